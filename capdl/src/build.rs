@@ -1,10 +1,10 @@
-//! From a scenario and the programs to the whole system: who gets which object, capability and mapping.
+//! Builds the whole system from a scenario and the programs: which component gets which object, capability and mapping.
 //!
-//! One function a component, in the order of their numbers: console 1, PCI server 2, the IOMMU server where there is one, the
-//! NVMe servers or a test component, the policy components, the tenants. The PCI and IOMMU servers are in `pci`, NVMe
-//! servers and test components in `drivers`, policy components and tenants in `clients`. What two of them share is made by
-//! the one that writes it, or by the tenant. `model` keeps the accounts. Amounts of memory for devices are in
-//! `dma`, the configurations of tenants in `tenants`.
+//! One function builds each kind of component, in the order of their numbers: console 1, PCI server 2, the IOMMU server where
+//! there is one, the NVMe servers or a test component, the policy components, the tenants. The PCI and IOMMU servers are in
+//! `pci`, NVMe servers and test components in `drivers`, policy components and tenants in `clients`. An object that two
+//! components share is made by the one that writes it, or by the tenant. `model` does the bookkeeping. Amounts of memory for
+//! devices are in `dma`, the configurations of tenants in `tenants`.
 
 mod clients;
 mod dma;
@@ -26,10 +26,10 @@ use blk_api::policy::PolicyConfig;
 use capdl_spec::{Kill, ObjectId, ObjectKind, Role, Specification};
 use platform::RegionKind;
 
-/// Bytes of records the root task's log ring keeps.
+/// Bytes of records that the root task's log ring keeps.
 const ROOT_LOG_BYTES: u64 = 256 << 10;
 
-/// Builds the system of a scenario. Refused by [`check::authority`], it is not built.
+/// Builds the system of a scenario. A system that [`check::authority`] refuses is not built.
 ///
 /// # Errors
 /// [`BuildError`].
@@ -45,7 +45,7 @@ pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildEr
     Ok(system)
 }
 
-/// Whom the supervisor stops, by number.
+/// The components that the supervisor stops, by number.
 fn kills(scenario: &Scenario, specification: &Specification) -> Vec<Kill> {
     let number = |name: &str| specification.components.iter().find(|one| one.name == name).map(|one| one.id);
     let kill = |kill: &scenario::Kill| {
@@ -155,12 +155,12 @@ impl Builder<'_> {
         Ok(self.model.component(name, role, (program, &parsed), priority))
     }
 
-    /// An object of which there is one.
+    /// Makes a single object.
     fn one(&mut self, name: &str, kind: ObjectKind) -> ObjectId {
         self.model.object(name, kind, 1)
     }
 
-    /// The component waits on `endpoint`, with `event` bound and ticking.
+    /// Has the component wait on `endpoint`, with `event` bound to its thread and ticking.
     fn serves(&mut self, who: Who, endpoint: ObjectId, event: ObjectId) {
         let cptr = self.model.cap(who, platform::names::ENDPOINT, endpoint, 0, rights::READ);
         self.model.waits_on(who, cptr);
@@ -169,7 +169,7 @@ impl Builder<'_> {
         self.model.ticks(who, event);
     }
 
-    /// The console comes last, because it reads everybody's log ring and everybody signals it.
+    /// The console comes last, because it reads every log ring and every component signals it.
     fn console(&mut self, console: Who) -> Result<(), BuildError> {
         let serial = self.one("serial", self.machine().serial);
         match self.machine().serial {

@@ -1,9 +1,9 @@
 //! The system in the capDL language: text that the seL4 project's capDL tools read.
 //!
-//! Objects with their arrays and parameters; then what each CNode, thread and paging structure holds. Two things the
-//! specification leaves to the root task stand here as it makes them: the fault endpoint, and the guard that makes
-//! paths 64 bits long. Levels of IO page tables are decided when a server maps them; the text gives the leaf's. Initial
-//! contents of frames are the image's, not the text's.
+//! The text has the objects with their arrays and parameters, then the contents of each CNode, thread and paging structure. The
+//! specification leaves two things to the root task, which the text states as the root task makes them: the fault endpoint, and
+//! the guard that makes paths 64 bits long. A server decides the levels of IO page tables when it maps them; the text gives the
+//! leaf's. Initial contents of frames are in the image, not in the text.
 
 use crate::layout::rights::{GRANT, READ, WRITE};
 use crate::layout::{LARGE_PAGE, PAGE};
@@ -13,10 +13,10 @@ use std::fmt::{self, Write};
 
 /// The supervisor's endpoint, to which faults go; not an object of the specification.
 const FAULT_ENDPOINT: &str = "root-task.fault";
-/// Slot of a thread in which the bound notification lies, numbered as by the capDL tools.
+/// Slot of a thread's bound notification, by the capDL tools' numbering.
 const BOUND_NOTIFICATION_SLOT: u64 = 8;
 
-/// The text.
+/// Returns the capDL text of a system.
 #[must_use]
 pub fn text(specification: &Specification) -> String {
     let mut text = String::new();
@@ -45,7 +45,8 @@ fn object(specification: &Specification, id: ObjectId) -> &Object {
     &specification.objects[id as usize]
 }
 
-/// Its declaration. Arrays at physical addresses are written one by one, because each has its own.
+/// Writes an object's declaration. Arrays at physical addresses are written element by element, because each element has its
+/// own address.
 fn write_object(out: &mut String, specification: &Specification, object: &Object, id: ObjectId) -> fmt::Result {
     let Object { name, kind, count, .. } = object;
     if let Some((paddr, bytes)) = device(*kind) {
@@ -105,7 +106,7 @@ fn thread_type(specification: &Specification, id: ObjectId) -> String {
     )
 }
 
-/// Element `index` of an object's array.
+/// Name of element `index` of an object's array.
 fn element(object: &Object, index: u64) -> String {
     match object.count {
         1 => object.name.clone(),
@@ -170,7 +171,7 @@ fn letters(rights: u8) -> String {
         .collect()
 }
 
-/// The elements `range` of an array in consecutive slots from `slot` on.
+/// Writes the elements `range` of an array into consecutive slots from `slot` on.
 fn write_references(
     out: &mut String,
     slot: u64,
@@ -192,7 +193,7 @@ fn write_references(
     }
 }
 
-/// What a slot of a paging structure holds: consecutive elements of one array.
+/// Contents of consecutive slots of a paging structure: elements of one array.
 struct Entry<'a> {
     slot: u64,
     target: &'a Object,
@@ -200,7 +201,7 @@ struct Entry<'a> {
     params: &'static str,
 }
 
-/// The levels of a VSpace: kind, and log2 of what one slot covers.
+/// The levels of a VSpace: kind, and log2 of the bytes that one slot covers.
 const LEVELS: [(ObjectKind, u32); 4] = [
     (ObjectKind::VSpace, 39),
     (ObjectKind::TranslationTable { level: 1 }, 30),
@@ -212,7 +213,7 @@ fn write_vspace(out: &mut String, specification: &Specification, component: &Com
     let own: Vec<&Mapping> =
         specification.mappings.iter().filter(|mapping| mapping.vspace == component.vspace).collect();
     for (level, slot_bits) in LEVELS {
-        // The structures of this level by the address they begin to cover.
+        // The structures of this level, by the first address that each covers.
         let mut structures: BTreeMap<u64, String> = BTreeMap::new();
         if level == ObjectKind::VSpace {
             structures.insert(0, object(specification, component.vspace).name.clone());
@@ -235,7 +236,7 @@ fn write_vspace(out: &mut String, specification: &Specification, component: &Com
     Ok(())
 }
 
-/// What lies in the structure that covers 512 times 2^`slot_bits` from `base` on.
+/// Returns the entries of the structure that covers 512 times 2^`slot_bits` bytes from `base` on.
 fn entries<'a>(specification: &'a Specification, own: &[&Mapping], base: u64, slot_bits: u32) -> Vec<Entry<'a>> {
     let end = base.saturating_add(1 << (slot_bits + 9));
     let mut entries = Vec::new();
@@ -256,7 +257,7 @@ fn entries<'a>(specification: &'a Specification, own: &[&Mapping], base: u64, sl
     entries
 }
 
-/// log2 of what an object covers where it is mapped.
+/// log2 of the bytes that a mapped object covers.
 const fn covered_bits(kind: ObjectKind) -> Option<u32> {
     match kind {
         ObjectKind::TranslationTable { level: 1 } => Some(39),

@@ -1,12 +1,13 @@
 //! The authority checker: proves over a system's objects, by reachability, that no authority leaks.
 //!
-//! It sees the [`Specification`] and its data, as the root task will build them, and of the scenario they were made from
-//! only the channels between tenants that it declares. Roles, and which NVMe server a client or a policy component belongs to, stand
-//! in the specification and are held against all else; whose an object is and what for follows from the object's name. Which session at which server is whose stands in the servers' configurations,
-//! which are read out of the data. The rules are [`Rule`]'s variants. Trusted, and so not examined for what they might do
-//! with what they hold: the root task, which builds all this, and the PCI server, which hands out devices by its
-//! protocol. What a server's code does with the sessions it serves is not provable here; that is checked and tested in
-//! the server. What programs' code and data contain is not examined either.
+//! Its input is the [`Specification`] and its data, as the root task will build them. Of the scenario it knows only the
+//! declared channels between tenants. The specification states each component's role, and the NVMe server of a client or policy
+//! component; the checker compares both with everything else. The name of an object states its owner and its use. The servers'
+//! configurations, read out of the data, state which session belongs to which client. The rules are [`Rule`]'s variants.
+//!
+//! Trusted components are not examined for what they might do with what they hold: the root task, which builds the system, and
+//! the PCI server, which hands out devices by its protocol. The checker does not prove what a server's code does with its
+//! sessions; the server's own checks and tests cover that. It does not examine programs' code and data either.
 
 mod buffers;
 mod devices;
@@ -32,76 +33,75 @@ use platform::Environment;
 use reach::Held;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What must hold.
+/// A rule that every system obeys.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Rule {
-    /// Objects and components the specification names are there, no two have the same name, and no two components share
-    /// a CSpace, VSpace, thread or number. Of some roles there is one component at most. No two capabilities are in one slot, no two mappings of a VSpace overlap, and
-    /// paging structures are under every page.
+    /// Objects and components that the specification names exist, and no two have the same name. No two components share a
+    /// CSpace, VSpace, thread or number. Some roles have one component at most. No slot has two capabilities, no two mappings
+    /// of a VSpace overlap, and paging structures are under every page.
     WellFormed,
-    /// An IPC buffer is one frame that its component maps writable at the address that the kernel has, and that nobody else maps or
-    /// holds.
+    /// An IPC buffer is one frame. Its component maps it writable at the address that the kernel has, and nobody else maps or
+    /// holds it.
     ///
     /// The kernel takes the long arguments of calls and the slots for received capabilities from it.
     IpcBufferAlone,
-    /// No two clients share memory one of them can write, a notification one of them waits on, or an endpoint.
+    /// No two clients share memory that one of them can write, a notification that one of them waits on, or an endpoint.
     ///
-    /// One exception, by declaration ([`Channel`]): a client may hold another's notification, to write alone. It is a
-    /// channel between the two: when a signal comes, and how often, says as much as they agree on, to be seen by nobody
-    /// else and stopped by no check. So it is there only where the scenario asks for it, in the direction it asks for.
+    /// One exception is declared ([`Channel`]): a client may hold another's notification, with the right to write alone. It is
+    /// a channel between the two. The times and the number of signals can carry any message; nobody else sees it and no check
+    /// stops it. So a channel exists only where the scenario asks for it, in the direction it asks for.
     ClientsApart,
-    /// No memory is writable from two components, by a mapping or by a capability that a device could be made to write
-    /// by.
+    /// No two components can write the same memory, by a mapping or by a capability with which a device could be made to write
+    /// it.
     ///
     /// One exception: the server that a client calls holds the client's window, and maps none of it.
     OneWriter,
-    /// Of what a component maps another one maps its log ring, as the console, or its two rings, as the server that the
-    /// client calls, and nothing else; and it holds nothing of it but, as that server, the window.
+    /// Of a component's memory, the console maps the log ring, and the server that a client calls maps the client's two rings.
+    /// No other component maps any of it. None holds any of it but that server, which holds the client's window.
     ///
-    /// Who reads a liveness page calls whom it is about, or is called by it, as clients, servers and policy components do
-    /// one another; or it is the PCI server and that is a driver.
+    /// A client and its server read each other's liveness page, a policy component its server's, and the PCI server its
+    /// drivers'.
     ///
-    /// A page of teardown acknowledgements is the server's that its clients call, nobody else reaches it, and each of those
-    /// clients has a word of its own there. A client that is started again has one.
+    /// A page of teardown acknowledgements belongs to one server, and nobody else reaches it. Its clients call that server, and
+    /// each has a word of its own there. A client that is started again has one.
     ///
-    /// What two clients share is [`Rule::ClientsApart`]'s.
+    /// [`Rule::ClientsApart`] covers memory that two clients share.
     PrivateMemory,
-    /// No client holds a device, memory to make objects of, or control of an address space, CSpace or thread.
+    /// No client holds a device, untyped memory, or control of an address space, CSpace or thread.
     ClientsHoldNoDevice,
-    /// Device memory (so every MSI-X table), interrupts and the IOMMU belong to the PCI server alone, and nobody calls
-    /// it but NVMe servers, the probe and the edu device's driver.
+    /// Device memory (so every MSI-X table), interrupts and the IOMMU belong to the PCI server alone, except a serial port in
+    /// memory and an SMMU's registers. Only NVMe servers, the probe and the edu device's driver call the
+    /// PCI server.
     DevicesArePciServers,
-    /// Who holds frames of a client is the server it calls, holds the window's alone, and can neither map them nor get
-    /// at anything that maps.
+    /// Only the server that a client calls holds frames of the client, and of these only the window's. It can neither map them
+    /// nor reach anything that maps.
     WindowsUnreadable,
-    /// The console alone has I/O ports, and these are its serial line's; of others it reads one log ring each, and writes
-    /// nothing.
+    /// Only the console has I/O ports, those of its serial line. It reads one log ring of each other component, and writes
+    /// nothing of theirs.
     ConsoleOnlyReads,
     /// No frame is anywhere writable and anywhere executable.
     WriteXorExecute,
-    /// Nobody has ordinary memory to make objects of but a probe, and the PCI server alone has device memory, inside the
-    /// PCI window.
+    /// Only a probe has ordinary untyped memory. Only the PCI server has device untyped memory, inside the PCI window.
     NoUntypedOut,
-    /// On each endpoint one component receives, and the badges of those who send are unique, not 0, and fit.
+    /// Each endpoint has one receiver, and the badges of its senders are unique, not 0, and fit.
     BadgesUnique,
-    /// Who may signal a component can be distinguished from who calls it, from the clock and from the interrupts of a
-    /// controller.
+    /// A component can distinguish the signals of others from calls, from the clock and from the interrupts of a controller.
     SignalsMarked,
-    /// A component signals itself, the console, its server or client, a server its policy component, a driver and the PCI
-    /// server the supervisor, and a client its declared peer. Nobody signals anybody else.
+    /// A component may signal itself, the console, and its server or client. A server may signal its policy component, a driver
+    /// and the PCI server the supervisor, and a client its declared peer. Nobody signals anybody else.
     SignalsDeclared,
-    /// The privileged badge at an NVMe server is held by the policy component beside it alone; and that reaches nothing
-    /// but its server's endpoint, its own, and notifications.
+    /// Only the policy component beside an NVMe server holds the privileged badge there. It reaches nothing but its server's
+    /// endpoint, its own, and notifications.
     PolicyAlone,
     /// A probe, a test component with memory and a VSpace of its own, is in no system with clients or their servers.
     ProbeAlone,
-    /// Priorities lie in the bounds of their role: the root task above the PCI server, that above the NVMe servers and
-    /// their policy components, those above their clients and not below the console.
+    /// Priorities lie in the bounds of their role: the root task above the PCI server, that above the NVMe servers and their
+    /// policy components, and these above their clients and not below the console.
     ///
     /// A server that polls lets only threads of its own priority run, so its clients may have that.
     PrioritiesByRole,
-    /// A component holds and maps what its role has, where its environment says, with the badges, rights and objects that
-    /// the name there stands for, and nothing else. What is a session's is the same client's everywhere.
+    /// A component holds and maps exactly what its role has, where its environment says, with the badges, rights and objects
+    /// that each name stands for. The objects of a session belong to the same client everywhere.
     NamedExactly,
 }
 
@@ -111,20 +111,20 @@ pub enum Rule {
 pub struct Leak {
     /// The rule.
     pub rule: Rule,
-    /// Who reaches what, by which way: one sentence.
+    /// One sentence: the component, the object that it reaches, and the way.
     pub path: String,
 }
 
-/// A channel that is meant: client `from` may signal what client `to` waits on.
+/// A declared channel: client `from` may signal the notification on which client `to` waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Channel {
-    /// Who signals.
+    /// The client that signals.
     pub from: String,
-    /// Who is woken.
+    /// The client that is woken.
     pub to: String,
 }
 
-/// How a component of this role is called in a refusal.
+/// The name of a role in refusals.
 const fn title(role: Role) -> &'static str {
     match role {
         Role::Console => "the console",
@@ -137,8 +137,8 @@ const fn title(role: Role) -> &'static str {
     }
 }
 
-/// Checks the system against every rule. `data` is what its frames are filled with, and `channels` are those between
-/// clients that are meant.
+/// Checks the system against every rule. `data` holds the contents of its frames, and `channels` are the declared ones between
+/// clients.
 ///
 /// # Errors
 /// All leaks found, in the order of rules.
@@ -185,7 +185,7 @@ pub fn authority(specification: &Specification, data: &[u8], channels: &[Channel
     Err(system.leaks)
 }
 
-/// The other rules index by what is checked here.
+/// Checks the references and names by which the other rules index.
 fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
     let Specification { objects, mappings, caps, components, .. } = specification;
     let mut leaks = Vec::new();
@@ -255,15 +255,15 @@ struct System<'a> {
     data: &'a [u8],
     channels: &'a [Channel],
     roles: Vec<Role>,
-    /// What each component can come to hold.
+    /// The capabilities that each component can come to hold.
     holdings: Vec<Vec<Held>>,
-    /// The frames each component maps.
+    /// The frames that each component maps.
     frames: Vec<Vec<&'a Mapping>>,
     /// Objects by name.
     ids: HashMap<&'a str, ObjectId>,
-    /// What each component finds when it starts, where it finds anything.
+    /// The environment of each component, where it finds one.
     environments: Vec<Option<Environment>>,
-    /// The configurations therein.
+    /// The configurations in these environments.
     configs: Vec<Config>,
     leaks: Vec<Leak>,
 }
@@ -290,7 +290,7 @@ impl<'a> System<'a> {
         &self.specification.objects[id as usize]
     }
 
-    /// `client mallory`, `the console`.
+    /// A component's name in refusals: `client mallory`, `the console`.
     fn who(&self, index: usize) -> String {
         let role = self.roles[index];
         match role {
@@ -301,7 +301,7 @@ impl<'a> System<'a> {
         }
     }
 
-    /// The name of the component that alone has this role; none is empty, which no component is called.
+    /// The name of the only component with this role, or an empty string, which no component is called.
     fn named(&self, role: Role) -> &'a str {
         let mut components = self.specification.components.iter();
         components.find(|component| component.role == role).map_or("", |component| component.name.as_str())
@@ -315,8 +315,8 @@ impl<'a> System<'a> {
         0..self.roles.len()
     }
 
-    /// How component `index` reaches `object`, and whether it can write it. Of several mappings and capabilities it is
-    /// the first that can write, or the first of all.
+    /// How component `index` reaches `object`, and whether it can write it. The answer is the first of its mappings and
+    /// capabilities that can write, otherwise the first of all.
     fn reaches(&self, index: usize, object: ObjectId) -> Option<(String, bool)> {
         let mappings = self.frames[index].iter().filter(|mapping| mapping.object == object);
         let mapped = mappings.map(|mapping| (format!("its mapping at {:#x}", mapping.vaddr), mapping.writable));
@@ -331,7 +331,7 @@ impl<'a> System<'a> {
     }
 }
 
-/// Objects by which an address space, a CSpace or a thread is controlled.
+/// Whether objects of this kind control an address space, a CSpace or a thread.
 const fn is_control(kind: ObjectKind) -> bool {
     matches!(
         kind,

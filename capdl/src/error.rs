@@ -1,8 +1,8 @@
-//! Why a system is not built.
+//! Reasons for which a system is not built.
 
 use crate::check::Leak;
 
-/// Why a system was not built.
+/// Reason for which a system is not built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// A program is missing.
@@ -30,7 +30,7 @@ pub enum BuildError {
     /// A configuration does not encode.
     #[error("a configuration does not encode: report this as a defect of capdl")]
     Encoding,
-    /// A component has so many names that they do not fit.
+    /// A component's environment has more names than fit into it.
     #[error("the environment of `{component}` is larger than its place: use fewer sessions")]
     EnvironmentTooLarge {
         /// The component.

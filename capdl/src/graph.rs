@@ -1,8 +1,9 @@
-//! The capability graph: a picture of who holds what, for people.
+//! The capability graph: a picture of the objects and capabilities that components hold, for people.
 //!
-//! Devices stand on the left, then the PCI server, the NVMe servers with their policy components below them, the clients;
-//! the root task above them, the console below. Between two components runs one line for each thing they share or one holds of the other. All of it is read
-//! off the [`Specification`], like the checker's rules; the same system always gives the same bytes.
+//! Devices stand on the left, then the PCI server, the NVMe servers with their policy components below them, and the clients.
+//! The root task stands above them, the console below. One line joins two components for each object that they share, or that
+//! one holds of the other. The picture is made from the [`Specification`] alone, as the checker's rules are. The same system
+//! always gives the same bytes.
 
 mod canvas;
 mod links;
@@ -32,7 +33,7 @@ const TITLE_HEIGHT: i32 = 64;
 const ROOT_HEIGHT: i32 = 56;
 const CONSOLE_HEIGHT: i32 = 76;
 const DEVICE_HEIGHT: i32 = 54;
-/// Between a box above or below and the columns.
+/// Height between the columns and a box above or below them.
 const CORRIDOR: i32 = 40;
 const LANE: i32 = 22;
 const GAP: i32 = 16;
@@ -66,7 +67,7 @@ impl Place {
     }
 }
 
-/// The image.
+/// Draws the graph of a system.
 #[must_use]
 pub fn svg(specification: &Specification) -> String {
     let links = links::links(specification);
@@ -86,7 +87,7 @@ pub fn svg(specification: &Specification) -> String {
     drawing.canvas.finish(WIDTH, height)
 }
 
-/// Where everything stands.
+/// The places of all boxes.
 struct Layout {
     /// By index of the component.
     places: Vec<Place>,
@@ -184,7 +185,7 @@ impl Drawing<'_> {
         self.canvas.text(PCI_X + 14, y + 43, 12, Weight::Regular, Ink::Faint, line);
     }
 
-    /// Devices at the height of who holds them, with a line each.
+    /// Draws devices beside their holders, with a line each.
     fn device_column(&mut self) {
         for holder in 0..self.layout.places.len() {
             let place = self.layout.places[holder];
@@ -206,7 +207,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// The lines between two components of neighbouring columns, at the height of the right one.
+    /// Draws the lines between two components of neighbouring columns, at the height of the right one.
     fn lanes(&mut self) {
         let count = self.layout.places.len();
         for right in 0..count {
@@ -236,7 +237,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// From a policy component up to its server.
+    /// Draws the lines from a policy component up to its server.
     fn between_stacked(&mut self, between: &[Link], place: Place, above: Place) {
         for link in between {
             let (x, _) = place.middle();
@@ -247,7 +248,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// From a client, below its lines to the server, to the policy component.
+    /// Draws the lines from a client to the policy component, below those to the server.
     fn along_rail(&mut self, between: &[Link], client: usize, policy: Place) {
         let is_server = |index: usize| self.role(index) == Role::NvmeServer;
         let joins =
@@ -274,7 +275,7 @@ impl Drawing<'_> {
         self.canvas.centred(from_x + (to_x - from_x - room) / 2, y - 5, 11, ink, &link.label);
     }
 
-    /// Faults to the root task, logs to the console.
+    /// Draws the lines of faults to the root task, and of logs to the console.
     fn rails(&mut self) {
         let (top, bottom) = (MARGIN + TITLE_HEIGHT + ROOT_HEIGHT, self.layout.columns_bottom + CORRIDOR);
         for index in 0..self.layout.places.len() {
@@ -295,7 +296,7 @@ impl Drawing<'_> {
                 | Role::Policy
                 | Role::Probe
                 | Role::EduDriver => {
-                    // A server that stands below another goes round it on the left.
+                    // The line of a server below another one passes that on the left.
                     let above = place.y == self.layout.columns_top;
                     let below = place.bottom() >= self.layout.columns_bottom - GAP;
                     let around = [(place.x, place.y + 24), (place.x - 12, place.y + 24), (place.x - 12, top)];
@@ -334,7 +335,7 @@ impl Drawing<'_> {
         self.canvas.text(place.x + 14, place.y + 25, 16, Weight::Bold, Ink::Text, name);
         let mut lines = vec![format!("component {id}, priority {priority}"), holds(self.specification, index)];
         if role == Role::Console {
-            // A wide box: everything in one line.
+            // A wide box has everything in one line.
             lines = vec![lines.join(", ")];
         }
         lines.extend(purpose(role).iter().map(|line| (*line).to_owned()));
@@ -372,7 +373,7 @@ const fn style(kind: Kind) -> (Ink, bool, Head) {
     }
 }
 
-/// What components of this role are for, in lines as long as their boxes are wide.
+/// The purpose of components of this role, in lines as long as their boxes are wide.
 const fn purpose(role: Role) -> &'static [&'static str] {
     match role {
         Role::Console => &["reads every log ring, writes none; the only one with the serial port"],
@@ -386,7 +387,7 @@ const fn purpose(role: Role) -> &'static [&'static str] {
     }
 }
 
-/// What a component has in its CSpace.
+/// Counts the capabilities and slots of a component.
 fn holds(specification: &Specification, index: usize) -> String {
     let component = &specification.components[index];
     let object = |id: u32| &specification.objects[id as usize];

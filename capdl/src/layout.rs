@@ -60,8 +60,8 @@ pub(crate) const fn frame_bytes(kind: ObjectKind) -> Option<u64> {
 /// log2 of the bytes of each of the probe's two untypeds.
 pub(crate) const PROBE_MEMORY_BITS: u8 = 16;
 
-/// The badge with which a component signals the console that its log ring has something. Numbers share bits when there
-/// are more than bits below those that have a meaning.
+/// The badge with which a component signals the console that its log ring has entries. Components share bits when there are
+/// more of them than bits below those with a meaning.
 pub(crate) const fn log_badge(component: u16) -> u64 {
     Badge::SIGNAL | 1 << (component % Badge::ALARM.trailing_zeros() as u16)
 }

@@ -1,12 +1,12 @@
 //! A whole system as data: scenario, model, checks, capDL text, graph, binary specification.
 //!
-//! A [`Scenario`] (TOML) names controllers, tenants and their work. [`build`](build()) makes a [`System`] of it and of
-//! the components' programs: every kernel object, capability and mapping. From that come the image the root task boots
+//! A [`Scenario`] (TOML) names controllers, tenants and their work. [`build`](build()) makes a [`System`] from it and from
+//! the components' programs: every kernel object, capability and mapping. A system gives the image that the root task boots
 //! ([`System::image`]), the system in the capDL language ([`System::cdl`]) and a picture ([`System::svg`]).
 //! [`check::authority`] proves over the objects alone that no authority leaks; a system that fails it is not built.
 //!
 //! Neighbours: `capdl-spec` has the binary form, `root-task` boots it, `xtask` runs scenarios and reads what they
-//! [`expect`](scenario::Expect). What is not here: QEMU's command line, and anything that runs on seL4.
+//! [`expect`](scenario::Expect). Not here: QEMU's command line, and anything that runs on seL4.
 
 #![forbid(unsafe_code)]
 

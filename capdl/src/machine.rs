@@ -1,10 +1,11 @@
-//! The machines a system is built for, one of QEMU's for each architecture: what lies where in them, before anybody has looked.
+//! The machines that systems are built for, one of QEMU's for each architecture: addresses and interrupts that are known before
+//! any discovery.
 
 use capdl_spec::{Arch, ObjectKind};
 use pci_api::IntxRouting;
 use std::ops::Range;
 
-/// Buses of configuration space that are mapped, 1 MiB each: of either machine.
+/// Buses of configuration space that are mapped on either machine, 1 MiB each.
 pub(crate) const BUSES: u16 = 16;
 
 /// A machine as its systems know it.
@@ -22,11 +23,11 @@ pub(crate) struct Machine {
     pub(crate) irqs: (u8, u8),
     /// The SMMU, where user level drives it: its two pages of 64 KiB, and the page that functions write their interrupts to.
     pub(crate) smmu: Option<Smmu>,
-    /// Whether the PCI tree arrives as the hardware's reset left it.
+    /// Whether the PCI tree is unconfigured at boot, as the hardware's reset left it.
     pub(crate) is_without_firmware: bool,
 }
 
-/// An SMMU, and the parts of its machine that its server has to know.
+/// An SMMU, and the parts of its machine that its server needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Smmu {
     /// Its first register.
@@ -48,7 +49,7 @@ pub(crate) enum Iommu {
     Servers(&'static Smmu),
 }
 
-/// The one of a machine that `has` an IOMMU or not.
+/// The translator of a machine that has an IOMMU or not, by `has`.
 pub(crate) const fn iommu(machine: &'static Machine, has: bool) -> Iommu {
     match &machine.smmu {
         _ if !has => Iommu::None,

@@ -1,8 +1,7 @@
 //! The model of a system under construction: objects, and components with their CSpaces and VSpaces.
 //!
-//! What is filled in here is bookkeeping that holds for every system: slots are given out in order, regions start at 2
-//! MiB boundaries with a gap after each, paging structures follow from what is mapped. Which component gets what is
-//! [`mod@crate::build`]'s business.
+//! The bookkeeping here holds for every system: slots are given out in order, regions start at 2 MiB boundaries with a gap
+//! after each, and paging structures follow from the mappings. [`mod@crate::build`] decides which component gets what.
 
 mod finish;
 
@@ -36,7 +35,7 @@ pub(crate) struct Model {
     specification: Specification,
     data: Vec<u8>,
     drafts: Vec<Draft>,
-    /// Programs whose bytes are in the data already: offsets of their segments.
+    /// Programs whose bytes are already in the data: offsets of their segments.
     placed: BTreeMap<String, Vec<u64>>,
 }
 
@@ -70,9 +69,9 @@ struct Draft {
     cap_runs: Vec<CapRun>,
     regions: Vec<Region>,
     mappings: Vec<Mapping>,
-    /// Addresses, in units of what a page table covers, that need one.
+    /// Addresses that need a page table, in units that one page table covers.
     tables: BTreeSet<u64>,
-    /// The same for those that need a page directory at least.
+    /// Addresses that need at least a page directory, in the same units.
     directories: BTreeSet<u64>,
     config: Vec<u8>,
 }
@@ -83,7 +82,7 @@ impl Model {
         Self { specification, data: Vec::new(), drafts: Vec::new(), placed: BTreeMap::new() }
     }
 
-    /// The machine has no IOMMU.
+    /// Records that the machine has no IOMMU.
     pub(crate) fn lacks_iommu(&mut self) {
         self.specification.no_iommu = true;
     }
@@ -93,21 +92,21 @@ impl Model {
         self.specification.arch
     }
 
-    /// The system's programs are for `arch`; whether those before were, too.
+    /// Records that the system's programs are for `arch`, and returns whether the earlier ones were, too.
     pub(crate) fn runs_on(&mut self, arch: Arch) -> bool {
         let is_first = self.drafts.is_empty();
         let before = core::mem::replace(&mut self.specification.arch, arch);
         is_first || before == arch
     }
 
-    /// `count` new objects of a kind.
+    /// Makes `count` new objects of a kind.
     pub(crate) fn object(&mut self, name: impl Into<String>, kind: ObjectKind, count: u64) -> ObjectId {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         self.specification.objects.push(Object { name: name.into(), kind, count, fill: None });
         self.specification.objects.len() as ObjectId - 1
     }
 
-    /// A new component that runs `program`, with its thread, spaces, stack, IPC buffer and log ring.
+    /// Makes a new component that runs `program`, with its thread, spaces, stack, IPC buffer and log ring.
     pub(crate) fn component(
         &mut self,
         name: &str,
@@ -170,7 +169,7 @@ impl Model {
         who
     }
 
-    /// Maps the program's segments; its bytes enter the data once, however many components run it.
+    /// Maps the program's segments. Its bytes enter the data once, however many components run it.
     fn place(&mut self, who: Who, program_name: &str, program: &Program) {
         if !self.placed.contains_key(program_name) {
             let mut offsets = Vec::new();
@@ -229,7 +228,7 @@ impl Model {
         self.draft(who).regions.push(region);
     }
 
-    /// Takes `bytes` of address space: a new 2 MiB boundary, with something unmapped after it.
+    /// Takes `bytes` of address space from a new 2 MiB boundary on, with an unmapped gap after it.
     fn take_vaddr(&mut self, who: Who, bytes: u64) -> u64 {
         let draft = self.draft(who);
         let vaddr = draft.next_vaddr;
@@ -247,7 +246,7 @@ impl Model {
         self.name_region(who, name, vaddr, bytes, kind);
     }
 
-    /// Prepares the region `name` for pages mapped at run time; where it is.
+    /// Prepares the region `name` for pages mapped at run time, and returns its address.
     pub(crate) fn arena(&mut self, who: Who, name: &str, bytes: u64) -> u64 {
         let vaddr = self.take_vaddr(who, bytes);
         let draft = self.draft(who);
@@ -257,7 +256,7 @@ impl Model {
         vaddr
     }
 
-    /// Installs the run `name`; its first slot. All objects of each grant's array get a slot.
+    /// Installs the run `name`, and returns its first slot. All objects of each grant's array get a slot.
     pub(crate) fn caps(&mut self, who: Who, name: &str, grants: &[Grant]) -> CPtr {
         let counts: Vec<u32> = grants.iter().map(|grant| self.kind(grant.object).count).collect();
         let draft = self.draft(who);
@@ -303,27 +302,27 @@ impl Model {
         self.draft(who).tick = Some(notification);
     }
 
-    /// After a fault the component is started again, as `policy` says.
+    /// Has the component started again after a fault, as `policy` says.
     pub(crate) fn restarts(&mut self, who: Who, policy: RestartPolicy) {
         self.draft(who).restart = Some(policy);
     }
 
-    /// The component is driver number `number` at the PCI server.
+    /// Makes the component driver number `number` at the PCI server.
     pub(crate) fn drives(&mut self, who: Who, number: u8) {
         self.draft(who).driver = Some(number);
     }
 
-    /// The component belongs to the NVMe server `server`.
+    /// Records that the component belongs to the NVMe server `server`.
     pub(crate) fn belongs_to(&mut self, who: Who, server: Who) {
         self.draft(who).server = Some(Self::id(server));
     }
 
-    /// The component ends with `other`.
+    /// Records that the component ends with `other`.
     pub(crate) fn ends_with(&mut self, who: Who, other: Who) {
         self.draft(who).ends_with = Some(Self::id(other));
     }
 
-    /// A page as the region `blocked`, where the component writes for the supervisor which transactions were blocked.
+    /// Adds a page as the region `blocked`, in which the component records blocked transactions for the supervisor.
     pub(crate) fn writes_blocked(&mut self, who: Who) {
         let name = format!("{}.blocked", self.name(who));
         let page = self.object(name, ObjectKind::SmallFrame, 1);
@@ -331,19 +330,19 @@ impl Model {
         self.draft(who).blocked = Some(page);
     }
 
-    /// The component is started again once this says that nothing is left of its session.
+    /// Has the component started again only after `teardown_ack` acknowledges the teardown of its session.
     pub(crate) fn waits_for_teardown(&mut self, who: Who, teardown_ack: TeardownAck) {
         self.draft(who).teardown_ack = Some(teardown_ack);
     }
 
-    /// A page as the region `name`, which the component's successor finds as the component left it.
+    /// Adds a page as the region `name`, which the component's successor finds unchanged.
     pub(crate) fn keeps(&mut self, who: Who, name: &str) {
         let page = self.object(format!("{}.{name}", self.name(who)), ObjectKind::SmallFrame, 1);
         self.draft(who).keeps = Some(page);
         self.region(who, name, page, RegionKind::ReadWrite);
     }
 
-    /// `watcher` sees as the region `name` whether the component is alive.
+    /// Adds the component's liveness page as the region `name` of `watcher`.
     pub(crate) fn watches(&mut self, watcher: Who, name: &str, who: Who) {
         let liveness = match self.draft(who).liveness {
             Some(liveness) => liveness,
@@ -376,7 +375,7 @@ impl Model {
         mapped.map_or(0, |mapping| mapping.object)
     }
 
-    /// Everybody so far.
+    /// All components so far.
     pub(crate) fn everybody(&self) -> impl Iterator<Item = Who> + use<> {
         (0..self.drafts.len()).map(Who)
     }
@@ -386,7 +385,7 @@ impl Model {
     }
 }
 
-/// How frames are mapped; there is no way to have them writable and executable.
+/// How frames are mapped. No value is both writable and executable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Constant,
@@ -399,7 +398,7 @@ fn units(vaddr: u64, bytes: u64) -> std::ops::Range<u64> {
     vaddr / LARGE_PAGE..(vaddr + bytes).div_ceil(LARGE_PAGE)
 }
 
-/// `name` as environments have it; the scenario's checks keep names short enough.
+/// `name` as environments store it; the scenario's checks keep names short enough.
 fn short(name: &str) -> Name {
     report::clip(name)
 }

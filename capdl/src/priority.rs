@@ -1,5 +1,5 @@
-//! The scheduling priorities of components, and their bounds by role: the scenario is checked against them, and so is the built
-//! system.
+//! The scheduling priorities of components, and their bounds by role. Both the scenario and the built system are checked
+//! against them.
 
 use blk_api::config::Class;
 
@@ -23,11 +23,11 @@ pub(crate) const CONSOLE_PRIORITY: u8 = 1;
 
 /// Highest priority of a component: the root task is above all.
 pub(crate) const MAX_PRIORITY: u8 = 254;
-/// How far below their servers tenants are at least. The priority between is for what has to run before every tenant.
+/// Least distance of tenants below their servers. The priority between is for components that run before every tenant.
 const BELOW_SERVERS: u8 = 2;
 
-/// The highest priority of a tenant whose server has this one. A server that polls never sleeps and lets only threads of
-/// its own priority run, so tenants have that then.
+/// The highest priority of a tenant whose server has this one. A server that polls never sleeps and lets only threads of its
+/// own priority run, so its tenants have that priority.
 pub(crate) const fn highest_tenant_priority(server: u8, polls: bool) -> u8 {
     if polls { server } else { server.saturating_sub(BELOW_SERVERS) }
 }

@@ -1,8 +1,7 @@
-//! The components' programs: ELF files into segments that become frames.
+//! The components' programs: parses ELF files into segments that become frames.
 //!
-//! Only what the loader needs is read: entry and loadable segments. A segment that is both writable and executable is
-//! refused, so is a page that two segments with different rights share. Programs are static and linked at fixed
-//! addresses.
+//! It reads only what the loader needs: entry and loadable segments. It refuses a segment that is both writable and executable,
+//! and a page that two segments with different rights share. Programs are static and linked at fixed addresses.
 
 use crate::error::BuildError;
 use crate::layout::PAGE;
@@ -31,12 +30,12 @@ pub(crate) const EDU_DRIVER: &str = "edu-driver";
 
 /// Programs lie between these addresses.
 const PROGRAM_RANGE: Range<u64> = 0x0040_0000..0x1000_0000;
-/// From here on lie crates of somebody's own.
+/// First address of users' own crates.
 const OWN: u64 = 0x0e00_0000;
-/// The distance of two of them: instructions are counted by address.
+/// Distance between two users' own crates: instructions are counted by address.
 const OWN_STRIDE: u64 = 4 << 20;
 
-/// The address of a scenario's crate number `index`, from 0; none beyond the eighth.
+/// The address of a scenario's own crate number `index`, from 0; none beyond the eighth.
 #[must_use]
 pub fn own_base(index: usize) -> Option<u64> {
     let base = OWN.checked_add(OWN_STRIDE.checked_mul(index as u64)?)?;
@@ -56,14 +55,14 @@ impl Programs {
         Self::default()
     }
 
-    /// The same with the program `name`, an ELF file's bytes.
+    /// Adds the program `name`, an ELF file's bytes.
     #[must_use]
     pub fn with(mut self, name: &str, elf: Vec<u8>) -> Self {
         self.files.insert(name.into(), elf);
         self
     }
 
-    /// The programs among `names` from the files of those names in the folder `folder`.
+    /// Loads the programs `names` from the files of those names in the folder `folder`.
     ///
     /// # Errors
     /// [`BuildError::Unreadable`].
@@ -80,7 +79,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// The program `name`, taken apart.
+    /// Parses the program `name`.
     pub(crate) fn program(&self, name: &str) -> Result<Program, BuildError> {
         let elf = self.files.get(name).ok_or_else(|| BuildError::NoProgram { program: name.into() })?;
         Program::parse(elf).map_err(|reason| BuildError::BadProgram { program: name.into(), reason })
@@ -105,7 +104,7 @@ pub(crate) struct Segment {
     pub(crate) vaddr: u64,
     /// Bytes in memory.
     pub(crate) len: u64,
-    /// What the first of them hold; the others are zero.
+    /// Contents of the first bytes; the others are zero.
     pub(crate) bytes: Vec<u8>,
     /// Whether it may be written.
     pub(crate) writable: bool,

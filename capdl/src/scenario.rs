@@ -1,8 +1,8 @@
-//! Scenario files: a machine, its controllers, its tenants, what they do and what a run must show.
+//! Scenario files: a machine, its controllers, its tenants, their work, and the results that a run must show.
 //!
-//! One TOML file a scenario, in `scenarios/`. [`Scenario::load`] reads and checks one; what it accepts can be built.
-//! Keys nobody knows, and numbers that contradict each other, are refused with one sentence that names the place and
-//! the fix. Not here: how a controller is put into QEMU (`xtask`), and what a run showed.
+//! Each scenario is one TOML file in `scenarios/`. [`Scenario::load`] reads and checks one, and every scenario that it accepts
+//! can be built. Unknown keys and numbers that contradict each other are refused with one sentence that names the place and the
+//! fix. Not here: how a controller is put into QEMU (`xtask`), and the results of a run.
 
 mod bytes;
 mod change;
@@ -45,14 +45,14 @@ pub const MAX_COPIES: u16 = 256;
 /// Records of extents of an NVMe server unless the scenario names another number (SEEDS M3).
 pub const RECORDS: u32 = 16_384;
 
-/// A checked scenario. Tenants with `copies` are already so many tenants.
+/// A checked scenario. A tenant with `copies` is already expanded into so many tenants.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// What it shows, one sentence.
+    /// One sentence that says what the scenario shows.
     pub description: String,
-    /// The seed of a simulated run for which none is given.
+    /// The seed of a simulated run that is given none.
     pub seed: u64,
     /// The machine.
     pub machine: Machine,
@@ -70,17 +70,17 @@ pub struct Scenario {
     pub pci_server: PciServer,
     /// The IOMMU server, on a machine that has one.
     pub iommu_server: IommuServer,
-    /// What holds for every NVMe server.
+    /// Settings of all NVMe servers.
     pub server: Server,
     /// The console.
     pub console: Console,
-    /// What goes wrong: in the simulator, some of it in QEMU too.
+    /// Faults to inject: in the simulator, some of them in QEMU too.
     pub faults: Vec<Fault>,
-    /// Components that are stopped in the middle of what they do.
+    /// Components that are stopped in the middle of their work.
     pub kills: Vec<Kill>,
-    /// What changes while the system runs, the earliest first.
+    /// Changes while the system runs, the earliest first.
     pub changes: Vec<Change>,
-    /// What a run must show.
+    /// The results that a run must show.
     pub expect: Expect,
 }
 
@@ -91,12 +91,12 @@ pub struct Machine {
     /// Bytes of its memory.
     #[serde(deserialize_with = "bytes::deserialize")]
     pub memory: u64,
-    /// Its architecture, in the simulator. On QEMU the command says it.
+    /// Its architecture, in the simulator. On QEMU the command names it.
     pub arch: Arch,
-    /// Which of several ready threads of one priority runs, in the simulator.
+    /// The order of ready threads of one priority, in the simulator.
     pub thread_order: ThreadOrder,
-    /// Whether there is an IOMMU. Without one, devices reach all memory, and so does who programs them: on QEMU alone, to see
-    /// what then is left of the isolation.
+    /// Whether there is an IOMMU. Without one, devices reach all memory, and so do the components that program them. `false` is
+    /// for QEMU alone, to show what is left of the isolation.
     pub iommu: bool,
 }
 
@@ -106,14 +106,14 @@ impl Default for Machine {
     }
 }
 
-/// Which of several ready threads of one priority runs, in the simulator. On QEMU it is always seL4's order.
+/// The order of ready threads of one priority, in the simulator. QEMU always has seL4's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThreadOrder {
     /// Drawn from the seed, at each switch: finds defects that depend on the order.
     #[default]
     Drawn,
-    /// The first of the kernel's ready queue: latencies mean what they would on seL4.
+    /// The first of the kernel's ready queue: latencies are as on seL4.
     Sel4,
 }
 
@@ -138,23 +138,23 @@ impl std::str::FromStr for ThreadOrder {
     }
 }
 
-/// What holds for every NVMe server.
+/// Settings of all NVMe servers.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Server {
     /// Its scheduling priority.
     pub priority: u8,
-    /// How it decides whose command goes to the controller next.
+    /// The scheduling policy: which session's request goes to the controller next.
     pub policy: PolicyKind,
     /// Weights of the classes below urgent.
     pub class_weights: ClassWeights,
-    /// Who shares queue pairs with whom.
+    /// How tenants share queue pairs.
     pub queues: Queues,
-    /// How often it, or the policy component beside it, is started again after a fault.
+    /// How often a server, or the policy component beside it, is started again after a fault.
     pub restart: Restart,
-    /// Records of extents that it keeps for all its sessions together.
+    /// Records of extents that a server keeps for all its sessions together.
     pub records: u32,
-    /// Whether records that touch and give the same rights become one; not, for comparison alone (SEEDS M5).
+    /// Whether adjacent records with the same rights become one. `false` is for comparison alone (SEEDS M5).
     pub merging: bool,
 }
 
@@ -172,11 +172,11 @@ impl Default for Server {
     }
 }
 
-/// How often a component is started again: so many times in any so many seconds, and the next fault ends it.
+/// Limit on restarts: so many times in any so many seconds; the next fault ends the component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Restart {
-    /// Times; 0 for never.
+    /// Restarts; 0 for none.
     pub times: u16,
     /// Seconds.
     pub within_seconds: u16,
@@ -208,7 +208,7 @@ impl Default for Console {
     }
 }
 
-/// The file as it is written.
+/// A scenario file as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -250,7 +250,7 @@ const fn default_seed() -> u64 {
     1
 }
 
-/// The lines of the name, of controllers, tenants, faults, kills and changes, for errors.
+/// The line numbers of the name, controllers, tenants, faults, kills and changes, for errors.
 struct Lines {
     name: usize,
     controllers: Vec<usize>,
@@ -261,7 +261,7 @@ struct Lines {
 }
 
 impl Scenario {
-    /// The scenario in the file at `path`.
+    /// Loads the scenario in the file at `path`.
     ///
     /// # Errors
     /// [`ScenarioError`] for a file that cannot be read, is not a scenario, or contradicts itself.
@@ -279,7 +279,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The scenario in `text`, called `file` in errors.
+    /// Parses the scenario in `text`; errors call the file `file`.
     ///
     /// # Errors
     /// As [`Scenario::load`].
@@ -306,15 +306,15 @@ impl Scenario {
         self.controllers.iter().enumerate().find(|(_, controller)| controller.name == name)
     }
 
-    /// The scheduling priority of a tenant's component: its own if it names one, or its class's. Where somebody polls, and
-    /// so never sleeps, everybody has the servers' priority.
+    /// The scheduling priority of a tenant's component: its own if it names one, otherwise its class's. If some tenant polls,
+    /// and so never sleeps, it is the servers' instead of the class's.
     #[must_use]
     pub fn priority(&self, tenant: &Tenant) -> u8 {
         let polls = self.tenants.iter().any(|tenant| tenant.completion == Completion::Polled);
         tenant.priority.unwrap_or(if polls { self.server.priority } else { priority_of(tenant.class) })
     }
 
-    /// The namespace a tenant has its blocks on.
+    /// The namespace that a tenant's blocks are on.
     #[must_use]
     pub fn namespace(&self, tenant: &Tenant) -> Option<&Namespace> {
         let (_, controller) = self.controller(&tenant.controller)?;
@@ -326,8 +326,8 @@ impl Scenario {
         self.tenants.iter().filter(move |tenant| tenant.controller == controller)
     }
 
-    /// The most queue pairs of its own that a tenant has in the course of its changes, and the most commands that each of
-    /// them may hold.
+    /// The most queue pairs of its own that a tenant ever has, by its changes, and the most commands that each of them may
+    /// hold.
     #[must_use]
     pub fn most_queues(&self, tenant: &Tenant) -> (u16, u16) {
         let changes = self.changes.iter().filter(|change| change.tenant == tenant.name);
@@ -339,14 +339,14 @@ impl Scenario {
         })
     }
 
-    /// Queue pairs that the tenants of a controller have, together, at most.
+    /// The most queue pairs that the tenants of a controller have together.
     #[must_use]
     pub fn queue_pairs(&self, controller: &str) -> u32 {
         let own = || self.sessions(controller).map(|tenant| u32::from(self.most_queues(tenant).0)).sum();
         self.server.queues.common().map_or_else(own, |(queue_pairs, _)| queue_pairs.into())
     }
 
-    /// The scenario of one run: what is left to chance is drawn from `seed`.
+    /// The scenario of one run, with its random values drawn from `seed`.
     #[must_use]
     pub fn drawn(&self, seed: u64) -> Self {
         let mut chance = fastrand::Rng::with_seed(seed);
@@ -357,7 +357,7 @@ impl Scenario {
         drawn
     }
 
-    /// Whether only the simulator can run it: for its faults, or for what its controllers are like.
+    /// Whether only the simulator can run it, because of its faults or of its controllers' properties.
     #[must_use]
     pub fn is_simulators_alone(&self) -> bool {
         let is_simulated = |controller: &Controller| {
@@ -366,7 +366,7 @@ impl Scenario {
         self.controllers.iter().any(is_simulated) || !self.faults.iter().all(|fault| self.is_in_qemu(fault))
     }
 
-    /// Whether QEMU's machine can be made to do the same, from outside.
+    /// Whether QEMU's machine can be made to show the same fault, from outside.
     fn is_in_qemu(&self, fault: &Fault) -> bool {
         let Fault::Controller(fault) = fault else { return false };
         let Some(controller) = self.controllers.iter().find(|controller| is_on(fault, controller)) else {
@@ -374,9 +374,9 @@ impl Scenario {
         };
         match fault.effect {
             ControllerEffect::FatalStatus | ControllerEffect::AllOnes { .. } => true,
-            // Its requester id is the bridge's, and its queues are found by that.
+            // Its queues are found by its requester id, and that is the bridge's.
             ControllerEffect::StuckQueuePair { .. } => controller.attach != Attach::Bridge,
-            // From a slot.
+            // Only a controller in a slot can be removed.
             ControllerEffect::Removal => matches!(controller.attach, Attach::RootPort | Attach::Switch),
             ControllerEffect::SpuriousInterrupt { .. } | ControllerEffect::NeverReady | ControllerEffect::PowerLoss => {
                 false
@@ -384,7 +384,7 @@ impl Scenario {
         }
     }
 
-    /// What goes wrong with a controller as a whole.
+    /// The faults of a controller as a whole.
     pub fn faults_of<'a>(&'a self, controller: &'a Controller) -> impl Iterator<Item = &'a ControllerFault> {
         self.faults.iter().filter_map(move |fault| match fault {
             Fault::Controller(fault) if is_on(fault, controller) => Some(fault),
@@ -404,7 +404,7 @@ impl Scenario {
     }
 }
 
-/// Whether the fault is this controller's. One that names none is the only controller's.
+/// Whether the fault is this controller's. A fault that names no controller is the only controller's.
 fn is_on(fault: &ControllerFault, controller: &Controller) -> bool {
     fault.controller.is_empty() || fault.controller == controller.name
 }
@@ -456,7 +456,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         let line = line_of(text, spanned.span().start);
         changes.push((spanned.into_inner().change(line)?, line));
     }
-    // In the order in which they happen.
+    // In the order of their times.
     changes.sort_by_key(|(change, _)| change.after_ms);
     let (changes, of_changes) = changes.into_iter().unzip();
     lines.changes = of_changes;

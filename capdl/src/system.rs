@@ -1,4 +1,4 @@
-//! A built system, and the forms that it is written in.
+//! A built system, and the forms in which it is written.
 
 use crate::{cdl, graph};
 use capdl_spec::Specification;

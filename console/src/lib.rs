@@ -1,11 +1,11 @@
 //! Holds the serial port and sends every component's log and records to the build machine.
 //!
 //! Its neighbours are the components' log rings, which it maps read-only ([`report::ring`]), and the reader at the other
-//! end of the line, with whom it shares the frames ([`report::frame`]). It waits for nobody: a component that is faster
-//! than the line loses its own oldest records, and the line says how many bytes those were. Rings are emptied in turn, a
-//! few records each, so that a component that floods its ring delays the others by those few records and no more.
+//! end of the line, with which it shares the frame format ([`report::frame`]). It waits for no component: one that is
+//! faster than the line loses its own oldest records, and the line reports how many bytes those were. Rings are emptied
+//! in turn, a few records each. A component that floods its ring delays the others by those few records and no more.
 //!
-//! Left out: what records mean, and input from the line.
+//! Left out: the meaning of records, and input from the line.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -30,17 +30,17 @@ use report::{Report, clip};
 
 /// Records taken from a ring before the next one's turn.
 const RECORDS_A_TURN: usize = 8;
-/// Component numbers that are looked for when the environment is read: the root task has 0.
+/// Component numbers that are searched in the environment: the root task has 0.
 const COMPONENTS: u16 = 1024;
 
 /// The serial port: each machine's is a module here.
 #[expect(async_fn_in_trait, reason = "the console awaits it where it stands")]
 pub trait Uart {
-    /// Writes all of `bytes`, or what the line takes of them.
+    /// Writes all of `bytes`, or as many as the line takes.
     async fn write(&mut self, bytes: &[u8]);
 }
 
-/// Looks at a port that has no room before others of the console's priority are let run.
+/// Polls of a port without room before others of the console's priority run.
 const POLLS: u32 = 64;
 /// Rounds of polls before the port counts as stuck; then its bytes are lost, and the build machine sees a damaged frame.
 const TIMEOUT: u32 = 10_000;
@@ -68,15 +68,15 @@ async fn run<P: Platform>(platform: P, environment: Environment, uart: Option<im
         clock.send_if_due(&platform, &mut uart).await;
         while send_a_round(&mut rings, &mut uart).await {
             clock.send_if_due(&platform, &mut uart).await;
-            // The others' rings fill meanwhile; whoever has the console's priority is let in.
+            // The others' rings fill meanwhile; components of the console's priority run here.
             platform.yield_now().await;
         }
-        // Everybody signals after writing: a record that came since the round has left its mark.
+        // Every component signals after a write, so a record that came since the round has signalled.
         platform.next_event().await;
     }
 }
 
-/// Tells the build machine the machine's time, at most ten times a second.
+/// Sends the machine's time to the build machine, at most ten times a second.
 struct Clock {
     component: u16,
     next_ticks: u64,
@@ -109,7 +109,7 @@ fn open_rings<P: Platform>(platform: &P, environment: &Environment) -> Vec<Ring<
     (0..COMPONENTS).filter_map(open).collect()
 }
 
-/// Gives every ring its turn; whether there was anything to send.
+/// Gives every ring its turn; returns whether there was anything to send.
 async fn send_a_round<M: Memory>(rings: &mut [Ring<M>], line: &mut impl Uart) -> bool {
     let mut sent = false;
     for ring in rings {

@@ -1,6 +1,6 @@
 //! x86_64's serial port: a 16550 on I/O ports, for writing (National Semiconductor PC16550D, sections 8.1 to 8.6).
 //!
-//! Left out: interrupts and receiving. The transmitter's FIFO takes 16 bytes, so its state is asked for once in 16 bytes.
+//! Left out: interrupts and receiving. The transmitter's FIFO takes 16 bytes, so its state is read once in 16 bytes.
 
 use crate::{Uart, wait_for_room};
 use platform::x86_64::PortIo;
@@ -56,20 +56,20 @@ impl<P: Platform<Kernel: PortIo>> Ns16550<P> {
         uart
     }
 
-    /// A refused read is as good as a stuck port.
+    /// Whether the transmitter has room; a refused read counts as no room.
     fn has_room(&self) -> bool {
         self.platform.kernel().ioport_in8(self.ports, LINE_STATUS).is_ok_and(|status| status & TRANSMITTER_EMPTY != 0)
     }
 
     fn out(&self, port: u16, value: u8) {
-        // The capability covers the port's eight registers, so the kernel has nothing to refuse; a wrong specification
-        // shows as a silent line, about which nobody else could be notified either.
+        // The capability covers the port's eight registers, so the kernel does not refuse. A wrong specification shows
+        // as a silent line, which the console has no other way to report.
         let _ = self.platform.kernel().ioport_out8(self.ports, port, value);
     }
 }
 
 impl<P: Platform<Kernel: PortIo>> Uart for Ns16550<P> {
-    /// What a stuck port does not take is dropped.
+    /// Bytes that a stuck port does not take are dropped.
     async fn write(&mut self, bytes: &[u8]) {
         for burst in bytes.chunks(FIFO) {
             if !wait_for_room(&self.platform, || self.has_room()).await {

@@ -56,7 +56,7 @@ impl<P: Platform> Pl011<P> {
     }
 
     fn out(&self, register: usize, value: u32) {
-        // The region is a page; a wrong specification shows as a silent line, about which nobody else could be notified either.
+        // The region is a page. A wrong specification shows as a silent line, which the console has no other way to report.
         let _ = self.registers.write32(register, value);
     }
 }

@@ -1,8 +1,8 @@
 //! The request door: any 64 bytes on a ring, against any limits of a session.
 //!
-//! The law: `Entry::check` accepts an entry exactly when an oracle finds nothing wrong with it, refuses it otherwise with one
-//! of the statuses that the oracle finds, and what it accepts is the entry as it was. The oracle is written apart, in
-//! arithmetic of 128 bits, where no sum of the door's numbers can wrap.
+//! The law: `Entry::check` accepts an entry exactly when an oracle finds no error in it. It refuses it otherwise with one of
+//! the statuses that the oracle finds, and an accepted entry is unchanged. The oracle is written apart, in arithmetic of 128
+//! bits, where no sum of the door's numbers can wrap.
 
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
@@ -47,7 +47,7 @@ fn assert_same(entry: &Entry, request: &Request) {
     assert_eq!(*entry, same, "the request is not the entry");
 }
 
-/// Everything that is wrong with an entry.
+/// All errors of an entry.
 fn oracle(entry: &Entry, limits: &Limits) -> Vec<Status> {
     const READ: u8 = 1;
     const WRITE: u8 = 2;

@@ -1,4 +1,4 @@
-//! The side of the engine: each program in `targets/` is a target behind libFuzzer's entry points.
+//! The engine's side: each program in `targets/` is a target behind libFuzzer's entry points.
 
 use crate::{Subject, Target};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 /// The folder into which the target's seeds are written before the search starts.
 pub const SEEDS: &str = "CAPNVME_FUZZ_SEEDS";
-/// Set where the search is to find the planted defect.
+/// Set when the search has to find the planted defect.
 pub const PLANTED: &str = "CAPNVME_FUZZ_PLANTED";
 
 static SUBJECT: OnceLock<Subject> = OnceLock::new();
@@ -21,10 +21,10 @@ macro_rules! engine {
     };
 }
 
-/// Before the first input.
+/// Called before the first input.
 pub fn begin(target: &Target) {
     if let Some(folder) = std::env::var_os(SEEDS) {
-        // The simulator, which some seeds come from, leaves a hook of its own for panics.
+        // The simulator, which some seeds come from, installs a hook of its own for panics.
         let engines = std::panic::take_hook();
         for (number, seed) in (target.seeds)().into_iter().enumerate() {
             let file = Path::new(&folder).join(format!("seed-{number:03}"));
@@ -34,7 +34,7 @@ pub fn begin(target: &Target) {
     }
 }
 
-/// Holds the law against an input.
+/// Checks the law on an input.
 pub fn run(target: &Target, input: &[u8]) {
     let planted = || if std::env::var_os(PLANTED).is_some() { Subject::Planted } else { Subject::Real };
     (target.law)(input, *SUBJECT.get_or_init(planted));

@@ -1,8 +1,9 @@
-//! What comes over the serial line: whole frames with any bytes as log messages, reports, clocks and counts of what was lost,
-//! and anything between them.
+//! The serial line: whole frames with any bytes as log messages, reports, clocks and counts of lost messages, and anything
+//! between them.
 //!
-//! The law: the build machine reads it all. Nobody's frame keeps it from making the page of results, the JSON, the picture and
-//! the log; these are the same however the line was cut into pieces, and have no control characters that a terminal would act on.
+//! The law: the build machine reads all of it. No frame keeps it from making the page of results, the JSON, the picture and
+//! the log. These are the same however the line was cut into pieces, and have no control characters that a terminal would
+//! act on.
 
 use crate::{Subject, Target};
 use arbitrary::Unstructured;
@@ -27,7 +28,7 @@ const COMPONENTS: [(&str, Option<Role>); 6] = [
     ("alice", Some(Role::Client)),
 ];
 const SCENARIO: &str = include_str!("../../scenarios/boot.toml");
-/// Kinds as an input names them; the fifth is noise.
+/// Kinds that an input names; the fifth is noise.
 const KINDS: [Kind; 4] = [Kind::Log, Kind::Report, Kind::Lost, Kind::Clock];
 /// Virtual time of the run from which seeds are taken, at most, and its frames.
 const SEED_NS: u64 = 10_000_000_000;
@@ -79,7 +80,7 @@ fn line(input: &[u8]) -> Vec<u8> {
     line
 }
 
-/// An ELF file with a message of every kind of argument, as defmt's decoder looks for them.
+/// An ELF file with a message of every kind of argument, in the form that defmt's decoder expects.
 fn program() -> Vec<u8> {
     let messages = [
         ("info", "started"),
@@ -121,7 +122,7 @@ fn program() -> Vec<u8> {
     elf.write().expect("an ELF file")
 }
 
-/// What a simulated run of the scenario says, in the form of inputs; and a log message of each kind.
+/// The frames of a simulated run of the scenario, in the form of inputs; and a log message of each kind.
 fn seeds() -> Vec<Vec<u8>> {
     let scenario = Scenario::parse(SCENARIO, "boot.toml").expect("boot");
     let system = capdl::build(&scenario.drawn(1), &sim::programs(scenario.machine.arch)).expect("the system of boot");

@@ -1,8 +1,8 @@
-//! Specification images: any bytes behind the root task's program, and a sound specification with anything in it changed.
+//! Specification images: any bytes behind the root task's program, and a sound specification with any changes.
 //!
-//! The law: the root task builds the system and supervises it through ticks, faults and signals, or says in a sentence why it
-//! does not; then no thread was started. It never asks the kernel for what would stop the machine, and never touches memory that is
-//! not mapped. The machine is that of the root task's own tests, on the kernel's model.
+//! The law: the root task builds the system and supervises it through ticks, faults and signals, or reports in a sentence
+//! why it does not; then no thread was started. It never makes a call at which the kernel stops the machine, and never
+//! accesses memory that is not mapped. The machine is that of the root task's own tests, on the kernel's model.
 
 #[expect(dead_code, unused_imports, reason = "the root task's tests use more of their machine than this target")]
 #[path = "../../root-task/src/testing/mod.rs"]
@@ -24,7 +24,7 @@ pub const TARGET: Target = Target { name: "image", law, seeds };
 /// log2 of the machine's memory.
 const MEMORY_BITS: u8 = 22;
 const EVENTS: usize = 24;
-/// What an input begins with: an image as it is; a specification in postcard; or changes of the sound one, and events.
+/// The first byte of an input: an image as it is; a specification in postcard; or changes of the sound one, and events.
 const IMAGE: u8 = 0;
 const SPECIFICATION: u8 = 1;
 
@@ -57,7 +57,7 @@ fn boot(image: &[u8], events: &mut Unstructured<'_>, subject: Subject) {
         Ok(supervisor) => supervisor,
         Err(error) => {
             let started = running(&platform).len();
-            // The planted defect: as if a system that lacks memory were started in part.
+            // The planted defect: it is as if a system that lacks memory were started in part.
             let started =
                 started + usize::from(subject == Subject::Planted && error.to_string().contains("bytes of memory"));
             assert_eq!(started, 0, "threads run of a system that was not built: {error}");
@@ -77,19 +77,19 @@ fn boot(image: &[u8], events: &mut Unstructured<'_>, subject: Subject) {
     assert_works(&platform);
 }
 
-/// Nothing stopped the machine, and the kernel's data agree with each other.
+/// Checks that nothing stopped the machine, and that the kernel's data agree with each other.
 fn assert_works(platform: &TestPlatform) {
     let kernel = platform.root.kernel().borrow();
     assert_eq!((kernel.halted(), kernel.check_invariants()), (None, Ok(())));
 }
 
-/// The threads that run, or could, but for the root task's.
+/// The threads that run or could run, except the root task's.
 fn running(platform: &TestPlatform) -> Vec<ThreadId> {
     let kernel = platform.root.kernel().borrow();
     kernel.threads().filter(|thread| *thread != platform.root.thread() && kernel.is_runnable(*thread)).collect()
 }
 
-/// A tick, a fault, or anything that may come.
+/// A tick, a fault, or any event that may come.
 fn happens(input: &mut Unstructured<'_>) -> Result<Happens> {
     if input.is_empty() {
         return Err(arbitrary::Error::NotEnoughData);
@@ -97,7 +97,7 @@ fn happens(input: &mut Unstructured<'_>) -> Result<Happens> {
     Ok(match input.int_in_range(0..=3u8)? {
         0 => TICK,
         1 => {
-            // Two words that earlier gave the fault: kept inputs still have them.
+            // Two words that earlier were a part of the fault: kept inputs still have them.
             let (component, _) = (input.int_in_range(0..=3u16)?, input.arbitrary::<[u64; 2]>()?);
             Happens::Dies(component)
         }
@@ -108,7 +108,7 @@ fn happens(input: &mut Unstructured<'_>) -> Result<Happens> {
     })
 }
 
-/// A number that something may stumble over.
+/// A number that code may fail on.
 fn number(input: &mut Unstructured<'_>) -> Result<u64> {
     let edges = [0, 1, 0xfff, 0x1000, 0x10_0000, 1 << 31, u64::from(u32::MAX), 1 << 47, u64::MAX - 0xfff, u64::MAX];
     Ok(match input.int_in_range(0..=2u8)? {
@@ -138,7 +138,7 @@ fn kind(input: &mut Unstructured<'_>) -> Result<ObjectKind> {
     })
 }
 
-/// Changes one thing.
+/// Makes one change.
 fn change(specification: &mut Specification, input: &mut Unstructured<'_>) -> Result<()> {
     let Specification { name: _, arch: _, objects, mappings, caps, components, kills, report_caps, no_iommu: _ } =
         specification;
@@ -221,7 +221,7 @@ fn data() -> Vec<u8> {
 /// page that it keeps, and paging structures.
 const OBJECTS: u32 = 9;
 
-/// Two components that are started again when they fault, a console's notification and the root task's log.
+/// Two components that are restarted when they fault, a console's notification and the root task's log.
 fn system() -> Specification {
     let object = |name: String, kind, count| Object { name, kind, count, fill: None };
     let mut objects = Vec::new();

@@ -1,4 +1,4 @@
-//! Fuzz targets: what must hold whatever a peer, a device or a file says.
+//! Fuzz targets: laws that hold for any input from a peer, a device or a file.
 //!
 //! Each target is a module with a law, stated in its header: a function that takes any bytes and panics when the law does
 //! not hold. The engine, libFuzzer, searches for such bytes; `cargo xtask fuzz` builds and runs it. The unit tests here need no
@@ -31,7 +31,7 @@ pub struct Target {
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// What a law is held against.
+/// The code that a law is checked on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Subject {
     /// The code as it is.

@@ -1,10 +1,10 @@
 //! Calls at the policy component: any label and words from any badge, a server that answers anything or dies, ticks, and changes
 //! of rights under way.
 //!
-//! The law: every call is answered. What is installed at the server is a record of the caller's own blocks, at the place where
-//! the scenario puts them, and with no right that it does not have by then; between two ticks a client has a bounded number of
-//! records installed. An answer that says `DONE` covers blocks that were installed for it. The blocks and rights to compare with
-//! are counted here block by block.
+//! The law: every call is answered. A record installed at the server covers the caller's own blocks, at the place where the
+//! scenario puts them, and has no right that the caller does not have by then. Between two ticks a client has a bounded
+//! number of records installed. An answer with `DONE` covers blocks that were installed for it. The blocks and rights for
+//! comparison are counted here block by block.
 
 mod world;
 
@@ -21,7 +21,7 @@ pub const TARGET: Target = Target { name: "policy-calls", law, seeds };
 /// Records that one client has installed between two ticks, at most.
 const RECORDS_A_TICK: usize = 8192;
 const STEPS: usize = 64;
-/// The changes: milliseconds, and what they are about.
+/// Times of the two changes of rights.
 const REVOKED_MS: u32 = 300;
 const GRANTED_MS: u32 = 700;
 
@@ -42,7 +42,7 @@ fn config() -> PolicyConfig {
     }
 }
 
-/// Where a session's block lies, and what it may do there at `ms`; nothing for a block it does not number.
+/// The place of a session's block, and the session's rights there at `ms`; `None` for a block it does not number.
 fn rights(session: u32, block: u64, ms: u64) -> Option<(u64, u32)> {
     match (session, block) {
         (0, 0..50) => {
@@ -89,7 +89,7 @@ fn law(input: &[u8], subject: Subject) {
     }
 }
 
-/// A record is one of the caller's own, or, of a change, a refusal of the session that it is about.
+/// Checks that a record is one of the caller's own or, for a change, a refusal of the session that it is about.
 fn assert_own(record: &Record, caller: Option<Badge>, ms: u64, subject: Subject) {
     let Record { session, rights: has, first, lba, blocks } = *record;
     assert!(session < 2 && blocks > 0, "{record:?}");
@@ -104,7 +104,7 @@ fn assert_own(record: &Record, caller: Option<Badge>, ms: u64, subject: Subject)
     }
 }
 
-/// What an answer says is covered was installed for the caller, at some time.
+/// Checks that the blocks an answer covers were installed for the caller, at some time.
 fn assert_covered(badge: Badge, message: &Message, answer: &Message, installed: &[Record]) {
     let (Ok(asked), Ok(Covered { blocks })) = (message.payload::<Asked>(), answer.payload()) else {
         panic!("{message:?} was answered with {answer:?}")
@@ -115,7 +115,7 @@ fn assert_covered(badge: Badge, message: &Message, answer: &Message, installed: 
     assert!((asked.first..asked.first + blocks).all(holds), "{asked:?} has {blocks} blocks covered, not all installed");
 }
 
-/// The next event, of what the server answers from now on and of the time.
+/// Draws the next event; it can also change the server's answer, the time and the liveness page.
 fn step(world: &World, input: &mut Unstructured<'_>) -> Result<Event> {
     let badge = Badge(if input.ratio(1, 16)? { input.arbitrary()? } else { input.int_in_range(0..=3)? });
     Ok(match input.int_in_range(0..=6u8)? {
@@ -150,7 +150,7 @@ fn step(world: &World, input: &mut Unstructured<'_>) -> Result<Event> {
     })
 }
 
-/// Both clients ask for all they have; a tick after the first change; and again.
+/// Both clients ask for all their blocks; a tick after the first change; and again.
 fn seeds() -> Vec<Vec<u8>> {
     let ask = |badge: u8, first: u8, blocks: u8| [16, badge, 0, first, blocks];
     let all = [ask(1, 0, 100), ask(2, 0, 94), ask(1, 60, 5)].concat();

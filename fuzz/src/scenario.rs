@@ -1,8 +1,8 @@
 //! Scenario text: any text, and the project's own scenarios with words and lines changed.
 //!
-//! The law: a text is refused with one sentence that names the file, on one line that a terminal can show; or the system of the
-//! scenario can be built, its authority proven, and its image, its text in the capDL language and its picture made. The image
-//! gives back the specification that it was made of.
+//! The law: a text is refused with one sentence that names the file, on one line that a terminal can show. Otherwise the
+//! system of the scenario can be built, its authority proven, and its image, its text in the capDL language and its picture
+//! made. The image then decodes to its specification.
 
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 pub const TARGET: Target = Target { name: "scenario", law, seeds };
 
 const FILE: &str = "scenarios/fuzzed.toml";
-/// What begins an input that changes one of [`SCENARIOS`]; others are the text itself.
+/// The first byte of an input that changes one of [`SCENARIOS`]; other inputs are the text itself.
 const CHANGED: u8 = 0;
 /// The longest sentence, in characters.
 const SENTENCE: usize = 600;
@@ -96,7 +96,7 @@ fn changed(input: &mut Unstructured<'_>) -> String {
     lines.join("\n")
 }
 
-/// Values that stand where a value stands.
+/// Values to put in place of a value.
 const VALUES: [&str; 24] = [
     "0",
     "1",
@@ -148,7 +148,7 @@ fn change(lines: &mut Vec<String>, input: &mut Unstructured<'_>) -> Result<()> {
             let place = places.get(other % places.len().max(1)).copied().unwrap_or(0);
             lines[at].insert(place, character);
         }
-        // What stands behind an equals sign.
+        // The value behind an equals sign.
         _ => {
             let equals: Vec<usize> = lines[at].match_indices('=').map(|(place, _)| place).collect();
             let Some(equals) = equals.get(other % equals.len().max(1)) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Completion queue entries: whatever a controller posts, beside hostile clients.
+//! Completion queue entries: any entries of a controller, beside hostile clients.
 
 #![no_main]
 fuzz::engine!(fuzz::nvme::completions::TARGET);

@@ -1,4 +1,4 @@
-//! CAP, Identify data and granted queues: whatever a controller says of itself.
+//! CAP, Identify data and granted queues: any properties that a controller reports.
 
 #![no_main]
 fuzz::engine!(fuzz::nvme::identify::TARGET);

@@ -1,4 +1,4 @@
-//! Specification images: what the root task boots from, and supervises.
+//! Specification images: the root task boots from them, and supervises their systems.
 
 #![no_main]
 fuzz::engine!(fuzz::image::TARGET);

@@ -1,4 +1,4 @@
-//! Scenario text, and the systems that are built of what is accepted.
+//! Scenario text, and the systems that are built of accepted texts.
 
 #![no_main]
 fuzz::engine!(fuzz::scenario::TARGET);

@@ -46,7 +46,7 @@ pub(crate) struct AddressSpace {
     root: Page,
 }
 
-/// Where an address is translated: the tables on the way that there are, from the first level on.
+/// The walk of an address: the existing tables on the way, from the first level on.
 struct Path {
     tables: Vec<(Page, usize)>,
     /// The descriptor at the end.
@@ -69,7 +69,7 @@ impl AddressSpace {
         Ok(space)
     }
 
-    /// The ASID: no other address space has it, and 0 is nobody's.
+    /// The ASID: no other address space has it, and 0 is unused.
     pub(crate) fn asid(&self) -> Asid {
         Asid(u16::from(self.slot).saturating_add(1))
     }
@@ -90,7 +90,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Maps a page. Tables that are missing are linked in when they are complete.
+    /// Maps a page. Missing tables are linked in when they are complete.
     pub(crate) fn map<M: Memory>(
         &self,
         pool: &mut Pool<M>,
@@ -121,7 +121,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Takes a page's mapping out, and tables that are then empty, which go into limbo. Says whether there were any.
+    /// Removes a page's mapping, and tables that are then empty, which go into limbo. Returns whether there were any.
     pub(crate) fn unmap<M: Memory>(&self, pool: &mut Pool<M>, iova: Iova) -> Result<bool, Error> {
         let path = self.walk(pool, iova)?;
         if level_after(path.tables.len()) != LAST_LEVEL || !path.last.valid() {
@@ -140,7 +140,7 @@ impl AddressSpace {
         Ok(emptied)
     }
 
-    /// Follows `iova` down to the last table there is.
+    /// Follows `iova` down to the last existing table.
     fn walk<M: Memory>(&self, pool: &Pool<M>, iova: Iova) -> Result<Path, Error> {
         if iova.page_offset() != 0 || iova.bits() >> INPUT_BITS != 0 {
             return Err(Error::Address);
@@ -170,12 +170,12 @@ impl AddressSpace {
     }
 }
 
-/// The level of the last of so many tables.
+/// The level of the last of `tables` tables.
 fn level_after(tables: usize) -> u8 {
     u8::try_from(tables).unwrap_or(LAST_LEVEL)
 }
 
-/// Changes the number of valid descriptors in a table. Gives the new one.
+/// Changes the number of valid descriptors in a table. Returns the new one.
 fn count<M: Memory>(pool: &mut Pool<M>, table: Page, change: impl Fn(u16) -> u16) -> u16 {
     let Role::Table { owner, level, used } = pool.role(table) else { return 0 };
     let used = change(used);

@@ -20,7 +20,7 @@ const INDEX_MASK: u32 = ENTRIES.wrapping_sub(1);
 /// Refused commands in one run after which the queue counts as stuck.
 const MAX_REPAIRS: u32 = 16;
 
-/// Why a run of commands is not known to have taken effect.
+/// Reason why a run of commands may not have taken effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
     /// The queue was not empty within its bound.
@@ -100,7 +100,7 @@ impl CommandQueue {
         Err(Failure::Stuck)
     }
 
-    /// Takes the SMMU's index over. One that is not between the last and ours cannot be believed.
+    /// Takes over the SMMU's index. An index that is not between the last one and ours is impossible.
     fn consumed_up_to(&mut self, cons: u32) -> Result<(), Failure> {
         let consumed = cons.wrapping_sub(self.cons) & POSITION_MASK;
         if consumed > self.outstanding() {
@@ -110,8 +110,8 @@ impl CommandQueue {
         Ok(())
     }
 
-    /// Lets the queue go on behind a command it stopped at (section 4.1.2): an abort is tried again, anything else is
-    /// replaced.
+    /// Lets the queue go on after it stopped at a command (section 4.1.2): after an abort the command is retried, otherwise it
+    /// is replaced.
     fn repair<R: Mmio, M: Memory>(&self, registers: &Registers<R>, pool: &Pool<M>) -> Result<(), Failure> {
         let cons = CmdqCons::from_bits(registers.read(Register::CmdqCons)?);
         if CommandError::from_raw(cons.error()) != Some(CommandError::Abort) {

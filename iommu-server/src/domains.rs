@@ -1,4 +1,4 @@
-//! The drivers' domains: which function each was opened for, and what may be mapped there.
+//! The drivers' domains: the function that each was opened for, and the checks of mappings in it.
 
 use crate::{Drained, Error, Fault, Rights, Smmu, StreamId};
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ pub struct Domains<R, M> {
 }
 
 impl<R: Mmio, M: Memory> Domains<R, M> {
-    /// As many as there are drivers in `config`, all closed.
+    /// Creates one domain for each driver in `config`, all closed.
     pub fn new(smmu: Smmu<R, M>, config: ServerConfig) -> Self {
         Self { streams: config.drivers.iter().map(|_| None).collect(), smmu, config }
     }
@@ -33,7 +33,7 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
         self.smmu.attach(stream).map_err(as_kernel)?;
         let messages = self.config.messages;
         let mapped = self.smmu.map(stream, Iova::new(messages.bits()), messages, Rights::Messages);
-        // Open from here on, so that it is closed as others are if something went wrong.
+        // Open from here on, so that it is closed as others are after a failure.
         *self.place(domain)? = Some(stream);
         mapped.map_err(|reason| {
             // A failure shows when the domain is opened again.
@@ -42,11 +42,12 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
         })
     }
 
-    /// Closes a domain: its function reaches nothing any more when this has succeeded. Closing what is not open is as good.
+    /// Closes a domain: its function reaches nothing any more when this has succeeded. Closing a domain that is not open
+    /// succeeds.
     ///
     /// # Errors
     /// `InvalidArgument` when there is no such domain; `IllegalOperation` when the SMMU is stuck: then the function's memory
-    /// must not be given to others, and the domain is to be closed again.
+    /// must not be given to others, and the call must be retried.
     pub fn close(&mut self, domain: u64) -> platform::Result<()> {
         let Some(stream) = *self.place(domain)? else { return Ok(()) };
         if self.smmu.detach(stream).is_err() {
@@ -73,7 +74,7 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
     ///
     /// # Errors
     /// `InvalidCapability(1)` when the domain is not open, `InvalidCapability(0)` when the page is a device's, `DeleteFirst` when
-    /// something is mapped there, `InvalidArgument` for another address that cannot be, `NotEnoughMemory`, `IllegalOperation`.
+    /// something is mapped there, `InvalidArgument` for another invalid address, `NotEnoughMemory`, `IllegalOperation`.
     pub fn map(&mut self, domain: u64, iova: Iova, paddr: Paddr, writable: bool) -> platform::Result<()> {
         let stream = self.open_stream(domain)?;
         let (first, bytes) = self.config.memory;
@@ -84,8 +85,8 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
         self.smmu.map(stream, iova, paddr, rights).map_err(as_kernel)
     }
 
-    /// Takes a page out: the function does not reach it any more when this has succeeded. Taking out what is not mapped is as
-    /// good.
+    /// Unmaps a page: the function does not reach it any more when this has succeeded. Unmapping a page that is not mapped
+    /// succeeds.
     ///
     /// # Errors
     /// `InvalidCapability(1)` when the domain is not open, `InvalidArgument` for the page of interrupts, `IllegalOperation` when the
@@ -102,7 +103,7 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
         }
     }
 
-    /// Transactions of devices that were blocked since the last time: see [`Smmu::faults`].
+    /// Passes `each` the transactions of devices that were blocked since the last call: see [`Smmu::faults`].
     ///
     /// # Errors
     /// The SMMU's.

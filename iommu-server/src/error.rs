@@ -1,10 +1,10 @@
-//! Why an operation was not done.
+//! Errors of the SMMU driver.
 
 use core::fmt;
 use platform::OutOfBounds;
 
-/// Why an operation was not done. After all but [`Error::Stuck`] and [`Error::OutOfBounds`] nothing has changed,
-/// but by a start.
+/// Reason why an operation failed. After all but [`Error::Stuck`] and [`Error::OutOfBounds`] nothing has changed, except by
+/// a start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// Less of the registers or of the pool is mapped than is needed.
@@ -15,13 +15,13 @@ pub enum Error {
     Unanswered,
     /// Starting would let devices reach all memory for a moment: see [`crate::Devices`].
     Unguarded,
-    /// The SMMU did not confirm an invalidation within its bound. The tables are changed, yet the device may go on with
-    /// what it remembers: the caller must not free or reuse the memory until [`crate::Smmu::settle`], or any later
-    /// operation that invalidates, has succeeded.
+    /// The SMMU did not confirm an invalidation within its bound. The tables are changed, yet the device may still use cached
+    /// translations: the caller must not free or reuse the memory until [`crate::Smmu::settle`], or any later operation that
+    /// invalidates, has succeeded.
     Stuck,
     /// The pool has too few free pages.
     NoPages,
-    /// As many streams are attached as there can be.
+    /// The most possible streams are attached.
     NoAddressSpace,
     /// A StreamID beyond the stream table.
     StreamId,
@@ -35,7 +35,7 @@ pub enum Error {
     Mapped,
     /// Nothing is mapped there.
     NotMapped,
-    /// A table does not hold what was written to it.
+    /// A table does not hold the values written to it.
     Corrupt,
 }
 

@@ -22,7 +22,7 @@ const RECORD_WORDS: u32 = 4;
 pub struct Fault {
     /// The device that sent it.
     pub stream: StreamId,
-    /// Why it was refused.
+    /// The reason.
     pub kind: FaultKind,
     /// Its address, in faults that have one.
     pub iova: Option<Iova>,
@@ -30,7 +30,7 @@ pub struct Fault {
     pub direction: Option<Direction>,
 }
 
-/// Why a transaction was refused.
+/// Reason of a refused transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
     /// An event of the standard.
@@ -53,7 +53,7 @@ pub enum Direction {
 pub struct Drained {
     /// Faults reported.
     pub faults: u32,
-    /// Whether others were lost since the last time: the queue was full, or could not be written.
+    /// Whether others were lost since the last call: the queue was full, or could not be written.
     pub lost: bool,
     /// Whether others came meanwhile, for which no interrupt may follow.
     pub more: bool,
@@ -82,7 +82,7 @@ impl EventQueue {
         Ok(Self::default())
     }
 
-    /// Gives `each` every fault that is in the queue now, at most as many as it has entries.
+    /// Passes `each` every fault that is in the queue now, at most as many as it has entries.
     pub(crate) fn drain<R: Mmio, M: Memory>(
         &mut self,
         registers: &Registers<R>,
@@ -94,7 +94,7 @@ impl EventQueue {
         let mut drained = Drained { lost: prod.overflow() != self.overflow, ..Drained::default() };
         self.overflow = prod.overflow();
         if position.wrapping_sub(self.cons) & POSITION_MASK > ENTRIES {
-            // More than the queue holds: the index cannot be believed, nor can the records.
+            // More than the queue holds: the index is impossible, and the records cannot be trusted.
             drained.lost = true;
             self.cons = position;
         }

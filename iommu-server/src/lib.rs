@@ -1,14 +1,14 @@
 //! The IOMMU server: drives an SMMUv3 at user level, for AArch64, where the kernel has no IOSpace.
 //!
-//! An [`Smmu`] gives each stream (a PCI function's requester id) an address space of its own, maps pages into it and takes
-//! them away. A stream that was not given one reaches nothing. An operation that takes memory away returns after the SMMU
-//! has confirmed that it forgot the memory; only then may a frame be revoked or given to somebody else, because the
-//! kernel does not tie these mappings to capabilities.
+//! An [`Smmu`] gives each stream (a PCI function's requester id) an address space of its own, maps pages into it and unmaps
+//! them. A stream without an address space reaches nothing. An operation that unmaps memory returns after the SMMU has
+//! confirmed the invalidation. Only then may a frame be revoked or reused, because the kernel does not tie these mappings
+//! to capabilities.
 //!
-//! Neighbours: `smmu_spec` says what the standard says, [`platform`] is the seam to registers and memory, `sim-smmu` is a
-//! model of the device. The way of an operation: `smmu` decides the order, `stream_table` and `address_space` change
-//! tables in pages of the `pool`, `command_queue` invalidates, `event_queue` reports faults, `start` brings the device up. `domains`
-//! says which driver may have what, and `server` is the component, which answers in the protocol of `iommu_api`.
+//! Neighbours: `smmu_spec` has the standard's types, [`platform`] is the seam to registers and memory, `sim-smmu` is a model
+//! of the device. The path of an operation: `smmu` decides the order, `stream_table` and `address_space` change tables in
+//! pages of the `pool`, `command_queue` invalidates, `event_queue` reports faults, `start` brings the device up. `domains`
+//! has the drivers' rights, and `server` is the component, which answers in the protocol of `iommu_api`.
 //!
 //! Left out: stage 2, substreams, ATS, PRI, large pages.
 

@@ -39,7 +39,7 @@ pub(crate) enum Role {
         level: u8,
         used: u16,
     },
-    /// Out of the tables, but maybe still remembered by the SMMU.
+    /// Out of the tables, but maybe still cached by the SMMU.
     Limbo,
 }
 
@@ -88,7 +88,7 @@ impl<M: Memory> Pool<M> {
         }
     }
 
-    /// All pages but the fixed ones are free from now on.
+    /// Frees all pages but the fixed ones.
     fn forget(&mut self) {
         self.free.clear();
         for (_, page) in &self.by_address {
@@ -112,7 +112,7 @@ impl<M: Memory> Pool<M> {
         Ok(page)
     }
 
-    /// Makes a page free again. Only for pages that the SMMU does not remember.
+    /// Frees a page, which the SMMU must not have cached.
     pub(crate) fn give_back(&mut self, page: Page) {
         self.set_role(page, Role::Free);
         self.free.push(page);
@@ -153,12 +153,12 @@ impl<M: Memory> Pool<M> {
         Ok(self.memory.write(Self::offset(page, word)?, &value)?)
     }
 
-    /// Makes what was written visible before what is written next.
+    /// Makes earlier writes visible before later ones.
     pub(crate) fn fence(&self) {
         self.memory.fence();
     }
 
-    /// Fills a page with zeroes: in every use of a page, that is nothing valid.
+    /// Fills a page with zeroes, which are invalid in every use of a page.
     pub(crate) fn zero(&self, page: Page) -> Result<(), Error> {
         for word in 0..WORDS {
             self.write(page, word, 0)?;

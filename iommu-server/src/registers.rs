@@ -4,7 +4,7 @@ use crate::error::Error;
 use platform::Mmio;
 use smmu_spec::registers::{Cr0, Gbpa, IrqCtrl, Register};
 
-/// The SMMU's registers, with the number of polls after which it counts as not answering.
+/// The SMMU's registers, and the number of polls after which it counts as not answering.
 #[derive(Clone, Debug)]
 pub(crate) struct Registers<R> {
     mmio: R,
@@ -50,8 +50,8 @@ impl<R: Mmio> Registers<R> {
         self.wait(Register::IrqCtrlAck, |ack| ack == interrupts.into_bits())
     }
 
-    /// Makes the SMMU abort transactions while it is off (section 6.3.14). Says whether it will: QEMU before 8.0 has no
-    /// such register, and reads 0 there.
+    /// Makes the SMMU abort transactions while it is off (section 6.3.14). Returns whether it will: QEMU before 8.0 has no such
+    /// register, and reads 0 there.
     pub(crate) fn abort_while_off(&self) -> Result<bool, Error> {
         self.wait(Register::Gbpa, |value| !Gbpa::from_bits(value).update())?;
         let gbpa = Gbpa::from_bits(self.read(Register::Gbpa)?);

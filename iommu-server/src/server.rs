@@ -1,8 +1,8 @@
 //! The component: answers the PCI server, which opens and closes domains, and drivers, which map frames in theirs.
 //!
-//! A caller is the badge it calls with. What it asks is decoded once; a mistake ends in a refusal and costs others
-//! nothing. The capability to a frame says where the frame is and is deleted at once: the server maps nothing of others for
-//! itself, and keeps nothing.
+//! A caller is known by the badge of its call. Its message is decoded once; a mistake ends in a refusal and does not affect
+//! others. The capability to a frame gives the frame's address and is deleted at once: the server maps no frame of others
+//! for itself, and keeps none.
 
 use crate::{Config, Devices, Direction, Domains, Error, Fault, Pool, Smmu};
 use alloc::vec::Vec;
@@ -14,14 +14,14 @@ use platform::{Badge, CPtr, Cap, Environment, Event, Frame, Iova, Kernel, Messag
 use report::{Report, clip};
 use zerocopy::FromBytes;
 
-/// Looks at a register that does not change before it counts as stuck: some milliseconds.
+/// Polls of a register that does not change before it counts as stuck: some milliseconds.
 const POLLS: u32 = 1_000_000;
 /// Functions that are reported between two ticks, at most.
 const MOST_FUNCTIONS: usize = 16;
-/// Times that the event queue is emptied at a tick: a device that goes on fills it as quickly.
+/// Times that the event queue is emptied at a tick: a device may refill it as quickly.
 const DRAINS: u32 = 8;
 
-/// Serves as long as the component runs. Returns only when its environment lacks what it needs, or the SMMU does.
+/// Serves as long as the component runs. Returns only when its environment lacks an item, or the SMMU a feature.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     match Server::new(platform.clone(), &environment) {
         Ok(mut server) => server.serve().await,
@@ -102,7 +102,7 @@ impl<P: Platform> Server<P> {
         }
     }
 
-    /// Writes down, by function, the transactions that were blocked since the last tick.
+    /// Records, by function, the transactions that were blocked since the last tick.
     fn poll_faults(&mut self) {
         let mut found = Vec::new();
         for _ in 0..DRAINS {
@@ -152,7 +152,7 @@ fn registers<P: Platform>(platform: &P, region: &Region) -> Result<P::Mmio, &'st
     platform.mmio(region.vaddr, len).map_err(|_| "the SMMU's registers are missing")
 }
 
-/// The pages of the run `tables`, which are mapped one behind the other.
+/// The pages of the run `tables`, which are mapped consecutively.
 fn pool<P: Platform>(
     platform: &P,
     environment: &Environment,

@@ -1,8 +1,8 @@
-//! The SMMU as its users see it: streams, pages, faults, and the order in which tables change and caches are invalidated.
+//! The SMMU for its users: streams, pages, faults, and the order in which tables change and caches are invalidated.
 //!
-//! To give, a table is completed and then linked in; to take, it is unlinked, the SMMU is made to forget it, and then the
-//! page is free. An invalidation that was not confirmed leaves its pages in limbo and the SMMU in doubt: the next operation
-//! that gives first invalidates everything, and the next that takes does so in the end.
+//! To map, a table is completed and then linked in. To unmap, it is unlinked, the SMMU's caches are invalidated, and then
+//! the page is free. An invalidation that was not confirmed leaves its pages in limbo and the SMMU in doubt: the next
+//! operation that maps invalidates everything first, and the next that unmaps does so at its end.
 
 use crate::address_space::{AddressSpace, Rights};
 use crate::command_queue::{CommandQueue, Failure};
@@ -37,13 +37,13 @@ pub struct Smmu<R, M> {
     streams: StreamTable,
     /// By slot, which is the ASID less one.
     spaces: Vec<Option<AddressSpace>>,
-    /// Whether the SMMU may remember something that is no longer in the tables.
+    /// Whether the SMMU may have cached something that is no longer in the tables.
     in_doubt: bool,
 }
 
 impl<R: Mmio, M: Memory> Smmu<R, M> {
-    /// Brings the SMMU up, whatever it did before. No stream is attached afterwards. At no moment can a device reach
-    /// memory that it could not reach before, unless `config` says that the devices are quiet.
+    /// Brings the SMMU up from any state. No stream is attached afterwards. At no moment can a device reach memory that it could
+    /// not reach before, unless `config` declares the devices quiet.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`], [`Error::Unsupported`], [`Error::Unanswered`], [`Error::Unguarded`], [`Error::Stuck`].
@@ -78,7 +78,7 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
     ///
     /// # Errors
     /// [`Error::StreamId`], [`Error::Attached`], [`Error::NoAddressSpace`], [`Error::NoPages`]; [`Error::Stuck`], after
-    /// which [`Smmu::is_attached`] says whether it is.
+    /// which [`Smmu::is_attached`] returns whether it is.
     pub fn attach(&mut self, stream: StreamId) -> Result<(), Error> {
         if !StreamTable::covers(stream) {
             return Err(Error::StreamId);
@@ -139,12 +139,12 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
         if beyond || paddr.page_offset() != 0 || self.pool.find(paddr.bits()).is_some() {
             return Err(Error::Address);
         }
-        // A translation that is in doubt could still stand for this address.
+        // A translation in doubt could still be cached for this address.
         self.settle_doubts()?;
         space.map(&mut self.pool, iova, paddr, rights)
     }
 
-    /// Takes the page at `iova` away. When this returns, no transaction of the stream reaches it any more.
+    /// Unmaps the page at `iova`. When this returns, no transaction of the stream reaches it any more.
     ///
     /// # Errors
     /// [`Error::NotAttached`], [`Error::Address`], [`Error::NotMapped`], [`Error::Corrupt`]; [`Error::Stuck`], after which
@@ -158,12 +158,12 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
         Ok(())
     }
 
-    /// Gives `each` the faults recorded since the last time, at most as many as the queue holds. Called at an event or
-    /// error interrupt, and at any other time. The SMMU interrupts for the first event in an empty queue alone: after
-    /// [`Drained::more`] the caller comes back without an interrupt.
+    /// Passes `each` the faults recorded since the last call, at most as many as the queue holds. Called at an event or error
+    /// interrupt, and at any other time. The SMMU interrupts for the first event in an empty queue alone: after
+    /// [`Drained::more`] the caller calls again without an interrupt.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] when the SMMU reports that it failed for good; [`Error::OutOfBounds`].
+    /// [`Error::Unsupported`] when the SMMU reports a permanent failure; [`Error::OutOfBounds`].
     pub fn faults(&mut self, each: impl FnMut(Fault)) -> Result<Drained, Error> {
         self.events.drain(&self.registers, &self.pool, each)
     }
@@ -180,8 +180,8 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
         self.pool.free_pages()
     }
 
-    /// Restarts the command queue and makes the SMMU forget everything it may remember. Success ends the doubt that an
-    /// [`Error::Stuck`] left: memory taken away before may be freed.
+    /// Restarts the command queue and invalidates everything that the SMMU may have cached. Success ends the doubt that an
+    /// [`Error::Stuck`] left: memory unmapped before may be freed.
     ///
     /// # Errors
     /// [`Error::Stuck`] when the SMMU still does not confirm.
@@ -228,7 +228,7 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
         }
     }
 
-    /// Frees the pages in limbo: the SMMU has forgotten them.
+    /// Frees the pages in limbo, which the SMMU has not cached any more.
     fn release(&mut self) {
         for page in self.pool.pages_with(|role| role == Role::Limbo) {
             self.pool.give_back(page);
@@ -249,7 +249,7 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
     }
 }
 
-/// A queue that cannot be restarted.
+/// The error of a queue that cannot be restarted.
 fn stuck(error: Error) -> Error {
     match error {
         Error::Unanswered => Error::Stuck,

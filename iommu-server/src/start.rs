@@ -1,7 +1,7 @@
-//! Bringing the SMMU up from any earlier state (section 3.11).
+//! Brings the SMMU up from any earlier state (section 3.11).
 //!
-//! While CR0.SMMUEN is 0 transactions meet GBPA, which on many machines lets them pass. So the SMMU is turned off only
-//! where it confirms that it aborts instead. Where it cannot (QEMU before 8.0 has no GBPA) and it is live with the tables
+//! While CR0.SMMUEN is 0, GBPA decides about transactions, and lets them pass on many machines. So the SMMU is turned off
+//! only where it confirms that it aborts instead. Where it cannot (QEMU before 8.0 has no GBPA) and it is live with the tables
 //! of an earlier incarnation in this same pool, it is taken over without being turned off: the stream table becomes empty,
 //! then everything cached is invalidated.
 
@@ -14,7 +14,7 @@ use crate::stream_table::{STREAMS_LOG2, StreamTable};
 use platform::{Memory, Mmio};
 use smmu_spec::registers::{ALLOCATE, Cr0, Cr1, Cr2, Idr0, Idr1, Idr5, IrqCtrl, REGISTER_BYTES, Register, output_bits};
 
-/// Facts the caller decides.
+/// Settings of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Register reads after which the SMMU counts as not answering. At least 1.
@@ -26,9 +26,9 @@ pub struct Config {
 /// The state of the devices behind the SMMU when it is started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Devices {
-    /// None can send anything: no function is bus master. The SMMU may be turned off for a moment.
+    /// No device can send anything: no function is bus master. The SMMU may be turned off for a moment.
     Quiet,
-    /// Some may. Where turning off a live SMMU would let them pass, starting is refused.
+    /// Some may send. Where turning off a live SMMU would let transactions pass, starting is refused.
     MaySend,
 }
 
@@ -53,7 +53,7 @@ const ATTRIBUTES: Cr1 = Cr1::new()
     .with_table_outer(1)
     .with_table_shareability(3);
 
-/// Checks that the SMMU has all that the server needs.
+/// Checks that the SMMU has all features that the server needs.
 pub(crate) fn identify<R: Mmio>(registers: &Registers<R>) -> Result<Identity, Error> {
     let idr0 = Idr0::from_bits(registers.read(Register::Idr0)?);
     let idr1 = Idr1::from_bits(registers.read(Register::Idr1)?);
@@ -80,14 +80,14 @@ pub(crate) fn identify<R: Mmio>(registers: &Registers<R>) -> Result<Identity, Er
     }
 }
 
-/// CR0 with what is already enabled when the queues are set up.
+/// The SMMU before its queues are set up, with the bits of CR0 that are enabled already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Prepared {
     pub(crate) cr0: Cr0,
 }
 
-/// Makes the SMMU ready for its queues: off and aborting, or on with an empty stream table, and forgetful of neither yet.
-/// Nothing of the pool is in use by the SMMU for anything valid afterwards.
+/// Makes the SMMU ready for its queues: off and aborting, or on with an empty stream table, in both cases with its caches not
+/// invalidated yet. Afterwards the SMMU uses nothing of the pool as valid.
 pub(crate) fn prepare<R: Mmio, M: Memory>(
     registers: &Registers<R>,
     pool: &Pool<M>,

@@ -36,7 +36,7 @@ pub(crate) struct StreamTable {
 }
 
 impl StreamTable {
-    /// The table in pages of zeroes: every stream aborts.
+    /// Creates the table in pages of zeroes: every stream aborts.
     pub(crate) fn new() -> Self {
         Self { leaves: vec![None; LEAVES] }
     }
@@ -96,8 +96,8 @@ impl StreamTable {
         Ok(())
     }
 
-    /// Takes the level 2 table of the stream out if it has no valid entry, and puts its page into limbo. The first
-    /// stream of those it was for, if so.
+    /// Removes the level 2 table of the stream if it has no valid entry, and puts its page into limbo. Returns the table's first
+    /// stream, if so.
     pub(crate) fn prune<M: Memory>(&mut self, pool: &mut Pool<M>, stream: StreamId) -> Result<Option<StreamId>, Error> {
         let Some(leaf) = self.leaf(stream).filter(|leaf| leaf.used == 0) else { return Ok(None) };
         pool.write(STREAM_TABLE, index(stream), L1StreamDescriptor::new().into_bits())?;

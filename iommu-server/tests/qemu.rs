@@ -1,5 +1,5 @@
 //! The driver on QEMU's SMMU, over QEMU's test protocol: no kernel, no program on the machine's processor. Its `edu` device
-//! moves memory as `script` asks, which is played on the model, too (`tests/smmu/scripted.rs`).
+//! moves memory according to `script`, which is played on the model, too (`tests/smmu/scripted.rs`).
 //!
 //! Needs `qemu-system-aarch64`, or the program that `CAPNVME_QEMU_AARCH64` names: `cargo xtask test SMMU`, or `cargo test -p iommu-server --test qemu -- --ignored --nocapture`.
 
@@ -21,7 +21,7 @@ const SMMU: u64 = 0x0905_0000;
 const ECAM: u64 = 0x3f00_0000;
 const POOL: u64 = 0x4100_0000;
 const POOL_PAGES: usize = 16;
-/// Of the device 00:01.0.
+/// Address of the configuration space of the device 00:01.0.
 const CONFIG: u64 = ECAM + (1 << 15);
 const BAR: u64 = 0x1000_0000;
 /// Its buffer, as its DMA names it, and its registers.

@@ -1,7 +1,7 @@
-//! Gets the numbers of system calls, invocations, objects and slots out of the prepared kernel's interface files.
+//! Reads the numbers of system calls, invocations, objects and slots from the prepared kernel's interface files.
 //!
-//! The kernel's folder comes in the variable `SEL4_KERNEL`, and is that of the release kernel without it. Nothing is done
-//! for another target than bare metal, so that the package can be checked on the build machine without a kernel.
+//! The variable `SEL4_KERNEL` names the kernel's folder; without it the release kernel's is used. Nothing is done for a
+//! target other than bare metal, so that the package can be checked on the build machine without a kernel.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,7 +63,7 @@ fn kernel_folder(arch: &Arch) -> PathBuf {
     folder
 }
 
-/// Compiles the probe to assembly and gives its text.
+/// Compiles the probe to assembly and returns its text.
 fn compile(arch: &Arch, kernel: &Path, out: &Path) -> String {
     write_stand_ins(out);
     let assembly = out.join("probe.s");
@@ -79,8 +79,8 @@ fn compile(arch: &Arch, kernel: &Path, out: &Path) -> String {
     fs::read_to_string(assembly).expect("gcc wrote the assembly")
 }
 
-/// The headers include others that only the kernel's user library generates. The probe needs nothing of those but the
-/// name and size of one type.
+/// The headers include others that only the kernel's user library generates. Of those the probe needs only the name and size
+/// of one type.
 fn write_stand_ins(out: &Path) {
     let folder = out.join("sel4/sel4_arch");
     fs::create_dir_all(&folder).expect("the output folder can be written");

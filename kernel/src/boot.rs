@@ -1,7 +1,7 @@
 //! The file that QEMU boots on AArch64: one ELF file, in which every segment has its physical address, of the kernel, the loader
 //! (`kernel/loader/`) and the root task's image.
 //!
-//! On x86_64 QEMU's multiboot loader takes kernel and root task as two files, and nothing is to be put together.
+//! On x86_64 QEMU's multiboot loader takes kernel and root task as two files, which need no such step.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -22,12 +22,12 @@ use crate::{complaint, files, qemu};
 const LE: LittleEndian = LittleEndian;
 const PAGE: u64 = 4096;
 
-/// Builds the loader and says where it is.
+/// Builds the loader and returns its path.
 ///
 /// `workspace_root` is the folder of the project's top manifest. Fails when cargo does, for instance because the target is not installed.
 pub fn build_loader(workspace_root: &Path) -> Result<PathBuf> {
     let (target, script) = (crate::target(Arch::Aarch64), workspace_root.join("kernel/loader/loader.ld"));
-    // A folder of its own: its flags are not those of the build machine's side.
+    // A folder of its own: its flags differ from those for the build machine's side.
     let folder = workspace_root.join("target/kernel/loader");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(workspace_root)
@@ -45,9 +45,9 @@ pub fn build_loader(workspace_root: &Path) -> Result<PathBuf> {
     Ok(folder.join(target).join("release/kernel-loader"))
 }
 
-/// The file that QEMU boots, of the ELF files `kernel`, `loader` and `root_task`.
+/// The file that QEMU boots, made of the ELF files `kernel`, `loader` and `root_task`.
 ///
-/// Fails for files that are none, and when one reaches into another's place or beyond memory.
+/// Fails for files that are not ELF, and when one reaches into another's place or beyond memory.
 pub fn image(kernel: &[u8], loader: &[u8], root_task: &[u8]) -> Result<Vec<u8>> {
     let (kernel_header, kernel) = elf::read(kernel, "the kernel")?;
     let (header, loader) = elf::read(loader, "the loader")?;
@@ -113,12 +113,14 @@ const WRONG_MACHINES: &[(&str, &str)] = &[
 ];
 /// The right one.
 pub const MACHINE: &str = "-M virt,gic-version=2,highmem=off -cpu cortex-a57 -m 256M";
-/// Longest time for a machine to come so far.
+/// Longest time for a machine to reach its sentence.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Shows that the loader enters the kernel on the right machine, and that on each wrong one it says what is wrong and ends.
+/// Checks that the loader enters the kernel on the right machine, and that on each wrong one it reports the difference and
+/// ends.
 ///
-/// `logs` is the folder for what the machines say. The root task is one that ends at once. Fails when a machine says something else.
+/// `logs` is the folder for the machines' output. The root task is one that ends at once. Fails when a machine's output
+/// differs.
 pub fn check(workspace_root: &Path, logs: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
     let options = BuildOptions { arch: Arch::Aarch64, profile: Profile::Debug, ..BuildOptions::default() };
     let kernel = build(workspace_root, &options, say)?;
@@ -143,7 +145,7 @@ pub fn check(workspace_root: &Path, logs: &Path, say: &mut dyn FnMut(&str)) -> R
     Ok(())
 }
 
-/// The line of a machine that boots `file`, until it has `sentence`, the machine has ended, or the time is over.
+/// The line of a machine that boots `file`, read until it has `sentence`, the machine has ended, or the time is over.
 fn line_of(machine: &str, file: &Path, log: &Path, sentence: &str) -> Result<String> {
     let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let program = qemu::program(Arch::Aarch64);

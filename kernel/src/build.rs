@@ -1,7 +1,7 @@
 //! From options to a built kernel: source copy, fixes, configuration, the kernel's makefile, the output folder.
 //!
-//! The makefile is the kernel's own, run outside its tree. Its age is met with variables on its command line, which
-//! override those inside, and not with edits.
+//! The makefile is the kernel's own, run outside its tree. It is old; variables on its command line, which override those
+//! inside, adapt it to today's tools without edits.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,24 @@ use crate::lock::FolderLock;
 use crate::obtain::{self, Source};
 use crate::{complaint, files, python, stamp};
 
-/// Which kernel to build.
+/// The kind of kernel to build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Silent and quick: what demonstrations and measurements use.
+    /// Silent and quick, for demonstrations and measurements.
     #[default]
     Release,
     /// With assertions and messages on the first serial port.
     Debug,
 }
 
-/// What [`build`] makes.
+/// Options of [`build`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuildOptions {
-    /// For which architecture, and its machine.
+    /// The architecture, and so its machine.
     pub arch: Arch,
     /// Release or debug.
     pub profile: Profile,
-    /// The fixes to leave out, to show what they are for.
+    /// The fixes to leave out, to show their effect.
     pub without: Vec<FixName>,
 }
 
@@ -71,12 +71,12 @@ impl BuildOptions {
 pub struct Kernel {
     /// Its architecture.
     pub arch: Arch,
-    /// The output folder, `target/kernel/<name>/`. Besides what the other fields name it holds `source/`, the corrected
-    /// copy of the source, for a debugger.
+    /// The output folder, `target/kernel/<name>/`. Besides the files that the other fields name it holds `source/`, the
+    /// corrected copy of the source, for a debugger.
     pub folder: PathBuf,
     /// The kernel as the linker made it, with symbols.
     pub elf64: PathBuf,
-    /// The same in a 32-bit container, which is what QEMU's multiboot loader takes (`-kernel`): on x86_64 alone.
+    /// The same in a 32-bit container for QEMU's multiboot loader (`-kernel`): on x86_64 alone.
     pub elf32: PathBuf,
     /// The kernel's user-level interface files (XML, bitfield definitions, headers), laid out as in its source.
     pub libsel4: PathBuf,
@@ -100,11 +100,11 @@ impl Kernel {
     }
 }
 
-/// Builds the kernel that `options` ask for, unless it is there already, and says where it is.
+/// Builds the kernel of `options`, unless it is there already, and returns where it is.
 ///
-/// `workspace_root` is the folder of the project's top manifest; everything is written below its `target/`. `log` gets
-/// one line per step. Fails, with what to do about it, when the source cannot be fetched, when a tool is missing, when
-/// a fix does not apply, and when the makefile fails (its output is in the output folder's `make.log`).
+/// `workspace_root` is the folder of the project's top manifest; everything is written below its `target/`. `log` gets one
+/// line per step. Fails when the source cannot be fetched, a tool is missing, a fix does not apply, or the makefile fails
+/// (its output is in the output folder's `make.log`). The error contains the remedy.
 pub fn build(workspace_root: &Path, options: &BuildOptions, log: &mut dyn FnMut(&str)) -> Result<Kernel> {
     let config = Config::new(options.arch, options.profile);
     build_configured(workspace_root, options, &options.name(), config, log)
@@ -149,7 +149,7 @@ fn build_configured(
     if fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp) && kernel.elf64.exists() {
         return Ok(kernel);
     }
-    // Without a stamp what is in the folder counts for nothing, so a failure on the way leaves no wrong kernel.
+    // Without a stamp the folder's content is ignored, so a failure on the way leaves no wrong kernel.
     files::remove_file(&stamp_file)?;
     log(&format!("kernel {name}: preparing the source of {}", source.version));
     let tree = prepare(&kernel, &source, &overlay, fixes)?;
@@ -206,7 +206,7 @@ const fn platform(arch: Arch) -> &'static str {
     }
 }
 
-/// Variables of the kernel's makefile that say what to build for.
+/// Variables of the kernel's makefile that select the target.
 fn machine_variables(arch: Arch) -> &'static [&'static str] {
     match arch {
         Arch::X86_64 => &["ARCH=x86", "SEL4_ARCH=x86_64"],
@@ -215,7 +215,7 @@ fn machine_variables(arch: Arch) -> &'static [&'static str] {
             "SEL4_ARCH=aarch64",
             "CPU=cortex-a57",
             "ARMV=armv8-a",
-            // The makefile's own list does not know our platform, and its flags are for 32 bits.
+            // The makefile's own list lacks our platform, and its flags are for 32 bits.
             "PLAT_LIST=virt",
             "CONFIG_KERNEL_CFLAGS=-std=gnu99 -O2 -ffreestanding -nostdlib -nostdinc -fno-pic -fno-stack-protector \
              -mgeneral-regs-only -mno-outline-atomics -Wall \
@@ -227,7 +227,7 @@ fn machine_variables(arch: Arch) -> &'static [&'static str] {
 /// For profiles and debuggers, with relative paths. The code is the same without it, and it stays out of the machine.
 const DEBUG_INFORMATION: &str = "DEBUG_INFORMATION=-g -fdebug-prefix-map=${CURDIR}=.";
 
-/// Runs the kernel's makefile in a folder beside the source, and gives the kernel it linked.
+/// Runs the kernel's makefile in a folder beside the source, and returns the kernel it linked.
 fn make(kernel: &Kernel, python_programs: &Path) -> Result<PathBuf> {
     let folder = kernel.folder.join("make");
     files::remove_folder(&folder)?;
@@ -252,7 +252,7 @@ fn make(kernel: &Kernel, python_programs: &Path) -> Result<PathBuf> {
         .arg("kernel.elf")
         .env("PATH", search_path(python_programs)?)
         .envs((kernel.arch == Arch::Aarch64).then_some(("DEFINES", "ARM_CORTEX_A57")))
-        // Settings of a make that may be running us are not for this one.
+        // Settings of a make that may have started this program are not for this one.
         .env_remove("MAKEFLAGS")
         .env_remove("MFLAGS")
         .stdin(Stdio::null())

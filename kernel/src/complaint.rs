@@ -1,8 +1,8 @@
-//! What a program that failed said, as a part of one sentence. Its whole output is somebody else's to keep.
+//! The complaint of a failed program, as a part of one sentence. Left out: its whole output, which is for callers to keep.
 
 use std::process::Output;
 
-/// The line of `output` that says most: the first with an error and, of cargo's, its deepest cause; without such a line
+/// The most informative line of `output`: the first with an error and, of cargo's, its deepest cause; without such a line
 /// the last one on standard error, or the first on standard output.
 pub(crate) fn line(output: &Output) -> String {
     let (errors, text) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));

@@ -1,6 +1,6 @@
 //! Our configuration of the kernel, as the header `autoconf.h` that its source includes.
 //!
-//! Left out: what the kernel decides from other values, and settings that only its own user libraries read.
+//! Left out: options that the kernel derives from others, and settings that only its own user libraries read.
 
 use crate::Arch;
 use crate::build::Profile;
@@ -83,8 +83,8 @@ const PC: &[(&str, u32)] = &[
     ("PLAT_PC99", 1),
     ("CACHE_LN_SZ", 64),
     ("MULTIBOOT_GRAPHICS_MODE_NONE", 1),
-    // How the kernel is entered and how it keeps a thread's state. The segment bases go through model-specific
-    // registers, because the instructions for it are missing on QEMU's plain models.
+    // Entry of the kernel, and the way it keeps a thread's state. The segment bases go through model-specific registers,
+    // because QEMU's plain models lack the instructions for it.
     ("SYSCALL", 1),
     ("FSGSBASE_MSR", 1),
     ("FXSAVE", 1),
@@ -111,7 +111,7 @@ const VIRT: &[(&str, u32)] = &[
 /// Memory of the AArch64 machine. The kernel has it compiled in, and the loader stops on a machine that has less.
 pub const VIRT_MEMORY_BYTES: u32 = 256 << 20;
 
-/// What a debug kernel has on top: assertions, messages on the first serial port, reports of stray interrupts.
+/// Additional options of a debug kernel: assertions, messages on the first serial port, reports of stray interrupts.
 const DEBUG: &[(&str, u32)] =
     &[("DEBUG_BUILD", 1), ("PRINTING", 1), ("IRQ_REPORTING", 1), ("USER_STACK_TRACE_LENGTH", 16)];
 

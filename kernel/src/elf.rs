@@ -16,8 +16,8 @@ const PAGE: usize = 4096;
 /// A segment and its bytes in the file.
 pub type Part<'a> = (Segment, &'a [u8]);
 
-/// The header of an ELF file and its segments that are loaded, with their bytes, in the order of their addresses. `name` says whose file it
-/// is, for the error's sentence.
+/// The header of an ELF file and its loadable segments, with their bytes, in the order of their addresses. `name` names the
+/// file in the error's sentence.
 pub fn read<'a>(elf: &'a [u8], name: &str) -> Result<(Header, Vec<Part<'a>>)> {
     let header = *Header::parse(elf).ok().with_context(|| format!("{name} is not a 64-bit ELF file"))?;
     let segments = header.program_headers(LE, elf).ok().with_context(|| format!("{name} has no segments"))?;

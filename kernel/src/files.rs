@@ -57,7 +57,7 @@ pub(crate) fn texts(folder: &Path) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// Removes the folder `path` with all it holds; that it is not there is fine.
+/// Removes the folder `path` with all it holds; a missing folder is no error.
 pub(crate) fn remove_folder(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -67,7 +67,7 @@ pub(crate) fn remove_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes the file `path`; that it is not there is fine.
+/// Removes the file `path`; a missing file is no error.
 pub(crate) fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {

@@ -1,10 +1,9 @@
 //! The defects of seL4 5.0.0 on x86_64 and AArch64, and their corrections.
 //!
 //! A correction is a list of edits to a *copy* of the kernel's source. Each edit names a file and an anchor, a text as
-//! short as can be unique; unless the anchor is found exactly once the edit fails, so that another version of the
-//! source is noticed at once instead of being built half corrected. Each correction can be left out by name, which is
-//! how the tests show that they fail without it ([`crate::regress`]). The corrections themselves are in a module of each
-//! architecture and one of both.
+//! short as can be unique. The edit fails unless the anchor is found exactly once, so that another version of the source is
+//! noticed and not built half corrected. Each correction can be left out by name: the tests fail without it
+//! ([`crate::regress`]). The corrections themselves are in a module for each architecture and one for both.
 //!
 //! Three of them, `fastpath-reply`, `short-signal` and `short-wait`, make the kernel quicker and change nothing else: their defect is the
 //! number of instructions, and that is what their tests count.
@@ -38,19 +37,19 @@ pub enum FixName {
     EndpointBadge,
     /// An unmapped IO page table is empty and has no copies.
     IoPageTable,
-    /// Revoking an IOSpace capability takes back what was derived from it.
+    /// Revoking an IOSpace capability deletes the capabilities derived from it.
     IoSpaceRevoke,
-    /// A thread that is suspended after its system call was over goes on behind it.
+    /// A thread that is suspended after its system call was finished continues after it.
     SuspendAfterCall,
-    /// The processor's physical timer is the root task's alone.
+    /// Only the root task may use the processor's physical timer.
     TimerOwner,
     /// A deleted thread's floating point registers are written nowhere.
     FpuOwner,
     /// Changing the mapping of a frame whose table is gone is an error.
     FrameRemap,
-    /// The cache is worked on where the frame is mapped, and nowhere else.
+    /// Cache operations act where the frame is mapped, and nowhere else.
     FrameFlush,
-    /// A thread whose address space lost its identifier is not switched to by the fastpath either.
+    /// The fastpath does not switch to a thread whose address space lost its identifier.
     FastpathAsid,
     /// An answer to a less urgent caller takes the fastpath when nobody between the two is ready.
     FastpathReply,
@@ -93,7 +92,7 @@ impl fmt::Display for FixName {
 impl FromStr for FixName {
     type Err = anyhow::Error;
 
-    /// Fails on an unknown name, and says which names there are.
+    /// Fails on an unknown name, and lists the known ones.
     fn from_str(text: &str) -> Result<Self> {
         Fix::all().map(|fix| fix.name).find(|name| name.as_str() == text).with_context(|| {
             let known: Vec<_> = Fix::all().map(|fix| fix.name.as_str()).collect();
@@ -109,18 +108,18 @@ pub struct Edit {
     pub file: &'static str,
     /// The text to replace; it must occur exactly once.
     pub anchor: &'static str,
-    /// What stands there afterwards.
+    /// The text that replaces it.
     pub replacement: &'static str,
 }
 
 /// A defect of the kernel and the edits that correct it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fix {
-    /// What to call it.
+    /// Its name.
     pub name: FixName,
-    /// Where the defect is: the other architecture's code is right, or has no such thing.
+    /// The architectures with the defect: the other's code is right, or has no such thing.
     pub on: &'static [Arch],
-    /// What is wrong, why, and what a system sees without the correction.
+    /// The defect, its cause, and its effect on a system without the correction.
     pub explanation: &'static str,
     /// The edits, in the order in which they are applied.
     pub edits: &'static [Edit],

@@ -1,11 +1,10 @@
-//! How the seL4 kernel is obtained, fixed, configured, built, and checked.
+//! Obtains, corrects, configures, builds and checks the seL4 kernel.
 //!
-//! [`build()`] is the way in. It takes the source of seL4 5.0.0 from a crate on crates.io ([`obtain`]), copies it under
-//! `target/`, applies the corrections this project needs ([`fixes`]), puts our configuration in place ([`configure`])
-//! and runs the kernel's own makefile outside its tree. What comes out is a folder `target/kernel/<name>/` with
-//! `kernel.elf`, `kernel32.elf` for QEMU's multiboot loader, the configuration used, and the kernel's interface files
-//! (`libsel4/`) from which the bindings are generated. [`regress`] boots such a kernel in QEMU with a small root task
-//! and reads the verdict.
+//! [`build()`] is the entry point. It takes the source of seL4 5.0.0 from a crate on crates.io ([`obtain`]), copies it under
+//! `target/`, applies the corrections this project needs ([`fixes`]), puts our configuration in place ([`configure`]) and
+//! runs the kernel's own makefile outside its tree. The result is a folder `target/kernel/<name>/` with `kernel.elf`,
+//! `kernel32.elf` for QEMU's multiboot loader, the configuration used, and the kernel's interface files (`libsel4/`) from
+//! which the bindings are generated. [`regress`] boots such a kernel in QEMU with a small root task and reads the verdict.
 //!
 //! Neighbours: `xtask` calls this crate; `platform/sel4` reads `libsel4/` and `autoconf.h` from the output folder.
 //! Everything that depends on version 5.0.0 is here, so that another kernel can take its place later.

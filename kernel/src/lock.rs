@@ -14,7 +14,7 @@ pub(crate) struct FolderLock {
 }
 
 impl FolderLock {
-    /// Waits until nobody else builds in `folder`, and says so to `log` when it has to wait.
+    /// Waits until no other build uses `folder`; logs a line to `log` when it has to wait.
     pub(crate) fn take(folder: &Path, log: &mut dyn FnMut(&str)) -> Result<Self> {
         let path = folder.join("lock");
         let file = OpenOptions::new()

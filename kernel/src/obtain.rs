@@ -1,5 +1,4 @@
-//! Where the kernel's source comes from: the folder `seL4/` of the crate `sel4-sys`, fetched by cargo into its own
-//! store and only read there.
+//! The kernel's source: the folder `seL4/` of the crate `sel4-sys`, fetched by cargo into its own store and only read there.
 //!
 //! The package in `kernel/source/` names the crate and pins its version and checksum. The crate's Rust code is never
 //! built.
@@ -27,11 +26,11 @@ pub struct Source {
     pub version: String,
 }
 
-/// Fetches the source if it is not there yet, and says where it is.
+/// Fetches the source if it is not there yet, and returns where it is.
 ///
-/// `workspace_root` is the folder of the project's top manifest. Fails, in one sentence with what to do about it, when
-/// cargo cannot fetch the crate (no network and nothing stored), or when what it fetched is not the kernel this crate
-/// knows.
+/// `workspace_root` is the folder of the project's top manifest. Fails when cargo cannot fetch the crate (no network and
+/// nothing stored), or when it fetched another kernel than this crate is written for. The error is one sentence with the
+/// remedy.
 pub fn source(workspace_root: &Path) -> Result<Source> {
     let manifest = workspace_root.join("kernel/source/Cargo.toml");
     // Without network the store may still have it, so the offline way is tried first; it is also the quick one.

@@ -11,10 +11,9 @@ use crate::{complaint, files};
 /// The packages, their versions and hashes.
 const REQUIREMENTS: &str = include_str!("../python-requirements.txt");
 
-/// Makes the environment in `folder` if it is not there, and gives the folder with its programs.
+/// Makes the environment in `folder` if it is not there, and returns the folder with its programs.
 ///
-/// Fails, in one sentence with what to do about it, when Python has no `venv` module, and when the packages cannot be
-/// fetched.
+/// Fails when Python has no `venv` module, and when the packages cannot be fetched. The error is one sentence with the remedy.
 pub(crate) fn environment(folder: &Path, log: &mut dyn FnMut(&str)) -> Result<PathBuf> {
     let programs = folder.join("bin");
     let installed = folder.join("installed-requirements.txt");
@@ -42,7 +41,7 @@ pub(crate) fn environment(folder: &Path, log: &mut dyn FnMut(&str)) -> Result<Pa
     Ok(programs)
 }
 
-/// Runs `command`; what failed, what it said, and the fix are one sentence.
+/// Runs `command`; an error has the failure, the command's complaint and the fix in one sentence.
 fn run(command: &mut Command, failure: &str, fix: &str) -> Result<()> {
     let program = command.get_program().display().to_string();
     let output = command.output().with_context(|| format!("{failure}, since {program} does not run; {fix}"))?;

@@ -1,4 +1,4 @@
-//! Which QEMU runs: the one on the search path, or the one the user names.
+//! The QEMU program: the one on the search path, or the one the user names.
 
 use std::ffi::OsString;
 
@@ -22,13 +22,13 @@ pub const fn package(arch: Arch) -> &'static str {
     }
 }
 
-/// QEMU's program: what [`variable`] holds, or `qemu-system-` and the architecture's name.
+/// QEMU's program: the value of [`variable`], or `qemu-system-` and the architecture's name.
 #[must_use]
 pub fn program(arch: Arch) -> OsString {
     chosen(arch, std::env::var_os(variable(arch)))
 }
 
-/// An empty variable is as good as none.
+/// An empty variable counts as none.
 fn chosen(arch: Arch, named: Option<OsString>) -> OsString {
     named.filter(|program| !program.is_empty()).unwrap_or_else(|| format!("qemu-system-{arch}").into())
 }

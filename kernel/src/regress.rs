@@ -1,9 +1,7 @@
-//! What each fix is for, shown on the running kernel: the root task of `kernel/regress/` in QEMU, with the fix and
-//! without it.
+//! The tests of each fix on the running kernel: the root task of `kernel/regress/` in QEMU, with the fix and without it.
 //!
-//! [`check`] does both for one fix; it is what `xtask test` calls. The root task gets the name of the test through a
-//! `fw_cfg` file and writes its verdict to a line that QEMU keeps in a file: the debug console on x86_64, the serial port on
-//! AArch64.
+//! [`check`] does both for one fix; `xtask test` calls it. The root task gets the name of the test through a `fw_cfg` file
+//! and writes its verdict to a line that QEMU keeps in a file: the debug console on x86_64, the serial port on AArch64.
 //!
 //! Left out: fixes that cannot be seen in a running kernel ([`FixName::Popcount`], for which linking is the test).
 
@@ -25,20 +23,20 @@ use crate::{boot, complaint, files, qemu};
 const SILENCE: Duration = Duration::from_secs(12);
 /// Longest time for a whole test.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How often to look.
+/// Poll interval.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What came of a test.
+/// The result of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The defect was not seen.
     Passed,
-    /// The root task saw the defect: what it was.
+    /// The root task saw the defect; with its observation.
     Failed(String),
     /// The machine stopped before there was a verdict: the last line the root task wrote.
     Stopped(String),
 }
 
-/// Builds the root task for `kernel`'s interface and says where it is.
+/// Builds the root task for `kernel`'s interface and returns where it is.
 ///
 /// `workspace_root` is the folder of the project's top manifest. Fails when cargo does, for instance because the target
 /// is not installed.
@@ -74,7 +72,7 @@ pub struct Bootable {
 impl Bootable {
     /// Puts `kernel` and `rootserver` together. On AArch64 that is a file in `folder`, with the loader, which is built first.
     ///
-    /// Fails when the loader cannot be built, and for files that are none.
+    /// Fails when the loader cannot be built, and for invalid files.
     pub fn new(workspace_root: &Path, kernel: &Kernel, rootserver: &Path, folder: &Path) -> Result<Self> {
         let arch = kernel.arch;
         if arch == Arch::X86_64 {
@@ -90,11 +88,11 @@ impl Bootable {
     }
 }
 
-/// Boots `bootable` and gives what came of the test named `test`.
+/// Boots `bootable` and returns the result of the test named `test`.
 ///
-/// QEMU is the one that [`qemu::program`] names. What the root task writes is kept in `log`. What the kernel writes on the
-/// serial port (a debug kernel does) is beside it with the extension `serial` on x86_64, and among it on AArch64. Fails
-/// when QEMU cannot be run, and when the test itself could not be done: neither says anything about the kernel.
+/// QEMU is the one that [`qemu::program`] names. The root task's output is kept in `log`. The kernel's output on the serial
+/// port (a debug kernel has some) is beside it with the extension `serial` on x86_64, and among it on AArch64. Fails when
+/// QEMU cannot be run, and when the test itself could not be done: neither proves anything about the kernel.
 pub fn run(bootable: &Bootable, test: &str, log: &Path) -> Result<Outcome> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -117,7 +115,7 @@ pub fn run(bootable: &Bootable, test: &str, log: &Path) -> Result<Outcome> {
 /// Shows that the fix `name` is needed and works on `arch`: its tests pass on kernels with all fixes, release and debug, and
 /// none of them passes on one that lacks this fix.
 ///
-/// `logs` is the folder for the runs' logs, `say` gets one line per step. Fails, saying which of the two was not so,
+/// `logs` is the folder for the runs' logs, `say` gets one line per step. Fails when one of the two is not so, and names it;
 /// and for every reason for which [`build()`] and [`run`] fail.
 pub fn check(workspace_root: &Path, name: FixName, arch: Arch, logs: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
     if name == FixName::Popcount {
@@ -157,7 +155,7 @@ pub fn check(workspace_root: &Path, name: FixName, arch: Arch, logs: &Path, say:
     Ok(())
 }
 
-/// The root task's tests of a fix; each is one way in which the defect shows.
+/// The root task's tests of a fix; each shows the defect in another way.
 pub fn tests(name: FixName) -> &'static [&'static str] {
     match name {
         FixName::StackAlignment => &["stack-alignment"],
@@ -181,12 +179,13 @@ pub fn tests(name: FixName) -> &'static [&'static str] {
     }
 }
 
-/// Whether time goes by instructions in the test's machine.
+/// Whether the clock of the test's machine counts instructions.
 fn is_counted(test: &str) -> bool {
     ["fastpath-reply", "short-signal", "short-wait"].contains(&test)
 }
 
-/// The kernels to spoil: the debug kernel only where the defect shows in another way there, because it takes time.
+/// The kernels to build without the fix: the debug kernel only where the defect shows in another way there, because it takes
+/// time.
 fn spoiled_profiles(name: FixName) -> &'static [Profile] {
     match name {
         FixName::EndpointBadge => &[Profile::Release, Profile::Debug],
@@ -260,7 +259,7 @@ fn file_option(path: &Path) -> String {
     format!("file:{}", path.display().to_string().replace(',', ",,"))
 }
 
-/// A running QEMU, ended with this value.
+/// A running QEMU, which is ended when this value is dropped.
 struct Qemu(Child);
 
 impl Qemu {
@@ -275,7 +274,7 @@ impl Qemu {
             if new_length != length {
                 length = new_length;
                 last_sign = now;
-                // Not every machine ends itself.
+                // Some machines do not end themselves.
                 let text = fs::read(log).unwrap_or_default();
                 if verdict(&String::from_utf8_lossy(&text)).is_some_and(|line| line.ends_with('\n')) {
                     return Ok(());
@@ -298,12 +297,12 @@ impl Drop for Qemu {
     }
 }
 
-/// The verdict in the root task's output, as much as there is of it.
+/// The verdict in the root task's output, as far as it was written.
 fn verdict(text: &str) -> Option<&str> {
     text.split_inclusive('\n').find_map(|line| line.trim_start_matches('\r').strip_prefix("verdict: "))
 }
 
-/// The outcome that the root task's output stands for.
+/// The outcome that the root task's output reports.
 fn outcome(text: &str) -> Result<Outcome> {
     match verdict(text).map(str::trim_end) {
         Some("pass") => Ok(Outcome::Passed),

@@ -1,4 +1,4 @@
-//! The stamp of a built kernel: a digest of all it was made from. Equal stamps, nothing to do.
+//! The stamp of a built kernel: a digest of all its inputs. A kernel with an equal stamp needs no build.
 
 use sha2::{Digest, Sha256};
 

@@ -1,7 +1,7 @@
-//! The control path: what takes time at the controller, one request after another, while the data path goes on.
+//! The control path: slow work at the controller, one request after another, while the data path goes on.
 //!
 //! [`control_plane`] takes the requests. [`bring_up`] makes the controller ready for commands; [`provision`] and [`reconcile`]
-//! give it the queue pairs it should have; [`reconfiguration`] and [`interrupts_change`] carry out the policy component's
+//! create the queue pairs that it should have; [`reconfiguration`] and [`interrupts_change`] carry out the policy component's
 //! [`changes`].
 
 pub(crate) mod arbitration;

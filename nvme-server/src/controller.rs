@@ -1,4 +1,4 @@
-//! The controller side: registers, queue pairs, PRPs, interrupts, and the memory it reaches. Nothing here knows a session.
+//! The controller side: registers, queue pairs, PRPs, interrupts, and the memory it reaches. These modules know no sessions.
 
 pub(crate) mod admin;
 pub(crate) mod device;

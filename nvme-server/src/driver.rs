@@ -1,12 +1,11 @@
-//! Parts for another driver of an NVMe controller: those of this server that know nothing of sessions.
+//! Parts of this server for another driver of an NVMe controller: those without sessions.
 //!
 //! A driver claims a controller ([`PciClient`]), resets it ([`disable`]), gives the function's address space its page
 //! tables and pool ([`IoSpaceMap`], [`DmaPool`]), configures the controller's admin queues ([`Controller::enable`]) and
-//! submits commands ([`QueuePair`]), whose data it names by PRPs ([`PrpLists`]). `nvme-probe`, which tests on the running
-//! system that the IOMMU and revocation hold, is such a driver.
+//! submits commands ([`QueuePair`]), whose data it names by PRPs ([`PrpLists`]). `nvme-probe` is such a driver: it tests on
+//! the running system that the IOMMU and revocation hold.
 //!
-//! Left out: how a driver waits for a completion (the server's planes, the probe's polling), and everything about
-//! clients.
+//! Left out: the wait for a completion (the server's planes, the probe's polling), and everything about clients.
 
 pub use crate::controller::dma::{DmaPool, IoSpaceMap};
 pub use crate::controller::fault::DeviceFault;

@@ -1,13 +1,13 @@
-//! The NVMe server: owns a controller's queues and serves sessions, each on hardware queue pairs of its own, or on some that
-//! the configuration has it share.
+//! The NVMe server: owns a controller's queues and serves sessions, each on hardware queue pairs of its own or on shared
+//! ones, as the configuration has it.
 //!
 //! Neighbours: the PCI server gives it the controller (`pci`), clients reach it by their session's ring and endpoint
-//! (`blk-api`), the supervisor ticks it. It holds no configuration space, no MSI-X table and no VSpace capability: the
-//! frames of clients' windows pass through its hands into the IOSpace, but it cannot map them for itself.
+//! (`blk-api`), the supervisor ticks it. It holds no configuration space, no MSI-X table and no VSpace capability: it maps
+//! the frames of clients' windows in the IOSpace, but cannot map them for itself.
 //!
-//! By folder: `data_path` serves open sessions and holds the way of a read; `sessions` has their phases and what clients and
-//! the policy component call for; `control_path` is what takes time at the controller; `recovery` is for one that fails;
-//! `controller` knows the device and no session. `shared` is the state of all of them, and `server` starts it.
+//! By folder: `data_path` serves open sessions and has the path of a read; `sessions` has their phases and the calls of
+//! clients and the policy component; `control_path` does slow work at the controller; `recovery` handles a controller that
+//! fails; `controller` knows the device and no session. `shared` is the state of all of them, and `server` starts it.
 //!
 //! The parts that know a controller and not a session are public in [`driver`], for another driver component.
 //!

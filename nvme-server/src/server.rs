@@ -1,4 +1,4 @@
-//! The server's start: the controller claimed, the parts of the state made, and both planes run.
+//! The server's start: claims the controller, creates the state, and runs both planes.
 
 use crate::control_path::changes::Changes;
 use crate::control_path::control_plane;
@@ -33,8 +33,7 @@ use report::{Report, clip};
 const MAX_SESSIONS: usize = ServerConfig::MOST_SESSIONS;
 const _: () = assert!(MAX_SESSIONS == scheduler::MAX_SESSIONS, "the scheduler decides between all of them");
 
-/// Serves sessions until the end of days. When it cannot start, the reason is logged and reported, and clients are
-/// refused.
+/// Serves sessions for ever. If it cannot start, it logs and reports the reason, and refuses clients.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     match start(platform.clone(), environment.clone()).await {
         Ok(shared) => {
@@ -49,7 +48,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     }
 }
 
-/// Without a controller: a client that calls is not left waiting.
+/// Refuses all calls, without a controller, so that no client is left waiting.
 async fn refuse_all<P: Platform>(platform: &P, environment: &Environment) {
     loop {
         if let Event::Message(_, message) = platform.next_event().await {
@@ -125,7 +124,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     }))
 }
 
-/// The server's notification with a badge that names nobody, in the first free slot.
+/// Mints the server's notification, with a badge of no sender, into the first free slot.
 fn mint_nudge<P: Platform>(platform: &P, environment: &Environment) -> Option<Cap<Notification>> {
     let own: Cap<Notification> = environment.cap(platform::names::EVENT)?;
     let slot = CPtr::new(environment.free_slots.start);

@@ -33,26 +33,26 @@ pub(crate) struct Shared<P: Platform> {
     pub queues: RefCell<Queues<P>>,
     /// Sessions by number (badge - 1).
     pub slots: RefCell<Vec<SessionSlot<P>>>,
-    /// Which of them to poll.
+    /// The sessions to poll.
     pub ready: Rc<ReadySet>,
     /// The one that is polled first in the next pass.
     pub first: Cell<usize>,
-    /// Which blocks they may touch, by the same numbers.
+    /// The blocks that sessions may touch, by the same numbers.
     pub extents: RefCell<ExtentTable>,
-    /// Whose turn it is.
+    /// The schedule, which chooses the session whose turn it is.
     pub schedule: RefCell<Schedule>,
-    /// Where the supervisor is notified of torn-down sessions, if it restarts any client.
+    /// Teardown acknowledgements to the supervisor, if it restarts any client.
     pub acknowledgements: Option<Acknowledgements<P::Memory>>,
     pub changes: Changes,
     pub control: ControlQueue,
-    /// Where the supervisor is asked to wake the server in a moment ([`Badge::ALARM`](platform::Badge::ALARM)).
+    /// Notification that asks the supervisor to wake the server in a moment ([`Badge::ALARM`](platform::Badge::ALARM)).
     pub alarm: Cap<Notification>,
-    /// The server's own notification, to wake the data plane for what the control plane did.
+    /// The server's own notification, by which the control plane wakes the data plane.
     pub nudge: Cap<Notification>,
 }
 
 impl<P: Platform> Shared<P> {
-    /// Says that the controller did something wrong. Nothing is given to it from here on until it was reset.
+    /// Records a fault of the controller. No command is submitted from here on until it was reset.
     pub(crate) fn fail(&self, fault: DeviceFault) {
         if self.device.health.get() != Health::Up {
             // A reset that is due already fixes this as well.
@@ -72,13 +72,13 @@ impl<P: Platform> Shared<P> {
         self.report(&Report::Reset { server: clip(&self.environment.name), scope: ResetScope::Controller, reason });
     }
 
-    /// Counts and logs what the controller did wrong.
+    /// Counts and logs a fault of the controller.
     pub(crate) fn count(&self, fault: DeviceFault) {
         self.device.faults.set(self.device.faults.get().saturating_add(1));
         error!("controller fault: {}", clip::<96>(&alloc::format!("{fault}")).as_str());
     }
 
-    /// Reports that something failed, in one sentence.
+    /// Reports a failure, in one sentence.
     pub(crate) fn report_failure(&self, reason: &str) {
         self.report(&Report::Failure { component: clip(&self.environment.name), reason: clip(reason) });
     }
@@ -95,7 +95,7 @@ impl<P: Platform> Shared<P> {
         self.platform.kernel().signal(self.changes.policy);
     }
 
-    /// Passes to the control plane that what it waited for in session `index` has happened.
+    /// Notifies the control plane that its wait for session `index` is over.
     pub(crate) fn drained(&self, index: usize, awaited: Awaited) {
         self.control.pass(match awaited {
             Awaited::Reconfiguration => Control::Reconfigure,
@@ -103,7 +103,7 @@ impl<P: Platform> Shared<P> {
         });
     }
 
-    /// Has the data plane poll the sessions that are ready.
+    /// Wakes the data plane, so that it polls the ready sessions.
     pub(crate) fn wake_data_plane(&self) {
         self.platform.kernel().signal(self.nudge);
     }

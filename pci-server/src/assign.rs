@@ -1,14 +1,14 @@
-//! PCI without firmware: buses are numbered, and registers placed in the machine's windows.
+//! Numbers buses and places registers in the machine's windows, on a machine without firmware.
 //!
-//! `scan` numbers and sizes, `layout` computes, and what it says is written here, with decoding off. Then bridges decode
-//! and forward; functions do when they are claimed. A function that cannot be placed, or that keeps nothing that is
-//! written to it, is left out, and behind a bridge everything is; the rest works. Whatever was configured before is
-//! forgotten. So a server that dies in the middle leaves nothing that the next one has to know: it begins again, with
-//! nothing claimed, and comes to the same result.
+//! `scan` numbers and sizes, `layout` computes addresses, and this module writes them, with decoding off. Then bridges
+//! decode and forward; functions do so when they are claimed. A function that cannot be placed, or that does not keep the
+//! written values, is left out; with a bridge, everything behind it is. The rest works. Any earlier configuration is
+//! discarded. So a server that dies in the middle leaves no state that the next one needs: that one starts over, with
+//! nothing claimed, and reaches the same result.
 //!
-//! Neighbours: `enumerate` walks what was numbered here as if firmware had done it. Left out: I/O ports, which stay
-//! disabled, expansion ROMs, room for what may be plugged in, and registers of host and ISA bridges, which must lie
-//! outside the windows.
+//! Neighbours: `enumerate` walks the numbered buses as if firmware had configured them. Left out: I/O ports, which stay
+//! disabled, expansion ROMs, room for hot-plugged functions, and registers of host and ISA bridges, which must lie outside
+//! the windows.
 
 pub mod layout;
 mod scan;
@@ -29,10 +29,10 @@ use platform::log::warn;
 use platform::{Memory, Mmio, PAGE_SIZE};
 use virtio_drivers::transport::pci::bus::Command;
 
-/// Why a function gets no addresses, and with a bridge nothing behind it.
+/// Reason why a function gets no addresses; with a bridge, nothing behind it does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LeftOut {
-    /// A BAR that cannot be.
+    /// An impossible BAR.
     Bar,
     /// The windows have no room for its BARs.
     NoRoom,
@@ -40,9 +40,9 @@ pub enum LeftOut {
     NoBus,
     /// More bridges lie above what is behind it than a walk goes down.
     TooDeep,
-    /// More functions are there than are looked at.
+    /// There are more functions than the scan covers.
     TooMany,
-    /// What is written to its BARs, windows or bus numbers does not stay.
+    /// Its BARs, windows or bus numbers do not keep the values written.
     Forgets,
     /// A bridge above it is left out.
     Behind,
@@ -70,7 +70,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Assigns bus numbers, windows and addresses. Gives the functions that are left out.
+/// Assigns bus numbers, windows and addresses. Returns the functions that are left out.
 pub fn assign<M: Mmio>(
     config: &mut ConfigSpace<M>,
     note: &Note<impl Memory>,
@@ -115,7 +115,7 @@ fn log(bdf: Bdf, what: &'static str) {
     warn!("{:x}:{:x}.{} {}", bdf.bus(), bdf.device(), bdf.function(), what);
 }
 
-/// A function as `layout` sees it.
+/// A function as input of `layout`.
 fn node(found: &Found) -> Node {
     let bridge = found.bridge.map(|bridge| match bridge.prefetchable {
         low if !bridge::has_prefetchable(low) => Prefetchable::Absent,
@@ -129,7 +129,7 @@ fn node(found: &Found) -> Node {
     Node { parent: found.parent, bridge, needs }
 }
 
-/// What a BAR needs, of which so many functions have a part. Nobody shares a page with another.
+/// The range that a BAR needs when `functions` functions have a part of it each. No two functions share a page.
 fn need(part: Part, bar: &Bar, functions: u16) -> Option<Need> {
     let class = match bar.kind() {
         BarKind::Io => return None,
@@ -139,7 +139,7 @@ fn need(part: Part, bar: &Bar, functions: u16) -> Option<Need> {
         BarKind::Memory64(Prefetch::Prefetchable) => Class::AnyPrefetchable,
     };
     let align = bar.size().max(PAGE_SIZE as u64);
-    // Bytes that have no number have no room either.
+    // A size that overflows has no room either.
     Some(Need { part, bar: bar.index(), class, align, bytes: align.saturating_mul(functions.into()) })
 }
 
@@ -225,7 +225,7 @@ fn window(range: &Range<u64>) -> Result<Window, LeftOut> {
     Window::new(range.start, range.end.saturating_sub(range.start)).map_err(|_| LeftOut::NoRoom)
 }
 
-/// Takes what a function that is left out has: its addresses, and a bridge's buses and windows. It decodes nothing.
+/// Takes the addresses of a function that is left out, and a bridge's buses and windows. It decodes nothing.
 fn withdraw<M: Mmio>(config: &mut ConfigSpace<M>, function: &Found) {
     for bar in &function.bars {
         // One that keeps another address does not answer there: decoding stays off.

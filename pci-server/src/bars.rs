@@ -1,8 +1,8 @@
-//! BARs: sized, checked, and placed against the windows, the bridges and each other.
+//! Sizes BARs, and checks them against the windows, the bridges and each other.
 //!
-//! They are sized with decoding off; `pci_spec::Bar` refuses what cannot be, among that a type that changes with all ones,
-//! which the library's own sizing does not look at. Here is which BARs may be given away: whole pages, inside the device
-//! memory the server holds, nobody else's, and reachable.
+//! They are sized with decoding off. `pci_spec::Bar` refuses impossible ones. It also refuses a type that changes with all
+//! ones, which the library's own sizing does not check. This module decides which BARs may be given away: those of whole
+//! pages, inside the device memory the server holds, without overlap, and reachable.
 
 use crate::config_space::ConfigSpace;
 use crate::function::{Function, Unusable};
@@ -18,14 +18,14 @@ use virtio_drivers::transport::pci::bus::Command;
 /// The BARs of a function, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SizedBars {
-    /// Those that can be.
+    /// The possible ones.
     pub bars: heapless::Vec<Bar, 6>,
-    /// One of them could not.
+    /// Whether one of them is impossible.
     pub impossible: bool,
 }
 
-/// Sizes the first `count` BARs of `bdf`. Each stands afterwards as it stood before; should the server be stopped
-/// meanwhile, `note` has what its successor puts back.
+/// Sizes the first `count` BARs of `bdf`. Each has its old value afterwards; if the server is stopped meanwhile, `note` has
+/// the values for the next incarnation to restore.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ fn size_noted<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, count: u8) -> Size
     sized
 }
 
-/// The physical memory BARs may lie in: what the server's device untypeds cover.
+/// The physical memory that BARs may lie in: the server's device untypeds.
 #[derive(Clone, Debug)]
 pub struct Windows {
     /// Disjoint, not touching, ascending.
@@ -95,7 +95,7 @@ impl Windows {
         Self { ranges }
     }
 
-    /// Them, disjoint and ascending.
+    /// The windows, disjoint and ascending.
     #[must_use]
     pub fn ranges(&self) -> &[Range<u64>] {
         &self.ranges
@@ -117,7 +117,7 @@ pub fn page_range(bar: &Bar) -> Range<u64> {
     start..end.unwrap_or(u64::MAX)
 }
 
-/// Whether each memory BAR still stands where it was found: a function that was reset since has lost them.
+/// Whether each memory BAR still has the address at which it was found: a function that was reset since has lost them.
 #[must_use]
 pub fn stand<M: Mmio>(config: &ConfigSpace<M>, function: &Function) -> bool {
     let address = |index: u8| offset::bar(index).map_or(0, |register| u64::from(config.read(function.bdf, register)));

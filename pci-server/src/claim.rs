@@ -1,9 +1,9 @@
-//! One driver's claim: what it was given of a function, and how all of it comes back.
+//! One driver's claim: its resources of a function, and their return.
 //!
-//! A claim is filled step by step, and each step is written down before the next: whatever is there when one fails, or
-//! when the driver releases, [`Claim::close`] takes back. Bus mastering is off before anything that the device might
-//! still reach for is taken. Neighbours: `server` decides who may claim what; `pages` maps, `interrupts` knows each way of
-//! interrupting. Left out: resetting the device, which is its driver's to do.
+//! A claim is filled step by step, and each step is recorded before the next. When one fails, or when the driver releases,
+//! [`Claim::close`] takes back everything recorded. Bus mastering is off before anything is taken that the device might
+//! still reach for. Neighbours: `server` decides which driver may claim a function; `pages` maps, `interrupts` knows the
+//! interrupt modes. Left out: the reset of the device, which its driver does.
 
 use crate::bars;
 use crate::function::Function;
@@ -18,20 +18,20 @@ use platform::log::error;
 use platform::{CPtr, Cap, IoSpace, Kernel, Mmio, Notification, PAGE_SIZE, Platform, VSpace, Vaddr};
 use virtio_drivers::transport::pci::bus::Command;
 
-/// Whom a claim is for.
+/// The driver of a claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Driver<'a> {
-    /// What the system's model says of it.
+    /// Its configuration from the system's model.
     pub config: &'a pci_api::DriverConfig,
     /// Its number, from 0.
     pub index: usize,
-    /// How many drivers there are.
+    /// Number of drivers.
     pub count: usize,
     /// Its VSpace.
     pub vspace: Cap<VSpace>,
 }
 
-/// What a driver has of a function.
+/// A driver's claim of a function, and what belongs to it.
 #[derive(Debug)]
 pub struct Claim<M> {
     bdf: Bdf,
@@ -40,11 +40,11 @@ pub struct Claim<M> {
     /// Pages mapped in the driver, in the order of `runs`.
     pages: Vec<Page>,
     runs: Vec<BarRun>,
-    /// MSI-X, whose pages nobody gets, whether interrupts come by it or not.
+    /// MSI-X, whose pages no driver gets, whether interrupts come by it or not.
     msix: Option<pci_spec::msix::MsixCapability>,
     /// None while it is filled, and after a change that failed altogether.
     interrupts: Option<Interrupts<M>>,
-    /// And its domain.
+    /// The IOSpace and its domain.
     io_space: Option<(Cap<IoSpace>, u16)>,
 }
 
@@ -132,7 +132,7 @@ impl<M: Mmio> Claim<M> {
         refusal
     }
 
-    /// Where the next page goes in the driver's arena.
+    /// Address of the next page in the driver's arena.
     fn next_vaddr(&self, driver: &Driver<'_>) -> Result<Vaddr, Refusal> {
         let used = u64::try_from(self.pages.len()).ok().and_then(|pages| pages.checked_mul(PAGE_SIZE as u64));
         let used = used.ok_or(Refusal::Exhausted)?;
@@ -144,8 +144,8 @@ impl<M: Mmio> Claim<M> {
         }
     }
 
-    /// Writes down that page `number` of `bar` is mapped at `vaddr`. The arena is given out in order, so a page that
-    /// follows the last run's in the BAR follows it there too.
+    /// Records that page `number` of `bar` is mapped at `vaddr`. The arena is filled in order, so a page that follows the last
+    /// run in the BAR follows it in the arena too.
     fn note(&mut self, bar: &Bar, number: u64, vaddr: Vaddr) -> Result<(), Refusal> {
         let number = u32::try_from(number).map_err(|_| Refusal::Exhausted)?;
         let bar = u16::from(bar.index());
@@ -171,13 +171,13 @@ impl<M: Mmio> Claim<M> {
     ) -> Result<(), Refusal> {
         let interrupts = Interrupts::reserve(resources, function, driver, source)?;
         let turned_on = interrupts.turn_on(resources);
-        // Written down first: what is on in part is turned off with the rest.
+        // Recorded first, so that interrupts that are on in part are turned off with the rest.
         self.interrupts = Some(interrupts);
         turned_on
     }
 
-    /// The function interrupts by `source` from now on, with no vector bound. What was reserved before is given back first,
-    /// so that it suffices for both. After a refusal it interrupts as before, with no vector bound either.
+    /// Makes the function interrupt by `source` from now on, with no vector bound. The old resources are returned first, so that
+    /// they suffice for both. After a refusal it interrupts as before, with no vector bound either.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ impl<M: Mmio> Claim<M> {
         self.interrupts.as_ref().map_or(0, Interrupts::count)
     }
 
-    /// What the driver receives for its claim.
+    /// The answer to the driver's claim.
     #[must_use]
     pub fn claimed(&self) -> Claimed {
         let mut runs = [BarRun::default(); MAX_RUNS];
@@ -232,7 +232,7 @@ impl<M: Mmio> Claim<M> {
         }
     }
 
-    /// Which function.
+    /// The function.
     #[must_use]
     pub fn bdf(&self) -> Bdf {
         self.bdf
@@ -244,7 +244,7 @@ impl<M: Mmio> Claim<M> {
         self.requester_id
     }
 
-    /// The frame of mapped page `index`. What is sent of it is a copy, which dies when the frame here is revoked.
+    /// The frame of mapped page `index`. The driver is sent a copy, which ends when the frame here is revoked.
     ///
     /// # Errors
     ///
@@ -258,7 +258,7 @@ impl<M: Mmio> Claim<M> {
     ///
     /// # Errors
     ///
-    /// Likewise.
+    /// As [`Interrupts::bind`].
     pub fn vector<P: Platform<Mmio = M>>(
         &mut self,
         resources: &mut Resources<P>,
@@ -292,8 +292,8 @@ impl<M: Mmio> Claim<M> {
         Ok(slot)
     }
 
-    /// Lets the function be bus master. Bridges above it must be, to forward its requests, and stay so: what lies
-    /// behind them is silenced one by one.
+    /// Lets the function be bus master. Bridges above it must be, to forward its requests, and stay so: functions behind them
+    /// are silenced one by one.
     pub fn start<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>) {
         for bridge in self.path.iter().rev() {
             resources.config.change_command(*bridge, Command::BUS_MASTER | Command::MEMORY_SPACE, Command::empty());
@@ -301,8 +301,7 @@ impl<M: Mmio> Claim<M> {
         resources.config.change_command(self.bdf, Command::BUS_MASTER, Command::empty());
     }
 
-    /// Takes back whatever there is. What the kernel refuses to take is logged and left; the rest is taken all the
-    /// same.
+    /// Takes back all resources. A resource that the kernel refuses to take is logged and left; the rest is taken all the same.
     pub fn close<P: Platform<Mmio = M>>(self, resources: &mut Resources<P>) {
         let Self { bdf, requester_id: _, path: _, pages, runs: _, msix: _, interrupts, io_space } = self;
         resources.config.change_command(bdf, Command::INTERRUPT_DISABLE, Command::BUS_MASTER);
@@ -317,8 +316,8 @@ impl<M: Mmio> Claim<M> {
         }
         if let Some((io_space, domain)) = io_space {
             resources.close_io_space(domain);
-            // The driver's copy goes first, then what it came from: with the last one the device's entry in the IOMMU
-            // is cleared. Logged where it fails; the slot is then lost, and no other claim is touched by that.
+            // The driver's copy goes first, then its original: with the last one the device's entry in the IOMMU is
+            // cleared. A failure is logged; the slot is then lost, and no other claim is affected.
             let _ = resources.revoke_and_delete(io_space.cptr());
         }
         resources.config.change_command(bdf, Command::empty(), Command::MEMORY_SPACE);

@@ -1,9 +1,9 @@
 //! Configuration space: ECAM as the bus of virtio-drivers' PCI types.
 //!
-//! [`Ecam`] turns checked register accesses into what [`PciRoot`] asks for; [`ConfigSpace`] adds the few accesses its
-//! users here need beyond that. Neighbours: `pci_spec` gives offsets their meaning. Left out: walks across bridges (`enumerate`,
-//! `assign`); the library's own knows neither bridges nor the multifunction bit, and its walk along capabilities has no
-//! bound (`pci_spec::capability` has one).
+//! [`Ecam`] implements the accesses of [`PciRoot`] by checked register accesses; [`ConfigSpace`] adds the few accesses that
+//! its users here need beyond those. Neighbours: `pci_spec` gives offsets their meaning. Left out: walks across bridges
+//! (`enumerate`, `assign`). The library's own walk knows neither bridges nor the multifunction bit, and its walk along
+//! capabilities has no bound (`pci_spec::capability` has one).
 
 use alloc::vec::Vec;
 use pci_spec::header::{DEVICES, FUNCTIONS, NO_VENDOR, Status, offset};
@@ -12,7 +12,7 @@ use platform::Mmio;
 
 use virtio_drivers::transport::pci::bus::{Command, ConfigurationAccess, DeviceFunction, PciRoot};
 
-/// What a read gives where nothing answers.
+/// The value read where nothing answers.
 const NOTHING: u32 = u32::MAX;
 
 /// Memory-mapped configuration space of the first buses, 1 MiB each (PCIe 7.2.2).
@@ -31,12 +31,12 @@ impl<M: Mmio> Ecam<M> {
         bdf.ecam_offset(0)?.checked_add(usize::from(register))
     }
 
-    /// All ones outside the buses there are: what a bus gives when nobody answers.
+    /// Reads all ones outside the existing buses, as on a bus where no function answers.
     fn read(&self, function: DeviceFunction, register: u16) -> u32 {
         self.offset(function, register).and_then(|offset| self.registers.read32(offset).ok()).unwrap_or(NOTHING)
     }
 
-    /// Lost outside the buses there are, as on a bus where nobody answers.
+    /// Drops writes outside the existing buses, as on a bus where no function answers.
     fn write(&self, function: DeviceFunction, register: u16, value: u32) {
         if let Some(offset) = self.offset(function, register) {
             // The offset was checked; a region shorter than its buses acts like a bus without functions.
@@ -63,7 +63,7 @@ impl<M: Mmio> ConfigurationAccess for Ecam<M> {
     }
 }
 
-/// All there is to configuration space, for one owner.
+/// All of configuration space, for one owner.
 #[derive(Debug)]
 pub struct ConfigSpace<M: Mmio> {
     ecam: Ecam<M>,
@@ -121,7 +121,7 @@ impl<M: Mmio> ConfigSpace<M> {
         self.ecam.write(device_function(bdf), register & 0xffc, value);
     }
 
-    /// The functions that answer on `bus`, in order: those above 0 only of devices that say they have them.
+    /// The functions that answer on `bus`, in order: those above 0 only of devices with the multifunction bit.
     #[must_use]
     pub fn functions_on(&self, bus: u8) -> Vec<Bdf> {
         let mut found = Vec::new();
@@ -143,7 +143,7 @@ impl<M: Mmio> ConfigSpace<M> {
         self.root.get_status_command(device_function(bdf)).1
     }
 
-    /// Sets the bits `on` and clears the bits `off` of the command register. Gives what it was before.
+    /// Sets the bits `on` and clears the bits `off` of the command register. Returns its value before.
     pub fn change_command(&mut self, bdf: Bdf, on: Command, off: Command) -> Command {
         let before = self.command(bdf);
         self.root.set_command(device_function(bdf), before.union(on).difference(off));
@@ -152,7 +152,7 @@ impl<M: Mmio> ConfigSpace<M> {
         before
     }
 
-    /// Whether the function wants an interrupt by its pin, enabled or not. One that does not answer wants none.
+    /// Whether the function wants an interrupt by its pin, enabled or not; false for one that does not answer.
     #[must_use]
     pub fn wants_interrupt(&self, bdf: Bdf) -> bool {
         let command_status = self.read(bdf, offset::COMMAND_STATUS);

@@ -1,10 +1,9 @@
 //! The walk over all numbered buses, down through bridges, root ports and switches.
 //!
-//! Each function is silenced before it is looked at: what firmware left running, or drivers whose PCI server died.
-//! A bridge is believed only as far as every walk ends: its buses lie above its own, inside those of the bridge above,
-//! and nobody has walked them yet. One that says otherwise is recorded and nothing behind it looked at. Neighbours:
-//! `bars` sizes what is found here and says what can be given away; `assign` numbers buses and places BARs before,
-//! where firmware has not.
+//! Each function is silenced before it is read: firmware may have left it running, or drivers whose PCI server died.
+//! A bridge is followed only if the walk ends: its buses lie above its own, inside those of the bridge above, and were not
+//! walked yet. Any other bridge is recorded, and nothing behind it is read. Neighbours: `bars` sizes the functions found
+//! here and decides which can be given away; `assign` numbers buses and places BARs before, where firmware has not.
 
 use crate::assign::LeftOut;
 use crate::bars::{self, Windows};
@@ -31,9 +30,9 @@ pub const MAX_FUNCTIONS: usize = 256;
 
 const BASE_CLASS_BRIDGE: u8 = 0x06;
 
-/// All functions that answer, in the order of the walk: a bridge before what lies behind it. None of them masters the bus
-/// or interrupts any more, but bridges. BARs that are being sized stand in `note`. Functions that were `left_out` when
-/// addresses were assigned have none.
+/// All functions that answer, in the order of the walk: a bridge before the functions behind it. None of them masters the
+/// bus or interrupts any more, except bridges. `note` holds the BARs that are being sized. Functions that were `left_out`
+/// when addresses were assigned have none.
 pub fn enumerate<M: Mmio>(
     config: &mut ConfigSpace<M>,
     note: &Note<impl Memory>,
@@ -73,7 +72,7 @@ impl<M: Mmio, N: Memory> Walk<'_, M, N> {
         }
     }
 
-    /// Silences and records the function at `bdf` and walks what lies behind it.
+    /// Silences and records the function at `bdf` and walks the bus behind it.
     fn function(&mut self, bdf: Bdf, path: &[Step]) {
         silence(self.config, bdf);
         if self.functions.len() >= MAX_FUNCTIONS {
@@ -131,16 +130,16 @@ fn inside(numbers: BusNumbers, above: BusNumbers) -> bool {
     above.forwards(numbers.secondary()) && above.forwards(numbers.subordinate())
 }
 
-/// Whether a function is a bridge of the machine itself: to the host, or to ISA. It decodes for the machine, and is let
-/// be.
+/// Whether a function is a bridge of the machine itself: to the host, or to ISA. It decodes for the machine, and is left
+/// alone.
 pub(crate) fn is_machines<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> bool {
     let class = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION));
     let header = HeaderType::from_dword(config.read(bdf, offset::HEADER_TYPE));
     class.base == BASE_CLASS_BRIDGE && header.layout() != Layout::Bridge
 }
 
-/// Takes bus mastering and interrupts of every kind from a function. Bridges stay: without bus mastering they would not
-/// forward requests from below, and of themselves they send none. So do host and ISA bridges, which are the machine.
+/// Turns off bus mastering and interrupts of every kind of a function. Bridges keep them: without bus mastering they would
+/// not forward requests from below, and they send none of their own. Host and ISA bridges keep them, too.
 pub(crate) fn silence<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
     let is_bridge = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION)).base == BASE_CLASS_BRIDGE;
     if is_bridge || HeaderType::from_dword(config.read(bdf, offset::HEADER_TYPE)).layout() == Layout::Bridge {
@@ -151,14 +150,13 @@ pub(crate) fn silence<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
         info!("{:x}:{:x}.{} was bus master", bdf.bus(), bdf.device(), bdf.function());
     }
     msi::disable(config, bdf);
-    // A capability that cannot be is one that nobody was given interrupts by.
+    // No driver was given interrupts by an impossible capability.
     if let Ok(Some(capability)) = find_msix(config, bdf) {
         msix::disable(config, bdf, &capability);
     }
 }
 
-/// The record of the function at `bdf`. Its BARs stand in `note` while they are sized; without one it has been assigned
-/// none.
+/// The record of the function at `bdf`. `note` holds its BARs while they are sized; without a note it was assigned none.
 fn describe<M: Mmio>(
     config: &mut ConfigSpace<M>,
     note: Option<&Note<impl Memory>>,
@@ -212,7 +210,7 @@ fn add_bars<M: Mmio>(
     function: &mut Function,
     header: HeaderType,
 ) {
-    // Sizing switches decoding off for a moment. Host and ISA bridges decode for the machine itself: they are let be.
+    // Sizing turns decoding off for a moment. Host and ISA bridges decode for the machine itself: they are left alone.
     if function.class.base == BASE_CLASS_BRIDGE && header.layout() != Layout::Bridge {
         function.refuse(Unusable::NoEndpoint);
         return;
@@ -236,10 +234,10 @@ fn find_msix<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Result<Option<MsixCa
     found.map(|capability| MsixCapability::read(&read, capability)).transpose().map_err(|_| Unusable::Msix)
 }
 
-/// The function's MSI capability. One that cannot be is none: it keeps nobody from the function's other interrupts.
+/// The function's MSI capability. An impossible one counts as none and does not block the function's other interrupts.
 fn find_msi<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Option<MsiCapability> {
     let read = |register: u8| config.read(bdf, register);
-    // A list that cannot be has the function refused as a whole.
+    // A function with an impossible list is refused as a whole.
     let found = capability::find(&read, id::MSI).ok().flatten()?;
     let capability = MsiCapability::read(&read, found);
     if capability.is_err() {
@@ -253,7 +251,7 @@ fn describe_bridge<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Bridge {
     let numbers = BusNumbers::from_bits(read(bridge::offset::BUS_NUMBERS));
     let port = match capability::find(&read, id::EXPRESS) {
         Ok(found) => found.map(|capability| express::Capabilities::from_bits(capability.control).port()),
-        // A list that cannot be says nothing: what keeps functions least apart is assumed.
+        // An impossible list gives no kind: the one that keeps functions least apart is assumed.
         Err(_) => None,
     };
     let prefetchable = PrefetchableRegisters {

@@ -1,4 +1,4 @@
-//! What is known of a function: one record for each that answered, in the order of the bus walk.
+//! Records of functions: one for each that answered, in the order of the bus walk.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -13,7 +13,7 @@ use report::{PciFunction, Report};
 /// A function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
-    /// Where it is.
+    /// Its BDF.
     pub bdf: Bdf,
     /// The bridges above it, from the nearest up to the one on the root bus.
     pub path: Vec<Bdf>,
@@ -21,7 +21,7 @@ pub struct Function {
     pub vendor: u16,
     /// Device id.
     pub device: u16,
-    /// What it is.
+    /// Its class code.
     pub class: ClassCode,
     /// Its BARs, those of I/O ports too.
     pub bars: heapless::Vec<Bar, 6>,
@@ -29,24 +29,24 @@ pub struct Function {
     pub msix: Option<MsixCapability>,
     /// MSI, when it has one that can be used.
     pub msi: Option<MsiCapability>,
-    /// Where its interrupt pin arrives at the root bus, when it has one.
+    /// Its interrupt pin as it arrives at the root bus, when it has one.
     pub root_pin: Option<RootPin>,
     /// The value of its interrupt pin register.
     pub pin_register: u8,
     /// The id its requests carry when they reach the IOMMU.
     pub requester_id: Bdf,
-    /// What it is as a bridge.
+    /// Its properties as a bridge.
     pub bridge: Option<Bridge>,
-    /// Why nobody can have it.
+    /// Reason why no driver can have it, if so.
     pub unusable: Option<Unusable>,
 }
 
-/// What a bridge adds.
+/// Properties that only a bridge has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bridge {
     /// Its buses.
     pub numbers: BusNumbers,
-    /// What it does to requester ids.
+    /// Its effect on requester ids.
     pub kind: BridgeKind,
     /// Addresses it forwards downwards, except prefetchable ones.
     pub memory: Option<Window>,
@@ -55,29 +55,29 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Whether all of `bytes` from `address` reach what lies below.
+    /// Whether all of `bytes` from `address` reach the bus below.
     #[must_use]
     pub fn forwards(&self, address: u64, bytes: u64) -> bool {
         [self.memory, self.prefetchable].into_iter().flatten().any(|window| window.contains(address, bytes))
     }
 }
 
-/// Why a function cannot be given to anybody.
+/// Reason why a function cannot be given to any driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unusable {
     /// It is a bridge, or of a header type that is not an endpoint's.
     NoEndpoint,
-    /// Its list of capabilities cannot be.
+    /// Its list of capabilities is impossible.
     Capabilities,
-    /// Its MSI-X capability cannot be, or points outside its BARs.
+    /// Its MSI-X capability is impossible, or points outside its BARs.
     Msix,
     /// Registers lie before the MSI-X table or the PBA in the same page, which is never given away.
     TableSharesPage,
     /// It was left out when addresses were assigned.
     Unassigned,
-    /// A BAR that cannot be.
+    /// An impossible BAR.
     Bar,
-    /// A memory BAR lies outside the windows there are.
+    /// A memory BAR lies outside the windows.
     OutsideWindows,
     /// A memory BAR begins inside a page: the page's start is not its own.
     InsidePage,

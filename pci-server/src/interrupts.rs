@@ -1,4 +1,4 @@
-//! The interrupt modes of a claimed function: what each of them needs, in one place.
+//! The interrupt modes of a claimed function, and the resources of each.
 //!
 //! | | reserved | turned on | bound | turned off |
 //! |---|---|---|---|---|
@@ -9,7 +9,7 @@
 //!
 //! [`Interrupts::give_back`] returns all that was reserved, after [`Interrupts::turn_off`]. Messages are on before
 //! a driver gets to enable its controller (see `msix`), and two modes are never on together (PCI 6.8.1.3, 6.8.2.3).
-//! Neighbours: `claim` has one of these; `server` says which pins are shared.
+//! Neighbours: `claim` has one of these; `server` decides which pins are shared.
 
 use crate::claim::Driver;
 use crate::function::Function;
@@ -27,7 +27,7 @@ use pci_spec::msix::MsixCapability;
 use platform::{CPtr, Cap, Kernel, Mmio, Notification, PAGE_BITS, PAGE_SIZE, Platform};
 use virtio_drivers::transport::pci::bus::Command;
 
-/// How a driver wants its interrupts.
+/// Interrupt mode that a driver wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// By messages of the table, one for each vector.
@@ -63,7 +63,7 @@ pub enum Source {
     Msi(MsiCapability),
     /// An interrupt line at which no other driver's functions end.
     Line(u8),
-    /// One at which they do.
+    /// An interrupt line at which another driver's functions end.
     SharedLine(u8),
 }
 
@@ -78,7 +78,7 @@ pub struct Interrupts<M> {
     way: Way<M>,
     /// Vectors that can be asked for.
     vector_count: u16,
-    /// Those that were.
+    /// Vectors that were asked for.
     vectors: Vec<Vector>,
 }
 
@@ -93,7 +93,7 @@ enum Way<M> {
 }
 
 impl<M: Mmio> Interrupts<M> {
-    /// Reserves what the function needs to interrupt by `source`. Nothing about the function changes.
+    /// Reserves the resources for the function to interrupt by `source`. Nothing about the function changes.
     ///
     /// # Errors
     ///
@@ -134,11 +134,11 @@ impl<M: Mmio> Interrupts<M> {
         self.vector_count
     }
 
-    /// Turns them on, as far as no vector interrupts before it is bound. No others are on.
+    /// Turns them on; no vector interrupts before it is bound. No other mode is on.
     ///
     /// # Errors
     ///
-    /// [`Refusal::Unusable`] when the table is smaller than the function says.
+    /// [`Refusal::Unusable`] when the table is smaller than the function reports.
     pub fn turn_on<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>) -> Result<(), Refusal> {
         match &self.way {
             Way::Msix(capability, table, _) => {
@@ -176,7 +176,7 @@ impl<M: Mmio> Interrupts<M> {
         Ok((Bound { by: BY_HANDLER }, vector.handler.cptr()))
     }
 
-    /// Vector `index`, made the first time that it is asked for.
+    /// Vector `index`, made at the first request for it.
     fn vector<P: Platform<Mmio = M>>(&mut self, resources: &mut Resources<P>, index: u16) -> Result<Vector, Refusal> {
         if let Some(vector) = self.vectors.iter().find(|vector| vector.index == index) {
             return Ok(*vector);
@@ -193,8 +193,8 @@ impl<M: Mmio> Interrupts<M> {
 
     fn let_through<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>, vector: &Vector) -> Result<(), Refusal> {
         let kernel = resources.kernel();
-        // A new line is masked until the first acknowledgement. So is, on some machines, a message's interrupt that came before it
-        // was bound: the last message of an earlier claim may still be pending.
+        // A new line is masked until the first acknowledgement. On some machines a message's interrupt that came before it was
+        // bound is masked, too: the last message of an earlier claim may still be pending.
         kernel.irq_handler_ack(vector.handler).map_err(refused("acknowledging an interrupt"))?;
         match &self.way {
             Way::Msix(_, table, _) => {
@@ -219,7 +219,7 @@ impl<M: Mmio> Interrupts<M> {
         }
     }
 
-    /// Gives back what was reserved and ends every vector, with the capabilities to it. They are off.
+    /// Returns the reserved resources and ends every vector, with the capabilities to it. The interrupts are off.
     pub fn give_back<P: Platform<Mmio = M>>(self, resources: &mut Resources<P>) {
         let Self { bdf, requester_id: _, driver: _, source: _, way, vector_count: _, vectors } = self;
         match way {

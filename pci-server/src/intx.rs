@@ -1,7 +1,7 @@
-//! Where interrupt pins end: from the root bus to a line of the interrupt controller.
+//! Routes interrupt pins from the root bus to a line of the interrupt controller.
 //!
-//! The way from a function up to the root bus is the standard's and lies in `pci_spec::intx`; what comes after it is
-//! the chipset's. The Interrupt Line register is no help: firmware writes the old interrupt controller's number there.
+//! The standard defines the route from a function up to the root bus (`pci_spec::intx`); the chipset defines the rest. The
+//! Interrupt Line register does not help, because firmware writes the old interrupt controller's number there.
 
 use pci_api::IntxRouting;
 use pci_spec::intx::RootPin;

@@ -1,11 +1,12 @@
 //! The PCI server: owns configuration space, the memory windows of PCI and the interrupts, and hands out functions
 //! as capabilities.
 //!
-//! Neighbours: drivers (`pci_api` is what they may ask), the kernel (`platform`), what the standards say (`pci_spec`),
-//! and virtio-drivers, whose bus types do configuration space. The way of a claim: `server` takes the request and
-//! decides who may, `claim` gives and takes back, `pages` page by page, `interrupts` way by way, `resources` holds what is
-//! given, `bars` and `msix` say which pages can be. It can die and be started again: at its start `enumerate` silences what the one before
-//! left running, `sizing` fixes what that was in the middle of, and `server` notifies the supervisor.
+//! Neighbours: drivers (`pci_api` has their requests), the kernel (`platform`), the standards' types (`pci_spec`), and
+//! virtio-drivers, whose bus types access configuration space. The way of a claim: `server` takes the request and checks
+//! the driver's right, `claim` gives and takes back, `pages` does so page by page, `interrupts` by mode. `resources` holds
+//! the resources, and `bars` and `msix` decide which pages can be given. The server can die and be restarted: at its start
+//! `enumerate` silences the functions that its previous incarnation left running, `sizing` restores BARs that were being
+//! sized, and `server` notifies the supervisor.
 //!
 //! Where no firmware has, `assign` numbers buses and places BARs. Left out: resetting devices (their drivers do),
 //! hot-plug, handing out virtual functions.

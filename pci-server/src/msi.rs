@@ -3,7 +3,7 @@
 //! A function puts the number of a vector into the low bits of the data, so its vectors need a run of kernel interrupts
 //! whose messages are consecutive from a multiple of their number on (PCI 6.8.1.6). Where the function has mask bits, a
 //! vector stays masked until it is bound. Where it has none, a message of an unbound vector reaches a kernel interrupt
-//! without a handler, which nobody else is given meanwhile. Neighbours: `interrupts` says when; `msix` is MSI-X.
+//! without a handler, which no other function gets meanwhile. Neighbours: `interrupts` calls this; `msix` is MSI-X.
 
 use crate::config_space::ConfigSpace;
 use crate::resources::Resources;
@@ -26,7 +26,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// As many as the function can send, a power of two up to `most`; fewer where no run of so many is free.
+    /// Takes as many as the function can send, a power of two up to `most`; fewer where no run of that length is free.
     ///
     /// # Errors
     ///
@@ -60,13 +60,13 @@ impl Run {
         (control.address_64() || address >> 32 == 0) && data >> 16 == 0
     }
 
-    /// How many.
+    /// Number of interrupts.
     #[must_use]
     pub fn len(&self) -> u16 {
         u16::from(self.count)
     }
 
-    /// Whether there is none: never.
+    /// Always false: a run has at least one interrupt.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -82,7 +82,7 @@ impl Run {
         self.first.checked_add(index).ok_or(Refusal::NoSuchVector)
     }
 
-    /// Gives back those that no vector has; vectors give back their own.
+    /// Returns those that no vector has; vectors return their own.
     pub fn put_back<P: Platform>(self, resources: &mut Resources<P>, vectors: &[Vector]) {
         for irq in self.irqs().filter(|irq| vectors.iter().all(|vector| vector.irq != *irq)) {
             resources.irqs.put(irq);

@@ -1,7 +1,7 @@
-//! MSI-X: which pages stay here, and the table in them.
+//! MSI-X: the pages that the server keeps, and the table in them.
 //!
-//! Who writes the table decides where a function's messages go, so its pages and those of the PBA are never mapped for
-//! a driver and no capability to them leaves this component. Entries are masked from the moment MSI-X is on until a
+//! The table decides where a function's messages go, so its pages and those of the PBA are never mapped for a driver,
+//! and no capability to them leaves this component. Entries are masked from the moment MSI-X is on until a
 //! vector is bound. MSI-X is on before a driver gets to enable its controller, because QEMU's NVMe device decides then
 //! which vectors it will use: with MSI-X off at that moment it never raises vector 0.
 
@@ -27,11 +27,11 @@ pub fn holds_table(msix: Option<&MsixCapability>, bar: u8, page: u64) -> bool {
     msix.is_some_and(|msix| msix.table.bar == bar && msix.table.pages().contains(&page))
 }
 
-/// Why a function's table and PBA cannot be kept apart from the rest of its registers, if they cannot.
+/// Reason why a function's table and PBA cannot be kept apart from the rest of its registers, if so.
 ///
-/// Nothing tells where registers are, but what begins inside a page has something before it in that page; if that is
-/// not the other of the two, it is taken for registers. What follows in the last page is taken for padding and withheld
-/// too, as the standard asks devices to leave it free (PCI 6.8.2).
+/// The places of registers are not known. But a table or PBA that begins inside a page has something before it in that
+/// page; if that is not the other of the two, it counts as registers. The rest of the last page counts as padding and is
+/// withheld too, because the standard asks devices to leave it free (PCI 6.8.2).
 #[must_use]
 pub fn misplaced(function: &Function) -> Option<Unusable> {
     let msix = function.msix?;
@@ -56,7 +56,7 @@ fn precedes(first: Place, second: Place) -> bool {
 #[derive(Clone, Debug)]
 pub struct Table<M> {
     registers: M,
-    /// Of the first entry in `registers`.
+    /// Offset of the first entry in `registers`.
     offset: usize,
     entries: u16,
 }

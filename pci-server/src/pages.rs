@@ -1,7 +1,7 @@
-//! Pages of devices: mapped for somebody, and taken back from everybody.
+//! Maps pages of devices for a component, and takes them back from all.
 //!
-//! Neighbours: `claim` decides whose page goes where and writes down what to take back; `resources` makes the frames. Left
-//! out: which pages nobody gets (`msix`).
+//! Neighbours: `claim` decides which page is mapped where and records what to take back; `resources` makes the frames. Left
+//! out: the pages that no driver gets (`msix`).
 
 use crate::resources::{Resources, refused};
 use alloc::vec::Vec;
@@ -10,10 +10,10 @@ use pci_spec::Bar;
 use platform::log::error;
 use platform::{CPtr, CacheAttributes, Cap, Error, Frame, Kernel, PAGE_SIZE, Paddr, Platform, Rights, VSpace, Vaddr};
 
-/// A page given to somebody: the frame that stays here, and the copy it is mapped by.
+/// A page that was given away: the frame that stays here, and the copy it is mapped by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
-    /// What stays.
+    /// The frame that stays.
     pub frame: Cap<Frame>,
     copy: CPtr,
 }
@@ -33,7 +33,7 @@ pub(crate) fn frame_of<P: Platform>(resources: &mut Resources<P>, paddr: Paddr) 
     })
 }
 
-/// Maps the device page at `paddr` and writes it down in `pages`, as soon as there is something to take back.
+/// Maps the device page at `paddr` and records it in `pages`, as soon as there is something to take back.
 pub(crate) fn map<P: Platform>(
     resources: &mut Resources<P>,
     pages: &mut Vec<Page>,

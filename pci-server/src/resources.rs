@@ -1,6 +1,6 @@
-//! What claims are made of: slots, interrupts, device memory, and the capabilities to bind them.
+//! Resources of claims: slots, interrupts, device memory, and the capabilities to bind them.
 //!
-//! Everything here is the server's own and returns when a claim ends. Left out: who has what (`claim`) and who may
+//! All of them are the server's own and return when a claim ends. Left out: which driver has what (`claim`) and which may
 //! (`server`).
 
 use crate::bars::Windows;
@@ -58,7 +58,7 @@ impl Irqs {
         Self { free: (first..end).rev().collect() }
     }
 
-    /// An interrupt nobody uses.
+    /// Takes an unused interrupt.
     ///
     /// # Errors
     ///
@@ -67,12 +67,12 @@ impl Irqs {
         self.free.pop().ok_or(Refusal::Exhausted)
     }
 
-    /// `count` interrupts in a row that nobody uses, of which `fits` says yes to the first: that one.
+    /// Takes `count` unused interrupts in a row, for whose first one `fits` is true; returns the first.
     pub fn take_run(&mut self, count: u8, fits: impl Fn(u8) -> bool) -> Option<u8> {
         let is_free = |irq: u8| self.free.contains(&irq);
         let is_run = |first: u8| (0..count).all(|index| first.checked_add(index).is_some_and(is_free));
         let first = self.free.iter().copied().filter(|first| is_run(*first) && fits(*first)).min()?;
-        // All of them are there, so none overflows.
+        // All of them exist, so none overflows.
         self.free.retain(|irq| irq.wrapping_sub(first) >= count);
         Some(first)
     }
@@ -86,7 +86,7 @@ impl Irqs {
 /// Everything the server holds.
 #[derive(Debug)]
 pub struct Resources<P: Platform> {
-    /// The world below.
+    /// The platform below.
     pub platform: P,
     /// Configuration space.
     pub config: ConfigSpace<P::Mmio>,
@@ -100,7 +100,7 @@ pub struct Resources<P: Platform> {
     pub devices: DeviceUntypeds,
     /// The right to make interrupt handlers.
     pub irq_control: Cap<IrqControl>,
-    /// What IOSpaces are minted from, where there is an IOMMU.
+    /// Capability that IOSpaces are minted from, where there is an IOMMU.
     pub io_space_master: Option<Cap<IoSpace>>,
     /// The server's own VSpace, to map MSI-X tables.
     pub own_vspace: Cap<VSpace>,
@@ -110,21 +110,21 @@ pub struct Resources<P: Platform> {
     cnode: Cap<CNode>,
 }
 
-/// What the environment should have and has not.
+/// An item that the environment lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing(pub &'static str);
 
 impl<P: Platform> Resources<P> {
-    /// Collects them out of the environment.
+    /// Collects them from the environment.
     ///
     /// # Errors
     ///
-    /// [`Missing`] names what is not there.
+    /// [`Missing`] names the missing item.
     pub fn new(platform: P, environment: &Environment, config: &ServerConfig) -> Result<Self, Missing> {
         let cnode = environment.cnode.ok_or(Missing("own CNode"))?.cast();
         let arena = environment.region(names::ARENA).ok_or(Missing("region arena"))?;
         let arena_end = arena.vaddr.checked_add(arena.len).ok_or(Missing("region arena"))?;
-        // Splitting untypeds never returns a slot; what claims use always does. Neither may starve the other.
+        // Splitting untypeds never returns a slot; claims always do. Neither may starve the other.
         let Range { start, end } = environment.free_slots;
         let middle = start.midpoint(end);
         let (first, count) = config.irqs;
@@ -154,13 +154,13 @@ impl<P: Platform> Resources<P> {
         self.platform.kernel().clone()
     }
 
-    /// A slot as CNode invocations want it.
+    /// A slot in the form for CNode invocations.
     #[must_use]
     pub fn slot(&self, cptr: CPtr) -> AbsoluteCPtr {
         AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: 64 }
     }
 
-    /// Where driver number `driver` of `drivers` has its MSI-X table in the server's arena, if `pages` fit into its
+    /// Address of the MSI-X table of driver number `driver` of `drivers` in the server's arena, if `pages` fit into its
     /// share. Shares are equal and fixed, so that no driver's table can crowd out another's.
     #[must_use]
     pub fn table_place(&self, driver: usize, drivers: usize, pages: u64) -> Option<Vaddr> {
@@ -172,7 +172,7 @@ impl<P: Platform> Resources<P> {
         self.arena.start.checked_add(first.checked_mul(page)?).map(Vaddr::new)
     }
 
-    /// The function of this domain reaches nothing any more; with 0 no function does.
+    /// Closes the domain: its function reaches nothing any more. 0 closes all domains.
     pub fn close_io_space(&self, domain: u16) {
         let Some(master) = self.io_space_master else { return };
         let master = self.slot(master.cptr());

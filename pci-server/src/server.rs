@@ -1,14 +1,14 @@
-//! The server's one loop: waits for a request, answers it, waits again.
+//! The server's loop: waits for a request, answers it, waits again.
 //!
-//! A driver is the badge it calls with. What it asks is decoded into a [`Request`] once; past that, code works on
-//! checked values only. A driver's mistakes end in a [`Refusal`] and cost others nothing.
+//! A driver is known by the badge of its call. Its message is decoded into a [`Request`] once; after that, code works on
+//! checked values only. A driver's mistakes end in a [`Refusal`] and do not affect others.
 //!
-//! The server can die at any moment, and its drivers with it. Whoever is started then begins with nothing claimed: it
-//! silences every function, and only then reports to the supervisor which drivers' devices are silent.
+//! The server can die at any moment, and its drivers with it. The next incarnation begins with nothing claimed: it silences
+//! every function, and only then reports to the supervisor which drivers' devices are silent.
 //!
-//! What a claim gave ends with it, so that a function can go from one driver to another. For the IOSpace this rests on
-//! the kernel's fix `io-space-revoke` (`docs/decisions`): seL4 5.0.0 by itself leaves the driver's copy alive, and who
-//! keeps one reaches into the address space of the function's next driver.
+//! A driver's access ends with its claim, so that a function can go from one driver to another. For the IOSpace this rests
+//! on the kernel's fix `io-space-revoke` (`docs/decisions`): seL4 5.0.0 by itself leaves the driver's copy alive, and with
+//! it the driver reaches into the address space of the function's next driver.
 
 use crate::assign::assign;
 use crate::claim::{Claim, Driver};
@@ -43,7 +43,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     }
 }
 
-/// What a driver asks.
+/// A driver's request.
 #[derive(Clone, Copy, Debug)]
 enum Request {
     List(Index),
@@ -82,10 +82,10 @@ pub struct Server<P: Platform> {
     config: ServerConfig,
     resources: Resources<P>,
     functions: Vec<Function>,
-    /// What each driver has, in the order of `config.drivers`.
+    /// Each driver's claim, in the order of `config.drivers`.
     claims: Vec<Option<Claim<P::Mmio>>>,
     vspaces: Vec<platform::Cap<VSpace>>,
-    /// Whether each driver is alive, and what was last known of that.
+    /// Each driver's liveness page, and its state when it was last read.
     watched_drivers: Vec<Watched<P::Memory>>,
     receive_slot: CPtr,
 }
@@ -95,13 +95,13 @@ pub struct Server<P: Platform> {
 struct Watched<M> {
     page: M,
     known: Incarnation,
-    /// Tells the supervisor that nothing of the dead driver's goes on.
+    /// Notifies the supervisor that nothing of the dead driver is in flight.
     silenced: platform::Cap<Notification>,
 }
 
 impl<P: Platform> Server<P> {
-    /// Collects what it needs, fixes what an earlier server was in the middle of, assigns addresses where firmware has
-    /// not, walks the buses, on which nothing runs any more then, and reports what was found.
+    /// Collects its resources, restores BARs that an earlier server was sizing, assigns addresses where firmware has not, walks
+    /// the buses, which silences every function, and reports the functions found.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl<P: Platform> Server<P> {
         let windows = windows(&config);
         let left_out = if config.assign { assign(&mut resources.config, &note, &windows) } else { Vec::new() };
         let functions = enumerate(&mut resources.config, &note, &windows, &left_out);
-        // All of them are silent now: what an earlier server opened is nobody's.
+        // All of them are silent now: IOSpaces that an earlier server opened belong to no driver.
         resources.close_io_space(0);
         for function in &functions {
             log(function);
@@ -164,14 +164,15 @@ impl<P: Platform> Server<P> {
         }
     }
 
-    /// Drivers that were dead when the server was started died with the one before: their devices are silent by now.
+    /// Notifies the supervisor of drivers that were dead when the server started. They died with its previous incarnation, and
+    /// their devices are silent by now.
     fn notify_of_the_dead(&self) {
         for watched in self.watched_drivers.iter().filter(|watched| !watched.known.is_alive()) {
             self.resources.kernel().signal(watched.silenced);
         }
     }
 
-    /// What a dead driver had claimed is taken back, and the supervisor is notified.
+    /// Takes back dead drivers' claims, and notifies the supervisor.
     fn check_liveness(&mut self) {
         for driver in 0..self.watched_drivers.len() {
             let Some(watched) = self.watched_drivers.get_mut(driver) else { continue };
@@ -191,7 +192,7 @@ impl<P: Platform> Server<P> {
         }
     }
 
-    /// The receive slot must be empty again, or the next capability would not arrive.
+    /// Empties the receive slot, without which the next capability would not arrive.
     fn drop_received(&self) {
         let slot = self.resources.slot(self.receive_slot);
         if let Err(reason) = self.resources.kernel().cnode_delete(slot) {
@@ -290,7 +291,7 @@ impl<P: Platform> Server<P> {
             if wanted {
                 match self.may_have(driver, function) {
                     Ok(()) => return Ok(index),
-                    // A function it may not have says less than one that is busy.
+                    // A refusal for a busy function is more useful to the driver than one for a function it may not have.
                     Err(Refusal::NotAllowed) if refusal != Refusal::NoSuchFunction => {}
                     Err(reason) => refusal = reason,
                 }
@@ -328,8 +329,8 @@ impl<P: Platform> Server<P> {
         }
     }
 
-    /// What a driver's interrupts come by. A line that another driver could come to use as well is not given away:
-    /// whoever has its handler could keep the interrupts from the other.
+    /// The source of a driver's interrupts. The server keeps a line that another driver could come to use as well: a driver
+    /// with the line's handler could withhold the interrupts from the other.
     fn source(&self, driver: usize, function: &Function, kind: Kind) -> Result<Source, Refusal> {
         match kind {
             Kind::Msix => return function.msix.map(Source::Msix).ok_or(Refusal::Unusable),
@@ -370,7 +371,7 @@ impl<P: Platform> Server<P> {
     }
 }
 
-/// The driver of this number, as claims know it.
+/// The driver of this number, for a claim.
 fn claimant<'a>(config: &'a ServerConfig, vspaces: &[platform::Cap<VSpace>], driver: usize) -> Option<Driver<'a>> {
     Some(Driver {
         config: config.drivers.get(driver)?,
@@ -387,7 +388,7 @@ fn watch<P: Platform>(platform: &P, environment: &Environment, driver: u32) -> O
     Some(Watched { page, known, silenced: environment.cap_at(names::SILENCED, driver)? })
 }
 
-/// Two requester ids in one domain would share translations: the kernel does not check that.
+/// Checks that no two drivers have one domain: their requester ids would share translations, and the kernel does not check.
 fn check_domains(drivers: &[DriverConfig]) -> Result<(), Missing> {
     let mut domains: Vec<u16> = drivers.iter().map(|driver| driver.domain).collect();
     domains.sort_unstable();

@@ -1,13 +1,13 @@
 //! Interrupt lines at which functions of several drivers end.
 //!
-//! The kernel has one handler for a line, and it stays masked until that is acknowledged: a driver that had it could
-//! keep the interrupts of all others from them. So the server keeps it. When the line interrupts, the server asks each
-//! function that shares it, disables the pins of those that want an interrupt, signals their drivers, and acknowledges
-//! at once. A driver that has finished signals the server, which enables its function's pin again. Each function is
-//! masked by itself, so a driver that hangs, or a device that interrupts without end, is nobody's trouble but its own.
+//! The kernel has one handler for a line, and the line stays masked until the handler is acknowledged. A driver with the
+//! handler could withhold the interrupts of all others. So the server keeps it. When the line interrupts, the server reads
+//! the status of each function that shares it, disables the pins of those that want an interrupt, signals their drivers, and
+//! acknowledges at once. A driver that has finished signals the server, which enables its function's pin again. Each
+//! function is masked by itself, so a driver that hangs, or a device that interrupts without end, affects only itself.
 //!
-//! Neighbours: `claim` joins and leaves, `server` brings the signals. Left out: how often a driver may be signalled,
-//! which the driver bounds by not being through (`docs/decisions`).
+//! Neighbours: `claim` joins and leaves, `server` passes on the signals. Left out: a limit on a driver's signals. The driver
+//! gets no further signal until it has finished (`docs/decisions`).
 
 use crate::config_space::ConfigSpace;
 use crate::resources::{Resources, refused};
@@ -23,22 +23,22 @@ use virtio_drivers::transport::pci::bus::Command;
 const IDLE_INTERRUPTS: u32 = 1024;
 /// Bits for drivers in badges on the server's notification, from bit 0 on. Drivers share them when there are more.
 const DRIVER_BITS: usize = 32;
-/// Bits for lines, from [`DRIVER_BITS`] on: so many can be shared at once. No routing has more than 8.
+/// Bits for lines, from [`DRIVER_BITS`] on: this many can be shared at once. No routing has more than 8.
 const LINE_BITS: u32 = 30;
 
 /// A line that claims share.
 #[derive(Debug)]
 pub struct SharedLine {
     line: u8,
-    /// The bit of [`LINE_BITS`] that tells its signals from those of other lines, whatever their numbers.
+    /// The bit of [`LINE_BITS`] that distinguishes its signals from those of other lines, whatever their numbers.
     bit: u32,
     interrupt: Vector,
-    /// What the handler signals: the server itself.
+    /// Notification of the server itself, which the handler signals.
     own: Cap<Notification>,
     shares: Vec<Share>,
     /// Interrupts since the last tick that no function wanted.
     idle: u32,
-    /// There were too many of them: the line is not acknowledged before the tick.
+    /// Whether there were too many of them, so that the line is not acknowledged before the tick.
     stopped: bool,
 }
 
@@ -50,14 +50,14 @@ struct Share {
     driver: usize,
     /// The slot of the driver's badged notification.
     notification: CPtr,
-    /// What the driver signals when it has finished.
+    /// Notification that the driver signals when it has finished.
     resume: Cap<Notification>,
     /// The function's pin is disabled until then.
     disabled: bool,
 }
 
 /// Binds the function at `bdf`, which driver number `driver` claimed, to `notification`, which is taken out of its
-/// slot. Gives what the driver signals when it has finished with an interrupt. It ends with [`leave`].
+/// slot. Returns the notification that the driver signals when it has finished with an interrupt. It ends with [`leave`].
 ///
 /// # Errors
 ///
@@ -90,7 +90,7 @@ pub fn leave<P: Platform>(resources: &mut Resources<P>, line: u8, bdf: Bdf) {
     shared.put_back(resources);
 }
 
-/// Does what a signal on the server's notification says of lines.
+/// Handles the bits for lines and drivers of a signal on the server's notification.
 pub fn on_signal<P: Platform>(resources: &mut Resources<P>, badge: Badge) {
     let Resources { platform, config, shared_lines, .. } = resources;
     for shared in shared_lines {
@@ -128,7 +128,7 @@ impl SharedLine {
         }
     }
 
-    /// Keeps it, unless nobody shares it any more.
+    /// Keeps the line, unless no function shares it any more.
     fn put_back<P: Platform>(self, resources: &mut Resources<P>) {
         if !self.shares.is_empty() {
             return resources.shared_lines.push(self);

@@ -1,11 +1,11 @@
-//! What stands in a function's BARs while they are sized, written down in a page that outlives the server.
+//! A note of a function's BARs while they are sized, in a page that outlives the server.
 //!
-//! Sizing writes all ones into a BAR, with decoding off, and then puts back what was there. A server that is stopped in
-//! between takes with it the only knowledge of where firmware placed the BAR, and its successor finds a size instead of an
-//! address. So the registers are written down before, and whoever finds them written down puts them back.
+//! Sizing writes all ones into a BAR, with decoding off, and then restores its value. If the server is stopped in between,
+//! the address that firmware gave the BAR is lost, and the next incarnation reads a size instead of an address. So the
+//! server notes the registers before sizing, and a server that finds a note restores them.
 //!
-//! Neighbours: `bars` sizes, `server` puts back before it looks at any function. Left out: everything else that a dead
-//! server leaves in configuration space, which the walk silences and the next claim sets again.
+//! Neighbours: `bars` sizes; `server` restores before it reads any function. Left out: everything else that a dead server
+//! leaves in configuration space, which the walk silences and the next claim sets again.
 
 use crate::config_space::ConfigSpace;
 use pci_spec::Bdf;
@@ -13,7 +13,7 @@ use pci_spec::header::offset;
 use platform::{Memory, Mmio, OutOfBounds};
 use virtio_drivers::transport::pci::bus::Command;
 
-/// Which function is being sized: 0 for none, otherwise [`UNDER_WAY`], the number of its BARs << 16, and its place.
+/// The function that is being sized: 0 for none, otherwise [`UNDER_WAY`], the number of its BARs << 16, and its place.
 const FUNCTION: usize = 0;
 const UNDER_WAY: u32 = 1 << 31;
 /// Its command register.
@@ -28,17 +28,17 @@ pub struct Note<M> {
 }
 
 impl<M: Memory> Note<M> {
-    /// The note in `page`, which holds zeroes or what an earlier server left there.
+    /// The note in `page`, which holds zeroes or an earlier server's note.
     #[must_use]
     pub const fn new(page: M) -> Self {
         Self { page }
     }
 
-    /// Writes down the command register and the first `count` BARs of `bdf`. It ends with [`Note::strike`].
+    /// Notes the command register and the first `count` BARs of `bdf`. The note ends with [`Note::strike`].
     ///
     /// # Errors
     ///
-    /// [`OutOfBounds`]: then nothing is written down.
+    /// [`OutOfBounds`]: then nothing is noted.
     pub fn take(&self, config: &ConfigSpace<impl Mmio>, bdf: Bdf, count: u8) -> Result<(), OutOfBounds> {
         self.page.store_release_u32(COMMAND, u32::from(config.command(bdf).bits()))?;
         for (register, at) in words(count) {
@@ -47,7 +47,7 @@ impl<M: Memory> Note<M> {
         self.page.store_release_u32(FUNCTION, UNDER_WAY | u32::from(count) << 16 | u32::from(bdf.to_raw()))
     }
 
-    /// Everything stands again as it was written down.
+    /// Clears the note, because all registers have their noted values again.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl<M: Memory> Note<M> {
         self.page.store_release_u32(FUNCTION, 0)
     }
 
-    /// Puts back what an earlier server wrote down and did not strike out. Gives the function.
+    /// Restores the values of a note that an earlier server did not clear. Returns the function.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl<M: Memory> Note<M> {
     }
 }
 
-/// The registers of the first `count` BARs, and where they are written down.
+/// The registers of the first `count` BARs, and their places in the note.
 fn words(count: u8) -> impl Iterator<Item = (u8, usize)> {
     (0..count).map_while(offset::bar).zip((BARS..).step_by(size_of::<u32>()))
 }

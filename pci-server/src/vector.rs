@@ -10,7 +10,7 @@ use platform::{Cap, IrqHandler, IrqSource, Kernel, Platform, Trigger};
 /// A vector's interrupt. The handler stays here; copies that drivers get die with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Vector {
-    /// Which vector of the function.
+    /// Its number among the function's vectors.
     pub index: u16,
     /// The kernel interrupt.
     pub irq: u8,
@@ -53,13 +53,13 @@ impl Vector {
         Ok(Self { index, irq, line, handler })
     }
 
-    /// Ends the interrupt and every capability to its handler. What the kernel refuses to end is logged and never used
-    /// again.
+    /// Ends the interrupt and every capability to its handler. An interrupt that the kernel refuses to end is logged and never
+    /// used again.
     pub fn unmake<P: Platform>(self, resources: &mut Resources<P>) {
         if let Err(reason) = resources.kernel().irq_handler_clear(self.handler) {
             error!("the kernel refused clearing an interrupt: {}", reason);
         }
-        // An interrupt whose handler lives on must not be given to anybody else.
+        // An interrupt whose handler still exists must not be used again.
         if resources.revoke_and_delete(self.handler.cptr()).is_ok() {
             resources.irqs.put(self.irq);
         }

@@ -1,5 +1,5 @@
-//! Typed addresses. A number that a device, a CPU mapping and the memory bus would each read differently never
-//! crosses from one meaning to another by accident.
+//! Typed addresses. A device, a CPU mapping and the memory bus read the same number differently; the types keep the meanings
+//! apart.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ macro_rules! address {
 }
 
 address!(
-    /// A physical address, as the memory bus sees it.
+    /// A physical address, of the memory bus.
     Paddr
 );
 address!(
@@ -71,6 +71,6 @@ address!(
     Vaddr
 );
 address!(
-    /// An address as a device behind the IOMMU puts it on the bus.
+    /// An address that a device behind the IOMMU puts on the bus.
     Iova
 );

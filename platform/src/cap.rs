@@ -1,4 +1,4 @@
-//! Typed capabilities: a slot number that knows what kind of object its capability names.
+//! Typed capabilities: a slot number with the kind of object that its capability names.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -23,7 +23,7 @@ impl CPtr {
         self.0
     }
 
-    /// The same slot, said to hold a `T`. A wrong claim costs an `InvalidCapability` at the first invocation.
+    /// The same slot, declared to hold a `T`. A wrong declaration leads to an `InvalidCapability` at the first invocation.
     #[must_use]
     pub const fn cast<T: CapType>(self) -> Cap<T> {
         Cap { cptr: self, object: PhantomData }
@@ -134,7 +134,7 @@ cap_types!(
     AsidPool,
 );
 
-/// A slot named from a CNode: what CNode invocations work on.
+/// A slot named from a CNode, for CNode invocations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AbsoluteCPtr {
     /// The CNode the path starts from.
@@ -165,12 +165,12 @@ impl Rights {
     pub const READ: Self = Self { read: true, write: false, grant: false };
     /// Write alone.
     pub const WRITE: Self = Self { read: false, write: true, grant: false };
-    /// What a caller needs of an endpoint: send and grant.
+    /// Rights that a caller needs to an endpoint: send and grant.
     pub const CALL: Self = Self { read: false, write: true, grant: true };
 }
 
-/// The levels of translation tables below the root, which both architectures have alike: addresses of 48 bits, pages of 4 KiB,
-/// 512 entries a table (Intel SDM volume 3, section 4.5; Arm ARM DDI 0487, section D8.2).
+/// The levels of translation tables below the root, the same on both architectures: addresses of 48 bits, pages of 4 KiB,
+/// 512 entries per table (Intel SDM volume 3, section 4.5; Arm ARM DDI 0487, section D8.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum TableLevel {
     /// Entries are tables of level two: a PDPT, or a page upper directory.
@@ -227,7 +227,7 @@ impl TableLevel {
     }
 }
 
-/// What an untyped can be made into. Sizes that are not fixed by the kind are given to retype in bits.
+/// Object types that an untyped can be retyped to. Sizes that the type does not fix are given to retype in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ObjectType {
     /// A smaller untyped; size in bytes.

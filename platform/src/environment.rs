@@ -1,4 +1,4 @@
-//! What a component finds when it starts: its capabilities by name, its memory by name, its configuration.
+//! A component's environment at its start: its capabilities by name, its memory by name, its configuration.
 //!
 //! Written by the system's model (`capdl/`) into a read-only page; nothing in it is seL4's alone.
 
@@ -22,7 +22,7 @@ pub struct NamedCaps {
     pub count: u32,
 }
 
-/// What lies behind a region of the component's address space.
+/// Kind of the memory behind a region of the component's address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum RegionKind {
     /// Memory, mapped read-write.
@@ -31,7 +31,7 @@ pub enum RegionKind {
     ReadOnly,
     /// Device registers, mapped.
     Device,
-    /// Nothing yet: paging structures stand ready for device pages that somebody maps later.
+    /// Nothing yet: paging structures are ready for device pages that a server maps later.
     Arena,
 }
 
@@ -44,7 +44,7 @@ pub struct Region {
     pub vaddr: Vaddr,
     /// Bytes.
     pub len: u64,
-    /// What lies there.
+    /// The kind of its memory.
     pub kind: RegionKind,
 }
 
@@ -68,7 +68,7 @@ impl Region {
     }
 }
 
-/// Everything a component is born with.
+/// The environment of a component at its start.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Environment {
     /// The component's number: its badge at the supervisor and its id in the log.
@@ -79,13 +79,13 @@ pub struct Environment {
     pub cnode: Option<CPtr>,
     /// log2 of the slots of its CNode; depth of its CSpace is 64 with the guard.
     pub cnode_bits: u8,
-    /// Where its IPC buffer is mapped.
+    /// Address of its IPC buffer.
     pub ipc_buffer: Vaddr,
     /// Slots it may fill.
     pub free_slots: Range<u64>,
-    /// Where a received capability lands.
+    /// Slot for a received capability.
     pub receive_slot: Option<CPtr>,
-    /// What it waits on: an endpoint with a bound notification, or a notification.
+    /// The object that it waits on: an endpoint with a bound notification, or a notification.
     pub wait: Option<CPtr>,
     /// Its capabilities.
     pub caps: Vec<NamedCaps>,
@@ -110,7 +110,7 @@ impl Environment {
         Some(Cap::from_bits(run.first.bits().checked_add(u64::from(index))?))
     }
 
-    /// How many capabilities the run named `name` has, 0 without one.
+    /// Number of capabilities in the run named `name`, 0 without one.
     #[must_use]
     pub fn cap_count(&self, name: &str) -> u32 {
         self.caps.iter().find(|caps| caps.name == name).map_or(0, |caps| caps.count)
@@ -128,7 +128,7 @@ impl Environment {
         postcard::from_bytes(&self.config).ok()
     }
 
-    /// The slot `cptr` of the component's own CSpace, as CNode invocations want it. `None` without a CNode of its own.
+    /// The slot `cptr` of the component's own CSpace, in the form for CNode invocations. `None` without a CNode of its own.
     #[must_use]
     pub fn slot(&self, cptr: CPtr) -> Option<AbsoluteCPtr> {
         Some(AbsoluteCPtr { root: self.cnode?.cast::<CNode>(), index: cptr.bits(), depth: 64 })

@@ -1,4 +1,4 @@
-//! What the kernel answers to an invocation that cannot be done (seL4 manual, section 10.1).
+//! The kernel's errors for invocations that fail (seL4 manual, section 10.1).
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The result of an invocation.
 pub type Result<T> = core::result::Result<T, Error>;
 
-/// The kernel's refusal, with what it says about the reason.
+/// The kernel's refusal, with its details.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Error {
@@ -14,7 +14,7 @@ pub enum Error {
     InvalidArgument(u64),
     /// A capability is of the wrong kind or not there; its position, 0 for the invoked one.
     InvalidCapability(u64),
-    /// The capability does not know this operation, or not in its present state.
+    /// The capability does not have this operation, or not in its present state.
     IllegalOperation,
     /// An argument lies outside `min..=max`.
     RangeError {
@@ -23,7 +23,7 @@ pub enum Error {
         /// Largest allowed value.
         max: u64,
     },
-    /// An address is not aligned as the object asks.
+    /// An address is not aligned as the object requires.
     AlignmentError,
     /// A slot or a paging structure on the way is missing.
     FailedLookup,

@@ -1,15 +1,15 @@
-//! What a component wakes up for.
+//! Events that wake a component.
 
 use crate::Message;
 use serde::{Deserialize, Serialize};
 
-/// The badge of the capability that was used: who signalled or called.
+/// The badge of the capability that was used, which identifies the sender or caller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Badge(pub u64);
 
 impl Badge {
-    /// Set in every badge of a notification capability and in no endpoint's (those have 28 bits): tells a signal
+    /// Set in every badge of a notification capability and in no endpoint's (those have 28 bits): distinguishes a signal
     /// that arrived through the bound notification from a message.
     pub const SIGNAL: u64 = 1 << 63;
 
@@ -19,23 +19,23 @@ impl Badge {
     /// The supervisor's answer to [`Badge::alarm`]: a moment has passed.
     pub const ALARM: u64 = 1 << 61;
 
-    /// Driver number `driver`'s word to the supervisor that it wants to be woken by [`Badge::ALARM`] after a moment, long
-    /// before the next tick. Drivers whose numbers differ by 28 share a bit: one is then woken for the other.
+    /// Driver number `driver`'s request to the supervisor to be woken by [`Badge::ALARM`] after a moment, long before the next
+    /// tick. Drivers whose numbers differ by 28 share a bit: one is then woken for the other.
     #[must_use]
     pub const fn alarm(driver: u8) -> u64 {
         // 32 to 59.
         Self::SIGNAL | 1u64.wrapping_shl((driver as u32 % 28).wrapping_add(32))
     }
 
-    /// The PCI server's word to the supervisor that nothing of driver number `driver` (below 32) is in flight any more:
-    /// what the dead driver had claimed is taken back.
+    /// The PCI server's signal to the supervisor that nothing of driver number `driver` (below 32) is in flight any more: the
+    /// dead driver's claim is taken back.
     #[must_use]
     pub const fn silenced(driver: u8) -> u64 {
         Self::SIGNAL | 1 << (driver & 31)
     }
 
-    /// An NVMe server's word to the supervisor that nothing is left of the session of a client that died: of which one
-    /// stands in its page of teardown acknowledgements ([`Incarnation::acknowledge_teardown`](crate::Incarnation::acknowledge_teardown)).
+    /// An NVMe server's signal to the supervisor that nothing is left of the session of a client that died. Its page of teardown
+    /// acknowledgements shows which one ([`Incarnation::acknowledge_teardown`](crate::Incarnation::acknowledge_teardown)).
     pub const TORN_DOWN: u64 = 1 << 60;
 
     /// Whether any of the bits in `mask` is set.
@@ -45,7 +45,7 @@ impl Badge {
     }
 }
 
-/// The one thing a component waits for.
+/// An event that a component waits for.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// One or more notification capabilities were signalled: their badges, ORed, with [`Badge::SIGNAL`] set.

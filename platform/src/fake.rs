@@ -1,4 +1,4 @@
-//! Memory and registers without a machine: what tests on the build machine put in the place of mapped ones.
+//! Memory and registers without a machine, for tests on the build machine in the place of mapped ones.
 
 use crate::{Memory, Mmio, OutOfBounds};
 use alloc::rc::Rc;
@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 type Result<T> = core::result::Result<T, OutOfBounds>;
 
-/// Ordinary memory, as strict as [`Memory`] says; clones are the same bytes.
+/// Ordinary memory, with the checks of [`Memory`]; clones are the same bytes.
 #[derive(Clone, Debug)]
 pub struct Ram {
     bytes: Rc<RefCell<Vec<u8>>>,

@@ -1,5 +1,4 @@
-//! The kernel's invocations, typed. Implemented by system calls on seL4 and by models in tests; no label number is known
-//! here.
+//! The kernel's invocations, typed. Implemented by system calls on seL4 and by models in tests. Label numbers are left out.
 
 use crate::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, Cap, Endpoint, Frame, IoPageTable, IoSpace, Iova,
@@ -10,7 +9,7 @@ use core::future::Future;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// What [`Kernel::cnode_mint`] puts into the new capability.
+/// Data that [`Kernel::cnode_mint`] puts into the new capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CapData {
     /// A badge: 28 bits for endpoints (more is refused), 64 for notifications.
@@ -22,7 +21,7 @@ pub enum CapData {
         /// The guard itself.
         value: u64,
     },
-    /// The first and last port of an I/O port range: on x86_64 alone, as such ranges are.
+    /// The first and last port of an I/O port range, on x86_64 alone.
     IoPorts(u16, u16),
     /// An IOSpace: the IOMMU domain (1..=65535) and the PCI requester id (bus << 8 | device << 3 | function).
     IoSpace {
@@ -33,7 +32,7 @@ pub enum CapData {
     },
 }
 
-/// How a mapping is cached.
+/// Cache attributes of a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CacheAttributes {
     /// Ordinary memory, coherent with DMA.
@@ -42,7 +41,7 @@ pub enum CacheAttributes {
     Uncached,
 }
 
-/// The registers of a thread that matter to start it or to explain its fault.
+/// The registers of a thread for its start, or to explain its fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UserContext {
     /// Program counter.
@@ -77,7 +76,7 @@ pub trait Kernel: Clone + 'static {
     fn cnode_delete(&self, slot: AbsoluteCPtr) -> Result<()>;
     /// Deletes every capability derived from this one.
     fn cnode_revoke(&self, slot: AbsoluteCPtr) -> Result<()>;
-    /// Keeps the right to answer the message being handled in an empty slot, for later.
+    /// Saves the right to answer the message being handled in an empty slot, for later.
     fn cnode_save_caller(&self, slot: AbsoluteCPtr) -> Result<()>;
 
     /// Gives a thread its fault endpoint (a slot of *its* CSpace, 0 for none), priority, CSpace, VSpace and IPC buffer.
@@ -93,7 +92,7 @@ pub trait Kernel: Clone + 'static {
         ipc_buffer: Vaddr,
         ipc_buffer_frame: Cap<Frame>,
     ) -> Result<()>;
-    /// Sets the registers of a thread and starts it when `resume` says so.
+    /// Sets the registers of a thread and starts it if `resume` is [`Resume::Now`].
     fn tcb_write_registers(&self, tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> Result<()>;
     /// Reads the registers of a thread.
     fn tcb_read_registers(&self, tcb: Cap<Tcb>) -> Result<UserContext>;
@@ -134,31 +133,31 @@ pub trait Kernel: Clone + 'static {
     ) -> Result<()>;
     /// Removes the mapping made through this capability.
     fn frame_unmap(&self, frame: Cap<Frame>) -> Result<()>;
-    /// Where the frame lies in physical memory.
+    /// The frame's physical address.
     fn frame_get_address(&self, frame: Cap<Frame>) -> Result<Paddr>;
     /// Maps a frame into the address space of a PCI function. `FailedLookup` asks for another IO page table.
     fn frame_map_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()>;
 
-    /// Takes a frame out of the address space of a PCI function, where it was mapped at `iova` by this capability.
+    /// Unmaps a frame from the address space of a PCI function, where it was mapped at `iova` by this capability.
     fn frame_unmap_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()> {
-        // The kernel knows by the capability.
+        // The kernel finds the mapping by the capability.
         let _ = (io_space, iova);
         self.frame_unmap(frame)
     }
-    /// Makes the IOSpace of a PCI function out of the master, which `domain` (1..=65535, one per requester id) and the
-    /// function's requester id name. Nothing is mapped in it.
+    /// Makes the IOSpace of a PCI function from the master, named by `domain` (1..=65535, one per requester id) and the
+    /// function's requester id. Nothing is mapped in it.
     fn io_space_open(&self, dest: AbsoluteCPtr, master: AbsoluteCPtr, domain: u16, requester_id: u16) -> Result<()> {
         self.cnode_mint(dest, master, Rights::ALL, CapData::IoSpace { domain, requester_id })
     }
-    /// Before an IOSpace's capability is revoked and deleted: where the kernel has no IOSpaces, their keeper is notified
-    /// here that the function reaches nothing any more. Domain 0 stands for all.
+    /// Closes an IOSpace before its capability is revoked and deleted: where the kernel has no IOSpaces, this has their server
+    /// unmap everything, so that the function reaches nothing any more. Domain 0 stands for all.
     fn io_space_close(&self, master: AbsoluteCPtr, domain: u16) -> Result<()> {
         let _ = (master, domain);
         Ok(())
     }
     /// Installs the next missing level of IO page tables on the way to `iova`.
     fn io_page_table_map(&self, table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()>;
-    /// Takes an IO page table out.
+    /// Unmaps an IO page table.
     fn io_page_table_unmap(&self, table: Cap<IoPageTable>) -> Result<()>;
 
     /// Makes the handler of an interrupt, which raises kernel interrupt `irq`. For [`IrqSource::Message`] the device must write
@@ -166,25 +165,25 @@ pub trait Kernel: Clone + 'static {
     fn irq_control_get(&self, control: Cap<IrqControl>, dest: AbsoluteCPtr, source: IrqSource, irq: u8) -> Result<()>;
     /// The address and data a device writes to raise kernel interrupt `irq`.
     fn msi_message(&self, irq: u8) -> (u64, u32);
-    /// How many kernel interrupts there are for lines and messages together: `irq` is below it.
+    /// Number of kernel interrupts for lines and messages together: `irq` is below it.
     fn irq_count(&self) -> u8;
     /// Whether a message-signalled interrupt stays masked until [`Kernel::irq_handler_ack`], as an interrupt of a line does
     /// everywhere.
     fn irq_masks_messages(&self) -> bool {
         false
     }
-    /// Says that the interrupt was handled; the next one can come.
+    /// Acknowledges that the interrupt was handled; the next one can come.
     fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()>;
     /// Signals `notification` (with its badge) at each interrupt.
     fn irq_handler_set_notification(&self, handler: Cap<IrqHandler>, notification: Cap<Notification>) -> Result<()>;
-    /// Ends that.
+    /// Ends the signals of interrupts.
     fn irq_handler_clear(&self, handler: Cap<IrqHandler>) -> Result<()>;
 
     /// Signals a notification.
     fn signal(&self, notification: Cap<Notification>);
-    /// Sends to an endpoint or answers a kept caller; waits until somebody receives.
+    /// Sends to an endpoint or answers a saved caller; waits until the message is received.
     fn send(&self, dest: CPtr, message: &Message);
-    /// Sends if somebody is waiting, and is lost otherwise.
+    /// Sends if a receiver waits; otherwise the message is lost.
     fn nb_send(&self, dest: CPtr, message: &Message);
     /// Answers the message being handled.
     fn reply(&self, message: &Message);
@@ -203,14 +202,14 @@ pub enum Resume {
     Later,
 }
 
-/// Where an interrupt comes from.
+/// Source of an interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IrqSource {
     /// A line of the interrupt controller: on x86_64 a pin of the I/O APIC, on AArch64 an interrupt of the GIC.
     Line {
         /// Its number.
         line: u8,
-        /// How it asks.
+        /// Its trigger.
         trigger: Trigger,
     },
     /// A message that a PCI function writes.
@@ -220,7 +219,7 @@ pub enum IrqSource {
     },
 }
 
-/// How an interrupt line asks.
+/// Trigger of an interrupt line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Trigger {
     /// A rising edge.

@@ -1,12 +1,12 @@
-//! The seam: everything a component asks of the world below it, as types and traits.
+//! The seam: all that a component needs from the platform below it, as types and traits.
 //!
 //! A component is a `no_std` library with one `async fn run(platform, environment)`. It holds typed capabilities
 //! ([`Cap`]), invokes them through [`Kernel`], reads and writes memory others may change under it through [`Memory`]
 //! and device registers through [`Mmio`], and waits in one place, [`Platform::next_event`]. On seL4 these are system
 //! calls and mappings (`platform/sel4`); in the simulator of the whole system (`sim`) they act on models, and unit
-//! tests put smaller models of their own in their place. What is not here: any policy, any device, any protocol of ours.
+//! tests put smaller models of their own in their place. Left out: any policy, any device, any protocol of ours.
 //!
-//! Names follow rust-sel4's, so that its readers are at home.
+//! Names follow rust-sel4's, so that they are familiar to its users.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -54,7 +54,7 @@ pub use untyped::{DeviceUntyped, DeviceUntypeds};
 
 use core::future::Future;
 
-/// All a component is given to reach the world: implemented by the seL4 runtime, and by models in tests.
+/// A component's access to all below it: implemented by the seL4 runtime, and by models in tests.
 ///
 /// Handles are cheap to clone and belong to one component.
 pub trait Platform: Clone + 'static {
@@ -84,7 +84,7 @@ pub trait Platform: Clone + 'static {
     /// The time stamp counter: monotonic, one core.
     fn ticks(&self) -> u64;
 
-    /// Ticks a second.
+    /// Ticks per second.
     fn ticks_per_second(&self) -> u64;
 
     /// Waits for the component's next signal or message. When nothing is ready the component's thread sleeps in
@@ -94,8 +94,8 @@ pub trait Platform: Clone + 'static {
     /// [`Kernel::cnode_save_caller`] before the next call.
     fn next_event(&self) -> impl Future<Output = Event>;
 
-    /// [`Platform::next_event`] for a future whose task has no other one, or only such as wake the task when they are to be
-    /// polled. Where it can, it sleeps in the kernel at once, without a round of the executor.
+    /// [`Platform::next_event`] for a future whose task has no other future, or only futures that wake the task when they are to
+    /// be polled. If possible, it sleeps in the kernel at once, without a round of the executor.
     #[inline(always)]
     fn sleep_for_event(&self) -> impl Future<Output = Event> {
         self.next_event()
@@ -107,8 +107,7 @@ pub trait Platform: Clone + 'static {
     /// Lets other threads of the same priority run.
     fn yield_now(&self) -> impl Future<Output = ()>;
 
-    /// A pause between two polls that found nothing, for whoever polls: the device works on, and the processor need not
-    /// hurry to poll again. Some hundred cycles.
+    /// Pauses between two polls that found nothing, while the device works on. Some hundred cycles.
     #[inline(always)]
     fn pause(&self) {
         for _ in 0..PAUSES {
@@ -116,19 +115,18 @@ pub trait Platform: Clone + 'static {
         }
     }
 
-    /// Gives a record for the build machine, already encoded (`report::Report::encode`), to the console, with the time.
-    /// Never blocks: when the log ring is full the record is dropped and counted.
+    /// Passes a record for the build machine, already encoded (`report::Report::encode`), to the console, with the time.
+    /// Never blocks: when the log ring is full, the oldest records are overwritten, and the console counts their bytes.
     fn report(&self, bytes: &[u8]);
 
-    /// A marker for whoever counts instructions from outside (`cargo xtask bench`): a no-op to the program. `id` says
-    /// which: see [`marker`].
+    /// A marker for counting instructions from outside (`cargo xtask bench`): a no-op to the program. For `id` see [`marker`].
     fn marker(&self, id: u8) {
         let _ = id;
     }
 
-    /// Touches `vaddr` without asking whether anything is mapped there: reads a byte, or writes it when `write` has
-    /// one. For attackers, who want to see the fault; whoever comes back from it was not stopped. Where there is no
-    /// address space to fault in, it does nothing and says so.
+    /// Accesses `vaddr` without a check whether anything is mapped there: reads a byte, or writes it when `write` has one. For
+    /// attackers, which should fault; a return means that the access was not stopped. Where there is no address space to fault
+    /// in, it does nothing and returns an error.
     ///
     /// # Errors
     /// [`OutOfBounds`] where the platform stops the access itself.
@@ -137,7 +135,7 @@ pub trait Platform: Clone + 'static {
         Err(OutOfBounds)
     }
 
-    /// Executes the instruction by which whoever may stops the machine's timer, or keeps its interrupts away. For attackers, as
+    /// Executes the instruction that stops the machine's timer, or blocks its interrupts, if permitted. For attackers, as
     /// [`Platform::poke`].
     ///
     /// # Errors
@@ -150,7 +148,7 @@ pub trait Platform: Clone + 'static {
 /// Pauses of the processor in one [`Platform::pause`].
 const PAUSES: u8 = 16;
 
-/// What [`Platform::marker`]'s ids mean.
+/// Ids of [`Platform::marker`].
 pub mod marker {
     /// A measured part begins.
     pub const BEGIN: u8 = 1;

@@ -1,21 +1,21 @@
-//! Which incarnation of another component runs, or that it is dead: a word that the supervisor keeps in a page of its own, which the
+//! Liveness pages: a word with a component's present incarnation, or its death. The supervisor writes it into a page that the
 //! component's peers have mapped read-only.
 //!
-//! A peer that dies is seen by whoever polls the word: at a tick, which the supervisor gives when it changes it, or
-//! where a wait comes to nothing. Behind the word stands when the system began, so that a component that is started again
-//! knows what its earlier incarnations did by then ([`Beginning`]). Left out: what to do about it.
+//! A component notices a peer's death by polling the word: at a tick, which the supervisor sends when it changes the word, or
+//! after a wait without result. Behind the word is the time at which the system began, so that a component that is restarted
+//! knows what its earlier incarnations did by then ([`Beginning`]). Left out: the reaction to a death.
 
 use crate::{Memory, OutOfBounds};
 
-/// A component's incarnations, counted: even while it is alive, odd after it died, until it is started again.
+/// A component's incarnations, counted: even while it is alive, odd after it died, until it is restarted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Incarnation(u32);
 
 impl Incarnation {
-    /// What every component begins with, and what a page of zeroes says.
+    /// The incarnation that every component starts with, and that a page of zeroes shows.
     pub const FIRST: Self = Self(0);
 
-    /// The same after a death, or after a new start.
+    /// The next count, after a death or after a restart.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
@@ -35,18 +35,18 @@ impl Incarnation {
         page.store_release_u32(0, self.0)
     }
 
-    /// What a liveness page says.
+    /// Reads a liveness page.
     ///
     /// # Errors
-    /// [`OutOfBounds`] when the region is none.
+    /// [`OutOfBounds`] when the region is not a liveness page.
     pub fn load(page: &impl Memory) -> Result<Self, OutOfBounds> {
         page.load_acquire_u32(0).map(Self)
     }
 }
 
-/// Pages of teardown acknowledgements: written by a server, read by the supervisor. A word for each of its sessions says after which death
-/// of the client nothing was left of it: no command, no queue pair, no page in reach of the device. A page of zeroes says
-/// nothing of anybody, and what it says of one death is never taken for another's.
+/// Pages of teardown acknowledgements: written by a server, read by the supervisor. A word for each of its sessions holds the
+/// death of the client after which nothing was left of it: no command, no queue pair, no page in reach of the device. A page
+/// of zeroes has no acknowledgements, and one for a death is never taken for another's.
 impl Incarnation {
     /// Writes that nothing is left of session number `session` after this death.
     ///
@@ -56,7 +56,7 @@ impl Incarnation {
         page.store_release_u32(place(session)?, self.0)
     }
 
-    /// Whether a page of teardown acknowledgements says that nothing is left of session number `session` after this death.
+    /// Whether a page of teardown acknowledgements shows that nothing is left of session number `session` after this death.
     ///
     /// # Errors
     /// As [`Incarnation::load`].
@@ -65,12 +65,12 @@ impl Incarnation {
     }
 }
 
-/// Where a page of teardown acknowledgements has the word of session number `session`.
+/// Offset of the word of session number `session` in a page of teardown acknowledgements.
 fn place(session: u32) -> Result<usize, OutOfBounds> {
     usize::try_from(session).ok().and_then(|session| session.checked_mul(4)).ok_or(OutOfBounds)
 }
 
-/// When the system began, in ticks of the clock: written before any component starts, and never again.
+/// Time at which the system began, in ticks of the clock: written before any component starts, and never again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Beginning(pub u64);
 
@@ -87,7 +87,7 @@ impl Beginning {
         page.store_release_u32(Self::HIGH, (self.0 >> 32) as u32)
     }
 
-    /// What a liveness page says.
+    /// Reads a liveness page.
     ///
     /// # Errors
     /// As [`Incarnation::load`].

@@ -1,6 +1,6 @@
-//! Memory that somebody else may change at any moment, and device registers.
+//! Memory that a peer or a device may change at any moment, and device registers.
 //!
-//! Neither hands out references: every access is a copy, so that what was checked is what is used. All offsets are
+//! Neither hands out references: every access is a copy, so that the checked value is the used one. All offsets are
 //! checked against the region's length.
 
 use crate::slots::{SlotReader, SlotWriter};
@@ -60,8 +60,8 @@ pub trait Memory: Clone + 'static {
     /// As [`Memory::load_acquire_u32`].
     fn store_release_u32(&self, offset: usize, value: u32) -> Result<()>;
 
-    /// Orders an earlier store of ours before a later load: what a sleeper needs between setting its flag and
-    /// looking again.
+    /// Orders an earlier store of ours before a later load: needed before a sleep, between setting the flag and polling
+    /// again.
     fn fence(&self);
 
     /// Copies a structure out. The bytes may be torn when the other side writes meanwhile; the copy stays as it is.

@@ -1,12 +1,13 @@
 //! An IPC message: a label, some words, at most one capability.
 //!
-//! A message costs what its length is: the words that travel in registers lie in it, and those of a longer one on the heap.
+//! The cost of a message depends on its length: words that travel in registers lie in it, and those of a longer one on the
+//! heap.
 
 use crate::{CPtr, OutOfBounds};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Words a message of ours can carry.
+/// The most words of a message in our protocols.
 pub const MESSAGE_WORDS: usize = 32;
 /// Words that travel in registers (the kernel's fast path).
 pub const REGISTER_WORDS: usize = 4;
@@ -14,11 +15,12 @@ pub const REGISTER_WORDS: usize = 4;
 /// A message to send or a message that came.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// What is asked or answered: 20 bits, each protocol numbers its own; answers 0 and from [`Message::ANSWERS`] on.
+    /// Number of the request or the answer, 20 bits. Each protocol numbers its own; answers are 0 and from
+    /// [`Message::ANSWERS`] on.
     pub label: u32,
     /// Received: a capability came and lies in the environment's receive slot.
     pub cap_received: bool,
-    /// To send: the capability that goes along. Received: always `None`.
+    /// To send: the capability to send along. Received: always `None`.
     pub cap: Option<CPtr>,
     words: Words,
 }
@@ -26,18 +28,18 @@ pub struct Message {
 /// The words of a message.
 #[derive(Clone, Debug)]
 enum Words {
-    /// At most as many as there are registers; the others mean nothing.
+    /// At most as many as there are registers; those beyond `len` mean nothing.
     Few { len: usize, words: [u64; REGISTER_WORDS] },
     /// More.
     Many(Vec<u64>),
 }
 
 impl Message {
-    /// The first label, after 0, that a protocol may give its answers. Those below are the kernel's: it could not make the
-    /// call, and says why (seL4 manual, Error Codes).
+    /// The first label, after 0, that a protocol may give its answers. Those below are the kernel's errors when it cannot make
+    /// the call (seL4 manual, Error Codes).
     pub const ANSWERS: u32 = 16;
-    /// The kernel's answer to a call by a capability that is not there (`seL4_InvalidCapability`). The supervisor takes the
-    /// capabilities to call a component that stays dead.
+    /// The kernel's answer to a call by a missing capability (`seL4_InvalidCapability`). The supervisor takes the capabilities to
+    /// call a component that stays dead.
     pub const NO_CAPABILITY: u32 = 2;
 
     /// A message of a label alone.
@@ -58,7 +60,7 @@ impl Message {
     /// A message that carries `payload`, padded with zeros to whole words.
     ///
     /// Payloads are fixed structures of at most `MESSAGE_WORDS * 8` bytes; a larger one does not compile. Without memory for one
-    /// that is longer than the registers it is cut to those, and whoever receives it refuses it as too short.
+    /// that is longer than the registers it is cut to those, and the receiver refuses it as too short.
     #[inline]
     #[must_use]
     pub fn with<T: IntoBytes + Immutable>(label: u32, payload: &T) -> Self {

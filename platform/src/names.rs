@@ -1,5 +1,5 @@
-//! Names of capabilities that components of every kind have in their environments. Others are in the interface crates of the
-//! component that serves.
+//! Names of capabilities that components of every kind have in their environments. Others are in the servers' interface
+//! crates.
 
 /// The endpoint on which a server is called.
 pub const ENDPOINT: &str = "endpoint";

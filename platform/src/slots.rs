@@ -1,8 +1,8 @@
 //! Rows of equal structures in shared memory, such as the slots of a ring or the entries of a queue.
 //!
-//! Where a row lies is checked once, when its view is made by [`Memory::reader`] or [`Memory::writer`]. An access is then
+//! The place of a row is checked once, when its view is made by [`Memory::reader`] or [`Memory::writer`]. An access is then
 //! one comparison of the index and cannot fail. Indices are the caller's own: it never takes one from a peer unchecked, and
-//! one beyond the row is a defect of its own, which ends it.
+//! one beyond the row is the caller's defect, which ends it.
 
 use crate::memory::{Memory, OutOfBounds};
 use core::marker::PhantomData;
@@ -28,7 +28,7 @@ pub trait SlotWriter<S>: 'static {
     fn write(&self, index: u32, slot: &S);
 }
 
-/// A row in memory that checks each access itself: what models have for views.
+/// A row in memory that checks each access itself, for models.
 #[derive(Debug)]
 pub struct CheckedSlots<M, S> {
     memory: M,

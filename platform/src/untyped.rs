@@ -1,4 +1,4 @@
-//! Device memory: exact ranges out of large device untypeds.
+//! Device memory: exact ranges from large device untypeds.
 //!
 //! A device untyped only grows upwards, so a frame in its middle is reached by splitting it in halves and keeping
 //! both; a frame is made once and copied afterwards (see `docs/decisions`). Used by the root task, which divides
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// One device untyped: what it covers and the slot it lies in.
+/// One device untyped: its range and its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DeviceUntyped {
     /// First byte, aligned to the size.
@@ -50,7 +50,7 @@ impl DeviceUntypeds {
         Self { cnode, free_slots, whole: untypeds, frames: Vec::new() }
     }
 
-    /// The 4 KiB frame at `paddr`: made at the first asking, the same capability afterwards. Map and give away copies.
+    /// The 4 KiB frame at `paddr`: made at the first call, the same capability afterwards. Map and give away copies.
     ///
     /// # Errors
     /// [`Error::FailedLookup`] when no untyped of the set covers the page or the slots are used up; the kernel's own.
@@ -83,7 +83,7 @@ impl DeviceUntypeds {
         Ok(untyped.cptr.cast())
     }
 
-    /// The slot of `cptr` as CNode invocations want it.
+    /// The slot of `cptr`, in the form for CNode invocations.
     #[must_use]
     pub fn slot(&self, cptr: CPtr) -> AbsoluteCPtr {
         AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: 64 }

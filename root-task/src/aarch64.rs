@@ -7,7 +7,7 @@ use root_task::generic_timer::{GenericTimer, Registers};
 
 pub(crate) type Timer = GenericTimer<Own>;
 
-/// It has no registers in memory.
+/// Returns the timer, which has no registers in memory.
 pub(crate) fn timer(_: impl FnOnce(Paddr) -> Result<Sel4Mmio, BuildError>) -> Result<Timer, BuildError> {
     Ok(GenericTimer::new(Own(TimerRegisters), TIMER_LINE))
 }

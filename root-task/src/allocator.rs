@@ -1,10 +1,10 @@
-//! Objects out of untypeds, so that none is lost to alignment.
+//! Makes objects from untypeds, so that no memory is lost to alignment.
 //!
-//! All sizes are powers of two and untypeds are aligned to theirs. So with larger objects made before smaller ones
-//! every free part stays aligned to whatever is still to be made, and what fits by the sum of bytes does fit.
+//! All sizes are powers of two, and untypeds are aligned to theirs. If larger objects are made before smaller ones, every
+//! free part stays aligned for all later objects. So objects fit whenever the sum of their bytes fits.
 //!
 //! Untypeds are opened from the smallest that has room, because the kernel clears the whole of an untyped at its first
-//! retype: in a machine with much memory the large ones stay closed, and boot does not wait for memory nobody uses.
+//! retype. In a machine with much memory the large ones stay closed, and boot does not wait for unused memory.
 
 use crate::{BootInfo, BuildError};
 use alloc::vec::Vec;
@@ -16,15 +16,15 @@ use platform::{CNode, Cap, Kernel, ObjectType, Untyped};
 pub struct Demand {
     /// Their type.
     pub object_type: ObjectType,
-    /// What retype receives, for types without a fixed size.
+    /// Size argument of retype, for types without a fixed size.
     pub size_bits: u8,
-    /// How many; they come to lie in consecutive slots.
+    /// Their number; they lie in consecutive slots.
     pub count: u64,
-    /// Whether they lie one behind the other in memory, too.
+    /// Whether they are consecutive in memory, too.
     pub contiguous: bool,
 }
 
-/// 2^`bits`, 0 for what no machine has.
+/// 2^`bits`, 0 for more than 64 bits hold.
 pub(crate) fn bytes(bits: u8) -> u64 {
     1u64.checked_shl(u32::from(bits)).unwrap_or(0)
 }
@@ -65,7 +65,7 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// Over everything that `boot` has.
+    /// Creates the allocator over all ordinary memory and free slots of `boot`.
     #[must_use]
     pub fn new(boot: &BootInfo) -> Self {
         let ordinary = boot.untypeds.iter().filter(|untyped| !untyped.is_device);
@@ -81,7 +81,7 @@ impl Allocator {
         }
     }
 
-    /// Bytes not made into anything.
+    /// Bytes that are not used for objects.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.blocks.iter().fold(0, |sum, block| sum.saturating_add(block.left()))
@@ -102,7 +102,7 @@ impl Allocator {
         }
     }
 
-    /// Makes all of `demands`, the large before the small; the slots of each, in the order of `demands`.
+    /// Makes all of `demands`, the large before the small; returns the slots of each, in the order of `demands`.
     ///
     /// # Errors
     /// [`BuildError::NoMemory`] before anything is made if it cannot all be made, [`BuildError::NoSlots`], and the

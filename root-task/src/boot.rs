@@ -1,5 +1,4 @@
-//! What the root task is given: the machine as the kernel left it, in terms of the seam alone, so that tests can give
-//! the same.
+//! The machine as the kernel hands it to the root task, in terms of the seam alone, so that tests can supply the same.
 
 use crate::timer::OneShot;
 use crate::{BuildError, Fault};
@@ -26,7 +25,7 @@ pub struct UntypedInfo {
 /// The machine at the root task's start.
 #[derive(Clone, Debug)]
 pub struct BootInfo {
-    /// All memory that nobody uses.
+    /// All unused memory.
     pub untypeds: Vec<UntypedInfo>,
     /// Empty slots of `cnode`.
     pub free_slots: Range<u64>,
@@ -36,7 +35,7 @@ pub struct BootInfo {
     pub vspace: Cap<VSpace>,
     /// The root task's thread.
     pub tcb: Cap<Tcb>,
-    /// Where VSpaces get their identifiers.
+    /// Pool from which VSpaces get their identifiers.
     pub asid_pool: Cap<AsidPool>,
     /// All interrupts.
     pub irq_control: Cap<IrqControl>,
@@ -57,7 +56,7 @@ pub struct BootInfo {
     pub retype_limit: u64,
 }
 
-/// What the root task asks of the runtime below it beyond what every component has of [`platform::Platform`].
+/// Services of the runtime for the root task alone, in addition to [`platform::Platform`], which every component has.
 pub trait Services<P: Platform>: Clone + 'static {
     /// The machine's timer.
     type Timer: OneShot;
@@ -68,10 +67,10 @@ pub trait Services<P: Platform>: Clone + 'static {
     /// [`BuildError`] when there is none, or none that can be used.
     fn timer(&self, registers: impl FnOnce(Paddr) -> Result<P::Mmio, BuildError>) -> Result<Self::Timer, BuildError>;
 
-    /// What the kernel says in a message to the fault endpoint; `None` when the kernel did not write it.
+    /// Decodes a message to the fault endpoint; `None` when the kernel did not write it.
     fn fault(&self, message: &Message) -> Option<Fault>;
 
-    /// From now on log and reports go to the ring in `region`, a mapped part of the window, and `console` is signalled.
+    /// Starts the log: log and reports go to the ring in `region`, a mapped part of the window, and `console` is signalled.
     ///
     /// # Errors
     /// [`OutOfBounds`] when the region is not of the window or has no size for a ring.
@@ -79,7 +78,7 @@ pub trait Services<P: Platform>: Clone + 'static {
 }
 
 impl BootInfo {
-    /// The root task's slot `cptr`, as CNode invocations want it.
+    /// The root task's slot `cptr`, in the form for CNode invocations.
     #[must_use]
     pub fn slot(&self, cptr: CPtr) -> platform::AbsoluteCPtr {
         platform::AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: crate::cspace::PATH_BITS }

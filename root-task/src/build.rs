@@ -1,4 +1,4 @@
-//! From the payload to a running system: the order of things, and the account of them.
+//! Builds the running system from the payload: the order of the steps, and their reports.
 
 use crate::allocator::Allocator;
 use crate::objects::Objects;
@@ -17,17 +17,17 @@ use report::{Machine, Report};
 const LOG: &str = "root-task.log";
 /// The notification the console waits on.
 const CONSOLE: &str = "console.event";
-/// Why a root task without the feature `fault-injection` refuses a specification with kill orders.
+/// Reason with which a root task without the feature `fault-injection` refuses a specification with kill orders.
 const KILLS_REFUSED: &str = "it has kill orders, and this root task was built without fault injection";
 /// The root task's own number, in logs and in its badge at the console.
 pub(crate) const OWN_COMPONENT: u16 = 0;
 
-/// What the build works on and what it has done so far. The supervisor keeps it: parts are built again from it.
+/// Input and state of the build. The supervisor keeps it and rebuilds parts from it.
 pub(crate) struct Build<P: Platform> {
     pub(crate) platform: P,
     pub(crate) boot: BootInfo,
     pub(crate) specification: Rc<Specification>,
-    /// What frames are filled with, and where in the payload it begins.
+    /// The payload, and the offset in it of the data that frames are filled with.
     pub(crate) payload: P::Memory,
     pub(crate) data: usize,
     pub(crate) allocator: Allocator,
@@ -38,7 +38,7 @@ pub(crate) struct Build<P: Platform> {
     pub(crate) pages: BTreeMap<ObjectId, u32>,
     /// By CNode: capabilities installed.
     pub(crate) installed: BTreeMap<ObjectId, u32>,
-    /// A slot of the root task's own for a moment, once it was needed.
+    /// A scratch slot of the root task, once it was needed.
     pub(crate) scratch_slot: Option<CPtr>,
 }
 
@@ -117,8 +117,8 @@ impl<P: Platform> Build<P> {
         ObjectId::try_from(index).ok()
     }
 
-    /// The root task's ring is an object like everybody's, so that the console's right to read it stands in the
-    /// specification. A system without a console has none.
+    /// Starts the root task's log. Its ring is an object of the specification like any other, so that the console's right to
+    /// read it stands there, too. A system without a console has no ring.
     fn start_log<S: Services<P>>(&mut self, services: &S) -> Result<(), BuildError> {
         let (Some(log), Some(console)) = (self.find(LOG), self.find(CONSOLE)) else { return Ok(()) };
         let ring = self.map_own_ring(log)?;

@@ -1,8 +1,8 @@
 //! The contents of every component's CNode.
 //!
-//! What a component holds is a capability of its own, derived from the root task's. Two kinds cannot be derived and are
-//! moved: after that the component alone has them. Second-level tables are refused, because the kernel that this was
-//! written against stops the machine when one of them is copied.
+//! A component's capabilities are its own, derived from the root task's. Two kinds cannot be derived and are moved: after
+//! that the component alone has them. Second-level tables are refused, because the kernel that this was written against
+//! stops the machine when one of them is copied.
 
 use crate::BuildError;
 use crate::build::Build;
@@ -17,10 +17,10 @@ pub(crate) const PATH_BITS: u8 = 64;
 
 /// Rights, as the specification has them, of a capability to call: write and grant.
 const CALL: u8 = 2 | 4;
-/// What reports call the root task's own endpoint, which is no object of the specification.
+/// Name in reports of the root task's own endpoint, which is no object of the specification.
 const FAULT_ENDPOINT: &str = "root-task.fault-endpoint";
 
-/// How a capability gets from the root task's CNode to the component's.
+/// The way of a capability from the root task's CNode to the component's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Copy,
@@ -42,12 +42,12 @@ pub(crate) fn cnode_bits(specification: &Specification, id: u32) -> Result<u8, B
     }
 }
 
-/// Whether the component alone has the capability to a thing of this kind: none can be derived from it.
+/// Whether the component alone has the capability to an object of this kind, because none can be derived from it.
 pub(crate) const fn is_moved(kind: ObjectKind) -> bool {
     matches!(kind, ObjectKind::IrqControl | ObjectKind::IoPageTable)
 }
 
-/// Whether a copy of a capability to a thing of this kind has descendants that revoking finds.
+/// Whether a copy of a capability to an object of this kind has descendants that revoking finds.
 pub(crate) const fn revokes(kind: ObjectKind) -> bool {
     matches!(kind, ObjectKind::Untyped { .. } | ObjectKind::DeviceUntyped { .. } | ObjectKind::IoSpaceMaster)
 }
@@ -72,7 +72,7 @@ fn way(run: &CapRun, object: &Object) -> Result<Way, BuildError> {
 }
 
 impl<P: Platform> Build<P> {
-    /// Installs every run of the specification, and reports them if it says so.
+    /// Installs every run of the specification, and reports them if it asks for that.
     pub(crate) fn install_all(&mut self) -> Result<(), BuildError> {
         let specification = Rc::clone(&self.specification);
         for run in &specification.caps {
@@ -118,7 +118,7 @@ impl<P: Platform> Build<P> {
 
     fn report_installed(&self, run: &CapRun, object: &Object) {
         let mut holders = self.specification.components.iter().filter(|component| component.cnode == run.cnode);
-        // A CNode without a thread belongs to nobody who could be named.
+        // A CNode without a thread belongs to no component that could be named.
         let Some(Component { id, .. }) = holders.next() else { return };
         let CapRun { cnode: _, slot, object: _, badge, rights } = *run;
         let count = object.count;
@@ -126,7 +126,7 @@ impl<P: Platform> Build<P> {
         self.platform.report(&Report::Installed(installed).encode());
     }
 
-    /// Installs the capability by which the component's faults arrive, and reports it if the specification says so.
+    /// Installs the capability by which the component's faults arrive, and reports it if the specification asks for that.
     pub(crate) fn install_fault_endpoint(&mut self, component: &Component) -> Result<(), BuildError> {
         self.mint_fault_endpoint(component)?;
         let Component { id, cnode, fault_slot, .. } = *component;
@@ -139,8 +139,8 @@ impl<P: Platform> Build<P> {
         Ok(())
     }
 
-    /// The kernel sends a thread's fault through a capability in the thread's own CSpace, which must let it be
-    /// answered.
+    /// Mints the capability through which the kernel sends the thread's faults. It lies in the thread's own CSpace and must allow
+    /// an answer.
     pub(crate) fn mint_fault_endpoint(&self, component: &Component) -> Result<(), BuildError> {
         let Component { id, name, cnode, fault_slot, .. } = component;
         let dest = self.component_slot(*cnode, *fault_slot)?;

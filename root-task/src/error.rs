@@ -1,35 +1,35 @@
-//! Why the system could not be built.
+//! Errors of the build.
 
 use alloc::string::String;
 use core::fmt;
 
-/// What stopped the build. Nothing runs then.
+/// Reason why the build stopped. Nothing runs then.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BuildError {
     /// The machine has too little memory.
     NoMemory {
         /// Bytes that were asked for.
         asked: u64,
-        /// Bytes there were, in untypeds large enough.
+        /// Bytes available, in untypeds large enough.
         available: u64,
     },
     /// The root task's CNode has too few slots.
     NoSlots {
         /// Slots that were asked for.
         asked: u64,
-        /// Slots there were.
+        /// Slots available.
         available: u64,
     },
-    /// The specification asks for what cannot be.
+    /// The specification is invalid.
     Specification {
         /// The object, empty for the whole.
         object: String,
-        /// What is wrong with it, to be read after its name.
+        /// Its defect, worded to follow its name.
         reason: &'static str,
     },
     /// The kernel refused.
     Refused {
-        /// What was tried, to be read before the object's name.
+        /// The step that was tried, worded to precede the object's name.
         step: &'static str,
         /// The object.
         object: String,
@@ -38,19 +38,19 @@ pub enum BuildError {
     },
     /// Memory or registers of the root task's own cannot be reached.
     OutOfBounds {
-        /// Which.
+        /// Their name.
         what: &'static str,
     },
 }
 
 impl BuildError {
-    /// A specification, or a machine for it, that cannot be: `object` and what is the matter with it.
+    /// The error of an invalid specification, or of a machine that does not fit it: `object` and its defect.
     #[must_use]
     pub fn specification(object: &str, reason: &'static str) -> Self {
         Self::Specification { object: object.into(), reason }
     }
 
-    /// Makes the kernel's refusal into an error that says of what.
+    /// Turns the kernel's refusal into an error that names the step and the object.
     pub(crate) fn refused(step: &'static str, object: &str) -> impl FnOnce(platform::Error) -> Self {
         move |error| Self::Refused { step, object: object.into(), error }
     }

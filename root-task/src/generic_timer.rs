@@ -8,7 +8,7 @@ use platform::{IrqSource, OutOfBounds, Trigger};
 pub trait Registers {
     /// The counter.
     fn counter(&self) -> u64;
-    /// Ticks of the counter a second.
+    /// Ticks of the counter per second.
     fn ticks_per_second(&self) -> u64;
     /// Interrupts as long as the counter is at `deadline` or beyond, until another deadline is set.
     fn set_deadline(&self, deadline: u64);
@@ -36,7 +36,7 @@ impl<R: Registers> OneShot for GenericTimer<R> {
         IrqSource::Line { line: self.line, trigger: Trigger::LevelLow }
     }
 
-    /// It always runs.
+    /// Does nothing, because the counter always runs.
     fn start(&self) -> Result<(), OutOfBounds> {
         Ok(())
     }
@@ -48,7 +48,7 @@ impl<R: Registers> OneShot for GenericTimer<R> {
 
     fn arm(&self, deadline: u32) -> Result<bool, OutOfBounds> {
         let counter = self.registers.counter();
-        // A deadline that has been reached is behind the counter.
+        // A reached deadline is behind the counter.
         let distance = i64::from(deadline.wrapping_sub(counter as u32).cast_signed());
         self.registers.set_deadline(counter.wrapping_add_signed(distance));
         Ok(is_reached(deadline, self.now()?))

@@ -43,10 +43,10 @@ pub struct Hpet<M> {
 }
 
 impl<M: Mmio> Hpet<M> {
-    /// Takes the timer over from whoever used it before and halts it.
+    /// Takes the timer over from its previous user and halts it.
     ///
     /// # Errors
-    /// One sentence for registers that are no HPET's, or one that cannot do what is asked.
+    /// One sentence, for registers that are not an HPET's, or for an HPET that lacks a needed feature.
     pub fn new(registers: M) -> Result<Self, &'static str> {
         let read = |offset| registers.read32(offset).map_err(|_| "has registers beyond the page");
         let write = |offset, value| registers.write32(offset, value).map_err(|_| "has registers beyond the page");
@@ -64,7 +64,7 @@ impl<M: Mmio> Hpet<M> {
 /// The timer whose registers are at `paddr` and are mapped by `registers`.
 ///
 /// # Errors
-/// [`BuildError`] when they cannot be mapped, or are no HPET's.
+/// [`BuildError`] when they cannot be mapped, or are not an HPET's.
 pub fn at<M: Mmio>(
     paddr: Paddr,
     registers: impl FnOnce(Paddr) -> Result<M, BuildError>,
@@ -78,7 +78,7 @@ impl<M: Mmio> OneShot for Hpet<M> {
         IrqSource::Line { line: self.pin, trigger: Trigger::Edge }
     }
 
-    /// From zero, with the comparator interrupting when it is armed.
+    /// Starts the counter from zero, with the comparator interrupting when it is armed.
     fn start(&self) -> Result<(), OutOfBounds> {
         self.registers.write32(COUNTER, 0)?;
         self.registers.write32(COUNTER.wrapping_add(4), 0)?;
@@ -97,7 +97,7 @@ impl<M: Mmio> OneShot for Hpet<M> {
         Ok(is_reached(deadline, self.now()?))
     }
 
-    /// An edge is over when it came.
+    /// Does nothing, because an edge is over when it came.
     fn disarm(&self) -> Result<(), OutOfBounds> {
         Ok(())
     }
@@ -109,7 +109,7 @@ impl<M: Mmio> OneShot for Hpet<M> {
     }
 }
 
-/// The pin to use of those in the mask: one that is nobody else's if there is.
+/// The pin to use of those in the mask: an unshared one if there is any.
 fn choose_pin(pins: u32) -> Option<u8> {
     let own = pins & !(1 << LEGACY_PIN);
     let isa = own & ((1 << ISA_PINS) - 1);

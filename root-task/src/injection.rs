@@ -1,4 +1,4 @@
-//! Fault injection: stops components when the specification's kill orders say so, as if they had faulted.
+//! Fault injection: stops components by the specification's kill orders, as if they had faulted.
 //!
 //! Only a root task with the feature `fault-injection` has this module. The product's root task has no code for it and refuses a
 //! specification with kill orders (`build.rs`). The supervisor has one hook: [`Injection::act`] after each event.
@@ -16,21 +16,21 @@ use report::FaultKind;
 /// 2^32 by the golden ratio: its multiples spread the times at which successive incarnations are stopped.
 const SPREAD: u32 = 0x9e37_79b9;
 
-/// When an order is due.
+/// Time at which an order is due.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum When {
-    /// So many microseconds after the components were started.
+    /// This many microseconds after the components were started.
     At(u64),
     /// Some time after the component's next start, which is still to come.
     NextStart,
 }
 
-/// A kill order that is not done with.
+/// A kill order that is not finished.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Order {
     component: u16,
     when: When,
-    /// How often the component is still to be stopped.
+    /// Number of times that the component is still to be stopped.
     times: u32,
     every_us: u64,
     spread_us: u32,
@@ -39,7 +39,7 @@ struct Order {
 /// The kill orders of a specification.
 pub(crate) struct Injection {
     orders: Vec<Order>,
-    /// When the components were started, in ticks of the clock.
+    /// Time at which the components were started, in ticks of the clock.
     began: u64,
 }
 
@@ -67,12 +67,12 @@ impl Injection {
             if due == Due::default() {
                 return;
             }
-            // The time came while the alarm was set.
+            // The order became due while the alarm was being set.
             supervisor.time_passed(due);
         }
     }
 
-    /// A component to stop now. One that waits to be started again is due a tick later; an order for one that stays dead is
+    /// Returns a component to stop now. One that waits for its restart is due a tick later; an order for one that stays dead is
     /// dropped.
     fn next_due(&mut self, elapsed_us: u64, state: impl Fn(u16) -> State) -> Option<u16> {
         let mut next = None;
@@ -94,7 +94,7 @@ impl Injection {
         next
     }
 
-    /// Sets the time of orders whose components were started again.
+    /// Sets the time of orders whose components were restarted.
     fn plan_restarted(&mut self, elapsed_us: u64, state: impl Fn(u16) -> State) {
         let restarted = |order: &&mut Order| order.when == When::NextStart && state(order.component) == State::Alive;
         for order in self.orders.iter_mut().filter(restarted) {
@@ -133,7 +133,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Sets the alarm, unless it goes off earlier.
+    /// Sets the alarm, unless it is set to an earlier time.
     fn set_alarm(&mut self, microseconds: u32) -> Due {
         let Some(timer) = &mut self.timer else { return Due::default() };
         timer.set_alarm(microseconds).unwrap_or_else(|_| self.lose_timer())

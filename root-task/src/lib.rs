@@ -1,19 +1,19 @@
 //! Boot: builds every object of the specification, starts the components, supervises them.
 //!
-//! The way: [`boot()`] reads the [specification](capdl_spec) behind the program, makes its objects from the machine's
-//! untypeds ([`Allocator`]), fills and maps the frames, installs the capabilities, gives the threads what they start
-//! with and lets them run, highest priority first. What comes back is the [`Supervisor`]. It waits in one place: for faults, for
-//! the timer's ticks and drivers' alarms, and for the words of servers that a dead driver is silenced and that nothing of a dead
-//! client's session is left. A component that faults ends there; it is reported, and started again as often as the
-//! specification says (`restarts`), in its own objects. It answers no calls.
+//! The steps: [`boot()`] reads the [specification](capdl_spec) behind the program, makes its objects from the machine's
+//! untypeds ([`Allocator`]), fills and maps the frames, installs the capabilities, configures the threads and lets them run,
+//! highest priority first. It returns the [`Supervisor`], which waits in one place: for faults, for the timer's ticks, for
+//! drivers' alarms, and for servers' signals that a dead driver's device is silenced or that a dead client's session is torn
+//! down. A component that faults is ended and reported. It is restarted as often as the specification allows (`restarts`), in
+//! its own objects. The supervisor answers no calls.
 //!
-//! Afterwards the root task holds, apart from what the kernel gave it and it did not need (device untypeds among it),
-//! the first capability to every object of the specification: it restarts components and revokes with those. Two kinds
-//! it gives away, because the kernel derives no second capability from them: the right to make IRQHandlers, and IO page
-//! tables that are not installed.
+//! Afterwards the root task holds the first capability to every object of the specification, by which it restarts components
+//! and revokes. It also keeps the kernel's capabilities that it did not need, device untypeds among them. It gives two kinds
+//! away, because the kernel derives no second capability from them: the right to make IRQHandlers, and IO page tables that
+//! are not installed.
 //!
-//! Neighbours: `capdl` writes the specification, `platform` is the seam, below it seL4, or a model in tests. Left out:
-//! what components are for, and any check of the specification beyond what building needs; `capdl` proves that no authority
+//! Neighbours: `capdl` writes the specification, `platform` is the seam, below it seL4, or a model in tests. Left out: the
+//! components' purposes, and any check of the specification beyond the needs of the build; `capdl` proves that no authority
 //! leaks.
 
 #![no_std]

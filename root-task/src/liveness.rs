@@ -1,6 +1,6 @@
-//! The words that say who is alive: a page for each component that has peers, mapped for the root task to write. Beside them
-//! the pages that servers write and the root task reads: of teardown acknowledgements, what is left of dead clients'
-//! sessions, and of devices' transactions that the IOMMU blocked.
+//! Liveness pages: one for each component that has peers, mapped for the root task to write. Beside them the pages that
+//! servers write and the root task reads: teardown acknowledgements of dead clients' sessions, and devices' transactions that
+//! the IOMMU blocked.
 
 use crate::BuildError;
 use crate::build::Build;
@@ -13,18 +13,18 @@ use platform::{Beginning, Incarnation, PAGE_SIZE, Platform, Rights};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// Where the pages are in the root task's window: behind the one for filling frames, under the same page table.
+/// Offset of the pages in the root task's window: behind the one for filling frames, under the same page table.
 const LIVENESS: u64 = PAGE;
-/// As many as that page table has room for.
+/// The number of pages that that page table has room for.
 const MOST: u64 = 511;
 
 /// The pages.
 pub(crate) struct LivenessPages<P: Platform> {
     /// By the number of their component.
     pages: BTreeMap<u16, P::Memory>,
-    /// Of teardown acknowledgements, by their object.
+    /// Pages of teardown acknowledgements, by their object.
     acks: BTreeMap<ObjectId, P::Memory>,
-    /// Of blocked transactions, by the number of the component that writes them down.
+    /// Pages of blocked transactions, by the number of the component that records them.
     blocked: BTreeMap<u16, Reader<P::Memory>>,
 }
 
@@ -67,7 +67,7 @@ impl<P: Platform> Build<P> {
 }
 
 impl<P: Platform> LivenessPages<P> {
-    /// Says when the system began. Nobody is alive yet.
+    /// Writes the time at which the system began. No component is alive yet.
     pub(crate) fn begin(&self, ticks: u64) {
         for page in self.pages.values() {
             // The page is one of ours and was mapped to be written.
@@ -75,7 +75,7 @@ impl<P: Platform> LivenessPages<P> {
         }
     }
 
-    /// Whether the server of the client, which is dead, says that nothing is left of its session. What it said of an earlier
+    /// Whether the server of the dead client has acknowledged the teardown of its session. An acknowledgement of an earlier
     /// death does not count.
     pub(crate) fn is_torn_down(&self, client: u16, teardown_ack: &TeardownAck) -> bool {
         let (Some(word), Some(page)) = (self.pages.get(&client), self.acks.get(&teardown_ack.page)) else {
@@ -86,7 +86,7 @@ impl<P: Platform> LivenessPages<P> {
             .unwrap_or(false)
     }
 
-    /// The component died, or is alive again: whoever polls sees it.
+    /// Writes into its liveness page that the component died, or is alive again.
     pub(crate) fn turn(&self, component: u16) {
         let Some(page) = self.pages.get(&component) else { return };
         // The page is one of ours and was mapped to be written.
@@ -95,7 +95,7 @@ impl<P: Platform> LivenessPages<P> {
         }
     }
 
-    /// Transactions that were blocked since the last time, as far as anybody wrote them down: at most a page of them.
+    /// Transactions that were blocked and recorded since the last call: at most a page of them.
     pub(crate) fn blocked(&mut self) -> Vec<Blocked> {
         let mut all = Vec::new();
         for reader in self.blocked.values_mut() {
@@ -105,7 +105,7 @@ impl<P: Platform> LivenessPages<P> {
         all
     }
 
-    /// The component is started again, and begins to write down again.
+    /// Restarts the reader of the component's page, because the component is restarted and begins to record again.
     pub(crate) fn begin_again(&mut self, component: u16) {
         if let Some(reader) = self.blocked.get_mut(&component) {
             reader.begin_again();

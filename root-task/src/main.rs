@@ -55,19 +55,19 @@ fn boot_info(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> BootInfo {
     }
 }
 
-/// Says why there is no system, in every way there is, and sleeps.
+/// Reports in every possible way why there is no system, and sleeps.
 fn give_up(root: &RootPlatform, error: &BuildError) -> ! {
     let reason = error.to_string();
     root.print(format_args!("root-task: {reason}\n"));
     error!("no system: {}", reason.as_str());
     root.write_panic(&root_task::panic_frame(&reason));
     loop {
-        // Nobody else runs, so nobody ends this.
+        // No other thread runs, so nothing ends this.
         let _ = root.kernel().tcb_suspend(initial::TCB);
     }
 }
 
-/// What the runtime does for the root task alone.
+/// The runtime's services for the root task alone.
 #[derive(Clone)]
 struct Runtime(RootPlatform);
 

@@ -1,4 +1,4 @@
-//! All objects of the specification, and where their capabilities are.
+//! All objects of the specification, and the slots of their capabilities.
 
 use crate::allocator::{Allocator, Demand};
 use crate::{BootInfo, BuildError};
@@ -13,7 +13,7 @@ const LARGE_PAGE_BITS: u8 = 21;
 /// Slots kept for dividing device memory: two a halving, and every frame takes up to 35 halvings at first.
 const DEVICE_SLOTS: u64 = 4096;
 
-/// Where the objects' first capabilities are: one range of slots for each entry of the specification.
+/// Slots of the objects' first capabilities: one range for each entry of the specification.
 #[derive(Debug)]
 pub(crate) struct Objects {
     slots: Vec<Range<u64>>,
@@ -25,14 +25,14 @@ pub(crate) struct Objects {
     pub(crate) made: u32,
 }
 
-/// What the root task needs itself. Slots.
+/// Slots of the objects that the root task needs itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Own {
     /// The endpoint where faults arrive.
     pub(crate) endpoint: CPtr,
     /// The notification bound to the root task's thread.
     pub(crate) notification: CPtr,
-    /// For the GiB of the windows.
+    /// Page directory for the GiB of the windows.
     pub(crate) page_directory: CPtr,
     /// [`PAGE_TABLES`] in consecutive slots.
     pub(crate) page_tables: CPtr,
@@ -54,7 +54,7 @@ const OWN: [Demand; 4] = [
 ];
 
 impl Objects {
-    /// Makes every object of `specification`, and the root task's own. An array of none is refused: the first capability of it
+    /// Makes every object of `specification`, and the root task's own. An empty array is refused, because its first capability
     /// would be the next object's.
     pub(crate) fn make<K: Kernel>(
         kernel: &K,
@@ -98,7 +98,7 @@ impl Objects {
         self.slots.get(id as usize).cloned().ok_or(missing)
     }
 
-    /// The first capability to `id`, which the specification uses as a `T`: the kernel says so if it is none.
+    /// The first capability to `id`, which the specification uses as a `T`; if it is not one, the kernel refuses it later.
     pub(crate) fn cap<T: CapType>(&self, id: ObjectId) -> Result<Cap<T>, BuildError> {
         Ok(Cap::from_bits(self.slots(id)?.start))
     }
@@ -126,7 +126,7 @@ fn device_untypeds(boot: &BootInfo) -> Vec<DeviceUntyped> {
     devices.map(device).collect()
 }
 
-/// What retype has to make of ordinary memory; `None` for device memory and what is there at boot.
+/// Retype demand from ordinary memory; `None` for device memory and for objects that exist at boot.
 fn demand(object: &Object) -> Option<Demand> {
     let (object_type, size_bits) = match object.kind {
         ObjectKind::Untyped { size_bits } => (ObjectType::Untyped, size_bits),
@@ -159,8 +159,8 @@ fn boot_cap(boot: &BootInfo, kind: ObjectKind) -> Option<CPtr> {
     }
 }
 
-/// Makes an array in device memory. Its capabilities are moved together, because they come to be wherever dividing the
-/// memory puts them.
+/// Makes an array in device memory. Its capabilities are moved together, because dividing the memory leaves them in any
+/// slots.
 fn make_devices<K: Kernel>(
     kernel: &K,
     boot: &BootInfo,

@@ -1,4 +1,4 @@
-//! The root task's panic message when there is no console to send them.
+//! The root task's panic message when there is no console to send it.
 
 use crate::build::OWN_COMPONENT;
 use alloc::vec::Vec;

@@ -1,18 +1,19 @@
-//! Re-instantiation of a dead component: what it held is taken, its memory is as at the boot, and it receives again what
-//! the specification says.
+//! Re-instantiation of a dead component: its capabilities are taken, its memory is reset to its state at the boot, and it
+//! receives the specification's capabilities again.
 //!
-//! Its objects stay the same ones: peers hold capabilities to its endpoint and notification, and map its rings. Taken is
-//! whatever is in its CSpace, with all that was derived from that; two kinds stay in their slots, because the kernel derives
-//! no second capability from them (see [`crate::cspace`]): the component finds them as the one before left them. Memory that
-//! others map as well, rings and logs, stays as it is: those who share it begin again. So does the page that a component keeps.
+//! Its objects stay the same ones: peers hold capabilities to its endpoint and notification, and map its rings. All
+//! capabilities in its CSpace are taken, with all that were derived from them. Two kinds stay in their slots, because the
+//! kernel derives no second capability from them (see [`crate::cspace`]): the component finds them as its previous incarnation
+//! left them. Memory that others map as well, rings and logs, stays as it is; its users restart on it. The page that a
+//! component keeps stays, too.
 //!
-//! With the PCI server's capabilities goes all that was made of them and given away: drivers' registers, interrupts,
-//! IOSpaces. Their devices reach nothing from then on, whatever they still do.
+//! With the PCI server's capabilities, all that were derived from them are taken: drivers' registers, interrupts, IOSpaces.
+//! Their devices reach nothing from then on.
 //!
-//! A client's window is recreated with its memory: its server has taken it from the device before, and holds it for the next
+//! A client's window is reset with its memory: its server has taken it from the device before, and holds it for the next
 //! session.
 //!
-//! Left out: whether a component may be started again (`restarts`), and silencing the devices it drove, or ending its session,
+//! Left out: the decision to restart a component (`restarts`), and silencing the devices it drove, or ending its session,
 //! which is done before.
 
 use crate::BuildError;
@@ -26,12 +27,12 @@ use capdl_spec::{Component, Object, ObjectId, ObjectKind, Specification};
 use platform::{CPtr, Kernel, PAGE_SIZE, Platform, Rights};
 
 impl<P: Platform> Build<P> {
-    /// Takes what the component `id` holds, whose thread is suspended, and all that was made of it.
+    /// Takes the capabilities of the component `id`, whose thread is suspended, and all that were derived from them.
     pub(crate) fn take_all(&self, id: u16) -> Result<(), BuildError> {
         self.empty_cspace(numbered(&self.specification, id)?)
     }
 
-    /// Makes the component `id`, whose thread is suspended, as it was before its first instruction.
+    /// Restores the component `id`, whose thread is suspended, to its state before its first instruction.
     pub(crate) fn reinstantiate(&mut self, id: u16) -> Result<(), BuildError> {
         let specification = Rc::clone(&self.specification);
         let component = numbered(&specification, id)?;
@@ -46,7 +47,7 @@ impl<P: Platform> Build<P> {
         self.write_registers(component)
     }
 
-    /// Deletes what is in the component's CSpace, and before that what was made of it.
+    /// Deletes the capabilities in the component's CSpace, and before that those derived from them.
     fn empty_cspace(&self, component: &Component) -> Result<(), BuildError> {
         let specification = Rc::clone(&self.specification);
         let refused = || BuildError::refused("take a capability from", &component.name);
@@ -77,7 +78,7 @@ impl<P: Platform> Build<P> {
         Ok(())
     }
 
-    /// Makes the memory that the component alone can write what it was at the start.
+    /// Restores the contents at the start of the memory that the component alone can write.
     fn refill(&mut self, component: &Component) -> Result<(), BuildError> {
         let specification = Rc::clone(&self.specification);
         let shared = shared_memory(&specification, component);
@@ -109,7 +110,7 @@ impl<P: Platform> Build<P> {
         Ok(())
     }
 
-    /// A slot of the root task's own for a moment.
+    /// A scratch slot of the root task.
     fn scratch_slot(&mut self) -> Result<CPtr, BuildError> {
         if let Some(slot) = self.scratch_slot {
             return Ok(slot);
@@ -125,8 +126,8 @@ fn numbered(specification: &Specification, id: u16) -> Result<&Component, BuildE
     specification.components.iter().find(|component| component.id == id).ok_or_else(unknown)
 }
 
-/// Objects that somebody else maps too, or that a capability somewhere names, or that the component keeps. What a client maps
-/// alone is its own, its window too, which its server holds.
+/// Objects that another component maps too, or that any capability names, or that the component keeps. Memory that a client
+/// maps alone is its own, and so is its window, which its server holds.
 fn shared_memory(specification: &Specification, component: &Component) -> BTreeSet<ObjectId> {
     let others = specification.mappings.iter().filter(|mapping| mapping.vspace != component.vspace);
     let is_client = component.teardown_ack.is_some();

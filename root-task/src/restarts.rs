@@ -1,24 +1,24 @@
-//! How often a component was started again, and whether it may be once more.
+//! Counts a component's restarts, and decides whether it may be restarted once more.
 
 use alloc::vec::Vec;
 use capdl_spec::RestartPolicy;
 
-/// A component's new starts.
+/// A component's restarts.
 #[derive(Debug)]
 pub(crate) struct Restarts {
     policy: Option<RestartPolicy>,
-    /// The faults after which it was started again, milliseconds, as far as they still count.
+    /// Times of the faults after which it was restarted, milliseconds, as far as they still count.
     recent_ms: Vec<u64>,
     times: u16,
 }
 
 impl Restarts {
-    /// None so far. Without a policy there never is one.
+    /// Creates the count, with no restart so far. Without a policy there never is one.
     pub(crate) const fn new(policy: Option<RestartPolicy>) -> Self {
         Self { policy, recent_ms: Vec::new(), times: 0 }
     }
 
-    /// Whether it may be started again after a fault of its own at `now_ms`, which counts if so.
+    /// Whether it may be restarted after a fault of its own at `now_ms`; counts the fault if so.
     pub(crate) fn take(&mut self, now_ms: u64) -> bool {
         let Some(RestartPolicy { times, within_ms }) = self.policy else { return false };
         self.recent_ms.retain(|then| now_ms.saturating_sub(*then) < u64::from(within_ms));
@@ -29,17 +29,17 @@ impl Restarts {
         true
     }
 
-    /// Whether it is one that may be started again at all, however it ended.
+    /// Whether it may be restarted at all, however it ended.
     pub(crate) fn has_any(&self) -> bool {
         self.policy.is_some_and(|policy| policy.times > 0)
     }
 
-    /// It was started again.
+    /// Counts a restart.
     pub(crate) const fn count(&mut self) {
         self.times = self.times.saturating_add(1);
     }
 
-    /// How often it was started again.
+    /// Number of restarts.
     pub(crate) const fn times(&self) -> u16 {
         self.times
     }

@@ -1,24 +1,24 @@
-//! After the boot: faults are named, their components stopped or started again, ticks are passed on.
+//! The supervisor, after the boot: reports faults, stops or restarts their components, passes on ticks.
 //!
-//! A component that faulted is suspended, its liveness page says so, and its peers are ticked, so that they see it. One
-//! with a restart policy is started again ([`crate::reinstantiation`]); before that, the PCI server takes the device of a driver
-//! back, so that nothing of the dead one's is in flight when its memory is used again. Whoever waits for an answer from the
-//! dead one asks its successor. The PCI server itself ends with its drivers, since nobody else could silence their devices,
-//! and is started first: it silences them all, and then says so of each. A client with a policy waits likewise, until its
-//! server says that nothing is left of its session: until then a device may reach its window. The PCI server in its turn ends with the
-//! IOMMU server, where a component drives the IOMMU. A component without a policy, or that dies too
-//! often, stays dead: its memory and its capabilities stay as they are for whoever looks, but for those to its endpoints,
-//! which are taken from everybody, and its peers go on.
+//! A component that faulted is suspended, its liveness page shows it, and its peers are ticked, so that they see it. One
+//! with a restart policy is restarted ([`crate::reinstantiation`]). Before that, the PCI server takes the device of a driver
+//! back, so that nothing of the dead one is in flight when its memory is used again. A caller that waits for an answer from
+//! the dead component repeats its call to the next incarnation. If the PCI server dies, its drivers end with it, because no
+//! other component could silence their devices. It is restarted first: it silences all devices, and then signals it for each.
+//! A client with a policy waits likewise, until its server acknowledges the teardown of its session, because until then a
+//! device may reach its window. The PCI server in its turn ends with the IOMMU server, where a component drives the IOMMU.
+//! A component without a policy, or that dies too often, stays dead. Its memory and capabilities stay as they are, for
+//! inspection, and its peers go on. Capabilities to its endpoints are taken from all components.
 //!
 //! A driver that wants to go on in a moment, long before the next tick, asks for the alarm and is woken by it.
 //!
-//! Nobody but the kernel can send to the endpoint here: components have the capability in their CSpaces, but it is the
-//! kernel that sends through it only when they fault. One that uses it by itself is ended too, and reported like a fault:
-//! it would otherwise keep the highest priority of the system busy.
+//! Only the kernel should send to the endpoint here, when a component faults: the capability for that lies in the component's
+//! CSpace. A component that uses it by itself is ended too, and reported like a fault: it would otherwise keep the highest
+//! priority of the system busy.
 //!
-//! The parts: `time` (the timer, ticks, alarms), `deaths` (a component ends, and who ends with it), `restarting` (a component
-//! starts again, or is given up), `relations` (who depends on whom, from the specification). Left out: fault injection
-//! (`crate::injection`), which only the root task of a test has.
+//! The parts: `time` (the timer, ticks, alarms), `deaths` (the end of a component and of those that end with it),
+//! `restarting` (a component is restarted, or given up), `relations` (dependencies between components, from the
+//! specification). Left out: fault injection (`crate::injection`), which only the root task of a test has.
 
 mod deaths;
 mod relations;
@@ -37,10 +37,10 @@ use alloc::vec::Vec;
 use platform::{Badge, CPtr, Event, Platform};
 use report::FaultKind;
 
-/// A component's fault, in no kernel's numbers.
+/// A component's fault, independent of the kernel's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// What kind it is.
+    /// Its kind.
     pub kind: FaultKind,
     /// The address or capability slot it was about, 0 where there is none.
     pub address: u64,

@@ -1,9 +1,9 @@
-//! What is really in the CNodes: every slot of every component is tried, and held against the specification.
+//! Compares the actual contents of the CNodes with the specification, slot by slot, for every component.
 //!
-//! The kernel does not list a CNode. But it refuses to copy a capability into a slot that is taken, so a copy of a
-//! harmless one (a signal to nobody but the supervisor) distinguishes taken slots from empty ones. Done when the specification asks
-//! for it, two invocations a slot: for all slots before any component runs, and at each tick for those in which components
-//! receive capabilities.
+//! The kernel does not list a CNode. But it refuses to copy a capability into a slot that is taken. So a copy of a harmless
+//! capability (it signals the supervisor alone) distinguishes taken slots from empty ones, by two invocations a slot. The
+//! sweep runs when the specification asks for it: over all slots before any component runs, and at each tick over those in
+//! which components receive capabilities.
 
 use crate::BuildError;
 use crate::build::Build;
@@ -17,13 +17,13 @@ use platform::log::error;
 use platform::{CPtr, Error, Kernel, Platform, Rights};
 use report::{Report, clip};
 
-/// Ticks in a row at which a receive slot may be found taken: what is received is moved or deleted at once, but a tick may
-/// come in between.
+/// Ticks in a row at which a receive slot may be found taken: a received capability is moved or deleted at once, but a tick
+/// may come in between.
 const TICKS_TAKEN: u8 = 4;
 
 impl<P: Platform> Build<P> {
-    /// Reports every component, of those with these numbers, that leaves a capability where it received it. Called at each
-    /// tick; `taken` counts by component the ticks in a row at which its slot was taken.
+    /// Reports every component, of those with these numbers, that leaves a capability in its receive slot. Called at each tick;
+    /// `taken` counts by component the ticks in a row at which its slot was taken.
     pub(crate) fn sweep_received(
         &self,
         ids: impl Iterator<Item = u16>,
@@ -43,12 +43,12 @@ impl<P: Platform> Build<P> {
         Ok(())
     }
 
-    /// Whether a component receives capabilities: who holds its own CNode does.
+    /// Whether a component receives capabilities: one with its own CNode does.
     fn receives(&self, component: &Component) -> bool {
         self.specification.caps.iter().any(|run| run.cnode == component.cnode && run.object == component.cnode)
     }
 
-    /// Reports every slot that holds a capability and should be empty, or the other way round; whether there was none.
+    /// Reports every slot that holds a capability and should be empty, or the other way round; returns whether there was none.
     pub(crate) fn sweep(&self) -> Result<bool, BuildError> {
         let mut as_specified = true;
         for component in &self.specification.components {
@@ -63,7 +63,7 @@ impl<P: Platform> Build<P> {
         Ok(as_specified)
     }
 
-    /// Which slots of a component's CNode the specification fills.
+    /// For each slot of a component's CNode, whether the specification fills it.
     fn expected(&self, component: &Component) -> Result<Vec<bool>, BuildError> {
         let bits = crate::cspace::cnode_bits(&self.specification, component.cnode)?;
         let slots = 1usize.checked_shl(u32::from(bits)).unwrap_or(usize::MAX);

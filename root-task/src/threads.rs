@@ -1,4 +1,4 @@
-//! The components' threads: what they start with, and their start.
+//! The components' threads: their configuration, and their start.
 
 use crate::BuildError;
 use crate::build::Build;
@@ -11,7 +11,7 @@ use capdl_spec::{Component, ObjectKind};
 use platform::{Badge, CPtr, Cap, Kernel, Name, Notification, Platform, Resume, Tcb, UserContext, Vaddr};
 use report::{Report, clip};
 
-/// A component as its supervisor sees it.
+/// The supervisor's record of a component.
 #[derive(Debug)]
 pub(crate) struct Thread {
     /// Its number, the badge of its faults.
@@ -20,27 +20,27 @@ pub(crate) struct Thread {
     pub(crate) name: Name,
     /// Its thread.
     pub(crate) tcb: Cap<Tcb>,
-    /// What the supervisor signals at every tick.
+    /// Notification that the supervisor signals at every tick.
     pub(crate) tick: Option<Cap<Notification>>,
     /// The number of the device that it drives, if it does.
     pub(crate) driver: Option<u8>,
-    /// What the supervisor signals when a driver's alarm goes off.
+    /// Notification that the supervisor signals when a driver's alarm goes off.
     pub(crate) alarm: Option<Cap<Notification>>,
     /// Whether it is alive.
     pub(crate) state: State,
-    /// How often it was started again.
+    /// Its restarts.
     pub(crate) restarts: Restarts,
 }
 
 /// Whether a component is alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// It does.
+    /// It is alive.
     Alive,
-    /// It ended, at this time in ticks of the clock, and is started again once nothing that it set going goes on: a
-    /// driver's device is silent, nothing is left of a client's session.
+    /// It ended, at this time in ticks of the clock, and is restarted once a driver's device is silent and a client's session is
+    /// torn down.
     Waits {
-        /// When it ended.
+        /// Time of its end.
         since: u64,
     },
     /// It was stopped for good.
@@ -55,7 +55,7 @@ impl Thread {
 }
 
 impl<P: Platform> Build<P> {
-    /// Gives every thread all it needs to run; none runs yet. In the order in which they are to start.
+    /// Configures every thread; none runs yet. Returns them in the order in which they are to start.
     pub(crate) fn configure_threads(&mut self) -> Result<Vec<Thread>, BuildError> {
         let specification = Rc::clone(&self.specification);
         let mut components: Vec<&Component> = specification.components.iter().collect();

@@ -1,8 +1,8 @@
 //! The supervisor's timer: the machine's one-shot timer, its interrupt, and the notification it arrives at.
 //!
-//! One timer serves two purposes: ticks at a fixed rate, and alarms, which a driver asks for when it wants to go on in
-//! a moment, and the supervisor for what it has to do between ticks. It interrupts at whatever is next, and only
-//! then is the counter polled.
+//! One timer serves two purposes: ticks at a fixed rate, and alarms. A driver asks for an alarm when it wants to go on in a
+//! moment, and the supervisor for its work between ticks. The timer interrupts at the next of them, and only then is the
+//! counter polled.
 
 use crate::build::Build;
 use crate::objects::expect_kind;
@@ -12,21 +12,21 @@ use platform::{Badge, CPtr, Cap, CapData, IrqHandler, IrqSource, Kernel, Notific
 
 /// From one tick to the next, microseconds: 20 a second.
 pub(crate) const TICK_US: u32 = 50_000;
-/// An alarm that a driver asks for goes off after so many microseconds.
+/// Microseconds after which an alarm that a driver asks for goes off.
 pub(crate) const ALARM_US: u32 = 250;
 
 /// The kernel's interrupt it raises. The PCI server's configuration begins after those that are kept for the root task.
 const IRQ: u8 = 0;
 
-/// The root task's notification, where it is in the specification.
+/// Name of the root task's notification, where it is in the specification.
 pub(crate) const EVENT: &str = "root-task.event";
 
 /// A counter that runs and wraps around, and interrupts when it comes to a deadline: each machine has its own.
 ///
-/// Errors are [`OutOfBounds`], for registers that are not where they should be.
+/// Errors are [`OutOfBounds`], for registers beyond the mapped range.
 #[expect(clippy::missing_errors_doc, reason = "said once for all")]
 pub trait OneShot {
-    /// Where its interrupt comes from.
+    /// The source of its interrupt.
     fn source(&self) -> IrqSource;
     /// Lets the counter run.
     fn start(&self) -> Result<(), OutOfBounds>;
@@ -35,15 +35,13 @@ pub trait OneShot {
     /// Interrupts when [`OneShot::now`] reaches `deadline`. Whether it may have been reached before the timer knew of it,
     /// so that no interrupt comes.
     fn arm(&self, deadline: u32) -> Result<bool, OutOfBounds>;
-    /// The interrupt came, and nothing is to come before the timer is armed again: an interrupt that is a level is taken
-    /// back.
+    /// Disarms the timer after its interrupt came, so that no other comes before the timer is armed again; a level is withdrawn.
     fn disarm(&self) -> Result<(), OutOfBounds>;
-    /// Ticks of the counter in so many microseconds, at least one, as far as 31 bits go.
+    /// Ticks of the counter in `microseconds`, at least one, and at most 31 bits.
     fn ticks_in(&self, microseconds: u32) -> u32;
 }
 
-/// Whether the counter, which wraps around, has come from before `deadline` to it or beyond, if it is within half of its
-/// range.
+/// Whether the counter, which wraps around, has reached `deadline`, if the two are within half of its range.
 #[must_use]
 pub const fn is_reached(deadline: u32, now: u32) -> bool {
     now.wrapping_sub(deadline) <= i32::MAX as u32
@@ -59,7 +57,7 @@ pub(crate) struct Timer<T> {
     alarm: Option<u32>,
 }
 
-/// What the time has come for.
+/// Ticks and alarms that are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Due {
     /// A tick.
@@ -69,7 +67,7 @@ pub(crate) struct Due {
 }
 
 impl<T: OneShot> Timer<T> {
-    /// With the first tick ahead.
+    /// Starts the timer, and arms it for the first tick.
     ///
     /// # Errors
     /// [`OutOfBounds`] for registers beyond the range, as everywhere here.
@@ -81,12 +79,12 @@ impl<T: OneShot> Timer<T> {
         Ok(timer)
     }
 
-    /// The interrupt came: nothing is to come before the next poll.
+    /// Disarms the timer after its interrupt came, until the next poll.
     pub(crate) fn disarm(&self) -> Result<(), OutOfBounds> {
         self.one_shot.disarm()
     }
 
-    /// Sets the alarm to go off after so many microseconds, unless it does so earlier. What the time has come for meanwhile.
+    /// Sets the alarm to go off after `microseconds`, unless it is set to an earlier time. Returns what is due by now.
     pub(crate) fn set_alarm(&mut self, microseconds: u32) -> Result<Due, OutOfBounds> {
         let at = self.one_shot.now()?.wrapping_add(self.one_shot.ticks_in(microseconds));
         if self.alarm.is_some_and(|alarm| is_reached(alarm, at)) {
@@ -96,7 +94,7 @@ impl<T: OneShot> Timer<T> {
         self.poll()
     }
 
-    /// What the time has come for. The comparator is armed for what is next.
+    /// Returns what is due, and arms the comparator for the next tick or alarm.
     pub(crate) fn poll(&mut self) -> Result<Due, OutOfBounds> {
         let mut due = Due::default();
         loop {
@@ -129,15 +127,15 @@ impl<P: Platform> Build<P> {
         if self.specification.components.iter().all(|component| component.tick.is_none()) {
             return Ok(None);
         }
-        // Without ticks nothing would ever time out: a controller that does not answer would be waited for without end.
+        // Without ticks there would be no timeouts: the wait for a controller that does not answer would never end.
         let one_shot = services.timer(|paddr| self.map_own_registers(paddr))?;
         let handler = self.make_handler(one_shot.source())?;
         let timer = Timer::start(handler, one_shot);
         timer.map(Some).map_err(|_| BuildError::OutOfBounds { what: "the timer's registers" })
     }
 
-    /// The root task's notification is an object like everybody's where a component may signal it, so that its right to do
-    /// so stands in the specification.
+    /// The root task's notification. It is an object of the specification where a component may signal it, so that the right to
+    /// do so stands there, too.
     fn own_notification(&self) -> Result<CPtr, BuildError> {
         match self.find(EVENT) {
             Some(id) => {
@@ -159,7 +157,7 @@ impl<P: Platform> Build<P> {
         let src = self.boot.slot(self.own_notification()?);
         kernel.cnode_mint(self.boot.slot(badged), src, Rights::WRITE, badge).map_err(refused())?;
         kernel.irq_handler_set_notification(handler.cast(), badged.cast()).map_err(refused())?;
-        // It is masked until the first of these.
+        // It is masked until the first acknowledgement.
         kernel.irq_handler_ack(handler.cast()).map_err(refused())?;
         Ok(handler.cast())
     }

@@ -1,4 +1,4 @@
-//! Paging structures and frames: what every VSpace sees, and what the frames hold before anybody sees them.
+//! Paging structures and frames: the mappings of every VSpace, and the contents of frames before they are mapped.
 //!
 //! A frame's capability carries at most one mapping. The first mapping of a frame uses the first capability; every
 //! other one gets a copy, which stays in the root task's CNode, so that deleting it ends that mapping.
@@ -17,13 +17,13 @@ use platform::{
 /// Bytes under one table of the last level.
 const TABLE_SPAN: u64 = 1 << TableLevel::Three.span_bits();
 
-/// Where in the root task's window frames are filled, and where its log ring is. Between them: `liveness`.
+/// Offset in the root task's window at which frames are filled, and that of its log ring. Between them: `liveness`.
 const SCRATCH: u64 = 0;
 const RING: u64 = TABLE_SPAN;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// In what order arrays are mapped: a table before those below it, and frames last.
+/// The order in which arrays are mapped: a table before those below it, and frames last.
 const fn order(kind: ObjectKind) -> u8 {
     match kind {
         ObjectKind::TranslationTable { level } => level,
@@ -71,7 +71,7 @@ impl<P: Platform> Build<P> {
         platform.mmio(vaddr, PAGE_SIZE).map_err(|_| BuildError::OutOfBounds { what: NAME })
     }
 
-    /// Copies the payload's data into the frames that hold something.
+    /// Copies the payload's data into the frames that have initial contents.
     pub(crate) fn fill_frames(&self) -> Result<(), BuildError> {
         let specification = Rc::clone(&self.specification);
         for (id, object) in specification.objects.iter().enumerate() {
@@ -88,7 +88,7 @@ impl<P: Platform> Build<P> {
         Ok(())
     }
 
-    /// Reads what a frame holds from the payload, to its place in `page`.
+    /// Reads a frame's contents from the payload, to their place in `page`.
     pub(crate) fn read_part(&self, part: &Part, page: &mut [u8; PAGE_SIZE], name: &str) -> Result<(), BuildError> {
         let from = usize::try_from(part.data).ok().and_then(|offset| offset.checked_add(self.data));
         let missing = || BuildError::specification(name, "is filled with data that the payload does not have");
@@ -110,7 +110,7 @@ impl<P: Platform> Build<P> {
         kernel.frame_unmap(frame).map_err(BuildError::refused("unmap after filling", name))
     }
 
-    /// Makes all mappings of the specification: identifiers first, then structures level by level, then frames.
+    /// Makes all mappings of the specification: assigns identifiers first, then maps structures level by level, then frames.
     pub(crate) fn map_all(&mut self) -> Result<(), BuildError> {
         let specification = Rc::clone(&self.specification);
         for (id, object) in specification.objects.iter().enumerate() {
@@ -211,7 +211,7 @@ fn frame_bytes(object: &Object) -> Result<u64, BuildError> {
     }
 }
 
-/// Does `map` with each of `slots` and the address that is its turn.
+/// Calls `map` with each of `slots` and its address.
 fn each(
     name: &str,
     slots: Range<u64>,
@@ -240,12 +240,12 @@ fn check_fill(object: &Object, fill: &Fill) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// What one frame of a filled array holds.
+/// Data of one frame of a filled array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
     /// First byte, from the start of the data.
     data: u64,
-    /// Where it goes in the frame.
+    /// Its place in the frame.
     place: usize,
     len: usize,
 }
@@ -256,7 +256,7 @@ impl Part {
         self.place..self.place.saturating_add(self.len)
     }
 
-    /// Of frame number `index`; `None` when it stays zero.
+    /// The part of frame number `index`; `None` when it stays zero.
     pub(crate) fn of_frame(fill: &Fill, index: u64) -> Option<Self> {
         let (skip, frame) = (u64::from(fill.skip), PAGE.checked_mul(index)?);
         let start = frame.max(skip);

@@ -5,7 +5,7 @@ use platform_sel4::Sel4Mmio;
 use root_task::BuildError;
 use root_task::hpet::{self, Hpet};
 
-/// Where q35 has its HPET, as most machines do. The ACPI tables would tell.
+/// Address of the HPET on q35, as on most machines. It is also in the ACPI tables.
 const HPET: Paddr = Paddr::new(0xfed0_0000);
 
 pub(crate) type Timer = Hpet<Sel4Mmio>;

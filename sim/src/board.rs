@@ -1,5 +1,5 @@
-//! A machine's devices beside its PCI tree and its IOMMU: timer and serial port, as q35 and virt have them, and where
-//! everything lies.
+//! The devices of a machine beside its PCI tree and its IOMMU: timer and serial port, as on q35 and virt, and the
+//! physical addresses of all parts.
 
 use crate::generic_timer::{self, Timer};
 use crate::hpet::{self, Hpet};
@@ -11,7 +11,7 @@ use sim_kernel::{Kernel, Level};
 use sim_pci::HostBridge;
 use std::ops::Range;
 
-/// Where the parts of a machine lie in physical memory.
+/// Physical addresses of a machine's parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     /// Configuration space: 16 buses.
@@ -24,7 +24,7 @@ pub(crate) struct Places {
 const ECAM_BYTES: u64 = 16 << 20;
 
 impl Places {
-    /// Those of an architecture's machine.
+    /// The addresses of an architecture's machine.
     pub(crate) const fn of(arch: Arch) -> Self {
         match arch {
             Arch::X86_64 => Self { ecam: 0xb000_0000, window: (0xc000_0000, 0xfec0_0000), host: HostBridge::Q35 },
@@ -45,9 +45,9 @@ impl Places {
 
 /// The devices.
 pub(crate) enum Board {
-    /// Of a PC: an HPET, and a serial port at I/O ports.
+    /// A PC's: an HPET, and a serial port at I/O ports.
     Q35(Hpet, Serial),
-    /// Of virt: the processor's timer, and a PL011.
+    /// virt's: the processor's timer, and a PL011.
     Virt(Timer, Pl011),
 }
 
@@ -59,7 +59,7 @@ impl Board {
         }
     }
 
-    /// The IOMMU that stands beside it.
+    /// Returns the IOMMU of an architecture's machine.
     pub(crate) fn iommu(arch: Arch, seed: u64) -> Iommu {
         match arch {
             Arch::X86_64 => Iommu::Kernels,
@@ -67,7 +67,7 @@ impl Board {
         }
     }
 
-    /// When the timer has something to do next.
+    /// Returns the time of the timer's next event.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
         match self {
             Self::Q35(hpet, _) => hpet.next_event_ns(),
@@ -75,7 +75,7 @@ impl Board {
         }
     }
 
-    /// The timer's line, if its time has come and it interrupts.
+    /// Returns the timer's interrupt line if its deadline has passed and it interrupts.
     pub(crate) fn expire(&mut self, now_ns: u64, kernel: &mut Kernel) -> Option<u8> {
         match self {
             Self::Q35(hpet, _) => {
@@ -92,7 +92,7 @@ impl Board {
         }
     }
 
-    /// Sets the deadline of the processor's timer, in ticks of its counter, or none. A PC's has none.
+    /// Sets the deadline of the processor's timer, in ticks of its counter, or clears it. Does nothing on a PC.
     pub(crate) fn set_deadline(&mut self, deadline: Option<u64>, now_ns: u64, kernel: &mut Kernel) {
         if let Self::Virt(timer, _) = self
             && let Some(is_due) = timer.set(deadline, now_ns)
@@ -101,7 +101,7 @@ impl Board {
         }
     }
 
-    /// Reads a register, if one is there.
+    /// Reads a device register, if there is one at `address`.
     pub(crate) fn read(&self, address: u64, bytes: u8, now_ns: u64) -> Option<u64> {
         match self {
             Self::Q35(hpet, _) => {
@@ -114,7 +114,7 @@ impl Board {
         }
     }
 
-    /// Writes a register, if one is there.
+    /// Writes a device register, if there is one at `address`.
     pub(crate) fn write(&mut self, address: u64, bytes: u8, value: u64, now_ns: u64) {
         match self {
             Self::Q35(hpet, _) => {
@@ -144,7 +144,7 @@ impl Board {
         }
     }
 
-    /// Puts bytes on the line, where the port is memory.
+    /// Sends bytes over the serial line, on the machine whose port is memory-mapped.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         if let Self::Virt(_, port) = self {
             port.send(bytes);
@@ -159,7 +159,7 @@ impl Board {
     }
 }
 
-/// The level of the processor's timer.
+/// Sets the level of the processor timer's interrupt line.
 fn show(is_due: bool, kernel: &mut Kernel) {
     kernel.line_interrupt(generic_timer::LINE, if is_due { Level::Asserted } else { Level::Deasserted });
 }

@@ -1,4 +1,4 @@
-//! A component's world: the seam's [`Platform`] over what its environment grants, all of it on the models.
+//! A component's side of the seam: [`Platform`] over the component's environment and the models.
 
 use crate::coroutine;
 use crate::inbox::Inbox;
@@ -22,7 +22,7 @@ const TICKS_PER_SECOND: u64 = 1_000_000_000;
 /// The exception of an instruction that user level must not execute (Intel SDM volume 3, section 6.15).
 const GENERAL_PROTECTION: u32 = 13;
 
-/// The simulator's side of the seam. Clones are the same component.
+/// The simulator's side of the seam. Clones stand for the same component.
 #[derive(Clone)]
 pub struct SimPlatform {
     component: Rc<Component>,
@@ -36,19 +36,19 @@ struct Component {
     inbox: Inbox,
     regions: Vec<Region>,
     ring: RefCell<Option<Ring>>,
-    /// Times it gave the processor to its executor so far.
+    /// Turns of its executor so far.
     awaits: Cell<u64>,
-    /// At which of them it dies.
+    /// The turn at which it dies.
     crash_at: Option<u64>,
 }
 
-/// The component's end of its log ring.
+/// The producing side of the component's log ring.
 struct Ring {
     producer: Producer<SimMemory>,
     console: Option<Cap<Notification>>,
 }
 
-/// Who a platform is for.
+/// The component that a platform belongs to.
 pub(crate) struct Identity {
     /// Its thread.
     pub(crate) thread: ThreadId,
@@ -56,9 +56,9 @@ pub(crate) struct Identity {
     pub(crate) name: String,
     /// Its memory.
     pub(crate) regions: Vec<Region>,
-    /// What it waits on.
+    /// The notification or endpoint that it waits on.
     pub(crate) wait: Option<CPtr>,
-    /// At which await of its incarnation it dies.
+    /// The turn of its executor, in this incarnation, at which it dies.
     pub(crate) crash_at: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ impl SimPlatform {
         (Rc::clone(&self.component.world), self.component.thread)
     }
 
-    /// Puts the root task's panic message on the line, as its program does when there is no system.
+    /// Writes the root task's panic message to the serial line, as its program does when there is no system.
     pub(crate) fn write_panic(&self, bytes: &[u8]) {
         self.component.world.outside().machine.board.send(bytes);
     }
@@ -100,14 +100,14 @@ impl SimPlatform {
         Rc::new(Logger { world: Rc::downgrade(&self.component.world), name: self.component.name.clone() })
     }
 
-    /// From now on reports go to the ring in `region`, and `console` is signalled for each.
+    /// Sends further reports to the ring in `region`, and signals `console` for each.
     pub(crate) fn start_log(&self, region: &Region, console: Option<Cap<Notification>>) -> Result<(), OutOfBounds> {
         let producer = Producer::new(self.memory(region)?)?;
         *self.component.ring.borrow_mut() = Some(Ring { producer, console });
         Ok(())
     }
 
-    /// One more turn of the component's executor: it takes time, and may be its last.
+    /// Counts one more turn of the component's executor, which takes time. The component dies in the turn of its crash.
     pub(crate) fn turn(&self) {
         let Component { world, kernel, awaits, crash_at, .. } = &*self.component;
         awaits.set(awaits.get() + 1);
@@ -117,7 +117,7 @@ impl SimPlatform {
         drop(world.enter(world.costs().turn_ns));
     }
 
-    /// The component's work is over. A crash at an await that it never came to happens now.
+    /// The component's work is finished. If its crash was due at a later turn, the component dies now.
     pub(crate) fn ended(&self) {
         let Component { kernel, awaits, crash_at, .. } = &*self.component;
         if crash_at.is_some_and(|at| at > awaits.get()) && !coroutine::is_dying() {
@@ -125,7 +125,7 @@ impl SimPlatform {
         }
     }
 
-    /// The granted region that has `len` bytes at `vaddr`.
+    /// Returns the granted region that has `len` bytes at `vaddr`.
     fn granted(&self, vaddr: Vaddr, len: u64) -> Option<&Region> {
         self.component.regions.iter().find(|region| region.holds(vaddr, len))
     }
@@ -202,7 +202,7 @@ impl Platform for SimPlatform {
         let at_ns = ticks_to_ns(self.ticks(), self.ticks_per_second());
         let mut ring = self.component.ring.borrow_mut();
         let Some(Ring { producer, console }) = &mut *ring else { return };
-        // Too long a report is its maker's to see to; here nobody could be notified.
+        // A report that is too long is an error of its author; nobody could be notified here.
         if producer.push_report(at_ns, bytes).is_ok()
             && let Some(console) = console
         {
@@ -210,7 +210,7 @@ impl Platform for SimPlatform {
         }
     }
 
-    /// Reaches for what is mapped at `vaddr`, if anything is, and faults otherwise.
+    /// Dies with a general protection fault: user level must not execute the instruction.
     fn stop_clock(&self) -> Result<(), OutOfBounds> {
         self.component.kernel.die(Fault::Exception(GENERAL_PROTECTION));
         Ok(())

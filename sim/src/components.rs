@@ -1,4 +1,4 @@
-//! The components of a run: each a stack of its own, made when its thread first runs.
+//! The components of a run. Each has a stack of its own, created when its thread first runs.
 
 use crate::component::{Identity, SimPlatform};
 use crate::coroutine::{Coroutine, Turn};
@@ -15,9 +15,9 @@ use sim_kernel::{Access, Fault, ThreadId};
 use std::any::Any;
 use std::rc::Rc;
 
-/// The longest environment: larger ones are not read.
+/// Upper limit on the length of an environment, in bytes; a longer one is not read.
 const LONGEST_ENVIRONMENT: u64 = 1 << 20;
-/// An instruction that the processor does not know.
+/// The exception of an undefined instruction.
 const INVALID_OPCODE: u32 = 6;
 
 /// All components that ran so far.
@@ -40,19 +40,19 @@ struct Running {
 pub struct Panic {
     /// Its name.
     pub component: String,
-    /// When, in virtual time.
+    /// Virtual time of the panic.
     pub at_ns: u64,
-    /// What it said, and where.
+    /// The panic message, with its location.
     pub message: String,
 }
 
 impl Components {
-    /// The root task is the first; `faults` are what befalls the others.
+    /// The root task is the first component; `faults` apply to the others.
     pub(crate) const fn new(root: Root, faults: Vec<ComponentFault>) -> Self {
         Self { root: Some(root), faults, running: Vec::new(), panics: Vec::new() }
     }
 
-    /// Lets `thread`, which may run, run until something makes it stop.
+    /// Runs `thread`, which must be runnable, until it is suspended, ends or panics.
     pub(crate) fn resume(&mut self, world: &Rc<World>, thread: ThreadId) {
         let starts = world.view().kernel.starts(thread);
         let place = thread.number() as usize;
@@ -60,7 +60,7 @@ impl Components {
             if self.running.len() <= place {
                 self.running.resize_with(place + 1, || None);
             }
-            // Of one that was there the stack is unwound: it is not alive any more, and nothing it does reaches anything.
+            // Unwinds the stack of the incarnation before. It is dead, so nothing that it does has an effect.
             self.running[place] = None;
             match self.start(world, thread) {
                 Ok(running) => self.running[place] = Some(running),
@@ -73,7 +73,7 @@ impl Components {
         log::speaks(None);
         match turn {
             Turn::Suspended => {}
-            // Its work and its rest are over: it lies where it fell, as after a fault.
+            // The component has finished, and so has its rest: the thread stops as after a fault.
             Turn::Ended => world.outside().kernel.fault(thread, Fault::Exception(INVALID_OPCODE)),
             Turn::Panicked(panic) => self.panicked(world, thread, &*panic),
         }
@@ -84,7 +84,7 @@ impl Components {
         &self.panics
     }
 
-    /// As on the target, a panic ends in a fault, and the supervisor has the component's name.
+    /// Ends a panicked component by a fault, as on the target. Records its name, the time and the message.
     fn panicked(&mut self, world: &Rc<World>, thread: ThreadId, panic: &(dyn Any + Send)) {
         let running = self.running.get(thread.number() as usize).and_then(Option::as_ref);
         let component = running.map(|running| running.logger.name.clone()).unwrap_or_default();
@@ -95,7 +95,7 @@ impl Components {
         state.kernel.fault(thread, Fault::Exception(INVALID_OPCODE));
     }
 
-    /// The component whose image and environment `thread` was given.
+    /// Starts the component whose image and environment `thread` was given.
     fn start(&mut self, world: &Rc<World>, thread: ThreadId) -> Result<Running, Fault> {
         if self.root.as_ref().is_some_and(|root| root.thread() == thread)
             && let Some(root) = self.root.take()
@@ -122,7 +122,7 @@ impl Components {
             thread,
             regions: environment.regions.clone(),
             wait: environment.wait.filter(|wait| *wait != CPtr::new(0)),
-            // It dies once: who is started again does not.
+            // A component dies once: its later incarnations do not.
             crash_at: self.faults.iter().find_map(|fault| crash_at(fault, &name)).filter(|_| starts <= 1),
             name,
         };
@@ -154,7 +154,7 @@ impl Components {
     }
 }
 
-/// A build machine without memory for a stack has none for a component either.
+/// If the build machine has no memory for the stack, the component does not start.
 fn coroutine(body: impl FnOnce() + 'static) -> Result<Coroutine, Fault> {
     Coroutine::new(body).map_err(|_| Fault::Exception(INVALID_OPCODE))
 }
@@ -166,7 +166,7 @@ fn crash_at(fault: &ComponentFault, name: &str) -> Option<u64> {
     }
 }
 
-/// What lies at `vaddr` of a thread's VSpace: its length in 8 bytes, little endian, then an environment in postcard.
+/// Reads the environment at `vaddr` of a thread's VSpace: its length in 8 bytes, little endian, then postcard.
 fn read_environment(state: &State, thread: ThreadId, vaddr: Vaddr) -> Result<Environment, Fault> {
     let nonsense = Fault::Exception(INVALID_OPCODE);
     let len = read(state, thread, vaddr, 8, Access::Read)?;

@@ -1,9 +1,9 @@
 //! A component's own stack, so that the simulator can leave it in the middle of a system call, as the kernel does.
 //!
-//! A component runs until something in it calls [`suspend`], which is: at an invocation, a memory or register access, or a
-//! wait, wherever another thread is to run. [`Coroutine::resume`] goes on behind that. Dropping a suspended coroutine
-//! unwinds its stack: that is how a component's death looks from inside. What is unwound calls nothing any more:
-//! [`is_dying`] says so.
+//! A component runs until something in it calls [`suspend`]: at an invocation, a memory or register access, or a wait
+//! after which another thread must run. [`Coroutine::resume`] continues from there. Dropping a suspended coroutine
+//! unwinds its stack: this is how a component dies. Code that is being unwound calls no models any more:
+//! [`is_dying`] reports it.
 //!
 //! This is the simulator's only unsafe code: one pointer to the running coroutine's own switch, followed only from that
 //! coroutine's stack.
@@ -19,15 +19,15 @@ use std::ptr;
 const STACK_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// The switch of the coroutine that runs, null outside of all.
+    /// The switch of the coroutine that runs; null when none does.
     static RUNNING: Cell<*const Yielder<(), ()>> = const { Cell::new(ptr::null()) };
 }
 
-/// What came of a turn.
+/// How a turn of a coroutine ended.
 pub(crate) enum Turn {
-    /// It was left in the middle.
+    /// It was suspended.
     Suspended,
-    /// It came to its end.
+    /// It ran to its end.
     Ended,
     /// It panicked.
     Panicked(Box<dyn Any + Send>),
@@ -39,10 +39,10 @@ pub(crate) struct Coroutine {
 }
 
 impl Coroutine {
-    /// Will run `body`.
+    /// Creates a coroutine that will run `body`.
     ///
     /// # Errors
-    /// The build machine's own when it has no memory for the stack.
+    /// Fails when the build machine has no memory for the stack.
     pub(crate) fn new(body: impl FnOnce() + 'static) -> std::io::Result<Self> {
         let stack = DefaultStack::new(STACK_BYTES)?;
         let inner = corosensei::Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
@@ -52,7 +52,7 @@ impl Coroutine {
         Ok(Self { inner })
     }
 
-    /// Goes on until it is left, ends, or panics.
+    /// Runs the coroutine until it is suspended, ends, or panics.
     pub(crate) fn resume(&mut self) -> Turn {
         let outside = RUNNING.get();
         let turn = catch_unwind(AssertUnwindSafe(|| self.inner.resume(())));
@@ -65,7 +65,7 @@ impl Coroutine {
     }
 }
 
-/// Leaves the running coroutine. Outside of all, and in one that is being unwound, it does nothing.
+/// Suspends the running coroutine. Outside of all coroutines, and in one that is being unwound, it does nothing.
 #[inline(never)]
 pub(crate) fn suspend() {
     let running = RUNNING.get();
@@ -116,7 +116,7 @@ mod tests {
         struct Held(Rc<Cell<u32>>);
         impl Drop for Held {
             fn drop(&mut self) {
-                // A destructor that would wait is not left waiting.
+                // A destructor that would wait does not wait.
                 suspend();
                 self.0.set(self.0.get() + 1);
             }

@@ -1,20 +1,20 @@
-//! What things cost in virtual time. The defaults for kernel operations are cycles the seL4 project publishes for a Skylake
-//! processor (call 718, reply 576, notify 753, interrupt 1638; at 3 GHz); the others are of that order and say so.
+//! Costs in virtual time. The defaults for kernel operations are cycles that the seL4 project publishes for a Skylake
+//! processor (call 718, reply 576, notify 753, interrupt 1638; at 3 GHz). The others are estimates of that order, and marked as such.
 
 /// Nanoseconds of virtual time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Costs {
     /// A call, up to the receiver's wake-up.
     pub call_ns: u64,
-    /// An answer, up to the caller's wake-up.
+    /// A reply, up to the caller's wake-up.
     pub reply_ns: u64,
     /// A signal, up to the waiter's wake-up.
     pub signal_ns: u64,
     /// An interrupt, up to its thread's wake-up.
     pub interrupt_ns: u64,
-    /// Entering and leaving the kernel for a wait, a look or a yield. An estimate: half a signal.
+    /// Entering and leaving the kernel for a wait, a poll or a yield. An estimate: half a signal.
     pub wait_ns: u64,
-    /// Any other invocation. An estimate: what decoding and a table's change take.
+    /// Any other invocation. An estimate: decoding and a table's change.
     pub invocation_ns: u64,
     /// An access to ordinary memory, whatever its size up to a structure; an estimate for warm caches.
     pub access_ns: u64,
@@ -22,11 +22,11 @@ pub struct Costs {
     pub page_ns: u64,
     /// Reading a device's register over PCI Express: a round trip; an estimate.
     pub register_read_ns: u64,
-    /// Writing one: posted; an estimate.
+    /// Writing a device's register: posted; an estimate.
     pub register_write_ns: u64,
-    /// A pause of whoever polls: 16 of 140 cycles, as on a Skylake processor at 3 GHz.
+    /// One pause of a component that polls: 16 of 140 cycles, as on a Skylake processor at 3 GHz.
     pub pause_ns: u64,
-    /// What a component computes from one wait to the next, beyond its accesses; an estimate.
+    /// Computation of a component from one wait to the next, without its accesses; an estimate.
     pub turn_ns: u64,
 }
 

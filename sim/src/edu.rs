@@ -1,7 +1,7 @@
-//! A model of QEMU's `edu` device (QEMU's `docs/specs/edu.rst`): registers, a pin, MSI with one vector, and a computation
-//! at the end of which it interrupts by itself.
+//! A model of QEMU's `edu` device (QEMU's `docs/specs/edu.rst`): registers, an interrupt pin, MSI with one vector, and a
+//! computation that raises an interrupt when it ends.
 //!
-//! As in QEMU's, the pin is moved only while MSI is off. Its function is `sim_pci::FunctionConfig::edu`. Left out: its DMA.
+//! As in QEMU's, the pin changes only while MSI is off. Its function is `sim_pci::FunctionConfig::edu`. Left out: its DMA.
 
 use sim_pci::{Device, Interrupts, Level, Reset, Upstream};
 
@@ -16,14 +16,14 @@ const ACKNOWLEDGE: u64 = 0x64;
 
 /// Version 1.0.
 const IDENTITY: u32 = 0x0100_00ed;
-/// Bits of the status: a factorial is being computed; an interrupt is raised when it is.
+/// Bits of the status register: a factorial is being computed; an interrupt is raised at its end.
 const COMPUTING: u32 = 0x01;
 const INTERRUPT_WHEN_COMPUTED: u32 = 0x80;
-/// The bit that is raised then.
+/// The bit of the interrupt status that the end of a computation sets.
 const COMPUTED: u32 = 0x01;
 /// Bytes of an access to these registers.
 const ACCESS: u8 = 4;
-/// Factorials from this on are 0 in 32 bits.
+/// Factorials of this number and larger ones are 0 in 32 bits.
 const VANISHES: u32 = 34;
 
 /// The device.
@@ -33,7 +33,7 @@ pub(crate) struct Edu {
     factorial: u32,
     interrupts_when_computed: bool,
     raised: u32,
-    /// When the computation is over: a nanosecond for each step.
+    /// End of the computation: a nanosecond for each step.
     computed_at_ns: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
-//! The physical half of the generic timer (Arm ARM DDI 0487, section D12.2): a counter of 62.5 MHz, as on QEMU, and a comparator
-//! whose interrupt is a level for as long as the counter is at the deadline or beyond.
+//! The physical half of the generic timer (Arm ARM DDI 0487, section D12.2): a counter of 62.5 MHz, as on QEMU, and a
+//! comparator. Its interrupt line is asserted for as long as the counter is at the deadline or beyond.
 //!
-//! Left out: the virtual half, by which the kernel measures time slices, and the mask bit.
+//! Left out: the virtual half, with which the kernel measures time slices, and the mask bit.
 
 /// Its interrupt (Arm Base System Architecture, section 3.8.1).
 pub(crate) const LINE: u8 = 30;
@@ -15,7 +15,7 @@ const TICK_NS: u64 = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
     deadline: Option<u64>,
-    /// The interrupt line says that the time has come.
+    /// The interrupt line is asserted: the deadline has passed.
     is_due: bool,
 }
 
@@ -25,19 +25,19 @@ impl Timer {
         now_ns / TICK_NS
     }
 
-    /// When the line changes by itself next.
+    /// Returns the time at which the line changes next by itself.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
         let deadline = self.deadline.filter(|_| !self.is_due)?;
         Some(deadline.saturating_mul(TICK_NS))
     }
 
-    /// Sets the deadline, or none. Returns the line's level when it changes.
+    /// Sets or clears the deadline. Returns the line's level if it changed.
     pub(crate) fn set(&mut self, deadline: Option<u64>, now_ns: u64) -> Option<bool> {
         self.deadline = deadline;
         self.poll(now_ns)
     }
 
-    /// Returns the line's level when it changes: whether it interrupts.
+    /// Returns the line's level if it changed: whether it is asserted.
     pub(crate) fn poll(&mut self, now_ns: u64) -> Option<bool> {
         let is_due = self.deadline.is_some_and(|deadline| Self::counter(now_ns) >= deadline);
         (std::mem::replace(&mut self.is_due, is_due) != is_due).then_some(is_due)

@@ -1,9 +1,9 @@
-//! The high precision event timer as far as a driver of one comparator sees it (IA-PC HPET Specification 1.0a): a 100 MHz
-//! counter and comparator 0, which interrupts at a pin of the I/O APIC by an edge when the counter's low half reaches it.
+//! The high precision event timer (IA-PC HPET Specification 1.0a), as a driver of one comparator needs it: a 100 MHz
+//! counter, and comparator 0. It raises an edge at a pin of the I/O APIC when the counter's low half reaches it.
 //!
 //! Left out: the other comparators, periodic and 64-bit mode of this one, level-triggered and message-signalled interrupts, legacy routing.
 
-/// Where the registers lie in physical memory.
+/// Physical address of the registers.
 pub(crate) const BASE: u64 = 0xfed0_0000;
 /// Bytes of registers.
 pub(crate) const BYTES: u64 = 0x1000;
@@ -27,12 +27,12 @@ const TIMER_WRITABLE: u32 = 0x3e00 | INTERRUPT | 1 << 8;
 pub(crate) struct Hpet {
     configuration: u32,
     timer: u32,
-    /// When the counter was or would have been zero.
+    /// Virtual time at which the counter was or would have been zero.
     epoch_ns: u64,
-    /// What the counter shows while it is halted.
+    /// The counter's value while it is halted.
     halted_at: u64,
     comparator: u32,
-    /// When the counter reaches the comparator next, in ticks of the whole counter.
+    /// The counter value at which the comparator matches next, in ticks of the whole counter.
     deadline: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ impl Hpet {
             0x108 => {
                 self.comparator = value;
                 let counter = self.counter(now_ns);
-                // What is behind is reached after the counter has wrapped around, and so is what is reached this moment.
+                // A value behind the counter, or equal to it, matches only after the counter's low half has wrapped around.
                 let distance = value.wrapping_sub(counter as u32).wrapping_sub(1);
                 self.deadline = Some(counter + 1 + u64::from(distance));
             }
@@ -72,14 +72,14 @@ impl Hpet {
         }
     }
 
-    /// When it interrupts next.
+    /// Returns the time of the next interrupt.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
         let armed = self.configuration & ENABLE != 0 && self.timer & INTERRUPT != 0;
         let deadline = self.deadline.filter(|_| armed)?;
         Some(self.epoch_ns.saturating_add(deadline.saturating_mul(TICK_NS)))
     }
 
-    /// The pin it interrupts at if its time has come; the next time is when the counter has wrapped around.
+    /// Returns the pin of the interrupt if its time has come. The next match is after the counter's low half has wrapped around.
     pub(crate) fn expire(&mut self, now_ns: u64) -> Option<u8> {
         self.next_event_ns().filter(|at_ns| *at_ns <= now_ns)?;
         self.deadline = self.deadline.map(|deadline| deadline.saturating_add(1 << 32));
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_root_tasks_driver_gets_its_ticks() {
-        // What `root_task::hpet` writes for a tick after 50 ms at pin 8, starting at 7 ns, and then for one after 10 ms.
+        // The writes of `root_task::hpet` for a tick after 50 ms at pin 8, starting at 7 ns, and then for one after 10 ms.
         let mut hpet = Hpet::default();
         hpet.write(0x010, 0, 5);
         hpet.write(0x0f0, 0, 6);

@@ -1,6 +1,6 @@
-//! What arrived at a component and was not yet taken, and the executor that sleeps in the kernel's wait when the
-//! component has nothing to do. The way is that of the runtime on seL4 (`platform/sel4`): one task, polled when it was
-//! woken; what a wait brings is kept until `next_event` takes it, a signal as a badge, messages one at a time.
+//! A component's inbox: signals and messages that arrived and were not taken yet. Also the executor, which sleeps in the
+//! kernel's wait when the component has nothing to do. It works as the runtime on seL4 does (`platform/sel4`): one task, polled
+//! after a wake-up. Arrivals are kept until `next_event` takes them: signals as one badge, messages one at a time.
 
 use crate::coroutine;
 use crate::invocations::SimKernel;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// What a wait brought.
+/// A signal or message that a wait returned.
 pub(crate) enum Received {
     Signal(Badge),
     Message(Badge, Box<Message>),
 }
 
 impl Received {
-    /// `None` when nothing was there.
+    /// Converts a delivery; `None` when nothing was there.
     pub(crate) fn of(delivery: Delivery) -> Option<Self> {
         match delivery {
             Delivery::Signal(badge) => Some(Self::Signal(badge)),
@@ -30,7 +30,7 @@ impl Received {
     }
 }
 
-/// What arrived.
+/// Signals and messages that arrived.
 pub(crate) struct Inbox {
     kernel: SimKernel,
     wait: Cell<Option<CPtr>>,
@@ -40,7 +40,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// An empty inbox for what comes from `wait`.
+    /// Creates an empty inbox for arrivals at `wait`.
     pub(crate) const fn new(kernel: SimKernel, wait: Option<CPtr>) -> Self {
         Self {
             kernel,
@@ -51,12 +51,12 @@ impl Inbox {
         }
     }
 
-    /// Events come from `wait` from now on.
+    /// Takes events from `wait` from now on.
     pub(crate) fn listen(&self, wait: CPtr) {
         self.wait.set(Some(wait));
     }
 
-    /// The next event if it is here, else `context`'s task is woken when one comes.
+    /// Returns the next event if it is in the inbox; else registers `context`'s task for the next one.
     pub(crate) fn poll_next(&self, context: &Context<'_>) -> Poll<Event> {
         if let Some(event) = self.take() {
             return Poll::Ready(event);
@@ -65,7 +65,7 @@ impl Inbox {
         Poll::Pending
     }
 
-    /// The next event if it is here or at the kernel's already.
+    /// Returns the next event if it is in the inbox, or already at the kernel.
     pub(crate) fn poll_kernel(&self) -> Option<Event> {
         if self.is_empty() {
             self.put(self.kernel.poll(self.wait.get()?)?);
@@ -73,7 +73,7 @@ impl Inbox {
         self.take()
     }
 
-    /// Fetches what is at the kernel's already, if a future waits for it, and wakes that one.
+    /// Polls the kernel if a future waits for an event, and wakes that future if one was there.
     pub(crate) fn poll_waiter(&self) {
         let Some(waker) = self.waker.take() else { return };
         if self.is_empty() {
@@ -85,10 +85,10 @@ impl Inbox {
         waker.wake();
     }
 
-    /// Sleeps in the kernel until something arrives, and wakes who waits for it.
+    /// Sleeps in the kernel until something arrives, and wakes the waiting future.
     fn sleep(&self) {
         match self.wait.get() {
-            // A second message would take the place of the first and of the right to answer it.
+            // A second message would replace the first one and the right to reply to it.
             Some(wait) if self.message.borrow().is_none() => {
                 if let Some(received) = self.kernel.wait(wait) {
                     self.put(received);
@@ -120,7 +120,7 @@ impl Inbox {
     }
 }
 
-/// Whether the component's one task is to be polled.
+/// Whether the component's one task needs a poll.
 struct Ready(AtomicBool);
 
 impl Wake for Ready {
@@ -133,7 +133,7 @@ impl Wake for Ready {
     }
 }
 
-/// Runs `main` to its end. `turn` is called before each time it is polled.
+/// Runs `main` to its end. Calls `turn` before each poll.
 pub(crate) fn execute(inbox: &Inbox, mut main: Pin<Box<dyn Future<Output = ()>>>, mut turn: impl FnMut()) {
     let ready = Arc::new(Ready(AtomicBool::new(true)));
     let waker = Waker::from(Arc::clone(&ready));
@@ -150,7 +150,7 @@ pub(crate) fn execute(inbox: &Inbox, mut main: Pin<Box<dyn Future<Output = ()>>>
     }
 }
 
-/// Takes part in nothing any more: what arrives is received and not looked at.
+/// Idles for ever: receives what arrives and drops it.
 pub(crate) fn rest(inbox: &Inbox) {
     while !coroutine::is_dying() {
         match inbox.wait.get() {

@@ -1,4 +1,4 @@
-//! The insides of PCI functions: an NVMe controller, or an `edu` device.
+//! The device models inside PCI functions: an NVMe controller, or an `edu` device.
 
 use crate::edu::Edu;
 use sim_nvme::{AccessSize, Controller};
@@ -8,14 +8,14 @@ use sim_pci::{Device, Level, Reset, Upstream};
 /// The device model of a function.
 #[expect(clippy::large_enum_variant, reason = "a machine has a handful, nearly all of them controllers")]
 pub(crate) enum Inside {
-    /// A controller.
+    /// An NVMe controller.
     Nvme(Nvme),
-    /// A device for exercises.
+    /// QEMU's `edu` device.
     Edu(Edu),
 }
 
 impl Inside {
-    /// The controller, if it is one.
+    /// Returns the controller, if the device is one.
     pub(crate) const fn controller(&self) -> Option<&Controller> {
         match self {
             Self::Nvme(Nvme(controller)) => Some(controller),
@@ -23,7 +23,7 @@ impl Inside {
         }
     }
 
-    /// The same, to do something to it.
+    /// Returns the controller for changes, if the device is one.
     pub(crate) const fn controller_mut(&mut self) -> Option<&mut Controller> {
         match self {
             Self::Nvme(Nvme(controller)) => Some(controller),
@@ -72,7 +72,7 @@ impl Device for Inside {
 /// A controller inside its PCI function.
 pub(crate) struct Nvme(pub(crate) Controller);
 
-/// A controller's way up through its function.
+/// A controller's path to memory and interrupts, through its function.
 struct Up<'a>(&'a mut dyn Upstream);
 
 impl sim_nvme::Host for Up<'_> {

@@ -1,4 +1,4 @@
-//! The kernel as a component invokes it: each invocation costs time, is done by the model, and may cost the processor.
+//! The kernel's invocations by a component. Each costs time, is carried out by the kernel model, and may cost the processor.
 
 use crate::coroutine;
 use crate::inbox::Received;
@@ -28,7 +28,7 @@ impl SimKernel {
         Self { world, thread }
     }
 
-    /// Waits until something arrives at `wait`.
+    /// Waits until a signal or message arrives at `wait`.
     pub(crate) fn wait(&self, wait: CPtr) -> Option<Received> {
         let cost = self.world.costs().wait_ns;
         let delivery = self.operate(const { Name::new("receive") }, wait.bits(), cost, |state, thread| {
@@ -37,7 +37,7 @@ impl SimKernel {
         self.received(delivery?)
     }
 
-    /// What is at `wait` already.
+    /// Returns a signal or message that is already at `wait`.
     pub(crate) fn poll(&self, wait: CPtr) -> Option<Received> {
         let cost = self.world.costs().wait_ns;
         let delivery = self.operate(const { Name::new("poll") }, wait.bits(), cost, |state, thread| {
@@ -46,7 +46,7 @@ impl SimKernel {
         self.received(delivery?)
     }
 
-    /// Lets others of the thread's priority run.
+    /// Lets other threads of the same priority run.
     pub(crate) fn yield_now(&self) {
         self.begin(const { Name::new("yield") }, 0, self.world.costs().wait_ns, |state, thread| {
             state.kernel.rotate(thread)
@@ -54,7 +54,7 @@ impl SimKernel {
         coroutine::suspend();
     }
 
-    /// The thread ends by a fault.
+    /// Ends the thread by a fault.
     pub(crate) fn die(&self, fault: sim_kernel::Fault) {
         self.begin(const { Name::new("fault") }, 0, self.world.costs().call_ns, |state, thread| {
             state.kernel.fault(thread, fault)
@@ -78,7 +78,7 @@ impl SimKernel {
         act(&mut state, self.thread);
     }
 
-    /// Does an operation until it is over: one that was cut short is done again, as the kernel has it.
+    /// Carries out an operation; repeats it when it was cut short, as the kernel does.
     fn operate(
         &self,
         name: Name,
@@ -96,7 +96,7 @@ impl SimKernel {
         None
     }
 
-    /// Calls and waits for the answer; nothing else of the component runs meanwhile.
+    /// Calls and waits for the reply; nothing else of the component runs meanwhile.
     fn call_now(&self, endpoint: CPtr, message: &Message) -> Message {
         let cost = self.world.costs().call_ns;
         let call = |state: &mut State, thread| state.kernel.call(thread, endpoint, message);
@@ -106,7 +106,7 @@ impl SimKernel {
         }
     }
 
-    /// Whether the kernel has IOSpaces. Else the IOMMU server has them, and is called.
+    /// Whether the kernel has IOSpaces. Otherwise the IOMMU server has them, and is called.
     fn has_io_spaces(&self) -> bool {
         self.world.view().machine.arch == Arch::X86_64
     }
@@ -115,8 +115,8 @@ impl SimKernel {
         |server, message| self.call_now(server, message)
     }
 
-    /// Invokes a capability. Where the way to it is missing the thread faults, and what it answers counts for nothing; if
-    /// somebody lets it go on, it does it again.
+    /// Invokes a capability. If its CPtr does not resolve, the thread faults, and the result does not count. The
+    /// invocation is repeated if the fault is answered.
     fn invoke<R>(&self, name: Name, value: u64, mut act: impl FnMut(&mut State, ThreadId) -> Result<R>) -> Result<R> {
         while !coroutine::is_dying() {
             let mut state = self.world.enter(self.world.costs().invocation_ns);
@@ -131,7 +131,7 @@ impl SimKernel {
     }
 }
 
-/// Each: the method, its arguments with the one that enters the trace first, and what it gives.
+/// For each invocation: the method, its arguments with the traced one first, and its result type.
 macro_rules! invocations {
     ($(fn $name:ident($first:ident: $first_type:ty $(, $argument:ident: $type:ty)*) -> $output:ty, $value:expr;)+) => {$(
         fn $name(&self, $first: $first_type $(, $argument: $type)*) -> Result<$output> {

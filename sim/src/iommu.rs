@@ -1,5 +1,5 @@
-//! The way of a device's transfers and messages to memory: through the kernel's IOSpaces on q35, through the SMMU on virt,
-//! which user level drives.
+//! The path of a device's transfers and messages to memory: through the kernel's IOSpaces on q35; on virt through the
+//! SMMU, which a component drives.
 
 use platform::{Iova, Paddr};
 use sim_kernel::{Access, IoFault, Kernel};
@@ -7,26 +7,26 @@ use sim_smmu::{Abort, Direction, PhysicalMemory, Profile};
 use smmu_spec::StreamId;
 use std::ops::Range;
 
-/// Where the SMMU's registers lie: two pages of 64 KiB.
+/// Physical addresses of the SMMU's registers: two pages of 64 KiB.
 pub(crate) const REGISTERS: Range<u64> = 0x0905_0000..0x0907_0000;
 
-/// What stands between devices and memory.
+/// The IOMMU between devices and memory.
 pub(crate) enum Iommu {
-    /// The one that the kernel drives.
+    /// The IOMMU that the kernel drives.
     Kernels,
-    /// One that a component drives.
+    /// The SMMU, which a component drives.
     Smmu(Box<sim_smmu::Smmu>),
 }
 
 impl Iommu {
-    /// An SMMU that is off: like QEMU's for even seeds, as the standard says for odd ones.
+    /// Creates an SMMU that is off: like QEMU's for even seeds, as the standard says for odd ones.
     pub(crate) fn smmu(seed: u64) -> Self {
         let profile = if seed.is_multiple_of(2) { Profile::Qemu72 } else { Profile::Standard };
         let config = sim_smmu::Config { profile, seed };
         Self::Smmu(Box::new(sim_smmu::Smmu::new(config)))
     }
 
-    /// Where an access of a device goes.
+    /// Translates the address of a device's access.
     pub(crate) fn translate(
         &mut self,
         kernel: &mut Kernel,
@@ -43,7 +43,7 @@ impl Iommu {
         translated.map_err(|_| IoFault { requester_id, iova, access })
     }
 
-    /// The pages that a device reaches.
+    /// Returns the pages that a device reaches.
     pub(crate) fn reached(&self, kernel: &Kernel, requester_id: u16) -> Vec<Paddr> {
         match self {
             Self::Kernels => kernel.io_space(requester_id).iter().map(|page| Paddr::new(page.paddr)).collect(),
@@ -81,7 +81,7 @@ impl Iommu {
     }
 }
 
-/// Memory as the SMMU reaches it.
+/// Memory that the SMMU reads and writes.
 struct Ram<'a>(&'a mut Kernel);
 
 impl PhysicalMemory for Ram<'_> {
@@ -94,7 +94,7 @@ impl PhysicalMemory for Ram<'_> {
     }
 }
 
-/// Memory for those who only read.
+/// Memory that the SMMU only reads.
 struct Seen<'a>(&'a Kernel);
 
 impl PhysicalMemory for Seen<'_> {

@@ -1,30 +1,30 @@
 //! The deterministic simulator: the components of a system, unchanged, over models of the kernel, the PCI tree and the
 //! controllers, with checkers beside them.
 //!
-//! A [`Simulation`] is one machine, of either architecture, with one scenario's system. [`Simulation::run_until`] lets virtual time pass; what comes
-//! out of the machine's serial line is what comes out of a real one's, and is read by the same reader. Everything that is
-//! chance comes from the seed: the same scenario with the same seed is the same run, to the last byte and event
+//! A [`Simulation`] is one machine, of either architecture, with one scenario's system. [`Simulation::run_until`] lets virtual time
+//! pass. The output of its serial line has a real machine's format, and the same reader reads it. All randomness comes from
+//! the seed: the same scenario with the same seed is the same run, to the last byte and event
 //! ([`Simulation::trace_hash`]).
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `world.rs` | virtual time, the one processor, who runs |
-//! | `coroutine.rs` | a component's own stack, left where the kernel would take the processor |
+//! | `world.rs` | virtual time, the one processor, the choice of the thread that runs |
+//! | `coroutine.rs` | a component's own stack, suspended where the kernel would take the processor |
 //! | `component.rs`, `invocations.rs`, `memory.rs`, `inbox.rs` | the seam: `platform`'s traits on the models |
-//! | `programs.rs`, `components.rs`, `root.rs`, `timer.rs` | how the components' libraries get to run, loaded and started by the root task |
-//! | `machine.rs`, `topology.rs`, `iommu.rs` | the PCI tree, and what stands between it and the kernel |
-//! | `inside.rs`, `edu.rs` | what is inside of PCI functions |
+//! | `programs.rs`, `components.rs`, `root.rs`, `timer.rs` | the components' libraries, loaded and started by the root task |
+//! | `machine.rs`, `topology.rs`, `iommu.rs` | the PCI tree, and the parts between it and the kernel |
+//! | `inside.rs`, `edu.rs` | the device models of PCI functions |
 //! | `board.rs`, `hpet.rs`, `generic_timer.rs`, `serial.rs`, `pl011.rs` | the other devices of q35 and of virt |
-//! | `observer.rs` and below | what is observed, and reported to the checkers (`sim-check`) |
-//! | `trace.rs`, `log.rs`, `panics.rs` | what is left of a run |
+//! | `observer.rs` and below | observation of a run, and reports to the checkers (`sim-check`) |
+//! | `trace.rs`, `log.rs`, `panics.rs` | the records of a run |
 //! | `soak.rs` and below | scenarios drawn from a seed |
-//! | `costs.rs` | what things cost in virtual time |
+//! | `costs.rs` | costs in virtual time |
 //!
-//! Neighbours: `sim-kernel`, `sim-pci`, `sim-nvme`, `sim-smmu` are the models, `sim-fault` what goes wrong, `capdl` the system's
-//! specification. Left out: what a run must show and how it is shown to people (`xtask`). Every known difference from a real
-//! machine is in `sim/FIDELITY.md`.
+//! Neighbours: `sim-kernel`, `sim-pci`, `sim-nvme` and `sim-smmu` are the models, `sim-fault` describes faults, `capdl` has the
+//! system's specification. Left out: the judgement of a run against its scenario, and its output for people (`xtask`). Every
+//! known difference from a real machine is in `sim/FIDELITY.md`.
 
-// One place in `coroutine.rs` says why it must.
+// One place in `coroutine.rs` is allowed to, and gives the reason.
 #![deny(unsafe_code)]
 
 mod board;

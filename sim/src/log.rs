@@ -1,7 +1,7 @@
-//! Where components' log lines go: through the `log` crate's macros, which are global, to the run that is being simulated on
-//! this thread, with the component's name and the virtual time.
+//! Log lines of components. The `log` crate's macros are global: lines go to the run that is being simulated on this thread,
+//! with the component's name and the virtual time.
 //!
-//! On the target the lines travel through the components' log rings as defmt frames; here only the reports do.
+//! On the target, lines travel through the components' log rings as defmt frames; here only the reports do.
 
 use crate::world::World;
 use log::{Level, LevelFilter, Log, Metadata, Record};
@@ -11,17 +11,17 @@ use std::rc::{Rc, Weak};
 /// A line that a component logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogLine {
-    /// When, in virtual time.
+    /// Virtual time of the line.
     pub at_ns: u64,
-    /// Who.
+    /// Name of the component.
     pub component: String,
-    /// How grave.
+    /// Severity.
     pub level: Level,
-    /// What.
+    /// The text.
     pub text: String,
 }
 
-/// Who logs at the moment.
+/// The component that logs at the moment.
 pub(crate) struct Logger {
     pub(crate) world: Weak<World>,
     pub(crate) name: String,
@@ -32,15 +32,15 @@ thread_local! {
     static LINES: RefCell<Vec<LogLine>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lines that are kept until somebody takes them; more are dropped, oldest first.
+/// Lines that are kept until they are taken; beyond that the oldest are dropped.
 const KEPT: usize = 1 << 16;
 
-/// Whoever logs from now on, on this thread, is `logger`.
+/// Makes `logger` the source of further lines on this thread.
 pub(crate) fn speaks(logger: Option<Rc<Logger>>) {
     CURRENT.set(logger);
 }
 
-/// Takes the place of the program's logger, unless it has one: then that gets the lines.
+/// Installs itself as the program's logger, unless there is one already: then that one gets the lines.
 pub(crate) fn route() {
     static ROUTER: Router = Router;
     if log::set_logger(&ROUTER).is_ok() {
@@ -48,7 +48,7 @@ pub(crate) fn route() {
     }
 }
 
-/// The lines since the last time, of this thread's runs.
+/// Takes the lines since the last call, of this thread's runs.
 pub(crate) fn take() -> Vec<LogLine> {
     LINES.take()
 }

@@ -1,5 +1,5 @@
-//! The machine around the processor: the PCI tree with its controllers, the IOMMU, the other devices, and what stands between
-//! them and memory and interrupts.
+//! The machine around the processor: the PCI tree with its controllers, the IOMMU, the other devices, and their paths to
+//! memory and interrupts.
 
 use crate::board::{Board, Places};
 use crate::inside::Inside;
@@ -16,10 +16,10 @@ use sim_page::SharedPage;
 use sim_pci::{Blocked, FunctionId, Level, Tree};
 use std::rc::Rc;
 
-/// The number of nobody's thread, in the trace: devices act by themselves.
+/// The thread number of devices in the trace: they act without a thread.
 const DEVICES: u32 = u32::MAX;
 
-/// What a namespace holds before the run.
+/// The content of a namespace before the run.
 #[derive(Clone)]
 pub struct Disk {
     /// Its content.
@@ -27,7 +27,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// One that holds zeroes.
+    /// A disk that holds zeroes.
     #[must_use]
     pub fn zeroes() -> Self {
         Self { base: Rc::new(sim_nvme::Zeroes) }
@@ -48,7 +48,7 @@ pub(crate) struct Machine {
     register_bytes: Vec<u64>,
 }
 
-/// What lies above the tree: the IOMMU, memory, and the interrupt controllers.
+/// The upstream side of the tree: the IOMMU, memory, and the interrupt controllers.
 struct Above<'a> {
     iommu: &'a mut Iommu,
     kernel: &'a mut Kernel,
@@ -67,13 +67,13 @@ impl Machine {
         Self { tree, controllers, edu, arch, places, board, iommu, tree_due_ns: u64::MAX, register_bytes }
     }
 
-    /// When a device has something to do next.
+    /// Returns the time of the next event of a device.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
         let next = self.board.next_event_ns().unwrap_or(u64::MAX).min(self.tree_due_ns);
         (next != u64::MAX).then_some(next)
     }
 
-    /// All that devices do up to `now_ns`. How many interrupts came of it.
+    /// Lets devices act up to `now_ns`. Returns the number of interrupts that they raised.
     pub(crate) fn advance(
         &mut self,
         now_ns: u64,
@@ -95,7 +95,7 @@ impl Machine {
         interrupts
     }
 
-    /// Reads a register. Where nothing is, all bits are set.
+    /// Reads a register. An address without a register reads as ones.
     pub(crate) fn read(&mut self, at: Paddr, bytes: u8, now_ns: u64, kernel: &mut Kernel) -> u64 {
         let address = at.bits();
         let nothing = u64::MAX >> (64 - 8 * u32::from(bytes));
@@ -111,7 +111,7 @@ impl Machine {
         read.unwrap_or(nothing)
     }
 
-    /// Writes a register. Where nothing is, nothing happens.
+    /// Writes a register. A write to an address without a register has no effect.
     #[expect(clippy::too_many_arguments, reason = "what a device's answer may reach")]
     pub(crate) fn write(
         &mut self,
@@ -128,7 +128,7 @@ impl Machine {
             return self.iommu.write(kernel, address - iommu::REGISTERS.start, bytes, value);
         }
         let above = &mut Above { iommu: &mut self.iommu, kernel, trace, observer, now_ns, interrupts: 0 };
-        // An access that the tree refuses is one that a bus would not carry: like a write to nothing.
+        // A bus would not carry an access that the tree refuses: it has no effect, as a write to an address without a register.
         if self.places.window().contains(&address) {
             let _ = self.tree.memory_write(address, bytes, value, now_ns, above);
         } else if self.places.ecam().contains(&address) {
@@ -159,24 +159,24 @@ impl Machine {
         self.controllers.iter().filter_map(|id| self.tree.device(*id)?.controller())
     }
 
-    /// What software did to the PCI tree that it must not.
+    /// Returns the violations of the PCI tree's rules by software.
     pub(crate) fn violations(&self) -> &[sim_pci::Record] {
         self.tree.violations()
     }
 
-    /// The number of the controller that is the function `bdf`: bus << 8 | device << 3 | function.
+    /// Returns the number of the controller that is the function `bdf`: bus << 8 | device << 3 | function.
     pub(crate) fn controller_at(&self, bdf: u16) -> Option<u32> {
         let is_it = |id: &FunctionId| self.tree.bdf(*id).is_some_and(|own| own.to_raw() == bdf);
         let found = self.controllers.iter().position(is_it);
         found.map(|index| index as u32)
     }
 
-    /// The requester id of a controller's transfers.
+    /// Returns the requester id of a controller's transfers.
     pub(crate) fn requester_id(&self, controller: u32) -> Option<u16> {
         self.tree.requester_id(*self.controllers.get(controller as usize)?)
     }
 
-    /// Whether a controller masters the bus.
+    /// Whether a controller is enabled as a bus master.
     pub(crate) fn is_bus_master(&mut self, controller: u32) -> bool {
         const COMMAND: u64 = 0x04;
         const MASTER: u64 = 1 << 2;
@@ -186,7 +186,7 @@ impl Machine {
         command.is_ok_and(|command| command & MASTER != 0)
     }
 
-    /// The pages of a controller's registers and doorbells, as its BAR has them now.
+    /// Returns the pages of a controller's registers and doorbells, as its BAR has them now.
     pub(crate) fn register_pages(&mut self, controller: u32) -> std::ops::Range<u64> {
         let (function, bytes) =
             (self.controllers.get(controller as usize), self.register_bytes.get(controller as usize));
@@ -194,12 +194,12 @@ impl Machine {
         self.first_bar(function, bytes)
     }
 
-    /// The pages of the edu device's registers, likewise.
+    /// Returns the pages of the edu device's registers, as its BAR has them now.
     pub(crate) fn edu_pages(&mut self) -> std::ops::Range<u64> {
         self.edu.map_or(0..0, |edu| self.first_bar(edu, sim_pci::EDU_BAR_BYTES))
     }
 
-    /// The pages of the first so many bytes of a function's BAR 0.
+    /// Returns the pages of the first `bytes` bytes of a function's BAR 0.
     fn first_bar(&mut self, function: FunctionId, bytes: u64) -> std::ops::Range<u64> {
         const BAR0: u64 = 0x10;
         const FLAGS: u64 = 0xf;
@@ -214,7 +214,7 @@ impl Machine {
         first..first + (bytes >> PAGE_BITS)
     }
 
-    /// After the tree did something: what the controllers have to report, and when they go on.
+    /// Passes the controllers' reports to the observer, and notes the tree's next event. Called after the tree has acted.
     fn poll(&mut self, observer: &mut Observer) {
         self.tree_due_ns = self.tree.next_event_ns().unwrap_or(u64::MAX);
         for (number, id) in (0..).zip(&self.controllers) {
@@ -238,8 +238,8 @@ impl Above<'_> {
         })
     }
 
-    /// Does `act` on each piece of `len` bytes at `address` that lies in one page: the physical address, and where in the
-    /// `len` bytes it begins and ends.
+    /// Calls `act` for each piece of `len` bytes at `address` that lies in one page: with the physical address, and the
+    /// piece's beginning and end in the `len` bytes.
     fn each(
         &mut self,
         requester_id: u16,
@@ -297,7 +297,7 @@ impl sim_pci::Machine for Above<'_> {
 
     fn message(&mut self, requester_id: u16, address: u64, data: u32) {
         let address = match self.iommu {
-            // It takes messages before they are translated.
+            // This IOMMU takes messages before it translates addresses.
             Iommu::Kernels => address,
             Iommu::Smmu(_) => match self.translate(requester_id, address, Access::Write) {
                 Ok(paddr) => paddr.bits(),

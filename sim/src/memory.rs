@@ -1,6 +1,6 @@
-//! Memory and registers as a component has them mapped: every access goes by its VSpace, so that what is no longer mapped is
-//! no longer reached, and a component that reaches for it faults, as on the machine. Device memory that somebody takes for
-//! ordinary memory reads as ones and forgets what is written.
+//! Memory and registers as a component has them mapped. Every access goes through its VSpace: memory that is not mapped any more
+//! is out of reach, and a component that accesses it faults, as on the machine. Device memory that is mapped as ordinary
+//! memory reads as ones and ignores writes.
 
 use crate::coroutine;
 use crate::observer::Place;
@@ -31,8 +31,8 @@ struct Range {
 }
 
 impl Range {
-    /// The physical address of a page, counted from the one the range begins in. One that is not mapped is a fault: then the thread
-    /// is blocked and does not come back from its switch, unless its supervisor answers the fault; then it tries again.
+    /// Returns the physical address of a page, counted from the one the range begins in. A page that is not mapped is a fault: the
+    /// thread is blocked and does not return from its switch, unless its supervisor answers the fault; then it tries again.
     #[inline]
     fn page(&self, state: &mut State, page: usize, access: Access) -> Option<Paddr> {
         match self.translations.known(&state.kernel, page, access) {
@@ -58,8 +58,8 @@ impl Range {
         }
     }
 
-    /// An access that takes `cost_ns` and lies in one page: what `act` makes of the physical address of `offset`.
-    /// `None` when the component dies over it.
+    /// Accesses bytes at `offset` that lie in one page, at a cost of `cost_ns`. Returns the result of `act` for the physical
+    /// address, or `None` when the component dies of the access.
     #[inline]
     fn once<R>(
         &self,
@@ -68,7 +68,7 @@ impl Range {
         access: Access,
         act: impl FnOnce(&mut State, Paddr) -> R,
     ) -> Option<R> {
-        // The base is at a page's start only for whole regions.
+        // Only the base of a whole region is at the start of a page.
         let at = self.base.page_offset() + offset;
         while !coroutine::is_dying() {
             let mut state = self.world.enter(cost_ns);
@@ -83,26 +83,26 @@ impl Range {
         None
     }
 
-    /// What copying `len` bytes of a page takes.
+    /// Returns the time for copying `len` bytes of a page.
     fn cost_ns(&self, len: usize) -> u64 {
         let costs = self.world.costs();
         costs.access_ns + costs.page_ns * len as u64 / PAGE_SIZE as u64
     }
 
-    /// Bytes from `offset` to its page's end.
+    /// Returns the number of bytes from `offset` to the end of its page.
     fn left_in_page(&self, offset: usize) -> usize {
         PAGE_SIZE - (self.base.page_offset() + offset) % PAGE_SIZE
     }
 
-    /// Whether `len` bytes at `offset` may be accessed so.
+    /// Checks that the component may access `len` bytes at `offset` in this way.
     #[inline]
     fn check(&self, offset: usize, len: usize, access: Access) -> Result<()> {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
         if inside && (access != Access::Write || self.writable) { Ok(()) } else { Err(OutOfBounds) }
     }
 
-    /// Does `act` on each piece of `len` bytes from `offset` that lies in one page: with the physical address, and
-    /// where in the `len` bytes the piece begins and ends.
+    /// Calls `act` for each piece of `len` bytes from `offset` that lies in one page: with the physical address, and the
+    /// piece's beginning and end in the `len` bytes.
     fn each(
         &self,
         offset: usize,
@@ -123,8 +123,8 @@ impl Range {
         Ok(())
     }
 
-    /// Writes `bytes`, which may be written there and lie in one page, and has `then` look before anybody can act on
-    /// them.
+    /// Writes `bytes`, which must be writable and lie in one page. Calls `then` before any other thread or device can act
+    /// on them.
     #[inline]
     fn write(&self, offset: usize, bytes: &[u8], then: impl FnOnce(&mut State)) {
         self.once(offset, self.cost_ns(bytes.len()), Access::Write, |state, at| {
@@ -136,7 +136,7 @@ impl Range {
         });
     }
 
-    /// Waits until the thread's fault is answered, which few supervisors do: then the access is tried again.
+    /// Waits until the thread's fault is answered, which few supervisors do. The caller then retries the access.
     fn fault_answered(&self) {
         self.world.block(self.thread, |state| state.kernel.take(self.thread));
     }
@@ -180,7 +180,7 @@ impl Memory for SimMemory {
         if !offset.is_multiple_of(4) {
             return Err(OutOfBounds);
         }
-        // What is published is looked at before anybody can act on it: the write and the look are one.
+        // Publication and observation are one step: nobody can act on the value before the observer has seen it.
         let range = &self.range;
         range.check(offset, size_of::<u32>(), Access::Write)?;
         range.write(offset, &value.to_le_bytes(), |state| {
@@ -236,7 +236,7 @@ impl Memory for SimMemory {
     }
 }
 
-/// What device memory reads as.
+/// The value of device memory that is mapped as ordinary memory.
 #[cold]
 fn ones<T: FromBytes>() -> Result<T> {
     T::read_from_bytes(&vec![u8::MAX; size_of::<T>()]).map_err(|_| OutOfBounds)
@@ -262,7 +262,7 @@ impl SimMmio {
         Self { range: Rc::new(range) }
     }
 
-    /// The physical address of `bytes` bytes at `offset`. Comes back without the state while the thread is in a fault.
+    /// Returns the physical address of `bytes` bytes at `offset`; without the state while the thread is in a fault.
     fn access<R>(
         &self,
         offset: usize,
@@ -292,7 +292,7 @@ impl SimMmio {
 
     fn read(&self, offset: usize, bytes: usize) -> Result<u64> {
         self.access(offset, bytes, Access::Read, |state, at| {
-            // Somebody may have mapped ordinary memory as registers: a probe does.
+            // Ordinary memory may be mapped as registers: a probe does so.
             let mut word = [0; size_of::<u64>()];
             match state.kernel.memory().read(at, &mut word[..bytes]) {
                 Ok(()) => u64::from_le_bytes(word),

@@ -1,7 +1,7 @@
-//! What is observed of a run, and reported to the checkers.
+//! Observation of a run, and reports to the checkers.
 //!
-//! Nothing here asks a component. Requests are seen where they cross from one component to another: when an index of a ring is
-//! published. Contents are read from the window at these moments. Who may touch which page is worked out from the
+//! The observer asks no component. It sees requests where they cross from one component to another: when an index of a ring
+//! is published. It reads contents from the window at these moments. Rights to pages are worked out from the
 //! specification, not from the kernel model's capabilities. Commands, resets and losses of power are reported by the
 //! controllers' own records.
 
@@ -36,9 +36,9 @@ use sim_nvme::ViolationKind;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Findings that are reported; the others are counted.
+/// Findings that are reported; further ones are only counted.
 const FINDINGS_KEPT: usize = 20;
-/// What may take longest: a command that is given up, a reset, and the request resubmitted.
+/// Upper limit on the time to an answer: a command's timeout, a reset, and the request resubmitted.
 const ANSWER_NS: u64 = 120_000_000_000;
 const READ_WRITE: Rights = Rights { read: true, write: true };
 
@@ -50,9 +50,9 @@ pub(crate) struct Observer {
     servers: Vec<String>,
     /// Deaths of servers.
     dead: Vec<Dead>,
-    /// The PCI server is.
+    /// Whether the PCI server is dead.
     pci_server_is_dead: bool,
-    /// By controller whose server stays dead in the end, for the scenario is about that: the deaths before its last.
+    /// By controller whose server stays dead in the end, since the scenario tests that: the number of deaths before its last.
     survived: Vec<Option<usize>>,
     controllers: Vec<ControllerReports>,
     pages: Pages,
@@ -65,19 +65,19 @@ pub(crate) struct Observer {
     /// By requester id, the controller, once its server has run.
     requesters: BTreeMap<u16, u32>,
     commands: u64,
-    /// Kept for their room.
+    /// Buffers that are kept to save allocations.
     sights: Vec<Sight>,
     hashes: Vec<Hash>,
     touched: Vec<u64>,
 }
 
-/// A time in which a controller's server was dead.
+/// A period in which a controller's server was dead.
 struct Dead {
     controller: u32,
     time: Range<u64>,
-    /// When nothing went on any more that was asked before it: its successor's first reset.
+    /// Time after which nothing from before the death goes on any more: its successor's first reset.
     over_ns: u64,
-    /// So was the PCI server in it: what that had given was taken while the controller went on.
+    /// The PCI server was dead in it too: capabilities from it were revoked while the controller went on.
     without_pci_server: bool,
 }
 
@@ -108,7 +108,7 @@ impl Observer {
             findings.name(Subject::Controller(number), controller.name.clone());
             for (nsid, namespace) in (1..).zip(&controller.namespaces) {
                 let disk = disks.get(number as usize).and_then(|disks| disks.get(nsid as usize - 1));
-                // What a null device forgets nobody can be asked to find again.
+                // A null device forgets its data, so its blocks are not judged.
                 if let Some(disk) = disk.filter(|_| namespace.backend == Backend::File) {
                     let rules = NamespaceRules {
                         block_bytes: namespace.block_bytes as usize,
@@ -154,7 +154,7 @@ impl Observer {
         }
     }
 
-    /// What there is to see in `part` of a component's region `granted`, if anything.
+    /// Returns the place to observe in `part` of a component's region `granted`, if there is one.
     pub(crate) fn place(&self, component: &str, thread: ThreadId, granted: &Region, part: &Region) -> Option<Place> {
         if granted.vaddr != part.vaddr || granted.kind != RegionKind::ReadWrite {
             return None;
@@ -173,7 +173,7 @@ impl Observer {
         Some(Place { session, side, vaddr: granted.vaddr, thread })
     }
 
-    /// The component of this name runs for the first time, or again.
+    /// Records the start of the component of this name, the first one or a restart.
     pub(crate) fn started(
         &mut self,
         name: &str,
@@ -200,7 +200,7 @@ impl Observer {
             pool.iter().for_each(|page| self.pages.authority.pool(requester, *page..*page + 1, READ_WRITE));
             self.pages.registers(name, machine.register_pages(number));
             if role == Some(Role::Probe) {
-                // Its business is to try what it may not; what stops it is compared in the run itself.
+                // A probe tries forbidden accesses on purpose; the run itself compares what stops it.
                 self.pages.everything(name);
                 self.pages.authority.pool(requester, 0..u64::MAX, READ_WRITE);
             }
@@ -222,7 +222,7 @@ impl Observer {
         session.started(thread, region, machine.requester_id(session.controller));
         for page in window {
             self.pages.authority.window(number, page..page + 1, READ_WRITE);
-            // When an attacker's requests begin and end cannot be told from outside: its window is the limit.
+            // The times of an attacker's requests are unknown from outside: its window is the limit.
             if session.trust == Trust::Attacks
                 && let Some(requester) = machine.requester_id(session.controller)
             {
@@ -231,7 +231,7 @@ impl Observer {
         }
     }
 
-    /// A client begins again. No request of the incarnation before goes on: no controller reaches its window, no
+    /// A client was restarted. No request of its previous incarnation goes on: no controller reaches its window, and no
     /// request has effect any more.
     fn end_incarnation(&mut self, name: &str, window: &[u64], kernel: &Kernel, machine: &Machine, now_ns: u64) {
         let own = self.sessions.iter_mut().zip(0..).find(|(session, _)| session.tenant == name);
@@ -253,7 +253,7 @@ impl Observer {
         self.fairness.session_ended(number);
     }
 
-    /// A word of a ring's region was published, by the one who has these translations of it.
+    /// Records the publication of a word in a ring's region, by the side that has these translations of it.
     #[expect(clippy::too_many_arguments, reason = "where it is looked at, and what is looked at there")]
     pub(crate) fn published(
         &mut self,
@@ -344,19 +344,19 @@ impl Observer {
         }
     }
 
-    /// A component's thread reached a page: once for each page and direction until mappings change.
+    /// Records an access of a component's thread: once for each page and direction until mappings change.
     pub(crate) fn touched(&mut self, thread: ThreadId, at: Paddr, access: Access, now_ns: u64) {
         self.pages.touched(thread, at.bits() >> PAGE_BITS, access, now_ns, &mut self.findings);
     }
 
-    /// A device moved data from or to a page.
+    /// Records a device's transfer from or to a page.
     pub(crate) fn transferred(&mut self, requester_id: u16, page: u64, access: Access, now_ns: u64) {
         let access = if access == Access::Write { sim_check::Access::Write } else { sim_check::Access::Read };
         self.pages.authority.transfer(requester_id, page, access, now_ns, &mut self.findings);
     }
 
-    /// The IOMMU stopped a device. One whose PCI server died goes on for a moment, and reaches nothing. What a probe's
-    /// does is compared in the run itself.
+    /// Records a transfer that the IOMMU blocked. A device whose PCI server died goes on for a moment and reaches nothing. The
+    /// blocked transfers of a probe's device are compared in the run itself.
     pub(crate) fn blocked(&mut self, fault: IoFault, now_ns: u64) {
         let IoFault { requester_id, iova, access } = fault;
         let excuses = |number: u32| self.death(number, now_ns).is_some_and(|dead| dead.without_pci_server);
@@ -368,7 +368,7 @@ impl Observer {
         }
     }
 
-    /// Commands that controllers were through with.
+    /// Returns the number of commands that controllers finished.
     pub(crate) const fn commands(&self) -> u64 {
         self.commands
     }
@@ -380,7 +380,7 @@ impl Observer {
         self.fairness.check(now_ns, &mut self.findings);
     }
 
-    /// What a client had asked that was stopped for good needs no answer; nor does anybody get one whose server stays dead.
+    /// Stops waiting for answers that cannot come: the client was stopped for good, or the server stays dead.
     fn let_the_dead_go(&mut self, kernel: &Kernel) {
         for (number, session) in (0..).zip(&self.sessions).filter(|(_, session)| session.waits()) {
             let thread = self.pages.component(&session.tenant).map(|(_, thread)| thread);
@@ -392,14 +392,14 @@ impl Observer {
         }
     }
 
-    /// Looks whether the kernel's model agrees with itself.
+    /// Checks the invariants of the kernel's model.
     pub(crate) fn inspect(&mut self, kernel: &Kernel, now_ns: u64) {
         if let Err(wrong) = kernel.check_invariants() {
             self.findings.add(now_ns, Checker::Kernel, Subject::Kernel, || format!("its state cannot be: {wrong}"));
         }
     }
 
-    /// The run is over.
+    /// Ends the observation and reports the last findings.
     pub(crate) fn finish(&mut self, machine: &Machine, kernel: &Kernel, now_ns: u64) {
         self.inspect(kernel, now_ns);
         self.let_the_dead_go(kernel);
@@ -427,12 +427,12 @@ impl Observer {
         }
         for (number, controller) in (0..).zip(machine.controllers()) {
             if self.servers.get(number as usize).is_some_and(|server| self.pages.role(server) == Some(Role::Probe)) {
-                // Its business is to try what it must not.
+                // A probe tries forbidden accesses on purpose.
                 continue;
             }
             let lied = self.controllers.get(number as usize).is_some_and(|reported| reported.lies_of_heads);
             for violation in controller.violations() {
-                // A driver with a wrong head cannot know how much room there is.
+                // A driver that received a wrong head cannot know how much room there is.
                 if lied && matches!(violation.kind, ViolationKind::SubmissionOverrun { .. }) {
                     continue;
                 }
@@ -446,7 +446,7 @@ impl Observer {
         }
     }
 
-    /// A thread was stopped for good, or until it begins again.
+    /// Records that a thread was stopped, for good or until its restart.
     pub(crate) fn stopped(&mut self, thread: ThreadId, now_ns: u64) {
         let is_stopped = |name: &str| self.pages.component(name).is_some_and(|(_, own)| own == thread);
         if self.pages.named(Role::PciServer).is_some_and(is_stopped) {
@@ -462,13 +462,13 @@ impl Observer {
         }
     }
 
-    /// Whether the controller's server had died then, and nobody had reset the controller since: its device is taken back in
-    /// the middle of what it does, which a living driver must not let happen.
+    /// Whether the controller's server had died by then, and the controller was not reset since. The PCI server then takes
+    /// the device back in the middle of its work; a live driver must not let that happen.
     fn was_taken_back(&self, controller: u32, at_ns: u64) -> bool {
         self.dead.iter().any(|dead| dead.controller == controller && (dead.time.start..dead.over_ns).contains(&at_ns))
     }
 
-    /// The controller was reset: nothing goes on that it was asked before.
+    /// Records a reset of the controller: no command from before it goes on.
     fn was_reset(&mut self, controller: u32, now_ns: u64) {
         let dead = self.dead.iter_mut().rfind(|dead| dead.controller == controller && dead.time.end <= now_ns);
         if let Some(dead) = dead {
@@ -476,7 +476,7 @@ impl Observer {
         }
     }
 
-    /// Whether the controller's server has died, and is not started again.
+    /// Whether the controller's server has died and will not be started again.
     fn is_dead_for_good(&self, controller: u32) -> bool {
         let survived = self.survived.get(controller as usize).copied().flatten();
         survived
@@ -487,11 +487,11 @@ impl Observer {
         self.dead.iter().find(|dead| dead.controller == controller && dead.time.contains(&at_ns))
     }
 
-    /// What is left over. Requests without an answer are reported by the checker of progress.
+    /// Reports what is left over. Requests without an answer are reported by the checker of progress.
     fn finish_accounting(&mut self, machine: &Machine, kernel: &Kernel, now_ns: u64) {
         let Self { pages, sessions, servers, accounting, holdings, .. } = self;
         (0..).zip(&*sessions).for_each(|(number, _)| accounting.session_ended(number));
-        // A run is cut off, so a command may be under way; but not in a controller that has nothing left to do.
+        // A run is cut off, so a command may be in flight, but not in a controller that has no further event.
         for (number, _) in (0..).zip(machine.controllers()).filter(|(_, one)| one.next_event_ns().is_some()) {
             accounting.controller_reset(number);
         }
@@ -500,7 +500,7 @@ impl Observer {
     }
 }
 
-/// The name of the component that drives the controller of this number: its NVMe server, or the probe.
+/// Returns the name of the component that drives the controller of this number: its NVMe server, or the probe.
 fn server_of(specification: &Specification, number: usize) -> String {
     let drives = |one: &&Component| match one.role {
         Role::NvmeServer => one.driver.map(usize::from) == Some(number),
@@ -509,13 +509,14 @@ fn server_of(specification: &Specification, number: usize) -> String {
     specification.components.iter().find(drives).map_or_else(String::new, |one| one.name.clone())
 }
 
-/// The names of the servers that a driver cannot do without.
+/// Returns the names of the servers that a driver cannot do without.
 fn needed(specification: &Specification) -> impl Iterator<Item = &str> {
     let is_needed = |one: &&Component| matches!(one.role, Role::PciServer | Role::IommuServer);
     specification.components.iter().filter(is_needed).map(|one| one.name.as_str())
 }
 
-/// How many deaths the server named `server` survives that is dead in the end, by itself or with a server that it needs.
+/// Returns how many deaths the server named `server` survives. Only for a server that is dead in the end, by itself or
+/// because of a server that it needs.
 fn survived(scenario: &Scenario, specification: &Specification, server: &str) -> Option<usize> {
     let expect = &scenario.expect;
     let all = || needed(specification).chain([server]);
@@ -523,7 +524,7 @@ fn survived(scenario: &Scenario, specification: &Specification, server: &str) ->
     all().any(|name| expect.faults.iter().any(|fault| fault == name)).then_some(times)
 }
 
-/// Where the component's region `region` lies, one of `regions`.
+/// Returns the pages of the component's region `region`, one of `regions`.
 fn mapped(pages: &Pages, name: &str, regions: &[Region], region: &str) -> Vec<u64> {
     let region = regions.iter().find(|one| one.name == region);
     region.map_or_else(Vec::new, |region| pages.mapped_at(name, region.vaddr))
@@ -533,8 +534,8 @@ impl Place {
     /// Reads the region from `offset` on.
     fn read(&self, translations: &Translations, kernel: &Kernel, offset: usize, bytes: &mut [u8]) {
         // A slot never crosses a page: its size divides one, and the first begins at a multiple of it. The region begins
-        // with a page, and whoever publishes a slot has just written it; but what is learned here its owner has not
-        // touched, so nothing is.
+        // with a page, and the publisher of a slot has just written it. Translations are not learned here: the owner has
+        // not accessed through them.
         let Some(vaddr) = self.vaddr.checked_add(offset as u64) else { return };
         let known = translations.known(kernel, offset / PAGE_SIZE, Access::Write);
         let known = known.map(|frame| Paddr::new(frame.bits() + vaddr.page_offset() as u64));

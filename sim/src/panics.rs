@@ -1,5 +1,5 @@
-//! What a component's panic said: kept for the run's account instead of printed. Panics outside of simulated components are
-//! printed as ever.
+//! Panic messages of components, kept for the run's account instead of printed. Panics outside of simulated components are
+//! printed as usual.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ thread_local! {
     static KEEPING: RefCell<bool> = const { RefCell::new(false) };
 }
 
-/// From now on, or from now on no more, this thread's panics are kept.
+/// Starts or stops the keeping of this thread's panics.
 pub(crate) fn keep(keeping: bool) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -29,12 +29,12 @@ pub(crate) fn keep(keeping: bool) {
     KEEPING.set(keeping);
 }
 
-/// What the last one said.
+/// Takes the message of the last panic.
 pub(crate) fn take() -> Option<String> {
     LAST.take()
 }
 
-/// What a panic carries, if it is text.
+/// Returns the payload of a panic, if it is text.
 pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied().map(str::to_owned);
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it does not say why".into())

@@ -1,7 +1,7 @@
-//! The PL011 of virt, as far as a program that only sends sees it (Arm DDI 0183, section 3.3): a byte that is written is on the
+//! The PL011 of virt, as a program that only sends needs it (Arm DDI 0183, section 3.3). A byte that is written is on the
 //! line at once, there is always room, and nothing is ever received.
 
-/// Where its page lies in physical memory.
+/// Physical address of its page.
 pub(crate) const BASE: u64 = 0x0900_0000;
 /// Bytes of registers.
 pub(crate) const BYTES: u64 = 0x1000;
@@ -9,9 +9,9 @@ pub(crate) const BYTES: u64 = 0x1000;
 const DATA: u64 = 0x00;
 const FLAGS: u64 = 0x18;
 const CONTROL: u64 = 0x30;
-/// In the flags: the transmitter is empty, and so is the receiver.
+/// Bits of the flags: the transmitter is empty, and so is the receiver.
 const EMPTY: u32 = 1 << 7 | 1 << 4;
-/// In the control register: the port and its transmitter are on. Both are after a reset, as QEMU has it.
+/// Bits of the control register: the port and its transmitter are on. Both are on after a reset, as in QEMU.
 const TRANSMITTER_ON: u32 = 1 << 8 | 1;
 
 /// The port.
@@ -49,7 +49,7 @@ impl Pl011 {
         self.line.extend_from_slice(bytes);
     }
 
-    /// The bytes that were sent since the last time.
+    /// Takes the bytes sent since the last call.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.line)
     }

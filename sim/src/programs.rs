@@ -1,9 +1,9 @@
-//! The components' programs in the simulator: the same libraries, behind images that only say which one they are.
+//! The components' programs in the simulator: the same libraries, behind images that only name them.
 //!
 //! A system's specification is made from programs' ELF files. Here each has one executable page with its name and one
-//! writable page, at the base it has on the target. The root task loads them as it loads real ones; when a thread first
-//! runs, what lies at its instruction pointer says whose code it is. A thread that was sent elsewhere, or whose image
-//! was not loaded or not mapped, faults as it would.
+//! writable page, at the base it has on the target. The root task loads them as it loads real ones. When a thread first
+//! runs, the image at its instruction pointer selects the library. A thread with another instruction pointer, or whose image
+//! was not loaded or not mapped, faults as on the target.
 
 use crate::component::SimPlatform;
 use capdl::programs::own_base;
@@ -13,7 +13,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::OnceLock;
 
-/// What begins a program's image.
+/// The beginning of a program's image.
 const MARK: &[u8] = b"simulated program ";
 /// Bytes of the mark and the name, padded with zeros.
 pub(crate) const IMAGE_BYTES: usize = 64;
@@ -25,8 +25,8 @@ pub type Incarnation = Pin<Box<dyn Future<Output = ()>>>;
 /// The library of a program.
 pub type Run = fn(SimPlatform, Environment) -> Incarnation;
 
-/// A program: its name, its base on the target, its library, and the architectures that have it. Of each name there is one
-/// for an architecture.
+/// A program: its name, its base on the target, its library, and the architectures that have it. A name stands for one
+/// program per architecture.
 pub(crate) struct Program {
     name: &'static str,
     base: u64,
@@ -38,7 +38,7 @@ const BOTH: &[Arch] = &Arch::ALL;
 const X86_64: &[Arch] = &[Arch::X86_64];
 const AARCH64: &[Arch] = &[Arch::Aarch64];
 
-/// The project's.
+/// The project's programs.
 const PROGRAMS: &[Program] = &[
     Program { name: "console", base: 0x0200_0000, run: |p, e| Box::pin(console::ns16550::run(p, e)), on: X86_64 },
     Program { name: "console", base: 0x0200_0000, run: |p, e| Box::pin(console::pl011::run(p, e)), on: AARCH64 },
@@ -55,10 +55,10 @@ const PROGRAMS: &[Program] = &[
     Program { name: "iommu-server", base: 0x0b00_0000, run: |p, e| Box::pin(iommu_server::run(p, e)), on: AARCH64 },
 ];
 
-/// Crates of somebody's own that are linked in.
+/// Crates from outside the project that are linked in.
 static LINKED: OnceLock<Vec<Program>> = OnceLock::new();
 
-/// Adds crates of somebody's own to the programs, by name; once, before anything is simulated.
+/// Adds crates from outside the project to the programs, by name. Called once, before any simulation.
 pub fn link(own: &[(&'static str, Run)]) {
     let program = |(index, (name, run)): (usize, &(&'static str, Run))| {
         Some(Program { name, base: own_base(index)?, run: *run, on: BOTH })
@@ -77,7 +77,7 @@ fn linked() -> &'static [Program] {
     LINKED.get().map_or(&[], Vec::as_slice)
 }
 
-/// All there are on an architecture.
+/// Returns all programs of an architecture.
 fn all(arch: Arch) -> impl Iterator<Item = &'static Program> {
     PROGRAMS.iter().chain(linked()).filter(move |program| program.on.contains(&arch))
 }
@@ -88,7 +88,7 @@ pub fn programs(arch: Arch) -> Programs {
     all(arch).fold(Programs::new(), |programs, program| programs.with(program.name, program.image(arch)))
 }
 
-/// The program of an architecture whose image `bytes` are the beginning of.
+/// Returns the program of an architecture whose image begins with `bytes`.
 pub(crate) fn of_image(arch: Arch, bytes: &[u8]) -> Option<&'static Program> {
     let name = bytes.strip_prefix(MARK)?;
     let end = name.iter().position(|byte| *byte == 0)?;

@@ -1,4 +1,4 @@
-//! The root task in the simulator: its library, with the model kernel's boot information.
+//! The root task in the simulator: its library, with boot information from the kernel's model.
 
 use crate::component::{Identity, SimPlatform};
 use crate::inbox::{execute, rest};
@@ -14,7 +14,7 @@ use root_task::{BootInfo, BuildError, Fault, Services, UntypedInfo};
 use sim_kernel::{Access, FaultReport, RETYPE_LIMIT, RootTask, ThreadId, object_bits};
 use std::rc::Rc;
 
-/// What the kernel gave the root task.
+/// The root task's boot information and thread.
 pub(crate) struct Root {
     task: RootTask,
 }
@@ -35,7 +35,7 @@ impl Root {
         SimPlatform::new(world, Identity { thread: self.task.thread, name, regions, wait: None, crash_at: None })
     }
 
-    /// Boots, supervises, never ends. The way of `root-task/src/main.rs`.
+    /// Boots and supervises without end, as `root-task/src/main.rs` does.
     pub(crate) fn live(self, platform: SimPlatform) {
         let io_ports = self.task.io_ports;
         let payload = self.task.payload.clone();
@@ -93,7 +93,7 @@ fn boot_info(task: RootTask) -> BootInfo {
     }
 }
 
-/// What the simulator does for the root task alone.
+/// The simulator's services for the root task alone.
 #[derive(Clone)]
 struct Runtime(SimPlatform);
 

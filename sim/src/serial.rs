@@ -1,4 +1,4 @@
-//! The first serial port, as far as a program that only sends sees it (PC16550D): what is written to the transmitter is on
+//! The first serial port, as a program that only sends needs it (PC16550D). A byte written to the transmitter is on
 //! the line at once, there is always room, and nothing is ever received.
 
 /// Its first I/O port.
@@ -10,7 +10,7 @@ const PORTS: u16 = 8;
 const TRANSMIT: u16 = 0;
 const LINE_CONTROL: u16 = 3;
 const LINE_STATUS: u16 = 5;
-/// The divisor's bytes are at the first two ports.
+/// Selects the divisor's bytes at the first two ports.
 const DIVISOR_ACCESS: u8 = 1 << 7;
 /// Transmitter empty, and room in it.
 const EMPTY: u8 = 1 << 6 | 1 << 5;
@@ -23,13 +23,13 @@ pub(crate) struct Serial {
 }
 
 impl Serial {
-    /// What the port reads, if it is one of this device's.
+    /// Reads an I/O port, if it is one of this device's.
     pub(crate) fn read(&self, port: u16) -> Option<u8> {
         let register = port.checked_sub(FIRST).filter(|register| *register < PORTS)?;
         Some(if register == LINE_STATUS { EMPTY } else { self.registers[usize::from(register)] })
     }
 
-    /// Writes to the port; others' ports are not looked at.
+    /// Writes an I/O port; ignores other devices' ports.
     pub(crate) fn write(&mut self, port: u16, value: u8) {
         let Some(register) = port.checked_sub(FIRST).filter(|register| *register < PORTS) else { return };
         if register == TRANSMIT && self.registers[usize::from(LINE_CONTROL)] & DIVISOR_ACCESS == 0 {
@@ -39,7 +39,7 @@ impl Serial {
         }
     }
 
-    /// What was sent since the last time.
+    /// Takes the bytes sent since the last call.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.line)
     }

@@ -1,4 +1,4 @@
-//! One machine with one system on it, from its boot to its account.
+//! One machine with one system on it, from its boot to the account of its run.
 
 use crate::components::{Components, Panic};
 use crate::costs::Costs;
@@ -14,26 +14,26 @@ use sim_fault::{ComponentFault, Fault};
 use sim_kernel::{Kernel, MachineConfig};
 use std::rc::Rc;
 
-/// From one look at the whole of the kernel's model to the next, in virtual time; in long runs, a quarter of what has
-/// passed. A look takes milliseconds, so that there are few of them in a run of minutes, too.
+/// Virtual time from one check of the whole kernel model to the next; in long runs, a quarter of the time that has
+/// passed. A check takes milliseconds, so that there are few of them in a run of minutes, too.
 const INSPECT_NS: u64 = 100_000_000;
 
 /// A machine that runs.
 pub struct Simulation {
     world: Rc<World>,
     components: Components,
-    /// When the kernel's model is looked at next.
+    /// Time of the next check of the kernel's model.
     inspect_ns: u64,
 }
 
-/// What is left of a run when it ended.
+/// The account of a run that ended.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// The number of everything that happened.
+    /// The hash of all events.
     pub trace_hash: u64,
     /// Virtual time it took.
     pub now_ns: u64,
-    /// What the checkers found, a line each; empty when there is nothing.
+    /// The checkers' findings, a line each; empty when there are none.
     pub findings: String,
     /// Components that panicked.
     pub panics: Vec<Panic>,
@@ -44,8 +44,8 @@ pub struct Account {
 }
 
 impl Simulation {
-    /// Puts `scenario`'s system, built of [`crate::programs`], onto the machine of its architecture with these disks, one list for each
-    /// controller, one disk for each of its namespaces. `faults` are what goes wrong.
+    /// Puts `scenario`'s system, built of [`crate::programs`], onto the machine of its architecture. `disks` has one list for each
+    /// controller, with one disk for each of its namespaces. `faults` are the faults that are injected.
     #[must_use]
     pub fn new(scenario: &Scenario, system: &System, disks: Vec<Vec<Disk>>, faults: &[Fault], seed: u64) -> Self {
         log::route();
@@ -81,7 +81,7 @@ impl Simulation {
         self.world.view().now_ns
     }
 
-    /// Bytes of a namespace, 0 where there is none. `controller` counts as in the scenario.
+    /// Returns the size of a namespace in bytes, 0 where there is none. `controller` counts as in the scenario.
     #[must_use]
     pub fn disk_bytes(&self, controller: usize, nsid: u32) -> u64 {
         let state = self.world.view();
@@ -89,7 +89,7 @@ impl Simulation {
         sizes.into_iter().find(|(id, _)| *id == nsid).map_or(0, |(_, bytes)| bytes)
     }
 
-    /// What a namespace holds now, from a byte on. What is not there reads as zeroes.
+    /// Reads the current content of a namespace from a byte on. Bytes that do not exist read as zeroes.
     pub fn read_disk(&self, controller: usize, nsid: u32, offset: u64, bytes: &mut [u8]) {
         let state = self.world.view();
         let read = state.machine.controllers().nth(controller).and_then(|one| one.read_contents(nsid, offset, bytes));
@@ -98,23 +98,23 @@ impl Simulation {
         }
     }
 
-    /// What was sent over the serial line since the last time.
+    /// Takes the bytes sent over the serial line since the last call.
     pub fn take_serial(&mut self) -> Vec<u8> {
         self.world.outside().machine.board.take_serial()
     }
 
-    /// What components logged since the last time.
+    /// Takes the components' log lines since the last call.
     pub fn take_log(&mut self) -> Vec<LogLine> {
         log::take()
     }
 
-    /// The number of everything that happened so far.
+    /// Returns the hash of all events so far.
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
         self.world.view().trace.hash()
     }
 
-    /// Ends the run: the checkers look a last time.
+    /// Ends the run with a last check by the checkers.
     #[must_use]
     pub fn end(self) -> Account {
         let mut state = self.world.outside();
@@ -128,7 +128,7 @@ impl Simulation {
             commands: state.observer.commands(),
         };
         drop(state);
-        // The components' stacks are unwound; their world is not looked at any more.
+        // The components' stacks are unwound; the observer has finished with their world.
         drop(self.components);
         panics::keep(false);
         account

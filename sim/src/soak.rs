@@ -1,12 +1,11 @@
-//! Scenarios by seed: a system, its tenants' work, and what goes wrong, all drawn, as the text of a scenario file.
-//! The seed is in the text, for the run. What a seed draws changes with this module; a text that once failed is kept as a
+//! Scenarios by seed: a system, its tenants' work, and its faults, all drawn, as the text of a scenario file.
+//! The text contains the seed of the run. The draws of a seed change with this module, so a text that once failed is kept as a
 //! file of its own, in `scenarios/found/`.
 //!
-//! `system` draws controllers and tenants, `faults` what goes wrong, `deaths` who dies and is started again, on the machine that is
-//! drawn before, x86_64's or AArch64's. What is drawn
-//! is possible and survivable, and what it comes to is known: who is ended, who is expelled, which controller is lost. So the
-//! run must pass, as it is judged by what the text expects. Left out: data that a controller gets wrong, which makes a tenant
-//! fail, and components that die for good but clients.
+//! `system` draws controllers and tenants, `faults` the faults, `deaths` the servers that die and are started again. The
+//! machine is drawn first, x86_64's or AArch64's. All that is drawn is possible and survivable, and its result is known: which
+//! tenant ends or is expelled, which controller is lost. So the run must pass, judged by the text's own expectations. Left
+//! out: data that a controller corrupts, which makes a tenant fail, and components other than clients that die for good.
 
 mod deaths;
 mod faults;
@@ -17,7 +16,7 @@ use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt::Write as _;
 
-/// The scenario of a seed.
+/// Returns the scenario of a seed.
 #[must_use]
 pub fn scenario(seed: u64) -> String {
     let mut draw = Draw(Pcg64Mcg::seed_from_u64(seed ^ 0x5eed_50a4));
@@ -34,20 +33,20 @@ pub fn scenario(seed: u64) -> String {
     text
 }
 
-/// A drawn controller, as far as faults must know of it.
+/// A drawn controller, as far as the faults depend on it.
 struct Controller {
     name: String,
     /// Its server's component.
     server: String,
     /// Its policy component.
     policy: String,
-    /// Its tenants with loads, which make again what the controller fails.
+    /// Its tenants with loads, which retry requests that the controller fails.
     loads: Vec<String>,
-    /// Its tenant that attacks, to which a request that fails would be the server's failing.
+    /// Its tenant that attacks, if any. It would hold a failed request against the server.
     attacker: Option<String>,
 }
 
-/// What comes of it, by name: see `capdl::scenario::Expect`.
+/// The expected results, by name: see `capdl::scenario::Expect`.
 #[derive(Default)]
 struct Expect {
     attackers: Vec<String>,
@@ -55,7 +54,7 @@ struct Expect {
     unfinished: Vec<String>,
     faults: Vec<String>,
     lost: Vec<String>,
-    /// Who dies and is started again.
+    /// Components that die and are started again.
     restarted: Vec<String>,
 }
 
@@ -80,21 +79,21 @@ impl Expect {
     }
 }
 
-/// Where all of it comes from.
+/// The source of all draws.
 struct Draw(Pcg64Mcg);
 
 impl Draw {
-    /// A number below `bound`.
+    /// Draws a number below `bound`.
     fn below(&mut self, bound: u64) -> u64 {
         self.0.next_u64() % bound.max(1)
     }
 
-    /// True once in `times`.
+    /// Returns true once in `times`.
     fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// One of `choices`, of which there is at least one.
+    /// Draws one of `choices`, of which there is at least one.
     fn one_of<T: Clone>(&mut self, choices: &[T]) -> T {
         let index = self.below(choices.len() as u64) as usize;
         choices[index].clone()

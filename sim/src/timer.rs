@@ -1,5 +1,5 @@
-//! The supervisor's timer, by its drivers in the root task: the HPET's registers are memory, those of the processor's timer are
-//! instructions, which the simulated root task's address space may do as the real one's may.
+//! The supervisor's timer, with the root task's drivers. The HPET's registers are memory. The processor's timer is accessed by
+//! instructions, which the simulated root task's address space may execute, as the real one's may.
 
 use crate::component::SimPlatform;
 use crate::coroutine;
@@ -15,14 +15,14 @@ use std::rc::Rc;
 
 /// The timer of the machine.
 pub(crate) enum OfMachine {
-    /// A PC's.
+    /// A PC's HPET.
     Hpet(Hpet<SimMmio>),
-    /// The processor's, on AArch64.
+    /// The processor's timer, on AArch64.
     Generic(GenericTimer<Own>),
 }
 
 impl OfMachine {
-    /// The processor's, for the root task.
+    /// Returns the processor's timer, for the root task.
     pub(crate) fn generic(platform: &SimPlatform) -> Self {
         let (world, thread) = platform.place();
         Self::Generic(GenericTimer::new(Own { world, thread }, LINE))

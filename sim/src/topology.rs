@@ -1,5 +1,5 @@
-//! The PCI tree and the devices of a scenario: the same places, names and numbers as on QEMU's command line
-//! (`xtask/src/machine/qemu.rs`), so that what runs on one finds the same on the other.
+//! The PCI tree and the devices of a scenario. Places, names and numbers are those of QEMU's command line
+//! (`xtask/src/machine/qemu.rs`), so that a system finds the same on both.
 
 use crate::board::Places;
 use crate::edu::Edu;
@@ -17,11 +17,11 @@ use sim_pci::{
 };
 use std::rc::Rc;
 
-/// Buses that configuration space has room for.
+/// Number of buses that configuration space has room for.
 const BUSES: u16 = 16;
-/// Device number of the first controller, or of what it is attached to, on the root bus; or of the edu device.
+/// Device number on the root bus of the first controller, of the port that it is attached to, or of the edu device.
 const FIRST_DEVICE: u8 = 4;
-/// MSI vectors of a controller that has MSI, as a power of two: as many as there can be.
+/// MSI vectors of a controller that has MSI, as a power of two: the largest number possible.
 const MSI_VECTORS_LOG2: u8 = 5;
 /// Unrecovered Read Error (NVMe base specification 2.0, media and data integrity errors).
 const UNRECOVERED_READ: (u8, u8) = (2, 0x81);
@@ -32,11 +32,11 @@ pub(crate) struct Built {
     pub(crate) tree: Tree<Inside>,
     pub(crate) controllers: Vec<FunctionId>,
     pub(crate) edu: Option<FunctionId>,
-    /// Bytes of each one's BAR before the MSI-X table.
+    /// By controller: bytes of its BAR before the MSI-X table.
     pub(crate) register_bytes: Vec<u64>,
 }
 
-/// The tree with the controllers of the scenario, as firmware leaves it, or as nobody has configured it.
+/// Builds the tree with the controllers of the scenario, as firmware leaves it or unconfigured.
 pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], seed: u64) -> Built {
     let places = Places::of(arch);
     let mut tree = Tree::with_host(places.host, TreeConfig { buses: BUSES, windows: vec![places.window()] });
@@ -46,7 +46,7 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         let config = config(controller, index, disks, faults);
         let bytes = config.bar_bytes();
         let mut function = FunctionConfig::nvme(bytes as u32, config.vectors);
-        // QEMU's has no MSI, so one has it only where it is asked for.
+        // QEMU's controller has no MSI, so it is added only where the scenario asks for it.
         let has_msi = controller.ways().any(|way| way == Interrupts::Msi);
         function.msi = has_msi.then_some(MsiConfig { vectors_log2: MSI_VECTORS_LOG2 });
         let model = sim_nvme::Controller::new(config, seed ^ (index as u64 + 1) << 32);
@@ -61,13 +61,13 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         tree.attach(BusId::ROOT, FIRST_DEVICE, 0, endpoint).ok()
     });
     if arch == Arch::X86_64 && !scenario.pci.assign {
-        // The window has room for all controllers a scenario can have; what did not fit would not be found.
+        // The window has room for all controllers that a scenario can have. A function that did not fit would not be found.
         let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
     }
     Built { tree, controllers, edu, register_bytes }
 }
 
-/// The bus and device number at which the controller sits, with everything on the way made.
+/// Creates the ports on the way to the controller. Returns its bus and device number.
 fn place(
     tree: &mut Tree<Inside>,
     index: usize,
@@ -88,7 +88,7 @@ fn place(
             Ok((tree.attach_port(inside, 0, 0, PortConfig::switch_downstream(slot + 1))?, 0))
         }
         Attach::Bridge => {
-            // QEMU puts its function there with the capabilities of PCI Express all the same.
+            // QEMU also puts its function there with the capabilities of PCI Express.
             function.bus_type = BusType::Express(Link::GEN3_X4);
             Ok((tree.attach_port(BusId::ROOT, device, 0, PortConfig::conventional())?, 1))
         }
@@ -140,7 +140,7 @@ fn throttle(iops_limit: u32) -> Option<Throttle> {
     (iops_limit > 0).then(|| Throttle::of_4k(iops_limit))
 }
 
-/// How long data stays in a write cache beyond what the media take.
+/// Time for which data stays in a write cache, beyond that of the media.
 const CACHE_LINGER_NS: u64 = 5_000_000;
 
 fn cache(bytes: u64) -> Option<Cache> {
@@ -156,7 +156,7 @@ fn namespace_config(namespace: &Namespace, disk: Option<&Disk>) -> NamespaceConf
     config
 }
 
-/// A disk's content, of which a controller is one reader.
+/// The content of a disk, which a controller shares with other readers.
 struct Shared(Rc<dyn Base>);
 
 impl Base for Shared {
@@ -169,7 +169,7 @@ impl Base for Shared {
     }
 }
 
-/// Whether a fault is a controller's; one without a name is the first's.
+/// Whether a fault belongs to a controller; a fault without a name belongs to the first one.
 fn is_of(fault: &Fault, controller: &Controller, index: usize) -> bool {
     let name = match fault {
         Fault::Command(fault) => &fault.controller,
@@ -179,7 +179,7 @@ fn is_of(fault: &Fault, controller: &Controller, index: usize) -> bool {
     *name == controller.name || name.is_empty() && index == 0
 }
 
-/// Reads of this block fail.
+/// Returns a fault that makes reads of this block fail.
 fn media_error(nsid: u32, block: u64) -> Fault {
     let (sct, sc) = UNRECOVERED_READ;
     Fault::Command(CommandFault {
@@ -190,7 +190,7 @@ fn media_error(nsid: u32, block: u64) -> Fault {
     })
 }
 
-/// Above the tree while firmware runs: no device has been asked for anything yet.
+/// The upstream side of the tree while firmware runs: no device transfers anything yet.
 struct Nobody;
 
 impl sim_pci::Machine for Nobody {

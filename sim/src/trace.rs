@@ -1,25 +1,25 @@
-//! What a run was, as one number and as its last events: two runs of a seed are the same when their hashes are.
+//! The record of a run: one number, and its last events. Two runs of a seed are the same when their hashes are equal.
 
 use rapidhash::quality::RapidHasher;
 use std::fmt;
 use std::hash::Hasher;
 
-/// Events kept for whoever asks what led to a failure.
+/// Events that are kept, for a search after the cause of a failure.
 const KEPT: usize = 64;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A thread runs from now on.
+    /// A thread starts to run.
     Runs,
-    /// An invocation, by the name's first bytes, and whether it was refused.
+    /// An invocation: its name, whose letters enter the hash, and whether it was refused.
     Invoked {
         /// Its name.
         name: Name,
         /// Whether the kernel refused it.
         refused: bool,
     },
-    /// A wait or look got something; the value is the badge.
+    /// A wait or poll received something; the value is the badge.
     Received,
     /// A register was read; the value is the address.
     RegisterRead,
@@ -29,13 +29,13 @@ pub enum Kind {
     Transferred,
     /// A message-signalled interrupt; the value is its data.
     Message,
-    /// An interrupt pin went up or down; the value is the pin.
+    /// An interrupt pin changed its level; the value is the pin.
     Pin,
-    /// A component panicked; the value is the exception that this becomes.
+    /// A component panicked; the value is the exception by which it ends.
     Ended,
 }
 
-/// The name of an invocation, with what of it enters the hash.
+/// The name of an invocation, with the part of it that enters the hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Name {
     text: &'static str,
@@ -43,7 +43,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// Worked out by the compiler wherever it can be: the letters are many, and the invocations too.
+    /// Creates a name. Used in constants wherever possible: the loop over the letters would cost time at each invocation.
     #[must_use]
     pub const fn new(text: &'static str) -> Self {
         let (mut letters, mut index) = (0u64, 0);
@@ -64,23 +64,23 @@ impl fmt::Display for Name {
 /// One event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// When, in virtual time.
+    /// Virtual time of the event.
     pub at_ns: u64,
     /// The thread that ran, by its number in the order of their starts.
     pub thread: u32,
-    /// What.
+    /// The kind of event.
     pub kind: Kind,
-    /// A number that says more.
+    /// A further number; its meaning depends on the kind.
     pub value: u64,
 }
 
 /// The hash so far, and the last events.
 pub(crate) struct Trace {
-    /// Of all pairs of events so far: words enter it two at a time, and an event has three.
+    /// Hash of all pairs of events so far: words enter it two at a time, and an event has three.
     hasher: RapidHasher<'static>,
-    /// Where they go round.
+    /// A circular buffer of the last events.
     last: [Entry; KEPT],
-    /// How many there were.
+    /// The number of events so far.
     count: usize,
 }
 
@@ -103,7 +103,7 @@ impl Trace {
         }
     }
 
-    /// The number of everything noted so far.
+    /// Returns the hash of all events so far.
     pub(crate) fn hash(&self) -> u64 {
         let mut hasher = self.hasher;
         if !self.count.is_multiple_of(2) {
@@ -119,7 +119,7 @@ impl Trace {
 }
 
 impl Entry {
-    /// What of it enters the hash.
+    /// Returns the words of the event that enter the hash.
     const fn words(&self) -> [u64; 3] {
         let Self { at_ns, thread, kind, value } = *self;
         [at_ns, (thread as u64) << 8 | kind.number(), value]
@@ -127,7 +127,7 @@ impl Entry {
 }
 
 impl Kind {
-    /// What of it enters the hash: the name of an invocation does, by its letters.
+    /// Returns the kind's number in the hash; it includes the letters of an invocation's name.
     const fn number(self) -> u64 {
         match self {
             Self::Runs => 0,

@@ -1,24 +1,24 @@
 //! Translations of a range of a component's memory, remembered until a mapping changes, so that the usual access walks no
-//! page tables. Left out: what an access that is not allowed comes to.
+//! page tables. Left out: the result of an access that is not allowed.
 
 use platform::{PAGE_SIZE, Paddr, Vaddr};
 use sim_kernel::{Access, Kernel};
 use std::cell::Cell;
 
-/// Where the pages of a range lie, as long as no mapping changed: for reading and for writing.
+/// Physical addresses of the pages of a range, for reading and for writing; valid as long as no mapping changes.
 pub(crate) struct Translations {
     pages: Box<[[Cell<Translation>; 2]]>,
 }
 
 #[derive(Clone, Copy)]
 struct Translation {
-    /// The kernel's when it was good.
+    /// The kernel's generation for which the translations hold.
     generation: u64,
     frame: Paddr,
 }
 
 impl Translations {
-    /// For a range of `len` bytes from `base` on.
+    /// Creates an empty store for a range of `len` bytes from `base` on.
     pub(crate) fn new(base: Vaddr, len: usize) -> Self {
         let pages = base.page_offset().saturating_add(len).div_ceil(PAGE_SIZE);
         let unknown = Translation { generation: u64::MAX, frame: Paddr::new(0) };

@@ -1,9 +1,9 @@
-//! The world: virtual time, the one processor, and what happens when.
+//! The world: virtual time, the one processor, and the order of events.
 //!
-//! A component runs on a stack of its own ([`crate::coroutine`]) until something it does lets another thread go first: it
-//! waits, its time slice ends, or somebody more urgent wakes up. Each thing it does comes here first ([`World::enter`]):
-//! it costs virtual time, what devices do by then happens, then it is done on the models; and behind it ([`World::leave`])
-//! the processor may change hands, exactly where the kernel could take it. Every choice is drawn from one generator.
+//! A component runs on a stack of its own ([`crate::coroutine`]) until it waits, its time slice ends, or a more urgent
+//! thread wakes up. Each of its operations first calls [`World::enter`]: virtual time passes, and devices do what is due by
+//! then. After that the operation is carried out on the models. At its end, in [`World::leave`], another thread may get
+//! the processor, exactly where the kernel could take it. Every choice is drawn from one generator.
 
 use crate::costs::Costs;
 use crate::machine::Machine;
@@ -21,16 +21,16 @@ use std::rc::Rc;
 /// A thread's time slice: five ticks of 2 ms, as seL4 is configured.
 const SLICE_NS: u64 = 10_000_000;
 
-/// Percent: nothing is slowed.
+/// Percentage at which a thread is not slowed.
 const FULL_PACE: u64 = 100;
 
-/// One simulated machine and everything in it. One operating system thread's alone.
+/// One simulated machine and everything in it. It belongs to one thread of the build machine.
 pub(crate) struct World {
     state: RefCell<State>,
     costs: Costs,
 }
 
-/// What changes.
+/// The part of the world that changes.
 pub(crate) struct State {
     pub(crate) kernel: Kernel,
     pub(crate) machine: Machine,
@@ -38,28 +38,28 @@ pub(crate) struct State {
     pub(crate) trace: Trace,
     pub(crate) observer: Observer,
     order: ThreadOrder,
-    /// What is left of their time slices to threads that do not run, in seL4's order.
+    /// The rest of the time slices of threads that do not run, in seL4's order.
     slices: BTreeMap<ThreadId, u64>,
     draws: Pcg64Mcg,
-    /// When a device has something to do next; beyond all time when none has.
+    /// Time of the next event of a device; `u64::MAX` when there is none.
     due_ns: u64,
-    /// Who has the processor.
+    /// The thread that has the processor.
     running: Option<ThreadId>,
-    /// How long what it does takes, in percent.
+    /// Duration of the running thread's operations, in percent of their costs.
     pace: u64,
-    /// Threads that are slowed, and to what.
+    /// Threads that are slowed, and their percentage.
     slowed: BTreeMap<ThreadId, u64>,
     slice_end_ns: u64,
-    /// The scheduler's generation when the running thread was last found to be the one that may run.
+    /// The scheduler's generation when the running thread was last confirmed to be the one that may run.
     seen: u64,
 }
 
-/// What the processor did.
+/// The state of the processor after a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// There is more to do.
     Running,
-    /// Nobody runs and nothing will ever happen.
+    /// No thread runs, and no event is due any more.
     Quiet,
 }
 
@@ -91,31 +91,31 @@ impl World {
         Rc::new(Self { state: RefCell::new(state), costs })
     }
 
-    /// What things cost.
+    /// Returns the costs in virtual time.
     pub(crate) const fn costs(&self) -> &Costs {
         &self.costs
     }
 
-    /// Virtual time; zero for whoever asks in the middle of something.
+    /// Returns virtual time; zero when called in the middle of an operation.
     pub(crate) fn time_ns(&self) -> u64 {
         self.state.try_borrow().map_or(0, |state| state.now_ns)
     }
 
-    /// The state as it is, for looking.
+    /// Borrows the state for reading.
     pub(crate) fn view(&self) -> Ref<'_, State> {
         self.state.borrow()
     }
 
-    /// The state as it is, from outside of all components.
+    /// Borrows the state outside of all components.
     pub(crate) fn outside(&self) -> RefMut<'_, State> {
         self.state.borrow_mut()
     }
 
-    /// The running component does something that takes `cost_ns`.
+    /// Begins an operation of the running component that takes `cost_ns`.
     #[inline]
     pub(crate) fn enter(&self, cost_ns: u64) -> RefMut<'_, State> {
         let mut state = self.state.borrow_mut();
-        // Whoever is slowed takes as many times as long.
+        // A slowed thread takes `pace` percent of the time.
         state.now_ns += if state.pace == FULL_PACE { cost_ns } else { cost_ns * state.pace / FULL_PACE };
         if state.now_ns >= state.due_ns {
             state.happen(self.costs.interrupt_ns);
@@ -123,8 +123,8 @@ impl World {
         state
     }
 
-    /// It has done it: whoever may run now, runs. Comes back when it is `thread`'s turn again. Inlined, as every access to
-    /// memory ends with it.
+    /// Ends the operation. If another thread must run now, returns when it is `thread`'s turn again. Inlined, since every
+    /// access to memory ends with it.
     #[inline(always)]
     pub(crate) fn leave(&self, mut state: RefMut<'_, State>, thread: ThreadId) {
         let must_switch = state.must_switch(thread);
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// `thread` waits: comes back with what `done` finds.
+    /// Blocks `thread` until `done` returns a value, and returns that.
     pub(crate) fn block<R>(&self, thread: ThreadId, mut done: impl FnMut(&mut State) -> Option<R>) -> Option<R> {
         loop {
             let mut state = self.state.borrow_mut();
@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    /// Lets the processor run until `until_ns` of virtual time.
+    /// Runs the processor until `until_ns` of virtual time.
     pub(crate) fn run(self: &Rc<Self>, components: &mut components::Components, until_ns: u64) -> Progress {
         loop {
             let thread = {
@@ -182,7 +182,7 @@ impl World {
 }
 
 impl State {
-    /// All that devices do up to now; each interrupt takes its time.
+    /// Carries out all events of devices up to now; each interrupt takes its time.
     #[cold]
     fn happen(&mut self, interrupt_ns: u64) {
         while self.machine.next_event_ns().is_some_and(|due| due <= self.now_ns) {
@@ -193,12 +193,12 @@ impl State {
         self.poll_devices();
     }
 
-    /// A device was touched: what it will do next may be another thing.
+    /// Updates the time of the next event, after a component has accessed a device.
     pub(crate) fn poll_devices(&mut self) {
         self.due_ns = self.machine.next_event_ns().unwrap_or(u64::MAX);
     }
 
-    /// From now on what `thread` does takes `percent` of the time.
+    /// Slows `thread`: its further operations take `percent` of their time.
     pub(crate) fn slow(&mut self, thread: ThreadId, percent: u32) {
         self.slowed.insert(thread, u64::from(percent));
         if self.running == Some(thread) {
@@ -206,23 +206,23 @@ impl State {
         }
     }
 
-    /// Notes what the running thread did.
+    /// Records an event of the running thread.
     pub(crate) fn note(&mut self, thread: ThreadId, kind: Kind, value: u64) {
         self.trace.note(Entry { at_ns: self.now_ns, thread: thread.number(), kind, value });
     }
 
-    /// A number below `bound`, drawn.
+    /// Draws a number below `bound`.
     pub(crate) fn draw(&mut self, bound: u64) -> u64 {
         // The bias of a remainder is beyond notice for bounds this small.
         self.draws.next_u64() % bound.max(1)
     }
 
-    /// The run is over: the checkers look a last time.
+    /// Ends the run with a last check by the checkers.
     pub(crate) fn finish(&mut self) {
         self.observer.finish(&self.machine, &self.kernel, self.now_ns);
     }
 
-    /// Whether somebody else than `thread`, which runs, is to run now.
+    /// Whether a thread other than `thread`, which runs, must run now.
     #[inline]
     fn must_switch(&mut self, thread: ThreadId) -> bool {
         let slice_over = self.now_ns >= self.slice_end_ns;
@@ -230,7 +230,7 @@ impl State {
         !nothing_changed && self.has_to_yield(thread, slice_over)
     }
 
-    /// As [`State::must_switch`], by who is ready.
+    /// Decides [`State::must_switch`] by the threads that are ready.
     #[inline(never)]
     fn has_to_yield(&mut self, thread: ThreadId, slice_over: bool) -> bool {
         if !self.kernel.is_runnable(thread) {
@@ -249,8 +249,8 @@ impl State {
         false
     }
 
-    /// What `thread` has of its time slice, as it runs next. On seL4 a thread keeps what is left of it when a more urgent one
-    /// runs: otherwise the first of its queue would run for ever where those above it run often.
+    /// Returns the rest of `thread`'s time slice, as it runs next. On seL4 a thread keeps that rest when a more urgent one
+    /// runs: otherwise the first of its queue would run for ever where more urgent ones run often.
     fn change_slices(&mut self, thread: ThreadId) -> u64 {
         if self.order == ThreadOrder::Drawn {
             return SLICE_NS;
@@ -261,7 +261,7 @@ impl State {
         self.slices.remove(&thread).unwrap_or(SLICE_NS)
     }
 
-    /// The first of the kernel's queue; one that has used up its time slice, and waited since, goes behind the others first.
+    /// Returns the first thread of the kernel's queue. A thread that has used up its time slice, and waited since, first goes to the end.
     fn first_of(&mut self, priority: u8) -> Option<ThreadId> {
         loop {
             let thread = self.kernel.runnable_at(priority).next()?;
@@ -273,7 +273,7 @@ impl State {
         }
     }
 
-    /// The thread that runs next: one of the most urgent, drawn or the first in the kernel's queue.
+    /// Returns the thread that runs next: one of the most urgent, drawn or the first in the kernel's queue.
     fn pick(&mut self) -> Option<ThreadId> {
         let priority = self.kernel.highest_runnable()?;
         let thread = match self.order {
@@ -281,7 +281,7 @@ impl State {
             ThreadOrder::Drawn => {
                 let mut waiting = self.kernel.runnable_at(priority);
                 let (first, others) = (waiting.next()?, waiting.count() as u64);
-                // Mostly one alone is ready, and nothing is drawn.
+                // Mostly only one thread is ready, and nothing is drawn.
                 if others == 0 {
                     first
                 } else {

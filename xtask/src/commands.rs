@@ -1,7 +1,7 @@
 //! The commands of `cargo xtask`, a module each, and the parts of the larger ones.
 //!
-//! Parts of `test` are `bad_input`, `counted`, `hang`, `own_program` and `conformance`; of `bench`, `bench_sim` and `profile`; of `check`,
-//! `directions` and `documents`, which `docs` has too.
+//! Parts of `test` are `bad_input`, `counted`, `hang`, `own_program` and `conformance`; of `bench`, `bench_sim` and `profile`; of
+//! `check`, `directions` and `documents`. `docs` uses `documents` too.
 
 pub(crate) mod bad_input;
 pub(crate) mod bench;

@@ -1,7 +1,7 @@
-//! A file that the user named for results, such as that of `--json`.
+//! Writes results to a file that the user named, such as that of `--json`.
 //!
-//! A regular file is replaced as a whole, so that a reader finds the old content or the new one. A link stays, and the
-//! file that it leads to is replaced. A device or a pipe is written to.
+//! A regular file is replaced as a whole, so that a reader finds the old content or the new one. A link stays, and its target is
+//! replaced. A device or a pipe is written to.
 
 use crate::project::{part_of, write_whole};
 use anyhow::{Context, Result, bail, ensure};
@@ -14,30 +14,30 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Links that lead to one another, at most, as the kernel follows them.
+/// Links in a row, at most, as the kernel follows them.
 const MOST_LINKS: usize = 40;
 
-/// Where results go.
+/// Destination of results.
 #[derive(Debug)]
 pub(crate) struct Destination {
-    /// As the user named it.
+    /// Path that the user named.
     path: PathBuf,
     place: Place,
 }
 
 #[derive(Debug)]
 enum Place {
-    /// The regular file at the end of all links, which need not exist.
+    /// The regular file at the end of all links; it need not exist.
     File(PathBuf),
-    /// A device, a pipe, or where the standard output goes.
+    /// A device, a pipe, or the file that is the standard output.
     Open(File),
 }
 
 impl Destination {
-    /// The destination `path`, before the work whose results it is for. A regular file stays as it is.
+    /// Opens the destination `path` before the work whose results it receives. A regular file is not changed yet.
     ///
     /// # Errors
-    /// That it cannot be written, or that nobody reads the pipe.
+    /// A destination that cannot be written, or a pipe without a reader.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let shown = path.display();
         let sentence = || format!("cannot write {shown}: name a file in a folder that is there and can be written to");
@@ -64,7 +64,7 @@ impl Destination {
     /// Writes the results.
     ///
     /// # Errors
-    /// That they cannot be written.
+    /// Results that cannot be written.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.place {
             Place::File(file) => write_whole(file, bytes),
@@ -75,21 +75,21 @@ impl Destination {
     /// Writes the results as JSON.
     ///
     /// # Errors
-    /// That they cannot be written.
+    /// Results that cannot be written.
     pub(crate) fn write_json(&mut self, results: &impl Serialize) -> Result<()> {
         self.write(format!("{}\n", json(results)?).as_bytes())
     }
 
-    /// The file beside it with another ending; none beside a device or a pipe.
+    /// The path beside this file with another ending; `None` for a device or a pipe.
     pub(crate) fn with_extension(&self, extension: &str) -> Option<PathBuf> {
         matches!(self.place, Place::File(_)).then(|| self.path.with_extension(extension))
     }
 }
 
-/// The results as JSON that a terminal can show: of the control characters JSON itself escapes only those below the space.
+/// The results as JSON that is safe for a terminal: JSON itself escapes only the control characters below the space.
 ///
 /// # Errors
-/// That they do not encode.
+/// Results that cannot be encoded.
 pub(crate) fn json(results: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(results).context("the results do not encode as JSON")?;
     if !text.contains(|c: char| c.is_control() && c > ' ') {
@@ -99,14 +99,14 @@ pub(crate) fn json(results: &impl Serialize) -> Result<String> {
     Ok(text.chars().map(escaped).collect())
 }
 
-/// The open file `output` once more, if that is the one that `metadata` is of.
+/// A duplicate of the open file `output`, if it is the file of `metadata`.
 fn same_as(output: BorrowedFd<'_>, metadata: &Metadata) -> Option<File> {
     let output = File::from(output.try_clone_to_owned().ok()?);
     let of_output = output.metadata().ok()?;
     ((of_output.dev(), of_output.ino()) == (metadata.dev(), metadata.ino())).then_some(output)
 }
 
-/// Opens what is no regular file. A pipe without a reader would make the open wait.
+/// Opens a device or a pipe. Opening a pipe without a reader would block.
 fn open_special(path: &Path, is_pipe: bool) -> Result<File> {
     let shown = path.display();
     let flags = if is_pipe { OFlags::NONBLOCK } else { OFlags::empty() };
@@ -122,7 +122,7 @@ fn open_special(path: &Path, is_pipe: bool) -> Result<File> {
     Ok(file)
 }
 
-/// The file that `path` leads to, which does not exist.
+/// The target at the end of `path`'s links; it need not exist.
 fn end_of_links(path: &Path) -> std::io::Result<PathBuf> {
     let mut end = path.to_path_buf();
     for _ in 0..MOST_LINKS {

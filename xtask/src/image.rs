@@ -1,7 +1,7 @@
-//! The image QEMU boots as the root task: its program with the system behind it.
+//! Image that QEMU boots as the root task: the root task's program, with the system as its payload.
 //!
-//! The root task's ELF file keeps a place for the payload, its last loadable segment. The image is recreated, with the payload in that
-//! place.
+//! The root task's ELF file reserves its last loadable segment for the payload. The image is a new ELF file with the payload in
+//! that segment.
 
 pub(crate) mod boot;
 pub(crate) mod own;

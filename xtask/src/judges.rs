@@ -1,7 +1,7 @@
-//! The judges of a finished run: each compares what its records say, or what its disk images hold, with the scenario.
+//! Judges of a finished run: each compares the records, or the content of the disk images, with the scenario.
 //!
-//! `verdict` asks those that go by records and the scenario alone. `installed`, `missing` and `written` need more, the
-//! specification or the images, and are asked by the run.
+//! `verdict` calls those that need only records and the scenario. `image_check`, `installed`, `missing` and the violations of
+//! `probe` need more, the images or the specification; the run calls them.
 
 pub(crate) mod completions;
 pub(crate) mod digests;

@@ -1,10 +1,10 @@
 //! The project's commands: `cargo xtask demo`, `test`, `check`, `qemu`, `sim`, `soak`, `fuzz`, `bench`,
 //! `experiment`, `docs`, `new`, `setup`.
 //!
-//! Each command is a module of `commands`. Below them stand, each using only those that follow: `run` (one run of a
-//! scenario), `reports`, `judges`, `machine` (QEMU and its disks), `records` (what a run says), `image` (programs and the
-//! boot image), `setup`. An error is one sentence with the place and the fix, and ends the program with status 1. What a
-//! command leaves is below `target/`.
+//! Each command is a module of `commands`. The modules below them each use only those that follow: `run` (one run of a scenario),
+//! `reports`, `judges`, `machine` (QEMU and its disks), `records` (logs and reports of a run), `image` (programs and the boot
+//! image), `setup`. An error is one sentence with the place and the fix, and ends the program with status 1. All files that a
+//! command leaves are below `target/`.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody takes the line: see `out`")]
@@ -77,13 +77,13 @@ fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// The program: reads its arguments, runs the command they name, and says how that ended.
+/// The program: parses its arguments, runs the command, and reports an error.
 #[must_use]
 pub fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(code) => code,
         Err(error) => {
-            // A reader that closed the pipe, such as `head`, has all that it wants.
+            // A reader that closed the pipe, such as `head`, has all the lines it wants.
             if !matches!(error.downcast_ref(), Some(OutputError::Closed)) {
                 out::note(format_args!("error: {error:#}"));
             }

@@ -1,4 +1,4 @@
-//! A running QEMU: started, read from, ended. It never outlives the value.
+//! A running QEMU: started, read from, ended. It ends when the value is dropped.
 
 pub(crate) mod counts;
 pub(crate) mod disk;
@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long QEMU may take to write out its images after it was asked to end.
+/// Time QEMU may take to write out its images after the signal to end.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A machine.
@@ -30,12 +30,12 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Starts QEMU with `arguments`. What it says of itself goes to the file `qemu` in `folder`.
+    /// Starts QEMU with `arguments`. Its messages go to the file `qemu` in `folder`.
     pub(crate) fn start(arch: Arch, arguments: &[OsString], folder: &Path) -> Result<Self> {
         Self::start_with(arch, arguments, folder, None)
     }
 
-    /// The same, with a door for tests.
+    /// The same, with a test port (`-qtest`).
     pub(crate) fn start_with(arch: Arch, arguments: &[OsString], folder: &Path, door: Option<Inside>) -> Result<Self> {
         let said = folder.join("qemu");
         let errors = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
@@ -44,7 +44,7 @@ impl Machine {
         let mut child = ended_with_us(&program)
             .args(arguments)
             .args(door.as_ref().map(Inside::arguments).transpose()?.unwrap_or_default())
-            // Where the changes to a user's disk are kept while the machine runs.
+            // Folder for QEMU's temporary file of changes to a user's disk.
             .env("TMPDIR", folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -54,7 +54,7 @@ impl Machine {
                 format!("cannot run QEMU ({}); install it with: cargo xtask setup --yes", program.display())
             })?;
         let mut output = child.stdout.take().context("QEMU has no standard output")?;
-        // Bounded: a machine that floods its line waits for us.
+        // Bounded: a machine that floods its serial line must wait for us.
         let (sender, line) = sync_channel(64);
         thread::spawn(move || {
             let mut buffer = vec![0; 1 << 16];
@@ -73,20 +73,20 @@ impl Machine {
         self.started.elapsed()
     }
 
-    /// The next bytes of the line, unless none come within `timeout`.
+    /// The next bytes of the serial line, unless none come within `timeout`.
     pub(crate) fn read(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>> {
         match self.line.recv_timeout(timeout) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => {
-                // The end of the line comes a moment before the end of the program.
+                // The serial line ends shortly before the program.
                 thread::sleep(Duration::from_millis(20));
                 Ok(None)
             }
         }
     }
 
-    /// Why QEMU has ended, if it has.
+    /// The reason for QEMU's end, if it has ended.
     pub(crate) fn gone(&mut self) -> Result<Option<String>> {
         let Some(status) = self.child.try_wait().context("cannot wait for QEMU")? else { return Ok(None) };
         let said = fs::read_to_string(&self.said).unwrap_or_default();
@@ -94,27 +94,27 @@ impl Machine {
         Ok(Some(last.map_or_else(|| status.to_string(), |line| format!("{status}, saying: {}", line.trim()))))
     }
 
-    /// Ends QEMU so that what it has of the images is written.
+    /// Ends QEMU after it has written out its images.
     pub(crate) fn end(&mut self) -> Result<()> {
         if self.child.try_wait().context("cannot wait for QEMU")?.is_some() {
             return Ok(());
         }
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("QEMU has no process id")?;
-        // It may end in this moment by itself.
+        // It may end by itself at this moment.
         let _ = kill_process(pid, Signal::TERM);
         let asked = Instant::now();
         while asked.elapsed() < GRACE {
             if self.child.try_wait().context("cannot wait for QEMU")?.is_some() {
                 return Ok(());
             }
-            // A full line would keep it from ending.
+            // A full channel would keep it from ending.
             let _ = self.line.recv_timeout(Duration::from_millis(10));
         }
         self.child.kill().context("cannot end QEMU")
     }
 }
 
-/// A command of `program` that the system ends when we are ended, however that comes about.
+/// A command of `program` that the system ends when this process ends, for any reason.
 fn ended_with_us(program: &OsStr) -> Command {
     let setter = Path::new("/usr/bin/setpriv");
     if !setter.exists() {

@@ -1,4 +1,4 @@
-//! `cargo xtask`: see the library, which has all of it.
+//! `cargo xtask`: calls the library, which has all the code.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! What commands print: results on standard output, progress and errors on standard error.
+//! Output of the commands: results on standard output, progress and errors on standard error.
 //!
-//! A command whose standard output cannot take a line ends: with one sentence, or quietly when the reader closed the pipe.
-//! A line for standard error that cannot be written is dropped, because there is no other place to report it.
+//! A command whose standard output cannot take a line ends: with one sentence, or silently if the reader closed the pipe. A line
+//! for standard error that cannot be written is dropped, because there is no other place to report it.
 
 use anyhow::Result;
 use std::fmt;

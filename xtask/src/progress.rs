@@ -1,14 +1,14 @@
-//! What is going on, for whoever waits: a spinner with the time on a terminal, plain lines anywhere else.
+//! Progress of a command: a spinner with the time on a terminal, plain lines elsewhere.
 
 use crate::out;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Shorter steps are not worth a line of their own where lines stay.
+/// A step that takes less time gets no line of its own where lines stay.
 const WORTH_A_LINE: Duration = Duration::from_secs(2);
 
-/// A step under way; it ends with the value.
+/// A step under way; it ends when the value is dropped.
 pub(crate) struct Step {
     what: String,
     since: Instant,
@@ -16,7 +16,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Begins the step `what`, a phrase such as "building the kernel".
+    /// Starts the step `what`, a phrase such as "building the kernel".
     pub(crate) fn new(what: impl Into<String>) -> Self {
         let what = what.into();
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -34,7 +34,7 @@ impl Step {
         Self { what, since: Instant::now(), bar }
     }
 
-    /// Says what part of the step is going on.
+    /// Shows the current part of the step.
     pub(crate) fn say(&self, detail: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(detail.to_owned()),
@@ -42,7 +42,7 @@ impl Step {
         }
     }
 
-    /// Puts a line there that stays, as it is.
+    /// Prints a line that stays, unchanged.
     pub(crate) fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
@@ -50,7 +50,7 @@ impl Step {
         }
     }
 
-    /// As [`Step::say`], for details too frequent for lines that stay.
+    /// Like [`Step::say`], for details that change too often for lines that stay.
     pub(crate) fn tick(&self, detail: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(detail.to_owned());

@@ -1,6 +1,6 @@
-//! Where things lie in the project, and writing files so that nothing is left half-written.
+//! Paths in the project, and writing of files so that none is left half-written.
 //!
-//! Everything is below `target/`; messages name files relative to the project.
+//! All output is below `target/`; messages name files relative to the project.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -13,17 +13,17 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    /// The checkout whose program cargo runs, or else the one that the current folder is in.
+    /// The checkout of the package that cargo runs, or else the one that contains the current folder.
     ///
     /// # Errors
-    /// That there is none.
+    /// No such checkout.
     pub(crate) fn here() -> Result<Self> {
         let manifest = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
         let current = std::env::current_dir().context("the current folder cannot be found: change to another one")?;
         Self::of(manifest.as_deref(), &current)
     }
 
-    /// As [`Project::here`]. `manifest` is the folder of the package that cargo runs, which may be another project's.
+    /// Like [`Project::here`]. `manifest` is the folder of the package that cargo runs, which may be another project's.
     fn of(manifest: Option<&Path>, current: &Path) -> Result<Self> {
         let candidates = manifest.and_then(Path::parent).into_iter().chain(current.ancestors());
         let root = candidates.into_iter().find(|folder| is_checkout(folder)).with_context(|| {
@@ -32,7 +32,7 @@ impl Project {
         Ok(Self { root: root.to_path_buf() })
     }
 
-    /// A project in another folder.
+    /// A project in another folder, for tests.
     #[cfg(test)]
     pub(crate) fn at(root: &Path) -> Self {
         Self { root: root.to_path_buf() }
@@ -48,7 +48,7 @@ impl Project {
         self.root.join(below)
     }
 
-    /// A folder below `target/`, made if it is not there.
+    /// A folder below `target/`, created if it is missing.
     pub(crate) fn target_folder(&self, below: &str) -> Result<PathBuf> {
         let folder = self.root.join("target").join(below);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", self.shown(&folder)))?;
@@ -60,7 +60,7 @@ impl Project {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
 
-    /// The file of the scenario that a user named: a file, or a name in `scenarios/`.
+    /// The file of a scenario that a user named: a file, or a name in `scenarios/`.
     pub(crate) fn scenario(&self, named: &str) -> Result<PathBuf> {
         let in_folder = self.root.join("scenarios").join(format!("{named}.toml"));
         let given = PathBuf::from(named);
@@ -72,12 +72,12 @@ impl Project {
         })
     }
 
-    /// The names of all scenarios, sorted; without those that were found.
+    /// The names of all scenarios, sorted; without those that the soak found.
     pub(crate) fn scenarios(&self) -> Result<Vec<String>> {
         self.scenarios_in("scenarios")
     }
 
-    /// The names of the scenarios that the soak found, each of which failed once, sorted.
+    /// The names of the scenarios that the soak found, each of which failed once; sorted.
     pub(crate) fn found(&self) -> Result<Vec<String>> {
         self.scenarios_in("scenarios/found")
     }
@@ -101,17 +101,17 @@ fn is_checkout(folder: &Path) -> bool {
     folder.join("xtask/Cargo.toml").is_file() && folder.join("scenarios").is_dir() && folder.join("capdl").is_dir()
 }
 
-/// Writes `bytes` to `path`: whoever looks finds the old file or the whole new one.
+/// Writes `bytes` to `path`: a reader finds the old file or the whole new one.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = part_of(path);
     fs::write(&part, bytes).and_then(|()| fs::rename(&part, path)).map_err(|error| {
-        // Nothing half-written stays; that it was never made is fine too.
+        // Removes a partial file, if there is one.
         let _ = fs::remove_file(&part);
         anyhow::Error::new(error).context(format!("cannot write {}", path.display()))
     })
 }
 
-/// Where a file is written before it takes its place.
+/// Temporary path of a file that is being written.
 pub(crate) fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".part-{}", std::process::id()));

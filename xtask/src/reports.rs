@@ -1,4 +1,4 @@
-//! Reports of runs and experiments for readers: tables, pictures, and lines about events while a run goes on.
+//! Reports of runs and experiments for readers: tables, pictures, and a live log of events.
 
 pub(crate) mod figure;
 pub(crate) mod live_log;

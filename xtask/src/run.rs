@@ -1,9 +1,9 @@
-//! One run of a scenario on QEMU: build the system, start the machine, read the line until all is there, judge.
+//! One run of a scenario on QEMU: builds the system, starts the machine, reads its serial line to the end of the run, and judges.
 //!
-//! Everything a run leaves is in its folder `target/runs/<scenario>-<n>/`: the system as capDL text (`system.cdl`) and
-//! as a picture of who holds what (`system.svg`), what happened when (`timeline.svg`, by the command that ran it),
-//! QEMU's command (`command`), the line as it was (`serial`), the
-//! decoded log (`log`), what QEMU said (`qemu`). Disk images and the boot image are removed when the run passed.
+//! A run leaves its files in the folder `target/runs/<scenario>-<n>/`: the system as capDL text (`system.cdl`) and as a picture
+//! of its capabilities (`system.svg`), the timeline (`timeline.svg`, written by the calling command), QEMU's command (`command`),
+//! the raw serial line (`serial`), the decoded log (`log`), and QEMU's messages (`qemu`). Disk images and the boot image are
+//! removed if the run passed.
 
 mod collector;
 mod disks;
@@ -41,13 +41,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use workload::LastProbe;
 
-/// After the last thing expected came: how long the line must be quiet before the machine is ended, and at most.
+/// After the last expected event: time of silence before the machine is ended, and the longest wait for that silence.
 const QUIET: Duration = Duration::from_millis(150);
 const LONGEST_END: Duration = Duration::from_secs(1);
-/// How many times as long it is until something happens, and loads by time last, in a longer run.
+/// Factor for the times of events and the durations of loads in a longer run.
 const LONGER: u32 = 8;
 
-/// What runs share: the project, the kernel, the programs.
+/// Parts that runs share: the project, the kernel, the programs.
 #[derive(Clone, Copy)]
 pub(crate) struct Runner<'a> {
     /// The project.
@@ -58,22 +58,22 @@ pub(crate) struct Runner<'a> {
     pub(crate) programs: &'a Programs,
 }
 
-/// How one run differs.
+/// Options of one run.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Options<'a> {
     /// The user's disk.
     pub(crate) disk: Option<&'a UserDisk>,
-    /// Which log lines go to the terminal while the machine runs; none without.
+    /// Log lines that go to the terminal while the machine runs; none without a filter.
     pub(crate) show: Option<&'a Filter>,
-    /// The step beside which events are shown.
+    /// Step beside which events are shown.
     pub(crate) step: Option<&'a Step>,
-    /// The instruction counter: its plugin; its output goes to the file `counts` in the run's folder.
+    /// Plugin of the instruction counter; its output goes to the file `counts` in the run's folder.
     pub(crate) counter: Option<&'a Path>,
-    /// Whether the counter counts by address as well, into the file `histogram` there.
+    /// Whether the counter also counts by address, into the file `histogram` there.
     pub(crate) histogram: bool,
-    /// Whether all that is timed takes [`LONGER`] times as long, for a machine that has other work.
+    /// Whether all timed parts take [`LONGER`] times as long, for a machine that has other work.
     pub(crate) longer: bool,
-    /// Whether the machine lacks the IOMMU that the scenario gives it.
+    /// Whether to leave out the IOMMU of the scenario's machine.
     pub(crate) no_iommu: bool,
 }
 
@@ -81,9 +81,9 @@ pub(crate) struct Options<'a> {
 pub(crate) struct Prepared {
     /// The scenario, with the user's disk in it.
     pub(crate) scenario: Scenario,
-    /// What was built of it.
+    /// The system built from it.
     pub(crate) system: System,
-    /// The ELF files of crates of somebody's own.
+    /// The ELF files of users' own crates.
     pub(crate) own: BTreeMap<String, Vec<u8>>,
     /// The run's folder.
     pub(crate) folder: PathBuf,
@@ -105,20 +105,20 @@ impl Runner<'_> {
         if options.longer {
             take_longer(&mut scenario);
         }
-        // On QEMU no run is like another: nor need its chance be.
+        // Runs on QEMU differ anyway, so their random choices may differ too.
         let seed = RandomState::new().build_hasher().finish();
         let own = own::build(self.project, self.kernel, self.programs.level(), &scenario)?;
         let programs = own.iter().fold(self.programs.for_model(), |all, (name, elf)| all.with(name, elf.clone()));
         let system = capdl::build(&scenario.drawn(seed), &programs)?;
         let folder = folder::make(self.project, &scenario.name)?;
         let arguments = self.fill(&folder, &scenario, &system, options, start).inspect_err(|_| {
-            // Nothing half-written stays; that the folder cannot be removed would be the lesser trouble.
+            // Remove the partial folder; a failure of that matters less than the error itself.
             let _ = fs::remove_dir_all(&folder);
         })?;
         Ok(Prepared { scenario, system, own, folder, arguments })
     }
 
-    /// Writes a run's system, image, disks and command into its folder; QEMU's arguments.
+    /// Writes a run's system, image, disks and command into its folder; returns QEMU's arguments.
     fn fill(
         &self,
         folder: &Path,
@@ -157,7 +157,7 @@ impl Runner<'_> {
         Ok(arguments)
     }
 
-    /// A decoder of the system's log.
+    /// A decoder for the system's log.
     pub(crate) fn decoder(&self, prepared: &Prepared) -> Result<Decoder> {
         let root = self.project.root();
         let mut decoder = Decoder::new();
@@ -175,7 +175,7 @@ impl Runner<'_> {
         Ok(decoder)
     }
 
-    /// Runs the scenario in `file`. An error says that it could not be run; results that did not pass are results.
+    /// Runs the scenario in `file`. An error means that it could not be run; a run that did not pass returns results.
     pub(crate) fn run(&self, file: &Path, options: Options<'_>) -> Result<Results> {
         let prepared = self.prepare(file, options, Start::AtOnce)?;
         let mut results = self.observe(&prepared, options)?;
@@ -185,13 +185,13 @@ impl Runner<'_> {
         results.passed = results.reasons.is_empty();
         if results.passed {
             disks::remove(&prepared.scenario, &prepared.folder);
-            // That it cannot be removed would be the lesser trouble.
+            // A file that cannot be removed does no harm.
             let _ = fs::remove_file(prepared.folder.join("image.elf"));
         }
         Ok(results)
     }
 
-    /// Runs the machine until everything expected has come, or cannot come any more.
+    /// Runs the machine until every expected event has happened, or cannot happen any more.
     fn observe(&self, prepared: &Prepared, options: Options<'_>) -> Result<Results> {
         let mut collector =
             Collector::new(self.decoder(prepared)?, &prepared.folder, options.show)?.telling(options.step);
@@ -215,7 +215,7 @@ impl Runner<'_> {
         Ok(results)
     }
 
-    /// What only the build machine can compare.
+    /// Makes the comparisons that need the build machine: the specification, images and digests.
     fn check_outside(&self, prepared: &Prepared, options: Options<'_>, results: &mut Results) -> Result<()> {
         results.reasons.extend(probe::violations(&prepared.scenario, &prepared.system, results));
         if prepared.scenario.expect.report_caps {
@@ -238,7 +238,7 @@ impl Runner<'_> {
     }
 }
 
-/// Whether QEMU's machine of an architecture can run the scenario; the sentence says what else can.
+/// Whether QEMU's machine of an architecture can run the scenario; the error names an alternative.
 pub(crate) fn suits(scenario: &Scenario, arch: Arch) -> Result<()> {
     ensure!(
         !scenario.is_simulators_alone(),
@@ -249,7 +249,7 @@ pub(crate) fn suits(scenario: &Scenario, arch: Arch) -> Result<()> {
     has_machine(scenario, arch)
 }
 
-/// Whether an architecture's machine, simulated or not, has what the scenario is about.
+/// Whether an architecture's machine, simulated or not, has the devices and memory that the scenario needs.
 pub(crate) fn has_machine(scenario: &Scenario, arch: Arch) -> Result<()> {
     if arch != Arch::Aarch64 {
         ensure!(
@@ -276,7 +276,7 @@ pub(crate) fn has_machine(scenario: &Scenario, arch: Arch) -> Result<()> {
     Ok(())
 }
 
-/// The scenario on a machine without an IOMMU.
+/// Removes the IOMMU from the scenario's machine.
 pub(crate) fn leave_out_iommu(scenario: &mut Scenario) -> Result<()> {
     ensure!(
         scenario.probe.is_none() && !scenario.needs_iommu_server(),
@@ -287,7 +287,7 @@ pub(crate) fn leave_out_iommu(scenario: &mut Scenario) -> Result<()> {
     Ok(())
 }
 
-/// Loads by time last longer than the scenario says, and what happens at a time happens later.
+/// Lengthens the loads that run by time, and delays the timed events.
 fn take_longer(scenario: &mut Scenario) {
     for tenant in &mut scenario.tenants {
         let milliseconds = match &mut tenant.workload {
@@ -304,7 +304,7 @@ fn take_longer(scenario: &mut Scenario) {
     changes.chain(kills).chain(interrupts).for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
 }
 
-/// How a run came to its end.
+/// End of a run.
 enum End {
     Complete,
     TimedOut,
@@ -323,7 +323,7 @@ fn wait(
         let mut timeout = if complete.is_some() { QUIET } else { Duration::from_millis(500) };
         if let Some(injection) = injection.as_deref_mut() {
             if let Err(error) = inject(injection, machine, collector) {
-                // A machine that ended has nobody at its door any more.
+                // A machine that has ended does not answer at its test port.
                 return machine.gone()?.map(End::Gone).ok_or(error);
             }
             timeout = injection.pause(&collector.results, machine.age()).map_or(timeout, |pause| pause.min(timeout));
@@ -347,7 +347,7 @@ fn wait(
     }
 }
 
-/// Does what is due to the machine's controllers, and takes down that it was done.
+/// Injects the faults that are due, and records them.
 fn inject(injection: &mut Injection<'_>, machine: &Machine, collector: &mut Collector<'_>) -> Result<()> {
     for done in injection.go_on(&collector.results, machine.age())? {
         collector.take_fault(done.at_ns, &done.server, &done.words)?;

@@ -1,7 +1,7 @@
-//! `cargo xtask setup`: everything the other commands need. They run it themselves, so nobody has to.
+//! `cargo xtask setup`: prepares everything that the other commands need. They run it themselves, so users need not.
 //!
-//! Packages, the Rust target of programs for seL4, QEMU's version, the kernel. What is there already is left alone; the
-//! whole check takes a fraction of a second then.
+//! It checks the packages, the Rust target of programs for seL4, QEMU's version, and the kernel. Parts that are there already are
+//! not changed; the whole check then takes a fraction of a second.
 
 pub(crate) mod packages;
 
@@ -18,30 +18,30 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The release of QEMU that everything here was tried with.
+/// Release of QEMU that the project is tested with.
 const QEMU: (u32, u32) = (7, 2);
-/// How long QEMU may take to tell its version.
+/// Time QEMU may take to print its version.
 const VERSION_WAIT: Duration = Duration::from_secs(10);
-/// Set to let any QEMU pass.
+/// Environment variable that allows any version of QEMU.
 const ANY_QEMU_VARIABLE: &str = "CAPNVME_ANY_QEMU";
 
-/// Makes the machine ready and builds the kernel that `options` ask for.
+/// Prepares the machine and builds the kernel for `options`.
 pub(crate) fn prepare(project: &Project, consent: Consent, options: &BuildOptions) -> Result<Kernel> {
     prepare_tools(consent)?;
     build_kernel(project, options)
 }
 
-/// Packages, targets and QEMU, without the kernel.
+/// Prepares packages, targets and QEMU, without the kernel.
 pub(crate) fn prepare_tools(consent: Consent) -> Result<()> {
     packages::ensure_installed(consent)?;
     ensure_targets()?;
     Arch::ALL.into_iter().try_for_each(check_qemu)
 }
 
-/// The kernel that `options` ask for: built if it is not there.
+/// The kernel for `options`, built if it is missing.
 pub(crate) fn build_kernel(project: &Project, options: &BuildOptions) -> Result<Kernel> {
     let mut step = None;
-    // A step that is not needed is not shown: the first word of the builder begins it.
+    // The step appears with the builder's first message, so one without work is not shown.
     kernel::build(project.root(), options, &mut |line| {
         step.get_or_insert_with(|| Step::new("building the kernel")).say(line);
     })
@@ -86,7 +86,7 @@ fn check_qemu(arch: Arch) -> Result<()> {
     check_version(arch, &program, &text)
 }
 
-/// What `command` prints until it ends; nothing if it takes longer than `limit`. Then it is ended, with its children.
+/// Output of `command`; `None` if it takes longer than `limit`. Then it is killed, with its children.
 fn said(command: &mut Command, limit: Duration) -> io::Result<Option<String>> {
     let deadline = Instant::now() + limit;
     let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -96,17 +96,17 @@ fn said(command: &mut Command, limit: Duration) -> io::Result<Option<String>> {
         thread::spawn(move || {
             let mut bytes = Vec::new();
             let read = output.read_to_end(&mut bytes).map(|_| bytes);
-            // Nobody waits any more once the limit is over.
+            // The receiver is gone once the limit is over.
             let _ = sender.send(read);
         });
     }
     let read = receiver.recv_timeout(limit);
-    // It may have closed its output and gone on.
+    // The command may close its output and continue.
     while child.try_wait()?.is_none() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(10));
     }
     if child.try_wait()?.is_none() || read.is_err() {
-        // What is left of it may have ended at this moment.
+        // The rest of the process group may have ended at this moment.
         let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
         child.wait()?;
         return Ok(None);
@@ -129,7 +129,7 @@ fn check_version(arch: Arch, program: &str, text: &str) -> Result<()> {
     }
 }
 
-/// Major and minor number out of what `--version` prints.
+/// Major and minor number from the output of `--version`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let (_, after) = text.split_once("version ")?;
     let mut numbers = after.split(|c: char| !c.is_ascii_digit());

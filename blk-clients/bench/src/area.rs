@@ -1,4 +1,4 @@
-//! The blocks a load works on: which there are, what each should hold, and who is at them just now.
+//! The blocks a load works on: their number, the content that each should have, and the requests that use them now.
 //!
 //! Counted in units of the configured request size. A unit has the generation of its last write, so the table bounds
 //! the area: [`MAX_UNITS`], and [`MAX_FILL_BYTES`] to fill before reading. No write is ever in flight on a unit
@@ -14,7 +14,7 @@ pub(crate) const MAX_UNITS: u64 = 16384;
 /// Bytes written before the load at most, unless so many requests in flight need more room to keep apart.
 pub(crate) const MAX_FILL_BYTES: u64 = 8 << 20;
 
-/// A writer is at it; other numbers count readers.
+/// A write uses the unit; other numbers count reads.
 const WRITER: u16 = u16::MAX;
 
 /// Random places tried before the first free one is taken.
@@ -27,7 +27,7 @@ pub(crate) struct Units {
     pub(crate) count: u32,
 }
 
-/// What a request does to its units.
+/// A request's effect on its units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     Read,
@@ -36,12 +36,12 @@ pub(crate) enum Access {
 
 #[derive(Clone, Copy, Debug)]
 struct Unit {
-    /// Of the last write, finished or failed; generations are never used twice.
+    /// Generation of the last write, finished or failed; generations are never used twice.
     generation: u32,
-    /// Whether that is what it holds: not before the first write, after a failed one, or after a discard.
+    /// Whether the unit holds that generation: false before the first write, after a failed one, and after a discard.
     known: bool,
     users: u16,
-    /// The last answer was that it is forbidden.
+    /// The last request on it was forbidden.
     forbidden: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// An area of `units` units that nobody has written.
+    /// Makes an area of `units` units, none of them written.
     pub(crate) fn new(units: u32) -> Self {
         Self {
             units: vec![Unit { generation: 0, known: false, users: 0, forbidden: false }; units as usize],
@@ -61,7 +61,7 @@ impl Area {
         }
     }
 
-    /// Units.
+    /// Number of units.
     pub(crate) fn len(&self) -> u32 {
         // Made of a u32.
         self.units.len() as u32
@@ -78,7 +78,7 @@ impl Area {
         self.units.get_mut(first..end).unwrap_or_default()
     }
 
-    /// Takes units for a request if it gets in nobody's way.
+    /// Takes units for a request if no other request conflicts with it.
     pub(crate) fn try_take(&mut self, units: Units, access: Access) -> bool {
         let fits = |unit: &Unit| match access {
             Access::Read => unit.users != WRITER,
@@ -96,8 +96,8 @@ impl Area {
         true
     }
 
-    /// Takes about `count` units in the order of `pattern`: where all of them are in use, fewer. `None` when nothing at
-    /// all is free.
+    /// Takes about `count` units in the order of `pattern`, fewer where all of them are in use. `None` when no unit is
+    /// free.
     pub(crate) fn take(
         &mut self,
         pattern: Pattern,
@@ -142,12 +142,12 @@ impl Area {
         }
     }
 
-    /// The generation a unit should have; `None` when nobody knows.
+    /// The generation a unit should have; `None` when it is unknown.
     pub(crate) fn generation(&self, unit: u32) -> Option<u32> {
         self.units.get(unit as usize).filter(|unit| unit.known).map(|unit| unit.generation)
     }
 
-    /// The generation that a write of this unit has next.
+    /// The generation of the next write of this unit.
     pub(crate) fn next_generation(&self, unit: u32) -> u32 {
         self.units.get(unit as usize).map_or(0, |unit| unit.generation).wrapping_add(1)
     }
@@ -157,7 +157,7 @@ impl Area {
         self.count_write(units, true);
     }
 
-    /// The write of these units failed, or they were discarded: nobody knows what they hold.
+    /// The write of these units failed, or they were discarded: their content is unknown.
     pub(crate) fn forget(&mut self, units: Units) {
         self.count_write(units, false);
     }
@@ -167,7 +167,7 @@ impl Area {
         self.run(units).is_some_and(|run| run.iter().any(|unit| unit.forbidden))
     }
 
-    /// A request on these units was forbidden, or done.
+    /// Records whether a request on these units was forbidden or done.
     pub(crate) fn set_forbidden(&mut self, units: Units, forbidden: bool) {
         for unit in self.run_mut(units) {
             unit.forbidden = forbidden;

@@ -1,5 +1,5 @@
-//! A worker's piece of the window: where a request's blocks lie in it, spread over ranges and moved off alignment as
-//! the configuration asks.
+//! A worker's piece of the window, and the places of a request's blocks in it: spread over ranges and moved off
+//! alignment as the configuration asks.
 
 use crate::stamp::{Mismatch, Stamp};
 use alloc::rc::Rc;
@@ -8,7 +8,7 @@ use blk_client::{MAX_SEGMENTS, Part, Window, WindowRange};
 use core::cell::RefCell;
 use platform::{Memory, OutOfBounds, PAGE_SIZE};
 
-/// How requests lie in the window.
+/// Layout of requests in the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     /// Bytes a block of the namespace.
@@ -45,7 +45,7 @@ impl Layout {
         })
     }
 
-    /// Where the blocks of a request of `blocks` blocks lie, in order.
+    /// Offsets of the blocks of a request of `blocks` blocks, in order.
     fn places(self, blocks: usize) -> impl Iterator<Item = usize> {
         self.ranges(blocks)
             .flat_map(move |(offset, bytes)| (offset..offset.saturating_add(bytes)).step_by(self.block_bytes.max(1)))
@@ -63,28 +63,28 @@ pub(crate) struct Buffer<M: Memory> {
     scratch: Scratch,
 }
 
-/// What comparing a request's data brought.
+/// Result of comparing a request's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Compared {
     pub(crate) right_bytes: u64,
     pub(crate) wrong_bytes: u64,
-    /// The first wrong block: its stamp as it should be, and what is wrong.
+    /// The first wrong block: its correct stamp, and the mismatch.
     pub(crate) first: Option<(Stamp, Mismatch)>,
 }
 
 impl<M: Memory> Buffer<M> {
-    /// A piece of `window` for requests as `layout` says, if there is one left.
+    /// Takes a piece of `window` for requests of this `layout`, if one is left.
     pub(crate) fn new(window: &Window<M>, layout: Layout, scratch: &Scratch) -> Option<Self> {
         let range = window.lease(layout.bytes())?;
         Some(Self { layout, range, scratch: Rc::clone(scratch) })
     }
 
-    /// Room for the parts of a request: given by the caller, so that they are not copied to where they stay.
+    /// Room for the parts of a request. The caller provides it, so that the parts are not copied.
     pub(crate) const fn room(&self) -> [Part<'_, M>; MAX_SEGMENTS] {
         [self.range.whole(); MAX_SEGMENTS]
     }
 
-    /// The parts a request of `blocks` blocks names.
+    /// Returns the parts that a request of `blocks` blocks names.
     pub(crate) fn parts<'a, 'r>(
         &'a self,
         blocks: usize,
@@ -99,7 +99,7 @@ impl<M: Memory> Buffer<M> {
         room.get(..count).unwrap_or_default()
     }
 
-    /// Writes what `stamps` say into the request's blocks.
+    /// Fills the request's blocks according to `stamps`.
     pub(crate) fn fill(&self, stamps: impl ExactSizeIterator<Item = Stamp>) -> Result<(), OutOfBounds> {
         let block = &mut *self.scratch.borrow_mut();
         for (place, stamp) in self.layout.places(stamps.len()).zip(stamps) {
@@ -109,7 +109,7 @@ impl<M: Memory> Buffer<M> {
         Ok(())
     }
 
-    /// Fills the request's blocks with one byte, so that data that never came shows.
+    /// Fills the request's blocks with one byte, so that missing data is detected.
     pub(crate) fn soil(&self, blocks: usize) -> Result<(), OutOfBounds> {
         let block = &mut *self.scratch.borrow_mut();
         block.fill(0xa5);
@@ -117,7 +117,7 @@ impl<M: Memory> Buffer<M> {
         places.try_for_each(|place| self.range.write_bytes(place, block))
     }
 
-    /// Compares the request's blocks with what `stamps` say; `None` is not compared.
+    /// Compares the request's blocks with `stamps`; a block whose stamp is `None` is not compared.
     pub(crate) fn compare(
         &self,
         stamps: impl ExactSizeIterator<Item = Option<Stamp>>,
@@ -141,7 +141,7 @@ impl<M: Memory> Buffer<M> {
         Ok(compared)
     }
 
-    /// Bytes of the request's blocks that are not zero.
+    /// Counts the bytes of the request's blocks that are not zero.
     pub(crate) fn count_nonzero(&self, blocks: usize) -> Result<u64, OutOfBounds> {
         let mut nonzero = 0u64;
         let block = &mut *self.scratch.borrow_mut();

@@ -1,4 +1,4 @@
-//! Reads that must happen in every run of a load, since its mix is drawn and may miss them.
+//! Reads that must happen in every run of a load: its mix is drawn at random and may miss them.
 
 use crate::area::{Access, Units};
 use crate::buffer::Buffer;
@@ -6,7 +6,7 @@ use crate::load::{Load, Operation};
 use crate::shape::Impossible;
 use platform::Platform;
 
-/// Where sizes vary, one read of the largest.
+/// Makes one read of the largest size where sizes vary.
 ///
 /// A session that takes no request of that size, or an area without room for one, fails the load.
 pub(crate) async fn read_largest<P: Platform>(
@@ -25,7 +25,7 @@ pub(crate) async fn read_largest<P: Platform>(
     Ok(())
 }
 
-/// Where a block cannot be read, one read of it; and some read of it must have failed.
+/// Reads the block that must fail, where there is one. At least one read of it must have failed.
 pub(crate) async fn read_bad_block<P: Platform>(
     load: &Load<'_, P>,
     buffers: &[Buffer<P::Memory>],

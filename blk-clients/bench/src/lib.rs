@@ -1,10 +1,10 @@
-//! A load generator that believes nothing: every block it reads is compared byte by byte with what it wrote.
+//! A load generator that verifies: it compares every block it reads byte by byte with the data that it wrote.
 //!
 //! Ways of working, by configuration: load with verification (`load`), load without, and measuring
-//! (`measure`): a bare loop between two markers for whoever counts instructions from outside.
+//! (`measure`): a bare loop between two markers, for an instruction counter outside.
 //!
-//! Neighbours: `blk-client` does the I/O, `workload` says what to do, `report` carries the results. Left out: judging
-//! the numbers, which the build machine does.
+//! Neighbours: `blk-client` does the I/O, `workload` has the configuration, `report` carries the results. Left out: the
+//! verdict on the numbers, which the build machine gives.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -32,7 +32,7 @@ use platform::{Environment, Platform};
 use report::Report;
 use workload::{Bench, Client};
 
-/// The whole program: does what the environment's configuration says and reports.
+/// Runs the program: executes the environment's configuration and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Bench>::start(&platform, &environment) else { return };
     let (options, Program { client, config: bench, reporter }) = (program.options(), &program);
@@ -48,7 +48,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     reporter.done(passed);
 }
 
-/// Load, with or without verification; whether all was right.
+/// Runs the load, with or without verification. Returns whether it passed.
 async fn loaded<P: Platform>(
     platform: &P,
     environment: &Environment,
@@ -84,7 +84,7 @@ async fn loaded<P: Platform>(
     }
 }
 
-/// A measurement; whether it came about.
+/// Runs a measurement. Returns whether it succeeded.
 async fn measured<P: Platform>(
     platform: &P,
     environment: &Environment,

@@ -1,8 +1,8 @@
-//! The load: workers, as many as requests shall be in flight, each with one request at a time.
+//! The load: one worker for each request in flight, each with one request at a time.
 //!
-//! Phases: one block there and back (the first verified transfer), then the area is written once in order, then one
-//! read of the largest size where sizes vary, then the configured mix, then write zeroes and discard if asked. Only the
-//! mix is counted and timed.
+//! Phases: one block written and read back (the first verified transfer), then the area is written once in order, then
+//! one read of the largest size where sizes vary, then the configured mix, then write zeroes and discard if configured.
+//! Only the mix is counted and timed.
 
 use crate::after;
 use crate::area::{Access, Area, Units};
@@ -26,7 +26,7 @@ use workload::{Bench, Client, Forbidden};
 /// Failures reported one by one; the rest are counted.
 const MAX_REPORTED: u64 = 8;
 
-/// What the workers share.
+/// The workers' shared state.
 pub(crate) struct Load<'a, P: Platform> {
     platform: &'a P,
     pub(crate) device: &'a Device<P>,
@@ -44,11 +44,11 @@ pub(crate) struct Load<'a, P: Platform> {
     begun: Cell<u64>,
     /// When the mix ends, in ticks.
     deadline: Cell<u64>,
-    /// The session is over: no request will be done any more.
+    /// The session has ended: no further request can be done.
     over: Cell<bool>,
     unflushed: Cell<u64>,
     seen_io: Cell<bool>,
-    /// The mix is running: what is done counts as the load.
+    /// The mix is running: finished requests count as the load.
     counts: Cell<bool>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Operation {
     pub(crate) units: Units,
 }
 
-/// Does what `bench` says.
+/// Runs the load of `bench`.
 pub(crate) async fn run<P: Platform>(
     platform: &P,
     device: &Device<P>,
@@ -123,7 +123,7 @@ impl<'a, P: Platform> Load<'a, P> {
         })
     }
 
-    /// A piece of the window for each worker: as many as were asked for, or as there is room for.
+    /// Takes a piece of the window for each worker: as many as configured, or as there is room for.
     fn buffers(&self, layout: Layout) -> Result<Vec<Buffer<P::Memory>>, Impossible> {
         // With fewer requests than the area has room for, one unit is always free to work on.
         let apart = self.area.borrow().len().checked_div(self.max_units).unwrap_or(1).max(1);
@@ -137,10 +137,10 @@ impl<'a, P: Platform> Load<'a, P> {
         if buffers.is_empty() { Err(Impossible::WindowTooSmall) } else { Ok(buffers) }
     }
 
-    /// One request there and back, so that the first verified transfer does not wait for the area to be filled.
+    /// Writes one request and reads it back, so that the first verified transfer does not wait for the area to be filled.
     async fn first_transfer(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
         let Some(buffer) = buffers.first() else { return Ok(()) };
-        // The last unit: unless the bad block is there, which must not come first.
+        // The last unit, unless it has the bad block, which must not be read first.
         let last = self.area.borrow().len().saturating_sub(1);
         let units = Units { first: last, count: 1 };
         if self.touches_bad_block(units) {
@@ -171,7 +171,7 @@ impl<'a, P: Platform> Load<'a, P> {
         (count > 0 && !self.over.get()).then_some(Units { first, count })
     }
 
-    /// The configured mix.
+    /// Runs the configured mix.
     async fn mix(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
         self.counts.set(true);
         let begin = self.platform.ticks();
@@ -194,7 +194,7 @@ impl<'a, P: Platform> Load<'a, P> {
         Ok(())
     }
 
-    /// Lets threads of the same priority run for as long as it thinks.
+    /// Yields to threads of the same priority during the configured think time.
     async fn think(&self) {
         if self.bench.think_microseconds == 0 {
             return;
@@ -235,13 +235,13 @@ impl<'a, P: Platform> Load<'a, P> {
         }
     }
 
-    /// One request from taking its units to giving them back.
+    /// Carries out one request, from taking its units to returning them.
     ///
     /// # Errors
     /// [`Impossible::Window`].
     pub(crate) async fn operate(&self, operation: Operation, buffer: &Buffer<P::Memory>) -> Result<(), Impossible> {
         let Operation { access, units } = operation;
-        // Chosen as free in this same turn, or nobody else works: it cannot fail.
+        // Chosen as free in this same turn, or no other worker runs: it cannot fail.
         if !self.area.borrow_mut().try_take(units, access) {
             self.fail(false, format_args!("units {} taken twice", units.first));
             return Ok(());
@@ -291,7 +291,7 @@ impl<'a, P: Platform> Load<'a, P> {
         Ok(())
     }
 
-    /// Makes a request, and again as often as the load may where the device failed it.
+    /// Makes a request, and repeats it up to the configured retries where the device failed it.
     pub(crate) async fn persistently(&self, request: impl AsyncFn() -> Result<(), Error>) -> Result<(), Error> {
         let mut result = request().await;
         for _ in 0..self.bench.retries {
@@ -303,7 +303,7 @@ impl<'a, P: Platform> Load<'a, P> {
         result
     }
 
-    /// Whether the request was done, after a word about an end that should not have been.
+    /// Returns whether the request was done; reports an unexpected failure.
     fn judge(&self, operation: Operation, result: Result<(), Error>) -> bool {
         let bad = operation.access == Access::Read && self.touches_bad_block(operation.units);
         let lba = self.lba(operation.units);
@@ -328,12 +328,12 @@ impl<'a, P: Platform> Load<'a, P> {
         result.is_ok()
     }
 
-    /// Whether this is what comes of rights that the load is to lose.
+    /// Whether this error follows from rights that the load is configured to lose.
     fn may_be_forbidden(&self, error: Error) -> bool {
         self.bench.forbidden != Forbidden::Never && error.outcome() == Some(Status::Forbidden)
     }
 
-    /// Keeps what was forbidden, and what was done after it. `was_forbidden` covers the units when the request was made.
+    /// Records forbidden requests, and requests done after one. `was_forbidden` holds for the units when the request was made.
     fn judge_rights(&self, units: Units, was_forbidden: bool, result: Result<(), Error>) {
         let is_forbidden = result.is_err_and(|error| self.may_be_forbidden(error));
         if is_forbidden {
@@ -351,7 +351,7 @@ impl<'a, P: Platform> Load<'a, P> {
         outcome.allowed_again = outcome.allowed_again.saturating_add(1);
     }
 
-    /// A load whose rights are taken, or come back, has noticed.
+    /// Checks that a load noticed its rights being taken, or coming back.
     fn check_forbidden(&self) {
         let (forbidden, allowed_again) = {
             let outcome = self.outcome.borrow();
@@ -406,7 +406,7 @@ impl<'a, P: Platform> Load<'a, P> {
         units.count.saturating_mul(self.unit_blocks) as usize
     }
 
-    /// Their first one, in the session's numbering.
+    /// The first block of `units`, in the session's numbering.
     pub(crate) fn lba(&self, units: Units) -> u64 {
         u64::from(units.first).saturating_mul(u64::from(self.unit_blocks))
     }
@@ -428,7 +428,7 @@ impl<'a, P: Platform> Load<'a, P> {
         Some(Stamp { tenant: self.tenant, lba, generation })
     }
 
-    /// Whether the block that cannot be read is among these.
+    /// Whether the unreadable block is among these.
     pub(crate) fn touches_bad_block(&self, units: Units) -> bool {
         let first = self.lba(units);
         let end = first.saturating_add(self.blocks(units) as u64);
@@ -440,8 +440,8 @@ impl<'a, P: Platform> Load<'a, P> {
     }
 }
 
-/// Whether the device failed the request: not when the request itself was wrong, nor when the device gave no verdict as
-/// often as the library asked.
+/// Whether the device failed the request. False when the request itself was wrong, and when the controller still gave no
+/// verdict after the library's retries.
 fn is_worth_another_try(result: &Result<(), Error>) -> bool {
     let devices = [Status::MediaError, Status::DeviceError];
     result.as_ref().is_err_and(|error| error.outcome().is_some_and(|status| devices.contains(&status)))

@@ -2,8 +2,8 @@
 //!
 //! Three ways: calls that do nothing (`ipc-call`); reads and writes on the session's ring ([`mod@ring`]); reads and writes
 //! through the library's device, for names that begin with `device-` ([`mod@device`]). Every request is at a random place,
-//! and the same number is in flight. A first part warms up; between the markers just the configured number is submitted
-//! and completed.
+//! and the number in flight is constant. A first part warms up; between the markers exactly the configured number is
+//! submitted and completed.
 
 mod device;
 mod ring;
@@ -105,9 +105,9 @@ async fn calls<P: Platform>(session: &Session<P>, operations: u64) -> Result<Mea
     Ok(Measured { operations, doorbells: 0 })
 }
 
-/// Sleeps until a whole second of the clock: the log of what was done before is written meanwhile, and all tenants that
-/// measure together begin, and close their sessions, together. Nothing may be in flight. A client that polls goes on at
-/// once, because its server does not sleep.
+/// Sleeps until a whole second of the clock. Earlier log output is written meanwhile, and all tenants that measure
+/// together begin, and close their sessions, together. Nothing may be in flight. A client that polls returns at once,
+/// because its server does not sleep.
 async fn settle<P: Platform>(platform: &P, options: Options) {
     if options.polls {
         return;
@@ -162,7 +162,7 @@ impl Shape {
     }
 }
 
-/// A status as a request's end.
+/// Converts a status to a request's result.
 fn succeeded(status: Option<Status>, raw: u16) -> Result<(), Error> {
     match status {
         Some(Status::Success) => Ok(()),

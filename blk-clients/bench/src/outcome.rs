@@ -1,4 +1,4 @@
-//! What a load did and found, and the record of it.
+//! Counters of a load, and the record made of them.
 
 use crate::histogram::Histogram;
 use report::{Load, Name, clip};
@@ -17,13 +17,13 @@ pub(crate) struct Outcome {
     pub(crate) broken: u64,
     /// Reads of the bad block that failed as they should.
     pub(crate) media_errors: u64,
-    /// Requests that were forbidden, of a load whose rights are taken.
+    /// Forbidden requests of a load whose rights are taken.
     pub(crate) forbidden: u64,
-    /// Requests that were done where an earlier one had been forbidden.
+    /// Requests done where an earlier one had been forbidden.
     pub(crate) allowed_again: u64,
-    /// Requests in flight, as many as really were.
+    /// Actual number of requests in flight.
     pub(crate) depth: u16,
-    /// Whether there was something to verify.
+    /// Whether anything was verified.
     pub(crate) verify: bool,
     pub(crate) elapsed_ns: u64,
     /// Nanoseconds.
@@ -31,7 +31,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Everything held.
+    /// Whether all expectations held.
     pub(crate) const fn passed(&self) -> bool {
         self.wrong_bytes == 0 && self.errors == 0 && self.broken == 0 && (self.verified_bytes > 0 || !self.verify)
     }

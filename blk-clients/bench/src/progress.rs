@@ -1,16 +1,16 @@
-//! What a load says of itself while it works: one record an interval, for the run's timeline.
+//! Progress records of a running load: one an interval, for the run's timeline.
 //!
-//! It is notified when a request ends, so a load that nobody answers says nothing, and then how long that was. Left out: the
-//! percentiles, which are the whole load's (`outcome`).
+//! Records are sent when a request ends. A load without completions therefore sends none; the next record covers the whole
+//! pause. Left out: the percentiles, which are the whole load's (`outcome`).
 
 use blk_client::Reporter;
 use platform::Platform;
 use report::Report;
 
-/// The interval under way. Times in ticks.
+/// The current interval. Times in ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Progress {
-    /// Ticks of an interval; none are reported without.
+    /// Ticks of an interval; without, none are reported.
     interval: u64,
     since: u64,
     operations: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A load that begins now.
+    /// Starts the first interval now.
     pub(crate) fn new<P: Platform>(platform: &P, milliseconds: u64) -> Self {
         let interval = milliseconds.saturating_mul(platform.ticks_per_second()).checked_div(1000).unwrap_or(0);
         Self { interval, since: platform.ticks(), operations: 0, bytes: 0, max_ns: 0 }
@@ -35,7 +35,7 @@ impl Progress {
         }
     }
 
-    /// Tells of the interval, which ends at `now`; not of an empty one.
+    /// Reports the interval, which ends at `now`, unless it is empty.
     pub(crate) fn report<P: Platform>(&mut self, now: u64, reporter: &Reporter<P>) {
         let Self { interval, since, operations, bytes, max_ns } = *self;
         *self = Self { interval, since: now, operations: 0, bytes: 0, max_ns: 0 };

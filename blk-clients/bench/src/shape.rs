@@ -1,4 +1,4 @@
-//! What shape a load has: the configuration against the session's geometry, and what makes a load impossible.
+//! The shape of a load, from the configuration and the session's geometry, and the reasons why a load is impossible.
 
 use crate::area::{MAX_FILL_BYTES, MAX_UNITS};
 use crate::buffer::Layout;
@@ -6,10 +6,10 @@ use blk_client::{Geometry, MAX_SEGMENTS};
 use core::fmt;
 use workload::Bench;
 
-/// A load that cannot be done as configured, or at all.
+/// Reason why a load cannot run as configured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Impossible {
-    /// The request size is no multiple of the block size, or nothing.
+    /// The request size is zero, or no multiple of the block size.
     BlockBytes { asked: u32, block: u32 },
     /// The extents, or the largest request, hold less than one request.
     TooFewBlocks,
@@ -17,9 +17,9 @@ pub(crate) enum Impossible {
     WindowTooSmall,
     /// More ranges than a request can name, or none; or ranges that are not aligned to 4 bytes.
     Ranges,
-    /// Neither a count nor a time ends it.
+    /// Neither a count nor a time ends the load.
     Endless,
-    /// The window's memory is not what the environment says.
+    /// The window's memory differs from the environment's description.
     Window,
 }
 
@@ -46,7 +46,7 @@ impl From<platform::OutOfBounds> for Impossible {
     }
 }
 
-/// How requests lie in the window, from the configuration and the geometry.
+/// Computes the layout of requests in the window from the configuration and the geometry.
 pub(crate) fn layout(geometry: &Geometry, bench: &Bench) -> Result<Layout, Impossible> {
     if bench.operations == 0 && bench.milliseconds == 0 {
         return Err(Impossible::Endless);
@@ -76,7 +76,7 @@ pub(crate) fn layout(geometry: &Geometry, bench: &Bench) -> Result<Layout, Impos
     Ok(Layout { block_bytes: block as usize, max_blocks: max_blocks as usize, segments, misalign_bytes })
 }
 
-/// Units of the area: what the extents hold, what the table holds, what can be filled in reasonable time.
+/// Units of the area: limited by the extents, by the table, and by the time to fill them.
 pub(crate) fn area_units(blocks: u64, unit_blocks: u32, max_units: u32, bench: &Bench) -> u32 {
     let held = blocks.checked_div(u64::from(unit_blocks)).unwrap_or(0).min(MAX_UNITS);
     // Twice what can be in flight, so that random places seldom meet.

@@ -1,17 +1,17 @@
-//! What a block holds so that nobody can mistake it for another: its owner, its place and its generation, and bytes
-//! that follow from the three.
+//! Content that identifies a block: its owner, its place and its generation, and bytes derived from the three. No block
+//! can be mistaken for another.
 //!
 //! A block starts with a header of five little-endian words: [`MAGIC`], the tenant's number ([`tenant_number`]), the
-//! absolute LBA on the namespace, the generation, and a checksum of these. The rest are the numbers of a generator that
-//! starts from the checksum. So a single wrong bit shows, and the header shows what a wrong block is instead. The
-//! build machine checks disk images with the same code.
+//! absolute LBA on the namespace, the generation, and a checksum of these. The rest are the numbers of a generator
+//! seeded with the checksum. So a single wrong bit is detected, and the header identifies a wrong block. The build machine
+//! checks disk images with the same code.
 
 /// First word of every stamped block: `capnvme` and the layout's number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"capnvme1");
 
 const WORD: usize = size_of::<u64>();
 
-/// Whose block, which, and how often it was written.
+/// Identity of a block: its owner, its place, and how often it was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
     /// [`tenant_number`] of the owner.
@@ -22,25 +22,25 @@ pub struct Stamp {
     pub generation: u32,
 }
 
-/// What is wrong with a block.
+/// Difference between a block and its stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// Bytes that differ from what they should be.
     pub wrong_bytes: u64,
-    /// Why, as far as the block itself says.
+    /// The cause, as far as the block itself shows it.
     pub cause: Cause,
 }
 
-/// What a wrong block is.
+/// Content of a wrong block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// The block of another tenant.
+    /// A block of another tenant.
     OtherTenant,
     /// The tenant's block of this LBA instead.
     OtherLba(u64),
     /// The right block as it was, or will be, at this generation.
     OtherGeneration(u32),
-    /// No whole block of anybody.
+    /// Not a whole block of any tenant.
     Damaged,
 }
 
@@ -55,7 +55,7 @@ impl core::fmt::Display for Cause {
     }
 }
 
-/// The number of the tenant named `name`: FNV-1a, 64 bits.
+/// Returns the number of the tenant named `name`: FNV-1a, 64 bits.
 #[must_use]
 pub fn tenant_number(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -82,7 +82,7 @@ impl Stamp {
         if self.is(block) { Ok(()) } else { Err(self.mismatch(block)) }
     }
 
-    /// The stamp of a block that is right as a whole, whosever it is.
+    /// Returns the stamp of a block that is valid as a whole, of any owner.
     #[must_use]
     pub fn of(block: &[u8]) -> Option<Self> {
         let mut words = block.chunks_exact(WORD).map(to_word);
@@ -91,7 +91,7 @@ impl Stamp {
         (magic == MAGIC && stamp.is(block)).then_some(stamp)
     }
 
-    /// Whether the block is this one as a whole. No way out early: a right block is the rule.
+    /// Whether the whole block matches. No early exit: most blocks match.
     fn is(&self, block: &[u8]) -> bool {
         let (header, mut payload) = self.words();
         let mut words = block.chunks_exact(WORD).map(to_word);
@@ -132,7 +132,7 @@ fn to_word(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_le_bytes)
 }
 
-/// Spreads every bit over all others: two rounds of multiply and shift.
+/// Mixes every bit into all others: two rounds of multiply and shift.
 const fn scramble(word: u64) -> u64 {
     let word = (word ^ (word >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     let word = (word ^ (word >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -143,7 +143,7 @@ const fn scramble(word: u64) -> u64 {
 pub(crate) struct Generator(u64);
 
 impl Generator {
-    /// A generator that draws what `seed` says.
+    /// Makes a generator from `seed`.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(scramble(seed) | 1)
     }
@@ -155,7 +155,7 @@ impl Generator {
         self.0
     }
 
-    /// A number below `limit`; 0 for no limit at all.
+    /// Draws a number below `limit`; 0 when `limit` is 0.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         // The high half of a product spreads evenly enough, without dividing.
         (u128::from(self.draw()).wrapping_mul(u128::from(limit)) >> 64) as u64

@@ -1,7 +1,7 @@
-//! Workers side by side in one task: each is polled when it was woken, so that what one request's end costs does not
+//! Workers side by side in one task. Each is polled when it was woken, so that the cost of a request's completion does not
 //! grow with the number of requests in flight.
 //!
-//! Neighbours: `load` makes the workers. Left out: adding one later.
+//! Neighbours: `load` makes the workers. Left out: adding a worker later.
 
 use crate::shape::Impossible;
 use alloc::boxed::Box;
@@ -13,7 +13,7 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 
-/// By worker, whether it is to be polled: side by side, as all are looked at whenever the task is polled.
+/// By worker, whether to poll it. The flags lie side by side, because all are read whenever the task is polled.
 type Flags = Arc<[AtomicBool]>;
 
 /// Wakes the worker at `place`, and the task it is in.
@@ -43,7 +43,7 @@ struct Worker<F> {
 }
 
 impl<F: Future> Worker<F> {
-    /// Its end, once.
+    /// Returns its result, once.
     fn poll(&mut self) -> Option<F::Output> {
         let work = self.work.as_mut()?;
         let Poll::Ready(end) = work.as_mut().poll(&mut Context::from_waker(&self.waker)) else { return None };
@@ -52,7 +52,7 @@ impl<F: Future> Worker<F> {
     }
 }
 
-/// Waits for all of them; the first error ends it.
+/// Waits for all workers; the first error ends the wait.
 pub(crate) async fn all<F: Future<Output = Result<(), Impossible>>>(
     works: impl Iterator<Item = F>,
 ) -> Result<(), Impossible> {
@@ -95,7 +95,7 @@ mod tests {
     use core::cell::{Cell, RefCell};
     use core::pin::pin;
 
-    /// Ends when it was woken through the waker that it leaves.
+    /// Completes when woken through the waker that it leaves.
     async fn waits(polls: Rc<Cell<u32>>, waker: Rc<RefCell<Option<Waker>>>) -> Result<(), Impossible> {
         poll_fn(|context| {
             polls.set(polls.get() + 1);

@@ -1,8 +1,8 @@
 //! After the load: write zeroes and discard, over the first requests' blocks.
 //!
 //! Zeroed blocks must read as zeroes. Discarded blocks may read as anything (NVM command set 1.0, section 3.2.3.2.1:
-//! the namespace's DLFEAT says what): only that they can be read is checked. Both are written again at the end and
-//! verified, so that the area holds what the table says.
+//! the namespace's DLFEAT says what), so the check is only that they are readable. Both are written again at the end and
+//! verified, so that the area agrees with the table.
 
 use crate::area::{Access, Units};
 use crate::buffer::Buffer;
@@ -14,7 +14,7 @@ use platform::Platform;
 /// Requests that are zeroed or discarded, by turns.
 const REQUESTS: u32 = 8;
 
-/// Does it.
+/// Runs the phase.
 pub(crate) async fn run<P: Platform>(load: &Load<'_, P>, buffer: &Buffer<P::Memory>) -> Result<(), Impossible> {
     let total = load.area.borrow().len();
     for index in 0..REQUESTS {
@@ -68,7 +68,7 @@ async fn read<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<P::
     holds(load, "read", lba, load.persistently(async || load.device.read(lba, parts).await).await)
 }
 
-/// Whether the request was done, after a word if not.
+/// Returns whether the request was done; reports it if not.
 fn holds<P: Platform>(load: &Load<'_, P>, what: &str, lba: u64, result: Result<(), Error>) -> bool {
     if let Err(error) = result {
         load.fail(true, format_args!("{what} at block {lba}: {error}"));

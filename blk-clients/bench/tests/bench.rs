@@ -1,4 +1,4 @@
-//! The whole program on a machine in memory: what it reports when all is right, and that it sees what is not.
+//! The whole program on a machine in memory: its reports on a correct server, and its detection of errors.
 
 use blk_client::{Opcode, Status};
 use fake_platform::{FakePlatform, FakeServer, Lost, Order, Setup, block_on};
@@ -33,7 +33,7 @@ fn run_on(platform: &FakePlatform, client: &Client) -> Vec<Report> {
     platform.take_reports().iter().map(|bytes| Report::decode(bytes).unwrap()).collect()
 }
 
-/// Runs the bench on a server that `prepare` has had a hand in.
+/// Runs the bench on a server that `prepare` has modified.
 fn run(bench: Bench, prepare: impl FnOnce(&mut FakeServer)) -> Vec<Report> {
     let platform = FakePlatform::new(&setup());
     platform.server(prepare);
@@ -137,7 +137,7 @@ fn think_time_is_no_latency() {
 #[test]
 fn where_sizes_vary_one_read_has_the_largest_whatever_is_drawn() {
     let (largest, seen) = (1 << 18, Rc::new(Cell::new(0)));
-    // Nothing but writes are drawn, so the only reads are those that must be.
+    // Only writes are drawn, so the only reads are the mandatory ones.
     let bench = Bench {
         max_block_bytes: largest,
         block_bytes: 512,
@@ -181,7 +181,7 @@ fn one_flipped_bit_is_found_and_placed() {
 
 #[test]
 fn lost_write_shows_as_a_stale_generation() {
-    // Every read of the block that was read second brings what it held then.
+    // Every read of the block that was read second returns its content at that time.
     let (mut kept, mut reads) = (None::<(u64, Vec<u8>)>, 0);
     let reports = run(Bench { read_percent: 50, operations: 20000, ..Bench::default() }, move |server| {
         server.tamper = Some(Box::new(move |request, data| {
@@ -245,7 +245,7 @@ fn reads_of_the_bad_block_must_fail_and_no_others() {
     assert!(reasons(&reports).iter().all(|reason| reason.contains("media error (controller: 0x281)")));
 }
 
-/// A load of which the server forbids the first 512 blocks from one request to another, counted over all on these blocks.
+/// Runs a load whose first 512 blocks the server forbids from request `from` until request `until` on these blocks.
 fn forbidden(expects: Forbidden, from: u64, until: u64) -> Vec<Report> {
     let mut requests = 0;
     run(Bench { operations: 4000, forbidden: expects, ..Bench::default() }, move |server| {
@@ -346,7 +346,7 @@ fn measuring_submits_as_many_reads_and_writes_as_the_share_says() {
         assert!(passed(&run_on(&platform, &client(bench))));
         let all = 6400 + 4 * 32;
         assert_eq!(reads.get() + writes.get(), all);
-        // Which of those in flight is done first is drawn.
+        // The first completion among those in flight is drawn.
         assert!(reads.get().abs_diff(all * u64::from(read_percent) / 100) < all / 20, "{reads:?} of {all}");
     }
 }
@@ -366,7 +366,7 @@ fn failed_or_impossible_measurement_is_none() {
     }
 }
 
-/// A load of which the server ends every hundredth request like that, one or more tries of it.
+/// Runs a load of which the server ends every hundredth request with `status`, for `tries` tries of it.
 fn lost(status: Status, tries: u64, retries: u8) -> Vec<Report> {
     let (mut requests, mut left) = (0u64, 0);
     run(Bench { operations: 2000, flush_every: 16, depth: 1, retries, ..Bench::default() }, move |server| {

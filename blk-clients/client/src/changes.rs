@@ -1,43 +1,43 @@
-//! Requests under way that change blocks: which of them waits for which.
+//! Unanswered requests that change blocks, and the order among them.
 //!
-//! A change of blocks that an unanswered one changes as well is held back until that is answered. So of what is at the
-//! server, no two change the same blocks, and each can be made again: nothing later was let past it. Whoever waits does
-//! so for all that were asked earlier, those that wait themselves among them: nobody is overtaken, so nobody starves,
-//! and the first of them waits for nobody.
+//! A change is held back until every earlier change of the same blocks is answered. So no two requests at the server change
+//! the same blocks, and each can be made again: no later change was let past it. A change waits for all earlier ones of
+//! its blocks, including those that wait themselves. No change is overtaken, so none starves, and the first of them waits
+//! for no other.
 //!
-//! An unanswered change is found by its blocks: one that lies in a single region of the namespace is in the chain of that
-//! region's bucket, and one that spans several is in a list that everybody looks through. So a change that meets no other
-//! costs a look at one bucket, and its answer a step to take it out again.
+//! An unanswered change is found by its blocks. One that lies in a single region of the namespace is in the chain of that
+//! region's bucket; one that spans several is in a list that every search reads. So a change without conflict costs a
+//! search of one bucket, and its answer one step to unlink it.
 //!
-//! Neighbours: `slots` has the requests, and a place for each. Left out: reads, which may bring whatever their blocks
-//! hold while changes are under way, and flushes.
+//! Neighbours: `slots` has the requests, and a place for each. Left out: reads, which may return any content of
+//! their blocks while changes are in progress, and flushes.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use blk_api::request::Entry;
 
-/// Blocks of a region, as a power of two: few enough that requests one after the other are in several, and enough that
+/// Blocks of a region, as a power of two: few enough that consecutive requests are in several regions, and enough that
 /// most requests do not span two.
 const REGION_SHIFT: u32 = 5;
-/// Buckets for each change there can be: with all of them under way, one look in eight meets a change of another region.
+/// Buckets for each possible change: with all of them under way, one search in eight meets a change of another region.
 const BUCKETS_A_CHANGE: usize = 8;
 /// The end of a chain: no slot has this number.
 const NOBODY: u32 = u32::MAX;
 /// The place of a change that spans several regions: no bucket has this number.
 const WIDE: u32 = u32::MAX;
-/// The place of what is no unanswered change: no bucket has this number either.
+/// The place of a slot without an unanswered change: no bucket has this number either.
 const NOWHERE: u32 = WIDE - 1;
 
-/// Blocks that are changed: some.
+/// A range of changed blocks, never empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocks {
     first: u64,
-    /// Behind the last block.
+    /// The block after the last one.
     end: u64,
 }
 
 impl Blocks {
-    /// Those that `entry` changes.
+    /// Returns the blocks that `entry` changes.
     #[inline]
     pub(crate) fn changed_by(entry: &Entry) -> Option<Self> {
         if !entry.changes_blocks() {
@@ -51,14 +51,14 @@ impl Blocks {
         self.first < other.end && other.first < self.end
     }
 
-    /// The first and the last region they lie in.
+    /// Returns the first and the last region of the blocks.
     #[inline]
     const fn regions(self) -> (u64, u64) {
         (self.first >> REGION_SHIFT, self.end.wrapping_sub(1) >> REGION_SHIFT)
     }
 }
 
-/// The change of a slot, if it has one: if it has a place.
+/// The change of a slot; a slot without one has the place [`NOWHERE`].
 #[derive(Clone, Copy, Debug)]
 struct Change {
     blocks: Blocks,
@@ -66,7 +66,7 @@ struct Change {
     place: u32,
     /// The next one in the bucket's chain.
     next: u32,
-    /// Earlier changes of some of its blocks that are not answered.
+    /// Number of unanswered earlier changes of some of its blocks.
     awaits: u32,
 }
 
@@ -74,7 +74,7 @@ struct Change {
 #[derive(Debug)]
 pub(crate) struct Changes {
     by_slot: Vec<Change>,
-    /// The first slot of each chain. As many as a power of two.
+    /// The first slot of each chain. The number of chains is a power of two.
     buckets: Vec<u32>,
     /// Slots of changes that span several regions, in no order.
     wide: Vec<u32>,
@@ -82,7 +82,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// None so far, of `slots` slots.
+    /// Makes an empty table for `slots` slots.
     pub(crate) fn new(slots: u32) -> Self {
         let buckets = (slots as usize).saturating_mul(BUCKETS_A_CHANGE).next_power_of_two();
         let none = Change { blocks: Blocks { first: 0, end: 0 }, place: NOWHERE, next: NOBODY, awaits: 0 };
@@ -94,7 +94,7 @@ impl Changes {
         }
     }
 
-    /// A change of `blocks` is under way in `slot`: how many unanswered changes it waits for.
+    /// Adds a change of `blocks` in `slot`. Returns the number of unanswered changes that it waits for.
     #[inline]
     pub(crate) fn begin(&mut self, slot: u32, blocks: Blocks) -> u32 {
         let (from, to) = blocks.regions();
@@ -111,7 +111,7 @@ impl Changes {
         self.begin_beside_others(slot, blocks)
     }
 
-    /// Of any blocks, whatever else is under way.
+    /// Adds a change of any blocks where other changes are under way.
     fn begin_beside_others(&mut self, slot: u32, blocks: Blocks) -> u32 {
         let mut awaits = 0u32;
         // At most one a slot.
@@ -134,8 +134,8 @@ impl Changes {
         awaits
     }
 
-    /// The request in `slot` is answered, or did not begin after all. `free` gets the slots of the requests that wait for
-    /// no other any more.
+    /// Removes the request in `slot`, which was answered or not begun. Calls `free` with the slot of each request that waits
+    /// for no other any more.
     #[inline]
     pub(crate) fn end(&mut self, slot: u32, free: impl FnMut(u32)) {
         let Some(change) = self.by_slot.get_mut(slot as usize) else { return };
@@ -157,7 +157,7 @@ impl Changes {
         }
     }
 
-    /// Takes `slot`, behind which `next` comes, out of the chain from `head` on, whose first it is not.
+    /// Unlinks `slot`, whose successor is `next`, from the chain that starts at `head`. `slot` is not the chain's first.
     #[cold]
     fn unlink(&mut self, head: u32, slot: u32, next: u32) {
         let mut at = head;
@@ -170,7 +170,7 @@ impl Changes {
         }
     }
 
-    /// Requests that overlap the answered blocks were made later, and waited for their answer.
+    /// Releases the requests that overlap the answered blocks: they were made later, and waited for this answer.
     #[cold]
     fn let_go(&mut self, blocks: Blocks, mut free: impl FnMut(u32)) {
         let mut freed = 0u32;
@@ -184,11 +184,11 @@ impl Changes {
         self.held_back = self.held_back.saturating_sub(freed);
     }
 
-    /// Gives `visit` each unanswered change of some of the blocks, with its slot.
+    /// Calls `visit` with each unanswered change of some of the blocks, and its slot.
     #[inline]
     fn each(&mut self, blocks: Blocks, mut visit: impl FnMut(u32, &mut Change)) {
         let (from, to) = blocks.regions();
-        // Regions that follow one another have buckets of their own, until all were seen.
+        // Consecutive regions have different buckets, until all buckets were visited.
         let last = to.min(from.saturating_add(self.buckets.len() as u64).saturating_sub(1));
         let mut region = from;
         loop {
@@ -211,7 +211,7 @@ impl Changes {
         }
     }
 
-    /// The bucket in whose chain a region's changes are.
+    /// Returns the bucket whose chain has a region's changes.
     #[inline]
     fn bucket(&self, region: u64) -> u32 {
         // There are at most eight for each slot's number.
@@ -230,7 +230,7 @@ mod tests {
         Entry { opcode: opcode as u8, lba, blocks, ..Entry::default() }
     }
 
-    /// Begins it; how many it waits for.
+    /// Begins the change; returns the number of changes it waits for.
     fn begin(changes: &mut Changes, slot: u32, entry: &Entry) -> u32 {
         Blocks::changed_by(entry).map_or(0, |blocks| changes.begin(slot, blocks))
     }
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(begin(&mut changes, 5, &across), 0);
     }
 
-    /// Changes beside each other, some of several regions, and some in regions that share a bucket.
+    /// Concurrent changes, some of several regions, and some in regions that share a bucket.
     fn steps() -> impl Strategy<Value = Vec<(u32, u64, u32)>> {
         let lba = (0u64..400, 0u64..3)
             .prop_map(|(lba, round)| lba + ((round * 16 * BUCKETS_A_CHANGE as u64) << REGION_SHIFT));
@@ -289,7 +289,7 @@ mod tests {
             steps in steps(),
         ) {
             let mut changes = Changes::new(16);
-            // Each with its number in the order of asking.
+            // Each with its number in the order of submission.
             let mut unanswered: Vec<Option<(usize, Entry)>> = vec![None; 16];
             let awaits = |unanswered: &[Option<(usize, Entry)>], number: usize, entry: &Entry| {
                 let earlier = unanswered.iter().flatten().filter(|(other, _)| *other < number);
@@ -297,7 +297,7 @@ mod tests {
             };
             for (number, (slot, lba, blocks)) in steps.into_iter().enumerate() {
                 let place = slot as usize;
-                // One that waits for others is not at the server, and so not answered.
+                // A change that waits for others is not at the server, and so not answered.
                 let is_sent =
                     unanswered[place].is_some_and(|(number, entry)| awaits(&unanswered, number, &entry) == 0);
                 if let Some((_, answer)) = unanswered[place].take_if(|_| is_sent) {

@@ -1,9 +1,9 @@
-//! The control plane: calls on the server's endpoint. Apart from the data plane: nothing here is on a request's way.
+//! The control plane: calls on the server's endpoint. Nothing here is on the path of a request.
 
 use blk_api::session::{self, Geometry, Refusal, Statistics};
 use platform::{Cap, Endpoint, Kernel, Message, Platform};
 
-/// The capability to call the server with, and how.
+/// The capability to call the server with, and the platform.
 #[derive(Clone, Debug)]
 pub struct Control<P> {
     platform: P,
@@ -25,8 +25,8 @@ impl<P: Platform> Control<P> {
         self.call(session::OPEN).await?.payload().map_err(|_| Refusal::BadRequest)
     }
 
-    /// Opens the session where there may be one of this client already: one that was opened by the same call, which was
-    /// made twice because a component died meanwhile, and with rings that began before this client's.
+    /// Opens the session where this client may have one already. The same call opened it: the call was made twice because a
+    /// component died meanwhile. That session's rings began before this client's.
     ///
     /// # Errors
     /// As [`Control::open`].
@@ -40,7 +40,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Closes the session: comes back when nothing of it is in flight.
+    /// Closes the session. Returns when nothing of it is in flight.
     ///
     /// # Errors
     /// The server's [`Refusal`].
@@ -56,7 +56,7 @@ impl<P: Platform> Control<P> {
         self.call(session::STATISTICS).await?.payload().map_err(|_| Refusal::BadRequest)
     }
 
-    /// There and back, nothing else.
+    /// Makes a round trip without effect.
     ///
     /// # Errors
     /// The server's [`Refusal`].
@@ -64,7 +64,7 @@ impl<P: Platform> Control<P> {
         self.ask(session::PING).await
     }
 
-    /// A call with any label, known or not.
+    /// Makes a call with any label, known or not.
     ///
     /// # Errors
     /// The server's [`Refusal`].
@@ -74,7 +74,7 @@ impl<P: Platform> Control<P> {
         Ok(answer)
     }
 
-    /// A call whose answer is a label alone: nothing else of it is moved.
+    /// Makes a call whose answer is only a label: nothing else of it is copied.
     async fn ask(&self, label: u32) -> Result<(), Refusal> {
         granted(&self.platform.kernel().call(self.endpoint, &Message::new(label)).await)
     }

@@ -1,10 +1,10 @@
 //! The session's blocks as `block_device_driver::BlockDevice`: data are copied through a leased range of the window.
 //!
-//! File systems hand over slices of their own memory, and the controller reaches the window alone. So each transfer is
-//! copied, in as many requests as the range makes necessary, one after the other.
+//! File systems pass slices of their own memory, and the controller reaches only the window. So each transfer is copied,
+//! in as many requests as the range makes necessary, one after the other.
 //!
-//! Neighbours: `device` has the requests, `stream` makes bytes of the blocks. Left out: more than one request in flight,
-//! and copies that a caller with a range of its own does not need; that one uses [`Device`].
+//! Neighbours: `device` has the requests, `stream` makes bytes of the blocks. Left out: more than one request in flight.
+//! A caller with a range of its own needs no copies and uses [`Device`].
 
 use crate::device::Device;
 use crate::error::Error;
@@ -17,25 +17,25 @@ use core::fmt;
 use embedded_io_async::ErrorKind;
 use platform::{OutOfBounds, Platform};
 
-/// Why the blocks or bytes of a session were not read or written.
+/// Error of a read or write of a session's blocks or bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoError {
     /// A request failed.
     Request(Error),
     /// The caller's blocks are not of the session's size.
     BlockSize {
-        /// Bytes of a caller's block, or of a transfer that is not one of whole blocks.
+        /// Bytes of a caller's block, or of a transfer that does not consist of whole blocks.
         asked: usize,
         /// Bytes of a session's block.
         has: u32,
     },
-    /// The blocks or bytes do not end where the session's do, or before.
+    /// The blocks or bytes extend beyond the session's end.
     BeyondEnd,
-    /// A position before the first byte, or one that cannot be counted.
+    /// A position before the first byte, or one that overflows.
     BadSeek,
-    /// The window has no free range of a block or more in the size asked for.
+    /// The window has no free range of the requested size, or that size is less than a block.
     NoWindow,
-    /// The leased range does not hold what was to be copied.
+    /// The copy does not fit the leased range.
     Window(OutOfBounds),
 }
 
@@ -73,19 +73,19 @@ impl embedded_io_async::Error for IoError {
 
 /// A session whose transfers are copied through a range of the window that it owns.
 ///
-/// It implements [`BlockDevice`] for every block size; all of its functions fail with [`IoError::BlockSize`] for one that
-/// is not the session's. The future of each is driven by [`Device::run`].
+/// It implements [`BlockDevice`] for every block size. With another block size than the session's, all functions fail with
+/// [`IoError::BlockSize`]. [`Device::run`] drives their futures.
 pub struct CopyingDevice<P: Platform> {
     device: Device<P>,
     buffer: WindowRange<P::Memory>,
-    /// Bytes a request: whole blocks, not more than the buffer holds and the session permits.
+    /// Bytes of a request: whole blocks, at most what the buffer holds and the session permits.
     step: usize,
     /// The request that uses the buffer, which outlives a dropped transfer.
     under_way: Option<Request<P>>,
 }
 
 impl<P: Platform> CopyingDevice<P> {
-    /// Copies through at most `bytes` bytes of the window: fewer when the session's requests are smaller.
+    /// Makes a device that copies through at most `bytes` bytes of the window, fewer when the session's requests are smaller.
     ///
     /// # Errors
     /// [`IoError::NoWindow`] when `bytes` are less than a block, or the window has no free range of that size.
@@ -158,8 +158,8 @@ impl<P: Platform> CopyingDevice<P> {
         self.finish(request).await
     }
 
-    /// Waits for a request whose transfer was dropped: until it is done, the controller may use the buffer. How it ended
-    /// was for the one who dropped it.
+    /// Waits for a request whose transfer was dropped: until it is done, the controller may use the buffer. Its result
+    /// concerned only the caller that dropped it.
     async fn wait_for_dropped(&mut self) {
         if let Some(request) = &mut self.under_way {
             let _ = request.await;
@@ -173,7 +173,7 @@ impl<P: Platform> CopyingDevice<P> {
         outcome.map_err(IoError::Request)
     }
 
-    /// Whether `bytes` bytes from `lba` on are whole blocks of the session.
+    /// Checks that `bytes` bytes from `lba` on are whole blocks of the session.
     fn check(&self, lba: u64, bytes: usize) -> Result<(), IoError> {
         let has = self.block_bytes();
         if !bytes.is_multiple_of(has as usize) {
@@ -185,7 +185,7 @@ impl<P: Platform> CopyingDevice<P> {
         Ok(())
     }
 
-    /// The block behind `bytes` bytes from `lba` on.
+    /// Returns the block that follows `bytes` bytes from `lba` on.
     fn behind(&self, lba: u64, bytes: usize) -> u64 {
         lba.saturating_add((bytes as u64).checked_div(u64::from(self.block_bytes())).unwrap_or(0))
     }
@@ -198,7 +198,7 @@ impl<P: Platform> CopyingDevice<P> {
 
 impl<P: Platform, const SIZE: usize> BlockDevice<SIZE> for CopyingDevice<P> {
     type Error = IoError;
-    // Of any: the controller does not reach the caller's memory.
+    // Any alignment: the controller does not reach the caller's memory.
     type Align = A1;
 
     async fn read(&mut self, block_address: u32, data: &mut [Aligned<A1, [u8; SIZE]>]) -> Result<(), IoError> {

@@ -1,14 +1,14 @@
 //! The session as a device whose requests are futures.
 //!
-//! Requests are submitted when they are made; [`Device::run`] publishes them in batches, takes completions and waits,
-//! while it drives the future it is given. Without it nothing moves: a component waits in one place.
+//! Requests are submitted when they are made. [`Device::run`] publishes them in batches, takes completions and waits,
+//! while it drives the given future. Without it no request makes progress: a component waits in one place.
 //!
-//! A server that dies and is started again costs time alone: the session is opened again, and what nobody answered is
-//! asked again, in the order in which it was asked ([`mod@reconnection`]). So does a request of which the server has no
-//! record where its blocks lie ([`misses`]), and one of which the controller gave no verdict ([`retries`]).
+//! Three events cost a request only time. When the server dies and is restarted, the session is opened again, and
+//! unanswered requests are submitted again in their order ([`mod@reconnection`]). A request without a record at the server
+//! is repeated once the record is there ([`misses`]). One without the controller's verdict is retried ([`retries`]).
 //!
-//! What makes that safe is an order: requests that change the same blocks are done in the order in which they were
-//! submitted, each when the one before it is answered.
+//! An order makes that safe: requests that change the same blocks are done in the order in which they were submitted,
+//! each when the one before it is answered.
 
 use crate::control::Control;
 use crate::error::{Error, OpenError};
@@ -34,7 +34,7 @@ mod misses;
 mod reconnection;
 mod retries;
 
-/// Looks without a completion after which the work gets its turn again although nothing came.
+/// Polls without a completion after which the work gets its turn again.
 const POLLS_A_TURN: u32 = 64;
 
 /// An open session. Clones are the same session.
@@ -63,22 +63,22 @@ impl<P: Platform> Clone for Device<P> {
 struct State<P: Platform> {
     session: Session<P>,
     slots: Slots<P::Memory>,
-    /// There is somebody to ask for records.
+    /// There is a policy component to ask for records.
     asks: bool,
-    /// Why nothing goes any more.
+    /// The error that ended the session.
     over: Option<Error>,
-    /// Who waits for a free slot. Never grows beyond what it was made for.
+    /// Wakers of tasks that wait for a free slot. Never grows beyond its initial capacity.
     waiting_for_room: Vec<Waker>,
 }
 
 /// Result of polling the rings.
 #[derive(PartialEq, Eq)]
 enum PollResult {
-    /// Completions came, or the end: somebody was woken.
+    /// Completions or the session's end came: a waiting task was woken.
     News,
-    /// Nothing came.
+    /// No completion came.
     Nothing,
-    /// Nothing can come, for nothing is in flight.
+    /// No completion can come, because nothing is in flight.
     Idle,
 }
 
@@ -105,7 +105,7 @@ impl<P: Platform> Device<P> {
         Ok(Self { shared: Rc::new(shared) })
     }
 
-    /// What the session can do.
+    /// The geometry and limits of the session.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.shared.geometry
@@ -117,19 +117,19 @@ impl<P: Platform> Device<P> {
         &self.shared.window
     }
 
-    /// How it is used.
+    /// The options it was opened with.
     #[must_use]
     pub fn options(&self) -> Options {
         self.shared.options
     }
 
-    /// Requests whose completion has not come, dropped ones too.
+    /// Number of requests without a completion, including dropped ones.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.shared.state.borrow().slots.in_flight()
     }
 
-    /// Times that a request was made again of which the controller gave no verdict.
+    /// Number of retries of requests without the controller's verdict.
     #[must_use]
     pub fn retries(&self) -> u64 {
         self.shared.state.borrow().slots.retries()
@@ -150,12 +150,12 @@ impl<P: Platform> Device<P> {
         self.without_data(Opcode::Flush, 0, 0)
     }
 
-    /// Gives up the content of `blocks` blocks from `lba` on.
+    /// Discards the content of `blocks` blocks from `lba` on.
     pub fn discard(&self, lba: u64, blocks: u32) -> Request<P> {
         self.without_data(Opcode::Discard, lba, blocks)
     }
 
-    /// Makes `blocks` blocks from `lba` on zeroes.
+    /// Fills `blocks` blocks from `lba` on with zeroes.
     pub fn write_zeroes(&self, lba: u64, blocks: u32) -> Request<P> {
         self.without_data(Opcode::WriteZeroes, lba, blocks)
     }
@@ -174,8 +174,8 @@ impl<P: Platform> Device<P> {
         }
     }
 
-    /// Closes the session. The server lets what it has end first. Requests that it did not answer then, or that were still
-    /// waiting for an earlier change of their blocks or for another try, end with [`Status::Closed`].
+    /// Closes the session. The server finishes its requests first. Requests that it has not answered then end with
+    /// [`Status::Closed`], and so do those that still wait for an earlier change of their blocks or for a retry.
     ///
     /// # Errors
     /// [`Error::Refused`]; [`Error::CLOSED`] when the server stays dead.
@@ -188,7 +188,7 @@ impl<P: Platform> Device<P> {
             self.reconnect().await;
             match self.shared.control.close().await {
                 Err(Refusal::NotOpen) if self.server_died() => {}
-                // The call was made twice: somebody died who it might have waited for.
+                // The call was made twice: a component that it may have waited for died.
                 Err(Refusal::NotOpen) if self.shared.state.borrow().over.is_none() => break Ok(()),
                 answer => break answer.map_err(Error::from),
             }
@@ -199,7 +199,7 @@ impl<P: Platform> Device<P> {
         closed
     }
 
-    /// Drives `work`, whose requests get done meanwhile. One call at a time.
+    /// Drives `work` and its requests. One call at a time.
     pub async fn run<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         let mut pause = pin!(self.pause());
@@ -224,7 +224,7 @@ impl<P: Platform> Device<P> {
         }
     }
 
-    /// Waits until another poll is worth while.
+    /// Waits until there is a reason to poll again.
     async fn pause(&self) {
         if self.shared.options.polls {
             self.shared.platform.yield_now().await;
@@ -233,7 +233,7 @@ impl<P: Platform> Device<P> {
         }
     }
 
-    /// Publishes, takes what came, and prepares to be woken when there was nothing.
+    /// Publishes requests, takes completions, and prepares to be woken when there were none.
     fn progress<F: Future>(&self, context: &mut Context<'_>, mut pause: Pin<&mut F>, rearm: impl Fn() -> F) {
         for _ in 0..POLLS_A_TURN {
             if self.shared.state.borrow_mut().poll_ring(self.shared.options.ring_entries) != PollResult::Nothing
@@ -251,13 +251,13 @@ impl<P: Platform> Device<P> {
         if let Err(error) = state.session.awake() {
             state.end(error.into());
         }
-        // Whoever has news was woken with this same context; after many polls without result, the work gets a turn.
+        // Tasks with news were woken through this same context. After many polls without result, the work gets a turn.
         if state.slots.in_flight() > 0 {
             context.waker().wake_by_ref();
         }
     }
 
-    /// Asks for a signal, unless this client polls; whether something came in between.
+    /// Asks for a signal, unless this client polls. Returns whether a completion came in between.
     fn must_not_sleep(&self) -> bool {
         if self.shared.options.polls {
             return false;
@@ -294,14 +294,14 @@ impl<P: Platform> Device<P> {
         })
     }
 
-    /// Makes the request that `fill` writes into an entry, and submits it if there is room. The entry's word stays as it is.
+    /// Makes the request that `fill` writes into an entry, and submits it if there is room. `fill` must not change the user data.
     #[inline]
     fn make(&self, fill: impl Fn(&mut Entry) -> Result<(), Error>) -> Request<P> {
         let state = &mut *self.shared.state.borrow_mut();
         if let Some(error) = state.over {
             return Request::refused(self.clone(), error);
         }
-        // Into the slot itself: there is no other copy of it here.
+        // Filled in the slot itself, without another copy.
         let Some(entry) = state.slots.next() else { return self.make_later(fill) };
         if let Err(error) = fill(entry) {
             return Request::refused(self.clone(), error);
@@ -319,7 +319,7 @@ impl<P: Platform> Device<P> {
         }
     }
 
-    /// A request for which no slot is free.
+    /// Makes a request for which no slot is free.
     #[cold]
     fn make_later(&self, fill: impl Fn(&mut Entry) -> Result<(), Error>) -> Request<P> {
         let mut entry = Entry::default();
@@ -330,10 +330,10 @@ impl<P: Platform> Device<P> {
     }
 
     /// Submits the entry of a request that had no room, if there is some now. Where an earlier change of its blocks is not
-    /// answered, the server gets it later.
+    /// answered, the server receives it later.
     ///
     /// # Errors
-    /// Why the session is over.
+    /// The error that ended the session.
     #[cold]
     pub(crate) fn submit_again(&self, entry: &Entry) -> Result<Option<Ticket>, Error> {
         let state = &mut *self.shared.state.borrow_mut();
@@ -345,7 +345,7 @@ impl<P: Platform> Device<P> {
         state.submit()
     }
 
-    /// The entry of a request that is not submitted will not be: what its segments are in is not held any more.
+    /// Abandons the entry of a request that was not submitted: releases the leases that its segments are in.
     pub(crate) fn let_go(&self, entry: &Entry) {
         self.shared.window.let_go(segments(entry));
     }
@@ -357,13 +357,13 @@ impl<P: Platform> Device<P> {
             return;
         }
         if waiting.len() == waiting.capacity() {
-            // Too many to remember: they ask again.
+            // Too many to remember: the task polls again.
             waiting.drain(..).for_each(Waker::wake);
         }
         waiting.push(context.waker().clone());
     }
 
-    /// Whether the request is done.
+    /// Returns the request's result if it is done.
     #[inline]
     pub(crate) fn poll(&self, ticket: Ticket, context: &Context<'_>) -> Poll<Result<(), Error>> {
         let state = &mut *self.shared.state.borrow_mut();
@@ -380,7 +380,7 @@ impl<P: Platform> Device<P> {
         }
     }
 
-    /// Nobody waits for the request any more.
+    /// Records that no task waits for the request any more.
     pub(crate) fn abandon(&self, ticket: Ticket) {
         let state = &mut *self.shared.state.borrow_mut();
         state.slots.abandon(ticket);
@@ -401,7 +401,7 @@ impl<P: Platform> State<P> {
         }
     }
 
-    /// A slot may be free: wakes who waits for one.
+    /// Wakes the tasks that wait for a free slot.
     #[inline]
     fn wake_for_room(&mut self) {
         if !self.waiting_for_room.is_empty() {
@@ -409,7 +409,7 @@ impl<P: Platform> State<P> {
         }
     }
 
-    /// Publishes what was submitted and takes at most `limit` completions.
+    /// Publishes the submitted entries and takes at most `limit` completions.
     fn poll_ring(&mut self, limit: u32) -> PollResult {
         if self.over.is_some() {
             return PollResult::Idle;
@@ -435,7 +435,7 @@ impl<P: Platform> State<P> {
             && let Some(completed) = self.session.complete()?
         {
             let delivered = self.deliver(&completed);
-            // The server has ended the session, whichever request it says so of.
+            // The server has ended the session, whichever request has this status.
             if completed.status == Status::Closed as u16 {
                 return Err(Error::CLOSED);
             }
@@ -446,8 +446,7 @@ impl<P: Platform> State<P> {
         Ok(taken)
     }
 
-    /// Nothing goes any more, because of `error` unless there was a reason before. What the device still holds stays
-    /// leased.
+    /// Ends the session with `error`, unless it has ended before. Ranges that the device still holds stay leased.
     fn end(&mut self, error: Error) {
         self.over.get_or_insert(error);
         self.slots.wake_all();

@@ -1,25 +1,25 @@
-//! What can go wrong for a client.
+//! Errors of a client's requests and sessions.
 
 use blk_api::Status;
 use blk_api::ring::RingError;
 use blk_api::session::Refusal;
 use core::fmt;
 
-/// Why a request has no good end.
+/// Error of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// The server refused the request or the controller failed it.
+    /// The server refused the request, or the controller failed it.
     Failed {
         /// The outcome, never [`Status::Success`].
         status: Status,
         /// The controller's status field (type and code) when it failed the command, else 0.
         device_status: u16,
     },
-    /// The server wrote ring indices that cannot be: the session is of no use any more.
+    /// The server wrote impossible ring indices: the session is unusable.
     Ring(RingError),
-    /// The server completed a request that is not under way: the session is of no use any more.
+    /// The server completed a request that is not in flight: the session is unusable.
     UnknownCompletion,
-    /// The server gave a status that is none: the session is of no use any more.
+    /// The server returned an undefined status: the session is unusable.
     UnknownStatus(u16),
     /// The request names more ranges than an entry holds, or a range of another session's window.
     BadParts,
@@ -28,16 +28,16 @@ pub enum Error {
 }
 
 impl Error {
-    /// The session is over.
+    /// The session has ended.
     pub const CLOSED: Self = Self::status(Status::Closed);
 
-    /// The server's own refusal, with no word of the controller.
+    /// Makes an error of the server's own refusal, without a status of the controller.
     #[must_use]
     pub const fn status(status: Status) -> Self {
         Self::Failed { status, device_status: 0 }
     }
 
-    /// The outcome the server or the controller gave, if one of them did.
+    /// Returns the status from the server or the controller, if there is one.
     #[must_use]
     pub const fn outcome(self) -> Option<Status> {
         match self {
@@ -78,18 +78,18 @@ impl From<RingError> for Error {
     }
 }
 
-/// Why a session could not be opened.
+/// Error of opening a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenError {
-    /// The environment lacks what a client is given; its name.
+    /// The environment lacks an entry that a client needs; its name.
     Missing(&'static str),
-    /// Ring regions that do not fit the number of entries.
+    /// The ring regions do not fit the number of entries.
     Ring(RingError),
-    /// The server said no.
+    /// The server refused.
     Refused(Refusal),
-    /// The server's answer cannot be: too short, or a block size that is none.
+    /// The server's answer is invalid: too short, or with an impossible block size.
     BadGeometry,
-    /// The server is dead and stays so.
+    /// The server is dead and is not restarted.
     Dead,
 }
 

@@ -1,17 +1,17 @@
 //! The client's side of a session: open it, read, write, flush, discard, write zeroes, close it.
 //!
-//! Two layers. [`Session`] is the ring as it is: entries in, completions out, one publication a batch, nothing
-//! remembered about requests; what counts instructions uses it. [`Device`] is built on it: requests are futures, many
-//! in flight, each owning the part of the window the device writes to until its completion came, dropped or not. What
-//! the server or the controller lost is resubmitted, and changes of the same blocks keep their order.
+//! Two layers. [`Session`] is the bare ring: entries in, completions out, one publication a batch, no state of requests;
+//! instruction counts use it. [`Device`] is built on it: requests are futures, many in flight. Each owns its part of the
+//! window until its completion came, dropped or not. Requests that the server or the controller lost are resubmitted,
+//! and changes of the same blocks keep their order.
 //!
 //! A program begins with [`Program::start`].
 //!
 //! File systems of the ecosystem run on a session by two types on top of that: [`CopyingDevice`] implements
 //! `block_device_driver::BlockDevice`, and [`ByteStream`] the traits of `embedded-io-async`.
 //!
-//! Neighbours: `blk-api` is the contract with the server, `platform` the way to kernel and memory. Left out: making
-//! again what the device failed (a caller knows better), caching (but for the one block of a [`ByteStream`]), and any check
+//! Neighbours: `blk-api` is the contract with the server, `platform` gives access to kernel and memory. Left out: retries
+//! of requests that the device failed (the caller decides), caching (except the one block of a [`ByteStream`]), and checks
 //! that the server makes anyway.
 
 #![no_std]

@@ -1,14 +1,14 @@
-//! The policy component: asked for records when a request missed the server's table.
+//! Calls to the policy component, for records that a request missed in the server's table.
 
 use blk_api::names;
 use blk_api::policy::{ASK, Asked, Covered, DONE, Refusal};
 use platform::{Badge, Cap, Endpoint, Environment, Event, Kernel, Message, Platform};
 
-/// Seconds that a policy component is waited for which was asked too often.
+/// Seconds to wait for a policy component that refuses further calls as too many.
 const TIMEOUT_SECONDS: u64 = 10;
 
-/// The capability to ask the policy component with. A call to one that is dead waits for its successor, or for the kernel to
-/// say that there is none.
+/// The capability to call the policy component. A call to a dead one waits for its successor, or for the kernel's answer
+/// that there is none.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy<P: Platform> {
     platform: P,
@@ -16,14 +16,14 @@ pub(crate) struct Policy<P: Platform> {
 }
 
 impl<P: Platform> Policy<P> {
-    /// The policy component of this environment's client. `None` if there is none: a miss is then reported to the caller.
+    /// Returns the policy component of this environment's client. `None` if there is none: a miss is then reported to the caller.
     pub(crate) fn of(platform: P, environment: &Environment) -> Option<Self> {
         let endpoint = environment.cap(names::POLICY)?;
         Some(Self { platform, endpoint })
     }
 
-    /// Asks for the records of the first of `blocks` blocks, before any request needs them. What is not installed by that
-    /// a request misses, and it is asked for then.
+    /// Asks for the records of the first of `blocks` blocks, before any request needs them. A record that this does not
+    /// install is asked for when a request misses it.
     pub(crate) async fn ask_ahead(&self, blocks: u64) {
         let _ = self.ask(0, blocks).await;
     }
@@ -32,7 +32,7 @@ impl<P: Platform> Policy<P> {
     ///
     /// # Errors
     /// The [`Refusal`]; [`Refusal::Dead`] also for a policy component that stays dead, and [`Refusal::Busy`] for one
-    /// that has no time in ten seconds.
+    /// that stays busy for ten seconds.
     pub(crate) async fn cover(&self, first: u64, blocks: u64) -> Result<(), Refusal> {
         let timeout = self.platform.ticks_per_second().saturating_mul(TIMEOUT_SECONDS);
         let deadline = self.platform.ticks().saturating_add(timeout);
@@ -47,7 +47,7 @@ impl<P: Platform> Policy<P> {
         Ok(())
     }
 
-    /// Blocks that have records now.
+    /// Makes one call; returns the number of blocks that have records now.
     async fn ask(&self, first: u64, blocks: u64) -> Result<u64, Refusal> {
         let asked = Message::with(ASK, &Asked { first, blocks });
         let answer = self.platform.kernel().call(self.endpoint, &asked).await;
@@ -57,8 +57,8 @@ impl<P: Platform> Policy<P> {
         }
     }
 
-    /// Waits for the next tick: until then the policy component refuses every call, and each takes time from others. Polling
-    /// clients sleep here, too.
+    /// Waits for the next tick: until then the policy component refuses every call, and each costs other clients time.
+    /// Polling clients sleep here, too.
     async fn tick(&self) {
         loop {
             if let Event::Signal(badge) = self.platform.next_event().await

@@ -1,4 +1,4 @@
-//! How a client program begins: what it is told, its own configuration, and the reporter of its results.
+//! The start of a client program: its environment's description of the client, its own configuration, and the reporter.
 
 use crate::reporter::Reporter;
 use crate::session::Options;
@@ -7,20 +7,20 @@ use platform::{Environment, Platform};
 use serde::de::DeserializeOwned;
 use workload::Client;
 
-/// What a client program begins with. `C` is the type of its own configuration, `[tenant.program.config]` of the scenario.
+/// The state of a started client program. `C` is the type of its own configuration, `[tenant.program.config]` of the scenario.
 #[derive(Clone, Debug)]
 pub struct Program<P, C> {
-    /// What it is told as every client is.
+    /// The description that every client gets.
     pub client: Client,
     /// Its own configuration.
     pub config: C,
-    /// Its results go here.
+    /// The reporter of its results.
     pub reporter: Reporter<P>,
 }
 
 impl<P: Platform, C: DeserializeOwned> Program<P, C> {
-    /// The program of `environment`. A configuration that cannot be read is reported, and ends the run of the client as failed: then there
-    /// is none.
+    /// Reads the program's description and configuration from `environment`. Reports an unreadable configuration, ends the
+    /// client's run as failed, and returns `None`.
     #[must_use]
     pub fn start(platform: &P, environment: &Environment) -> Option<Self> {
         let Some(client) = environment.config::<Client>() else {
@@ -41,13 +41,13 @@ impl<P: Platform, C: DeserializeOwned> Program<P, C> {
 }
 
 impl<P: Platform, C> Program<P, C> {
-    /// How its session is opened.
+    /// Options to open its session with.
     #[must_use]
     pub const fn options(&self) -> Options {
         Options { ring_entries: self.client.ring_entries, polls: self.client.polls }
     }
 
-    /// Ends it: a failure is reported, and whether all was right.
+    /// Ends the program: reports a failure, if any, and the verdict.
     pub fn finish<E: fmt::Display>(&self, result: Result<(), E>) {
         if let Err(error) = &result {
             self.reporter.failure(format_args!("{error}"));

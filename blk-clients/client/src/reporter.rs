@@ -1,4 +1,4 @@
-//! What client programs report to the build machine.
+//! Reports of client programs to the build machine.
 
 use crate::error::OpenError;
 use alloc::string::{String, ToString};
@@ -6,7 +6,7 @@ use core::fmt;
 use platform::{Environment, Platform, ticks_to_ns};
 use report::{Refused, Report, Value, clip};
 
-/// Reports in the name of one component and one tenant.
+/// Sender of reports of one component for one tenant.
 #[derive(Clone, Debug)]
 pub struct Reporter<P> {
     platform: P,
@@ -15,13 +15,13 @@ pub struct Reporter<P> {
 }
 
 impl<P: Platform> Reporter<P> {
-    /// Reports of the component of `environment` for `tenant`.
+    /// Makes a reporter of the component of `environment` for `tenant`.
     #[must_use]
     pub fn new(platform: P, environment: &Environment, tenant: &str) -> Self {
         Self { platform, component: clip(&environment.name), tenant: clip(tenant) }
     }
 
-    /// The tenant, as records name it.
+    /// The tenant's name in records.
     #[must_use]
     pub fn tenant(&self) -> report::Name {
         self.tenant.clone()
@@ -32,26 +32,26 @@ impl<P: Platform> Reporter<P> {
         self.platform.report(&record.encode());
     }
 
-    /// The first verified transfer is done, now.
+    /// Reports that the first verified transfer is done now.
     pub fn first_io(&self) {
         self.send(&Report::FirstIo { tenant: self.tenant(), at_ns: self.now_ns() });
     }
 
-    /// A number of the program's own, for the run's page and its JSON. A unit may be empty.
+    /// Reports a number of the program's own, for the run's page and its JSON. The unit may be empty.
     pub fn value(&self, name: &str, number: f64, unit: &str) {
         self.send(&Report::Value(Value { tenant: self.tenant(), name: clip(name), number, unit: clip(unit) }));
     }
 
-    /// A check failed.
+    /// Reports that a check failed.
     pub fn failure(&self, reason: fmt::Arguments<'_>) {
         let mut text = String::new();
-        // A String takes what it is given.
+        // Writing to a String cannot fail.
         let _ = fmt::write(&mut text, reason);
         platform::log::error!("{}", text.as_str());
         self.send(&Report::Failure { component: self.component.clone(), reason: clip(&text) });
     }
 
-    /// The session could not be opened.
+    /// Reports that the session could not be opened.
     pub fn not_open(&self, error: OpenError) {
         self.failure(format_args!("open: {error}"));
         if let OpenError::Refused(refusal) = error {
@@ -60,7 +60,7 @@ impl<P: Platform> Reporter<P> {
         }
     }
 
-    /// The work is over.
+    /// Reports the end of the work, and whether it passed.
     pub fn done(&self, passed: bool) {
         self.send(&Report::Done { tenant: self.tenant(), passed });
     }
@@ -71,7 +71,7 @@ impl<P: Platform> Reporter<P> {
         self.ns_of(self.platform.ticks())
     }
 
-    /// Nanoseconds of machine time when the clock showed `ticks`.
+    /// Converts `ticks` of the clock to nanoseconds of machine time.
     #[must_use]
     pub fn ns_of(&self, ticks: u64) -> u64 {
         ticks_to_ns(ticks, self.platform.ticks_per_second())

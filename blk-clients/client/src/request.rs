@@ -10,18 +10,17 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use platform::Platform;
 
-/// A request under way: ends with `()` or why not. It is submitted when it is made, or at the first poll after there is
-/// room; [`Device::run`] takes it to the server.
+/// A request in progress, which ends with `()` or an error. It is submitted when it is made, or at the first poll after
+/// there is room. [`Device::run`] publishes it to the server.
 ///
-/// A finished request keeps its slot until it is polled or dropped: whoever makes more requests than the ring has
+/// A finished request keeps its slot until it is polled or dropped. A caller that makes more requests than the ring has
 /// entries waits for the earlier ones first, or for all together.
 ///
-/// Of two requests that change the same blocks, the one submitted later reaches the server when the earlier one is
-/// answered, whether anybody waits for that or not. What its ranges hold stays as it is until it is done itself. Other
-/// requests that are under way together have no order.
+/// Of two requests that change the same blocks, the later one reaches the server when the earlier one is answered, whether
+/// a task waits for that or not. The content of its ranges must not change until it is done itself. Other concurrent
+/// requests have no order.
 ///
-/// Dropping it does not stop it once it was submitted: the request goes on, its slot and its part of the window stay
-/// taken until it is done.
+/// Dropping a submitted request does not stop it: its slot and its part of the window stay taken until it is done.
 #[must_use = "without waiting nobody learns how it ended"]
 pub struct Request<P: Platform> {
     device: Device<P>,
@@ -29,10 +28,10 @@ pub struct Request<P: Platform> {
 }
 
 enum State {
-    /// No slot or no room on the ring so far. Its segments are held.
+    /// Without a slot, or without room on the ring so far. Its segments are held.
     Unsubmitted(Box<Entry>),
     InFlight(Ticket),
-    /// Not a request of this session at all.
+    /// Not a valid request of this session.
     Refused(Error),
     Finished,
 }
@@ -51,7 +50,7 @@ impl<P: Platform> Request<P> {
         Self { device, state: State::Refused(error) }
     }
 
-    /// Polls a request that is not in flight so far.
+    /// Polls a request that is not in flight yet.
     #[cold]
     fn poll_other(&mut self, context: &Context<'_>) -> Poll<Result<(), Error>> {
         if !self.submit() {
@@ -69,7 +68,7 @@ impl<P: Platform> Request<P> {
         output
     }
 
-    /// Submits it if that is still to be done and there is room; whether it needs no room any more.
+    /// Submits the request if it is not submitted yet and there is room. Returns whether it needs no room any more.
     fn submit(&mut self) -> bool {
         let State::Unsubmitted(entry) = &self.state else { return true };
         match self.device.submit_again(entry) {

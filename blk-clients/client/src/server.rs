@@ -1,6 +1,6 @@
-//! The server's incarnations, as its client sees them: whether the one in which the session was opened goes on, and the next.
+//! The server's incarnations, as its client sees them: whether the one that opened the session is alive, and the next one.
 //!
-//! Left out: what becomes of the session, which is opened again by whoever uses it.
+//! Left out: opening the session again, which its users do.
 
 use crate::control::Control;
 use blk_api::names;
@@ -9,40 +9,40 @@ use core::cell::Cell;
 use platform::{Environment, Incarnation, Platform, ticks_to_ns};
 use report::{Reconnected, Report};
 
-/// The server.
+/// The server of a session.
 #[derive(Debug)]
 pub(crate) struct Server<P: Platform> {
     platform: P,
-    /// Its liveness page; without one it is not known whether it is alive.
+    /// Its liveness page; without one, its state is unknown.
     page: Option<P::Memory>,
-    /// The incarnation in which the session was opened.
+    /// The incarnation that opened the session.
     incarnation: Cell<Incarnation>,
-    /// The name under which the client speaks of itself.
+    /// The client's name in its reports.
     client: report::Name,
 }
 
 impl<P: Platform> Server<P> {
-    /// That of a client of this environment, in its present incarnation.
+    /// Returns the server of this environment's client, in its present incarnation.
     pub(crate) fn of(platform: P, environment: &Environment) -> Self {
         let page = environment.region(names::LIVENESS_SERVER).and_then(|region| platform.memory(region).ok());
         let incarnation = page.as_ref().map_or(Ok(Incarnation::FIRST), Incarnation::load).unwrap_or_default();
         Self { platform, page, incarnation: Cell::new(incarnation), client: report::clip(&environment.name) }
     }
 
-    /// Whether the server in which the session was opened is not alive any more.
+    /// Whether the incarnation that opened the session is dead.
     pub(crate) fn died(&self) -> bool {
         self.now().is_some_and(|incarnation| incarnation != self.incarnation.get())
     }
 
-    /// Waits until it is alive, and takes that incarnation for the one in which the session is opened. Whether it came: `false` for
-    /// one that stays dead.
+    /// Waits until the server is alive, and stores that incarnation as the one that opens the session. Returns `false` for a
+    /// server that stays dead.
     pub(crate) async fn next_incarnation(&self, control: &Control<P>) -> bool {
         while let Some(incarnation) = self.now() {
             if incarnation.is_alive() {
                 self.incarnation.set(incarnation);
                 return true;
             }
-            // A call to the dead waits for its successor's answer, or for the kernel's.
+            // A call to a dead server waits for its successor's answer, or for the kernel's.
             if control.ping().await == Err(Refusal::Dead) {
                 break;
             }

@@ -1,10 +1,10 @@
-//! The data plane at its barest: entries in, completions out.
+//! The bare data plane: entries in, completions out.
 //!
-//! Remembers nothing about requests: who uses it chooses the words handed back and knows what they mean. A batch is
+//! It keeps no state of requests: the caller chooses the user data that completions return. A batch is
 //! any number of [`Session::submit`], then one [`Session::publish`]; any number of [`Session::complete`], then one
 //! [`Session::release`].
 //!
-//! Left out: the order of changes of the same blocks, and making anything again. Who uses it decides
+//! Left out: the order of changes of the same blocks, and retries. The caller decides about them
 //! ([`Opcode::changes_blocks`](blk_api::request::Opcode::changes_blocks),
 //! [`Status::is_undecided`](blk_api::Status::is_undecided)).
 
@@ -20,12 +20,12 @@ use blk_api::ring::{ClientEnd, Completed, RingError};
 use blk_api::session::Geometry;
 use platform::{Cap, Environment, Kernel, Memory, Notification, Platform};
 
-/// How a session is used.
+/// Options of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Entries of its rings, a power of two, as in the server's configuration.
     pub ring_entries: u32,
-    /// Looks for completions and yields in between, instead of sleeping.
+    /// Polls for completions and yields in between, instead of sleeping.
     pub polls: bool,
 }
 
@@ -61,7 +61,7 @@ impl<P: Platform> Session<P> {
         let doorbell = environment.cap(names::DOORBELL).ok_or(OpenError::Missing(names::DOORBELL))?;
         let control = Control::new(platform.clone(), endpoint);
         let peer = Rc::new(Server::of(platform.clone(), environment));
-        // The server starts reading at index 0 when it opens: our end resets the indices before.
+        // The server starts reading at index 0 when it opens the session, so reset our indices before.
         let ring = ClientEnd::new(client.clone(), server.clone(), options.ring_entries)?;
         let regions = (client, server);
         let geometry = control.reopen().await?;
@@ -79,19 +79,19 @@ impl<P: Platform> Session<P> {
         Ok(Self { platform, ring, regions, doorbell, control, policy, server: peer, window, geometry, options })
     }
 
-    /// Whether the server in which the session was opened is not alive any more: nothing that it did not answer will be answered.
+    /// Whether the server in which the session was opened is dead: its unanswered requests will not be answered.
     #[must_use]
     pub fn server_died(&self) -> bool {
         self.server.died()
     }
 
-    /// Opens the session again at the server that is started in the place of the one that died. Everything on the rings is
-    /// forgotten: who made a request that was not answered makes it again, or not.
+    /// Opens the session again at the dead server's successor. Everything on the rings is dropped: the caller decides
+    /// whether to repeat unanswered requests.
     ///
     /// # Errors
     /// [`OpenError`]: [`OpenError::Dead`] when none is started.
     pub async fn open_again(&mut self) -> Result<(), OpenError> {
-        // Where the server died over the call, one that came later has answered, and its rings are to begin again as well.
+        // If the server died during the call, a later successor has answered, and the rings must be reset for it as well.
         while self.server.died() {
             if !self.server.next_incarnation(&self.control).await {
                 return Err(OpenError::Dead);
@@ -105,8 +105,8 @@ impl<P: Platform> Session<P> {
         Ok(())
     }
 
-    /// Asks the policy component for the records of `blocks` blocks from `first` on, as often as it takes. Without such a
-    /// component nothing is asked.
+    /// Asks the policy component for the records of `blocks` blocks from `first` on, as often as it takes. Does nothing
+    /// without such a component.
     ///
     /// # Errors
     /// Its [`policy::Refusal`].
@@ -117,7 +117,7 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// Forgets everything on the rings: the session is about to be opened again, at another server.
+    /// Resets the rings, before the session is opened again at another server.
     ///
     /// # Errors
     /// [`RingError::BadRegion`].
@@ -127,7 +127,7 @@ impl<P: Platform> Session<P> {
         Ok(())
     }
 
-    /// What the session can do, as the server said at opening.
+    /// The geometry and limits of the session, from the server's answer at opening.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -144,12 +144,12 @@ impl<P: Platform> Session<P> {
         &self.server
     }
 
-    /// Asks for records.
+    /// The policy component, to ask for records.
     pub(crate) const fn policy(&self) -> Option<&Policy<P>> {
         self.policy.as_ref()
     }
 
-    /// The window, all of it. The device may be writing where requests in flight read to.
+    /// The whole window. The device may be writing to the ranges of reads in flight.
     #[must_use]
     pub const fn window(&self) -> &P::Memory {
         &self.window
@@ -161,13 +161,13 @@ impl<P: Platform> Session<P> {
         &self.platform
     }
 
-    /// How it is used.
+    /// The options it was opened with.
     #[must_use]
     pub const fn options(&self) -> Options {
         self.options
     }
 
-    /// Puts an entry on the ring; `false` when it is full. The server does not poll before [`Session::publish`].
+    /// Puts an entry on the ring; `false` when it is full. The server does not see it before [`Session::publish`].
     ///
     /// # Errors
     /// [`RingError`] when the server's indices cannot be.
@@ -176,7 +176,7 @@ impl<P: Platform> Session<P> {
         self.ring.submit(entry)
     }
 
-    /// Shows the server what was submitted, and wakes it if it sleeps.
+    /// Publishes the submitted entries to the server, and wakes it if it sleeps.
     ///
     /// # Errors
     /// [`RingError::BadRegion`].
@@ -202,7 +202,7 @@ impl<P: Platform> Session<P> {
         self.ring.complete()
     }
 
-    /// Shows the server which completions were taken.
+    /// Publishes to the server which completions were taken.
     ///
     /// # Errors
     /// [`RingError::BadRegion`].
@@ -211,7 +211,7 @@ impl<P: Platform> Session<P> {
         self.ring.release()
     }
 
-    /// Asks for a signal; `true` when there are completions nevertheless, so that sleeping is wrong.
+    /// Asks for a signal. Returns `true` when there are completions already, so that the caller must not sleep.
     ///
     /// # Errors
     /// [`RingError`] when the server's indices cannot be.
@@ -219,7 +219,7 @@ impl<P: Platform> Session<P> {
         self.ring.prepare_sleep()
     }
 
-    /// Wants no signals any more.
+    /// Cancels the request for a signal.
     ///
     /// # Errors
     /// [`RingError::BadRegion`].
@@ -227,15 +227,15 @@ impl<P: Platform> Session<P> {
         self.ring.awake()
     }
 
-    /// Waits until it is worth polling for completions again: by sleeping, or by yielding once. May come back with
-    /// nothing there.
+    /// Waits until it is worth polling for completions again: by sleeping, or by yielding once. May return without a
+    /// completion.
     ///
     /// # Errors
     /// As [`Session::prepare_sleep`].
     #[inline]
     pub async fn wait(&mut self) -> Result<(), RingError> {
         if self.options.polls {
-            // What we wait for is done elsewhere: no hurry to poll again.
+            // Other components do the work, so polling again at once has no use.
             self.platform.pause();
             self.platform.yield_now().await;
             return Ok(());

@@ -1,11 +1,11 @@
 //! Requests in flight: a fixed table, made when the session is opened.
 //!
-//! A request is known by its slot's index and the slot's generation, which together are the word the server hands back:
-//! a completion with a word of an earlier use of the slot is recognised. A slot holds the request's leases until the
-//! completion came, whether anybody still waits or not.
+//! A request is identified by its slot's index and the slot's generation. Together they are the user data that the server
+//! returns, so a completion for an earlier use of the slot is recognised. A slot holds the request's leases until the
+//! completion came, whether a task still waits or not.
 //!
-//! A request in flight need not be at the server: it may wait for an earlier change of its blocks (`changes`), or for
-//! being made again, in a queue of those that missed a record or of those that are only to be submitted.
+//! A request in flight is not always at the server. It may wait for an earlier change of its blocks (`changes`), or in
+//! one of two queues: requests that missed a record, and requests that are due for submission.
 
 use crate::changes::{Blocks, Changes};
 use crate::error::Error;
@@ -17,17 +17,17 @@ use blk_api::ring::Completed;
 use core::task::{Context, Poll, Waker};
 use platform::Memory;
 
-/// Times that a request is resubmitted which misses records.
+/// Resubmissions of a request that misses records.
 const MOST_MISSES: u8 = 16;
 
-/// Tries that a request has, all in all, of which the controller gives no verdict.
+/// Total tries of a request without the controller's verdict.
 ///
-/// Each of them costs time, up to minutes where a command is waited for, and where the request itself is what the
-/// controller does not survive, each costs everybody a reset. That somebody else's reset takes the same request is an
-/// accident, which happens twice in a row at times; three times in a row after the first it is none.
+/// Each try costs time, up to minutes for a command that times out. If the request itself breaks the controller, each try
+/// costs every session a reset. A reset that another session caused can hit the same request twice in a row by accident.
+/// Three times in a row after the first is no accident.
 const MOST_TRIES: u8 = 4;
 
-/// A request in the table.
+/// Identifies a request in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ticket {
     index: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// The word that comes back with the completion.
+    /// The user data that the completion returns.
     #[inline]
     pub(crate) fn user_data(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
@@ -50,25 +50,25 @@ impl Ticket {
 #[derive(Debug)]
 enum State {
     Free,
-    /// Its waker is to be woken if somebody `waits`.
+    /// In flight; its waker is to be woken if a task `waits`.
     InFlight {
         waits: bool,
     },
-    /// Nobody waits, the device may still be at it.
+    /// No task waits, but the device may still work on it.
     Abandoned,
     Done(Completed),
 }
 
-/// Where a request in flight is.
+/// Place of a request in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
-    /// On a ring or behind it.
+    /// On a ring, or at the server.
     Server,
-    /// Here: an earlier change of its blocks is not answered.
+    /// In this table: an earlier change of its blocks is not answered.
     HeldBack,
-    /// Here, in the queue of those to be submitted.
+    /// In the queue of requests due for submission.
     Due,
-    /// Here, in the queue of those that missed a record.
+    /// In the queue of requests that missed a record.
     Missed,
 }
 
@@ -78,9 +78,9 @@ struct Slot {
     /// The free slot after this one.
     next_free: u32,
     state: State,
-    /// The waker of the task that waited last. It stays, because the same task mostly waits again.
+    /// The waker of the task that waited last. It is kept, because mostly the same task waits again.
     waker: Option<Waker>,
-    /// The entry, and its place in the order of submission: to submit it again after the server's death. Its segments are held.
+    /// The entry and its place in the order of submission, to submit it again after the server's death. Its segments are held.
     entry: Entry,
     order: u64,
     place: Place,
@@ -112,16 +112,16 @@ pub(crate) struct Slots<M: Memory> {
     in_flight: u32,
     asked: u64,
     changes: Changes,
-    /// Indices of those that missed, in their order. Never grows beyond what it was made for.
+    /// Indices of requests that missed, in their order. Never grows beyond its initial capacity.
     missed: VecDeque<u32>,
-    /// Likewise of those that are to be submitted: they wait for nobody any more, or are made again.
+    /// Likewise of requests due for submission: they wait for no other request any more, or are retries.
     due: VecDeque<u32>,
-    /// Times that a request was made again of which the controller gave no verdict.
+    /// Number of retries of requests without the controller's verdict.
     retries: u64,
 }
 
 impl<M: Memory> Slots<M> {
-    /// `count` free slots, of requests that hold ranges of `window`.
+    /// Makes `count` free slots, for requests that hold ranges of `window`.
     pub(crate) fn new(count: u32, window: Window<M>) -> Self {
         let slot = |index: u32| Slot {
             generation: 0,
@@ -147,7 +147,7 @@ impl<M: Memory> Slots<M> {
         }
     }
 
-    /// Requests whose completion has not come.
+    /// Number of requests without a completion.
     pub(crate) const fn in_flight(&self) -> u32 {
         self.in_flight
     }
@@ -157,7 +157,7 @@ impl<M: Memory> Slots<M> {
         self.retries
     }
 
-    /// The next request's entry, to be filled in, if a slot is free. It has its word already.
+    /// The next request's entry, to be filled in, if a slot is free. Its user data are set already.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<&mut Entry> {
         let index = self.first_free;
@@ -166,9 +166,9 @@ impl<M: Memory> Slots<M> {
         Some(&mut slot.entry)
     }
 
-    /// Begins the request whose entry [`Slots::next`] gave, and submits it through `submit`, unless it waits for an earlier
-    /// change of its blocks: then it is [`Slots::due`] later. What its segments are in stays held until it is done. `None`
-    /// when `submit` has no room: nothing has begun.
+    /// Begins the request whose entry [`Slots::next`] gave, and submits it through `submit`. If it waits for an earlier
+    /// change of its blocks, it is [`Slots::due`] later instead. The leases of its segments stay held until it is done.
+    /// Returns `None` when `submit` has no room: nothing has begun.
     ///
     /// # Errors
     /// Those of `submit`.
@@ -196,13 +196,14 @@ impl<M: Memory> Slots<M> {
         Ok(Some(Ticket { index, generation: slot.generation }))
     }
 
-    /// The request whose entry [`Slots::next`] gave does not begin: what its segments are in is not held any more.
+    /// Abandons the request whose entry [`Slots::next`] gave: releases the leases of its segments.
     pub(crate) fn let_go_next(&mut self) {
         let next = self.slots.get(self.first_free as usize);
         next.into_iter().for_each(|slot| self.window.let_go(segments(&slot.entry)));
     }
 
-    /// What is in flight and waits for nobody, in the order in which it was asked: all of it is at the server from now on.
+    /// Returns the requests in flight that wait for no other, in the order of submission. All of them count as at the server
+    /// from now on.
     pub(crate) fn submit_all_again(&mut self) -> Vec<Entry> {
         self.missed.clear();
         self.due.clear();
@@ -215,10 +216,10 @@ impl<M: Memory> Slots<M> {
         slots.into_iter().map(again).collect()
     }
 
-    /// Takes the answer that a request missed a record: whether it is to be made again.
+    /// Handles the answer that a request missed a record. Returns whether it is to be made again.
     ///
     /// # Errors
-    /// [`Error::UnknownCompletion`] when no request with its word is at the server.
+    /// [`Error::UnknownCompletion`] when no request with its user data is at the server.
     pub(crate) fn miss(&mut self, completed: &Completed) -> Result<bool, Error> {
         let ticket = Ticket::from_user_data(completed.user_data);
         let slot = at_server(&mut self.slots, ticket)?;
@@ -231,7 +232,7 @@ impl<M: Memory> Slots<M> {
         Ok(true)
     }
 
-    /// Takes the answer that the controller gave no verdict of a request: whether it is resubmitted.
+    /// Handles the answer that the controller gave no verdict. Returns whether the request is resubmitted.
     ///
     /// # Errors
     /// As [`Slots::miss`].
@@ -248,33 +249,33 @@ impl<M: Memory> Slots<M> {
         Ok(true)
     }
 
-    /// The first request that is to be submitted.
+    /// The first request due for submission.
     pub(crate) fn due(&self) -> Option<Entry> {
         let index = *self.due.front()?;
         self.slots.get(index as usize).map(|slot| slot.entry)
     }
 
-    /// It was.
+    /// Records that the first due request was submitted.
     pub(crate) fn submit_due(&mut self) {
         if let Some(slot) = self.due.pop_front().and_then(|index| self.slots.get_mut(index as usize)) {
             slot.place = Place::Server;
         }
     }
 
-    /// The first request that missed and was not made again.
+    /// The first request that missed and was not made again yet.
     pub(crate) fn missed(&self) -> Option<Entry> {
         let index = *self.missed.front()?;
         self.slots.get(index as usize).map(|slot| slot.entry)
     }
 
-    /// Takes it: it is on its way again, or at its end.
+    /// Removes that request from its queue: it is submitted again, or ended.
     pub(crate) fn take_missed(&mut self) -> Option<Entry> {
         let slot = self.missed.pop_front().and_then(|index| self.slots.get_mut(index as usize))?;
         slot.place = Place::Server;
         Some(slot.entry)
     }
 
-    /// Takes a completion to the request it is for. Changes that waited for this one alone are due.
+    /// Completes the request of a completion. Changes that waited only for this one become due.
     ///
     /// # Errors
     /// As [`Slots::miss`].
@@ -306,7 +307,7 @@ impl<M: Memory> Slots<M> {
         Ok(())
     }
 
-    /// Whether the request is done; if not, `context` is woken when it is.
+    /// Returns the result if the request is done; otherwise `context` is woken when it is.
     #[inline(always)]
     pub(crate) fn poll(&mut self, ticket: Ticket, context: &Context<'_>) -> Poll<Completed> {
         let Some(slot) = self.slots.get_mut(ticket.index as usize) else { return Poll::Pending };
@@ -327,7 +328,7 @@ impl<M: Memory> Slots<M> {
         }
     }
 
-    /// Nobody waits for the request any more. Its slot and leases stay taken until the completion comes.
+    /// Records that no task waits for the request any more. Its slot and leases stay taken until the completion comes.
     pub(crate) fn abandon(&mut self, ticket: Ticket) {
         let Some(slot) = self.slots.get_mut(ticket.index as usize) else { return };
         match slot.state {
@@ -337,7 +338,7 @@ impl<M: Memory> Slots<M> {
         }
     }
 
-    /// Wakes everybody who waits, for there is something else to learn.
+    /// Wakes all waiting tasks, because the session's state changed.
     pub(crate) fn wake_all(&mut self) {
         for slot in &mut self.slots {
             if let State::InFlight { waits } = &mut slot.state
@@ -357,13 +358,13 @@ impl<M: Memory> Slots<M> {
     }
 }
 
-/// The segments of an entry that count.
+/// The segments that an entry uses.
 #[inline]
 pub(crate) fn segments(entry: &Entry) -> &[Segment] {
     entry.segments.get(..usize::from(entry.segment_count)).unwrap_or_default()
 }
 
-/// The request at the server that a completion with this ticket is for.
+/// Finds the request at the server that this ticket identifies.
 ///
 /// # Errors
 /// [`Error::UnknownCompletion`].

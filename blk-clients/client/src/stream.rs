@@ -1,8 +1,8 @@
 //! The session's blocks as a stream of bytes: `Read`, `Write` and `Seek` of `embedded-io-async`.
 //!
-//! File systems read and write a few bytes at a time, and the next ones mostly lie beside them. So one block is kept: it
+//! File systems read and write a few bytes at a time, and the next ones mostly lie beside them. So one block is cached. It
 //! is read before some of its bytes are written, and written when another one is needed or at a flush. Runs of whole
-//! blocks go past it. Blocks are written in the order in which their bytes were.
+//! blocks bypass it. Blocks are written in the order of their bytes' writes.
 //!
 //! Neighbours: `copying` moves the blocks. Left out: more blocks than one. `block-device-adapters` has such a stream too,
 //! but for an earlier `embedded-io-async`; it counts from the end in the wrong direction and has no end to read to.
@@ -16,21 +16,21 @@ use platform::Platform;
 
 /// The bytes of a session, from a position on. One read or write moves part of a block, or a run of whole blocks.
 ///
-/// What was written is on stable media after [`Write::flush`] alone; without it, dropping the stream loses some. A block
-/// that could not be written is kept, and tried again by the next call that needs its place.
+/// Written bytes are on stable media only after [`Write::flush`]; dropping the stream without it loses some. A block that
+/// could not be written stays cached, and the next call that needs its place tries again.
 pub struct ByteStream<P: Platform> {
     device: CopyingDevice<P>,
     position: u64,
-    /// The bytes of the block that is kept.
+    /// The bytes of the cached block.
     block: Vec<u8>,
     /// Its address, if there is one.
     kept: Option<u64>,
-    /// It differs from the session's.
+    /// The cached block differs from the session's.
     is_unwritten: bool,
     last_error: Option<IoError>,
 }
 
-/// Where a byte is.
+/// Position of a byte.
 #[derive(Clone, Copy)]
 struct Place {
     lba: u64,
@@ -39,14 +39,14 @@ struct Place {
 }
 
 impl<P: Platform> ByteStream<P> {
-    /// The bytes of the device's blocks, from the first one on.
+    /// Makes a stream of the device's blocks, at the first byte.
     #[must_use]
     pub fn new(device: CopyingDevice<P>) -> Self {
         let block = vec![0; device.block_bytes() as usize];
         Self { device, position: 0, block, kept: None, is_unwritten: false, last_error: None }
     }
 
-    /// Bytes of a block: what reads and writes do best in multiples of.
+    /// Bytes of a block: reads and writes of its multiples are the most efficient.
     #[must_use]
     pub fn block_bytes(&self) -> u32 {
         self.device.block_bytes()
@@ -95,7 +95,7 @@ impl<P: Platform> ByteStream<P> {
         let written = match bytes.get(..self.whole_blocks(place, bytes.len())) {
             Some(run) if !run.is_empty() => {
                 self.write_kept().await?;
-                // Its block may be in the run.
+                // The cached block may be in the run.
                 self.kept = None;
                 self.device.write_at(place.lba, run).await?;
                 run.len()
@@ -116,7 +116,7 @@ impl<P: Platform> ByteStream<P> {
         self.device.flush().await
     }
 
-    /// Keeps the block at `lba`.
+    /// Caches the block at `lba`.
     async fn keep(&mut self, lba: u64) -> Result<(), IoError> {
         if self.kept == Some(lba) {
             return Ok(());
@@ -128,7 +128,7 @@ impl<P: Platform> ByteStream<P> {
         Ok(())
     }
 
-    /// Writes the block that is kept, if it differs from the session's.
+    /// Writes the cached block, if it differs from the session's.
     async fn write_kept(&mut self) -> Result<(), IoError> {
         if let Some(lba) = self.kept.filter(|_| self.is_unwritten) {
             self.device.write_at(lba, &self.block).await?;
@@ -137,7 +137,7 @@ impl<P: Platform> ByteStream<P> {
         Ok(())
     }
 
-    /// Of `bytes` bytes from the position on, how many there are.
+    /// Returns how many of `bytes` bytes from the position on exist.
     fn reachable(&self, bytes: usize) -> usize {
         let left = self.bytes().saturating_sub(self.position);
         usize::try_from(left).unwrap_or(usize::MAX).min(bytes)
@@ -152,7 +152,7 @@ impl<P: Platform> ByteStream<P> {
         }
     }
 
-    /// Of `bytes` bytes from `place` on, how many are in whole blocks that begin there.
+    /// Returns how many of `bytes` bytes from `place` on are in whole blocks that begin there.
     fn whole_blocks(&self, place: Place, bytes: usize) -> usize {
         let rest = bytes.checked_rem(self.device.block_bytes() as usize).unwrap_or(bytes);
         if place.offset == 0 { bytes.saturating_sub(rest) } else { 0 }
@@ -172,7 +172,7 @@ impl<P: Platform> ErrorType for ByteStream<P> {
 }
 
 impl<P: Platform> Read for ByteStream<P> {
-    /// Of bytes behind the session's last block there are none: `Ok(0)`.
+    /// Returns `Ok(0)` behind the session's last block.
     async fn read(&mut self, buf: &mut [u8]) -> Result<usize, IoError> {
         let outcome = self.read_some(buf).await;
         self.note(outcome)
@@ -180,7 +180,7 @@ impl<P: Platform> Read for ByteStream<P> {
 }
 
 impl<P: Platform> Write for ByteStream<P> {
-    /// Behind the session's last block nothing can be written: [`IoError::BeyondEnd`].
+    /// Fails with [`IoError::BeyondEnd`] behind the session's last block.
     async fn write(&mut self, buf: &[u8]) -> Result<usize, IoError> {
         let outcome = self.write_some(buf).await;
         self.note(outcome)
@@ -193,7 +193,7 @@ impl<P: Platform> Write for ByteStream<P> {
 }
 
 impl<P: Platform> Seek for ByteStream<P> {
-    /// Any position that can be counted, behind the end too.
+    /// Accepts any position that does not overflow, behind the end too.
     async fn seek(&mut self, pos: SeekFrom) -> Result<u64, IoError> {
         let position = match pos {
             SeekFrom::Start(position) => Some(position),

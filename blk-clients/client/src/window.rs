@@ -1,8 +1,7 @@
-//! The window in leases: page-granular ranges that stay taken as long as a holder or a request in flight wants them.
+//! Leases of the window: page-granular ranges that stay taken as long as a holder or a request in flight needs them.
 //!
-//! A lease is known by its first page. It has a count: one for every [`WindowRange`] and one for every request in
-//! flight; the pages are free again when it falls to zero. Leasing looks for the first fit, at set-up; counting is all
-//! that requests do.
+//! A lease is identified by its first page. It has a count: one for every [`WindowRange`] and one for every request in
+//! flight. The pages are free when it falls to zero. Leasing searches for the first fit, at set-up; requests only count.
 
 use alloc::rc::Rc;
 use alloc::vec;
@@ -24,8 +23,8 @@ struct Shared<M> {
     pages: Vec<Page>,
 }
 
-/// The state of a page: for every page of a lease, `taken` and the lease's first page; of the first one, its holders and
-/// the number of pages.
+/// The state of a page. Every page of a lease has `taken` and the lease's first page; the first page also has the number
+/// of holders and of pages.
 #[derive(Debug, Default)]
 struct Page {
     taken: Cell<bool>,
@@ -41,7 +40,7 @@ impl<M> Clone for Window<M> {
 }
 
 impl<M: Memory> Window<M> {
-    /// The first `bytes` bytes of `memory`, in whole pages, below 4 GiB, nothing leased.
+    /// Makes a window of the first `bytes` bytes of `memory`, in whole pages, below 4 GiB, nothing leased.
     pub(crate) fn new(memory: M, bytes: u64) -> Self {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX) as usize;
         let bytes = bytes.min(memory.len());
@@ -56,13 +55,13 @@ impl<M: Memory> Window<M> {
         &self.shared.memory
     }
 
-    /// Bytes that can be leased at most.
+    /// Maximum number of bytes that can be leased.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.pages.len() << PAGE_BITS
     }
 
-    /// Whether nothing can be leased ever.
+    /// Whether the window has no pages to lease.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shared.pages.is_empty()
@@ -74,8 +73,8 @@ impl<M: Memory> Window<M> {
         self.shared.pages.iter().filter(|page| !page.taken.get()).count() << PAGE_BITS
     }
 
-    /// Leases `bytes` bytes (rounded up to whole pages) in one piece; `None` when there is no such piece, or of
-    /// nothing.
+    /// Leases `bytes` bytes (rounded up to whole pages) in one piece; `None` when there is no such piece, or for
+    /// 0 bytes.
     #[must_use]
     pub fn lease(&self, bytes: usize) -> Option<WindowRange<M>> {
         let wanted = bytes.div_ceil(PAGE_SIZE);
@@ -98,8 +97,8 @@ impl<M: Memory> Window<M> {
         Some(range)
     }
 
-    /// One holder more of the leases of `parts`, and the segments that say where they lie, in `segments`: their bytes. `None`,
-    /// and nothing is held, for too many or another window's.
+    /// Adds a holder to the leases of `parts` and writes their places into `segments`. Returns their bytes. Returns `None` and
+    /// holds nothing for too many parts, or parts of another window.
     #[inline]
     pub(crate) fn hold(&self, parts: &[Part<'_, M>], segments: &mut [Segment; MAX_SEGMENTS]) -> Option<u64> {
         let is_ours = |part: &Part<'_, M>| Rc::ptr_eq(&part.range.window.shared, &self.shared);
@@ -117,7 +116,7 @@ impl<M: Memory> Window<M> {
         Some(bytes)
     }
 
-    /// One holder less of the leases that the segments are in, which [`Window::hold`] gave: the leases are still there.
+    /// Removes a holder from the leases of the segments that [`Window::hold`] wrote: the leases still exist.
     #[inline]
     pub(crate) fn let_go(&self, segments: &[Segment]) {
         for segment in segments.iter().filter(|segment| segment.len > 0) {
@@ -126,15 +125,15 @@ impl<M: Memory> Window<M> {
         }
     }
 
-    /// One holder more.
+    /// Adds a holder.
     fn retain(&self, first: u32) {
         if let Some(head) = self.shared.pages.get(first as usize) {
-            // Holders are slots and handles, each of which takes more memory than this can count.
+            // Holders are slots and handles. Memory for so many that the count overflows does not exist.
             head.holders.set(head.holders.get().saturating_add(1));
         }
     }
 
-    /// One holder less; the last one frees the pages.
+    /// Removes a holder; the last one frees the pages.
     fn release(&self, first: u32) {
         let Some(head) = self.shared.pages.get(first as usize) else { return };
         let left = head.holders.get().saturating_sub(1);
@@ -165,7 +164,7 @@ impl<M: Memory> WindowRange<M> {
         self.len
     }
 
-    /// Never: a lease has bytes.
+    /// Always false: a lease has bytes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -177,14 +176,14 @@ impl<M: Memory> WindowRange<M> {
         (self.first as usize) << PAGE_BITS
     }
 
-    /// `len` bytes of it from `offset` on, unless they are not inside.
+    /// Returns `len` bytes of the range from `offset` on; `None` if they are not inside.
     #[must_use]
     pub fn part(&self, offset: usize, len: usize) -> Option<Part<'_, M>> {
         let end = offset.checked_add(len)?;
         (end <= self.len).then_some(Part { range: self, offset, len })
     }
 
-    /// All of it.
+    /// Returns the whole range as a part.
     #[must_use]
     pub const fn whole(&self) -> Part<'_, M> {
         Part { range: self, offset: 0, len: self.len }
@@ -234,7 +233,7 @@ impl<M: Memory> fmt::Debug for WindowRange<M> {
     }
 }
 
-/// Part of a leased range: what a request names.
+/// Part of a leased range, for a request to name.
 #[derive(Debug)]
 pub struct Part<'a, M: Memory> {
     range: &'a WindowRange<M>,
@@ -250,7 +249,7 @@ impl<M: Memory> Clone for Part<'_, M> {
 impl<M: Memory> Copy for Part<'_, M> {}
 
 impl<M: Memory> Part<'_, M> {
-    /// Its place as an entry says it. A window ends below 4 GiB, so nothing of it is cut off.
+    /// Converts the part to an entry's segment. A window ends below 4 GiB, so no bits are lost.
     const fn segment(&self) -> Segment {
         let offset = self.range.offset().wrapping_add(self.offset);
         Segment { offset: offset as u32, len: self.len as u32 }

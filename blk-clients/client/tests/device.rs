@@ -35,7 +35,7 @@ fn write_then_read_everywhere(order: Order, polls: bool) {
         for range in &ranges {
             range.write_bytes(0, &[0; 4096]).unwrap();
         }
-        // Finished requests hold their slots until somebody looks: no more than slots when the last is asked first.
+        // Finished requests hold their slots until they are polled: at most one a slot when the last is awaited first.
         for chunk in [0..16usize, 16..32, 32..40] {
             let reads: Vec<_> = chunk.clone().map(|n| device.read(lba(n), &[ranges[n].whole()])).collect();
             for (n, read) in chunk.zip(reads).rev() {
@@ -203,7 +203,7 @@ fn close_lets_everything_end_and_ends_the_rest() {
 }
 
 proptest! {
-    /// Whatever is leased and returned, leases never overlap and everything comes back.
+    /// For any order of leasing and returning, leases never overlap and all pages are free in the end.
     #[test]
     fn leases_never_overlap(steps in prop::collection::vec((1usize..40_000, any::<bool>()), 1..60)) {
         let (_, device) = open(&Setup::default(), false);

@@ -1,4 +1,4 @@
-//! Requests of which the server has no record: asked for at the policy component, made again, given up.
+//! Requests that miss a record at the server: records asked for at the policy component, retries, and their limit.
 
 use blk_api::policy::Refusal;
 use blk_client::{Device, Error, Status};
@@ -55,7 +55,7 @@ fn a_request_whose_records_are_gone_each_time_ends_with_that() {
     let outcome = block_on(device.run(device.read(9, &[range.whole()])));
     assert_eq!(outcome, Err(Error::status(Status::NotInstalled)));
     assert_eq!(asked(&platform), 1 + 16 * 2, "sixteen times, two calls each");
-    // The neighbour that asks for less gets it.
+    // The neighbour that asks for fewer records gets them.
     assert_eq!(block_on(device.run(device.read(9, &[range.part(0, 1024).unwrap()]))), Ok(()));
 }
 

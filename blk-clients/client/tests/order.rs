@@ -1,8 +1,9 @@
-//! Changes of the same blocks under everything that makes requests happen twice: records that are missed, servers that die,
-//! controllers that lose what they did or half did, and users that wait for nothing.
+//! Changes of the same blocks under all faults that repeat requests: missed records, servers that die, controllers that
+//! lose requests done wholly or in part, and users that do not wait.
 //!
-//! Each block is a register. The changes of it have an order, the one in which they were submitted. In the end it holds
-//! what the last acknowledged one left, or an unacknowledged one behind that; and a read brings what it could hold.
+//! Each block is a register. Its changes have an order, the one in which they were submitted. In the end it has the
+//! content of the last acknowledged change, or of an unacknowledged one after that. A read returns a content that is
+//! possible at its time.
 
 use blk_client::{Device, Error, Status, WindowRange};
 use fake_platform::{FakeMemory, FakePlatform, Lost, Order, Setup, block_on, open};
@@ -29,7 +30,7 @@ struct Step {
     kind: Kind,
     lba: u64,
     blocks: u32,
-    /// The task goes on before it is done, and nobody learns how it ends.
+    /// The task goes on before the request is done, and drops its result.
     is_dropped: bool,
 }
 
@@ -50,15 +51,15 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// What goes wrong.
+/// Faults of a run.
 #[derive(Clone, Debug)]
 struct Faults {
     seed: u64,
-    /// Of 100 requests.
+    /// Lost requests of 100.
     lost: u64,
-    /// Records of a block each; without, none are needed.
+    /// Records of one block each; without, none are needed.
     records: Option<usize>,
-    /// Turns that each of the first servers has.
+    /// Turns that each of the first servers has before it dies.
     deaths: Vec<u32>,
     polls: bool,
 }
@@ -80,7 +81,7 @@ struct Change {
     acknowledged: Option<u64>,
 }
 
-/// What was done, and the time in events.
+/// The changes, and the time in events.
 #[derive(Debug, Default)]
 struct History {
     now: u64,
@@ -94,7 +95,7 @@ impl History {
         self.now
     }
 
-    /// What a block could hold from one moment to another.
+    /// Returns the possible contents of a block from one moment to another.
     fn possible(&self, block: u64, from: u64, until: u64) -> Vec<u8> {
         let mut possible = vec![0];
         let concerns = |change: &&Change| (change.lba..change.lba + u64::from(change.blocks)).contains(&block);
@@ -144,7 +145,7 @@ impl World {
         (platform, Self { device, history: RefCell::default() })
     }
 
-    /// Notes the change; its number.
+    /// Records the change; returns its number.
     fn begin(&self, step: &Step, byte: u8) -> usize {
         let history = &mut *self.history.borrow_mut();
         let submitted = history.tick();
@@ -195,20 +196,20 @@ impl World {
         }
     }
 
-    /// The `task`-th of them; each of its writes has a byte that no other write has.
+    /// Runs task number `task`; each of its writes has a byte that no other write has.
     async fn task(&self, task: usize, steps: &[Step]) {
         for (number, step) in steps.iter().enumerate() {
             match step.kind {
                 Kind::Read if step.is_dropped => drop(self.device.read(step.lba, &[self.lease(step, 0).whole()])),
                 Kind::Read => self.read(step).await,
-                // Its end says nothing about contents.
+                // Its result has no effect on contents.
                 Kind::Flush => drop(self.device.flush().await),
                 _ => self.change(step, (1 + task * MOST_STEPS + number) as u8).await,
             }
         }
     }
 
-    /// Everybody's work, some servers' ends, and the end of what nobody waits for.
+    /// Runs all tasks, the deaths of some servers, and the requests that no task waits for.
     async fn work(&self, platform: &FakePlatform, tasks: &[Vec<Step>], deaths: &[u32]) {
         let mut deaths = deaths.iter();
         let mut works: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = vec![];
@@ -217,7 +218,7 @@ impl World {
         }
         let mut turns = 0;
         poll_fn(|context| {
-            // Another end for a server whose end has not come by then.
+            // Another death for a server that has not died by then.
             if turns % 16 == 0
                 && let Some(server_turns) = deaths.next()
             {

@@ -1,4 +1,4 @@
-//! A server that dies and is started again: what nobody answered is asked again, and nothing else.
+//! A server that dies and is restarted: unanswered requests are submitted again, and no others.
 
 use blk_client::{Device, Error, Status};
 use fake_platform::{FakePlatform, Order, Setup, block_on, open, turn};
@@ -30,7 +30,7 @@ fn what_nobody_answered_is_asked_again_in_its_order() {
         }
         block_on(device.run(async {
             let lba = |n: usize| if n < 3 { n as u64 } else { 7 };
-            // Half of them to one block: one at a time is at the server, and the last one stays.
+            // Half of them to one block: one at a time is at the server, and the last one's content stays.
             let writes: Vec<_> =
                 ranges.iter().enumerate().map(|(n, range)| device.write(lba(n), &[range.whole()])).collect();
             platform.server(|server| server.order = Order::Submitted);
@@ -54,7 +54,7 @@ fn what_the_dead_server_answered_is_not_asked_again() {
         let done = device.write(1, &[range.whole()]);
         turn().await;
         platform.server(|server| {
-            // Answered, and nobody has looked at the answer yet.
+            // Answered, but the answer is not polled yet.
             server.order = Order::Submitted;
             assert!(server.step());
         });
@@ -84,7 +84,7 @@ fn a_server_that_stays_dead_ends_the_session() {
     assert_eq!(outcome, Err(Error::CLOSED));
     assert_eq!(outcome.unwrap_err().outcome(), Some(Status::Closed));
     assert!(reissued(&platform).is_empty());
-    // Nor does the client wait for ever where it makes calls.
+    // Calls do not wait for ever either.
     assert!(matches!(block_on(device.run(device.statistics())), Err(Error::CLOSED)));
     assert_eq!(block_on(device.run(device.close())), Err(Error::CLOSED));
 }
@@ -99,7 +99,7 @@ fn server_death_during_reopening_costs_one_more_opening() {
             turn().await;
             platform.server(|server| server.order = Order::Submitted);
             platform.kill_server(3);
-            // The call that waits for the next one, and then the opening.
+            // The call that waits for the successor, and then the opening.
             platform.kill_server_after(1, 3);
             for write in writes {
                 assert_eq!(write.await, Ok(()), "polls: {polls}");

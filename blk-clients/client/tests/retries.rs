@@ -1,12 +1,12 @@
-//! Requests of which the controller gives no verdict, resubmitted or given up; and the order that makes that safe.
+//! Requests without the controller's verdict: their retries, the limit, and the order that makes retries safe.
 
 use blk_client::{Completed, Error, Opcode, Status};
 use fake_platform::{FakePlatform, Lost, Order, Setup, block_on, open, turn};
 
-/// Tries that a request has.
+/// Tries of a request.
 const TRIES: u64 = 4;
 
-/// The first `times` requests of `opcode` are lost when `blocks` of their blocks are done.
+/// Loses the first `times` requests of `opcode` after `blocks` of their blocks are done.
 fn lose(platform: &FakePlatform, opcode: Opcode, mut times: u64, blocks: u32, status: Status) {
     platform.server(|server| {
         server.loses = Some(Box::new(move |request| {
@@ -100,7 +100,7 @@ fn a_request_that_is_not_at_the_server_has_no_answer() {
     block_on(device.run(async {
         let (first, second) = (device.discard(0, 1), device.discard(0, 1));
         turn().await;
-        // The second one waits for the first: its answer is an invention.
+        // The second one waits for the first: its answer is forged.
         platform.server(|server| server.forged.push(Completed { user_data: 1, ..Completed::default() }));
         assert_eq!((first.await, second.await), (Err(Error::UnknownCompletion), Err(Error::UnknownCompletion)));
     }));
@@ -189,7 +189,7 @@ fn what_the_dead_server_left_waiting_goes_on_at_the_next_one() {
             assert_eq!((late.await, early.await), (Ok(()), Ok(())));
         }));
         assert_eq!([5, 6, 7].map(|lba| block(&platform, lba)), [0xdd, 0, 0]);
-        // What was lost and not submitted again when the server died is asked again with all else.
+        // Lost requests that were not resubmitted when the server died are submitted again with all others.
         lose(&platform, Opcode::Discard, 1, 0, Status::ControllerReset);
         block_on(device.run(async {
             let discard = device.discard(9, 1);

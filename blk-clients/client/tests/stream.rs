@@ -1,4 +1,4 @@
-//! A session as the ecosystem's traits see it: blocks and bytes as they were written, ends, errors, dropped futures.
+//! A session through the ecosystem's traits: contents, ends, errors, and dropped futures.
 
 use aligned::{A1, Aligned};
 use blk_client::{ByteStream, CopyingDevice, Device, Error, IoError, Status};

@@ -20,7 +20,7 @@ use report::Report;
 use sha2::{Digest as _, Sha256};
 use workload::Digest;
 
-/// Why there is no digest.
+/// Reason why there is no digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Failure {
     Open(OpenError),
@@ -49,7 +49,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The whole program: does what the environment's configuration says and reports.
+/// Runs the program: executes the environment's configuration and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Digest>::start(&platform, &environment) else { return };
     let result = read_all(platform, &environment, &program).await;
@@ -87,7 +87,7 @@ async fn read_all<P: Platform>(
 struct Range {
     first: u64,
     blocks: u64,
-    /// Blocks a request.
+    /// Blocks of a request.
     step: u32,
     block_bytes: u32,
 }
@@ -104,7 +104,7 @@ impl Range {
         (blocks <= left && step > 0).then_some(Self { first, blocks, step, block_bytes: geometry.block_bytes })
     }
 
-    /// The request that starts `done` blocks into the range: its first block and its blocks.
+    /// Returns the first block and the number of blocks of the request that starts `done` blocks into the range.
     fn request(&self, done: u64) -> Option<(u64, u32)> {
         let left = self.blocks.checked_sub(done).filter(|left| *left > 0)?;
         let blocks = u32::try_from(left).unwrap_or(u32::MAX).min(self.step);
@@ -112,7 +112,7 @@ impl Range {
     }
 }
 
-/// A read in flight: the range it lands in goes back to the others when it is hashed.
+/// A read in flight. Its window range is reused after its data are hashed.
 struct Reading<P: Platform> {
     request: Request<P>,
     lba: u64,

@@ -1,7 +1,7 @@
-//! A platform and a server in memory: what the tests of clients run on, on the build machine.
+//! A platform and a server in memory, on which the clients' tests run on the build machine.
 //!
-//! The kernel is its model, in which the client holds what a client holds. The server is as simple as can be and can be
-//! configured to lie; there is no controller. It moves only when its client waits, signals or calls, so runs repeat exactly.
+//! The kernel is a model; in it the client holds a client's capabilities. The server is minimal and can be configured to
+//! lie; there is no controller. It runs only when its client waits, signals or calls, so runs repeat exactly.
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +41,7 @@ pub const EVENT: u64 = 10;
 pub const PEER: u64 = 11;
 /// Slot of the policy component's endpoint.
 pub const POLICY: u64 = 12;
-/// Ticks that a call waits for the successor of a dead server: one that does not come by then never does.
+/// Ticks that a call waits for the successor of a dead server. After them there is no successor.
 const CALL_TICKS: u32 = 1000;
 /// Rights of a caller on an endpoint.
 const CALL: Rights = Rights { read: false, write: true, grant: true };
@@ -64,22 +64,22 @@ struct World {
     reports: RefCell<Vec<Vec<u8>>>,
     ticks: Cell<u64>,
     doorbells: Cell<u64>,
-    /// The peer signalled and that was not taken yet.
+    /// The peer signalled, and the client has not taken the signal yet.
     peer_signalled: Cell<bool>,
     /// The server's liveness page.
     liveness: FakeMemory,
     /// Ticks until the dead server is alive again.
     rebirth: Cell<u32>,
-    /// Turns that the server still has before it dies, and ticks until it is alive again.
+    /// Turns left before the server dies, and ticks until it is alive again.
     doom: Cell<Option<(u32, u32)>>,
-    /// The policy component's liveness page, and ticks until that is alive again.
+    /// The policy component's liveness page, and ticks until the component is alive again.
     policy_rebirth: Cell<u32>,
     /// Sends a tick to a component that waits with no other event pending.
     ticks_come: Cell<bool>,
 }
 
 impl FakePlatform {
-    /// A machine with one server and one client, as `setup` says.
+    /// Makes a machine with one server and one client, as `setup` describes.
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
         let client = FakeMemory::new(blk_api::ring::client_region_bytes(setup.ring_entries));
@@ -127,7 +127,7 @@ impl FakePlatform {
         Self { kernel: kernel.with_others(move || others.take()), world }
     }
 
-    /// Runs a whole client program on this machine, with its configuration; its reports.
+    /// Runs a whole client program on this machine, with its configuration. Returns its reports.
     pub fn run<C: Serialize, F: Future<Output = ()>>(
         &self,
         config: &C,
@@ -149,7 +149,7 @@ impl FakePlatform {
         self.take_reports().iter().filter_map(|bytes| Report::decode(bytes)).collect()
     }
 
-    /// What a client of this machine is born with. `config` is its own, in postcard.
+    /// Makes the environment of a client of this machine. `config` is the client's own configuration, in postcard.
     #[must_use]
     pub fn environment(&self, name: &str, config: Vec<u8>) -> Environment {
         let cap = |name: &str, slot| NamedCaps {
@@ -176,43 +176,43 @@ impl FakePlatform {
         }
     }
 
-    /// The server, to look at it or to change its mind.
+    /// Calls `look` with the server, to inspect or reconfigure it.
     pub fn server<R>(&self, look: impl FnOnce(&mut FakeServer) -> R) -> R {
         look(&mut self.world.server.borrow_mut())
     }
 
-    /// The server dies with all it knows of the session; after some ticks another one takes its place.
+    /// Kills the server, with its state of the session. A successor starts after some ticks.
     pub fn kill_server(&self, ticks: u32) {
         self.world.end_server(ticks);
     }
 
-    /// The server dies like that after so many turns: looks at the ring, and calls.
+    /// Kills the server likewise after so many turns, which are polls of the ring and calls.
     pub fn kill_server_after(&self, turns: u32, ticks: u32) {
         self.world.doom.set(Some((turns, ticks)));
     }
 
-    /// The policy component dies; after some ticks another one takes its place.
+    /// Kills the policy component. A successor starts after some ticks.
     pub fn kill_policy(&self, ticks: u32) {
         self.world.policy_rebirth.set(ticks.max(1));
     }
 
-    /// From now on the supervisor ticks: who waits for an event and has none gets a tick. Otherwise it is stuck.
+    /// Lets the supervisor tick from now on: a component that waits without an event gets a tick. Otherwise it is stuck.
     pub fn tick_who_waits(&self) {
         self.world.ticks_come.set(true);
     }
 
-    /// Takes the records reported so far.
+    /// Takes the records that were reported so far.
     #[must_use]
     pub fn take_reports(&self) -> Vec<Vec<u8>> {
         self.world.reports.take()
     }
 
-    /// The peer signals of its own accord; otherwise it answers signals.
+    /// Lets the peer signal unprompted; otherwise it answers signals.
     pub fn peer_signals(&self) {
         self.world.peer_signalled.set(true);
     }
 
-    /// How often the client rang.
+    /// Number of the client's doorbell signals.
     #[must_use]
     pub fn doorbells(&self) -> u64 {
         self.world.doorbells.get()
@@ -222,7 +222,7 @@ impl FakePlatform {
 /// Polls `future` until it is ready.
 ///
 /// # Panics
-/// When it waits and nothing will ever wake it.
+/// When it waits and nothing can wake it.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let woken = Arc::new(Flag(AtomicBool::new(true)));
     let waker = Waker::from(Arc::clone(&woken));
@@ -236,7 +236,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A machine as `setup` says, and its client's device, open; `polls` says how the client waits.
+/// Makes a machine as `setup` describes, and opens its client's device. `polls` selects how the client waits.
 ///
 /// # Panics
 /// When the server refuses the session.
@@ -249,7 +249,7 @@ pub fn open(setup: &Setup, polls: bool) -> (FakePlatform, Device<FakePlatform>) 
     (platform, device)
 }
 
-/// Lets the device, which runs beside it, have a turn.
+/// Gives the device, which runs beside the caller, a turn.
 pub async fn turn() {
     let mut had = false;
     poll_fn(|context| {
@@ -275,12 +275,12 @@ impl World {
         self.server.borrow_mut()
     }
 
-    /// Whoever calls a dead policy component waits for its successor. Whether there is one.
+    /// Waits for the successor of a dead policy component, as its caller does. Returns whether there is one.
     fn policy_answers(&self) -> bool {
         (0..CALL_TICKS).any(|_| !count_down(&self.policy_rebirth))
     }
 
-    /// The server has a turn, unless it was at its last.
+    /// Counts a turn of the server, and kills it after its last.
     fn count_turn(&self) {
         match self.doom.take() {
             Some((0, ticks)) => self.end_server(ticks),
@@ -294,13 +294,13 @@ impl World {
         self.rebirth.set(ticks.max(1));
     }
 
-    /// Whoever calls a dead server waits for its successor. Whether there is one.
+    /// Waits for the successor of a dead server, as its caller does. Returns whether there is one.
     fn turn_over_a_call(&self) -> bool {
         self.count_turn();
         (0..CALL_TICKS).any(|_| !self.tick())
     }
 
-    /// A tick, if the server is dead.
+    /// Makes a tick if the server is dead. Returns whether it did.
     fn tick(&self) -> bool {
         let ticked = count_down(&self.rebirth);
         if ticked && self.rebirth.get() == 0 {
@@ -309,18 +309,18 @@ impl World {
         ticked
     }
 
-    /// A tick, if the policy component has enough for this one.
+    /// Makes a tick if the policy component refuses further calls until one. Returns whether it did.
     fn tick_policy(&self) -> bool {
         self.server().policy_rests()
     }
 
-    /// A microsecond goes by at each look at the clock and each system call.
+    /// Advances the clock by a microsecond, at each read of it and each system call.
     fn pass_time(&self) -> u64 {
         self.ticks.set(self.ticks.get() + 1000);
         self.ticks.get()
     }
 
-    /// The one that the client reached takes the message or signal.
+    /// Delivers the message or signal to the component that the client reached.
     fn take(&self) {
         self.pass_time();
         match self.around.receive() {
@@ -338,13 +338,13 @@ impl World {
         }
     }
 
-    /// Nobody's answer is the kernel's, once the supervisor took the capability.
+    /// Replies with `answer`; without one, the kernel replies, as after the supervisor took the capability.
     fn reply(&self, answer: Option<Message>) {
         self.around.invoker().reply(&answer.unwrap_or(Message::new(Message::NO_CAPABILITY)));
     }
 }
 
-/// A tick of whoever is dead; whether it was one.
+/// Counts down a dead component's ticks. Returns whether it was dead.
 fn count_down(rebirth: &Cell<u32>) -> bool {
     let left = rebirth.get().checked_sub(1);
     rebirth.set(left.unwrap_or_default());

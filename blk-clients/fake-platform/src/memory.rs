@@ -13,12 +13,12 @@ pub struct FakeMemory {
     twice: Rc<RefCell<LastWrite>>,
 }
 
-/// The last write that was not of an index, and what it replaced.
+/// The last write that was not of an index, and the bytes it replaced.
 #[derive(Debug, Default)]
 struct LastWrite {
     offset: usize,
     replaced: Vec<u8>,
-    /// The write before went to the same bytes.
+    /// Whether the write before went to the same bytes.
     again: bool,
 }
 
@@ -31,8 +31,8 @@ impl FakeMemory {
         Self { ram: self.ram.read_only(), ..self.clone() }
     }
 
-    /// The bytes that the last write replaced, if the write before it went to the same place: what somebody sees who looks at
-    /// another moment of a race.
+    /// The bytes that the last write replaced, if the write before it went to the same place: the other version that a
+    /// reader in a race may see.
     pub(crate) fn flipped<T: FromBytes>(&self) -> Option<T> {
         let last = self.twice.borrow();
         last.again.then(|| T::read_from_bytes(&last.replaced).ok()).flatten()

@@ -9,7 +9,7 @@ use blk_api::session::{self, Geometry, Refusal, Statistics};
 use platform::{Memory, Message};
 use std::collections::VecDeque;
 
-/// What the server is like.
+/// The server's parameters.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// log2 of the block size.
@@ -26,7 +26,7 @@ pub struct Setup {
     pub writable: bool,
     /// Order of completions.
     pub order: Order,
-    /// Records of one block that its table holds; without, there is no policy component either, and it needs no records.
+    /// Number of records of one block that its table holds. `None`: it needs no records, and there is no policy component.
     pub records: Option<usize>,
 }
 
@@ -52,22 +52,22 @@ pub enum Order {
     Submitted,
     /// The last first.
     Reversed,
-    /// Drawn, and not all at once, from this state.
+    /// Random order, and not all at once, from this state.
     Drawn(u64),
     /// None comes.
     Silent,
 }
 
-/// Changes what a read brings, after the disk and before the window.
+/// Changes the data of a read, between the disk and the window.
 pub type Tamper = Box<dyn FnMut(&Request, &mut [u8])>;
 
 /// Takes words of a request from the other version of its entry, after the check.
 pub type Refetch = fn(&mut Request, &Entry);
 
-/// What becomes of a request that the controller loses.
+/// Effect of a request that the controller loses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lost {
-    /// Blocks of it that are done, from the first one on.
+    /// Number of its blocks that are done, from the first one on.
     pub blocks: u32,
     /// How it ends.
     pub status: Status,
@@ -87,23 +87,23 @@ pub struct FakeServer {
     pub order: Order,
     /// A block whose reads fail with a media error.
     pub bad_block: Option<u64>,
-    /// A check that is not made: what should be refused so is said to have been done.
+    /// A check that it omits: requests that it should refuse with this status are answered as done.
     pub forgets: Option<Status>,
-    /// What it fetches twice: once for the check, and once more to act on.
+    /// The words it fetches twice: once for the check, and once more to act on.
     pub refetch: Option<Refetch>,
-    /// A lie about reads.
+    /// A corruption of reads.
     pub tamper: Option<Tamper>,
-    /// What its controller loses.
+    /// The requests that its controller loses.
     pub loses: Option<Loses>,
-    /// What it forbids.
+    /// The requests that it forbids.
     pub forbids: Option<Forbids>,
-    /// Completions of its own invention, given at the next step.
+    /// Forged completions, published at the next step.
     pub forged: Vec<Completed>,
-    /// The session broke the protocol.
+    /// The session broke the protocol and was closed.
     pub expelled: bool,
-    /// A refusal to everybody who asks for records.
+    /// The refusal that every call for records gets.
     pub refuses_records: Option<policy::Refusal>,
-    /// Times that somebody asked for records.
+    /// Number of calls for records.
     pub asked: u32,
     /// Blocks with records, the oldest first.
     records: VecDeque<u64>,
@@ -149,7 +149,7 @@ impl FakeServer {
         }
     }
 
-    /// Takes what was submitted and completes what is to be; whether completions were published.
+    /// Takes submitted requests and completes those that are due. Returns whether completions were published.
     pub fn step(&mut self) -> bool {
         let Some(mut ring) = self.ring.take() else { return false };
         loop {
@@ -191,7 +191,7 @@ impl FakeServer {
         !due.is_empty()
     }
 
-    /// All that it knew of the session, answers it owed among it.
+    /// Drops all state of the session, including pending answers.
     pub(crate) fn forget(&mut self) {
         self.records.clear();
         self.ring = None;
@@ -205,7 +205,7 @@ impl FakeServer {
         self.statistics
     }
 
-    /// Records that its table holds.
+    /// Number of records in its table.
     #[must_use]
     pub fn records(&self) -> usize {
         self.records.len()
@@ -216,12 +216,12 @@ impl FakeServer {
         self.most_records.is_some()
     }
 
-    /// Whether the policy component had enough, and has had its rest now.
+    /// Ends the policy component's refusal of calls. Returns whether it was refusing.
     pub(crate) fn policy_rests(&mut self) -> bool {
         self.refuses_records.take_if(|refusal| *refusal == policy::Refusal::Busy).is_some()
     }
 
-    /// The policy component's answer: records for the first two blocks.
+    /// Returns the policy component's answer: records for the first two blocks.
     pub(crate) fn ask(&mut self, message: &Message) -> Message {
         self.asked += 1;
         if let Some(refusal) = self.refuses_records {
@@ -282,7 +282,7 @@ impl FakeServer {
         Message::with(session::DONE, &geometry)
     }
 
-    /// The completions to give now, in their order.
+    /// Returns the completions to publish now, in order.
     fn due(&mut self) -> Vec<Completed> {
         let mut due = std::mem::take(&mut self.forged);
         match &mut self.order {
@@ -346,7 +346,7 @@ impl FakeServer {
 fn scatter(window: &FakeMemory, segments: &[Segment], mut data: &[u8]) {
     for segment in segments {
         let (now, later) = data.split_at(data.len().min(segment.len as usize));
-        // Bytes behind the window land where no client looks.
+        // Bytes behind the window go to memory that no client reads.
         let fits = now.len().min(window.len().saturating_sub(segment.offset as usize));
         window.write_bytes(segment.offset as usize, &now[..fits]).expect("a checked range");
         data = later;

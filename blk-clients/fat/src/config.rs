@@ -1,4 +1,4 @@
-//! What the program is asked to do.
+//! The program's configuration.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// It makes a new file system, whatever the session's blocks hold. Otherwise it makes one only where there is none.
+    /// Whether to make a new file system, whatever the session's blocks hold. Otherwise it makes one only where there is none.
     pub format: bool,
     /// The label of a new file system, of at most 11 characters.
     pub label: String,
-    /// Files that are there already, with their contents: they are read before any is written.
+    /// Existing files, with their contents: they are read before any file is written.
     pub expect: Vec<File>,
-    /// Files to write, in place of those that have the names already. Folders are made where there are none.
+    /// Files to write. They replace files of the same names. Missing folders are made.
     pub write: Vec<File>,
     /// Bytes of the window through which data are copied.
     pub buffer_bytes: u32,
@@ -30,11 +30,11 @@ impl Default for Config {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Its folders and its name, with slashes between them.
+    /// Path: its folders and its name, separated by slashes.
     pub path: String,
-    /// Its contents: this text,
+    /// Text of the contents.
     pub text: String,
-    /// so many times.
+    /// Repetitions of `text` in the contents.
     #[serde(default = "once")]
     pub times: u32,
 }

@@ -1,22 +1,22 @@
-//! Why a file is not as it is to be.
+//! Errors of the program.
 
 use alloc::string::String;
 use blk_client::{Error, IoError, OpenError};
 use core::fmt;
 
-/// Why the program did not do all that it was asked to.
+/// Reason why the program did not complete its configuration.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Open(OpenError),
-    /// The session's bytes cannot be read without a file system either.
+    /// The session's bytes cannot be read even without a file system.
     Stream(IoError),
     Files {
         step: Step,
         error: hadris_fat::Error,
-        /// What the stream said, of which the file system knows no more than the kind.
+        /// The stream's error, of which the file system passes on only the kind.
         cause: Option<IoError>,
     },
-    /// A file has other contents than it is to have: the first byte that differs, or that one of them alone has.
+    /// A file has unexpected contents: the first byte that differs, or that only one of them has.
     Differs {
         path: String,
         at: usize,
@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     Close(Error),
 }
 
-/// What was being done.
+/// Step of the program that failed.
 #[derive(Debug)]
 pub(crate) enum Step {
     Mount { is_new: bool },
@@ -34,14 +34,14 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// The failure that an error of the file system meant for it.
+    /// Converts an error of the file system in this step to a failure.
     pub(crate) fn failed(self) -> impl FnOnce(hadris_fat::Error) -> Failure {
         |error| Failure::Files { step: self, error, cause: None }
     }
 }
 
 impl Failure {
-    /// With what the stream said last, if that is why.
+    /// Adds the stream's last error, if that is the cause.
     pub(crate) fn with_cause(self, said: Option<IoError>) -> Self {
         match self {
             Self::Files {

@@ -12,20 +12,20 @@ use hadris_fat::{Error, Result};
 use hadris_io::r#async::FromEmbedded;
 use platform::Platform;
 
-/// Bytes of the part of the first block that every FAT volume begins with, whatever its sectors are.
+/// Bytes of the first block's part that every FAT volume begins with, whatever its sector size.
 const BOOT_SECTOR_BYTES: usize = 512;
-/// How that ends.
+/// The last bytes of that part.
 const SIGNATURE: [u8; 2] = [0x55, 0xaa];
-/// Bytes of a new volume's allocation table, at most: the library has all of it on the heap once, and a program has 1 MiB.
+/// Maximum bytes of a new volume's allocation table: the library holds all of it on the heap once, and a program has 1 MiB.
 const MAX_TABLE_BYTES: usize = 512 << 10;
-/// What that suffices for, with the largest clusters.
+/// The largest volume that this permits, with the largest clusters.
 const MAX_VOLUME_BYTES: u64 = (MAX_TABLE_BYTES as u64 / 4) * (32 << 10);
 
-/// Whether the stream begins as a FAT volume does. One that does is never formatted unasked: it may hold files, and be
-/// damaged.
+/// Whether the stream begins like a FAT volume. Such a stream is never formatted unless configured: it may be a damaged
+/// volume with files.
 ///
 /// # Errors
-/// That of the stream.
+/// The stream's error.
 pub(crate) async fn has_signature<P: Platform>(stream: &mut ByteStream<P>) -> core::result::Result<bool, IoError> {
     let mut sector = [0; BOOT_SECTOR_BYTES];
     stream.seek(SeekFrom::Start(0)).await?;
@@ -42,24 +42,24 @@ pub(crate) struct Volume<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Volume<'a, P> {
-    /// Mounts the volume that is there.
+    /// Mounts the existing volume.
     pub(crate) async fn open(stream: &'a mut ByteStream<P>) -> Result<Self> {
         rewind(stream).await?;
         Ok(Self { fat: FatVolume::open(FromEmbedded::new(stream)).await? })
     }
 
-    /// Makes a new one.
+    /// Makes a new volume.
     pub(crate) async fn format(stream: &'a mut ByteStream<P>, label: &str) -> Result<Self> {
         let options = options(stream.bytes(), stream.block_bytes())?.volume_label(label);
         Ok(Self { fat: FatVolumeFormatter::format(FromEmbedded::new(stream), options).await? })
     }
 
-    /// The contents of a file.
+    /// Reads the contents of a file.
     pub(crate) async fn read(&self, path: &str) -> Result<Vec<u8>> {
         self.fat.open_file_path(path).await?.read_to_vec().await
     }
 
-    /// Makes the contents of a file `bytes`, and the file and its folders where there are none.
+    /// Replaces the contents of a file with `bytes`. Makes the file and its folders where there are none.
     pub(crate) async fn write(&self, path: &str, bytes: &[u8]) -> Result<()> {
         let mut parts = path.split('/').filter(|part| !part.is_empty());
         let name = parts.next_back().ok_or(Error::InvalidPath)?;
@@ -79,14 +79,14 @@ impl<'a, P: Platform> Volume<'a, P> {
         writer.finish().await
     }
 
-    /// Brings all that was written onto stable media.
+    /// Brings all written data onto stable media.
     pub(crate) async fn sync(&self) -> Result<()> {
         self.fat.sync().await
     }
 }
 
-/// How a volume of that size is made, with sectors as large as blocks. The type of FAT that the library chooses by the size
-/// alone has too many or too few clusters for some sizes; so others are tried, and clusters of other sizes.
+/// Chooses the format of a volume of that size, with sectors as large as blocks. The library chooses the type of FAT only
+/// by the size, which gives some sizes too many or too few clusters. So other types and cluster sizes are tried.
 fn options(bytes: u64, block_bytes: u32) -> Result<FatFormatOptions> {
     let sector_size = SectorSize::try_from(block_bytes as usize);
     let sector_size = sector_size.map_err(|()| Error::UnsupportedFatType("blocks larger than 4096 bytes"))?;
@@ -124,7 +124,7 @@ mod tests {
     fn every_size_up_to_the_largest_is_that_of_a_volume() {
         for block_bytes in [512, 1024, 2048, 4096] {
             for megabytes in (1..300).chain((300..4096).step_by(37)).chain([4095]) {
-                // Sessions are of any number of blocks.
+                // Sessions have any number of blocks.
                 for bytes in [megabytes << 20, (megabytes << 20) + 13 * u64::from(block_bytes)] {
                     let options = options(bytes, block_bytes).unwrap_or_else(|error| panic!("{bytes} bytes: {error}"));
                     let params = FatVolumeFormatter::calculate_params(&options).unwrap();

@@ -1,4 +1,5 @@
-//! Keeps files in a FAT file system on its session: makes it where there is none, writes files and reads them back.
+//! Keeps files in a FAT file system on its session: makes the file system where there is none, writes files and reads them
+//! back.
 //!
 //! An example of a file system from crates.io on a session. Neighbours: `blk-client` gives it the session as a stream of
 //! bytes, `hadris-fat` is the file system, and `config` names the files. Any other reader finds them in the image: the
@@ -22,7 +23,7 @@ use failure::{Failure, Step};
 use files::Volume;
 use platform::{Environment, Platform};
 
-/// The whole program: does what the environment's configuration says and reports.
+/// Runs the program: executes the environment's configuration and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Config>::start(&platform, &environment) else { return };
     let result = keep_files(platform, &environment, &program).await;
@@ -51,8 +52,8 @@ async fn keep_on<P: Platform>(device: &Device<P>, config: &Config, reporter: &Re
     kept.map_err(|failure| failure.with_cause(stream.last_error()))
 }
 
-/// Reads the files that are there, writes the others, and reads those from the device: as the next one finds them who mounts
-/// the volume.
+/// Reads the existing files and writes the others. Then reads those from the device, as the next program to mount the
+/// volume finds them.
 async fn write_and_check<P: Platform>(
     stream: &mut ByteStream<P>,
     config: &Config,
@@ -74,7 +75,7 @@ async fn write_and_check<P: Platform>(
     Ok(())
 }
 
-/// Whether the files are there, with their contents.
+/// Checks that the files exist, with their contents.
 async fn check<P: Platform>(volume: &Volume<'_, P>, files: &[File]) -> Result<(), Failure> {
     for file in files {
         let found = volume.read(&file.path).await.map_err(Step::Read(file.path.clone()).failed())?;

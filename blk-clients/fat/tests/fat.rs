@@ -1,4 +1,4 @@
-//! The whole program on a machine in memory; another FAT implementation reads the disk that it leaves, and makes one.
+//! The whole program on a machine in memory; another FAT implementation reads the program's disk, and formats one for it.
 
 use fake_platform::{FakePlatform, Order, Setup, block_on};
 use fat::{Config, File};
@@ -16,7 +16,7 @@ fn file(path: &str, text: &str, times: u32) -> File {
     File { path: path.into(), text: text.into(), times }
 }
 
-/// Runs the program on `platform`: its records.
+/// Runs the program on `platform` and returns its records.
 fn run(platform: &FakePlatform, config: &Config) -> Vec<Report> {
     run_with(platform, workload::encode(config))
 }
@@ -46,7 +46,7 @@ fn assert_failed(reports: &[Report], expected: &str) {
     assert!(reason.contains(expected), "{reason}");
 }
 
-/// What the other implementation finds in the file on the disk.
+/// Reads the file on the disk with the other implementation.
 fn found(platform: &FakePlatform, path: &str) -> String {
     let disk = platform.server(|server| server.disk.clone());
     let volume = FileSystem::new(Cursor::new(disk), FsOptions::new()).expect("a FAT volume");
@@ -83,7 +83,7 @@ fn files_written_to_a_blank_session_are_found_by_another_implementation() {
         for file in &write {
             assert_eq!(found(&platform, &file.path), file.contents(), "{}", file.path);
         }
-        // Started again, it finds what it wrote.
+        // After a restart it finds the files that it wrote.
         let changed = vec![file("DIR/HELLO.TXT", "shorter", 1), file("HELLO.TXT", "longer by far\n", 3000)];
         assert_passed(&run(&platform, &Config { expect: write.clone(), write: changed.clone(), ..Config::default() }));
         for file in changed.iter().chain(&write[2..]) {
@@ -93,7 +93,7 @@ fn files_written_to_a_blank_session_are_found_by_another_implementation() {
     }
 }
 
-/// For a look with other tools: `FAT_IMAGES=/tmp cargo test -p fat`.
+/// Writes the disk to a file for other tools: `FAT_IMAGES=/tmp cargo test -p fat`.
 fn dump(platform: &FakePlatform, block_shift: u8) {
     if let Some(folder) = std::env::var_os("FAT_IMAGES") {
         let image = std::path::Path::new(&folder).join(format!("fat-{}.img", 1 << block_shift));

@@ -6,9 +6,9 @@ use blk_api::policy::{ASK, Asked, Covered, DONE, Refusal};
 use blk_api::session;
 use platform::{Kernel, Message, Platform};
 
-/// Signals in a burst of a flood that waits for ticks: more than the server hears.
+/// Signals in a burst of a flood that waits for ticks: more than the server receives.
 const BURST: u32 = 4096;
-/// A label that no call of the server has.
+/// A label of no call of the server.
 const UNKNOWN: u32 = 0xffff;
 
 impl<P: Platform> Flooder<'_, P> {
@@ -21,12 +21,12 @@ impl<P: Platform> Flooder<'_, P> {
         self.platform.next_event().await;
     }
 
-    /// Calls the server, or sends to it: another way each time.
+    /// Calls the server, or sends to it, in another way each time.
     pub(crate) async fn call(&mut self) {
         let Some(server) = self.server else { return self.platform.pause() };
         count(&mut self.counts.calls);
         let kernel = self.platform.kernel();
-        // Whatever the answer is, it asks on.
+        // It continues after any answer.
         let label = match self.counts.calls.checked_rem(5).unwrap_or(0) {
             0 => session::PING,
             1 => session::STATISTICS,
@@ -37,7 +37,8 @@ impl<P: Platform> Flooder<'_, P> {
         let _ = kernel.call(server, &Message::new(label)).await;
     }
 
-    /// Asks the policy component for the records of these blocks. Blocks that have records now; none where it refuses.
+    /// Asks the policy component for the records of these blocks. Returns the number of blocks that have records now, 0 where
+    /// it refuses.
     pub(crate) async fn ask(&mut self, first: u64, blocks: u64) -> u64 {
         let Some(policy) = self.policy else {
             self.platform.pause();
@@ -55,7 +56,7 @@ impl<P: Platform> Flooder<'_, P> {
         0
     }
 
-    /// Asks for the records of the blocks behind those that it asked for before; from the first one again after the last.
+    /// Asks for the records of the next blocks in turn, starting over at the first one after the last.
     pub(crate) async fn ask_for_the_next(&mut self) {
         let blocks = self.session.as_ref().map_or(0, |session| session.geometry().blocks);
         let first = if self.next_record < blocks { self.next_record } else { 0 };

@@ -1,4 +1,4 @@
-//! How much was done.
+//! Counters of a flood.
 
 use core::fmt::Write as _;
 use report::Text;
@@ -10,24 +10,24 @@ pub(crate) struct Counts {
     pub(crate) requests: u64,
     /// Entries answered with success.
     pub(crate) done: u64,
-    /// Bytes of the blocks that those name.
+    /// Bytes of the blocks that the successful entries name.
     pub(crate) bytes: u64,
-    /// Entries answered otherwise.
+    /// Entries answered with another status.
     pub(crate) refused: u64,
-    /// Calls and messages, of openings and closings none.
+    /// Calls and messages, without openings and closings.
     pub(crate) calls: u64,
-    /// Sessions opened, or tried to.
+    /// Sessions opened, and attempts to open one.
     pub(crate) openings: u64,
     /// Signals with nothing new on the ring.
     pub(crate) signals: u64,
 }
 
 impl Counts {
-    /// The counts as a sentence.
+    /// Formats the counts as a sentence.
     pub(crate) fn sentence(&self) -> Text {
         let Self { requests, done, bytes: _, refused, calls, openings, signals } = self;
         let mut text = Text::new();
-        // What does not fit is cut.
+        // Text that does not fit is cut off.
         let _ = write!(
             text,
             "flood: {requests} requests ({done} done, {refused} refused), {calls} calls, {openings} openings, {signals} \
@@ -37,7 +37,7 @@ impl Counts {
     }
 }
 
-/// One more.
+/// Increments a counter.
 pub(crate) const fn count(counter: &mut u64) {
     *counter = counter.saturating_add(1);
 }

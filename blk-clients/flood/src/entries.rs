@@ -10,14 +10,14 @@ use workload::{Flood, FloodKind};
 #[derive(Default)]
 struct Taken {
     completions: u32,
-    /// A block whose record is not installed.
+    /// A block whose record is missing.
     missed: Option<u64>,
     /// The server has ended the session.
     is_over: bool,
 }
 
 impl<P: Platform> Flooder<'_, P> {
-    /// Publishes what there is room for and takes what is answered.
+    /// Publishes requests while there is room, and takes the completions.
     pub(crate) async fn request(&mut self, kind: FloodKind) -> Step {
         self.request_bytes = self.session.as_ref().map_or(0, |session| {
             let entry = entry(kind, self.flood, session.geometry(), 0);
@@ -44,7 +44,7 @@ impl<P: Platform> Flooder<'_, P> {
         } else if self.submit(kind)? {
             self.publish()?;
         } else {
-            // A poll for signals is one for what a server of the same priority did; it never sleeps.
+            // Polling for signals lets a server of the same priority run; it never sleeps.
             self.signal();
             self.platform.poll_event();
         }
@@ -106,7 +106,7 @@ impl<P: Platform> Flooder<'_, P> {
 /// Bits of a request's word that count requests; above them stands the block.
 const COUNT_BITS: u32 = 24;
 
-/// Request number `number` of a flood.
+/// Makes request number `number` of a flood.
 fn entry(kind: FloodKind, flood: &Flood, geometry: &Geometry, number: u64) -> Entry {
     let number = number.wrapping_add(flood.seed);
     let valid = valid(flood, geometry, number);
@@ -126,7 +126,7 @@ fn entry(kind: FloodKind, flood: &Flood, geometry: &Geometry, number: u64) -> En
     }
 }
 
-/// A request of one block.
+/// Makes a valid request of one block.
 fn valid(flood: &Flood, geometry: &Geometry, number: u64) -> Entry {
     let blocks = if flood.blocks == 0 { geometry.blocks } else { flood.blocks.min(geometry.blocks) };
     let lba = number.checked_rem(blocks).unwrap_or(0);
@@ -145,9 +145,9 @@ fn valid(flood: &Flood, geometry: &Geometry, number: u64) -> Entry {
     entry
 }
 
-/// An entry with one word that cannot be.
+/// Makes an entry with one impossible word.
 fn invalid(mut entry: Entry, geometry: &Geometry, number: u64) -> Entry {
-    // A window is below 4 GiB: the session made sure at opening.
+    // A window is below 4 GiB: the session checked this at opening.
     let window_bytes = geometry.window_bytes as u32;
     match number.checked_rem(8).unwrap_or(0) {
         0 => entry.opcode = u8::MAX,
@@ -162,14 +162,14 @@ fn invalid(mut entry: Entry, geometry: &Geometry, number: u64) -> Entry {
     entry
 }
 
-/// A request that names as many blocks as there may be, and moves none.
+/// Makes a request of the maximum number of blocks that moves no data.
 fn zeroes(entry: Entry, geometry: &Geometry, number: u64) -> Entry {
     let opcode = if number.is_multiple_of(2) { Opcode::WriteZeroes } else { Opcode::Discard };
     let blocks = u32::try_from(geometry.blocks).unwrap_or(u32::MAX).min(geometry.max_blocks);
     Entry { opcode: opcode as u8, segment_count: 0, segments: Default::default(), blocks, lba: 0, ..entry }
 }
 
-/// A request of one block more than may be.
+/// Makes a request of one block more than the maximum.
 fn too_large(mut entry: Entry, geometry: &Geometry) -> Entry {
     let blocks = geometry.max_blocks.saturating_add(1);
     (entry.blocks, entry.lba) = (blocks, 0);

@@ -25,7 +25,7 @@ pub(crate) struct Flooder<'a, P: Platform> {
     pub(crate) session: Option<Session<P>>,
     /// Entries of the session that are not answered yet.
     pub(crate) in_flight: u32,
-    /// Bytes of the blocks that a request of this turn names.
+    /// Bytes of the blocks of one request of this turn.
     pub(crate) request_bytes: u64,
     /// The policy component was asked for records since the session was opened.
     pub(crate) asked: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Flooder<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Flooder<'a, P> {
-    /// A flooder that has done nothing yet.
+    /// Makes a flooder with counts of zero.
     pub(crate) fn new(platform: P, mut environment: Environment, options: Options, flood: &'a Flood) -> Self {
         let (server, policy) = (environment.cap(names::SERVER), environment.cap(names::POLICY));
         let doorbell = environment.cap(names::DOORBELL);
@@ -57,7 +57,7 @@ impl<'a, P: Platform> Flooder<'a, P> {
         }
     }
 
-    /// Floods for its time, or until the server stays dead, and closes the session. How much was done.
+    /// Floods for the configured time, or until the server stays dead, and closes the session. Returns the counts.
     pub(crate) async fn run(mut self) -> Counts {
         // Without a server there is no session to close.
         let _ = self.flood_in_turns().await;
@@ -79,7 +79,7 @@ impl<'a, P: Platform> Flooder<'a, P> {
         Ok(())
     }
 
-    /// The clock's ticks after so many milliseconds from now.
+    /// Returns the clock's ticks in so many milliseconds from now.
     fn after(&self, milliseconds: u64) -> u64 {
         let ticks = u128::from(milliseconds).saturating_mul(self.platform.ticks_per_second().into());
         let ticks = u64::try_from(ticks.checked_div(1000).unwrap_or(0)).unwrap_or(u64::MAX);
@@ -135,8 +135,8 @@ impl<'a, P: Platform> Flooder<'a, P> {
         }
     }
 
-    /// Opens the session unless it is open, at the server's successor if it died. A refusal leaves it closed: what needs no
-    /// session goes on.
+    /// Opens the session unless it is open, at the server's successor if the server died. A refusal leaves it closed: a flood
+    /// that needs no session goes on.
     async fn open(&mut self) -> Step {
         let outcome = match &mut self.session {
             Some(session) if !session.server_died() => return Ok(()),
@@ -168,7 +168,7 @@ impl<'a, P: Platform> Flooder<'a, P> {
         self.in_flight = 0;
         match session.control().close().await {
             Err(Refusal::Dead) => Err(ServerStaysDead),
-            // Not open: the server died meanwhile, or has ended the session.
+            // Not open: the server died meanwhile, or ended the session.
             Ok(()) | Err(_) => Ok(()),
         }
     }

@@ -1,10 +1,10 @@
-//! Misbehaves without end, in ways that the kernel and the server permit: it takes all that a client can take.
+//! Misbehaves without end, in ways that the kernel and the server permit: it uses as much of everything as a client can.
 //!
 //! Its configuration ([`workload::Flood`]) selects requests (`entries`), or calls, signals and sessions (`calls`). The flood
 //! outlives its server and the end of its session: it reopens the session, or goes on with signals and calls.
 //!
-//! Neighbours: `blk-client`'s session, at its barest; `report` carries how much was done. Left out: any verdict. What a flood
-//! costs is measured by the tenants beside it, and attacks that must fail are `hostile`'s.
+//! Neighbours: `blk-client`'s session, at its barest; `report` carries how much was done. Left out: any verdict. The
+//! tenants beside a flood measure its cost, and `hostile` has the attacks that must fail.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -24,10 +24,10 @@ use platform::{Environment, Platform};
 use report::{Attack, Progress, Report};
 use workload::Flood;
 
-/// What limits a flood; the tenants beside it show whether that suffices.
+/// The limits of a flood; the tenants beside it show whether they suffice.
 const STOPPED_BY: &str = "its share and its budgets";
 
-/// The whole program: does what the environment's configuration says and reports.
+/// Runs the program: executes the environment's configuration and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Flood>::start(&platform, &environment) else { return };
     let Program { config: flood, reporter, .. } = &program;

@@ -1,11 +1,11 @@
-//! The whole program against a server in memory: every kind does what it says, and comes to an end whatever the server does.
+//! The whole program against a server in memory: every kind does what its name says, and ends whatever the server does.
 
 use blk_client::{Statistics, Status};
 use fake_platform::{FakePlatform, FakeServer, Order, Setup, block_on};
 use report::Report;
 use workload::{Client, Flood, FloodKind};
 
-/// Every look at the clock and every system call take a microsecond.
+/// Makes a short flood: every read of the clock and every system call take a microsecond.
 fn flood(kinds: &[FloodKind], waits: bool) -> Flood {
     Flood { kinds: kinds.to_vec(), milliseconds: 5, turn_milliseconds: 1, waits, ..Flood::default() }
 }
@@ -32,7 +32,7 @@ fn run(platform: &FakePlatform, flood: Flood, polls: bool) -> Vec<Report> {
     platform.take_reports().iter().map(|bytes| Report::decode(bytes).unwrap()).collect()
 }
 
-/// The numbers of the flood's report: requests, done, refused, calls, openings, empty signals.
+/// Returns the numbers of the flood's report: requests, done, refused, calls, openings, empty signals.
 fn counts(reports: &[Report]) -> [u64; 6] {
     let sentence = reports.iter().find_map(|report| match report {
         Report::Attack(attack) => Some(attack.attack.to_string()),
@@ -44,14 +44,14 @@ fn counts(reports: &[Report]) -> [u64; 6] {
     numbers.try_into().unwrap_or_else(|_| panic!("six numbers: {sentence}"))
 }
 
-/// It says that it is done, last, and has no complaint.
+/// Checks that the last report is the end of the work, and that no check failed.
 #[track_caller]
 fn ended_well(reports: &[Report]) {
     assert!(matches!(reports.last(), Some(Report::Done { passed: true, .. })), "{reports:?}");
     assert!(!reports.iter().any(|report| matches!(report, Report::Failure { .. })), "{reports:?}");
 }
 
-/// What the server counts while a flood of one kind goes on; its session is open then.
+/// Returns the server's counts while a flood of one kind goes on and its session is open.
 fn seen_by_the_server(kind: FloodKind, waits: bool) -> (Statistics, FakePlatform) {
     let platform = platform();
     let reports = run(&platform, flood(&[kind], waits), false);
@@ -90,7 +90,7 @@ fn refusable_entries_are_refused_each_for_its_own_reason() {
         ] {
             let (seen, _) = seen_by_the_server(kind, waits);
             assert!(seen.requests > 1000 && seen.refused == seen.requests, "{kind:?}: {seen:?}");
-            // A server that forgets this check lets something pass.
+            // A server without this check accepts a request.
             for forgotten in status {
                 let platform = platform();
                 platform.server(|server| server.forgets = Some(*forgotten));

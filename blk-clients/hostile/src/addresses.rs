@@ -1,18 +1,18 @@
-//! Addresses it was not given, asked for politely: memory and registers through forged regions. Touching them without
-//! asking is a fault, which the kernel shows and which comes last if at all; here it is the platform that refuses.
+//! Addresses outside of its regions, asked for through the platform: memory and registers through forged regions. Here
+//! the platform refuses. An access without asking is a fault of the kernel, and is a last attack (`last`).
 
 use crate::attacker::Attacker;
 use blk_api::names;
 use platform::{Environment, Memory, Platform, Region, RegionKind, Vaddr};
 
-/// What stops these: code that a program of bad will would leave out. What it could not leave out is shown by the last
-/// attack `unmapped-read`.
+/// The code that stops these attacks. A malicious program would leave it out. The last attack `unmapped-read` shows the
+/// barrier that it could not leave out.
 const SEAM: &str = "the seam in its own program (of the kernel: last = unmapped-read)";
 
 /// A page.
 const LEN: u64 = 4096;
 
-/// All of them.
+/// Runs all attacks of this module.
 pub(crate) fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
     let platform = attacker.session.platform().clone();
     for (name, vaddr) in forged(environment) {
@@ -25,7 +25,8 @@ pub(crate) fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Env
     writable_server_ring(attacker, environment, &platform);
 }
 
-/// Addresses outside of every region of the environment: around the window, nowhere, the kernel's, and one that wraps.
+/// Returns addresses outside of every region of the environment: around the window, unmapped, the kernel's, and one that
+/// wraps.
 fn forged(environment: &Environment) -> impl Iterator<Item = (&'static str, Vaddr)> {
     let window = environment.region(names::WINDOW);
     let (begin, end) =
@@ -45,7 +46,7 @@ fn judge<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, refused: bool)
     attacker.report(name, refused, format_args!("{stopped_by}"));
 }
 
-/// The server's ring, which it holds read-only, asked for as if it were its own.
+/// Asks for the server's ring, which it holds read-only, as if it were its own.
 fn writable_server_ring<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment, platform: &P) {
     let Some(region) = environment.region(names::RING_SERVER) else { return };
     let forged = Region { kind: RegionKind::ReadWrite, ..region.clone() };

@@ -1,4 +1,4 @@
-//! Who attacks: the session at its barest, a canary in the window, and the verdicts.
+//! The attacker: a bare session, a canary in the window, and the verdicts.
 
 use blk_api::names;
 use blk_client::{Completed, Entry, Opcode, OpenError, Reporter, RingError, Segment, Session, Status};
@@ -7,29 +7,29 @@ use core::fmt::Write as _;
 use platform::{Environment, Memory, Platform, Vaddr};
 use report::{Attack, Report, Text, clip};
 
-/// What the canary consists of.
+/// The byte of which the canary consists.
 const CANARY: u8 = 0xc7;
-/// Bytes of canary behind the block that requests may read into.
+/// Bytes of the canary behind the block that requests may read into.
 const CANARY_BYTES: usize = 8192;
-/// The word of requests whose completion is awaited by itself.
+/// The user data of requests whose completion is awaited alone.
 const WORD: u64 = 0x000a_77ac;
-/// Times that the session is opened while the server dies each time.
+/// Attempts to open the session while the server dies each time.
 const OPENINGS: u32 = 16;
 
-/// The attacker cannot go on: the server, or the way to it, is broken. The worst of verdicts.
+/// The attacker cannot go on: the server, or its session, is broken. The worst verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stuck {
-    /// The server's indices cannot be, or memory is not there.
+    /// The server's indices are impossible, or memory is missing.
     Ring(RingError),
     /// An honest read failed.
     Honest(u16),
-    /// The own block does not hold what was just written to it.
+    /// The own block does not have the data just written to it.
     NoMark,
-    /// A completion for a request never made.
+    /// A completion for a request that was never made.
     UnknownCompletion,
     /// The ring was full with nothing in flight.
     Full,
-    /// The server died, and what was going on with it comes to nothing.
+    /// The server died, so the current attack has no result.
     Died,
     /// The session was not opened again at the server's successor.
     NotOpen(OpenError),
@@ -61,10 +61,10 @@ impl From<platform::OutOfBounds> for Stuck {
     }
 }
 
-/// What an attack is called, or what stopped it.
+/// Formats an attack's name, or the barrier that stopped it.
 pub(crate) fn sentence(words: fmt::Arguments<'_>) -> Text {
     let mut text = Text::new();
-    // What does not fit is cut.
+    // Text that does not fit is cut off.
     let _ = text.write_fmt(words);
     text
 }
@@ -72,7 +72,7 @@ pub(crate) fn sentence(words: fmt::Arguments<'_>) -> Text {
 /// The attacker.
 pub(crate) struct Attacker<'a, P: Platform> {
     pub(crate) session: Session<P>,
-    /// Our own ring, to write into behind the session's back.
+    /// The client's ring, to write into without the session's knowledge.
     pub(crate) ring: P::Memory,
     /// Where the server's ring is mapped, read-only.
     pub(crate) server_ring: Vaddr,
@@ -85,7 +85,7 @@ pub(crate) struct Attacker<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Attacker<'a, P> {
-    /// An attacker with an open session. `None` without a ring, or with a window too small for a block and a canary.
+    /// Makes an attacker with an open session. `None` without a ring, or with a window too small for a block and a canary.
     pub(crate) fn new(
         session: Session<P>,
         environment: &Environment,
@@ -108,8 +108,7 @@ impl<'a, P: Platform> Attacker<'a, P> {
         })
     }
 
-    /// Does `stage`, from its beginning again each time that the server died meanwhile: whatever came of it then says
-    /// nothing. The session is opened again before.
+    /// Runs `stage`. If the server died meanwhile, its results are void: opens the session again and repeats the stage.
     pub(crate) async fn outlive(&mut self, stage: impl AsyncFn(&mut Self) -> Result<(), Stuck>) -> Result<(), Stuck> {
         for _ in 0..OPENINGS {
             let outcome = if self.session.server_died() {
@@ -134,18 +133,18 @@ impl<'a, P: Platform> Attacker<'a, P> {
         Ok(())
     }
 
-    /// Has the record of the first block installed, which honest requests need.
+    /// Installs the record of the first block, which honest requests need.
     pub(crate) async fn ask_for_its_record(&self) {
-        // An honest request that finds no record says so itself.
+        // An honest request without a record reports that itself.
         let _ = self.session.ask_for_records(0, 1).await;
     }
 
-    /// Nothing, unless the server died: then what it seemed to say was its successor's word, which knows no session yet.
+    /// Fails if the server died: its apparent answer then came from its successor, which has no session yet.
     pub(crate) fn check_alive(&self) -> Result<(), Stuck> {
         if self.session.server_died() { Err(Stuck::Died) } else { Ok(()) }
     }
 
-    /// Waits until it is worth polling for completions again; not for those of a server that died.
+    /// Waits until it is worth polling for completions again. Fails if the server died.
     pub(crate) async fn wait(&mut self) -> Result<(), Stuck> {
         self.check_alive()?;
         Ok(self.session.wait().await?)
@@ -156,22 +155,22 @@ impl<'a, P: Platform> Attacker<'a, P> {
         self.all_refused
     }
 
-    /// Verdicts of later rounds are reported only when they are bad.
+    /// Begins a later round: from then on, only bad verdicts are reported.
     pub(crate) const fn next_round(&mut self) {
         self.is_first_round = false;
     }
 
-    /// What comes last comes for the first time.
+    /// Begins the last attack, which runs for the first time.
     pub(crate) const fn last_round(&mut self) {
         self.is_first_round = true;
     }
 
-    /// The end of the work is reported before an attack after which nothing can be reported.
+    /// Reports the end of the work, before an attack after which no report is possible.
     pub(crate) fn report_end(&self) {
         self.reporter.done(self.all_refused);
     }
 
-    /// A verdict.
+    /// Reports a verdict.
     pub(crate) fn report(&mut self, attack: &str, refused: bool, stopped_by: fmt::Arguments<'_>) {
         self.all_refused &= refused;
         if refused && !self.is_first_round {
@@ -183,7 +182,7 @@ impl<'a, P: Platform> Attacker<'a, P> {
         self.reporter.send(&Report::Attack(Attack { tenant, attack: clip(attack), refused, stopped_by: text }));
     }
 
-    /// A read of the first block to the start of the window.
+    /// Makes a read of the first block to the start of the window.
     pub(crate) fn honest(&self) -> Entry {
         let mut entry =
             Entry { opcode: Opcode::Read as u8, segment_count: 1, blocks: 1, user_data: WORD, ..Entry::default() };
@@ -193,7 +192,7 @@ impl<'a, P: Platform> Attacker<'a, P> {
         entry
     }
 
-    /// An honest read succeeds: the server is alive.
+    /// Checks that an honest read succeeds, which shows that the server is alive.
     pub(crate) async fn honest_read(&mut self) -> Result<(), Stuck> {
         let completed = self.outcome(&self.honest()).await?;
         if completed.status == Status::Success as u16 { Ok(()) } else { Err(Stuck::Honest(completed.status)) }
@@ -231,7 +230,7 @@ impl<'a, P: Platform> Attacker<'a, P> {
         }
     }
 
-    /// Makes a request that must be refused, and leave the window as it is.
+    /// Makes a request that must be refused and must not change the window.
     pub(crate) async fn must_be_refused(&mut self, attack: &str, entry: &Entry) -> Result<(), Stuck> {
         self.set_canary()?;
         let completed = self.outcome(entry).await?;
@@ -245,7 +244,7 @@ impl<'a, P: Platform> Attacker<'a, P> {
         Ok(())
     }
 
-    /// Fills the first block and what follows it with the canary.
+    /// Fills the first block and the bytes after it with the canary.
     pub(crate) fn set_canary(&self) -> Result<(), Stuck> {
         let end = self.canary_end();
         for offset in (0..end).step_by(CHUNK) {
@@ -288,5 +287,5 @@ impl<'a, P: Platform> Attacker<'a, P> {
     }
 }
 
-/// Bytes compared at once; divides every block size.
+/// Bytes compared at once. Every block size is a multiple.
 pub(crate) const CHUNK: usize = 512;

@@ -1,4 +1,4 @@
-//! Capabilities it was not given, and the ones it was, used for what they are not for.
+//! Capabilities that it does not hold, and misuse of those that it holds.
 
 use crate::attacker::{Attacker, Stuck, sentence};
 use blk_api::names;
@@ -10,14 +10,15 @@ use platform::{
     Rights,
 };
 
-/// Slots tried at most.
+/// Maximum number of slots tried.
 const SLOTS: u64 = 4096;
-/// The fault endpoint's slot: a call there would wait for the supervisor, who would take it for a fault and end us.
+/// The fault endpoint's slot: a call there waits for the supervisor, which would take it for a fault and end this
+/// component.
 const FAULT_ENDPOINT: u64 = 1;
-/// Labels no call of the server has.
+/// Labels of no call of the server.
 const LABELS: [u32; 5] = [0, 5, 99, 0xffff, 0xf_ffff];
 
-/// All of them.
+/// Runs all attacks of this module.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) -> Result<(), Stuck> {
     empty_slots(attacker, environment);
     own_notification(attacker, environment);
@@ -27,7 +28,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment
     sent_capabilities(attacker, environment).await
 }
 
-/// Whether slot `slot` holds something it was given.
+/// Whether slot `slot` has a capability from the environment.
 fn is_given(environment: &Environment, slot: u64) -> bool {
     let within = |first: u64, count: u64| slot.checked_sub(first).is_some_and(|index| index < count);
     slot == FAULT_ENDPOINT
@@ -35,13 +36,13 @@ fn is_given(environment: &Environment, slot: u64) -> bool {
         || environment.caps.iter().any(|run| within(run.first.bits(), u64::from(run.count)))
 }
 
-/// A way to use what may lie in a slot: refused where nothing lies, and in other words where something else does.
+/// A way to use the content of a slot. The refusal differs between an empty slot and a capability of another type.
 type Way<K> = fn(&K, u64) -> platform::Result<()>;
 
-/// Every slot of the CSpace it was given nothing in, by every way that would do something if there were.
+/// Tries every slot of the CSpace without a given capability, in every way that would have an effect if there were one.
 fn empty_slots<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
     let kernel = attacker.session.platform().kernel().clone();
-    // Beyond its CSpace a lookup is a fault, and faults are for the last attack.
+    // Beyond its CSpace a lookup is a fault, and faults belong to the last attack.
     let slots = 1u64.checked_shl(u32::from(environment.cnode_bits)).unwrap_or(SLOTS).min(SLOTS);
     let ways: [(&str, Way<P::Kernel>); 7] = [
         ("frames in slots it was not given", |k, n| k.frame_get_address(Cap::from_bits(n)).map(drop)),
@@ -73,7 +74,7 @@ fn empty_slots<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Enviro
     }
 }
 
-/// The notification it waits on, which it may not signal: a tenant that could would wake whoever shares it.
+/// Signals the notification it waits on, which must be refused: otherwise a tenant could wake all that share it.
 fn own_notification<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
     let Some(event) = environment.cap::<Notification>(platform::names::EVENT) else { return };
     let platform = attacker.session.platform().clone();
@@ -84,12 +85,12 @@ fn own_notification<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &E
     attacker.report("signal the notification it only waits on", !came, format_args!("{stopped_by}"));
 }
 
-/// The supervisor's periodic tick, which may come any time.
+/// The supervisor's periodic tick, which may come at any time.
 const fn is_tick(event: &Event) -> bool {
     matches!(event, Event::Signal(badge) if badge.has(Badge::TICK))
 }
 
-/// Calls no server of ours knows.
+/// Makes calls that the server does not have.
 async fn unknown_calls<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let control = attacker.session.control().clone();
     for label in LABELS {
@@ -104,7 +105,7 @@ async fn unknown_calls<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<()
     Ok(())
 }
 
-/// Calls by which the policy component says what a session may touch.
+/// Makes the privileged calls by which the policy component sets a session's rights.
 async fn policys_calls<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let control = attacker.session.control().clone();
     let calls = [
@@ -121,7 +122,7 @@ async fn policys_calls<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<()
     Ok(())
 }
 
-/// Records of blocks that it does not number, and of none.
+/// Asks for records of blocks outside of its session, and of no blocks.
 async fn foreign_records<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
     let Some(endpoint) = environment.cap::<Endpoint>(names::POLICY) else { return };
     let kernel = attacker.session.platform().kernel().clone();
@@ -136,8 +137,8 @@ async fn foreign_records<P: Platform>(attacker: &mut Attacker<'_, P>, environmen
     }
 }
 
-/// Every capability it holds, sent along with calls and messages to everybody it can call. No answer depends on it. Whether
-/// a receiver kept one is seen where its CSpace is: by the root task (`report_caps`) and in the simulator's kernel.
+/// Sends every capability it holds along with calls and messages to every endpoint it can call. No answer depends on it. The
+/// root task (`report_caps`) and the simulator's kernel show whether a receiver kept one, from the receiver's CSpace.
 async fn sent_capabilities<P: Platform>(
     attacker: &mut Attacker<'_, P>,
     environment: &Environment,
@@ -170,14 +171,14 @@ async fn sent_capabilities<P: Platform>(
     Ok(())
 }
 
-/// Opening what is open. Only with rings that are as new: where the server dies over the call, its successor is asked it and
-/// opens a session with them.
+/// Opens the session that is open already. The rings must be as new: if the server dies during the call, its successor
+/// takes the call and opens a session with them.
 pub(crate) async fn open_again<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let answer = attacker.session.control().open().await.map(drop);
     judge_call(attacker, "open the session again", answer, Refusal::AlreadyOpen)
 }
 
-/// The verdict on a call that must be refused in one way. No verdict if the server died.
+/// Judges a call that must be refused in one way. No verdict if the server died.
 pub(crate) fn judge_call<P: Platform>(
     attacker: &mut Attacker<'_, P>,
     name: &str,

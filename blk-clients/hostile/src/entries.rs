@@ -1,4 +1,4 @@
-//! Words of a request that lie: blocks of others, numbers at the edges of arithmetic, ranges outside the window.
+//! Requests with invalid words: other tenants' blocks, numbers at the limits of arithmetic, ranges outside the window.
 
 use crate::attacker::{Attacker, Stuck, sentence};
 use alloc::vec;
@@ -6,7 +6,7 @@ use blk_client::{Entry, Opcode, Segment};
 use platform::Platform;
 use workload::Hostile;
 
-/// All of them.
+/// Runs all attacks of this module.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &Hostile) -> Result<(), Stuck> {
     foreign_blocks(attacker, hostile).await?;
     for lie in LIES {
@@ -15,7 +15,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &H
             blocks: attacker.session.geometry().blocks,
             block_bytes: attacker.session.geometry().block_bytes,
             max_blocks: attacker.session.geometry().max_blocks,
-            // A window is below 4 GiB: the session made sure at opening.
+            // A window is below 4 GiB: the session checked this at opening.
             window_bytes: attacker.session.geometry().window_bytes as u32,
         };
         (lie.apply)(&mut entry, &facts);
@@ -24,7 +24,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &H
     Ok(())
 }
 
-/// Other tenants' blocks, by numbers that would reach them if the server added without checking.
+/// Names other tenants' blocks, by numbers that would reach them if the server added without checks.
 async fn foreign_blocks<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &Hostile) -> Result<(), Stuck> {
     if hostile.foreign_blocks == 0 {
         return Ok(());
@@ -32,7 +32,7 @@ async fn foreign_blocks<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &H
     let Hostile { foreign_first_block: first, foreign_blocks: blocks, .. } = *hostile;
     let own = attacker.session.geometry().blocks;
     let middle = first.wrapping_add(blocks >> 1);
-    // Before our own extent this wraps around: that is the point.
+    // Before our own extent this wraps around, on purpose.
     let relative = |block: u64| block.wrapping_sub(attacker.first_block);
     let mut places = vec![
         (relative(first), sentence(format_args!("block {first}, another tenant's"))),
@@ -58,7 +58,7 @@ async fn foreign_blocks<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &H
     Ok(())
 }
 
-/// What a liar knows of the session.
+/// Properties of the session that the invalid requests use.
 struct Facts {
     blocks: u64,
     block_bytes: u32,
@@ -66,7 +66,7 @@ struct Facts {
     window_bytes: u32,
 }
 
-/// One lie about an otherwise honest read.
+/// One invalid word of an otherwise valid read.
 struct Lie {
     name: &'static str,
     apply: fn(&mut Entry, &Facts),

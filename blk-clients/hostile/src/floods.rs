@@ -1,5 +1,5 @@
-//! Quantity: as many requests as the ring takes, signals without end, completions nobody reads. Nothing of it is forbidden;
-//! it must cost others nothing, and the server must neither lose a request nor answer one twice.
+//! Quantity: as many requests as the ring takes, many signals, unread completions. All of it is permitted. It must not
+//! affect others, and the server must neither lose a request nor answer one twice.
 
 use crate::attacker::{Attacker, Stuck};
 use blk_client::{Entry, Status};
@@ -7,25 +7,25 @@ use platform::Platform;
 
 /// Times the ring is filled.
 const FILLS: u32 = 16;
-/// Signals without anything to take.
+/// Number of signals without a new entry.
 const SIGNALS: u32 = 2000;
-/// Times the server is let run while completions lie unread.
+/// Times that the server gets to run while completions are unread.
 const POLLS: u32 = 64;
 
-/// All of them.
+/// Runs all attacks of this module.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     requests(attacker).await?;
     signals(attacker).await;
     unread(attacker).await
 }
 
-/// Keeps the ring as full as it gets.
+/// Keeps the ring as full as possible.
 async fn requests<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let (mut answered, mut made) = (0u64, 0u64);
     for _ in 0..FILLS {
         made = made.saturating_add(fill(attacker)?);
         attacker.session.ring_doorbell();
-        // A server of our own priority gets its turn; one of higher priority had it.
+        // A server of our own priority gets its turn here; one of higher priority had it already.
         attacker.session.platform().yield_now().await;
         answered = answered.saturating_add(take(attacker)?);
     }
@@ -34,7 +34,7 @@ async fn requests<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stu
     Ok(())
 }
 
-/// Rings without anything on the ring.
+/// Signals the doorbell with nothing new on the ring.
 async fn signals<P: Platform>(attacker: &mut Attacker<'_, P>) {
     for _ in 0..SIGNALS {
         attacker.session.ring_doorbell();
@@ -44,14 +44,14 @@ async fn signals<P: Platform>(attacker: &mut Attacker<'_, P>) {
     attacker.report("signal the server without end", alive, format_args!("{stopped_by}"));
 }
 
-/// Leaves completions where they are until the server can take no more requests.
+/// Leaves completions unread until the server can take no more requests.
 async fn unread<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let mut made = 0u64;
     for _ in 0..POLLS {
         made = made.saturating_add(fill(attacker)?);
         attacker.session.platform().yield_now().await;
     }
-    // The completion ring, the submission ring, and what the server may hold of neither.
+    // The completion ring, the submission ring, and requests that the server may hold outside of both.
     let most = u64::from(attacker.session.options().ring_entries).saturating_mul(2);
     let held_back = made <= most;
     if !held_back {
@@ -64,7 +64,7 @@ async fn unread<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck
     Ok(())
 }
 
-/// Submits honest reads until the ring is full; how many.
+/// Submits honest reads until the ring is full. Returns their number.
 pub(crate) fn fill<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<u64, Stuck> {
     let mut made = 0u64;
     let entry = Entry { user_data: u64::MAX, ..attacker.honest() };
@@ -75,7 +75,7 @@ pub(crate) fn fill<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<u64, S
     Ok(made)
 }
 
-/// Takes the completions that are there; how many.
+/// Takes the completions on the ring. Returns their number.
 fn take<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<u64, Stuck> {
     let mut taken = 0u64;
     while let Some(completed) = attacker.session.complete()? {
@@ -91,13 +91,13 @@ fn take<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<u64, Stuck> {
     Ok(taken)
 }
 
-/// Waits until `made` requests are answered, of which `answered` are already; how many answers there were in the end.
+/// Waits until `made` requests are answered, of which `answered` are already. Returns the final number of answers.
 async fn drain<P: Platform>(attacker: &mut Attacker<'_, P>, made: u64, mut answered: u64) -> Result<u64, Stuck> {
     while answered < made {
         attacker.wait().await?;
         answered = answered.saturating_add(take(attacker)?);
     }
-    // One more poll: an answer too many would come here.
+    // One more poll, to catch an excess answer.
     attacker.session.platform().yield_now().await;
     Ok(answered.saturating_add(take(attacker)?))
 }

@@ -1,7 +1,7 @@
-//! Attacks after which the attacker is no more, or no client any more.
+//! Attacks that end the attacker, or its session.
 //!
-//! Nothing can be reported after a fault: before it the end of the work is reported, and the supervisor's word of the
-//! fault is the verdict. Whoever comes back from one was not stopped, and says so.
+//! No report is possible after a fault. The end of the work is reported before it, and the supervisor's report of the fault
+//! is the verdict. An attack that returns was not stopped, and is reported so.
 
 use crate::attacker::{Attacker, Stuck};
 use crate::capabilities::judge_call;
@@ -11,14 +11,14 @@ use blk_client::Refusal;
 use platform::{Memory, Platform, Vaddr};
 use workload::LastAttack;
 
-/// An address no component has anything at: below every program.
+/// An address that no component has mapped: below every program.
 const UNMAPPED: Vaddr = Vaddr::new(0x1000);
-/// Looks for a completion that must not come.
+/// Polls for a completion that must not come.
 const POLLS: u32 = 64;
-/// Seconds a session that broke the protocol may stay open.
+/// Maximum seconds that a session may stay open after it broke the protocol.
 const TIMEOUT_SECONDS: u64 = 3;
 
-/// Whether the attack reports the work's end before it begins.
+/// Whether the attack reports the end of the work before it begins.
 pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
     match last {
         LastAttack::Close | LastAttack::TailBeyondRing | LastAttack::TailBackwards | LastAttack::HeadBeyondRing => {
@@ -33,7 +33,7 @@ pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
     }
 }
 
-/// The last attack.
+/// Runs the last attack.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
     attacker.last_round();
     match last {
@@ -65,7 +65,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
     Ok(())
 }
 
-/// Closes, and goes on as if nothing had happened.
+/// Closes the session, and goes on using it.
 async fn close<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let control = attacker.session.control().clone();
     let closed = control.close().await;
@@ -85,7 +85,7 @@ async fn close<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck>
     Ok(())
 }
 
-/// Whether no completion of success comes.
+/// Returns whether no successful completion comes.
 async fn stays_silent<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     for _ in 0..POLLS {
         attacker.session.platform().yield_now().await;
@@ -98,22 +98,22 @@ async fn stays_silent<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(),
     Ok(())
 }
 
-/// Writes an index that cannot be, with a request behind it so that the server looks; the session must be closed for it.
+/// Writes an impossible index, with a request behind it so that the server reads it. The server must close the session.
 async fn impossible_index<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
     let (entries, produced) = (attacker.session.options().ring_entries, attacker.produced());
     let (name, place, index) = match last {
         LastAttack::TailBackwards => ("take the tail back", PRODUCED, produced.wrapping_sub(1)),
-        // Further than any number of requests made from here on comes.
+        // Beyond any number of requests made from here on.
         LastAttack::HeadBeyondRing => ("claim completions that never were", CONSUMED, produced.wrapping_add(1 << 30)),
         _ => ("publish a tail beyond the ring", PRODUCED, produced.wrapping_add(entries).wrapping_add(1)),
     };
     if place == CONSUMED {
-        // The server looks at how far completions were read when its ring seems full: make it.
+        // The server checks how far completions were read when its ring seems full, so fill it.
         floods::fill(attacker)?;
     }
     attacker.ring.store_release_u32(place, index)?;
     attacker.session.ring_doorbell();
-    // What is in flight may have to come back before the server has a reason to look.
+    // Requests in flight may have to complete before the server has a reason to check.
     let timeout = attacker.session.platform().ticks_per_second().saturating_mul(TIMEOUT_SECONDS);
     let end = attacker.session.platform().ticks().saturating_add(timeout);
     while attacker.session.platform().ticks() < end {
@@ -135,7 +135,7 @@ async fn impossible_index<P: Platform>(attacker: &mut Attacker<'_, P>, last: Las
     Ok(())
 }
 
-/// Touches memory without asking.
+/// Accesses memory without asking the platform.
 fn poke<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
     attacker.report_end();
     match attacker.session.platform().poke(vaddr, write) {
@@ -152,7 +152,7 @@ fn end_by_panic() {
     panic!("the attacker ends itself");
 }
 
-/// Leaves requests in flight and never looks again.
+/// Leaves requests in flight and never polls again.
 async fn silence<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     floods::fill(attacker)?;
     attacker.report_end();
@@ -161,7 +161,7 @@ async fn silence<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuc
     }
 }
 
-/// Submits without end, and reads completions only to submit more.
+/// Submits without end. It reads completions only to submit more.
 async fn flood<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     attacker.report_end();
     loop {
@@ -169,7 +169,7 @@ async fn flood<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck>
     }
 }
 
-/// Fills the ring, and makes room on the other.
+/// Fills the submission ring, and makes room on the completion ring.
 async fn flood_once<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let entry = attacker.honest();
     while attacker.submit(&entry)? {}

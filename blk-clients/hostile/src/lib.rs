@@ -1,13 +1,13 @@
-//! Tries every attack a client can make with what it holds, and says of each what stopped it.
+//! Tries every attack that a client can make with its capabilities and memory, and reports the barrier that stopped each.
 //!
 //! Attacks by what they abuse: the words of a request (`entries`), the ring under it (`races`), capabilities
 //! (`capabilities`), addresses (`addresses`), quantity (`floods`); and those that end the attacker
-//! (`last`), one of which comes last if the configuration asks. Before and after, an honest read must succeed: a
-//! refusal means something only from a server that is alive. One that dies is no refusal either: the session is opened at its
-//! successor, and what was going on is done again from its beginning.
+//! (`last`), one of which comes last if configured. Before and after, an honest read must succeed: a refusal counts only
+//! from a server that is alive. The server's death is no refusal either: the session is opened at its successor, and the
+//! current stage is repeated from its beginning.
 //!
-//! Neighbours: `blk-client`'s session, at its barest; `report` carries the verdicts. Left out: attacks on what it does
-//! not hold even a name for, and judging whether a neighbour was disturbed, which the neighbour does.
+//! Neighbours: `blk-client`'s session, at its barest; `report` carries the verdicts. Left out: attacks on things for
+//! which it has no name, and the verdict whether a neighbour was disturbed, which the neighbour gives.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -29,7 +29,7 @@ use blk_client::{Program, Session};
 use platform::{Environment, Platform};
 use workload::Hostile;
 
-/// The whole program: does what the environment's configuration says and reports.
+/// Runs the program: executes the environment's configuration and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Hostile>::start(&platform, &environment) else { return };
     let Program { client, config: hostile, reporter } = &program;
@@ -51,13 +51,13 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     if let Err(stuck) = result {
         reporter.failure(format_args!("{stuck}"));
     }
-    // Attacks that end the attacker have reported the end themselves, beforehand.
+    // Attacks that end the attacker reported the end of the work before.
     if !last::reports_end_itself(hostile.last) || result.is_err() {
         reporter.done(result.is_ok() && attacker.all_refused());
     }
 }
 
-/// All rounds of all attacks that can be survived.
+/// Runs all rounds of all attacks that the attacker can survive.
 async fn attack<P: Platform>(
     attacker: &mut Attacker<'_, P>,
     environment: &Environment,

@@ -1,7 +1,8 @@
-//! An entry changed after it was published: the server may act on either version, as a whole, checked; on nothing else.
+//! Changes an entry after it was published: the server may act on either version, as a whole and checked, and on nothing
+//! else.
 //!
-//! The first own block bears a mark. A request that succeeds must have been the honest one, so it brought exactly the mark,
-//! to exactly its place: any other block, another place or more bytes show that the server read the entry twice.
+//! The first own block has a mark. A request that succeeds must have been the honest version, so it moved exactly the mark
+//! to exactly its place. Another block, another place or more bytes show that the server read the entry twice.
 
 use crate::attacker::{Attacker, CHUNK, Stuck};
 use alloc::vec;
@@ -15,10 +16,10 @@ const FLIPS: u32 = 64;
 /// Requests for each pair of versions.
 const REQUESTS: u32 = 8;
 
-/// What the mark consists of.
+/// The byte of which the mark consists.
 const MARK: u8 = 0x3d;
 
-/// All races.
+/// Runs all races.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let mark = mark(attacker).await?;
     let honest = attacker.honest();
@@ -26,7 +27,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(
     let beyond = Entry { lba: geometry.blocks, ..honest };
     let mut outside = honest;
     if let Some(segment) = outside.segments.first_mut() {
-        // Across the window's end by the least there is: what lands there is seen at the end of the window.
+        // Across the window's end by the smallest amount: data that land there show at the end of the window.
         let end = geometry.window_bytes as u32;
         segment.offset = end.wrapping_sub(geometry.block_bytes).wrapping_add(4);
     }
@@ -57,7 +58,7 @@ async fn race<P: Platform>(
     for request in 0..REQUESTS {
         attacker.set_canary()?;
         attacker.set_last_canary()?;
-        // Half of the requests are published honest, half dishonest: the change comes when the server may look.
+        // Half of the requests are published honest, half dishonest: the change comes when the server may read.
         let (published, other) = if request.is_multiple_of(2) { (dishonest, honest) } else { (honest, dishonest) };
         let place = slot(attacker.produced(), attacker.session.options().ring_entries);
         if !attacker.submit(published)? {
@@ -75,7 +76,7 @@ async fn race<P: Platform>(
             }
             attacker.wait().await?;
         };
-        // An honest read writes the first block and nothing behind it; a refused one nothing.
+        // An honest read writes the first block of the window and no byte behind it; a refused one writes nothing.
         let untouched_from = usize::from(status == Some(Status::Success));
         let intact = attacker.canary_intact(untouched_from)? && attacker.last_canary_intact()?;
         if !intact || status.is_none() {
@@ -94,7 +95,7 @@ async fn race<P: Platform>(
     Ok(())
 }
 
-/// Marks the first own block and says what it then holds. One that may only be read stays as it is, which is its mark.
+/// Marks the first own block and returns its content. The content of a read-only block is its mark.
 async fn mark<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<Vec<u8>, Stuck> {
     let mut block = vec![MARK; attacker.session.geometry().block_bytes as usize];
     if attacker.session.geometry().writable != 0 {
@@ -114,7 +115,7 @@ async fn mark<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<Vec<u8>, St
     Ok(block)
 }
 
-/// Whether the first block of the window is `mark`.
+/// Whether the first block of the window equals `mark`.
 fn brought<P: Platform>(attacker: &Attacker<'_, P>, mark: &[u8]) -> Result<bool, Stuck> {
     let mut offset = 0usize;
     for expected in mark.chunks(CHUNK) {
@@ -129,7 +130,7 @@ fn brought<P: Platform>(attacker: &Attacker<'_, P>, mark: &[u8]) -> Result<bool,
     Ok(true)
 }
 
-/// Where the slot of ring index `index` lies.
+/// Returns the offset of the slot of ring index `index`.
 fn slot(index: u32, entries: u32) -> usize {
     let slot = index & entries.wrapping_sub(1);
     (slot as usize).saturating_mul(size_of::<Entry>()).saturating_add(SLOTS)

@@ -1,4 +1,4 @@
-//! The whole program on a machine in memory: all is refused by a sound server, and a server that forgets a check is found out.
+//! The whole program on a machine in memory: a sound server refuses every attack, and a server without a check is detected.
 
 use blk_client::{Opcode, Status};
 use fake_platform::{FakePlatform, FakeServer, Order, Refetch, Setup, block_on};
@@ -84,7 +84,7 @@ fn double_fetch_is_found_by_the_race_on_that_word() {
             request.blocks = again.segments[0].len / 512;
         }),
         ("change the operation after publishing", |request, again| {
-            // An operation it does not know, not looked at again, does nothing.
+            // An unknown operation that is not checked again does nothing.
             if again.opcode == u8::MAX {
                 request.opcode = Opcode::Flush;
             }
@@ -150,7 +150,7 @@ fn attacks_are_refused_whenever_the_server_dies() {
             }
             assert!(passed(&reports), "{last:?}, dead at turn {turn}: {reports:?}");
             if !reports.iter().any(|report| matches!(report, Report::Reconnected(_))) {
-                // It was at its end before the server was.
+                // It had ended before the server died.
                 break;
             }
             reconnections += 1;

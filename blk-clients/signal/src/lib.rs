@@ -1,7 +1,7 @@
-//! Signals to and fro between two components, for whoever counts instructions from outside: no session, no server.
+//! Exchanges signals between two components, for an instruction counter outside: no session, no server.
 //!
-//! An operation is a round trip: the leader signals and waits, its peer waits and signals. Left out: who may signal
-//! whom, which the system's model decides.
+//! An operation is a round trip: the leader signals and waits, its peer waits and signals. Left out: the right to signal,
+//! which the system's model decides.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -16,7 +16,7 @@ use workload::Signal;
 /// Round trips before the measured ones.
 const WARM_UP: u64 = 16;
 
-/// The whole program: leads or answers, and reports.
+/// Runs the program: leads or answers, and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Signal>::start(&platform, &environment) else { return };
     let Some(peer) = environment.cap::<Notification>(workload::names::PEER) else {
@@ -50,7 +50,7 @@ async fn answer<P: Platform>(platform: &P, peer: Cap<Notification>, round_trips:
     }
 }
 
-/// Waits for the peer; the supervisor's tick may come in between.
+/// Waits for the peer's signal; the supervisor's tick may come in between.
 async fn peers_signal<P: Platform>(platform: &P) {
     loop {
         if let Event::Signal(badge) = platform.next_event().await

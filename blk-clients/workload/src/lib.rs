@@ -1,7 +1,8 @@
-//! What clients are told: the part that all of them have ([`Client`]), and the configurations of the project's own programs.
+//! Clients' environments: the part that all clients have ([`Client`]), and the configurations of the project's programs.
 //!
-//! A program's configuration is a type of its own, which it reads from JSON by [`Client::config`]. Those of the project's programs stand
-//! here because the system's model reads them too, from the scenario, and refuses what contradicts a tenant.
+//! A program's configuration is a type of its own, which it reads from JSON by [`Client::config`]. Those of the project's
+//! programs stand here because the system's model reads them too, from the scenario. It refuses a configuration that
+//! contradicts its tenant.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -15,7 +16,7 @@ use alloc::vec::Vec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What every client is told of itself, put into its environment by the system's model.
+/// A client's description of itself, which the system's model puts into its environment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Client {
     /// The tenant it acts for.
@@ -28,7 +29,7 @@ pub struct Client {
     pub ring_entries: u32,
     /// Bytes of its window.
     pub window_bytes: u64,
-    /// Where its first extent begins on the namespace, in blocks: for reports that the build machine compares.
+    /// Start of its first extent on the namespace, in blocks: for reports that the build machine compares.
     pub first_block: u64,
     /// It polls for completions and yields, instead of sleeping.
     pub polls: bool,
@@ -37,19 +38,19 @@ pub struct Client {
 }
 
 impl Client {
-    /// The configuration of its program: `[tenant.program.config]` of the scenario.
+    /// Parses the configuration of its program: `[tenant.program.config]` of the scenario.
     ///
     /// # Errors
-    /// That it is not a `C`, and why.
+    /// The reason why it is not a `C`.
     pub fn config<C: DeserializeOwned>(&self) -> Result<C, serde_json::Error> {
         serde_json::from_str(&self.config)
     }
 }
 
-/// `config` as [`Client::config`] reads it.
+/// Encodes `config` as [`Client::config`] reads it.
 #[must_use]
 pub fn encode<C: Serialize>(config: &C) -> String {
-    // A String grows as asked, and configurations have no maps whose keys are not strings: there is nothing to refuse.
+    // Cannot fail: a String grows, and configurations have no maps whose keys are not strings.
     serde_json::to_string(config).unwrap_or_default()
 }
 
@@ -59,7 +60,7 @@ pub fn encode<C: Serialize>(config: &C) -> String {
 pub struct Bench {
     /// Order of the blocks.
     pub pattern: Pattern,
-    /// Bytes a request: a multiple of the namespace's block size.
+    /// Bytes of a request: a multiple of the namespace's block size.
     pub block_bytes: u32,
     /// Share of reads in percent.
     pub read_percent: u8,
@@ -81,23 +82,23 @@ pub struct Bench {
     /// Largest request when sizes vary: each request takes a random multiple of `block_bytes` up to this; 0 keeps them
     /// equal.
     pub max_block_bytes: u32,
-    /// A block that cannot be read, in the session's own numbering: reads that touch it must fail with a media error, and
-    /// do at least once; writes and all other requests must be done.
+    /// An unreadable block, in the session's own numbering. Reads that touch it must fail with a media error, at least once.
+    /// Writes and all other requests must be done.
     pub bad_block: Option<u64>,
     /// Whether its rights to some blocks are taken while it runs, and whether they come back.
     pub forbidden: Forbidden,
     /// Flush after this many writes, 0 for never.
     pub flush_every: u64,
-    /// Times a request is made again that the controller failed. What it lost, the client's library makes again.
+    /// Retries of a request that the controller failed. The client's library retries lost requests by itself.
     pub retries: u8,
     /// After the load: write zeroes and discard over the first requests' blocks and check that they read as zeroes.
     pub zeroes: bool,
-    /// Sleep at least this long after starting, in milliseconds, so that somebody else goes first. It ends with a tick.
+    /// Minimum sleep after the start, in milliseconds, so that other tenants go first. It ends with a tick.
     pub delay_milliseconds: u64,
     /// Pause of each request in flight from its end to the next one, in microseconds. It is shorter than a tick, so the
     /// thread does not sleep: threads of a lower priority do not run in it.
     pub think_microseconds: u64,
-    /// What it does is reported once in so many milliseconds while it works, for the run's timeline; 0 for never.
+    /// Interval of its progress reports in milliseconds, for the run's timeline; 0 for none.
     pub progress_milliseconds: u64,
     /// Instruction-count markers around the run, with this benchmark name; empty for none.
     pub measure: String,
@@ -130,11 +131,11 @@ impl Default for Bench {
     }
 }
 
-/// Whether requests of a load are forbidden, for its rights are taken while it runs.
+/// Whether requests of a load are forbidden because its rights are taken while it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Forbidden {
-    /// A request that is forbidden is an error.
+    /// A forbidden request is an error.
     Never,
     /// Some are, and no later one on the same blocks is done.
     ForGood,
@@ -148,7 +149,7 @@ pub enum Forbidden {
 pub enum Pattern {
     /// Uniformly random.
     Random,
-    /// One after the other, from the start again at the end.
+    /// Sequential, starting over at the end.
     Sequential,
 }
 
@@ -158,9 +159,9 @@ pub enum Pattern {
 pub struct Digest {
     /// First byte: a multiple of the block size.
     pub first_byte: u64,
-    /// Bytes; 0 for all the session has.
+    /// Bytes; 0 for all bytes of the session.
     pub bytes: u64,
-    /// Bytes a request.
+    /// Bytes of a request.
     pub block_bytes: u32,
     /// Requests in flight.
     pub depth: u16,
@@ -172,7 +173,7 @@ impl Default for Digest {
     }
 }
 
-/// Signals to and fro between two tenants, each the other's peer; no session is opened.
+/// Exchange of signals between two tenants, each the other's peer; no session is opened.
 ///
 /// An operation is a round trip: both signal once and both wait once.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -180,7 +181,7 @@ impl Default for Digest {
 pub struct Signal {
     /// Round trips, the same for both.
     pub operations: u64,
-    /// It signals first and measures; the other one answers.
+    /// Whether it signals first and measures; the other one answers.
     pub leads: bool,
     /// The leader's instruction-count markers around the run have this benchmark name.
     pub measure: String,
@@ -197,34 +198,34 @@ impl Default for Signal {
     }
 }
 
-/// What to attack.
+/// Targets of the attacker.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hostile {
-    /// Blocks of the namespace that belong to somebody else: first and number.
+    /// The first of the namespace's blocks that belong to another tenant.
     pub foreign_first_block: u64,
-    /// How many.
+    /// The number of these blocks.
     pub foreign_blocks: u64,
-    /// The attack that ends the attacker: none, or the name of one that makes it fault or be closed.
+    /// The attack that ends the attacker: none, or one that makes it fault or its session be closed.
     pub last: LastAttack,
     /// Number of rounds over all attacks.
     pub rounds: u32,
 }
 
-/// How an attacker ends.
+/// End of an attacker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LastAttack {
     /// It closes its session.
     #[default]
     Close,
-    /// It publishes a tail beyond the ring, for which its session is closed by the server.
+    /// It publishes a tail beyond the ring; the server closes its session for it.
     TailBeyondRing,
-    /// It takes its tail back, likewise.
+    /// It moves its tail backwards, likewise.
     TailBackwards,
-    /// It claims to have read completions that were never there, likewise.
+    /// It claims to have read completions that never existed, likewise.
     HeadBeyondRing,
-    /// It reads memory it was not given, for which it is ended.
+    /// It reads memory that is not mapped, a fault that ends it.
     UnmappedRead,
     /// It writes the completion ring, which it holds read-only.
     ReadOnlyWrite,
@@ -238,15 +239,15 @@ pub enum LastAttack {
     Flood,
 }
 
-/// Misbehaviour without end: permitted calls, signals and requests, and refused ones, as many as there can be.
+/// Misbehaviour without end: permitted calls, signals and requests, and refused ones, as many as possible.
 ///
-/// Nothing of it can succeed in what it must not do; its neighbours' results show what it costs them.
+/// No forbidden action of it can succeed; its neighbours' results show its cost to them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Flood {
-    /// What it does: each kind for one turn, the first again after the last.
+    /// Its kinds of misbehaviour, each for one turn, starting over after the last.
     pub kinds: Vec<FloodKind>,
-    /// Milliseconds to run; 0 for a flood that goes on until it is ended, which reports the end of its work at its start.
+    /// Milliseconds to run; 0 for a flood without end, which reports the end of its work at its start.
     pub milliseconds: u64,
     /// Milliseconds of one turn.
     pub turn_milliseconds: u64,
@@ -254,13 +255,13 @@ pub struct Flood {
     /// it publishes each request by itself, polls and never sleeps. Signals are then sent in a burst at each tick, and calls
     /// of the policy component wait for the tick when they are refused as too many.
     pub waits: bool,
-    /// Requests in flight, at most; 0 for as many as the ring holds.
+    /// Maximum number of requests in flight; 0 for as many as the ring holds.
     pub depth: u16,
-    /// The first so many of its blocks are those that valid requests name, one after the other; 0 for all of them.
+    /// Number of its first blocks that valid requests name, one after the other; 0 for all of them.
     pub blocks: u64,
     /// Share of reads among valid requests in percent; the others are writes.
     pub read_percent: u8,
-    /// The block with which it begins, and the first of the variants of an invalid entry.
+    /// The block with which it begins, and the first variant of invalid entries.
     pub seed: u64,
 }
 
@@ -283,29 +284,29 @@ impl Default for Flood {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FloodKind {
-    /// Valid requests of one block. One whose record is not installed is made again after the policy component was asked.
+    /// Valid requests of one block. One whose record is missing is made again after a call of the policy component.
     Requests,
     /// Write Zeroes and Discard by turns, each of as many blocks as one request may name.
     Zeroes,
-    /// Entries that the server refuses for their words: an unknown operation, ranges that do not fit.
+    /// Entries with words that the server refuses: an unknown operation, ranges that do not fit.
     Invalid,
     /// Requests for blocks outside of its extents.
     Forbidden,
-    /// Valid requests whose records are not installed, for which it never asks the policy component.
+    /// Valid requests whose records are missing, for which it never asks the policy component.
     NotInstalled,
     /// Requests of more blocks than one may have. They need extents that are longer than that; otherwise the blocks are
     /// outside of them.
     TooLarge,
     /// Calls for the record of its first block, at the policy component.
     PolicyCalls,
-    /// Calls for the records of all its blocks in turn, at the policy component: with extents of one block each, as many
-    /// records as it may have, which take the places of others'.
+    /// Calls for the records of all its blocks in turn, at the policy component. With extents of one block each, these are as
+    /// many records as it may have, and they displace those of others.
     Evictions,
     /// Closes its session and opens it again.
     OpenClose,
     /// Signals the server's notification, with nothing on the ring.
     Signals,
-    /// Calls the server, with calls it knows and calls it does not, and sends to it without waiting for an answer.
+    /// Calls the server, with known and unknown calls, and sends to it without waiting for an answer.
     Calls,
 }
 
@@ -333,7 +334,7 @@ pub struct Probe {
     pub last: LastProbe,
 }
 
-/// What the probe touches in the end, after it was taken from it.
+/// The probe's last access, to something that is not its own any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LastProbe {

@@ -1,10 +1,10 @@
-//! The binary specification: every object of the system, what each frame holds, what is mapped where, who holds what.
+//! The binary specification of a system: its objects, the contents of frames, mappings and capabilities.
 //!
-//! `capdl` writes it from a scenario; the root task builds exactly this and nothing else. One
-//! [`Object`] may stand for an array of like objects (`count`), so that a window of a thousand frames is one line.
+//! `capdl` writes and checks it, and the root task builds exactly what it states. This crate has the format alone. One
+//! [`Object`] may stand for an array of like objects (`count`), so a window of a thousand frames is one entry.
 //!
-//! The image is: length of the specification (u64, little endian), the specification in postcard, padding to a page,
-//! then the data [`Fill`]s point into. In the root task's image it starts at the symbol `__payload_start`.
+//! An image consists of the length of the specification (u64, little endian), the specification in postcard, padding to a page,
+//! and the data that [`Fill`]s point into. In the root task's image it starts at the symbol `__payload_start`.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -25,9 +25,9 @@ use serde::{Deserialize, Serialize};
 /// Number of an object in [`Specification::objects`].
 pub type ObjectId = u32;
 
-/// The architecture a system's programs and its kernel are for, and with it the machine.
+/// The architecture of a system's programs and its kernel; it determines the machine.
 ///
-/// It is one type for the whole tree. This crate has it because it depends on no other of ours.
+/// The whole tree uses this type. It stands in this crate because the crate depends on no other of the project.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Arch {
     /// A PC: QEMU's q35 with an Intel IOMMU.
@@ -40,10 +40,10 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// Both.
+    /// All architectures.
     pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
-    /// The spelling on the command line, in scenarios and in folder names.
+    /// Name on the command line, in scenarios and in folder names.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl fmt::Display for Arch {
 impl FromStr for Arch {
     type Err = String;
 
-    /// Fails on another name, and says which there are.
+    /// Fails on another name; the error lists the valid names.
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|arch| arch.name() == text);
         named.ok_or_else(|| format!("there is no architecture '{text}': write x86_64 or aarch64"))
@@ -74,7 +74,7 @@ impl FromStr for Arch {
 pub struct Specification {
     /// The scenario's name.
     pub name: String,
-    /// Its architecture, which says the machine, too.
+    /// Its architecture, which determines the machine.
     pub arch: Arch,
     /// All objects.
     pub objects: Vec<Object>,
@@ -82,18 +82,19 @@ pub struct Specification {
     pub mappings: Vec<Mapping>,
     /// The contents of all CNodes.
     pub caps: Vec<CapRun>,
-    /// The threads.
+    /// The components with their threads.
     pub components: Vec<Component>,
-    /// Components that are stopped in the middle of whatever they do, for tests. A root task without fault injection refuses them.
+    /// Components that the root task stops at any point of their work, for tests. A root task without fault injection refuses
+    /// them.
     pub kills: Vec<Kill>,
     /// Whether the root task reports every capability it installed.
     pub report_caps: bool,
-    /// Whether nothing translates what devices address: drivers give them the machine's own addresses, for which every array of
-    /// frames has consecutive ones.
+    /// Whether the system has no IOMMU. Drivers then give devices the machine's own addresses, and every array of frames has
+    /// consecutive ones.
     pub no_iommu: bool,
 }
 
-/// Slot in which a component receives capabilities, in the CSpaces of those that hold their own CNode. Others receive none.
+/// Slot for received capabilities, in the CSpaces of components that hold their own CNode. Others receive none.
 pub const RECEIVE_SLOT: u64 = 3;
 
 /// A component that the root task's fault injection stops as if it had faulted.
@@ -101,13 +102,13 @@ pub const RECEIVE_SLOT: u64 = 3;
 pub struct Kill {
     /// Its number.
     pub component: u16,
-    /// Microseconds after the supervisor began.
+    /// Microseconds from the supervisor's start to the first stop.
     pub after_us: u64,
-    /// How often it is stopped in all, at least once: the first time then, and again in each of its next incarnations.
+    /// Number of stops, at least 1: the first one at `after_us`, then one in each following incarnation.
     pub times: u32,
-    /// Microseconds from the beginning of a next incarnation until it is stopped in that.
+    /// Microseconds from the start of a following incarnation to its stop.
     pub every_us: u64,
-    /// Up to so many microseconds later, in each next incarnation another number of them.
+    /// Upper bound of a further delay, microseconds; each following incarnation has a different one.
     pub spread_us: u32,
 }
 
@@ -120,11 +121,11 @@ pub struct Object {
     pub kind: ObjectKind,
     /// How many, at least 1.
     pub count: u32,
-    /// What the frames hold at first, for small frames: consecutive over the array; zeroes otherwise.
+    /// Initial contents of small frames, consecutive over the array; without it the frames hold zeroes.
     pub fill: Option<Fill>,
 }
 
-/// The kinds of object. The last group is not made by retype but held by the root task at boot.
+/// The kinds of object. The root task holds the last group at boot; retype does not make them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ObjectKind {
     /// Ordinary memory, 2^`size_bits` bytes.
@@ -191,7 +192,7 @@ pub enum ObjectKind {
 pub struct Fill {
     /// First byte, from the start of the data.
     pub offset: u64,
-    /// Bytes; what is left of the last frame is zero.
+    /// Bytes; the rest of the last frame is zero.
     pub len: u64,
     /// Bytes of the first frame before the data.
     pub skip: u16,
@@ -220,9 +221,9 @@ pub struct CapRun {
     pub cnode: ObjectId,
     /// First slot.
     pub slot: u64,
-    /// The object, all of its array.
+    /// The object, with its whole array.
     pub object: ObjectId,
-    /// Badge for endpoints and notifications, 0 for none. For a CNode the guard is made so that paths are 64 bits.
+    /// Badge for endpoints and notifications, 0 for none. A CNode's guard is chosen so that paths are 64 bits long.
     pub badge: u64,
     /// Bit 0 read, bit 1 write, bit 2 grant.
     pub rights: u8,
@@ -239,7 +240,7 @@ pub struct Component {
     pub role: Role,
     /// The name of its program.
     pub program: String,
-    /// The NVMe server that it belongs to: a client by its session, a policy component by standing beside it.
+    /// The NVMe server that it belongs to: a client has its session there, a policy component stands beside it.
     pub server: Option<u16>,
     /// Scheduling priority, below the root task's 255.
     pub priority: u8,
@@ -251,31 +252,31 @@ pub struct Component {
     pub vspace: ObjectId,
     /// The small frame of its IPC buffer.
     pub ipc_buffer: ObjectId,
-    /// Where that is mapped.
+    /// Where the IPC buffer is mapped.
     pub ipc_buffer_vaddr: u64,
     /// Slot of its CSpace with the capability to the supervisor's endpoint. The endpoint itself is the root task's; the
     /// root task mints it there with the component's number as badge.
     pub fault_slot: u64,
-    /// The notification bound to its thread, for those that wait on an endpoint.
+    /// The notification bound to its thread, for components that wait on an endpoint.
     pub bound_notification: Option<ObjectId>,
-    /// The notification the supervisor signals with the platform's tick badge twenty times a second.
+    /// The notification that the supervisor signals with the platform's tick badge twenty times a second.
     pub tick: Option<ObjectId>,
     /// The small frame whose first word says whether the component is alive (`platform::Incarnation`): written by the supervisor,
     /// read by the component's peers.
     pub liveness: Option<ObjectId>,
-    /// The small frame that it maps and that its successor finds as it left it; all its other memory is recreated.
+    /// The small frame that the component maps and its successor finds unchanged; all its other memory is recreated.
     pub keeps: Option<ObjectId>,
-    /// How often it is started again after a fault; without, it stays dead.
+    /// Limit on its restarts after faults; without one it stays dead.
     pub restart: Option<RestartPolicy>,
-    /// Its number as a driver at the PCI server, which takes its device back before it is started again.
+    /// Its number as a driver at the PCI server. The PCI server takes its device back before it is started again.
     pub driver: Option<u8>,
-    /// The component that it cannot do without: it ends with that one, and is started after it. A driver's is the PCI server,
-    /// the PCI server's the IOMMU server, where there is one.
+    /// The component that it depends on: it ends with that component, and is started after it. A driver depends on the PCI
+    /// server, and the PCI server on the IOMMU server, where there is one.
     pub ends_with: Option<u16>,
-    /// The small frame in which it writes down for the supervisor which transactions of devices were blocked
-    /// (`iommu_api::blocked`), for an IOMMU server.
+    /// For an IOMMU server: the small frame in which it records blocked transactions of devices for the supervisor
+    /// (`iommu_api::blocked`).
     pub blocked: Option<ObjectId>,
-    /// Where its server says that nothing is left of its session, for a client: before that it is not started again.
+    /// For a client: where its server acknowledges the teardown of its session. It is not started again before that.
     pub teardown_ack: Option<TeardownAck>,
     /// First instruction.
     pub entry: u64,
@@ -285,7 +286,7 @@ pub struct Component {
     pub environment_vaddr: u64,
 }
 
-/// Where a server says of a client that died that nothing is left of its session (`platform::Incarnation::acknowledge_teardown`).
+/// Where a server acknowledges the teardown of a dead client's session (`platform::Incarnation::acknowledge_teardown`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TeardownAck {
     /// The small frame that the server writes and the supervisor reads.
@@ -294,20 +295,20 @@ pub struct TeardownAck {
     pub session: u32,
 }
 
-/// How often a component is started again.
+/// Limit on the restarts of a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RestartPolicy {
-    /// Times at most in any `within_ms`; the next fault ends it for good.
+    /// Most restarts in any `within_ms`; the next fault ends the component for good.
     pub times: u16,
     /// Milliseconds.
     pub within_ms: u32,
 }
 
 impl Specification {
-    /// The specification at the start of an image, and the image's data.
+    /// Returns the specification at the start of an image, and the image's data.
     ///
     /// # Errors
-    /// One sentence for an image that is cut or not one.
+    /// One sentence, for a truncated or invalid image.
     pub fn parse(image: &[u8]) -> Result<(Self, &[u8]), &'static str> {
         let len_bytes = image.first_chunk::<8>().ok_or("the image is shorter than its header")?;
         let len = usize::try_from(u64::from_le_bytes(*len_bytes)).map_err(|_| "the image's length is impossible")?;
@@ -318,7 +319,7 @@ impl Specification {
         Ok((specification, data))
     }
 
-    /// The image of the specification with `data`.
+    /// Returns the image of the specification with `data`.
     #[must_use]
     pub fn to_image(&self, data: &[u8]) -> Vec<u8> {
         let bytes = postcard::to_allocvec(self).unwrap_or_default();

@@ -2,18 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A component's role. The root task builds all of them alike; the authority checker and all that show a system go by it.
+/// A component's role. The root task builds all of them alike; the authority checker, and everything that displays a system,
+/// distinguish them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Role {
     /// Holds the serial port.
     Console,
     /// Hands out devices.
     PciServer,
-    /// Keeps the address spaces of PCI functions, where the kernel does not.
+    /// Keeps the address spaces of PCI functions, on machines whose kernel does not.
     IommuServer,
     /// Drives a controller for clients.
     NvmeServer,
-    /// Says which blocks the sessions of an NVMe server may touch.
+    /// Decides which blocks the sessions of an NVMe server may touch.
     Policy,
     /// Tests what the IOMMU and revocation stop, in an NVMe server's place.
     Probe,

@@ -1,4 +1,4 @@
-//! The policy components and the clients: what belongs to an NVMe server.
+//! The policy components and the clients of NVMe servers.
 
 use super::Builder;
 use super::drivers::Server;
@@ -13,13 +13,13 @@ use blk_api::policy;
 use capdl_spec::{ObjectId, ObjectKind, Role, TeardownAck};
 use platform::{Badge, RegionKind};
 
-/// The policy component beside an NVMe server, and what clients get of it.
+/// The policy component beside an NVMe server, and its endpoint for clients.
 pub(super) struct Policy {
     pub(super) who: Who,
     pub(super) endpoint: ObjectId,
 }
 
-/// A client, and what it waits on.
+/// A client, and the notification that it waits on.
 pub(super) struct BuiltClient<'a> {
     pub(super) tenant: &'a Tenant,
     pub(super) who: Who,
@@ -27,7 +27,8 @@ pub(super) struct BuiltClient<'a> {
 }
 
 impl Builder<'_> {
-    /// Beside an NVMe server, and as urgent: while one of them polls a device, the other gets its turn.
+    /// Builds the policy component beside an NVMe server, with the server's priority: while one of them polls a device, the
+    /// other gets its turn.
     pub(super) fn policy(&mut self, controller: &Controller, server: &Server) -> Result<Policy, BuildError> {
         let name = self.scenario.policy_name(&controller.name);
         let who = self.component(&name, Role::Policy, programs::POLICY, self.scenario.server.priority)?;

@@ -1,9 +1,9 @@
-//! How much memory a device's driver has for it, and how many IO page tables to let the device reach that and the
-//! windows.
+//! Amounts of memory for devices: the pool of a device's driver, and the IO page tables by which the device reaches the pool
+//! and the windows.
 
 use blk_api::queues::Queues;
 
-/// What one leaf of the IO page tables covers.
+/// Bytes that one leaf of the IO page tables covers.
 const IO_LEAF_BYTES: u64 = 2 << 20;
 /// Where the NVMe server puts its own pool in the device's address space; windows follow from the next GiB on.
 const POOL_IOVA: u64 = 0x0100_0000;
@@ -11,11 +11,11 @@ const POOL_IOVA: u64 = 0x0100_0000;
 const WINDOWS_IOVA: u64 = 0x4000_0000;
 /// The largest pool, for the tables that an SMMU's server keeps for it.
 const POOL_BYTES: u64 = 32 << 20;
-/// IO page tables more than needed.
+/// Spare IO page tables.
 const SPARE_IO_TABLES: u64 = 4;
 
-/// Pages of an NVMe server's pool: the admin queue pair, identify data, and for each queue pair its two queues and the
-/// PRP lists of its commands. `own` are by tenant the queue pairs that it has at most, and their depth.
+/// Pages of an NVMe server's pool: the admin queue pair, identify data, and for each queue pair its two queues and the PRP
+/// lists of its commands. `own` has for each tenant the most queue pairs of its own and their depth.
 pub(super) fn pool_pages(queues: Queues, own: impl Iterator<Item = (u16, u16)>) -> u64 {
     let pages = |(queue_pairs, depth): (u16, u16)| u64::from(queue_pairs) * (4 + 2 * u64::from(depth));
     64 + queues.common().map_or_else(|| own.map(pages).sum(), pages)

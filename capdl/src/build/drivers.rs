@@ -58,7 +58,7 @@ impl Builder<'_> {
         let endpoint = self.one(&format!("{name}.endpoint"), ObjectKind::Endpoint);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
         self.serves(who, endpoint, event);
-        // Badges of drivers are their numbers and one more.
+        // A driver's badge is its number plus one.
         let index = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u16);
         self.model.cap(who, names::PCI, pci.endpoint, u64::from(index) + 1, rights::CALL);
         let alarm = Badge::alarm(index as u8);
@@ -80,7 +80,7 @@ impl Builder<'_> {
         Ok(Server { driver, endpoint, event, teardown_acks })
     }
 
-    /// Where the server says that nothing is left of a dead client's session, and the signal by which it notifies the supervisor.
+    /// Makes the page where the server acknowledges teardowns, and the signal by which it notifies the supervisor of them.
     fn teardown_acks(&mut self, name: &str, who: Who, pci: &Pci) -> ObjectId {
         let page = self.one(&format!("{name}.teardown-acks"), ObjectKind::SmallFrame);
         self.model.region(who, blk_api::names::TEARDOWN_ACKS, page, RegionKind::ReadWrite);
@@ -88,7 +88,7 @@ impl Builder<'_> {
         page
     }
 
-    /// In the NVMe server's place, with memory and control of its VSpace besides.
+    /// Builds the probe in the NVMe server's place, with untyped memory and control of its VSpace in addition.
     pub(super) fn probe(&mut self, probe: &Probe, pci: &Pci) -> Result<Driver, BuildError> {
         let who = self.component(PROBE, Role::Probe, programs::PROBE, self.scenario.server.priority)?;
         let event = self.one("probe.event", ObjectKind::Notification);
@@ -104,7 +104,7 @@ impl Builder<'_> {
             let memory = self.model.object("probe.memory", ObjectKind::Untyped { size_bits: PROBE_MEMORY_BITS }, 2);
             self.model.cap(who, workload::names::MEMORY, memory, 0, rights::ALL);
         } else {
-            // A frame made of memory of its own could be unmade while the device still reaches it.
+            // The probe could delete a frame of untyped memory of its own while the device still reaches it.
             let frames = self.model.object("probe.frames", ObjectKind::SmallFrame, PROBE_FRAMES);
             self.model.cap(who, workload::names::FRAMES, frames, 0, rights::READ_WRITE);
         }
@@ -119,7 +119,7 @@ impl Builder<'_> {
         Ok(Driver { who, arena, class: NVME_CLASS, index: 0, max_vectors })
     }
 
-    /// A driver that reaches no memory but its own, and its device none.
+    /// Builds a driver that reaches no memory but its own; its device reaches none.
     pub(super) fn edu_driver(&mut self, pci: &Pci) -> Result<Driver, BuildError> {
         let who = self.component(EDU_DRIVER, Role::EduDriver, programs::EDU_DRIVER, self.scenario.server.priority)?;
         let event = self.one(&format!("{EDU_DRIVER}.event"), ObjectKind::Notification);
@@ -132,7 +132,7 @@ impl Builder<'_> {
         Ok(Driver { who, arena, class: EDU_CLASS, index: 0, max_vectors: 1 })
     }
 
-    /// Page tables for the device, where the driver brings them and the kernel installs them.
+    /// Makes page tables for the device, where the driver brings them and the kernel installs them.
     fn io_tables(&mut self, who: Who, name: &str, tables: u64) {
         if matches!(self.iommu(), Iommu::Kernels) {
             let tables = self.model.object(format!("{name}.io-table"), ObjectKind::IoPageTable, tables);

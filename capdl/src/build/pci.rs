@@ -1,4 +1,4 @@
-//! The PCI server, the IOMMU server where there is one, and their configurations of drivers.
+//! The PCI server, the IOMMU server where there is one, and the drivers in the configurations of both.
 
 use super::Builder;
 use super::dma::smmu_pages;
@@ -14,7 +14,7 @@ use capdl_spec::{ObjectId, ObjectKind, Role};
 use pci_api::{DriverConfig, Match, names};
 use platform::{Badge, Paddr, RegionKind, Vaddr};
 
-/// The PCI server's objects that drivers get capabilities for.
+/// The PCI server, and the objects that drivers get capabilities for.
 pub(super) struct Pci {
     pub(super) who: Who,
     pub(super) endpoint: ObjectId,
@@ -53,8 +53,8 @@ impl Builder<'_> {
         Ok(Pci { who, endpoint, supervisor })
     }
 
-    /// IOSpaces' source: the kernel's master, or the IOMMU server, which is returned, with a badge for the PCI server and one
-    /// for each driver's domain.
+    /// Gives the PCI server the source of IOSpaces: the kernel's master, or the IOMMU server with a badge for the PCI server
+    /// and one for each driver's domain. Returns the IOMMU server.
     fn io_spaces(&mut self, pci: Who) -> Result<Option<Who>, BuildError> {
         let smmu = match self.iommu() {
             Iommu::None => return Ok(None),

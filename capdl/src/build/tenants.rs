@@ -1,4 +1,4 @@
-//! What a tenant's server, the policy component beside that, and its client receive of it.
+//! The configurations of a tenant's server, of the policy component beside it, and of its client.
 
 use crate::scenario::{Change, Controller, ControllerChange, Scenario, Tenant, What};
 use blk_api::config::{Completion, SessionConfig};
@@ -6,7 +6,7 @@ use blk_api::policy::{self, Holder};
 use blk_api::queues::Queues;
 use workload::Client;
 
-/// The session of `tenant`, the one of this number at its server, as that is configured.
+/// The configuration of `tenant`'s session, which has this number at its server.
 pub(super) fn session(scenario: &Scenario, tenant: &Tenant, number: u16) -> SessionConfig {
     let (most_queue_pairs, most_depth) = scenario.most_queues(tenant);
     SessionConfig {
@@ -35,13 +35,14 @@ fn depth(queues: Queues, own: u16) -> u16 {
     queues.common().map_or(own, |(_, depth)| depth)
 }
 
-/// What the session of `tenant` may touch, as the policy component is configured.
+/// The namespace and extents of `tenant`'s session, for the policy component's configuration.
 pub(super) fn holder(tenant: &Tenant) -> Holder {
     let Tenant { name, namespace, extents, writable, .. } = tenant;
     Holder { tenant: name.clone(), nsid: *namespace, extents: extents.clone(), writable: *writable }
 }
 
-/// A change for `tenant`, whose session has this number, as the policy component receives it. The tenant is changed with it.
+/// A change for `tenant`, whose session has this number, as the policy component receives it. Applies the change to `tenant`,
+/// too.
 pub(super) fn change(change: &Change, tenant: &mut Tenant, queues: Queues, session: u32) -> policy::Change {
     let what = match &change.what {
         What::Revoke(all) => policy::What::Revoke(all.clone()),
@@ -56,14 +57,14 @@ pub(super) fn change(change: &Change, tenant: &mut Tenant, queues: Queues, sessi
     policy::Change { after_ms: change.after_ms, session, what }
 }
 
-/// A controller's changes of interrupt mode, as the policy component gets them.
+/// A controller's changes of interrupt mode, as the policy component receives them.
 pub(super) fn interrupts(controller: &Controller) -> Vec<policy::InterruptsChange> {
     let configured =
         |change: &ControllerChange| policy::InterruptsChange { after_ms: change.after_ms, to: change.interrupts };
     controller.changes.iter().map(configured).collect()
 }
 
-/// The client that acts for `tenant`, the one of this number at its server, as its program is configured.
+/// The configuration of `tenant`'s client, which has this number at its server.
 pub(super) fn client(tenant: &Tenant, queues: Queues, number: u16) -> Client {
     let shared = queues.of_core(tenant.core.unwrap_or(number)).len() as u16;
     Client {

@@ -1,11 +1,11 @@
-//! The rule about IPC buffers: the kernel reads a component's long arguments and receive slots from one, so nobody else
-//! may write it, and since messages pass through it nobody else may read it.
+//! The rule about IPC buffers. The kernel reads a component's long arguments and receive slots from its buffer, so nobody else
+//! may write it. Messages pass through it, so nobody else may read it.
 
 use super::{Rule, System};
 use capdl_spec::{Component, ObjectKind};
 
 impl System<'_> {
-    /// Whose each IPC buffer is.
+    /// Checks that each IPC buffer belongs to its component alone.
     pub(super) fn ipc_buffers(&mut self) {
         for index in self.indices() {
             let (who, component) = (self.who(index), &self.specification.components[index]);

@@ -1,5 +1,5 @@
-//! Rules about devices: the PCI server's, and the console's serial port. Memory to make objects of is looked at with them,
-//! since most of what there is of it is of devices.
+//! Rules about devices: the PCI server's, and the console's serial port. Untyped memory is checked with them, since most of it
+//! is device memory.
 
 use super::private::Part;
 use super::{Role, Rule, System, is_control};
@@ -7,7 +7,7 @@ use crate::machine::{Machine, Smmu};
 use capdl_spec::{Mapping, Object, ObjectKind};
 
 impl<'a> System<'a> {
-    /// Who holds or maps devices, and what clients hold.
+    /// Checks who holds or maps devices, and what clients hold.
     pub(super) fn devices(&mut self) {
         for index in self.indices() {
             for mapping in self.frames[index].clone() {
@@ -33,8 +33,8 @@ impl<'a> System<'a> {
         }
     }
 
-    /// Ordinary memory is a probe's alone, device memory the PCI server's and of the PCI window: behind it lie the
-    /// timer's and the interrupt controller's registers.
+    /// Only a probe reaches ordinary untyped memory. Only the PCI server reaches device untyped memory, and only in the PCI
+    /// window: behind it lie the timer's and the interrupt controller's registers.
     fn untyped_reached(&mut self, index: usize, object: &Object, way: &str) {
         let (role, name) = (self.roles[index], &object.name);
         let reason = match object.kind {
@@ -73,7 +73,7 @@ impl<'a> System<'a> {
         self.refuse(rule, path);
     }
 
-    /// The PCI server's device untyped that this device object lies in.
+    /// The PCI server's device untyped that contains this device object.
     fn pci_window_with(&self, object: &Object) -> Option<&'a str> {
         let (paddr, _) = device_range(object)?;
         let objects = self.specification.objects.iter();
@@ -83,7 +83,7 @@ impl<'a> System<'a> {
             .map(|window| window.name.as_str())
     }
 
-    /// The serial port, and what the console reads.
+    /// Checks the serial port and the memory that the console reads.
     pub(super) fn console(&mut self) {
         for index in self.indices() {
             if self.roles[index] == Role::Console {
@@ -126,7 +126,7 @@ impl<'a> System<'a> {
     }
 }
 
-/// Devices that are the PCI server's, but for a serial port in memory and an SMMU.
+/// Whether devices of this kind belong to the PCI server, except a serial port in memory and an SMMU.
 const fn is_device(kind: ObjectKind) -> bool {
     matches!(
         kind,
@@ -138,7 +138,7 @@ const fn is_device(kind: ObjectKind) -> bool {
     )
 }
 
-/// Whether a device object lies in the machine's PCI window as a whole.
+/// Whether a device object lies completely in the machine's PCI window.
 fn is_in_pci_window(machine: &Machine, object: &Object) -> bool {
     let window = &machine.pci_window;
     device_range(object).is_some_and(|(first, end)| first >= window.start && end <= window.end)

@@ -1,5 +1,4 @@
-//! Rules about endpoints: one receiver, senders it can distinguish, and none at the PCI server that drives no
-//! controller.
+//! Rules about endpoints: each has one receiver that can distinguish its senders, and only drivers call the PCI server.
 
 use super::reach::Held;
 use super::{Role, Rule, System};
@@ -7,11 +6,11 @@ use crate::layout::rights::{READ, WRITE};
 use capdl_spec::{ObjectId, ObjectKind};
 use std::collections::BTreeMap;
 
-/// Endpoint badges have so many bits; the kernel cuts or stops at longer ones.
+/// Bits of an endpoint's badge; the kernel truncates longer badges or stops at them.
 const ENDPOINT_BADGE_BITS: u32 = 28;
 
 impl System<'_> {
-    /// Receivers and badges of every endpoint.
+    /// Checks the receiver and the badges of every endpoint.
     pub(super) fn badges(&mut self) {
         for id in 0..self.specification.objects.len() as ObjectId {
             if self.is_endpoint(id) {
@@ -28,7 +27,8 @@ impl System<'_> {
         for index in self.indices() {
             let held =
                 self.holdings[index].iter().find(|held| held.object == endpoint && held.rights & READ != 0).cloned();
-            // Its policy component could send a server what it receives on itself, and would be less by that, not more.
+            // A policy component could send its server the endpoint on which it receives. It would lose authority by that, not
+            // gain any.
             let Some(held) = held.filter(|held| held.own || !self.is_policys_own(index, endpoint)) else { continue };
             let who = self.who(index);
             if self.roles[index] == Role::Client {
@@ -40,7 +40,7 @@ impl System<'_> {
         }
     }
 
-    /// Devices go to drivers alone.
+    /// Checks that only drivers call the PCI server, which hands out devices.
     fn callers_of_pci(&mut self, endpoint: ObjectId) {
         let has = |list: &[Held], right: u8| {
             let held = list.iter().find(|held| held.object == endpoint && held.rights & right != 0);
@@ -71,7 +71,7 @@ impl System<'_> {
         let mut badges: BTreeMap<u64, String> = BTreeMap::new();
         for index in self.indices() {
             for held in self.holdings[index].clone() {
-                // What a server got from its own clients adds no sender.
+                // Capabilities that a server got from its own clients add no sender.
                 if held.object != endpoint
                     || held.rights & WRITE == 0
                     || (!held.own && self.roles[index] != Role::Client)

@@ -1,7 +1,7 @@
-//! What the components receive: their environments and configurations, read from the frames in which they find them.
+//! The components' environments and configurations, read from the frames in which the components find them.
 //!
-//! Only these say which capability a component takes for what, and which session at a server is whose. A frame whose
-//! contents nobody should see is looked at here too.
+//! They alone state which capability a component takes for which, and which session at a server belongs to which client. This
+//! module also checks that no other frame is filled with a component's environment.
 
 use super::{Rule, System};
 use crate::layout::PAGE;
@@ -10,7 +10,7 @@ use blk_api::policy::PolicyConfig;
 use capdl_spec::{Component, Fill, Mapping, Object, ObjectKind, Specification};
 use platform::Environment;
 
-/// A component's configuration, where it says who is who.
+/// A component's configuration, where it identifies other components.
 #[derive(Clone, Debug)]
 pub(super) enum Config {
     /// The PCI server's: its drivers.
@@ -21,7 +21,7 @@ pub(super) enum Config {
     NvmeServer(ServerConfig),
     /// A policy component's: the same sessions.
     Policy(PolicyConfig),
-    /// One that concerns its component alone, or that is none.
+    /// A configuration that concerns its component alone, or none.
     Own,
 }
 
@@ -73,7 +73,7 @@ fn bytes<'a>(data: &'a [u8], fill: &Fill) -> Option<&'a [u8]> {
 }
 
 impl System<'_> {
-    /// What frames are filled with is there, fits, and is not another component's environment.
+    /// Checks that the contents of filled frames are in the data, fit, and are not another component's environment.
     pub(super) fn fills(&mut self) {
         let filled = |object: &Object| Some((object.name.clone(), object.kind, object.count, object.fill?));
         let all: Vec<_> = self.specification.objects.iter().filter_map(filled).collect();

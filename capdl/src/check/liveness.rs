@@ -1,5 +1,5 @@
-//! Rules about pages that outlive a component: liveness pages, which the supervisor alone writes and which whoever reads one has
-//! to do with whom it is about, and those that a component keeps.
+//! Rules about pages that outlive a component: liveness pages, and the pages that a component keeps. Only the supervisor writes
+//! a liveness page, and only components that deal with its component read it.
 
 use super::{Role, Rule, System};
 use capdl_spec::{ObjectId, ObjectKind};
@@ -42,8 +42,8 @@ impl System<'_> {
         }
     }
 
-    /// A component keeps a page of its own, which it can write and nobody else reaches: the supervisor leaves as it is what
-    /// it recreates otherwise.
+    /// Checks that a component keeps a page of its own, which it can write and nobody else reaches. The supervisor leaves this
+    /// page unchanged and recreates all other memory.
     pub(super) fn kept(&mut self) {
         for index in self.indices() {
             let Some(page) = self.specification.components[index].keeps else { continue };
@@ -64,13 +64,13 @@ impl System<'_> {
         }
     }
 
-    /// Whether it is one small frame.
+    /// Whether the object is one small frame.
     fn is_page(&self, object: ObjectId) -> bool {
         let object = self.object(object);
         object.kind == ObjectKind::SmallFrame && object.count == 1
     }
 
-    /// Whether the frames are somebody's liveness page.
+    /// Whether the frames are a component's liveness page.
     pub(super) fn is_liveness_page(&self, frame: ObjectId) -> bool {
         self.specification.components.iter().any(|component| component.liveness == Some(frame))
     }

@@ -1,4 +1,4 @@
-//! Rules about memory: clients apart, one writer, no writable code, windows nobody but their client can read.
+//! Rules about memory: clients apart, one writer, no writable code, windows that nobody but their client can read.
 
 use super::private::Part;
 use super::reach::Held;
@@ -8,7 +8,7 @@ use capdl_spec::{Object, ObjectId, ObjectKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl System<'_> {
-    /// No two clients share what one of them can change.
+    /// Checks that no two clients share an object that one of them can change.
     pub(super) fn clients_apart(&mut self) {
         let mut reached: BTreeMap<ObjectId, BTreeSet<usize>> = BTreeMap::new();
         for client in self.clients() {
@@ -38,13 +38,13 @@ impl System<'_> {
         let Object { name, kind, .. } = self.object(id);
         let shared = match kind {
             ObjectKind::SmallFrame | ObjectKind::LargeFrame => writes || other_writes,
-            // Both may signal a server; neither may wait where the other signals, unless that is meant.
+            // Both may signal a server. Neither may wait where the other signals, unless a channel is declared.
             ObjectKind::Notification => {
                 (receives(one) && !self.is_channel(other, one, id))
                     || (receives(other) && !self.is_channel(one, other, id))
             }
             ObjectKind::Endpoint => receives(one) || receives(other),
-            // Whatever else a client holds is refused for itself.
+            // Other rules refuse everything else that a client holds.
             _ => false,
         };
         if shared {
@@ -89,7 +89,7 @@ impl System<'_> {
         }
     }
 
-    /// Whoever holds a frame could have a device write it, so adds itself to `writers`.
+    /// Adds the holders of frames to `writers`: each could have a device write the frames that it holds.
     fn capabilities_write_too(&mut self, writers: &mut BTreeMap<ObjectId, Vec<(usize, String)>>) {
         for index in self.indices() {
             for held in self.holdings[index].clone() {
@@ -117,7 +117,7 @@ impl System<'_> {
         self.refuse(Rule::OneWriter, format!("{name} is writable by {first} and again by {second} {way}"));
     }
 
-    /// Frames of clients in the hands of others.
+    /// Checks frames of clients that others hold.
     pub(super) fn windows(&mut self) {
         for client in self.clients() {
             let frames: BTreeSet<ObjectId> = self.frames[client].iter().map(|mapping| mapping.object).collect();
@@ -141,7 +141,7 @@ impl System<'_> {
         if self.part(client, frame) != Some(Part::Window) {
             self.refuse(Rule::WindowsUnreadable, format!("{start}, and that is not the window"));
         }
-        // Not by the holder alone: what it holds it could have others map as little.
+        // No other component may map them either: the holder could have it map what it holds.
         for index in self.indices().filter(|index| *index != client) {
             if let Some(mapping) = self.frames[index].iter().find(|mapping| mapping.object == frame) {
                 let reader = self.who(index);
@@ -162,7 +162,7 @@ impl System<'_> {
     }
 }
 
-/// Memory that is no device's.
+/// Whether objects of this kind are memory, and no device's.
 const fn is_memory(kind: ObjectKind) -> bool {
     matches!(kind, ObjectKind::SmallFrame | ObjectKind::LargeFrame)
 }

@@ -1,7 +1,7 @@
-//! The rule that a component has what its role has, under the names by which it looks for it, and nothing else.
+//! The rule that a component has exactly what its role has, under the names by which it looks for it.
 //!
-//! The other rules say what must not be; this one says what is, so that a capability, a mapping or an object nobody thought
-//! of is refused until a role has it in [`roles`]. It compares with the environments, since these are what programs go by: a
+//! The other rules state what must not be. This one states what is, so that a capability, a mapping or an object that nobody
+//! thought of is refused until a role has it in [`roles`]. It compares with the environments, because programs go by these: a
 //! server that finds one client's window under another's number would have the device write to the wrong one.
 
 mod configured;
@@ -38,7 +38,7 @@ impl System<'_> {
         }
     }
 
-    /// What of the environment the platform itself goes by.
+    /// Compares the parts of the environment that the platform itself uses with the component.
     fn environment_is_true(&self, index: usize, environment: &Environment) -> Vec<String> {
         let Component { id, name, cnode, ipc_buffer_vaddr, .. } = &self.specification.components[index];
         let who = self.who(index);
@@ -78,7 +78,7 @@ impl System<'_> {
         paths
     }
 
-    /// What the kernel and the supervisor do with its thread.
+    /// Compares its thread's objects, and those that the supervisor uses, with its role's.
     fn thread_is_named(&self, index: usize) -> Vec<String> {
         let component = &self.specification.components[index];
         let Component {
@@ -259,8 +259,8 @@ impl System<'_> {
         all.filter(move |(object, _)| is_part(&object.name)).map(|(_, id)| id)
     }
 
-    /// Whether the frames are what every component has without a region, once, with the rights of their kind: image, stack,
-    /// IPC buffer and environment.
+    /// Whether the frames are among those that every component maps without a region, mapped once, with the rights of their
+    /// kind: image, stack, IPC buffer and environment.
     fn is_of_its_program(&self, index: usize, mapping: &Mapping) -> bool {
         let component = &self.specification.components[index];
         let name = self.object(mapping.object).name.strip_prefix(component.name.as_str());
@@ -284,7 +284,7 @@ impl System<'_> {
         frame_bytes(object.kind)?.checked_mul(object.count.into())
     }
 
-    /// Every object is one that some role has, of the kind that its name says.
+    /// Checks that every object is one that some role has, and of the kind that its name states.
     fn objects_of_known_use(&self) -> Vec<String> {
         let mut paths = Vec::new();
         for Object { name, kind, count, .. } in &self.specification.objects {

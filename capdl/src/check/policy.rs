@@ -1,5 +1,5 @@
-//! The rule about policy components: each alone says what the sessions of its NVMe server may touch, and it touches
-//! nothing itself.
+//! The rule about policy components: each alone decides what the sessions of its NVMe server may touch, and it touches nothing
+//! itself.
 
 use super::{Role, Rule, System};
 use crate::layout::rights::{READ, WRITE};
@@ -7,7 +7,7 @@ use blk_api::policy::BADGE;
 use capdl_spec::{ObjectId, ObjectKind};
 
 impl System<'_> {
-    /// Who holds the privileged badge, and what those hold that do.
+    /// Checks who holds the privileged badge, and what policy components hold.
     pub(super) fn policy(&mut self) {
         for index in self.indices() {
             for server in self.indices() {
@@ -21,12 +21,12 @@ impl System<'_> {
         }
     }
 
-    /// Nobody but its policy component calls the server with the privileged badge, and that with no other.
+    /// Checks that only its policy component calls the server with the privileged badge, and that it uses no other.
     fn privileged(&mut self, index: usize, server: usize) {
         let is_its = self.is_policy_of(index, server);
         for held in self.holdings[index].clone() {
             let calls = held.rights & WRITE != 0 && self.is_endpoint(held.object) && self.receives(server, held.object);
-            // What a server got from its own callers adds no caller.
+            // Capabilities that a server got from its own callers add no caller.
             let given = held.own || !matches!(self.roles[index], Role::NvmeServer | Role::PciServer);
             if !calls || !given || (held.badge == BADGE) == is_its {
                 continue;
@@ -46,7 +46,8 @@ impl System<'_> {
         }
     }
 
-    /// A policy component has endpoints and notifications: no memory, no device, and no place to receive a capability.
+    /// Checks that a policy component has endpoints and notifications alone: no memory, no device, and no place to receive a
+    /// capability.
     fn holds_little(&mut self, index: usize) {
         for held in self.holdings[index].clone() {
             let object = self.object(held.object);

@@ -1,12 +1,12 @@
-//! The rule about priorities. The kernel runs the highest thread that is ready and nobody else, so who is above somebody
-//! can keep all of the processor from it.
+//! The rule about priorities. The kernel runs the highest ready thread and nobody else, so a component can keep all of the
+//! processor from those below it.
 
 use super::{Config, Role, Rule, System};
 use crate::priority::{MAX_PRIORITY, highest_server_priority, highest_tenant_priority, lowest_server_priority};
 use std::ops::RangeInclusive;
 
 impl System<'_> {
-    /// Each component in the bounds of its role.
+    /// Checks that each component's priority lies in the bounds of its role.
     pub(super) fn priorities(&mut self) {
         for index in self.indices() {
             let priority = self.specification.components[index].priority;
@@ -19,7 +19,7 @@ impl System<'_> {
         }
     }
 
-    /// Where a component's priority has to lie, and what happened elsewhere.
+    /// Returns the bounds of a component's priority, and the consequence of another priority.
     fn bounds(&self, index: usize) -> (RangeInclusive<u8>, &'static str) {
         let priority = |index: usize| self.specification.components[index].priority;
         let of = |fits: fn(Role) -> bool| self.indices().filter(move |index| fits(self.roles[*index]));

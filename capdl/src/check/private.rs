@@ -1,7 +1,7 @@
-//! The rule about what is a component's own: of its frames others reach what they are meant to, each in its role.
+//! The rule about a component's own memory: others reach only those of its frames that are meant for their role.
 //!
-//! The specification has objects and mappings, no regions; which frames are a window, a ring or a log only their names
-//! say. That no two objects have the same name is checked before.
+//! The specification has objects and mappings, but no regions. Only the names of frames state which are a window, a ring or a
+//! log. An earlier rule checks that names are unique.
 
 use super::{Role, Rule, System};
 use crate::layout::rights::WRITE;
@@ -20,14 +20,14 @@ pub(super) enum Part {
 }
 
 impl System<'_> {
-    /// What others map of a component's frames, and hold of those of components that are no clients.
+    /// Checks which frames of a component others map, and which frames of components that are no clients others hold.
     pub(super) fn private_memory(&mut self) {
         for owner in self.indices() {
             let frames: BTreeSet<ObjectId> = self.frames[owner].iter().map(|mapping| mapping.object).collect();
             for frame in frames {
                 for other in self.indices().filter(|other| *other != owner) {
                     self.mapped_by_two(owner, other, frame);
-                    // Frames of clients are looked at as windows.
+                    // Frames of clients are checked as windows.
                     if self.roles[owner] != Role::Client {
                         self.held_and_mapped(owner, other, frame);
                     }
@@ -58,7 +58,7 @@ impl System<'_> {
         self.refuse(Rule::PrivateMemory, path);
     }
 
-    /// Whether `reader` may map this of what is `owner`'s.
+    /// Whether `reader` may map these frames of `owner`.
     fn may_map(&self, reader: usize, owner: usize, frame: ObjectId) -> bool {
         match self.part(owner, frame) {
             Some(Part::Log) => self.roles[reader] == Role::Console,
@@ -67,7 +67,7 @@ impl System<'_> {
         }
     }
 
-    /// Which part of what is `owner`'s the frames are.
+    /// The part of `owner`'s memory that the frames are.
     pub(super) fn part(&self, owner: usize, frame: ObjectId) -> Option<Part> {
         let name = self.object(frame).name.strip_prefix(self.specification.components[owner].name.as_str())?;
         match name {

@@ -1,11 +1,11 @@
-//! The rule about the probe, which holds what nobody does who serves tenants.
+//! The rule about the probe, which has authority that no component with tenants has.
 
 use super::{Role, Rule, System};
 use capdl_spec::ObjectKind;
 
 impl System<'_> {
-    /// A probe is alone with the console, the PCI server and the IOMMU server. Beside an IOMMU server it has no memory to make
-    /// objects of: that server's mappings stay when a frame is unmade, and a device could write what is made of the memory then.
+    /// A probe is alone with the console, the PCI server and the IOMMU server. Beside an IOMMU server it has no untyped memory:
+    /// that server's mappings stay when a frame is deleted, and a device could then write new objects in the same memory.
     pub(super) fn probe(&mut self) {
         let Some(probe) = self.indices().find(|index| self.roles[*index] == Role::Probe) else { return };
         let mut held = self.holdings[probe].iter().map(|held| self.object(held.object).kind);

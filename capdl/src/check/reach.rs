@@ -1,9 +1,10 @@
-//! Who can come to hold what: capabilities in a component's own CSpace, behind CNodes and threads it controls, and
-//! those that others could send it.
+//! The capabilities that each component can come to hold: those in its own CSpace, those behind CNodes and threads that it
+//! controls, and those that others could send it.
 //!
-//! A capability crosses an endpoint when the sender may grant on it and the receiver may receive and has a place to
-//! receive into: its own CNode. A reply crosses back under the same condition on the caller. What the PCI server
-//! receives and sends is left out: handing out is its work, and it is trusted to do it by its protocol.
+//! A capability crosses an endpoint when the sender may grant on it and the receiver may receive and has a place to receive
+//! into: its own CNode. A reply crosses back under the same condition on the caller. Messages to and from the PCI server are
+//! left out: handing out capabilities is its work, and it is trusted to do it by its protocol. Messages to the IOMMU server are
+//! left out, too.
 
 use super::Role;
 use crate::layout::rights::{GRANT, READ, WRITE};
@@ -15,9 +16,9 @@ pub(super) struct Held {
     pub(super) object: ObjectId,
     pub(super) rights: u8,
     pub(super) badge: u64,
-    /// How it is reached, for people.
+    /// How it is reached, in words.
     pub(super) path: String,
-    /// It lies in the component's own CSpace.
+    /// Whether it lies in the component's own CSpace.
     pub(super) own: bool,
 }
 
@@ -38,7 +39,7 @@ pub(super) fn holdings(specification: &Specification, roles: &[Role]) -> Vec<Vec
             .collect()
         })
         .collect();
-    // Each round adds what the last one made reachable; there are finitely many objects and rights.
+    // Each round adds what the last one made reachable. There are finitely many objects and rights, so the loop ends.
     loop {
         let mut found = Vec::new();
         for index in 0..holdings.len() {
@@ -63,7 +64,7 @@ fn covers(known: &Held, held: &Held) -> bool {
     known.object == held.object && held.rights & !known.rights == 0 && (known.badge == held.badge || known.badge == 0)
 }
 
-/// What lies in other CNodes whose capability it holds, and in the CSpaces of threads it controls.
+/// Finds capabilities in other CNodes that the component holds, and in the CSpaces of threads that it controls.
 fn behind_controlled_objects(
     specification: &Specification,
     holdings: &[Vec<Held>],
@@ -91,7 +92,7 @@ fn behind_controlled_objects(
     }
 }
 
-/// What others could send it along endpoints, as a message or as the reply to one.
+/// Finds capabilities that others could send the component along endpoints, as a message or as the reply to one.
 fn sent_by_others(
     specification: &Specification,
     roles: &[Role],
@@ -114,7 +115,7 @@ fn sent_by_others(
     }
 }
 
-/// Whether the component has a slot to receive into: the kernel looks it up through a CNode the receiver holds.
+/// Whether the component has a slot to receive into: the kernel finds the slot through a CNode that the receiver holds.
 fn can_receive_caps(specification: &Specification, holdings: &[Vec<Held>], index: usize) -> bool {
     let is_cnode = |held: &Held| matches!(specification.objects[held.object as usize].kind, ObjectKind::CNode { .. });
     holdings[index].iter().any(is_cnode)

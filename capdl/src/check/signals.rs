@@ -1,7 +1,8 @@
-//! The rule about badges of notifications: whoever is woken can distinguish a signal from a message, and whose signal it is.
+//! The rule about badges of notifications: a woken component can distinguish a signal from a message, from the clock and from
+//! an interrupt.
 //!
-//! Several may signal one notification with the same bits; a signal is a hint to look, and the kernel ORs badges. What
-//! must not be is that somebody makes bits up which mean a message, a tick of the clock or an interrupt.
+//! Several components may signal one notification with the same bits: a signal is a hint to poll, and the kernel ORs badges.
+//! Nobody may make up bits that mean a message, a tick of the clock or an interrupt.
 
 use super::reach::Held;
 use super::{Channel, Role, Rule, System};
@@ -14,7 +15,7 @@ use platform::Badge;
 const SUPERVISOR: &str = "root-task.event";
 
 impl System<'_> {
-    /// Who waits on and who signals every notification.
+    /// Checks who waits on each notification, and who signals it.
     pub(super) fn signals(&mut self) {
         for id in 0..self.specification.objects.len() as ObjectId {
             if self.object(id).kind == ObjectKind::Notification {
@@ -23,10 +24,10 @@ impl System<'_> {
         }
     }
 
-    /// The clock ticks the configured components, by a notification that nobody else waits on.
+    /// Checks that the clock ticks the configured components, each by a notification that nobody else waits on.
     ///
-    /// The supervisor marks its signal as the clock's, so what it signals must be the component's own: to another it would
-    /// tell the time, and a component that waits for ticks elsewhere would wait without end.
+    /// The supervisor marks its signal as the clock's, so the notification must be the component's own. Another component that
+    /// waits there would learn the time, and a component that waits for ticks elsewhere would wait without end.
     pub(super) fn ticks(&mut self) {
         for index in self.indices() {
             let Some(notification) = self.specification.components[index].tick else { continue };
@@ -48,7 +49,8 @@ impl System<'_> {
         }
     }
 
-    /// Nobody is woken but by those who are to wake it. Who waits on an endpoint is woken by its bound notification.
+    /// Checks that only the declared components wake a component. One that waits on an endpoint is woken by its bound
+    /// notification.
     pub(super) fn declared(&mut self) {
         for id in 0..self.specification.objects.len() as ObjectId {
             let Object { kind: ObjectKind::Notification, name, .. } = self.object(id) else { continue };
@@ -69,7 +71,7 @@ impl System<'_> {
         }
     }
 
-    /// Whether waking `waiter` is what `index` is for.
+    /// Whether `index` may wake `waiter`, by its role or by a declared channel.
     fn may_wake(&self, index: usize, waiter: usize) -> bool {
         let name = |index: usize| &self.specification.components[index].name;
         let is_peer = |channel: &Channel| channel.from == *name(index) && channel.to == *name(waiter);
@@ -94,7 +96,7 @@ impl System<'_> {
         let interrupts = waiters.iter().any(|index| self.roles[*index] == Role::NvmeServer);
         for index in self.indices() {
             for held in self.given(index, notification) {
-                // Whoever waits there alone mints from its unbadged capability what it gives to others.
+                // A component that waits there alone mints the badges of others from its unbadged capability.
                 if held.rights & WRITE == 0 || (held.badge == 0 && waiters == [index]) {
                     continue;
                 }
@@ -108,8 +110,8 @@ impl System<'_> {
         }
     }
 
-    /// The supervisor is signalled by the PCI server, of drivers alone, and by an NVMe server, of its own clients' teardowns, and
-    /// asked by that for its own alarm.
+    /// Checks the signals to the supervisor. The PCI server reports silenced drivers. An NVMe server reports teardowns of its
+    /// own clients, and asks for its own alarm. Nobody else signals it.
     fn supervisors(&mut self, notification: ObjectId) {
         let silenced = (0..u32::BITS as u8).fold(0, |bits, driver| bits | Badge::silenced(driver));
         for index in self.indices() {
@@ -133,15 +135,15 @@ impl System<'_> {
             || self.given(index, notification).iter().any(|held| held.rights & READ != 0)
     }
 
-    /// The component's capabilities to `object`. What a server could get from its own clients is left out: they have it
-    /// themselves, and it is looked at there.
+    /// The component's capabilities to `object`. Capabilities that a server could get from its own clients are left out: the
+    /// clients hold them, and the rule checks the clients.
     fn given(&self, index: usize, object: ObjectId) -> Vec<Held> {
         let given = |held: &&Held| held.object == object && (held.own || self.roles[index] == Role::Client);
         self.holdings[index].iter().filter(given).cloned().collect()
     }
 }
 
-/// What a badge says that it must not, where interrupts of a controller arrive or not.
+/// The reason why a badge is wrong, if it is. `interrupts` says whether interrupts of a controller arrive at the notification.
 fn wrong(signal: u64, interrupts: bool) -> Option<&'static str> {
     let vectors = (0..u64::BITS).fold(0, |bits, vector| bits | badge::vector(vector)) & !Badge::SIGNAL;
     if signal & Badge::SIGNAL == 0 {

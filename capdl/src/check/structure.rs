@@ -1,5 +1,5 @@
-//! Rules about the accounting of a system: numbers, slots and addresses given out once each, and a place in memory for all that
-//! a thread starts with.
+//! Rules about the accounting of a system: each number, slot and address is given out once, and everything that a thread starts
+//! with is mapped.
 
 use super::{Rule, System};
 use crate::layout::{FAULT_SLOT, LARGE_PAGE, frame_bytes};
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 /// One past the last address of user space on x86_64.
 const USER_END: u64 = 1 << 47;
 
-/// Levels of paging structures: the kind, what it is called, and log2 of what one of it covers.
+/// Levels of paging structures: the kind, its name in refusals, and log2 of the bytes that one structure covers.
 const LEVELS: [(ObjectKind, &str, u32); 3] = [
     (ObjectKind::TranslationTable { level: 1 }, "table of level 1", 39),
     (ObjectKind::TranslationTable { level: 2 }, "table of level 2", 30),
     (ObjectKind::TranslationTable { level: 3 }, "table of level 3", 21),
 ];
 
-/// What a mapping covers: first address, end, and what is mapped, an object that is not there for an arena.
+/// The range of a mapping: first address, end, and the mapped object; an arena has the number of no object.
 type Span = (u64, u64, ObjectId);
 
 impl System<'_> {
-    /// Numbers, slots, addresses and starts of all components.
+    /// Checks the numbers, slots, addresses and starts of all components.
     pub(super) fn structure(&mut self) {
         self.numbers();
         self.for_nobody();
@@ -45,7 +45,7 @@ impl System<'_> {
         }
     }
 
-    /// What is mapped into no component's VSpace, or installed in no component's CSpace, is nobody's that is looked at.
+    /// Refuses mappings into no component's VSpace and capabilities in no component's CSpace: no other rule sees them.
     fn for_nobody(&mut self) {
         let components = &self.specification.components;
         let name = |object: ObjectId| &self.object(object).name;
@@ -156,7 +156,7 @@ impl System<'_> {
         }
     }
 
-    /// Where pages will be mapped at run time.
+    /// The ranges in which pages will be mapped at run time.
     fn arenas(&self, index: usize) -> Vec<Span> {
         let regions = self.environments[index].iter().flat_map(|environment| &environment.regions);
         let arenas = regions.filter(|region| region.kind == platform::RegionKind::Arena);
@@ -166,7 +166,7 @@ impl System<'_> {
         arenas.map(span).collect()
     }
 
-    /// A thread starts in code, on a stack.
+    /// Checks that a thread starts in code, on a stack.
     fn start(&mut self, index: usize) {
         let (who, Component { entry, stack_pointer, .. }) =
             (self.who(index), self.specification.components[index].clone());

@@ -1,16 +1,16 @@
-//! The rule about pages of teardown acknowledgements: who says that nothing is left of a client's session is the server that had it, of
-//! each client for itself.
+//! The rule about pages of teardown acknowledgements: only the server that had a client's session acknowledges its teardown, in
+//! a word of its own for each client.
 
 use super::{Role, Rule, System};
 use crate::layout::PAGE;
 use capdl_spec::{ObjectKind, TeardownAck};
 use std::collections::BTreeMap;
 
-/// Bytes of a word of a page of teardown acknowledgements ([`platform::Incarnation::acknowledge_teardown`]).
+/// Bytes of one word in a page of teardown acknowledgements ([`platform::Incarnation::acknowledge_teardown`]).
 const WORD: u64 = 4;
 
 impl System<'_> {
-    /// Who may say that a client can be started again.
+    /// Checks who may acknowledge that a client can be started again.
     pub(super) fn teardown_acks(&mut self) {
         let mut words: BTreeMap<(u32, u32), usize> = BTreeMap::new();
         for client in self.indices() {
@@ -32,7 +32,7 @@ impl System<'_> {
         }
     }
 
-    /// The word is that of the client's session, inside of the page.
+    /// Checks that the word is that of the client's session, inside of the page.
     fn word_of(&mut self, client: usize, page: u32, session: u32) {
         let (who, object) = (self.who(client), self.object(page));
         let name = object.name.clone();

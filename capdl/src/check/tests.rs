@@ -13,7 +13,7 @@ mod private;
 mod signals;
 mod structure;
 
-/// A system as the root task would boot it: what a test changes, and the data as it was built.
+/// A system as the root task would boot it: tests change the specification, and the data stays as it was built.
 #[derive(Clone)]
 struct Image {
     specification: Specification,
@@ -99,7 +99,7 @@ fn map(specification: &mut Specification, component: &str, object: &str, writabl
     specification.mappings.push(Mapping { vspace, object, vaddr: 0x7000_0000, writable, executable });
 }
 
-/// The system is refused by `rule`, in a sentence with all of `words`.
+/// Asserts that `rule` refuses the system, in a sentence with all of `words`.
 #[track_caller]
 fn refused(system: &Image, rule: Rule, words: &[&str]) {
     refused_with(system, &[], rule, words);

@@ -1,10 +1,10 @@
-//! Boxes, lines and words of the picture.
+//! Boxes, lines and words of the picture, as SVG.
 
 use svg::Document;
 use svg::node::element::path::Data;
 use svg::node::element::{Circle, Group, Path, Rectangle, Text};
 
-/// What is drawn decides its colour.
+/// The colours, by the thing that is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ink {
     Text,
@@ -25,7 +25,7 @@ pub(super) enum Ink {
 }
 
 impl Ink {
-    /// Of lines and words.
+    /// The colour of lines and words.
     const fn stroke(self) -> &'static str {
         match self {
             Self::Text => "#1f2933",
@@ -43,7 +43,7 @@ impl Ink {
         }
     }
 
-    /// Of boxes.
+    /// The colour of boxes.
     const fn fill(self) -> &'static str {
         match self {
             Self::RootTask => "#eceff3",
@@ -56,7 +56,7 @@ impl Ink {
     }
 }
 
-/// How heavy words are.
+/// The weight of words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Weight {
     Regular,
@@ -64,7 +64,7 @@ pub(super) enum Weight {
 }
 
 impl Weight {
-    /// As SVG counts it.
+    /// The weight as an SVG number.
     const fn number(self) -> i32 {
         match self {
             Self::Regular => 400,
@@ -88,7 +88,7 @@ pub(super) struct Line {
     pub(super) head: Head,
 }
 
-/// The picture in the making.
+/// The picture under construction.
 pub(super) struct Canvas {
     group: Group,
 }

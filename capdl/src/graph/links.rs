@@ -1,4 +1,5 @@
-//! What one component shares with another or holds of it, read off the objects.
+//! The connections between components, found in the objects: memory that two share, and capabilities that one holds to
+//! another's objects.
 
 use crate::layout::frame_bytes;
 use crate::layout::rights::{READ, WRITE};
@@ -36,7 +37,7 @@ impl Link {
     }
 }
 
-/// A device or a group of like ones, and who holds it.
+/// A device or a group of like ones, and its holder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Device {
     pub(super) holder: usize,
@@ -82,7 +83,7 @@ pub(super) fn links(specification: &Specification) -> Vec<Link> {
     links
 }
 
-/// From who may send to who receives.
+/// Adds links from senders to receivers.
 fn messages(kind: Kind, object: &Object, reach: &Reach, links: &mut Vec<Link>) {
     for (from, _, badge) in reach.held.iter().filter(|(_, rights, _)| rights & WRITE != 0) {
         for (to, ..) in reach.held.iter().filter(|(to, rights, _)| rights & READ != 0 && to != from) {
@@ -95,7 +96,7 @@ fn messages(kind: Kind, object: &Object, reach: &Reach, links: &mut Vec<Link>) {
     }
 }
 
-/// From who writes to who reads, and from who holds to who has it mapped.
+/// Adds links from writers to readers, and from holders of frames to the components that map them.
 fn memory(object: &Object, reach: &Reach, links: &mut Vec<Link>) {
     let pages = format!("{} page{}", object.count, if object.count == 1 { "" } else { "s" });
     for (from, _) in reach.mapped.iter().filter(|(_, writable)| *writable) {
@@ -132,7 +133,7 @@ fn bits(badge: u64) -> String {
     format!("bit {}", numbers.join(", "))
 }
 
-/// The devices by holder, like ones together.
+/// The devices by holder; like devices are one group.
 pub(super) fn devices(specification: &Specification) -> Vec<Device> {
     let mut devices: Vec<(Device, u64, u64)> = Vec::new();
     for (object, id) in specification.objects.iter().zip(0..) {

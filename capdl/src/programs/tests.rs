@@ -79,7 +79,7 @@ pub(crate) fn samples_for(arch: Arch) -> Programs {
         "iommu-server",
         "edu-driver",
         "signal",
-        // Of somebody's own.
+        // A user's own.
         "fat",
     ];
     let bases = (2u64..).map(|number| number << 24);

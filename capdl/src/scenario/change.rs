@@ -1,4 +1,4 @@
-//! What changes while the system runs, as scenarios write it.
+//! Changes while the system runs, as scenarios write them.
 
 use super::tenant::Bandwidth;
 use super::validate::Refusal;
@@ -9,18 +9,18 @@ use core::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 
-/// Something changes for a tenant.
+/// A change for a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// Milliseconds after the system began, to the policy component's next tick.
+    /// Milliseconds from the system's start; the change happens at the policy component's next tick.
     pub after_ms: u32,
     /// The tenant.
     pub tenant: String,
-    /// What changes.
+    /// The change.
     pub what: What,
 }
 
-/// What changes.
+/// The kinds of change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum What {
     /// It loses all rights to these blocks of its namespace.
@@ -31,7 +31,7 @@ pub enum What {
     Entitle(Entitlement),
 }
 
-/// What changes of a share; what is not named stays as it is.
+/// New values of a share; those that are not named stay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Entitlement {
     /// The class.
@@ -48,7 +48,7 @@ pub struct Entitlement {
     pub depth: Option<u16>,
 }
 
-/// A change as it is written: one of the keys says what.
+/// A change as it is written; one of the keys determines its kind.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
@@ -72,7 +72,7 @@ pub(super) struct Written {
     depth: Option<u16>,
 }
 
-/// A limit, or the word that takes it away.
+/// A limit, or the word that removes it.
 struct OrNone<T>(Option<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrNone<T> {

@@ -22,7 +22,7 @@ impl Scenario {
         programs
     }
 
-    /// The crates of somebody's own among its programs, each once.
+    /// The users' own crates among its programs, each once.
     #[must_use]
     pub fn own_programs(&self) -> Vec<&Own> {
         let mut all: Vec<&Own> = Vec::new();
@@ -69,7 +69,7 @@ impl Scenario {
         self.probe.as_ref().map(|_| PROBE).or(self.edu.map(|_| EDU_DRIVER))
     }
 
-    /// Its program.
+    /// The program of the test component, if there is one.
     #[must_use]
     pub fn tester_program(&self) -> Option<&'static str> {
         let of_edu = self.edu.map(|_| programs::EDU_DRIVER);

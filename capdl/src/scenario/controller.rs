@@ -4,8 +4,8 @@ use super::bytes;
 use blk_api::config::Interrupts;
 use serde::Deserialize;
 
-/// An NVMe controller. Whoever puts it into a machine gives controllers, or what they are attached to, ascending device
-/// numbers on the root bus: the PCI server finds number i in its walk where the scenario has it.
+/// An NVMe controller. Every machine gives controllers, or the bridges they are attached to, ascending device numbers on the
+/// root bus: the PCI server finds number i of the scenario as number i in its walk.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Controller {
@@ -20,17 +20,17 @@ pub struct Controller {
     /// I/O queue pairs it has.
     #[serde(default = "default_controller_queue_pairs")]
     pub queue_pairs: u16,
-    /// Its interrupt mode to begin with. MSI runs in the simulator alone: QEMU's controller has none.
+    /// Its interrupt mode at the start. MSI runs in the simulator alone: QEMU's controller has none.
     #[serde(default)]
     pub interrupts: Interrupts,
     /// Changes of its interrupt mode.
     #[serde(rename = "change", default)]
     pub changes: Vec<ControllerChange>,
-    /// 4 KiB units a second that its namespaces serve at most, all together, after a burst of a tenth of a second's; 0 for
-    /// no limit. A larger request counts as so many units. In QEMU and in the simulator.
+    /// Most 4 KiB units a second that its namespaces serve together, after a burst of a tenth of a second's; 0 for no limit. A
+    /// larger request counts as so many units. In QEMU and in the simulator.
     #[serde(default)]
     pub iops_limit: u32,
-    /// What kind of controller the simulator has in its place.
+    /// Properties of the simulator's controller in its place.
     #[serde(default)]
     pub model: Model,
     /// Its namespaces; the first has id 1.
@@ -42,11 +42,11 @@ const fn default_controller_queue_pairs() -> u16 {
     64
 }
 
-/// What a simulated controller is like. QEMU's has its own properties: a scenario that names others is the simulator's.
+/// Properties of a simulated controller. QEMU's has its own, so only the simulator runs a scenario that names others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Model {
-    /// What stores the blocks, which says how long reading and writing them takes.
+    /// The medium of the blocks, which determines the times of reads and writes.
     pub media: Media,
     /// CAP.DSTRD: doorbells are 4 << this bytes apart, 0 to 10 (NVMe base specification 2.0, section 3.1.3.1).
     pub doorbell_stride: u8,
@@ -57,8 +57,8 @@ pub struct Model {
     /// Bytes of a volatile write cache, 0 for none.
     #[serde(deserialize_with = "bytes::deserialize")]
     pub write_cache: u64,
-    /// Nanoseconds in which it fetches one command, 1 to 1000000, which bounds its rate of commands; 0 for what goes with
-    /// the media. Commands that it has not fetched wait in their submission queues.
+    /// Nanoseconds in which it fetches one command, 1 to 1000000, which bounds its rate of commands; 0 for the medium's time.
+    /// Commands that it has not fetched wait in their submission queues.
     pub fetch_ns: u32,
     /// How it can be configured to choose between submission queues.
     pub arbitration: Arbitration,
@@ -81,11 +81,11 @@ impl Default for Model {
     }
 }
 
-/// What stores blocks (SEEDS O4).
+/// Media that store blocks (SEEDS O4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Media {
-    /// The controller whose times OpenExpress gives (SEEDS O5).
+    /// The controller with the times that OpenExpress gives (SEEDS O5).
     #[default]
     OpenExpress,
     /// DRAM.
@@ -100,7 +100,8 @@ pub enum Media {
     Emulated,
 }
 
-/// What a controller offers beside round robin, which every one has (CAP.AMS: NVMe base specification 2.0, section 3.1.3.1).
+/// The arbitration that a controller offers beside round robin, which every controller has (CAP.AMS: NVMe base specification
+/// 2.0, section 3.1.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbitration {
@@ -130,14 +131,14 @@ pub enum Attach {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerChange {
-    /// Milliseconds after the system began, to the policy component's next tick.
+    /// Milliseconds from the system's start; the change happens at the policy component's next tick.
     pub after_ms: u32,
     /// The new interrupt mode.
     pub interrupts: Interrupts,
 }
 
 impl Controller {
-    /// Its interrupt modes in the course of its changes, the first one first.
+    /// Its interrupt modes in the order of its changes, the initial one first.
     pub fn ways(&self) -> impl Iterator<Item = Interrupts> {
         std::iter::once(self.interrupts).chain(self.changes.iter().map(|change| change.interrupts))
     }
@@ -153,10 +154,10 @@ pub struct Namespace {
     /// Bytes a block: 512 or 4096.
     #[serde(default = "default_block_bytes")]
     pub block_bytes: u32,
-    /// What stores its blocks.
+    /// Where its blocks are stored.
     #[serde(default)]
     pub backend: Backend,
-    /// What its blocks hold at first.
+    /// The initial contents of its blocks.
     #[serde(default)]
     pub content: Content,
     /// Blocks whose reads fail with a media error.
@@ -179,7 +180,7 @@ impl Namespace {
     }
 }
 
-/// What stores a namespace.
+/// Where a namespace is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
@@ -190,7 +191,7 @@ pub enum Backend {
     Null,
 }
 
-/// What a file holds before the run.
+/// The contents of a file before the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {

@@ -12,7 +12,7 @@ pub struct ScenarioError {
     pub message: String,
 }
 
-/// The longest message, in characters; what quotes more of the file has its middle left out.
+/// The longest message, in characters; a longer one has its middle left out.
 const LONGEST_MESSAGE: usize = 400;
 
 /// A message that quotes the file, with control characters as escapes: a terminal would act on them.
@@ -22,7 +22,7 @@ pub(super) fn shown(message: &str) -> String {
     if message.len() <= LONGEST_MESSAGE {
         return message.into_iter().collect();
     }
-    // In front is what is wrong, and at the end the fix.
+    // The front states the error, and the end states the fix.
     let (front, end) = (&message[..LONGEST_MESSAGE / 3], &message[message.len() - LONGEST_MESSAGE / 2..]);
     front.iter().chain(&['…']).chain(end).collect()
 }

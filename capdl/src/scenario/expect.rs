@@ -1,77 +1,77 @@
-//! What a run of a scenario must show.
+//! The results that a run of a scenario must show.
 
 use report::ResetScope;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What a run must show. Whatever is not named here must not happen: a tenant that is in none of the lists opens its
-/// session, does its work, and reports that all it checked held; every attack is refused; nothing faults.
+/// The results that a run must show. Anything not named here must not happen: a tenant that is in none of the lists opens its
+/// session, does its work, and reports that all its checks held; every attack is refused; nothing faults.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Expect {
-    /// Seconds until a run is ended as failed.
+    /// Seconds after which a run ends as failed.
     pub timeout_seconds: u64,
     /// Components that fault, each once; they need not finish.
     pub faults: Vec<String>,
-    /// How often components, clients among them, fault and are started again each time; drivers that end with their PCI server, and are started
-    /// after it, have no fault of their own. In the report of a session that was open then stands
-    /// what its server did since.
+    /// How often components, clients among them, fault and are started again each time. Drivers that end with their PCI server,
+    /// and are started after it, have no fault of their own. If a session was open then, its report includes what its server
+    /// did since.
     pub restarts: BTreeMap<String, u16>,
-    /// Milliseconds after a component's death within which it must run again, and its clients have their sessions. On QEMU,
-    /// whose clock is the wall's, five times as long is allowed.
+    /// Milliseconds after a component's death within which it must run again, and its clients must have their sessions. On
+    /// QEMU, which runs by the wall clock, five times as long is allowed.
     pub service_within_ms: Option<u64>,
     /// Tenants whose session the server ends because they broke the protocol; they need not finish.
     pub expelled: Vec<String>,
-    /// Tenants with the answer that there is no queue pair left; they need not pass.
+    /// Tenants that are refused a session because no queue pair is left; they need not pass.
     pub refused_sessions: Vec<String>,
-    /// Controllers that are lost for good. Their servers may report that, or that they found none; their tenants may fail,
-    /// and must come to an end.
+    /// Controllers that are lost for good. Their servers may report that, or that they found none. Their tenants may fail, and
+    /// must come to an end.
     pub lost: Vec<String>,
-    /// Tenants that say they have finished and then go on without end: the run is over when the others are.
+    /// Tenants that report that they have finished and then continue without end: the run ends when the others do.
     pub unfinished: Vec<String>,
     /// Tenants that must report attacks.
     pub attackers: Vec<String>,
-    /// Tenants whose work must go on until every attacker, and whoever is killed, is at its end: its last attack reported, its
-    /// last fault, its expulsion.
+    /// Tenants whose work must go on until every attacker, and every component that is killed, is at its end: its last attack
+    /// reported, its last fault, its expulsion.
     pub outlives: Vec<String>,
-    /// By tenant, the milliseconds within which 99 of 100 of its requests must be answered; against starvation, so
-    /// generous.
+    /// By tenant, the milliseconds within which 99 of 100 of its requests must be answered. The limit is against starvation, so
+    /// it is generous.
     pub latency_p99_ms: BTreeMap<String, u64>,
-    /// By tenant, the same in microseconds, asked of simulated runs alone: there nothing but the system itself takes time.
+    /// By tenant, the same in microseconds, for simulated runs alone: there nothing but the system itself takes time.
     pub latency_p99_us: BTreeMap<String, u64>,
-    /// What loads must show in parts of the run.
+    /// Requirements on loads in parts of the run.
     #[serde(rename = "span")]
     pub spans: Vec<Span>,
-    /// By tenant, the queue pairs that its session must have in the end.
+    /// By tenant, the queue pairs that its session must have at the end.
     pub queues: BTreeMap<String, ExpectedQueues>,
     /// The least numbers of interrupts, of all sessions and of an edu device together, by interrupt mode.
     pub interrupts: ExpectedInterrupts,
-    /// Whether nobody judges how work is shared: where the scenario shows a policy that shares it badly.
+    /// Whether fairness is not judged, where the scenario shows a policy that shares work badly.
     pub unfair: bool,
-    /// Whether servers may report that they reset their controllers: where faults make them.
+    /// Whether servers may report resets of their controllers, where faults cause them.
     pub resets: bool,
-    /// What servers must have recreated, each at least once; `resets` goes with it.
+    /// Parts that servers must have recreated, each at least once; implies `resets`.
     pub must_reset: Vec<ResetScope>,
-    /// Tenants whose digest must be the one the build machine computes over the same bytes of the image.
+    /// Tenants whose digest must equal the build machine's digest of the same bytes of the image.
     pub digests: Vec<String>,
     /// Measurements that must be reported, by name.
     pub measured: Vec<String>,
-    /// After the run, every block that tenants wrote is compared in the image on the build machine.
+    /// Whether every block that tenants wrote is compared in the image on the build machine, after the run.
     pub compare_image: bool,
-    /// The root task reports every capability it installed, and they are those of the specification.
+    /// Whether the root task reports every capability it installed; they must be those of the specification.
     pub report_caps: bool,
 }
 
-/// What the load of a tenant must show in a part of the run. Changes are counted from 1, the earliest first.
+/// A requirement on a tenant's load in a part of the run. Changes are counted from 1, the earliest first.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Span {
     /// The tenant.
     pub tenant: String,
-    /// The part begins when this change is in force; with the load where none is named.
+    /// The part begins when this change is in force; without one, when the load begins.
     #[serde(default)]
     pub after_change: Option<usize>,
-    /// The part ends when this change is decided; with the load where none is named.
+    /// The part ends when this change is decided; without one, when the load ends.
     #[serde(default)]
     pub before_change: Option<usize>,
     /// Requests a second, at least.
@@ -80,13 +80,13 @@ pub struct Span {
     /// Requests a second, at most.
     #[serde(default)]
     pub at_most_iops: Option<u64>,
-    /// By other tenant, of a hundred of its requests a second, at least so many.
+    /// By other tenant, the least requests a second, in percent of that tenant's.
     #[serde(default)]
     pub at_least_percent_of: BTreeMap<String, u64>,
-    /// Microseconds that no request may take longer, of those too that were in flight when the part began.
+    /// Most microseconds that a request may take, including requests that were in flight when the part began.
     #[serde(default)]
     pub latency_max_us: Option<u64>,
-    /// Whether it is asked of simulated runs alone, where nothing but the system itself takes time.
+    /// Whether this applies to simulated runs alone, where nothing but the system itself takes time.
     #[serde(default)]
     pub simulated: bool,
 }
@@ -95,7 +95,7 @@ pub struct Span {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedQueues {
-    /// How many.
+    /// Their number.
     pub queue_pairs: u16,
     /// Commands each of them can hold.
     pub depth: u16,
@@ -114,7 +114,7 @@ pub struct ExpectedInterrupts {
 }
 
 impl Expect {
-    /// Whether a run is judged by what took how long on the wall.
+    /// Whether a run is judged by wall-clock times.
     #[must_use]
     pub fn is_about_time(&self) -> bool {
         let latencies = !self.latency_p99_ms.is_empty() || !self.spans.is_empty();
@@ -127,8 +127,8 @@ impl Expect {
         self.resets || !self.must_reset.is_empty()
     }
 
-    /// Whether `name` is expected to attack, to be started again, or to end other than by finishing: whom the tenants of
-    /// `outlives` outlive.
+    /// Whether `name` is expected to attack, to be started again, or to end other than by finishing. The tenants of `outlives`
+    /// outlive these.
     #[must_use]
     pub fn is_outlived(&self, name: &str) -> bool {
         let lists = [&self.attackers, &self.faults, &self.expelled, &self.unfinished];

@@ -1,8 +1,8 @@
-//! A component that is stopped in the middle of whatever it does.
+//! Kills as scenarios name them.
 
 use serde::Deserialize;
 
-/// A component that is stopped in the middle of whatever it does, as by a fault.
+/// A component that is stopped at any point of its work, as by a fault.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kill {
@@ -10,17 +10,17 @@ pub struct Kill {
     pub component: String,
     /// Milliseconds after the start.
     pub after_ms: u32,
-    /// Up to so many milliseconds later: drawn for each run ([`Scenario::drawn`](super::Scenario::drawn)), and another
-    /// time in each next incarnation.
+    /// Upper bound of a further delay, milliseconds: drawn for each run ([`Scenario::drawn`](super::Scenario::drawn)), and
+    /// different in each following incarnation.
     #[serde(default)]
     pub within_ms: u32,
-    /// How often it is stopped in all.
+    /// The number of stops.
     #[serde(default = "once")]
     pub times: u32,
-    /// Milliseconds that each next incarnation has, until it is stopped in that.
+    /// Milliseconds from the start of each following incarnation to its stop.
     #[serde(default)]
     pub every_ms: u32,
-    /// What was drawn, microseconds.
+    /// The drawn delay, microseconds.
     #[serde(skip)]
     pub drawn_us: u32,
 }

@@ -1,4 +1,4 @@
-//! PCI as scenarios name it: who configures the tree, and the PCI server.
+//! PCI as scenarios name it: the configuration of the tree, the PCI server and the IOMMU server.
 
 use super::Restart;
 use super::controller::Attach;
@@ -11,8 +11,8 @@ pub(super) const BUSES_BELOW_ROOT: usize = crate::machine::BUSES as usize - 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pci {
-    /// Whether the PCI server numbers the buses and places all registers, as on a machine without firmware. Otherwise it
-    /// takes them where firmware placed them. The simulator then has no firmware; QEMU's is overruled.
+    /// Whether the PCI server numbers the buses and places all registers, as on a machine without firmware. The simulator then
+    /// has no firmware, and QEMU's is overruled. If `false`, the PCI server keeps firmware's placement.
     pub assign: bool,
 }
 
@@ -20,7 +20,7 @@ pub struct Pci {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PciServer {
-    /// How often it is started again after a fault, and its drivers with it.
+    /// How often it and its drivers are started again after a fault.
     pub restart: Restart,
 }
 
@@ -31,12 +31,12 @@ pub const IOMMU_SERVER: &str = "iommu-server";
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IommuServer {
-    /// How often it is started again after a fault, and with it the PCI server and its drivers.
+    /// How often it, the PCI server and its drivers are started again after a fault.
     pub restart: Restart,
 }
 
 impl Attach {
-    /// Buses between the root bus and the controller, that it is on among them.
+    /// Buses below the root bus on the way to the controller, including the controller's own.
     pub(super) const fn buses(self) -> usize {
         match self {
             Self::Root => 0,

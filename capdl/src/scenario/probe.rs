@@ -6,8 +6,8 @@ use workload::LastProbe;
 /// Name of the probe's component.
 pub const PROBE: &str = "probe";
 
-/// Gives a controller to the probe instead of an NVMe server. A scenario with a probe has no tenants: the probe holds
-/// memory and control of its VSpace, as nobody does who serves them.
+/// Gives a controller to the probe instead of an NVMe server. A scenario with a probe has no tenants: the probe holds untyped
+/// memory and control of its VSpace, which no server of tenants holds.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {

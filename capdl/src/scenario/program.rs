@@ -1,4 +1,4 @@
-//! What tenants' components run: a program of the project, or a crate of somebody's own, each with its configuration.
+//! The programs of tenants' components: one of the project's, or a user's own crate, each with its configuration.
 //!
 //! ```toml
 //! program.name = "bench"          # or program.path = "../my-program", a folder with a crate, from the scenario's own folder
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Configurations of the project's programs are read here too, so that a scenario that contradicts itself is refused before
-//! anything runs. Of others nothing is known: the program says what it does not understand.
+//! anything runs. Nothing is known of other programs: each of them reports what it does not understand.
 
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use toml::Table;
 use workload::{Bench, Digest, Flood, Hostile, Signal, encode};
 
-/// Programs that have no tenant, whose names a crate must not have.
+/// Programs of the system's components, whose names a crate must not have.
 const SYSTEMS: [&str; 8] =
     ["root-task", "console", "pci-server", "iommu-server", "nvme-server", "policy", "nvme-probe", "edu-driver"];
 /// Longest name of a crate.
 const LONGEST: usize = 32;
 
-/// What a tenant's component runs, with its configuration.
+/// The program of a tenant's component, with its configuration.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Workload {
     /// Load with verification.
@@ -33,18 +33,18 @@ pub enum Workload {
     Flood(Flood),
     /// Attack.
     Hostile(Hostile),
-    /// Signals to and fro with a peer.
+    /// Signal to and fro with a peer.
     Signal(Signal),
-    /// A crate of somebody's own.
+    /// A user's own crate.
     Own(Own),
 }
 
-/// A crate of somebody's own.
+/// A user's own crate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Own {
-    /// Its name, which is its folder's.
+    /// Its name: that of its folder.
     pub name: String,
-    /// Its folder: as written, and from the scenario's own folder once a file was loaded.
+    /// Its folder: as written, and resolved from the scenario's own folder once a file was loaded.
     pub path: PathBuf,
     /// Its configuration, in JSON.
     pub config: String,
@@ -77,7 +77,7 @@ impl Workload {
         }
     }
 
-    /// A path in the scenario's file is from that file's folder.
+    /// Resolves a path in the scenario's file from that file's folder.
     pub(super) fn resolve(&mut self, folder: &Path) {
         if let Self::Own(own) = self {
             own.path = folder.join(&own.path);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 pub struct Tenant {
     /// Its name, unique; also its component's.
     pub name: String,
-    /// The controller it has its session at; may be left out when there is one.
+    /// The controller of its session; may be left out when there is one.
     #[serde(default)]
     pub controller: String,
     /// The namespace's id.
@@ -23,7 +23,7 @@ pub struct Tenant {
     /// The most urgent class that it may ever be given; its class where none is named.
     #[serde(default)]
     pub highest_class: Option<Class>,
-    /// Its part of what its class gets, against the other tenants of that class.
+    /// Its weight against the other tenants of its class.
     #[serde(default = "default_weight")]
     pub weight: u16,
     /// Commands a second, at most.
@@ -32,14 +32,14 @@ pub struct Tenant {
     /// Bytes a second, at most.
     #[serde(default, deserialize_with = "bandwidth")]
     pub bandwidth: Option<Limit>,
-    /// Hardware queue pairs of its own; none where tenants share some ([`Server::queues`](super::Server::queues)).
+    /// Hardware queue pairs of its own; none where tenants share queue pairs ([`Server::queues`](super::Server::queues)).
     #[serde(default)]
     pub queue_pairs: u16,
     /// Commands each of them may hold.
     #[serde(default = "default_depth")]
     pub depth: u16,
-    /// The core on which it counts as submitting, where each core has queue pairs; by its place among the tenants of its
-    /// controller where none is named.
+    /// The core on which it counts as submitting, where each core has queue pairs. Without one, its place among the tenants of
+    /// its controller determines the core.
     #[serde(default)]
     pub core: Option<u16>,
     /// Its blocks, in the order of its own numbering.
@@ -54,14 +54,13 @@ pub struct Tenant {
     /// Entries of its rings, a power of two.
     #[serde(default = "default_ring_entries")]
     pub ring_entries: u32,
-    /// How completions are noticed, by the server and by the client.
+    /// How the server and the client notice completions.
     #[serde(default = "default_completion")]
     pub completion: Completion,
-    /// Scheduling priority of its component, if it is not its class's ([`Scenario::priority`](super::Scenario::priority)).
+    /// Scheduling priority of its component, unless it is its class's ([`Scenario::priority`](super::Scenario::priority)).
     #[serde(default)]
     pub priority: Option<u8>,
-    /// Another tenant, whose notification it may signal; empty for none. A channel by declaration: between tenants that
-    /// name no peer there is none.
+    /// Another tenant whose notification it may signal; empty for none. Only this declaration makes a channel between tenants.
     #[serde(default)]
     pub peer: String,
     /// How often its component is started again after a fault, each time with a new session; without, it stays dead.
@@ -71,7 +70,7 @@ pub struct Tenant {
     /// seed of its own; 0 for this one alone. Always 0 in a loaded scenario.
     #[serde(default)]
     pub copies: u16,
-    /// What its component runs.
+    /// The program of its component.
     #[serde(rename = "program")]
     pub workload: Workload,
 }
@@ -101,7 +100,7 @@ const fn default_completion() -> Completion {
     Completion::Interrupt
 }
 
-/// A limit of bytes, which people write with units.
+/// Reads a limit in bytes, which may have units.
 pub(super) fn bandwidth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Limit>, D::Error> {
     Bandwidth::deserialize(deserializer).map(|bandwidth| Some(bandwidth.into()))
 }
@@ -123,7 +122,7 @@ impl From<Bandwidth> for Limit {
 }
 
 impl Tenant {
-    /// Has another share from now on. What it may have at most stays.
+    /// Applies another share from now on. The most that the tenant may have stays.
     pub(crate) fn entitle(&mut self, to: &Entitlement) {
         self.highest_class = Some(self.highest());
         self.class = to.class.unwrap_or(self.class);

@@ -30,7 +30,7 @@ program.name = "digest"
 [tenant.program.config]
 "#;
 
-/// The refusal of the good scenario with `old` replaced by `new`.
+/// Returns the refusal of the good scenario with `old` replaced by `new`.
 fn refusal(old: &str, new: &str) -> String {
     assert!(GOOD.contains(old), "nothing to replace: {old}");
     Scenario::parse(&GOOD.replacen(old, new, 1), "good.toml").unwrap_err().to_string()

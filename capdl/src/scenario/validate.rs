@@ -1,4 +1,4 @@
-//! What makes a scenario contradict itself: each refusal is one sentence that ends with the fix.
+//! Refuses scenarios that contradict themselves: each refusal is one sentence that ends with the fix.
 
 mod change;
 mod edu;
@@ -38,9 +38,9 @@ const MAX_NAME: usize = 24;
 const MAX_CONTROLLER_NAME: usize = 20;
 /// Commands that the NVMe server keeps in flight on a queue pair, at most.
 const MAX_DEPTH: u16 = 1024;
-/// The slowest fetching of a command: a thousand a second.
+/// The longest time to fetch a command: a thousand commands a second.
 const MAX_FETCH_NS: u32 = 1_000_000;
-/// Records that a session has to itself at least: a request that touches more extents may find them gone again each time.
+/// Least records for each session: a request that touches more extents may find them evicted again each time.
 const RECORDS_A_SESSION: u32 = 4;
 const PAGE: u64 = 4096;
 
@@ -108,7 +108,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     check_expectations(scenario)
 }
 
-/// The name becomes a part of file names and is printed.
+/// Checks the name: it becomes a part of file names and is printed.
 fn check_scenario_name(name: &str, line: usize) -> Checked {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if name.starts_with('-') || !(1..=MAX_SCENARIO_NAME).contains(&name.len()) || !name.bytes().all(good) {
@@ -145,7 +145,7 @@ fn check_name(what: &str, name: &str, longest: usize, line: usize) -> Checked {
     Ok(())
 }
 
-/// What no controller is like.
+/// Refuses impossible properties of a controller.
 fn check_model(controller: &Controller, line: usize) -> Checked {
     let (name, model) = (&controller.name, &controller.model);
     let bad = |what: &str, value: u64, fix: &str| {
@@ -310,7 +310,7 @@ fn check_extents(tenant: &Tenant, namespace: &Namespace, line: usize) -> Checked
     Ok(())
 }
 
-/// No block of a namespace belongs to two tenants, unless both only read.
+/// Checks that no block of a namespace belongs to two tenants, unless both only read.
 fn check_overlaps(scenario: &Scenario, lines: &Lines) -> Checked {
     for (index, (tenant, line)) in scenario.tenants.iter().zip(&lines.tenants).enumerate() {
         for (position, extent) in tenant.extents.iter().enumerate() {
@@ -341,7 +341,7 @@ fn check_overlaps(scenario: &Scenario, lines: &Lines) -> Checked {
     Ok(())
 }
 
-/// Crates of one name are one crate, and each has an address.
+/// Checks that crates of one name are one crate, and that each has an address.
 fn check_own_programs(scenario: &Scenario, lines: &Lines) -> Checked {
     let known = scenario.own_programs();
     for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
@@ -357,7 +357,7 @@ fn check_own_programs(scenario: &Scenario, lines: &Lines) -> Checked {
     Ok(())
 }
 
-/// A server has no more sessions than it can serve.
+/// Checks that a server has no more sessions than it can serve.
 fn check_sessions(scenario: &Scenario) -> Checked {
     let most = ServerConfig::MOST_SESSIONS;
     for Controller { name, .. } in &scenario.controllers {
@@ -371,7 +371,7 @@ fn check_sessions(scenario: &Scenario) -> Checked {
     Ok(())
 }
 
-/// A table keeps at least what a request of each session may need at once, and has no more places than it can number.
+/// Checks that a table keeps at least what a request of each session may need at once, and no more records than it can number.
 fn check_records(scenario: &Scenario) -> Checked {
     let records = scenario.server.records;
     for controller in &scenario.controllers {
@@ -450,7 +450,7 @@ fn is_load(scenario: &Scenario, name: &str) -> bool {
     scenario.tenants.iter().any(|tenant| tenant.name == name && matches!(tenant.workload, Workload::Bench(_)))
 }
 
-/// A flood without end is one that the run does not wait for.
+/// Checks that a flood without end is one that the run does not wait for.
 fn check_floods(scenario: &Scenario) -> Checked {
     let endless = |workload: &Workload| matches!(workload, Workload::Flood(flood) if flood.milliseconds == 0);
     let unfinished = |name: &String| scenario.expect.unfinished.contains(name);
@@ -462,7 +462,7 @@ fn check_floods(scenario: &Scenario) -> Checked {
     }
 }
 
-/// Who outlives is not among those to be outlived, and there are some.
+/// Checks that no tenant that outlives others is to be outlived itself, and that there is something to outlive.
 fn check_outlives(scenario: &Scenario) -> Checked {
     let expect = &scenario.expect;
     if let Some(name) = expect.outlives.iter().find(|name| expect.is_outlived(name)) {

@@ -1,8 +1,8 @@
-//! Completion queue entries: whatever a controller posts while clients put whatever they like on their rings.
+//! Completion queue entries: a controller posts any entries while clients put any entries on their rings.
 //!
-//! The law: the server goes on. Data moves between a session's own blocks and its own window and nowhere else, the controller
-//! never sees a command or a doorbell that a sound server does not send, every call is answered, and what closes leaves no
-//! page of its window in the device's reach.
+//! The law: the server continues. Data moves between a session's own blocks and its own window and nowhere else. The
+//! controller never sees a command or a doorbell that a sound server does not send. Every call is answered, and a closed
+//! session leaves no page of its window in the device's reach.
 
 use super::support::{Bytes, Setup, System, WINDOW, entry, frames_of, session};
 use crate::{Subject, Target};
@@ -21,7 +21,7 @@ pub const TARGET: Target = Target { name: "completions", law, seeds };
 
 /// Blocks of each of the two sessions.
 const BLOCKS: u64 = 40;
-/// Steps of one input at most: a run stays short of what makes the server give up on the controller for good.
+/// Steps of one input at most: too few to make the server give up on the controller for good.
 const STEPS: usize = 64;
 
 fn law(input: &[u8], subject: Subject) {
@@ -45,7 +45,7 @@ fn law(input: &[u8], subject: Subject) {
             break;
         }
     }
-    // What was not expelled still works.
+    // Sessions that were not expelled still work.
     system.controller(|controller, bus| {
         controller.hold = false;
         controller.finish(bus, usize::MAX);
@@ -114,7 +114,8 @@ fn forge(system: &mut System, input: &mut Unstructured<'_>, subject: Subject) ->
                 _ => cqe.dw2.set_sqid(words[0] as u16),
             }
         });
-        // The planted defect: a command that an earlier entry ended is submitted once more, into memory of nobody.
+        // The planted defect: a command that an earlier entry ended is submitted once more, into memory that belongs to no
+        // session.
         if subject == Subject::Planted && kind == 3 && words[0] & 3 == 3 {
             controller.moved.push((1, 0, 512));
         }
@@ -122,7 +123,7 @@ fn forge(system: &mut System, input: &mut Unstructured<'_>, subject: Subject) ->
     Ok(())
 }
 
-/// Puts an entry on the ring behind what is there, and publishes it.
+/// Puts an entry on the ring behind those that are there, and publishes it.
 fn publish(system: &mut System, index: usize, slot: &[u8]) {
     let ring = &system.clients[index].ring_client;
     let tail: u32 = ring.read(PRODUCED).unwrap_or_default();
@@ -151,7 +152,8 @@ fn addresses(system: &System, index: usize) -> Range<u64> {
     first..first + WINDOW as u64
 }
 
-/// All data went between a session's blocks and its window. The controller's own complaints are looked at in every step.
+/// Checks that all data went between a session's blocks and its window. The controller's own complaints are checked in every
+/// step.
 fn assert_apart(system: &System, windows: &[Range<u64>; 2]) {
     let state = system.world.state();
     for (queue, iova, len) in &state.controller.moved {

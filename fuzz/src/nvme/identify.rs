@@ -1,8 +1,8 @@
-//! What a controller says of itself: any CAP and VS, any Identify data, any grant of queues.
+//! Properties that a controller reports: any CAP and VS, any Identify data, any grant of queues.
 //!
-//! The law: the server serves the controller by what it says, or refuses its clients. Doorbells lie where CAP.DSTRD puts them,
-//! queues are no longer than CAP.MQES, no queue pair is used that was not granted, no command moves more than MDTS allows,
-//! names blocks that the namespace does not have, or names memory outside the session's window.
+//! The law: the server uses the controller within its reported properties, or refuses its clients. Doorbells lie where
+//! CAP.DSTRD puts them, and queues are no longer than CAP.MQES. No queue pair is used that was not granted. No command moves
+//! more than MDTS allows, names blocks that the namespace does not have, or names memory outside the session's window.
 
 use super::support::{Setup, System, WINDOW, entry, frames_of, session};
 use crate::{Subject, Target};
@@ -29,7 +29,7 @@ const BLOCKS: u64 = 64;
 /// Bytes of Identify data that an input changes at most.
 const CHANGES: usize = 24;
 
-/// What the controller said last, for the law.
+/// The controller's last reported properties, for the law.
 #[derive(Clone, Debug, Default)]
 struct Said {
     mdts: u8,
@@ -38,13 +38,13 @@ struct Said {
 }
 
 fn law(input: &[u8], subject: Subject) {
-    // An input that ends early says nothing more; what it said so far is held to the law.
+    // An input that ends early reports nothing more; the law holds for its properties so far.
     let _ = run(&mut Unstructured::new(input), subject);
 }
 
 fn run(input: &mut Unstructured<'_>, subject: Subject) -> Result<()> {
     let sound = Cap::new().with_mqes_z(63).with_cqr(true).with_to(1).with_css_nvm(true).into_bits();
-    // Each half of CAP: as it is sound, or anything.
+    // Each half of CAP: sound, or any value.
     let mut cap = sound ^ u64::from(input.arbitrary::<u32>()?);
     cap ^= u64::from(input.arbitrary::<u32>()?) << 32;
     let cap = Cap::from_bits(cap);
@@ -88,14 +88,14 @@ fn run(input: &mut Unstructured<'_>, subject: Subject) -> Result<()> {
     }
     let mut said = said.borrow().clone();
     if subject == Subject::Planted && said.mdts > 1 {
-        // The planted defect: a law that knows less of MDTS than the server.
+        // The planted defect: a law with a smaller MDTS than the server's.
         said.mdts -= 1;
     }
     assert_sound(&system, cap, &said);
     Ok(())
 }
 
-/// Bytes of the three structures that say something else: CNS, place, value.
+/// Changed bytes of the three structures: CNS, place, value.
 fn changes(input: &mut Unstructured<'_>) -> Result<Vec<(u8, u16, u8)>> {
     let count = input.int_in_range(0..=CHANGES)?;
     (0..count).map(|_| Ok((input.int_in_range(0..=2)?, input.arbitrary()?, input.arbitrary()?))).collect()
@@ -115,7 +115,7 @@ impl Said {
     }
 }
 
-/// Every I/O command is one that the controller can do and that the session may have done.
+/// Checks that every I/O command is one that the controller can do and the session may do.
 fn assert_sound(system: &System, cap: Cap, said: &Said) {
     let mut state = system.world.state();
     let given = std::mem::take(&mut state.controller.submitted);

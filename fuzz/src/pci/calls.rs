@@ -1,10 +1,10 @@
-//! Calls at the PCI server: any label and words from any badge, with and without a capability, from drivers that die and live
-//! again, about functions that vanish.
+//! Calls at the PCI server: any label and words from any badge, with and without a capability, from drivers that die and are
+//! restarted, about functions that vanish.
 //!
-//! The law: every call is answered, and after each one nothing is left in the receive slot. A driver has mapped pages of the
-//! BARs of the function that it was granted and of no other, and never a page of an MSI-X table or of its pending bits. Only a
-//! function that a living driver claimed and started masters the bus. When all have released what they had, nothing of it is
-//! left: no mapping, no handler, no IOSpace.
+//! The law: every call is answered, and after each one the receive slot is empty. A driver has mapped pages of the BARs of
+//! the function that it was granted and of no other, and never a page of an MSI-X table or of its pending bits. Only a
+//! function that a living driver claimed and started masters the bus. When all have released their functions, nothing of
+//! them is left: no mapping, no handler, no IOSpace.
 
 use super::bus::Device;
 use super::system::{BEHIND_BRIDGES, BEHIND_PORT, DRIVER_VSPACE, LIVENESS, ON_ROOT, RECEIVE_SLOT, System};
@@ -18,15 +18,15 @@ use platform::{Badge, Message};
 pub const TARGET: Target = Target { name: "pci-calls", law, seeds };
 
 const DRIVERS: usize = 3;
-/// By driver: its function and where that one's 16 KiB of registers lie. The table of vectors is in the third page, the
-/// pending bits are in the fourth.
+/// The function of each driver, and the address of the function's 16 KiB of registers. The table of vectors is in the third
+/// page, the pending bits are in the fourth.
 const FUNCTIONS: [(Bdf, u64); DRIVERS] =
     [(BEHIND_PORT, 0xc000_0000), (ON_ROOT, 0xc400_0000), (BEHIND_BRIDGES, 0xc110_0000)];
 const GIVEN_PAGES: u64 = 2;
 const PAGE: u64 = 4096;
 const STEPS: usize = 64;
 
-/// What the answers said of a driver.
+/// The state of a driver according to the answers.
 #[derive(Clone, Copy, Default, Debug)]
 struct Known {
     claimed: bool,
@@ -108,7 +108,7 @@ impl Run {
     fn call(&mut self, badge: u64, message: Message, notification: Option<u64>) {
         let caller = usize::try_from(badge).ok().and_then(|badge| badge.checked_sub(1));
         if caller.and_then(|driver| self.known.get(driver)).is_some_and(|known| known.dead) {
-            return; // Nobody calls who is dead.
+            return; // A dead driver makes no calls.
         }
         let label = message.label;
         let answer = match notification {
@@ -123,7 +123,7 @@ impl Run {
         match label {
             CLAIM => known.claimed = true,
             START => known.started = true,
-            // The planted defect: a release that is forgotten, so that it seems as if the driver had its function still.
+            // The planted defect: a forgotten release, so that the driver still seems to have its function.
             RELEASE if self.subject == Subject::Real => *known = Known::default(),
             RELEASE => known.claimed = !known.started,
             _ => {}

@@ -1,10 +1,10 @@
 //! Configuration space: functions with any registers, of which any bits can be written, on any buses, and a driver that may
 //! claim each of them.
 //!
-//! The law: the walk ends, and finds each function once. Every BAR then reads what it read before, and so do the bits that
-//! switch decoding on. What the driver gets to map are whole pages of the claimed function's BARs inside the windows, none of
-//! them a page that another function or the MSI-X structures touch. The sizes and places to compare with are computed here from
-//! the bits themselves, in 128 bits.
+//! The law: the walk ends, and finds each function once. Every BAR then reads as before, and so do the bits that switch
+//! decoding on. The driver can map whole pages of the claimed function's BARs inside the windows. None of them is a page
+//! that another function or the MSI-X structures touch. The sizes and places for comparison are computed here from the bits
+//! themselves, in 128 bits.
 
 use super::bus::Device;
 use super::machine::Act;
@@ -42,7 +42,7 @@ fn law(input: &[u8], subject: Subject) {
         let Ok((bdf, registers)) = function(&mut rest) else { break };
         functions.insert(bdf, registers);
     }
-    // Each is claimed on a machine of its own, as each is what it was there.
+    // Each is claimed on a machine of its own, where all functions are still unchanged.
     for bdf in functions.keys() {
         claim(&functions, *bdf, subject);
     }
@@ -116,8 +116,9 @@ fn assert_unchanged(system: &System, bdf: Bdf, before: &Registers) {
 }
 
 impl Registers {
-    /// Where its memory BARs lie. An endpoint has six and a bridge two; of other headers the standard says nothing, and host and
-    /// ISA bridges decode for the machine itself. Of a BAR whose bits are no address and size nobody knows what is decoded.
+    /// The ranges of its memory BARs. An endpoint has six BARs and a bridge two. The standard defines none for other
+    /// headers, and host and ISA bridges decode for the machine itself. If a BAR's bits are no address and size, its range
+    /// is unknown.
     fn memory(&self) -> Vec<Range<u128>> {
         self.bars().into_values().collect()
     }
@@ -133,7 +134,7 @@ impl Registers {
             let (low, mask) = (self.space[4 + index], self.writable[4 + index]);
             let wide = low & 7 == 4 && index + 1 < count;
             let upper = |dwords: &[u32; 64]| if wide { u128::from(dwords[5 + index]) << 32 } else { 0 };
-            // What reads back after ones were written, as the standard sizes a BAR.
+            // The value that reads back after ones were written, as the standard sizes a BAR.
             let sized =
                 u128::from((low | mask) & !15) | upper(&std::array::from_fn(|n| self.space[n] | self.writable[n]));
             let address = u128::from(low & !15) | upper(&self.space);

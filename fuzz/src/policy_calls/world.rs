@@ -22,12 +22,12 @@ struct State {
     event: Option<Event>,
     answer: Option<Message>,
     installed: Vec<Record>,
-    /// What the server answers to every call.
+    /// The server's answer to every call.
     server: Message,
     ms: u64,
 }
 
-/// The component and what is around it.
+/// The component and its surroundings.
 pub(super) struct World {
     component: Pin<Box<dyn Future<Output = ()>>>,
     around: Around,
@@ -40,7 +40,7 @@ struct Around {
 }
 
 impl World {
-    /// A component with this configuration, waiting. Its server is alive and obeys.
+    /// Starts a component with this configuration, which then waits. Its server runs and accepts all calls.
     pub(super) fn start(config: &PolicyConfig) -> Self {
         let state = Rc::new(RefCell::new(State { server: Message::new(policy::DONE), ..State::default() }));
         let around = Around { state, liveness: Ram::new(PAGE_SIZE) };
@@ -55,7 +55,7 @@ impl World {
         assert_eq!(ended, Poll::Pending, "the component ended");
     }
 
-    /// The component gets an event and acts on it.
+    /// Delivers an event to the component, which acts on it.
     pub(super) fn deliver(&mut self, event: Event) {
         self.around.state.borrow_mut().event = Some(event);
         self.poll();
@@ -66,7 +66,7 @@ impl World {
         self.around.state.borrow_mut().answer.take()
     }
 
-    /// Records that the server received and accepted, since the last asking.
+    /// Takes the records that the server received and accepted since the last call.
     pub(super) fn take_installed(&self) -> Vec<Record> {
         std::mem::take(&mut self.around.state.borrow_mut().installed)
     }

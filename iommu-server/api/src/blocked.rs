@@ -1,15 +1,14 @@
-//! The page in which the server writes down which functions' transactions were blocked, for the supervisor, which reads it
-//! at ticks.
+//! The page in which the server records blocked transactions by function, for the supervisor, which reads it at ticks.
 //!
-//! The page is a ring of [`Blocked`], behind the number of records ever written. Who reads too late loses the oldest. A server
-//! that is started again finds the page empty and counts from 0.
+//! The page is a ring of [`Blocked`], behind the number of records ever written. A reader that is too late loses the oldest.
+//! A server that is restarted finds the page empty and counts from 0.
 
 use platform::{Memory, OutOfBounds, PAGE_SIZE};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Where the number of records is.
+/// Offset of the number of records.
 const COUNT: usize = 0;
-/// Where the first record is.
+/// Offset of the first record.
 const FIRST: usize = 64;
 /// Records that the page has room for.
 pub const RECORDS: u32 = ((PAGE_SIZE - FIRST) / size_of::<Blocked>()) as u32;
@@ -22,7 +21,7 @@ pub struct Blocked {
     pub requester_id: u16,
     /// [`WRITE`] and [`HAS_ADDRESS`], for the first of them.
     pub flags: u16,
-    /// How many, at least 1.
+    /// Number of transactions, at least 1.
     pub times: u32,
     /// The first one's address, where it has one.
     pub address: u64,
@@ -41,7 +40,7 @@ pub struct Writer<M> {
 }
 
 impl<M: Memory> Writer<M> {
-    /// At an empty page.
+    /// Creates a writer at an empty page.
     pub const fn new(page: M) -> Self {
         Self { page, written: 0 }
     }
@@ -65,12 +64,12 @@ pub struct Reader<M> {
 }
 
 impl<M: Memory> Reader<M> {
-    /// At a page of which nothing was read.
+    /// Creates a reader at a page of which nothing was read.
     pub const fn new(page: M) -> Self {
         Self { page, read: 0 }
     }
 
-    /// The next record, `None` when there is none.
+    /// Takes the next record, `None` when there is none.
     ///
     /// # Errors
     /// [`OutOfBounds`] when the region is less than a page.
@@ -87,7 +86,7 @@ impl<M: Memory> Reader<M> {
         Ok(Some(blocked))
     }
 
-    /// The server was started again, with an empty page.
+    /// Restarts at an empty page, because the server was restarted.
     pub const fn begin_again(&mut self) {
         self.read = 0;
     }

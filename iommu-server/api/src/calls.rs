@@ -1,7 +1,7 @@
-//! The seam's invocations on IOSpaces as calls to the server, for every platform whose kernel has none.
+//! The seam's invocations on IOSpaces as calls to the server, for every platform whose kernel has no IOSpaces.
 //!
-//! The PCI server's master is an endpoint of the server's, and the slots behind it hold one for each domain, which a driver
-//! is given a copy of. `call` sends a message through the endpoint in a slot and waits for the answer.
+//! The PCI server's master is an endpoint of the server. The slots behind it hold one endpoint for each domain, of which a
+//! driver gets a copy. `call` sends a message through the endpoint in a slot and waits for the answer.
 
 use crate::{CLOSE, Close, MAP, Map, OPEN, Open, RESET, UNMAP, Unmap, result};
 use platform::{AbsoluteCPtr, CPtr, Cap, Error, Frame, IoSpace, Iova, Kernel, Message, Result, Rights};
@@ -21,7 +21,7 @@ pub fn map(
     result(&call(space.cptr(), &message))
 }
 
-/// See [`Kernel::frame_unmap_io`]; the server knows by the address, and needs no frame.
+/// See [`Kernel::frame_unmap_io`]; the server unmaps by the address, and needs no frame.
 ///
 /// # Errors
 /// The server's refusal.

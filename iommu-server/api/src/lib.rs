@@ -1,12 +1,12 @@
-//! The IOMMU server's interface, for machines whose kernel has no IOSpaces: how one is opened, used and closed.
+//! The IOMMU server's interface, for machines whose kernel has no IOSpaces: calls to open, use and close one.
 //!
 //! Each driver has a domain, a number from 1 on, and a capability with the domain as its badge, which stands for the
-//! IOSpace. It is worth nothing until the PCI server, whose badge is [`MASTER`], has opened the domain for a requester
-//! id, and nothing again after it has closed it. Where the seam's `Kernel` is asked for the kernel's IOSpaces, the platform
+//! IOSpace. The capability has no effect until the PCI server, whose badge is [`MASTER`], has opened the domain for a
+//! requester id, and again after the PCI server has closed it. For the seam's `Kernel` methods on IOSpaces the platform
 //! makes the calls of [`calls`].
 //!
-//! The kernel does not tie these mappings to capabilities: whoever takes a frame back has to know that its IOSpace was
-//! closed. Only the supervisor takes frames back, and after a driver's death it waits for the PCI server's word.
+//! The kernel does not tie these mappings to capabilities: a component that takes a frame back has to know that its IOSpace
+//! was closed. Only the supervisor takes frames back, and after a driver's death it waits for the PCI server's signal.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -33,10 +33,10 @@ pub const CLOSE: u32 = 2;
 pub const RESET: u32 = 3;
 /// Maps a frame in the caller's domain; carries a [`Map`] and the frame's capability, which is not kept.
 pub const MAP: u32 = 4;
-/// Takes a page out of the caller's domain; carries an [`Unmap`].
+/// Unmaps a page from the caller's domain; carries an [`Unmap`].
 pub const UNMAP: u32 = 5;
 
-/// The label of an answer to what was done; others are [`refusal`]s.
+/// The label of an answer to a call that was carried out; others are [`refusal`]s.
 pub const DONE: u32 = 0;
 
 /// The domain to open, and its function.
@@ -59,7 +59,7 @@ pub struct Close {
     pub domain: u64,
 }
 
-/// Where a frame is mapped.
+/// The address and rights of a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Map {
@@ -70,7 +70,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// A mapping with these rights. There are none that can be written and not read.
+    /// A mapping with these rights. No mapping can be written and not read.
     #[must_use]
     pub fn new(iova: u64, rights: Rights) -> Self {
         Self { iova, writable: rights.write.into() }
@@ -85,7 +85,7 @@ pub struct Unmap {
     pub iova: u64,
 }
 
-/// Labels of refusals, and the kernel's errors that they stand for: what the kernel with IOSpaces of its own would say.
+/// Labels of refusals, and the errors for them of a kernel with IOSpaces of its own.
 const REFUSALS: [(u32, Error); 6] = [
     (Message::ANSWERS, Error::IllegalOperation),
     (Message::ANSWERS + 1, Error::InvalidCapability(1)),
@@ -105,7 +105,7 @@ pub fn refusal(error: Error) -> u32 {
 /// The result in an answer.
 ///
 /// # Errors
-/// The refusal; a label that is none counts as [`Error::IllegalOperation`].
+/// The refusal; an unknown label counts as [`Error::IllegalOperation`].
 pub fn result(answer: &Message) -> platform::Result<()> {
     if answer.label == DONE {
         return Ok(());
@@ -117,7 +117,7 @@ pub fn result(answer: &Message) -> platform::Result<()> {
 /// The server's configuration, written by the system's model.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
-    /// Ordinary memory: its first byte, and how many. Frames elsewhere are not mapped.
+    /// Ordinary memory: its first byte, and the number of bytes. Frames elsewhere are not mapped.
     pub memory: (Paddr, u64),
     /// The page to which functions write their interrupts: mapped in every domain, at the same address.
     pub messages: Paddr,

@@ -21,7 +21,7 @@ pub struct Command {
 
 const _: () = assert!(size_of::<Command>() == 1 << COMMAND_BYTES_LOG2);
 
-/// The first word of a command: which it is and what it names.
+/// The first word of a command: its opcode and its target.
 #[bitfield(u64)]
 #[derive(PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct CommandWord0 {

@@ -1,4 +1,4 @@
-//! The context descriptor: which translation tables a stream uses at stage 1 (section 5.4).
+//! The context descriptor, which names a stream's translation tables at stage 1 (section 5.4).
 
 use bitfield_struct::bitfield;
 use core::fmt;

@@ -1,12 +1,11 @@
-//! Registers: where they are and what their bits mean (section 6.3). Two pages of 64 KiB; the second has the indexes of the
-//! event queue.
+//! Registers: their offsets and bits (section 6.3). Two pages of 64 KiB; the second has the indexes of the event queue.
 
 use bitfield_struct::bitfield;
 
 /// Bytes of both register pages (section 6.1).
 pub const REGISTER_BYTES: usize = 0x2_0000;
 
-/// A register and, as its value, its byte offset (section 6.2). 32 bits wide where nothing else is said.
+/// A register and, as its value, its byte offset (section 6.2). 32 bits wide unless noted otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum Register {

@@ -1,10 +1,10 @@
-//! Stream tables: which configuration a device's transactions get (sections 3.3.1, 5.1 and 5.2).
+//! Stream tables, which hold the configuration of devices' transactions (sections 3.3.1, 5.1 and 5.2).
 
 use bitfield_struct::bitfield;
 use core::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// A StreamID: which device sent a transaction. For PCI Express it is the requester id (section 3.2).
+/// A StreamID: the device that sent a transaction. For PCI Express it is the requester id (section 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct StreamId(pub u32);
@@ -18,7 +18,7 @@ impl fmt::Display for StreamId {
 /// log2 of a stream table entry's bytes.
 pub const STE_BYTES_LOG2: u32 = 6;
 
-/// Level 1 Stream Table Descriptor (section 5.1): where the level 2 table of 2^SPLIT streams is.
+/// Level 1 Stream Table Descriptor (section 5.1): the address of the level 2 table of 2^SPLIT streams.
 #[bitfield(u64)]
 #[derive(PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct L1StreamDescriptor {
@@ -163,7 +163,7 @@ pub struct SteWord1 {
 pub const CACHE_WRITE_BACK: u8 = 1;
 /// Shareability: inner shareable (STE.S1CSH, CD.SH0, page descriptors).
 pub const INNER_SHAREABLE: u8 = 3;
-/// STE.SHCFG: as the transaction says.
+/// STE.SHCFG: the transaction's own shareability.
 pub const SHAREABILITY_INCOMING: u8 = 1;
 
 impl StreamTableEntry {

@@ -70,7 +70,7 @@ pub struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 8);
 
-/// The rights a page descriptor gives. Stage 1 knows no page that can be written and not read (D5.4.1).
+/// The rights a page descriptor gives. Stage 1 has no page that can be written and not read (D5.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permission {
     /// AP 11b.

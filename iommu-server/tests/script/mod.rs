@@ -1,5 +1,4 @@
-//! The steps of one script: a device's transactions, and the faults that are reported. QEMU's SMMU and the model of one must
-//! show the same.
+//! The steps of one script: a device's transactions, and the reported faults. QEMU's SMMU and the model must behave the same.
 
 use iommu_server::{Devices, Direction, Drained, EventKind, Fault, FaultKind, Rights, Smmu, StreamId};
 use platform::{Iova, Memory, Mmio, Paddr};
@@ -21,7 +20,7 @@ pub(crate) trait Bench {
     /// Its memory for tables.
     type Tables: Memory;
 
-    /// A new incarnation of the driver.
+    /// Starts a new incarnation of the driver.
     fn start(&self, devices: Devices) -> Smmu<Self::Registers, Self::Tables>;
     /// Reads eight bytes of memory.
     fn read(&self, paddr: u64) -> u64;
@@ -31,9 +30,9 @@ pub(crate) trait Bench {
     fn transfer(&self, iova: u64, direction: Direction, bytes: u64);
 }
 
-/// Writes a value at an address of the device's.
+/// Writes a value at an address of the device.
 fn store(bench: &impl Bench, iova: u64, value: u64) {
-    // Through a page that the device may read, or nothing would be known of the buffer.
+    // Through a page that the device may read, because otherwise the buffer would be unknown.
     bench.write(DATA[2], value);
     bench.transfer(SCRATCH, Direction::Read, 8);
     bench.transfer(iova, Direction::Write, 8);
@@ -46,7 +45,7 @@ fn faults<R: Mmio, M: Memory>(smmu: &mut Smmu<R, M>) -> Vec<Fault> {
     faults
 }
 
-/// The one kind of the faults, all of the device and at `iova` if they have an address.
+/// Returns the one kind of the faults, and asserts that all are of the device and at `iova` if they have an address.
 fn only_kind(faults: &[Fault], iova: Option<(u64, Direction)>) -> EventKind {
     let Some(Fault { kind: FaultKind::Known(kind), .. }) = faults.first().copied() else { panic!("{faults:?}") };
     for fault in faults {
@@ -57,7 +56,7 @@ fn only_kind(faults: &[Fault], iova: Option<(u64, Direction)>) -> EventKind {
     kind
 }
 
-/// Plays it.
+/// Plays the script.
 pub(crate) fn play(bench: &impl Bench) {
     let mut smmu = bench.start(Devices::Quiet);
     bench.write(DATA[0], 1);

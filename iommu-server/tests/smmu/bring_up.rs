@@ -1,4 +1,4 @@
-//! Starting from every earlier state.
+//! Starts from every earlier state.
 
 use iommu_server::{Config, Devices, Error, Pool, Rights, Smmu, StreamId};
 use platform::fake::Ram;

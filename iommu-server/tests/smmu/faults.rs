@@ -1,4 +1,4 @@
-//! Faults reach the caller, and what is lost is counted as lost.
+//! Faults reach the caller, and lost ones are reported as lost.
 
 use iommu_server::{Devices, Drained, Error, EventKind, FaultKind, Rights, Smmu, StreamId};
 use platform::{Iova, Paddr};

@@ -18,11 +18,11 @@ pub(crate) enum Op {
     Unmap(usize, usize),
     /// A device's transaction that is to be recorded if it fails.
     Dma(usize, usize, Direction),
-    /// The driver dies between two operations and starts again.
+    /// The driver dies between two operations and is restarted.
     Restart,
-    /// The command queue stands still during the next operation.
+    /// The command queue does not advance during the next operation.
     Stuck,
-    /// It dies after so many accesses of the next operation, and again after so many of its start.
+    /// It dies after this many accesses of the next operation, and again after this many of its start.
     Crash(u64, u64),
 }
 
@@ -128,7 +128,7 @@ fn perform(smmu: &mut Smmu<Machine, Machine>, op: Op) -> Result<(), Error> {
     }
 }
 
-/// Plays a history. The error says what was wrong first.
+/// Plays a history. The error is the first mismatch.
 pub(crate) fn play(profile: Profile, seed: u64, faults: Faults, ops: &[Op]) -> Result<Counts, String> {
     let machine = Machine::new(profile, seed);
     machine.set_faults(Faults { forget: None, ..faults });
@@ -195,7 +195,7 @@ pub(crate) fn play(profile: Profile, seed: u64, faults: Faults, ops: &[Op]) -> R
     Ok(counts)
 }
 
-/// Starts again after a death, dying once more on the way.
+/// Restarts the driver after a death; it dies once more on the way.
 fn restart(machine: &Machine, accesses: u64) -> Result<Smmu<Machine, Machine>, String> {
     machine.set_fuse(Some(accesses));
     let first = machine.start(Devices::MaySend);

@@ -1,4 +1,4 @@
-//! Registers and tables that hold anything: nothing panics, nothing loops for ever.
+//! Registers and tables with arbitrary contents: nothing panics, nothing loops for ever.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,8 +11,8 @@ use smmu_spec::registers::{REGISTER_BYTES, Register};
 
 const PAGES: usize = 12;
 
-/// Registers that answer from a list, but for identification and acknowledgements, which are as they should be as long as
-/// `friendly` lasts: otherwise no start would succeed.
+/// Registers that answer from a list. Identification and acknowledgements are correct as long as `friendly` lasts; otherwise
+/// no start would succeed.
 #[derive(Clone)]
 struct Liar {
     answers: Rc<RefCell<Vec<u32>>>,

@@ -1,8 +1,8 @@
 //! Registers, memory and devices of a machine with the model of an SMMU in it.
 //!
-//! After every write of the driver that changes something, each device tries each address: what gets through must be
-//! allowed at that moment. This also fills the model's caches with the worst there is to remember. A fuse ends the
-//! driver at any access.
+//! After every write of the driver that changes something, each device tries each address: an access that gets through must
+//! be allowed at that moment. This also fills the model's caches with the worst possible contents. A fuse ends the driver at
+//! any access.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Devices: three in one level 2 table, one in another, the last there can be; one that is never attached, one beyond.
 pub(crate) const STREAMS: [u32; 7] = [0x0008, 0x0009, 0x000a, 0x0108, 0x7fff, 0x0010, 0x8000];
-/// How many of them may be attached.
+/// Number of them that may be attached.
 pub(crate) const ATTACHABLE: usize = 5;
 /// Addresses that share tables of every level, and the last one.
 pub(crate) const IOVAS: [u64; 6] = [0, 0x1000, 0x20_0000, 0x20_1000, 0x4000_0000, 0x7f_ffff_f000];
@@ -42,7 +42,7 @@ struct Inner {
     tables: RefCell<Tables>,
     /// Accesses of the driver until it dies.
     fuse: Cell<Option<u64>>,
-    /// All that devices may reach while the driver works, if that is watched.
+    /// All pages that devices may reach while the driver works, if that is checked.
     allowed: RefCell<Option<BTreeSet<Reach>>>,
     finding: RefCell<Option<String>>,
     probes: Cell<u64>,
@@ -90,7 +90,7 @@ impl Machine {
         Pool::new(self.clone(), &pages).unwrap()
     }
 
-    /// A new incarnation of the driver.
+    /// Starts a new incarnation of the driver.
     pub(crate) fn start(&self, devices: Devices) -> Result<Smmu<Self, Self>, Error> {
         Smmu::start(self.clone(), self.pool(), Config { polls: POLLS, devices })
     }
@@ -107,7 +107,7 @@ impl Machine {
         self.inner.fuse.get() == Some(0)
     }
 
-    /// Watches that devices reach nothing else from now on.
+    /// Checks from now on that devices reach nothing else.
     pub(crate) fn allow(&self, allowed: Option<BTreeSet<Reach>>) {
         *self.inner.allowed.borrow_mut() = allowed;
     }
@@ -144,13 +144,13 @@ impl Machine {
         self.inner.probes.get()
     }
 
-    /// The first thing that was wrong: a device got through, or the driver broke a rule.
+    /// The first failure: a device got through, or the driver broke a rule.
     pub(crate) fn finding(&self) -> Option<String> {
         let violation = self.model(|smmu, _| smmu.violations().first().map(|violation| format!("{violation:?}")));
         self.inner.finding.borrow().clone().or(violation)
     }
 
-    /// The driver makes an access.
+    /// Counts an access of the driver, at which it may die.
     fn live(&self) -> Result<(), OutOfBounds> {
         match self.inner.fuse.get() {
             Some(0) => Err(OutOfBounds),

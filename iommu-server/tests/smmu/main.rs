@@ -1,6 +1,7 @@
-//! The driver on the model of the device: both worlds' edges, with no other component.
+//! The driver on the model of the device, with no other component.
 //!
-//! `machine` is registers and memory with a watch over what devices reach, `history` plays operations against a plain map.
+//! `machine` is registers and memory with a check of the pages that devices reach, `history` plays operations against a
+//! plain map.
 
 mod bring_up;
 mod domains;

@@ -1,4 +1,4 @@
-//! A driver that forgot an invalidation would be found: the model forgets it instead, and histories must fail.
+//! A driver that omits an invalidation would be found: the model omits it instead, and histories must fail.
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -7,10 +7,10 @@ use smmu_spec::command::Opcode;
 
 use crate::history::{Counts, Op, op, play, steady_op};
 
-/// Histories that find a defect within so many must exist for it to count as found.
+/// Histories within which a defect must be found.
 const HISTORIES: usize = 64;
 
-/// Plays histories until one fails. Gives its number, or how much was played when none did.
+/// Plays histories until one fails. Returns its number, or the counts of all when none did.
 fn histories_until_found(forget: Option<Forget>, op: impl Strategy<Value = Op>) -> Result<usize, Counts> {
     let mut runner = TestRunner::deterministic();
     let histories = proptest::collection::vec(op, 40..60);
@@ -49,6 +49,6 @@ fn every_forgotten_invalidation_is_found() {
 fn the_same_histories_find_nothing_in_the_driver_as_it_is() {
     let counts = histories_until_found(None, op()).unwrap_err();
     println!("{HISTORIES} histories: {counts:?}");
-    // The histories do what they are for.
+    // The histories cover what they should.
     assert!(counts.crashes > 20 && counts.faults > 100 && counts.probes > 500_000);
 }

@@ -1,4 +1,4 @@
-//! Any history of operations, deaths and starts opens exactly what the plain map says, at every moment.
+//! Any history of operations, deaths and starts opens exactly the pages of the plain map, at every moment.
 
 use proptest::prelude::*;
 use sim_smmu::{Faults, Profile};

@@ -1,4 +1,4 @@
-//! From QEMU's jump to the kernel's.
+//! Entry of the loader: from QEMU's jump to the kernel's.
 
 use crate::machine;
 use core::arch::{asm, global_asm};
@@ -6,8 +6,8 @@ use core::cell::UnsafeCell;
 use core::panic::PanicInfo;
 use kernel_loader::{HANDOVER_ADDRESS, Handover, MEMORY_ATTRIBUTES, PHYSICAL_BASE, Root, TRANSLATION_CONTROL, Tables};
 
-// The stack, then a table of vectors in which every entry leads to the same place: nothing here may raise an exception but a look at
-// what is not there. Vectors of EL1 can be set from EL2 as well.
+// The stack, then a table of vectors in which every entry leads to the same place: here only an access to absent hardware
+// may raise an exception. Vectors of EL1 can be set from EL2 as well.
 global_asm!(
     ".section .text.first",
     ".global _start",
@@ -40,14 +40,14 @@ unsafe impl Sync for Place {}
 static TABLES: Place = Place(UnsafeCell::new(Tables::EMPTY));
 
 extern "C" fn enter() -> ! {
-    // SAFETY: the build machine put it there, and nobody changes it.
+    // SAFETY: the build machine put it there, and nothing changes it.
     let handover = unsafe { &*(HANDOVER_ADDRESS as *const Handover) };
     machine::check(handover);
     let here = TABLES.0.get();
     // SAFETY: this function runs once, and translation has not begun.
     unsafe { (*here).fill(here as u64, PHYSICAL_BASE, handover.kernel_base) };
     let here = here as u64;
-    // SAFETY: the tables keep what runs here where it is, and the kernel is where it says.
+    // SAFETY: the tables map the running code at its own address, and the kernel is where the handover puts it.
     unsafe {
         asm!(
             "dsb sy",

@@ -1,10 +1,10 @@
-//! The handover: facts that the build machine gives to the loader.
+//! The handover: data that the build machine passes to the loader.
 
-/// Where memory begins, and the kernel's image.
+/// Start of memory, and of the kernel's image.
 pub const PHYSICAL_BASE: u64 = 0x4000_0000;
-/// Where the loader's image begins, with a [`Handover`]: above every kernel's image and below the root task's.
+/// Start of the loader's image, with a [`Handover`]: above every kernel's image and below the root task's.
 pub const HANDOVER_ADDRESS: u64 = 0x4040_0000;
-/// Where the loader's image ends at the latest, and the root task's begins.
+/// The latest end of the loader's image, and the start of the root task's.
 pub const LOADER_END: u64 = 0x4060_0000;
 
 /// The places of kernel and root task in memory. Addresses are physical unless they are called virtual.
@@ -28,7 +28,7 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// Words of it.
+    /// Words of a handover.
     pub const WORDS: usize = size_of::<Self>() / size_of::<u64>();
 
     /// Its bytes in memory.

@@ -1,6 +1,6 @@
-//! Whether the machine is the one that kernel and loader were built for, and a sentence on the line when it is not.
+//! Check of the machine: it is the one that kernel and loader were built for, or the line gets a sentence with the difference.
 //!
-//! An access to nothing is an exception (Arm ARM DDI 0487, section D1.3); its handler says what was being looked at.
+//! An access to nothing is an exception (Arm ARM DDI 0487, section D1.3); its handler reports the check that was running.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -45,7 +45,7 @@ impl Check {
 
 static CHECK: AtomicU8 = AtomicU8::new(0);
 
-/// Looks at everything; ends the machine with a sentence if something is not as it must be.
+/// Runs all checks; ends the machine with a sentence if one fails.
 pub(crate) fn check(handover: &Handover) {
     require(Check::Level, || current_level() == 1);
     require(Check::Processor, || PARTS.contains(&part()));
@@ -55,7 +55,7 @@ pub(crate) fn check(handover: &Handover) {
     require(Check::Configuration, || unsafe { CONFIGURATION.read_volatile() } != u32::MAX);
     let last = (PHYSICAL_BASE + handover.memory_bytes - 8) as *const u64;
     require(Check::Memory, || {
-        // SAFETY: memory, of which nothing is changed, or an exception.
+        // SAFETY: reads memory and changes nothing, or raises an exception.
         let _ = unsafe { last.read_volatile() };
         true
     });
@@ -69,7 +69,7 @@ fn require(at: Check, holds: impl FnOnce() -> bool) {
     }
 }
 
-/// Says what was being looked at and turns the machine off.
+/// Reports the check that was running and turns the machine off.
 pub(crate) extern "C" fn stop() -> ! {
     let check = Check::ALL.get(usize::from(CHECK.load(Ordering::Relaxed))).copied().unwrap_or(Check::Kernel);
     for part in ["loader: ", check.sentence(), "\n"] {
@@ -95,7 +95,7 @@ fn part() -> u64 {
     id >> 4 & 0xfff
 }
 
-/// By the power interface of the machine (Arm DEN 0022, section 5.10): a call of the level above, which is QEMU itself.
+/// Uses the power interface of the machine (Arm DEN 0022, section 5.10): a call of the level above, which is QEMU itself.
 fn power_off() -> ! {
     const SYSTEM_OFF: u64 = 0x8400_0008;
     if current_level() == 1 {

@@ -1,10 +1,11 @@
 //! The translation tables with which the kernel is entered (Arm ARM DDI 0487, section D8.3: 4 KiB granule, addresses of 48 bits).
 //!
-//! Two trees of two levels each, every entry of the lower one a block of 1 GiB. The lower half of addresses is the machine's memory as it
-//! is, so that the loader goes on while translation begins. The upper half is the kernel's window. The kernel replaces both.
+//! Two trees of two levels each, every entry of the lower one a block of 1 GiB. The lower half of addresses maps the
+//! machine's memory at its physical addresses, so that the loader continues while translation begins. The upper half is the
+//! kernel's window. The kernel replaces both.
 
-/// `MAIR_EL1`: the kernel counts on these kinds of memory in this order: three of devices (nGnRnE, nGnRE, GRE), normal not cached, normal
-/// write-back.
+/// `MAIR_EL1`: the kernel expects these kinds of memory in this order: three of devices (nGnRnE, nGnRE, GRE), normal not
+/// cached, normal write-back.
 pub const MEMORY_ATTRIBUTES: u64 = 0x0000_00ff_440c_0400;
 const DEVICE: u64 = 0;
 const NORMAL: u64 = 4;
@@ -20,7 +21,7 @@ pub const TRANSLATION_CONTROL: u64 = {
 };
 
 const ENTRIES: usize = 512;
-/// log2 of what an entry of the first and of the second level translates.
+/// log2 of the bytes that an entry of the first and of the second level translates.
 const FIRST_BITS: u32 = 39;
 const SECOND_BITS: u32 = 30;
 
@@ -30,9 +31,9 @@ const TABLE: u64 = 0b11;
 const BLOCK: u64 = 0b01;
 const KIND_SHIFT: u32 = 2;
 const INNER_SHAREABLE: u64 = 0b11 << 8;
-/// Set, or the first access would fault.
+/// Must be set, or the first access faults.
 const ACCESSED: u64 = 1 << 10;
-/// User level executes nothing of it.
+/// User level cannot execute from it.
 const NEVER_EXECUTED_BY_USERS: u64 = 1 << 54;
 
 /// One of the trees.
@@ -71,8 +72,9 @@ impl Tables {
     /// Tables that translate nothing.
     pub const EMPTY: Self = Self { lower: [Table::EMPTY; 2], upper: [Table::EMPTY; 2] };
 
-    /// Fills the tables, which lie at the physical address `here`: below, the first GiB is the devices' and the second memory, each where
-    /// it is; above, the GiB from `kernel_base` on is the one at `physical_base`. Both are multiples of a GiB.
+    /// Fills the tables, which lie at the physical address `here`. The lower tree maps the first GiB (the devices) and the
+    /// second (memory), each at its own address. The upper tree maps the GiB from `kernel_base` on to the one at
+    /// `physical_base`. Both are multiples of a GiB.
     pub fn fill(&mut self, here: u64, physical_base: u64, kernel_base: u64) {
         let place = |root, level: u64| Self::address(here, root) + level * size_of::<Table>() as u64;
         let [first, second] = &mut self.lower;

@@ -1,4 +1,4 @@
-//! Fix `endpoint-badge`: a badge that does not fit is an error, and the machine goes on.
+//! Fix `endpoint-badge`: a badge that does not fit is an error, and the machine continues.
 
 use crate::machine::Machine;
 use crate::sys::values;

@@ -1,4 +1,4 @@
-//! From the kernel's jump to the chosen test, and the verdict.
+//! Entry of the root task: from the kernel's jump to the chosen test, and the verdict.
 
 use core::panic::PanicInfo;
 
@@ -9,12 +9,12 @@ use crate::{
     suspend_after_call, sys,
 };
 
-/// Where `kernel::regress` puts the test's name.
+/// The `fw_cfg` file in which `kernel::regress` puts the test's name.
 const TEST_FILE: &str = "opt/capnvme/regress";
 
 /// Called on a stack of our own, with the address of the boot information.
 pub(crate) extern "C" fn main(boot_info: usize) -> ! {
-    // SAFETY: the entry code passes on what the kernel gave, once.
+    // SAFETY: the entry code passes on the kernel's address, once.
     let boot_info = unsafe { sys::BootInfo::new(boot_info) };
     let mut machine = Machine::new(boot_info);
     let opened = arch::open(&mut machine);

@@ -1,5 +1,5 @@
-//! Fix `fastpath-asid`: a thread whose address space lost its identifier does not run in it any more, not even when the
-//! fastpath switches to it.
+//! Fix `fastpath-asid`: a thread does not run any more in an address space that lost its identifier, not even when the
+//! fastpath switches to the thread.
 
 use crate::arch;
 use crate::machine::{CNODE, DEPTH, HIGHEST, Machine};
@@ -17,7 +17,7 @@ pub(crate) fn run(machine: &mut Machine) -> Check {
     for pool_is_there in [true, false] {
         let (called, endpoint) = (machine.object(values::ENDPOINT_OBJECT)?, machine.object(values::ENDPOINT_OBJECT)?);
         space.start(machine, [called, endpoint], endpoint, HIGHEST)?;
-        // A less urgent thread says when the first one waits.
+        // A less urgent thread reports that the first one waits.
         let frame = machine.frame()?;
         machine.start(sys::prober, frame.address(), endpoint, HIGHEST - 1)?;
         need(sys::receive(endpoint).label == sys::PROBED, "the less urgent thread did not run")?;

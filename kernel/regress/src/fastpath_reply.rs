@@ -15,7 +15,7 @@ pub(crate) fn run(machine: &mut Machine) -> Check {
     let equal = round_trip(machine, CLIENT)?;
     for server in [CLIENT + 1, HIGHEST] {
         let above = round_trip(machine, server)?;
-        // Looking at the ready queues takes a few instructions; the slow path takes more than the whole fast one.
+        // The search of the ready queues takes a few instructions; the slow path takes more than the whole fast one.
         defect_if(above > equal + equal / 4, "an answer to a less urgent caller takes the slow path")?;
     }
     Ok(())

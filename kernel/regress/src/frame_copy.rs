@@ -1,4 +1,4 @@
-//! Fix `frame-copy`, in a VSpace: a mapping goes with the capability through which it was made, even if the frame has
+//! Fix `frame-copy`, in a VSpace: a mapping is removed with the capability through which it was made, even if the frame has
 //! others.
 
 use crate::machine::Machine;

@@ -16,7 +16,7 @@ const MOST_FILES: u32 = 256;
 /// Bytes of a file's name in the list.
 const NAME_BYTES: usize = 56;
 
-/// Reads the file `name` into `into` and gives its length.
+/// Reads the file `name` into `into` and returns its length.
 pub(crate) fn read_file(name: &str, into: &mut [u8]) -> Check<usize> {
     let (selector, length) = find(name)?;
     let length = length as usize;

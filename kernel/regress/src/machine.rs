@@ -1,6 +1,6 @@
-//! The root task's means: slots, objects, mapped frames, threads.
+//! Tools of the root task: slots, objects, mapped frames, threads.
 //!
-//! Left out: giving anything back. A run of a test is short.
+//! Left out: freeing anything. A run of a test is short.
 
 use crate::arch;
 use crate::sys::{self, BootInfo, Slot, values};
@@ -12,11 +12,11 @@ pub(crate) const READ_WRITE: u64 = 0b011;
 const ALL_RIGHTS: u64 = 0b111;
 /// Bits of a slot number: the root task's CNode resolves whole words.
 pub(crate) const DEPTH: u64 = 64;
-/// Where frames are mapped: in a part of the address space of which the root task's image uses nothing.
+/// Start of the addresses where frames are mapped: a part of the address space that the root task's image does not use.
 const WINDOW: usize = 0x80_0000_0000;
 /// Bytes of a small page.
 pub(crate) const PAGE: usize = 4096;
-/// What the tests need at most, in bits of size.
+/// log2 of the bytes of memory that the tests need at most.
 const MEMORY_BITS: u8 = 20;
 
 /// The root task's CNode.
@@ -47,7 +47,7 @@ impl Frame {
     }
 }
 
-/// What the root task has.
+/// The root task's resources.
 pub(crate) struct Machine {
     boot_info: BootInfo,
     next_slot: Slot,
@@ -57,7 +57,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// All that the kernel gave.
+    /// The resources that the kernel gave at boot.
     pub(crate) fn new(boot_info: BootInfo) -> Self {
         Self {
             next_slot: boot_info.word(values::BOOT_INFO_EMPTY_START),
@@ -68,7 +68,7 @@ impl Machine {
         }
     }
 
-    /// A slot with nothing in it.
+    /// An empty slot.
     pub(crate) fn empty_slot(&mut self) -> Slot {
         let slot = self.next_slot;
         self.next_slot += 1;
@@ -93,7 +93,7 @@ impl Machine {
 
     /// An untyped of its own, of 2^`size_bits` bytes.
     pub(crate) fn untyped(&mut self, size_bits: u8) -> Check<Slot> {
-        // The first object chooses where memory comes from.
+        // The first object chooses the untyped for memory.
         self.object(values::ENDPOINT_OBJECT)?;
         let memory = self.memory.ok_or(Failure::Broken("no untyped is chosen", 0))?;
         self.retype(memory, values::UNTYPED_OBJECT, size_bits)
@@ -172,7 +172,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Maps paging structures for `address` where `vspace` has none: one of each level. Gives the lowest.
+    /// Maps paging structures for `address` where `vspace` has none: one of each level. Returns the lowest.
     pub(crate) fn map_tables(&mut self, vspace: Slot, address: usize) -> Check<Slot> {
         let mut lowest = 0;
         for (object, map) in [
@@ -202,7 +202,7 @@ impl Machine {
         self.map(frame, values::UNCACHEABLE as u64)
     }
 
-    /// Starts a thread that reads the word at `address` and gives what came of it: the word, or `None` for a fault.
+    /// Starts a thread that reads the word at `address`. Returns the word, or `None` for a fault.
     pub(crate) fn probe(&mut self, address: usize) -> Check<Option<u64>> {
         let endpoint = self.object(values::ENDPOINT_OBJECT)?;
         self.start(sys::prober, address, endpoint, HIGHEST)?;
@@ -210,7 +210,7 @@ impl Machine {
         Ok((received.label == sys::PROBED).then_some(received.word))
     }
 
-    /// Starts a thread of that priority, whose faults go to `endpoint`, and gives its capability.
+    /// Starts a thread of that priority, whose faults go to `endpoint`, and returns its capability.
     pub(crate) fn start(
         &mut self,
         program: extern "C" fn(usize, Slot) -> !,

@@ -1,8 +1,8 @@
-//! The root task that shows what each fix of the kernel is for.
+//! The root task with the tests of the kernel's fixes.
 //!
-//! The crate `kernel` boots it in QEMU (its module `regress`) and names the test in a `fw_cfg` file. The test does what
-//! the defect spoils, and the verdict goes to a line that the build machine reads. Each test first shows that its own machinery works,
-//! for instance that the device does reach a frame that is mapped for it.
+//! The crate `kernel` boots it in QEMU (its module `regress`) and names the test in a `fw_cfg` file. The test does the
+//! operation that the defect spoils, and the verdict goes to a line that the build machine reads. Each test first shows that
+//! its own machinery works, for instance that the device does reach a frame that is mapped for it.
 //!
 //! Neighbours: nothing but the kernel. It does not use `platform/sel4`, so that a mistake in those bindings cannot hide
 //! a defect of the kernel; hence the small layer of system calls in `sys.rs`. Left out: everything a system needs that

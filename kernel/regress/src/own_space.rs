@@ -7,7 +7,7 @@ use crate::machine::{Machine, configure, resume_at};
 use crate::sys::{self, Slot, values};
 use crate::verdict::{Check, Failure};
 
-/// Where the page is.
+/// Address of the page.
 const PROGRAM: usize = 0x1000_0000;
 /// Read, as the kernel encodes rights.
 const READ: u64 = 0b010;

@@ -34,7 +34,7 @@ unsafe impl Sync for Stack {}
 /// The stack of the first thread.
 pub(crate) static STACK: Stack = Stack(core::cell::UnsafeCell::new([0; STACK_BYTES]));
 
-/// What the root task receives from the kernel at boot.
+/// The boot information, which the root task receives from the kernel.
 pub(crate) struct BootInfo {
     address: usize,
 }
@@ -63,7 +63,7 @@ impl BootInfo {
     }
 }
 
-/// What a system call that receives gives back.
+/// The result of a system call that receives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     /// The message's label; an invocation's error, 0 for none.
@@ -77,7 +77,7 @@ pub(crate) const fn message_info(label: u64, caps: usize, length: usize) -> u64 
     label << 12 | (caps as u64) << 7 | length as u64
 }
 
-/// Invokes a capability, and gives the kernel's error number or the first word of its answer.
+/// Invokes a capability, and returns the kernel's error number or the first word of its reply.
 pub(crate) fn invoke(capability: Slot, label: i64, words: &[u64], caps: &[Slot]) -> Result<u64, u64> {
     let buffer = IPC_BUFFER.load(Ordering::Relaxed);
     for (index, word) in words.iter().enumerate().skip(REGISTER_WORDS) {
@@ -107,7 +107,7 @@ pub(crate) fn wait_by(number: i64, object: Slot) {
     system_call(number, object, message_info(0, 0, 0), [0; REGISTER_WORDS]);
 }
 
-/// The label of what [`prober`] sends; larger than any fault's.
+/// The label of the message that [`prober`] sends; larger than any fault's.
 pub(crate) const PROBED: u64 = 0x100;
 
 /// The program of a second thread: reads the word at `address` and sends it to `endpoint`. If the address is not
@@ -141,8 +141,8 @@ pub(crate) extern "C" fn server(served: usize, _endpoint: Slot) -> ! {
 /// Calls that [`measured_caller`] makes.
 pub(crate) const MEASURED_CALLS: u64 = 1000;
 
-/// The program of a client: calls `called` and tells `endpoint` the ticks of the clock that [`MEASURED_CALLS`] calls took. It
-/// does so by a call that nobody answers, so it runs no more.
+/// The program of a client: calls `called` and sends `endpoint` the ticks of the clock that [`MEASURED_CALLS`] calls took.
+/// It sends them by a call that nobody answers, so it runs no more.
 pub(crate) extern "C" fn measured_caller(called: usize, endpoint: Slot) -> ! {
     let call = || system_call(values::SYS_CALL, called as Slot, message_info(PROBED, 0, 0), [0; REGISTER_WORDS]);
     call();
@@ -156,8 +156,8 @@ pub(crate) extern "C" fn measured_caller(called: usize, endpoint: Slot) -> ! {
     }
 }
 
-/// The program of a second thread: waits for a signal on `notification` and then tells `endpoint`. If the wait is not
-/// what it was, the thread's fault goes there instead.
+/// The program of a second thread: waits for a signal on `notification` and then sends a message to `endpoint`. If the wait
+/// is not what it was, the thread's fault goes there instead.
 pub(crate) extern "C" fn waiter(notification: usize, endpoint: Slot) -> ! {
     receive(notification as Slot);
     system_call(values::SYS_SEND, endpoint, message_info(PROBED, 0, 1), [0; REGISTER_WORDS]);

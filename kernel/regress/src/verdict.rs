@@ -1,11 +1,11 @@
-//! How a test ends.
+//! Results of a test.
 
-/// Why a test did not pass.
+/// The reason why a test did not pass.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Failure {
-    /// The kernel has the defect: what was seen.
+    /// The kernel has the defect; with the observation.
     Defect(&'static str),
-    /// The test itself could not be done: where, and the kernel's error number, if it is one.
+    /// The test itself could not be done; with the step, and the kernel's error number, if it is one.
     Broken(&'static str, u64),
 }
 

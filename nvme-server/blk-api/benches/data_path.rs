@@ -1,4 +1,4 @@
-//! What the pieces of the data path take that both sides share: the ring and the door.
+//! Measures the parts of the data path that both sides share: the ring and the door.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! What may be asked for from one tick to the next, of the NVMe server and of its policy component.
+//! Limit of the calls per tick to the NVMe server and to its policy component.
 //!
-//! Both run before their clients, so whatever they do for one of them is processor time that it takes from the others.
-//! Left out: what becomes of a call that is beyond the allowance, which its receiver decides.
+//! Both run before their clients, so work for one client takes processor time from the others.
+//! Left out: the answer to a call beyond the allowance, which its receiver decides.
 
-/// So many units until the next tick.
+/// A number of units until the next tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowance {
     most: u32,
@@ -17,7 +17,7 @@ impl Allowance {
         Self { most, used: 0 }
     }
 
-    /// Takes `units`, all of them or none; whether they were left.
+    /// Takes all of `units` or none; returns whether as many were left.
     pub const fn takes(&mut self, units: u32) -> bool {
         let used = self.used.saturating_add(units);
         let fits = used <= self.most;
@@ -27,7 +27,7 @@ impl Allowance {
         fits
     }
 
-    /// A tick has passed: all units are there again.
+    /// Restores all units at a tick.
     pub const fn refill(&mut self) {
         self.used = 0;
     }

@@ -1,8 +1,8 @@
 //! The NVMe server's configuration: its controller's interrupts and queues, its sessions, and how commands are scheduled.
 //!
-//! The system's model (`capdl`) writes it, and the server reads it when it starts. What is said "to begin with", the policy component
-//! may change later ([`crate::policy`]), within the bounds that stand beside it. Here are also the badges on the server's
-//! notification. Left out: which blocks of the namespace are a session's, which the policy component's configuration has.
+//! The system's model (`capdl`) writes it, and the server reads it when it starts. The policy component may change a value
+//! "to begin with" later ([`crate::policy`]), within the bounds beside it. This module also has the badges on the server's
+//! notification. Left out: a session's blocks on the namespace, which the policy component's configuration has.
 
 use crate::queues::Queues;
 use alloc::string::String;
@@ -21,11 +21,11 @@ use serde::{Deserialize, Serialize};
 pub struct ServerConfig {
     /// The controller's interrupt mode to begin with.
     pub interrupts: Interrupts,
-    /// How it decides whose command goes to the controller next.
+    /// Its scheduling policy, which chooses the next command for the controller.
     pub policy: PolicyKind,
-    /// What the classes below urgent get, against each other, where the policy goes by weight.
+    /// Relative weights of the classes below urgent, where the scheduling policy goes by weight.
     pub class_weights: ClassWeights,
-    /// Who shares queue pairs with whom.
+    /// How sessions share queue pairs.
     pub queues: Queues,
     /// The sessions; the badge of session i on the server's endpoint is i + 1.
     pub sessions: Vec<SessionConfig>,
@@ -39,8 +39,8 @@ impl ServerConfig {
     /// Sessions that a server can have.
     pub const MOST_SESSIONS: usize = 128;
 
-    /// The queue pairs that session `index` may have, counted from 0 over all of the controller. Of its own it has the first
-    /// ones, as many as it is entitled to.
+    /// The queue pairs that session `index` may have, counted from 0 over all of the controller. It has the first of them, as
+    /// many as its share gives.
     #[must_use]
     pub fn queue_pairs_of(&self, index: usize) -> Range<u16> {
         let Some(session) = self.sessions.get(index) else { return 0..0 };
@@ -60,16 +60,16 @@ impl ServerConfig {
     }
 }
 
-/// One session: what its client may ask for.
+/// One session and the limits of its client's requests.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SessionConfig {
     /// The tenant.
     pub tenant: String,
     /// Its class to begin with.
     pub class: Class,
-    /// The most urgent class that it may ever be given.
+    /// The most urgent class that it may ever have.
     pub highest: Class,
-    /// Its part of what its class gets, against the other sessions of that class; at least 1.
+    /// Its weight against the other sessions of its class; at least 1.
     pub weight: u16,
     /// Commands a second.
     pub iops_limit: Option<Limit>,
@@ -79,19 +79,19 @@ pub struct SessionConfig {
     pub queue_pairs: u16,
     /// Commands each of its queue pairs may hold at once, to begin with.
     pub depth: u16,
-    /// The most queue pairs of its own that it may ever be given.
+    /// The most queue pairs of its own that it may ever have.
     pub most_queue_pairs: u16,
-    /// The most commands that each of them may ever be let hold; the server's pool has room for so many.
+    /// The most commands that each of them may ever hold; the server's pool has room for as many.
     pub most_depth: u16,
-    /// The core on which its client submits, by which it has its queue pairs where each core has some.
+    /// The core on which its client submits; it selects the queue pairs where each core has some.
     pub core: u16,
     /// The namespace.
     pub nsid: u32,
-    /// Blocks it numbers. Where they lie on the namespace, the policy component knows ([`crate::policy`]).
+    /// Blocks it numbers. The policy component knows their place on the namespace ([`crate::policy`]).
     pub blocks: u64,
     /// Whether it may write.
     pub writable: bool,
-    /// How the server learns of completions on its queue pairs.
+    /// The server's way to notice completions on its queue pairs.
     pub completion: Completion,
     /// Entries of its rings, a power of two.
     pub ring_entries: u32,
@@ -151,7 +151,7 @@ pub enum PolicyKind {
     Weighted,
     /// Equal shares by weight, of the controller's own making: each session has a queue pair of each of three speeds.
     DeviceDirect,
-    /// Latency of higher classes kept near what they have alone.
+    /// Latency of higher classes kept near their latency without other load.
     #[default]
     Paced,
 }
@@ -160,11 +160,11 @@ pub enum PolicyKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClassWeights {
-    /// Of high.
+    /// Weight of high.
     pub high: u16,
-    /// Of medium.
+    /// Weight of medium.
     pub medium: u16,
-    /// Of low.
+    /// Weight of low.
     pub low: u16,
 }
 
@@ -182,7 +182,7 @@ impl Default for ClassWeights {
     }
 }
 
-/// A rate that is not exceeded, but for a burst after a pause: in any time `t` at most `per_second * t + burst`.
+/// A rate with a burst after a pause: in any time `t` at most `per_second * t + burst`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
@@ -196,7 +196,7 @@ impl Limit {
     /// Bytes below which a limit of bandwidth lets no request pass.
     pub const LEAST_BYTES: u64 = 4096;
 
-    /// Whether one request of so many units passes, in a second and at once.
+    /// Whether one request of `units` units passes, in a second and at once.
     #[must_use]
     pub const fn passes(self, units: u64) -> bool {
         self.per_second >= units && self.burst >= units
@@ -207,13 +207,13 @@ impl Limit {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Before everybody.
+    /// Before all other classes.
     Urgent,
     /// High weight.
     High,
     /// Middle weight.
     Medium,
-    /// What is left.
+    /// Low weight.
     Low,
 }
 
@@ -251,7 +251,7 @@ impl Class {
     }
 }
 
-/// How completions are noticed.
+/// The server's way to notice completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Completion {
@@ -272,7 +272,7 @@ pub mod badge {
     /// Bits for interrupt vectors: vector i has bit i modulo this.
     pub const VECTOR_BITS: u32 = 30;
 
-    /// The badge with which the client of session `index` rings.
+    /// The badge with which the client of session `index` signals.
     #[must_use]
     pub const fn client(index: u32) -> u64 {
         Badge::SIGNAL | 1u64.rotate_left(index % CLIENT_BITS)

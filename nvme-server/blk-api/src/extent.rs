@@ -20,7 +20,7 @@ const fn default_writable() -> bool {
     true
 }
 
-/// Consecutive blocks of a namespace, whatever may be done with them.
+/// Consecutive blocks of a namespace, without rights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Blocks {
@@ -43,7 +43,7 @@ impl Extent {
         self.first.checked_add(self.blocks)
     }
 
-    /// Whether both contain some block.
+    /// Whether both contain the same block.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         let (Some(end), Some(other_end)) = (self.end(), other.end()) else { return true };

@@ -12,14 +12,14 @@ pub const IO_TABLE: &str = "io-table";
 pub const ALARM: &str = "alarm";
 /// The NVMe server's page of teardown acknowledgements.
 pub const TEARDOWN_ACKS: &str = "teardown-acks";
-/// Its signal to the supervisor that something stands there.
+/// Its signal to the supervisor that the page has a new acknowledgement.
 pub const TORN_DOWN: &str = "torn-down";
 
 /// The call to the NVMe server, of a client or of the policy component.
 pub const SERVER: &str = "server";
-/// A client's call to the policy component, and the NVMe server's signal to that.
+/// A client's call to the policy component, and the NVMe server's signal to it.
 pub const POLICY: &str = "policy";
-/// A client's signal to its server that something is in the ring.
+/// A client's signal to its server that the ring has entries.
 pub const DOORBELL: &str = "doorbell";
 /// A client's window.
 pub const WINDOW: &str = "window";

@@ -1,12 +1,12 @@
-//! What sessions may touch: calls of the policy component at the NVMe server's endpoint, and calls of clients at the
-//! policy component's.
+//! Rights and shares of sessions: the policy component's calls to the NVMe server, and clients' calls to the policy
+//! component.
 //!
 //! The policy component knows which blocks of a namespace each session has, and with which rights. The server enforces
-//! that by a table of records, which holds what was installed and may forget it. The policy component alone calls with
-//! [`BADGE`]; a client that makes one of its calls is refused (`session::Refusal::PolicyAlone`). A client whose request
-//! ended with [`crate::Status::NotInstalled`] asks the policy component ([`ASK`]), which installs, and makes the request
-//! again. Left out: who may call, which the authority checker proves, and whether extents of two sessions overlap, which
-//! the policy component judges, as it knows all of them.
+//! that by a table of records, which may evict installed records. The policy component alone calls with [`BADGE`]; a client
+//! that makes one of its calls is refused (`session::Refusal::PolicyAlone`). A client whose request ended with
+//! [`crate::Status::NotInstalled`] asks the policy component ([`ASK`]), which installs the record, and retries the request.
+//! Left out: the right to call, which the authority checker proves, and overlaps between extents of two sessions, which the
+//! policy component checks, because it knows all extents.
 
 use crate::config::{Class, Interrupts, Limit};
 use crate::extent::{Blocks, Extent};
@@ -20,32 +20,30 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// The policy component's badge on the server's endpoint; sessions' are below.
 pub const BADGE: u64 = 1 << 27;
 
-/// Installs a [`Record`]. What is there already may be said again.
+/// Installs a [`Record`]. Installing it again changes nothing.
 pub const INSTALL: u32 = 16;
 /// Takes the rights to a [`Range`]: no command that is submitted from now on reaches its blocks. Answered with the [`Removal`].
 pub const REMOVE: u32 = 17;
-/// The same for all blocks of the session of which the number is sent, a `u64`.
+/// The same for all blocks of one session, whose number is sent, a `u64`.
 pub const CLEAR: u32 = 18;
 
-/// Changes what a session is entitled to ([`Share`]), whether it is open or not, for as long as the server runs. Answered at
-/// once. Where queue pairs are recreated for it the answer is [`Refusal::Busy`]; when that is over the policy component is
-/// signalled, and learns what came of it by saying the same again.
+/// Changes a session's [`Share`], whether it is open or not, for as long as the server runs. Answered at once. If queue pairs
+/// are recreated for it, the answer is [`Refusal::Busy`]; at the end the policy component is signalled, and learns the
+/// outcome by a retry.
 pub const SET_SHARE: u32 = 19;
 
-/// Whether what a [`Removal`] took is out of reach for the commands in flight, too. Answered at once: [`Refusal::Busy`] where
-/// it is not, and the policy component is signalled when it is.
+/// Asks whether the blocks of a [`Removal`] are out of reach for the commands in flight, too. Answered at once:
+/// [`Refusal::Busy`] if they are not, and the policy component is signalled when they are.
 pub const DRAINED: u32 = 20;
 
 /// Changes the controller's interrupt mode to the one of this number ([`Interrupts::number`], a `u64`). Answered at once:
-/// [`Refusal::Busy`] until it does; when that is over the policy component is signalled, and learns what came of it by saying
-/// the same again.
+/// [`Refusal::Busy`] until the change is over; then the policy component is signalled, and learns the outcome by a retry.
 pub const SET_INTERRUPTS: u32 = 21;
 
-/// A client's call at the policy component: it wants the records for the blocks it [`Asked`] for. Answered with what is
-/// [`Covered`].
+/// A client's call to the policy component for records of the blocks in [`Asked`]. Answered with [`Covered`].
 pub const ASK: u32 = 1;
 
-/// Answer to a call that did what was asked; others are [`Refusal`]s.
+/// Answer to a call that was carried out; others are [`Refusal`]s.
 pub const DONE: u32 = 0;
 
 /// Records that one [`ASK`] installs at most.
@@ -56,7 +54,7 @@ pub const READ: u32 = 1;
 /// A session may write, discard and zero.
 pub const WRITE: u32 = 2;
 
-/// Consecutive blocks of a session, where they lie on its namespace, and what it may do there. Without any right it is a
+/// Consecutive blocks of a session, their place on its namespace, and its rights to them. A record without any right is a
 /// standing refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
@@ -91,16 +89,16 @@ pub struct Range {
 pub struct Removal {
     /// The session, from 0.
     pub session: u64,
-    /// When, by the server's clock. What is given afterwards asked the table afterwards.
+    /// Time of the removal, by the server's clock. Commands submitted after it asked the table after it.
     pub since: u64,
 }
 
-/// A session is limited to so many commands a second.
+/// A session has a limit of commands per second.
 pub const IOPS: u32 = 1;
-/// A session is limited to so many bytes a second.
+/// A session has a limit of bytes per second.
 pub const BANDWIDTH: u32 = 2;
 
-/// What a session is entitled to from now on.
+/// A session's share of the controller, in force from this call on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Share {
@@ -108,7 +106,7 @@ pub struct Share {
     pub session: u32,
     /// Its class, by [`Class::number`].
     pub class: u32,
-    /// Its part of what its class gets, against the other sessions of that class; 1 to 65535.
+    /// Its weight against the other sessions of its class; 1 to 65535.
     pub weight: u32,
     /// [`IOPS`], [`BANDWIDTH`], both or none: which limits there are.
     pub limits: u32,
@@ -127,7 +125,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// The message of what a session is entitled to.
+    /// The message with a session's entitlement.
     #[must_use]
     pub fn new(session: u32, entitlement: &Entitlement) -> Self {
         let Entitlement { class, weight, iops, bandwidth, queue_pairs, depth } = *entitlement;
@@ -169,7 +167,7 @@ pub struct Asked {
     pub blocks: u64,
 }
 
-/// How much of what was asked for has records now.
+/// Blocks that have records now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Covered {
@@ -177,7 +175,7 @@ pub struct Covered {
     pub blocks: u64,
 }
 
-/// Why not. Nothing was done.
+/// Reason of a refused call, which has changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// No call of this interface, or too short.
@@ -188,14 +186,14 @@ pub enum Refusal {
     NotOpen(u64),
     /// No blocks, from this number on.
     Empty {
-        /// Where they would begin.
+        /// Their first number.
         first: u64,
     },
     /// Blocks beyond those that the session numbers.
     BeyondSession {
         /// The first of them.
         first: u64,
-        /// How many.
+        /// Their number.
         blocks: u64,
         /// Blocks the session has.
         has: u64,
@@ -204,12 +202,12 @@ pub enum Refusal {
     BeyondNamespace {
         /// The first of them, on the namespace.
         lba: u64,
-        /// How many.
+        /// Their number.
         blocks: u64,
         /// Blocks the namespace has.
         has: u64,
     },
-    /// Rights that are none.
+    /// Invalid rights.
     UnknownRights(u32),
     /// Another record of the session has some of the blocks elsewhere or with other rights: remove it first.
     Contradicts {
@@ -220,9 +218,9 @@ pub enum Refusal {
         /// Its blocks.
         blocks: u64,
     },
-    /// A class that there is not.
+    /// A class that does not exist.
     UnknownClass(u32),
-    /// Limits that there are not.
+    /// Limits that do not exist.
     UnknownLimits(u32),
     /// A weight that is not 1 to 65535.
     Weight(u32),
@@ -232,7 +230,7 @@ pub enum Refusal {
         per_second: u64,
         /// Commands, or bytes, at once.
         burst: u64,
-        /// What one request takes of it.
+        /// Amount that one request takes.
         request: u64,
     },
     /// A class above the most urgent one that the session may have.
@@ -244,14 +242,14 @@ pub enum Refusal {
     },
     /// A number of queue pairs that the session cannot have.
     QueuePairs {
-        /// What was asked for.
+        /// The number that was asked for.
         asked: u32,
         /// The most it may have, by the specification and by what the controller granted; 1 is the least.
         most: u32,
     },
     /// A depth that the session's queue pairs cannot have.
     Depth {
-        /// What was asked for, commands.
+        /// The depth that was asked for, commands.
         asked: u32,
         /// The most, by the specification and by the controller's largest queue (CAP.MQES); 1 is the least.
         most: u32,
@@ -262,7 +260,7 @@ pub enum Refusal {
     NoQueuePairs {
         /// Queue pairs that were asked for.
         asked: u32,
-        /// Those it has.
+        /// Queue pairs that it has.
         has: u32,
     },
     /// The controller failed, again and again, while the session's queue pairs were recreated. It has those it had.
@@ -271,17 +269,17 @@ pub enum Refusal {
     UnknownInterrupts(u64),
     /// The controller cannot have this interrupt mode: its function lacks it, or the PCI server refuses it. It keeps the old one.
     NoInterrupts(Interrupts),
-    /// Asked too often since the last tick, or something is under way, that which is asked for or another: again after the
-    /// next tick, or when signalled.
+    /// Too many calls since the last tick, or a change is under way, this one or another. Retry after the next tick, or when
+    /// signalled.
     Busy,
-    /// The policy component cannot install anything: its NVMe server is dead, and perhaps started again soon.
+    /// The policy component cannot install anything: its NVMe server is dead, and may be restarted soon.
     NoServer,
-    /// Who would have to answer stays dead: what the kernel says in its place.
+    /// The component that would have to answer stays dead; the kernel answers in its place.
     Dead,
 }
 
 impl Refusal {
-    /// The answer that says so.
+    /// The answer with this refusal.
     #[must_use]
     pub fn message(self) -> Message {
         let (number, values) = match self {
@@ -314,7 +312,7 @@ impl Refusal {
         Message::from_words(Message::ANSWERS.saturating_add(number), &values)
     }
 
-    /// What an answer that is not [`DONE`] says; [`Refusal::BadRequest`] for what is no answer of this interface.
+    /// Decodes an answer other than [`DONE`]; returns [`Refusal::BadRequest`] for an answer that this interface does not have.
     #[must_use]
     pub fn of(answer: &Message) -> Self {
         let [a, b, c] = answer.payload::<[u64; 3]>().unwrap_or_default();
@@ -407,7 +405,7 @@ impl core::error::Error for Refusal {}
 pub struct PolicyConfig {
     /// The sessions, in the server's order; the badge of session i's client on the policy component's endpoint is i + 1.
     pub sessions: Vec<Holder>,
-    /// What changes while the system runs.
+    /// Changes of rights and shares while the system runs.
     pub changes: Vec<Change>,
     /// Changes of the controller's interrupt mode.
     pub interrupts: Vec<InterruptsChange>,
@@ -422,29 +420,29 @@ pub struct InterruptsChange {
     pub to: Interrupts,
 }
 
-/// What changes, for whom, and when.
+/// A change of a session's rights or share, and its time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Change {
     /// Milliseconds after the system began, to the component's next tick.
     pub after_ms: u32,
     /// The session.
     pub session: u32,
-    /// What changes.
+    /// The change.
     pub what: What,
 }
 
-/// What changes of a session's rights, or of its share. Its numbering stays as it is.
+/// A change of a session's rights, or of its share. Its numbering stays as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum What {
     /// It may neither read nor write these blocks of its namespace any more.
     Revoke(Vec<Blocks>),
-    /// It may do with these what stands here. It numbers them already.
+    /// It has these rights to these extents from now on. It numbers them already.
     Grant(Vec<Extent>),
-    /// It is entitled to this share of the controller ([`SET_SHARE`]).
+    /// It has this share of the controller from now on ([`SET_SHARE`]).
     Entitle(Entitlement),
 }
 
-/// What a session is entitled to.
+/// A session's share of the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Entitlement {
     /// Its class.
@@ -461,7 +459,7 @@ pub struct Entitlement {
     pub depth: u16,
 }
 
-/// Who has extents: one session.
+/// One session that holds extents.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Holder {
     /// The tenant.
@@ -470,7 +468,7 @@ pub struct Holder {
     pub nsid: u32,
     /// Its blocks, in the order of its own numbering.
     pub extents: Vec<Extent>,
-    /// Whether it may write. Without, no extent of it may be written.
+    /// Whether it may write. If not, none of its extents may be written.
     pub writable: bool,
 }
 

@@ -1,21 +1,21 @@
-//! Which hardware queue pairs a session's commands go to (SEEDS V9): queue pairs of its own, or some that it shares.
+//! The hardware queue pairs of a session's commands (SEEDS V9): queue pairs of its own, or shared ones.
 //!
-//! Queue pairs are numbered from 0 over all of a controller: first those that are shared, then each session's own in the
-//! order of the sessions. Which session has its turn is the submission policy's, whatever the queue pairs.
+//! Queue pairs are numbered from 0 over all of a controller: first the shared ones, then each session's own in the order of
+//! the sessions. The scheduling policy chooses the session that has its turn, whatever the queue pairs.
 
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// Who shares queue pairs with whom.
+/// How sessions share queue pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Queues {
-    /// Queue pairs of its own for each session: as many, and as deep, as its configuration says.
+    /// Queue pairs of its own for each session, with the number and depth of its configuration.
     #[default]
     Dedicated,
-    /// All queue pairs for everybody, in turn.
+    /// All queue pairs for all sessions, in turn.
     Shared {
-        /// How many.
+        /// Number of queue pairs.
         queue_pairs: u16,
         /// Commands each of them may hold.
         depth: u16,

@@ -1,7 +1,7 @@
 //! A request on the ring, and the door where it is checked.
 //!
-//! [`Entry`] is what a client wrote: an allegation. [`Entry::check`] makes a [`Request`] of it or says why not; past
-//! that door nothing is checked again.
+//! An [`Entry`] is written by a client and not trusted. [`Entry::check`] turns it into a [`Request`] or returns the reason
+//! why not; past that door nothing is checked again.
 
 use crate::status::Status;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -23,15 +23,15 @@ pub struct Entry {
     pub blocks: u32,
     /// First block, in the session's own numbering.
     pub lba: u64,
-    /// Handed back with the completion.
+    /// Returned with the completion.
     pub user_data: u64,
-    /// Where the data lies in the window.
+    /// Ranges of the data in the window.
     pub segments: [Segment; MAX_SEGMENTS],
 }
 
 const _: () = assert!(size_of::<Entry>() == 64);
 
-/// The first half of an [`Entry`]: all there is of a request with one segment at most.
+/// The first half of an [`Entry`], which holds all of a request with at most one segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Head {
@@ -69,8 +69,8 @@ pub struct Simple {
 }
 
 impl Head {
-    /// The read or write of one segment that this is, where [`Entry::check`] accepts the entry as that. `None` says nothing
-    /// about the entry: that check decides.
+    /// The entry as a read or write of one segment, if [`Entry::check`] accepts it as that. After `None` the entry may still be
+    /// valid: that check decides.
     #[must_use]
     #[inline(always)]
     pub fn simple(&self, limits: &Limits) -> Option<Simple> {
@@ -100,7 +100,7 @@ pub struct Segment {
     pub len: u32,
 }
 
-/// What to do.
+/// Operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
@@ -137,9 +137,9 @@ impl Opcode {
 
     /// Whether it changes what blocks hold.
     ///
-    /// What changes none can be asked again whatever became of it: a read brings what the blocks hold by then, and a flush
-    /// covers what was acknowledged before it was asked first, and more. What does can be asked again as long as no other
-    /// change of the same blocks was let past it: it leaves the content that it should have left before.
+    /// A read or a flush can always be retried, whatever became of the first attempt: the read returns the current content,
+    /// and the flush covers all that was acknowledged before the first attempt, and more. A request that changes blocks can
+    /// be retried as long as no other change of the same blocks was let past it: it leaves the content of the first attempt.
     #[must_use]
     pub const fn changes_blocks(self) -> bool {
         match self {
@@ -149,25 +149,25 @@ impl Opcode {
     }
 }
 
-/// A checked request: the session numbers its blocks, its ranges lie inside the window, both of one length. Whether it
-/// may touch the blocks, and where they lie, each of its commands asks.
+/// A checked request: the session numbers its blocks, its ranges lie inside the window, both have the same length. Each of
+/// its commands asks the table of extents for the right to its blocks and for their place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What to do.
+    /// The operation.
     pub opcode: Opcode,
     /// First block, in the session's own numbering.
     pub lba: u64,
     /// Blocks; 0 for a flush.
     pub blocks: u32,
-    /// Handed back.
+    /// Returned with the completion.
     pub user_data: u64,
     /// The ranges, of which `segment_count` count.
     pub segments: [Segment; MAX_SEGMENTS],
-    /// At most [`MAX_SEGMENTS`].
+    /// Number of ranges, at most [`MAX_SEGMENTS`].
     pub segment_count: u8,
 }
 
-/// What a session may do: what entries are checked against.
+/// A session's limits, against which entries are checked.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// log2 of the block size.
@@ -183,7 +183,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether the session numbers `blocks` blocks from `first` on; none it does not.
+    /// Whether the session numbers `blocks` blocks from `first` on; false for no blocks.
     #[must_use]
     #[inline(always)]
     pub const fn contain(&self, first: u64, blocks: u64) -> bool {
@@ -195,7 +195,7 @@ impl Limits {
 }
 
 impl Entry {
-    /// Whether it asks for what changes blocks ([`Opcode::changes_blocks`]).
+    /// Whether its operation changes blocks ([`Opcode::changes_blocks`]).
     #[must_use]
     #[inline]
     pub fn changes_blocks(&self) -> bool {
@@ -205,7 +205,7 @@ impl Entry {
     /// Checks the entry.
     ///
     /// # Errors
-    /// The [`Status`] to answer with; the first of its reasons in the order of the fields.
+    /// The [`Status`] to answer with, of the first invalid field in their order.
     #[inline(always)]
     pub fn check(&self, limits: &Limits) -> Result<Request, Status> {
         let opcode = Opcode::from_raw(self.opcode).ok_or(Status::InvalidRequest)?;

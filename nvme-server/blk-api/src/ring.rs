@@ -1,12 +1,12 @@
 //! The session's ring pair: two regions of shared memory, one written by each side.
 //!
 //! The client's region holds its submissions and how far it has read completions; the server's region holds the
-//! completions and how far it has taken submissions. Each side maps its own read-write and the other's read-only,
-//! keeps its own indices privately and publishes them; what it reads of the other's is an allegation. Indices count
-//! without end and wrap at 2^32; slot = index mod entries.
+//! completions and how far it has taken submissions. Each side maps its own region read-write and the other's read-only,
+//! keeps its own indices privately and publishes them, and does not trust the other's indices. Indices count without end
+//! and wrap at 2^32; slot = index mod entries.
 //!
-//! Sleeping: who wants a signal writes [`AWAKE`]'s opposite, [`ASLEEP`], into its own flag, fences, polls the ring
-//! once more, and only then waits. Who publishes fences and reads the other's flag.
+//! Sleeping: a side that wants a signal writes [`AWAKE`]'s opposite, [`ASLEEP`], into its own flag, fences, polls the ring
+//! once more, and only then waits. A side that publishes then fences and reads the other's flag.
 
 use crate::request::{Entry, Head};
 use crate::status::Status;
@@ -14,13 +14,13 @@ use core::fmt;
 use platform::{Memory, OutOfBounds, SlotReader, SlotWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Where the producing index lies in a region.
+/// Offset of the producing index in a region.
 pub const PRODUCED: usize = 0;
-/// Where the consuming index lies.
+/// Offset of the consuming index.
 pub const CONSUMED: usize = 64;
-/// Where the sleep flag lies.
+/// Offset of the sleep flag.
 pub const FLAG: usize = 128;
-/// Where the slots begin.
+/// Offset of the slots.
 pub const SLOTS: usize = 192;
 
 /// Flag: do not signal.
@@ -35,7 +35,7 @@ pub const MAX_ENTRIES: u32 = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Completed {
-    /// The submission's own word.
+    /// The submission's user data.
     pub user_data: u64,
     /// A [`Status`] by number.
     pub status: u16,
@@ -70,7 +70,7 @@ const fn region_bytes(entries: u32, slot_bytes: u64) -> u64 {
     (SLOTS as u64).saturating_add((entries as u64).saturating_mul(slot_bytes)).next_multiple_of(4096)
 }
 
-/// The peer published an index that cannot be.
+/// The peer published an impossible index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum RingError {
@@ -128,7 +128,7 @@ impl<M: Memory, S: IntoBytes + Immutable + 'static> Producer<M, S> {
         Ok(Self { own, peer, slots, mask: mask(entries)?, produced: 0, published: 0, consumed: 0 })
     }
 
-    /// Slots free to fill, as far as is known without polling the peer.
+    /// Slots free to fill, as known without polling the peer.
     #[inline]
     const fn known_room(&self) -> u32 {
         self.mask.wrapping_add(1).wrapping_sub(self.produced.wrapping_sub(self.consumed))
@@ -150,7 +150,7 @@ impl<M: Memory, S: IntoBytes + Immutable + 'static> Producer<M, S> {
         self.produced = self.produced.wrapping_add(1);
     }
 
-    /// Publishes what was pushed. Whether the peer asked to be signalled for it.
+    /// Publishes the pushed slots; returns whether the peer asked to be signalled for them.
     fn publish(&mut self) -> Result<bool, RingError> {
         if self.produced == self.published {
             return Ok(false);
@@ -201,7 +201,7 @@ impl<M: Memory, S: FromBytes + 'static> Consumer<M, S> {
         Ok(Some(slot))
     }
 
-    /// Tells the peer how far slots may be filled again.
+    /// Publishes how far slots may be filled again.
     fn publish(&mut self) -> Result<(), RingError> {
         if self.published != self.consumed {
             self.own.store_release_u32(CONSUMED, self.consumed)?;
@@ -218,7 +218,7 @@ pub struct ClientEnd<M: Memory> {
 }
 
 impl<M: Memory> ClientEnd<M> {
-    /// The client's end over its own region `client` and the server's region `server`. Starts at index 0: to be made
+    /// Creates the client's end over its own region `client` and the server's region `server`, at index 0. It must be created
     /// before the session is opened.
     ///
     /// # Errors
@@ -233,10 +233,10 @@ impl<M: Memory> ClientEnd<M> {
         })
     }
 
-    /// Writes an entry; `false` when the ring is full. Not seen by the server before [`ClientEnd::publish`].
+    /// Writes an entry; `false` when the ring is full. The server sees it after [`ClientEnd::publish`].
     ///
     /// # Errors
-    /// [`RingError`] when the server's indices cannot be.
+    /// [`RingError`] for impossible indices of the server.
     #[inline]
     pub fn submit(&mut self, entry: &Entry) -> Result<bool, RingError> {
         if self.submissions.known_room() == 0 && self.submissions.room()? == 0 {
@@ -246,7 +246,7 @@ impl<M: Memory> ClientEnd<M> {
         Ok(true)
     }
 
-    /// Publishes the submissions. Whether the server sleeps and must be signalled.
+    /// Publishes the submissions; returns whether the server sleeps and must be signalled.
     ///
     /// # Errors
     /// [`RingError::BadRegion`].
@@ -255,16 +255,16 @@ impl<M: Memory> ClientEnd<M> {
         self.submissions.publish()
     }
 
-    /// The next completion.
+    /// Takes the next completion.
     ///
     /// # Errors
-    /// [`RingError`] when the server's indices cannot be.
+    /// [`RingError`] for impossible indices of the server.
     #[inline]
     pub fn complete(&mut self) -> Result<Option<Completed>, RingError> {
         self.completions.pop()
     }
 
-    /// Tells the server which completions were taken: after a batch.
+    /// Publishes which completions were taken, after a batch.
     ///
     /// # Errors
     /// [`RingError::BadRegion`].
@@ -273,10 +273,10 @@ impl<M: Memory> ClientEnd<M> {
         self.completions.publish()
     }
 
-    /// Asks for a signal; whether there is something to take nevertheless, so that waiting is wrong.
+    /// Asks for a signal; returns whether there are completions nevertheless, so that the client must not wait.
     ///
     /// # Errors
-    /// [`RingError`] when the server's indices cannot be.
+    /// [`RingError`] for impossible indices of the server.
     pub fn prepare_sleep(&mut self) -> Result<bool, RingError> {
         self.completions.own.store_release_u32(FLAG, ASLEEP)?;
         self.completions.own.fence();
@@ -299,8 +299,8 @@ pub struct ServerEnd<M: Memory> {
 }
 
 impl<M: Memory> ServerEnd<M> {
-    /// The server's end over the client's region `client` and its own region `server`, at index 0: made when the
-    /// session is opened, while the client waits for the answer.
+    /// Creates the server's end over the client's region `client` and its own region `server`, at index 0, when the session is
+    /// opened and the client waits for the answer.
     ///
     /// # Errors
     /// [`RingError::BadRegion`].
@@ -315,10 +315,10 @@ impl<M: Memory> ServerEnd<M> {
         })
     }
 
-    /// The next entry, copied out.
+    /// Takes the next entry, as a copy.
     ///
     /// # Errors
-    /// [`RingError::IndexOutOfRange`] when the client's tail cannot be.
+    /// [`RingError::IndexOutOfRange`] for an impossible tail of the client.
     #[inline]
     pub fn take(&mut self) -> Result<Option<Entry>, RingError> {
         self.submissions.pop()
@@ -348,7 +348,7 @@ impl<M: Memory> ServerEnd<M> {
         Ok(self.submissions.available()? > 0)
     }
 
-    /// Tells the client how far its entries were taken: after a batch.
+    /// Publishes how far the client's entries were taken, after a batch.
     ///
     /// # Errors
     /// [`RingError::BadRegion`].
@@ -357,11 +357,11 @@ impl<M: Memory> ServerEnd<M> {
         self.submissions.publish()
     }
 
-    /// How many more requests could be answered, with `outstanding` requests taken and not answered yet: the completion
+    /// Number of further requests that can be answered, with `outstanding` requests taken and not answered yet: the completion
     /// ring must have room for all of them. 0 is exact; there may be room for more than any other number.
     ///
     /// # Errors
-    /// [`RingError::IndexOutOfRange`] for an impossible head of the client's.
+    /// [`RingError::IndexOutOfRange`] for an impossible head of the client.
     #[inline]
     pub fn answerable(&mut self, outstanding: u32) -> Result<u32, RingError> {
         let known = self.completions.known_room().saturating_sub(outstanding);
@@ -371,13 +371,13 @@ impl<M: Memory> ServerEnd<M> {
         Ok(self.completions.room()?.saturating_sub(outstanding))
     }
 
-    /// Writes a completion; room was made sure of by [`ServerEnd::answerable`] when the request was taken.
+    /// Writes a completion; [`ServerEnd::answerable`] ensured room for it when the request was taken.
     #[inline(always)]
     pub fn reply(&mut self, completed: &Completed) {
         self.completions.push(completed);
     }
 
-    /// Publishes the completions. Whether the client sleeps and must be signalled.
+    /// Publishes the completions; returns whether the client sleeps and must be signalled.
     ///
     /// # Errors
     /// [`RingError::BadRegion`].
@@ -386,7 +386,7 @@ impl<M: Memory> ServerEnd<M> {
         self.completions.publish()
     }
 
-    /// Asks for a signal; whether entries are there nevertheless, so that waiting is wrong.
+    /// Asks for a signal; returns whether there are entries nevertheless, so that the server must not wait.
     ///
     /// # Errors
     /// As [`ServerEnd::take`].

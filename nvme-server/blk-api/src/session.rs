@@ -6,13 +6,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// Opens the session: queue pairs are created, the window becomes reachable for the device, the rings start empty.
 /// Answered with a [`Geometry`].
 pub const OPEN: u32 = 1;
-/// Closes it: what is in flight ends first, then queue pairs go and the window is taken from the device.
+/// Closes it: commands in flight end first, then the queue pairs are deleted and the window is taken from the device.
 pub const CLOSE: u32 = 2;
 
-/// The label of an answer that did what was asked; others are [`Refusal`]s.
+/// The label of an answer to a call that was carried out; other labels are [`Refusal`]s.
 pub const DONE: u32 = 0;
 
-/// Why not: the label of the answer.
+/// Reason of a refused call: the label of the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u32)]
@@ -33,7 +33,7 @@ pub enum Refusal {
     Expelled,
     /// A call that the policy component alone may make ([`crate::policy`]).
     PolicyAlone,
-    /// The server is dead and stays so: the kernel says it in its place.
+    /// The server stays dead; the kernel answers in its place.
     Dead = Message::NO_CAPABILITY,
 }
 
@@ -50,7 +50,7 @@ impl Refusal {
         Self::Dead,
     ];
 
-    /// The refusal with this label; [`Refusal::BadRequest`] for what is no answer of this interface.
+    /// The refusal with this label; [`Refusal::BadRequest`] for a label that this interface does not have.
     #[must_use]
     pub fn from_label(label: u32) -> Self {
         Self::ALL.into_iter().find(|refusal| *refusal as u32 == label).unwrap_or(Self::BadRequest)
@@ -73,13 +73,13 @@ impl core::fmt::Display for Refusal {
     }
 }
 
-/// What an open session can do.
+/// Properties of an open session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Geometry {
     /// Blocks of the session: its own numbering runs from 0 to this.
     pub blocks: u64,
-    /// Bytes a block.
+    /// Bytes of a block.
     pub block_bytes: u32,
     /// Blocks one request may move.
     pub max_blocks: u32,

@@ -1,4 +1,4 @@
-//! How a request ended.
+//! The outcome of a request.
 
 use core::fmt;
 
@@ -25,17 +25,17 @@ pub enum Status {
     MediaError = 7,
     /// The controller failed the command otherwise.
     DeviceError = 8,
-    /// The controller was reset while the request was on its way; it may or may not have happened.
+    /// The controller was reset while the request was in flight; it may or may not have been executed.
     ControllerReset = 9,
     /// The session is over.
     Closed = 10,
-    /// No record says where some of the blocks lie: nothing is wrong with the request, and once the record is installed
-    /// it may be asked again. What of it lies before those blocks may have been done.
+    /// No record covers some of the blocks. The request itself is valid, and may be retried once the record is installed. Its
+    /// part before those blocks may have been executed.
     NotInstalled = 11,
-    /// The blocks' record does not give the right to do that. What of the request lies before them may have been done.
+    /// The blocks' record does not give the right to the operation. The request's part before them may have been executed.
     Forbidden = 12,
-    /// The controller gave no answer in time and was made to forget the command; it may or may not have happened. Once this
-    /// is answered it will not happen any more.
+    /// The controller gave no answer in time and the command was ended; it may or may not have been executed. After this
+    /// answer it will not be executed any more.
     TimedOut = 13,
 }
 
@@ -62,9 +62,8 @@ impl Status {
         })
     }
 
-    /// Whether the device gave no verdict: the request may or may not have happened, wholly or in part, and nothing of it
-    /// will happen any more. It may be asked again where [`Opcode::changes_blocks`](crate::request::Opcode::changes_blocks)
-    /// says so.
+    /// Whether the outcome is unknown: the request may or may not have been executed, wholly or in part, and nothing of it will
+    /// be executed any more. It may be retried where [`Opcode::changes_blocks`](crate::request::Opcode::changes_blocks) allows.
     #[must_use]
     pub const fn is_undecided(self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! What the extent table takes: a lookup, by number of records and order of blocks, and an install that evicts.
+//! Measures the time of the extent table: a lookup, by number of records and order of blocks, and an install that evicts.
 
 #![forbid(unsafe_code)]
 
@@ -36,8 +36,8 @@ const fn spread(turn: u64) -> u64 {
     mixed ^ (mixed >> 32)
 }
 
-/// What so many calls take, by the median of batches that are far shorter than a time slice: what others do on the
-/// machine meanwhile is in few of them.
+/// The time of so many calls, by the median of batches far shorter than a time slice, so that few of them include other
+/// work on the machine.
 fn undisturbed<T>(calls: u64, mut call: impl FnMut() -> T) -> Duration {
     const BATCH: u32 = 1024;
     let batch = |_| {

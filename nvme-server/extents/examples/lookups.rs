@@ -5,9 +5,9 @@
 //! valgrind --tool=callgrind --toggle-collect='lookups::locate' target/release/examples/lookups 16384 1000000
 //! ```
 //!
-//! What callgrind collected, divided by the lookups, is what one takes as a call of its own. Without the option, a
-//! second run with 0 lookups has everything that is not lookups. The blocks are spread without pattern over all records
-//! of one session, and every lookup succeeds.
+//! Callgrind's count, divided by the lookups, is the cost of one lookup as a call of its own. Without the option, a second
+//! run with 0 lookups counts everything that is not lookups. The blocks are spread without pattern over all records of one
+//! session, and every lookup succeeds.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     if found as u64 == lookups { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A lookup as a call, with everything in it that could be left out where its surroundings are known.
+/// A lookup as a call, with everything in it that the compiler could leave out where it knows the surroundings.
 #[inline(never)]
 fn locate(table: &mut ExtentTable, session: usize, block: u64, blocks: u64) -> Result<Located, Miss> {
     table.locate(session, block, blocks, Right::Read)

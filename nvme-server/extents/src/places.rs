@@ -1,9 +1,9 @@
-//! The places of records, and in which order each session used its own.
+//! The places of records, and the order in which each session used its own.
 //!
 //! Each session has a list through its places, from the one used last to the one not used for longest. It is the exact
 //! order, and using a record costs the same however many there are. Free places are a list too.
 //!
-//! Neighbours: [`crate::table`] decides what is used and what is forgotten; [`crate::tree`] finds places by number.
+//! Neighbours: [`crate::table`] decides which records are used and evicted; [`crate::tree`] finds places by number.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -12,7 +12,7 @@ use crate::record::{Record, Right, Rights};
 use crate::tree::NOTHING;
 use alloc::boxed::Box;
 
-/// A record and its neighbours in the order of use. It fills half a cache line, so that a record is one to fetch.
+/// A record and its neighbours in the order of use. It fills half a cache line, so that a lookup fetches one line for it.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Place {
@@ -26,7 +26,7 @@ struct Place {
 
 const _: () = assert!(size_of::<Place>() == 32);
 
-/// Where a block lies and whether it may be touched.
+/// The location of a block, and whether the session may touch it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     /// The block on the namespace.
@@ -37,8 +37,8 @@ pub(crate) struct Found {
     pub allowed: bool,
 }
 
-/// All places. Behind those for records stands one for each order of use, which links its newest and its oldest place:
-/// so every place has two neighbours, and an order without records is its own neighbour.
+/// All places. Behind those for records stands one for each order of use, which links its newest and its oldest place.
+/// So every place has two neighbours, and an order without records is its own neighbour.
 #[derive(Debug)]
 pub(crate) struct Places {
     places: Box<[Place]>,
@@ -62,12 +62,12 @@ impl Places {
         (0..NOTHING).take(self.places.len()).skip(self.records)
     }
 
-    /// How many records there is room for.
+    /// The number of records that fit.
     pub(crate) fn capacity(&self) -> usize {
         self.records
     }
 
-    /// Whether none is free.
+    /// Whether no place is free.
     pub(crate) fn are_full(&self) -> bool {
         self.free == NOTHING
     }
@@ -77,7 +77,7 @@ impl Places {
         Some(self.place(order).newer).filter(|oldest| *oldest != order)
     }
 
-    /// Puts a record into a free place, as the one used last. There is a free place: see [`Self::are_full`].
+    /// Puts a record into a free place, as the one used last. The caller has checked with [`Self::are_full`] that one is free.
     pub(crate) fn put(&mut self, order: u16, record: &Record) -> u16 {
         let at = self.free;
         let place = self.place_mut(at);
@@ -89,7 +89,7 @@ impl Places {
         at
     }
 
-    /// Takes the record out; its place is free.
+    /// Takes the record out and frees its place.
     pub(crate) fn take(&mut self, at: u16) -> Option<Record> {
         let record = self.record(at);
         self.unlink(at);
@@ -97,7 +97,7 @@ impl Places {
         record
     }
 
-    /// Frees all places of an order, without a visit to each.
+    /// Frees all places of an order, without visiting each.
     pub(crate) fn clear(&mut self, order: u16) {
         let Place { newer: oldest, older: newest, .. } = *self.place(order);
         if oldest != order {
@@ -118,7 +118,7 @@ impl Places {
     #[inline]
     pub(crate) fn find(&self, at: u16, number: u64, right: Right) -> Option<Found> {
         let place = self.place(at);
-        // A number before the record is far behind it, after the subtraction.
+        // The subtraction wraps for a number before the record, so it lies far behind the record's end.
         let into = number.wrapping_sub(place.first);
         (into < place.blocks).then(|| Found {
             lba: place.lba.wrapping_add(into),

@@ -1,23 +1,23 @@
-//! A record: consecutive blocks of a session, where they lie on the namespace, and what the session may do there.
+//! A record: consecutive blocks of a session, their place on the namespace, and the session's rights to them.
 
 use core::fmt;
 
-/// What a command does to blocks.
+/// The right that a command needs to its blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Right {
-    /// It reads them, or compares them with what it brings.
+    /// It reads them, or compares them with its data.
     Read = 1,
-    /// It writes them, or takes their contents away.
+    /// It writes them, or discards their contents.
     Write = 2,
 }
 
-/// What a session may do.
+/// The rights of a session to blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rights(u8);
 
 impl Rights {
-    /// Nothing: the record is a standing refusal, for which nobody has to be asked again.
+    /// None: the record is a standing refusal, which needs no further question to the policy component.
     pub const NONE: Self = Self(0);
     /// Read only.
     pub const READ: Self = Self(Right::Read as u8);
@@ -34,7 +34,7 @@ impl Rights {
     }
 }
 
-/// Where a session's blocks lie on the namespace.
+/// The location of a session's blocks on the namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Located {
     /// First block on the namespace.
@@ -43,7 +43,7 @@ pub struct Located {
     pub blocks: u64,
 }
 
-/// Consecutive blocks of a session; at least one, and all numbers exist.
+/// Consecutive blocks of a session; at least one, and both ends are 64-bit numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     first: u64,
@@ -52,7 +52,7 @@ pub struct Record {
     rights: Rights,
 }
 
-/// Why a record cannot be.
+/// The reason why a record is impossible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordError {
     /// It has no blocks.
@@ -115,7 +115,7 @@ impl Record {
         self.blocks
     }
 
-    /// What the session may do there.
+    /// The session's rights to its blocks.
     #[must_use]
     #[inline]
     pub const fn rights(&self) -> Rights {
@@ -123,11 +123,11 @@ impl Record {
     }
 
     /// Where the session's block `first` lies, and how many of the `blocks` from there on are in this record. `None` for a
-    /// block that is not, or a right that it does not give.
+    /// block outside it, or a right that it does not give.
     #[must_use]
     #[inline(always)]
     pub const fn locate(&self, first: u64, blocks: u64, right: Right) -> Option<Located> {
-        // A number before the record is far behind it, after the subtraction.
+        // The subtraction wraps for a number before the record, so it lies far behind the record's end.
         let into = first.wrapping_sub(self.first);
         if into >= self.blocks || !self.rights.allow(right) {
             return None;
@@ -143,7 +143,7 @@ impl Record {
         self.first.wrapping_add(self.blocks)
     }
 
-    /// Whether both number the namespace alike and allow the same, so that one record could say what they say.
+    /// Whether both number the namespace alike and give the same rights, so that one record could replace them.
     pub(crate) const fn agrees(&self, other: &Self) -> bool {
         let alike = self.lba.wrapping_sub(self.first) == other.lba.wrapping_sub(other.first);
         alike && self.rights.0 == other.rights.0
@@ -155,13 +155,13 @@ impl Record {
         Self { first, lba, blocks: self.end().max(other.end()).wrapping_sub(first), rights: self.rights }
     }
 
-    /// What of it lies before the session's number `number`.
+    /// The part before the session's number `number`.
     pub(crate) fn before(&self, number: u64) -> Option<Self> {
         let blocks = number.checked_sub(self.first).filter(|blocks| *blocks > 0)?.min(self.blocks);
         Some(Self { blocks, ..*self })
     }
 
-    /// What of it lies at the session's number `number` and after.
+    /// The part at the session's number `number` and after.
     pub(crate) fn from(&self, number: u64) -> Option<Self> {
         let gone = number.saturating_sub(self.first);
         let blocks = self.blocks.checked_sub(gone).filter(|blocks| *blocks > 0)?;

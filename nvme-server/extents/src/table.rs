@@ -1,4 +1,4 @@
-//! The table: what a session asks on every command, and what the policy side installs and removes.
+//! The table of records: the server looks every command up in it, and the policy component installs and removes records.
 
 #[cfg(test)]
 mod tests;
@@ -9,54 +9,54 @@ use crate::tree::{NOTHING, Nodes, Tree, most_nodes};
 use alloc::boxed::Box;
 use core::fmt;
 
-/// Why a command may not go on.
+/// The reason why a command may not go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Miss {
-    /// No record holds the block: the policy side is to be asked.
+    /// No record holds the block: the client has to ask the policy component.
     NotInstalled,
     /// A record holds the block and does not give the right.
     Forbidden,
 }
 
-/// A record that had to go for another.
+/// A record that was evicted for another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Evicted {
     /// The session that lost it.
     pub session: usize,
-    /// What it lost.
+    /// The record that it lost.
     pub record: Record,
 }
 
-/// What was removed.
+/// The result of [`ExtentTable::remove`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Removed {
     /// Blocks that were in a record and are in none now.
     pub blocks: u64,
-    /// Who lost a record because one was cut in two in a full table.
+    /// The eviction, if one was needed because a record was cut in two in a full table.
     pub evicted: Option<Evicted>,
 }
 
-/// Whether records that say together what one could say become one.
+/// Whether records become one where one record could replace them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Merging {
     /// They do, when they touch: one record ends where the other begins, in the session's numbers and on the namespace,
     /// and both give the same rights.
     On,
-    /// They stay as they were installed, for comparison (SEEDS M5). Those that overlap become one all the same, as a
-    /// block is in one record.
+    /// They stay as they were installed, for comparison (SEEDS M5). Those that overlap still become one, because a block
+    /// is in one record only.
     Off,
 }
 
-/// Why a record was not installed.
+/// The reason why a record was not installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InstallError {
     /// The table has no such session.
     NoSession(usize),
-    /// This record of the same session holds some of the blocks, and has them elsewhere or with other rights.
+    /// This record of the same session holds some of the blocks, at another place or with other rights.
     Contradicts(Record),
 }
 
-/// Why a table cannot be made.
+/// The reason why a table of this size is impossible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SizeError {
     /// So many sessions are more than records: then a fair share would be less than one.
@@ -65,7 +65,7 @@ pub enum SizeError {
     TooManyRecords(usize),
 }
 
-/// What the table knows of a session.
+/// The state of a session.
 #[derive(Clone, Copy, Debug)]
 struct Session {
     tree: Tree,
@@ -76,8 +76,8 @@ struct Session {
 
 /// The records of all sessions.
 ///
-/// Sessions are numbered from 0. A number that does not exist has no records. What is in the table is never more than
-/// what was installed and not removed since; it may be less, as a full table evicts.
+/// Sessions are numbered from 0. A number that does not exist has no records. The table never holds more than was installed
+/// and not removed since; it may hold less, because a full table evicts.
 #[derive(Debug)]
 pub struct ExtentTable {
     sessions: Box<[Session]>,
@@ -91,7 +91,7 @@ pub struct ExtentTable {
 }
 
 impl ExtentTable {
-    /// The most records and sessions together: links have 16 bits, and one value says that there is none.
+    /// The most records and sessions together: links have 16 bits, and one value stands for no link.
     pub const MOST: usize = NOTHING as usize;
 
     /// A table for `records` records of `sessions` sessions. All memory it will ever need is allocated here: for 16,384
@@ -118,7 +118,7 @@ impl ExtentTable {
     }
 
     /// Where the session's block `first` lies, and how many of the `blocks` from there on are in the same record. The
-    /// record was used last from now on.
+    /// record becomes the one used last.
     ///
     /// # Errors
     /// [`Miss`], which leaves everything as it was.
@@ -134,8 +134,8 @@ impl ExtentTable {
         Ok(Located { lba: found.lba, blocks: blocks.min(found.left) })
     }
 
-    /// The record that the session used last. Until the table changes, [`Record::locate`] answers for its blocks as
-    /// [`Self::locate`] does, and the order of use stays as it is.
+    /// The record that the session used last. Until the table changes, [`Record::locate`] returns the same for its blocks as
+    /// [`Self::locate`], and leaves the order of use as it is.
     #[must_use]
     pub fn newest(&self, session: usize) -> Option<Record> {
         self.places.newest(self.sessions.get(session)?.order)
@@ -143,28 +143,30 @@ impl ExtentTable {
 
     /// Installs a record of a session, as the one it used last.
     ///
-    /// What the session's records say already may be said again: records that overlap this one and agree with it become
-    /// one with it, and with [`Merging::On`] those that touch it. If there is no room, one record goes. A session's fair
-    /// part is the capacity divided by the sessions that hold records, with the one that installs, rounded down. A session
-    /// that holds its fair part loses its own record that was not used for longest; for one that holds less, the session
-    /// that holds most loses one. So whoever holds no more than the fair part loses nothing by what others install.
+    /// A record may repeat blocks that the session has already. Records that overlap this one and agree with it become one
+    /// with it, and with [`Merging::On`] those that touch it.
+    ///
+    /// If there is no room, one record is evicted. A session's fair part is the capacity divided by the sessions that hold
+    /// records, with the one that installs, rounded down. A session that holds its fair part loses its own record that was not
+    /// used for longest. For one that holds less, the session that holds most loses one. So a session that holds no more than
+    /// the fair part loses nothing when others install.
     ///
     /// # Errors
     /// [`InstallError`], which leaves everything as it was.
     pub fn install(&mut self, session: usize, record: Record) -> Result<Option<Evicted>, InstallError> {
         let joined = self.joined(session, record)?;
-        // Those that it took in are all inside it, and nothing else is.
+        // The records that became one with it lie inside it, and no others do.
         while let Some(place) = self.overlapping(session, joined.first(), joined.end()) {
             self.take(session, place);
         }
         Ok(self.put(session, joined))
     }
 
-    /// Removes `blocks` blocks of a session from number `first` on, or all from there on if there are no so high
+    /// Removes `blocks` blocks of a session from number `first` on, or all from there on if that end is beyond all
     /// numbers.
     ///
-    /// What remains of a record that was cut was used last from now on. If it is two pieces and there is no room for
-    /// the second, one record goes, by the rule of [`Self::install`]. The time it takes grows with the records removed.
+    /// The rest of a record that was cut becomes the one used last. If the rest is two pieces and there is no room for the
+    /// second, one record is evicted by the rule of [`Self::install`]. The time of a call grows with the records removed.
     pub fn remove(&mut self, session: usize, first: u64, blocks: u64) -> Removed {
         let end = first.saturating_add(blocks);
         let mut removed = Removed::default();
@@ -195,14 +197,14 @@ impl ExtentTable {
         self.sessions.get(session).map_or(0, |session| session.records)
     }
 
-    /// The record that holds a session's block. Nobody used it by that.
+    /// The record that holds a session's block. The order of use stays as it is.
     #[must_use]
     pub fn record_of(&self, session: usize, number: u64) -> Option<Record> {
         let record = self.places.record(self.nodes.at_or_before(&self.sessions.get(session)?.tree, number)?)?;
         (number < record.end()).then_some(record)
     }
 
-    /// `record` with everything that becomes one with it.
+    /// `record` joined with all records that become one with it.
     fn joined(&self, session: usize, record: Record) -> Result<Record, InstallError> {
         let tree = &self.sessions.get(session).ok_or(InstallError::NoSession(session))?.tree;
         let mut joined = record;
@@ -266,11 +268,12 @@ impl ExtentTable {
         Some(Evicted { session: victim, record })
     }
 
-    /// Who loses a record for one of `session`, in a full table. At once if that holds its fair part. Otherwise the sessions
-    /// are searched for the one that holds most, which happens only while `session` grows to its fair part.
+    /// The session that loses a record for one of `session`, in a full table. That is `session` itself, without a search, if it
+    /// holds its fair part. Otherwise the sessions are searched for the one that holds most, which happens only while `session`
+    /// grows to its fair part.
     ///
-    /// Who holds most holds more than the fair part, if `session` holds less: else all together would hold less than
-    /// the capacity.
+    /// If `session` holds less than the fair part, the one that holds most holds more than that: else all together would hold
+    /// less than the capacity.
     fn victim(&self, session: usize) -> Option<usize> {
         let held = self.records(session);
         let holders = self.holders.saturating_add(usize::from(held == 0));

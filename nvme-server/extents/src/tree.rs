@@ -4,8 +4,8 @@
 //! least number below it, exactly. A tree is itself such an entry, and its height: one record is a tree of height 0,
 //! without any node. Nodes below the root are at least half full, so that lookups end after few of them.
 //!
-//! Neighbours: [`crate::table`] decides what is inserted and removed; `node` is one node. What a link at the bottom
-//! leads to is not known here.
+//! Neighbours: [`crate::table`] decides which entries are inserted and removed; `node` is one node. Left out: the records
+//! to which links at the bottom lead.
 
 mod node;
 #[cfg(test)]
@@ -40,11 +40,11 @@ pub(crate) struct Nodes {
     free: u16,
 }
 
-/// How many nodes trees of `records` records together can need, when there are at most `sessions` trees.
+/// The most nodes that trees of `records` records together need, with at most `sessions` trees.
 ///
-/// A tree of n records has nodes when n is 2 or more: at the bottom one, or n / MIN, as each has at least MIN entries
-/// unless it is the root. Each level above has one node, or as many as the one below divided by MIN; all these levels
-/// together have one for MIN - 1 at the bottom, and the root. And who has a root above the bottom has 2 MIN records.
+/// A tree of n records has nodes when n is 2 or more. At the bottom it has one, or n / MIN, as each has at least MIN entries
+/// unless it is the root. Each level above has one node, or as many as the one below divided by MIN. All these levels
+/// together have one for MIN - 1 at the bottom, and the root. A tree with a root above the bottom has at least 2 MIN records.
 pub(crate) fn most_nodes(records: usize, sessions: usize) -> usize {
     let bottom = (records / MIN).saturating_add(sessions.min(records / 2));
     let roots = sessions.min(records / ENTRIES);
@@ -122,7 +122,7 @@ impl Nodes {
         }
     }
 
-    /// Empties the tree: its nodes are free, what its links led to is the caller's.
+    /// Empties the tree and frees its nodes. The caller frees the places to which its links led.
     pub(crate) fn clear(&mut self, tree: &mut Tree) {
         if tree.height > 0 {
             self.clear_below(tree.link, tree.height);
@@ -137,9 +137,9 @@ impl Nodes {
         *tree = Tree { key: tree.key, link: root, height: tree.height.wrapping_add(1) };
     }
 
-    /// Inserts below the node `at_node`, which has `height` levels with its own. If it had to be split, what is to be
-    /// inserted beside it is returned. The recursion is as deep as the tree is high: three levels for all the records a
-    /// link of 16 bits can distinguish, with at least 128 entries a node.
+    /// Inserts below the node `at_node`, which has `height` levels with its own. If it had to be split, returns the entry to
+    /// insert beside it. The recursion is as deep as the tree is high. That is three levels for all the records that a link of
+    /// 16 bits can distinguish, with at least 128 entries a node.
     fn insert_below(&mut self, at_node: u16, height: u16, key: u64, link: u16) -> Option<(u64, u16)> {
         if height == 1 {
             let at = self.node(at_node).rank(key);
@@ -213,7 +213,7 @@ impl Nodes {
         self.release(at_node);
     }
 
-    /// A free node. There is one: see [`most_nodes`].
+    /// Takes a free node. There is always one: see [`most_nodes`].
     fn take(&mut self) -> u16 {
         let node = self.free;
         self.free = self.node(node).next_free();

@@ -1,4 +1,4 @@
-//! A table of the size that the NVMe server makes, with nodes as large as they are outside unit tests, held against the
+//! Compares a table of the size that the NVMe server makes, with nodes as large as they are outside unit tests, with the
 //! model.
 
 #![forbid(unsafe_code)]
@@ -10,7 +10,7 @@ use model::Model;
 
 const RECORDS: usize = 16_384;
 const SESSIONS: usize = 8;
-/// Numbers of a session: some more records fit than the table holds.
+/// Block numbers of a session: room for some more records than the table holds.
 const NUMBERS: u64 = 200_000;
 
 /// Draws that are the same in every run.
@@ -22,7 +22,7 @@ impl Draws {
         (self.0 >> 33) % bound
     }
 
-    /// One session asks most, others less.
+    /// Draws one session for half of the calls or more, the others for the rest.
     fn session(&mut self) -> usize {
         if self.below(2) == 0 { 0 } else { usize::try_from(self.below(8)).expect("a small number") }
     }

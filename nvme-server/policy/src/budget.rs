@@ -1,12 +1,12 @@
-//! What clients may ask of the policy component from one tick to the next.
+//! The budgets of clients: how much work of the policy component each may cause from one tick to the next.
 //!
-//! It runs before its clients and so does the server, so each call of a client, and each call at the server that follows
-//! from it, is processor time that the client takes from others. All sessions together have [`STEPS`] of them a tick: half
-//! of these are divided among the sessions, so that none has to wait because of another; the other half is for those who
-//! ask first. What is beyond is refused without a call at the server.
+//! The policy component and the server run before the clients. So each call of a client, and each call at the server that
+//! follows from it, takes processor time from other clients. All sessions together have [`STEPS`] of them a tick. Half of
+//! these are divided among the sessions, so that none has to wait because of another; the other half goes to the sessions
+//! that ask first. Calls beyond that are refused without a call at the server.
 //!
-//! Left out: the refusal itself, which takes time too. A client that asks on nonetheless takes it as its thread runs, and
-//! no component can refuse that.
+//! Left out: the refusal itself, which takes time too. A client that keeps asking takes that time whenever its thread runs,
+//! and no component can refuse that.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,19 +14,19 @@ use blk_api::allowance::Allowance;
 
 /// Steps of all sessions together: calls answered, and records installed.
 const STEPS: u32 = 8192;
-/// What a call takes that is answered: itself, and the one record that most need.
+/// Steps of a call that is answered: the call itself, and the one record that most need.
 pub(crate) const CALL: u32 = 2;
-/// What each further record takes.
+/// Steps of each further record.
 pub(crate) const RECORD: u32 = 1;
 
-/// Those of all sessions.
+/// The budgets of all sessions.
 pub(crate) struct Budgets {
     own: Vec<Allowance>,
     common: Allowance,
 }
 
 impl Budgets {
-    /// For so many sessions.
+    /// Full budgets for so many sessions.
     pub(crate) fn new(sessions: usize) -> Self {
         const HALF: u32 = STEPS / 2;
         let count = u32::try_from(sessions).unwrap_or(u32::MAX).max(1);
@@ -34,7 +34,7 @@ impl Budgets {
         Self { own: vec![Allowance::new(own); sessions], common: Allowance::new(HALF) }
     }
 
-    /// Takes `steps` of a session's own, or else of those for all; whether they were left.
+    /// Takes `steps` of a session's own, or else of those for all. Returns whether they were left.
     pub(crate) fn takes(&mut self, session: usize, steps: u32) -> bool {
         let own = self.own.get_mut(session).is_some_and(|own| own.takes(steps));
         own || self.common.takes(steps)

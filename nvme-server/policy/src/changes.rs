@@ -1,7 +1,7 @@
-//! Changes of rights that are still to come, and those that are due.
+//! The changes of rights that the configuration orders: those to come, and those that are due.
 //!
-//! They are known from the configuration, with their times after the system began, so a policy component that is started
-//! again changes once more what was due, and the rest at its time.
+//! Their times count from the system's start. So a policy component that is restarted makes the changes that were due once
+//! more, and the rest at their times.
 
 use crate::rights_map::{Numbers, RightsMap, Unsound};
 use alloc::vec::Vec;
@@ -13,10 +13,10 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// These changes of what stands in `rights_map`.
+    /// These changes of the rights in `rights_map`.
     ///
     /// # Errors
-    /// [`Unsound`] if one of them could not be written down when its time has come.
+    /// [`Unsound`] if one of them could not be applied at its time.
     pub(crate) fn new(mut all: Vec<Change>, rights_map: &RightsMap) -> Result<Self, Unsound> {
         all.sort_by_key(|change| change.after_ms);
         let mut later = rights_map.clone();
@@ -26,8 +26,8 @@ impl Changes {
         Ok(Self { pending: all })
     }
 
-    /// Takes all changes that are due after so many milliseconds and writes them into `rights_map`, in their order: each with the
-    /// numbers it is about. They undo each other in part, where it is long ago.
+    /// Takes all changes that are due after so many milliseconds and applies them to `rights_map`, in their order. Returns each
+    /// with the numbers it is about. Of changes long ago, later ones may partly undo earlier ones.
     pub(crate) fn take_due(
         &mut self,
         rights_map: &mut RightsMap,

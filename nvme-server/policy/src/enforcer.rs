@@ -1,15 +1,15 @@
-//! Changes whose time has come, until they are in force.
+//! Enforces the changes whose time has come, until they are in force.
 //!
-//! When rights change, the rights map changes first, so that nothing is installed any more by what was; then the server removes
-//! what it has of these blocks, and what is refused from now on is installed as a refusal; in force it is when nothing is in
-//! flight any more that was given before. Rights that were given are installed when somebody asks for them.
+//! When rights change, the rights map changes first, so that no record is installed by the old rights any more. Then the
+//! server removes its records of these blocks, and refused blocks are installed as refusals. The change is in force when no
+//! command that was submitted before is in flight any more. Granted rights are installed when a client asks for them.
 //!
-//! The server is notified of a session's rights in the order of their changes, and likewise of its share; nothing else waits for
-//! anything. It answers at once and signals when something is over that takes time; then and at each tick it is asked
-//! again. Whoever asks for records is served meanwhile.
+//! The server is notified of a session's rights in the order of their changes, and likewise of its share; other changes do
+//! not wait for each other. It answers at once, and signals when a longer operation is over. Then and at each tick it is
+//! polled again. Clients that ask for records are served meanwhile.
 //!
-//! Left out: what to do when the server dies during a call. The supervisor has the call made again at the successor, whose
-//! sessions are not open yet, so that it is refused; and who calls one that stays dead is answered by the kernel.
+//! Left out: a server that dies during a call. The supervisor has the call made again at the successor, whose sessions are
+//! not open yet, so that it is refused. If the server stays dead, the kernel answers the call.
 
 use crate::changes::Changes;
 use crate::rights_map::{Numbers, RightsMap};
@@ -35,40 +35,40 @@ struct Due {
 
 /// How far a change has come.
 enum Stage {
-    /// The server does not know all of it.
+    /// The server does not know all of the change.
     Decided,
-    /// It does. Commands that were submitted before may be in flight, where it took rights.
+    /// The server knows it. If it took rights, commands that were submitted before may still be in flight.
     Notified(Option<Removal>),
-    /// It will not have it.
+    /// The server refused it.
     Refused(Refusal),
 }
 
-/// Whoever sees to it that changes come into force.
+/// Brings changes into force.
 pub(crate) struct Enforcer<P: Platform> {
     platform: P,
-    /// Its component's.
+    /// The component's name.
     name: Name,
     changes: Changes,
     /// In the order in which they were decided.
     due: Vec<Due>,
-    /// The server's incarnation that has the shares.
+    /// The server's incarnation that has the changed shares.
     served: Incarnation,
     /// Shares that were changed, the last for each session.
     shares: Vec<Share>,
 }
 
 impl<P: Platform> Enforcer<P> {
-    /// Of these changes, at `server`, which has the shares of its configuration.
+    /// An enforcer of these changes at `server`, which has the shares of its configuration.
     pub(crate) fn new(platform: P, name: Name, changes: Changes, server: &Server<P>) -> Self {
         let served = server.incarnation().unwrap_or(Incarnation::FIRST);
         Self { platform, name, changes, due: Vec::new(), served, shares: Vec::new() }
     }
 
-    /// Carries out the changes whose time has come, as far as they go now. While the server is dead the rights map is all there is
-    /// to change, and the rest waits for its successor: only then is nothing of the dead one's in flight.
+    /// Carries out the changes whose time has come, as far as they go now. While the server is dead only the rights map changes.
+    /// The rest waits for the server's successor: only then is no command of the dead one in flight.
     ///
-    /// All of them are written down before the first is carried out: a component that was started again has changes due
-    /// that undo each other, and nobody is to be refused for a moment what was given back long ago.
+    /// All of them are applied to the rights map before the first is carried out. A restarted component has changes due that
+    /// undo each other, and must not refuse a client for a moment what was granted again long ago.
     pub(crate) async fn carry_out(&mut self, rights_map: &mut RightsMap, server: &Server<P>) {
         self.repeat_shares(server).await;
         let decided = self.platform.ticks();
@@ -82,8 +82,8 @@ impl<P: Platform> Enforcer<P> {
         while server.is_alive() && self.advance(rights_map, server).await {}
     }
 
-    /// Notifies the server of what it does not know, and then polls what is in force. Whether something is over, so that what it
-    /// held up can follow.
+    /// Notifies the server of the changes that it does not know, and then polls which changes are in force. Returns whether one
+    /// is over, so that those that waited for it can follow.
     async fn advance(&mut self, rights_map: &RightsMap, server: &Server<P>) -> bool {
         let mut all = mem::take(&mut self.due);
         let mut untold = Vec::new();
@@ -92,7 +92,7 @@ impl<P: Platform> Enforcer<P> {
             if matches!(due.stage, Stage::Decided) && !untold.contains(&kind) {
                 due.stage = match self.notify(due, rights_map, server).await {
                     Ok(removal) => Stage::Notified(removal),
-                    // What an earlier incarnation of ours asked for is still under way, or this; or the server is not there.
+                    // A change of an earlier incarnation of ours is still under way, or this one; or the server is not there.
                     Err(Refusal::Busy | Refusal::Dead) => Stage::Decided,
                     Err(refusal) => Stage::Refused(refusal),
                 };
@@ -118,8 +118,8 @@ impl<P: Platform> Enforcer<P> {
         self.due.len() < before
     }
 
-    /// Has the server forget these blocks, and refuse what nobody may do with them any more; or set a share. What it
-    /// removed last.
+    /// Has the server remove its records of these blocks, and installs refusals where the session has no rights any more; or
+    /// sets a share. Returns the last removal.
     async fn notify(
         &mut self,
         due: &Due,
@@ -140,7 +140,7 @@ impl<P: Platform> Enforcer<P> {
             let records = (0..).map_while(|place| rights_map.record(index, first, place));
             for record in records.take_while(|record| record.first < end).filter(|record| record.rights == 0) {
                 match server.install(&record).await {
-                    // Who opens it asks.
+                    // A client that opens the session later asks for its records.
                     Ok(()) | Err(Refusal::NotOpen(_)) => {}
                     Err(refusal) => return Err(refusal),
                 }
@@ -149,7 +149,7 @@ impl<P: Platform> Enforcer<P> {
         Ok(last)
     }
 
-    /// A server that was started again has the shares of its configuration: those that changed since are set again.
+    /// Sets the changed shares again at a restarted server, which begins with the shares of its configuration.
     async fn repeat_shares(&mut self, server: &Server<P>) {
         let Some(incarnation) =
             server.incarnation().filter(|incarnation| *incarnation != self.served && incarnation.is_alive())
@@ -159,7 +159,7 @@ impl<P: Platform> Enforcer<P> {
         for share in &self.shares {
             match server.set_share(share).await {
                 Ok(()) => {}
-                // All of them again at the next tick.
+                // All of them are set again at the next tick.
                 Err(Refusal::Busy | Refusal::Dead) => return,
                 Err(refusal) => {
                     self.fail(&format!("the server refuses session {} its share: {refusal}", share.session))

@@ -1,8 +1,8 @@
-//! The controller's interrupt mode, changed at times that the configuration names.
+//! Changes the controller's interrupt mode, at times that the configuration names.
 //!
-//! The server is asked for the last change that is due until it says that the change is in force. A server that was
-//! restarted begins with the mode of its configuration, and is asked again. Left out: how the server does it, and what it does
-//! with a change that came too early for the one before, which is to let the policy component wait.
+//! The server is asked for the last change that is due until it reports that the change is in force. A restarted server
+//! begins with the mode of its configuration, and is asked again. Left out: how the server changes the mode. A change that
+//! comes before the one before is finished waits, because the server answers that it is busy.
 
 use crate::server::Server;
 use alloc::format;
@@ -16,7 +16,7 @@ use report::{Name, Report, clip};
 /// Orders the changes of the interrupt mode.
 pub(crate) struct Interrupts<P: Platform> {
     platform: P,
-    /// Its component's.
+    /// The component's name.
     name: Name,
     /// Changes whose time has not come, the earliest first.
     pending: Vec<InterruptsChange>,
@@ -30,12 +30,12 @@ struct Wanted {
     to: config::Interrupts,
     /// When it was decided, in ticks.
     decided: u64,
-    /// The server's incarnation in which it is so.
+    /// The server's incarnation in which it is in force.
     in_force: Option<Incarnation>,
 }
 
 impl<P: Platform> Interrupts<P> {
-    /// With these changes.
+    /// An object that orders these changes at their times.
     pub(crate) fn new(platform: P, name: Name, mut changes: Vec<InterruptsChange>) -> Self {
         changes.sort_by_key(|change| change.after_ms);
         Self { platform, name, pending: changes, wanted: None }
@@ -59,7 +59,7 @@ impl<P: Platform> Interrupts<P> {
                 }
                 self.wanted = Some(Wanted { in_force: Some(incarnation), ..wanted });
             }
-            // It is under way, or another is; or the server is not there.
+            // This change or another is under way; or the server is not there.
             Err(Refusal::Busy | Refusal::Dead) => {}
             Err(refusal) => {
                 self.wanted = None;
@@ -68,8 +68,7 @@ impl<P: Platform> Interrupts<P> {
         }
     }
 
-    /// Of several changes that are due at once the last one counts: a component that was started again does not repeat the
-    /// others.
+    /// Takes the changes that are due. Of several the last one counts: a restarted component does not repeat the others.
     fn take_due(&mut self, server: &Server<P>) {
         let now = self.platform.ticks();
         let elapsed_ms = server.elapsed_ms(now, self.platform.ticks_per_second());

@@ -1,16 +1,16 @@
-//! The policy component: says which blocks of a namespace each session of one NVMe server may touch, and changes what each
-//! is entitled to.
+//! The policy component: decides which blocks of a namespace each session of one NVMe server may touch, and changes the
+//! shares of the sessions.
 //!
-//! It stands beside the server, which enforces on every command what it says. It knows all extents of all sessions from
-//! its configuration, and so it is it that judges whether two overlap (`rights_map`). Records go into the server's table when
-//! a client asks for them because a request of its missed (`record_service`); the table may forget them, and the client asks
-//! again. Rights that are taken or given while the system runs are changed at their time (`changes`, `enforcer`), and so is
-//! the controller's interrupt mode (`interrupts`).
+//! It stands beside the server, which enforces its decisions on every command. It knows all extents of all sessions from
+//! its configuration, so it checks whether two overlap (`rights_map`). It installs records in the server's table when a
+//! client asks for them because a request missed (`record_service`). The table may evict them, and then the client asks
+//! again. It changes rights while the system runs, at their configured times (`changes`, `enforcer`), and likewise the
+//! controller's interrupt mode (`interrupts`).
 //!
 //! Neighbours: the NVMe server, which it calls with a badge of its own (`blk_api::policy`); the clients, which call it and
-//! are distinguished by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others,
-//! and nobody can send it a capability, as it has no place to receive one. Left out: how the
-//! server brings about the shares and queue pairs that it receives.
+//! are distinguished by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others.
+//! No component can send it a capability, because it has no slot to receive one. Left out: how the server puts the shares
+//! and queue pairs that it receives into effect.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -43,7 +43,7 @@ use report::{Report, clip};
 use rights_map::RightsMap;
 use server::Server;
 
-/// Answers clients until the end of days. Without a sound configuration it refuses them all, and says why.
+/// Answers clients for ever. Without a valid configuration it refuses them all, and reports the reason.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let mut service = match start(&platform, &environment) {
         Ok(service) => service,
@@ -54,12 +54,12 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
         }
     };
     info!("extents of {} sessions", service.sessions());
-    // What an earlier incarnation changed is changed before anybody is served.
+    // Changes that an earlier incarnation made are made again before any client is served.
     service.change_what_is_due().await;
     loop {
         match platform.next_event().await {
             Event::Signal(badge) if badge.has(Badge::TICK) => service.on_tick().await,
-            // The server has done something that took it time.
+            // The server has finished something that took it time.
             Event::Signal(_) => service.change_what_is_due().await,
             Event::Message(badge, message) => {
                 let answer = service.answer(badge, &message).await;
@@ -69,7 +69,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     }
 }
 
-/// A client that asks is not left waiting.
+/// Refuses every call, so that no client is left waiting.
 async fn refuse_all<P: Platform>(platform: &P) {
     loop {
         if let Event::Message(..) = platform.next_event().await {

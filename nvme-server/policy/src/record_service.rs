@@ -1,8 +1,8 @@
-//! Who asks, and what is installed for that.
+//! The record service: answers clients that ask for records, and installs the records at the server.
 //!
-//! A client asks for the records of some blocks; it gets those that its own session has there, a bounded number at a time
-//! and as long as its budget lasts (`budget`). To install is a call at the server, which answers it at once. Left out: what
-//! changes of the rights (`enforcer`).
+//! A client asks for the records of some blocks. It gets those of its own session, a bounded number at a time and as long
+//! as its budget lasts (`budget`). An install is a call at the server, which answers it at once. Left out: changes of rights
+//! (`enforcer`).
 
 use crate::budget::{Budgets, CALL, RECORD};
 use crate::changes::Changes;
@@ -24,7 +24,7 @@ pub(crate) struct RecordService<P: Platform> {
 }
 
 impl<P: Platform> RecordService<P> {
-    /// Of this rights map, the changes of it and those of `interrupts`, for `server`; a part of component `name`.
+    /// A service for this rights map, its changes and those of `interrupts`, at `server`; a part of component `name`.
     pub(crate) fn new(
         platform: P,
         name: Name,
@@ -43,7 +43,7 @@ impl<P: Platform> RecordService<P> {
         self.rights_map.sessions()
     }
 
-    /// A tick has passed: everybody may ask again, and changes are due.
+    /// Handles a tick: refills the budgets of all sessions, and carries out the changes that are due.
     pub(crate) async fn on_tick(&mut self) {
         self.budgets.refill();
         self.change_what_is_due().await;
@@ -76,7 +76,7 @@ impl<P: Platform> RecordService<P> {
         let end = end.ok_or(Refusal::BeyondSession { first, blocks, has })?;
         let mut covered = first;
         for index in 0..RECORDS_AN_ASK {
-            // What is installed is reported; for the rest it is asked again.
+            // The answer reports the installed blocks; the client asks again for the rest.
             if covered >= end || index > 0 && !self.budgets.takes(session, RECORD) {
                 break;
             }

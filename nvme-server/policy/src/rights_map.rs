@@ -1,7 +1,7 @@
 //! The rights map: which blocks of its namespace each session has, and with which rights.
 //!
-//! Numbers and nothing else: no kernel, no server. A session numbers its blocks from 0 through its extents in their order,
-//! and that numbering never changes: what changes is what it may do with them.
+//! Pure data: no kernel, no server. A session numbers its blocks from 0 through its extents in their order. That numbering
+//! never changes; only the session's rights to the blocks change.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,13 +9,13 @@ use blk_api::extent::{Extent, ExtentMap};
 use blk_api::policy::{Holder, READ, Record, WRITE, What};
 use core::fmt;
 
-/// What all sessions have.
+/// The blocks and rights of all sessions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RightsMap {
     accounts: Vec<Account>,
 }
 
-/// What one session has.
+/// The blocks and rights of one session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Account {
     tenant: String,
@@ -25,7 +25,7 @@ struct Account {
     runs: Vec<Run>,
 }
 
-/// Blocks that lie together and allow the same.
+/// Consecutive blocks with the same rights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Run {
     first: u64,
@@ -47,7 +47,7 @@ impl Run {
     }
 }
 
-/// Why there is no rights map: what a specification says that cannot be.
+/// The reason why a specification has no rights map, or why a change is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Unsound {
     /// An extent has no blocks, or its end is no number.
@@ -55,7 +55,7 @@ pub(crate) enum Unsound {
         /// Whose.
         tenant: String,
     },
-    /// A change is about a session that is not there.
+    /// A change is about a session that does not exist.
     NoSession(u32),
     /// A change is about blocks that the session does not number.
     NotNumbered {
@@ -63,16 +63,16 @@ pub(crate) enum Unsound {
         tenant: String,
         /// The first of them on the namespace.
         lba: u64,
-        /// How many.
+        /// Their number.
         blocks: u64,
     },
-    /// Two sessions have a block, and one of them may write it; or one session has it twice.
+    /// Two sessions have the same block, and one of them may write it; or one session has a block twice.
     Overlaps {
-        /// Whose extent.
+        /// The tenant of the extent.
         tenant: String,
         /// Its first block on the namespace.
         lba: u64,
-        /// Whose other extent.
+        /// The tenant of the other extent.
         other: String,
         /// Its first block on the namespace.
         other_lba: u64,
@@ -95,10 +95,10 @@ impl RightsMap {
         Ok(rights_map)
     }
 
-    /// Writes a change down, and says which blocks it is about. A change may be written down again.
+    /// Applies a change, and returns the blocks that it is about. A change may be applied again.
     ///
     /// # Errors
-    /// [`Unsound`]; then nothing was written.
+    /// [`Unsound`]; then nothing has changed.
     pub(crate) fn change(&mut self, session: u32, what: &What) -> Result<Vec<Numbers>, Unsound> {
         let index = usize::try_from(session).unwrap_or(usize::MAX);
         let mut account = self.accounts.get(index).ok_or(Unsound::NoSession(session))?.clone();
@@ -114,7 +114,7 @@ impl RightsMap {
                     changed.extend(account.allow(extent.first, extent.blocks, account.rights(*extent))?);
                 }
             }
-            // What its share is, is not the rights map's business.
+            // Shares are not in the rights map.
             What::Entitle(_) => {}
         }
         self.check_beside_others(&account, index)?;
@@ -124,13 +124,14 @@ impl RightsMap {
         Ok(changed)
     }
 
-    /// What `account`, which is or becomes number `index`, shares with others neither of them may write.
+    /// Checks that no block of `account`, which is or becomes number `index`, is shared with another that may write it, or
+    /// that `account` may write.
     fn check_beside_others(&self, account: &Account, index: usize) -> Result<(), Unsound> {
         let others = self.accounts.iter().enumerate().filter(|(number, _)| *number != index);
         others.map(|(_, other)| other).try_for_each(|other| account.check_beside(other))
     }
 
-    /// The tenant of a session; empty for one that is not there.
+    /// The tenant of a session; empty for one that does not exist.
     pub(crate) fn tenant(&self, session: u32) -> &str {
         let index = usize::try_from(session).unwrap_or(usize::MAX);
         self.accounts.get(index).map_or("", |account| &account.tenant)
@@ -141,14 +142,13 @@ impl RightsMap {
         self.accounts.len()
     }
 
-    /// Blocks that a session numbers; `None` of a session that is not there.
+    /// Blocks that a session numbers; `None` for a session that does not exist.
     pub(crate) fn blocks(&self, session: usize) -> Option<u64> {
         let last = self.accounts.get(session)?.runs.last();
         Some(last.map_or(0, |run| run.first.saturating_add(run.blocks)))
     }
 
-    /// Number `index` of the records that say what a session may do with its blocks from `first` on: the first of them
-    /// holds `first`.
+    /// Number `index` of the records of a session's rights to its blocks from `first` on. Record 0 holds `first`.
     pub(crate) fn record(&self, session: usize, first: u64, index: usize) -> Option<Record> {
         let runs = &self.accounts.get(session)?.runs;
         let start = runs.partition_point(|run| run.first.saturating_add(run.blocks) <= first);
@@ -169,12 +169,12 @@ impl Account {
         Ok(account)
     }
 
-    /// What it may do with blocks that it has like this.
+    /// The session's rights to the blocks of `extent`.
     const fn rights(&self, extent: Extent) -> u32 {
         if self.writable && extent.writable { READ | WRITE } else { READ }
     }
 
-    /// Gives it these rights, and no others, to `blocks` blocks from `lba` on. Says what their numbers are.
+    /// Sets exactly these rights to `blocks` blocks from `lba` on. Returns their numbers.
     fn allow(&mut self, lba: u64, blocks: u64, rights: u32) -> Result<Vec<Numbers>, Unsound> {
         let not_numbered = || Unsound::NotNumbered { tenant: self.tenant.clone(), lba, blocks };
         let end = lba.checked_add(blocks).filter(|end| *end > lba).ok_or_else(not_numbered)?;
@@ -205,7 +205,7 @@ impl Account {
         Ok(numbers)
     }
 
-    /// No block of its namespace has two numbers.
+    /// Checks that no block of its namespace has two numbers.
     fn check_alone(&self) -> Result<(), Unsound> {
         let mut runs = self.runs.clone();
         runs.sort_unstable_by_key(|run| run.lba);
@@ -217,7 +217,7 @@ impl Account {
         Ok(())
     }
 
-    /// What it shares with another neither of them may write.
+    /// Checks that neither of the two may write a block that both have.
     fn check_beside(&self, other: &Self) -> Result<(), Unsound> {
         if self.nsid != other.nsid {
             return Ok(());

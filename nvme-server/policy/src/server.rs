@@ -1,4 +1,4 @@
-//! The calls at the NVMe server, and whether it is alive.
+//! The policy component's calls at the NVMe server, and the server's liveness.
 
 use blk_api::config::Interrupts;
 use blk_api::policy::{
@@ -6,7 +6,7 @@ use blk_api::policy::{
 };
 use platform::{Beginning, Cap, Endpoint, Incarnation, Kernel, Message, Platform, ticks_to_ns};
 
-/// The server.
+/// The NVMe server, as the policy component calls it.
 pub(crate) struct Server<P: Platform> {
     platform: P,
     endpoint: Cap<Endpoint>,
@@ -15,19 +15,19 @@ pub(crate) struct Server<P: Platform> {
 }
 
 impl<P: Platform> Server<P> {
-    /// The one behind `endpoint`, whose liveness page is `page`.
+    /// The server behind `endpoint`, whose liveness page is `page`.
     pub(crate) const fn new(platform: P, endpoint: Cap<Endpoint>, page: P::Memory) -> Self {
         Self { platform, endpoint, page }
     }
 
-    /// When the system began, in ticks: it stands in the liveness page.
+    /// When the system began, in ticks, as the liveness page has it.
     fn system_began(&self) -> u64 {
         // The page is there, or there would be no server to call.
         let Beginning(began) = Beginning::load(&self.page).unwrap_or_default();
         began
     }
 
-    /// Which incarnation it is in.
+    /// Its current incarnation.
     pub(crate) fn incarnation(&self) -> Option<Incarnation> {
         Incarnation::load(&self.page).ok()
     }
@@ -40,33 +40,35 @@ impl<P: Platform> Server<P> {
     /// Puts a record into its table.
     ///
     /// # Errors
-    /// What it says, as of all calls.
+    /// The server's refusal, as of all calls.
     pub(crate) async fn install(&self, record: &Record) -> Result<(), Refusal> {
         self.call(&Message::with(INSTALL, record)).await.map(drop)
     }
 
-    /// Has it submit no command any more by what its table says of these blocks.
+    /// Has it remove its records of these blocks, so that it submits no command by them any more.
     pub(crate) async fn remove(&self, range: &Range) -> Result<Removal, Refusal> {
         let answer = self.call(&Message::with(REMOVE, range)).await?;
         answer.payload().map_err(|_| Refusal::BadRequest)
     }
 
-    /// Asks whether the commands that were submitted before have ended. If not, it is `Busy`, and signals when they have.
+    /// Polls whether the commands that were submitted before have ended. If not, returns `Busy`; the server signals when they
+    /// have.
     pub(crate) async fn drained(&self, removal: &Removal) -> Result<(), Refusal> {
         self.call(&Message::with(DRAINED, removal)).await.map(drop)
     }
 
-    /// Sets a share, or begins to: then it is `Busy`, and signals when it is over.
+    /// Sets a share, or begins to: then it returns `Busy`, and the server signals when it is over.
     pub(crate) async fn set_share(&self, share: &Share) -> Result<(), Refusal> {
         self.call(&Message::with(SET_SHARE, share)).await.map(drop)
     }
 
-    /// Changes the interrupt mode of its controller, or begins to: then it is `Busy`, and signals when it is over.
+    /// Changes the interrupt mode of its controller, or begins to: then it returns `Busy`, and the server signals when it is
+    /// over.
     pub(crate) async fn set_interrupts(&self, to: Interrupts) -> Result<(), Refusal> {
         self.call(&Message::with(SET_INTERRUPTS, &to.number())).await.map(drop)
     }
 
-    /// Milliseconds from the system's begin to `now`, in ticks of which there are so many a second.
+    /// Milliseconds from the system's start to `now`, which is in ticks of `ticks_per_second`.
     pub(crate) fn elapsed_ms(&self, now: u64, ticks_per_second: u64) -> u64 {
         ticks_to_ns(now.saturating_sub(self.system_began()), ticks_per_second) / 1_000_000
     }

@@ -1,8 +1,8 @@
-//! The attacks that can be survived, a function each.
+//! The attacks that do not end the probe, a function each.
 //!
-//! Every one asks the controller to move a block to a page of the probe, and from it to the disk, at an address that
-//! does not lead there, or does no longer. A read is refused when the page is as it was, every byte; a write, when the
-//! block holds nothing of the page.
+//! Each asks the controller to move a block to a page of the probe, and from it to the disk. The address does not lead to
+//! the page, or no longer does. A read is refused when every byte of the page is as before; a write, when the block holds
+//! nothing of the page.
 
 use crate::disk::Disk;
 use crate::memory::{Content, Page, Workshop};
@@ -18,27 +18,27 @@ use report::{Attack, Report, clip};
 const ASKED: Lba = Lba(0);
 const CHANGED: Lba = Lba(1);
 
-/// What the asked block holds.
+/// Content of the asked block.
 const ASKED_CONTENT: Content = Content(0x5ec2_e700_0000_0000);
-/// What the other block holds before an attack.
+/// Content of the other block before an attack.
 const BEFORE: Content = Content(0x0be4_0000_0000_0000);
-/// What a page holds that nothing may reach.
+/// Content of a page that nothing may reach.
 const GUARD: Content = Content(0x90a2_d000_0000_0000);
-/// What a page holds that nothing may be written from.
+/// Content of a page that nothing may be written from.
 const STOLEN: Content = Content(0x5701_e200_0000_0000);
 
 /// The device's addresses of the probe's pages; below lies the pool's memory.
 const PAGES: u64 = 0x2000_0000;
-/// An address at which nothing was ever mapped, with page tables up to the last level beside it.
+/// An address at which nothing was ever mapped; page tables down to the last level exist beside it.
 const NEVER_MAPPED: Iova = Iova::new(PAGES + 0x10_0000);
-/// Below this a page's own address is none of the device's for the probe's pages.
+/// A physical address below this is none of the device's addresses of the probe's pages.
 const BELOW_PAGES: u64 = 0x1000_0000;
-/// And above this.
+/// Likewise at and above this.
 const ABOVE_PAGES: u64 = 0x4000_0000;
 
-/// The untyped of pages that stay.
+/// Index of the untyped of pages that stay.
 const STAYING: u32 = 0;
-/// The untyped that is revoked.
+/// Index of the untyped that is revoked.
 pub(crate) const REVOKED: u32 = 1;
 
 /// The probe at work.
@@ -47,18 +47,18 @@ pub(crate) struct Prober<'a, P: Platform> {
     environment: &'a Environment,
     /// The PCI server.
     pub pci: PciClient<'a, P>,
-    /// The controller, but for the moment between two claims.
+    /// The controller; `None` between two claims.
     disk: Option<Disk<P>>,
-    /// Its memory.
+    /// The probe's memory.
     pub workshop: Workshop<P>,
-    /// Always mapped, for controls.
+    /// A page that is always mapped, for controls.
     control: Page<P::Mmio>,
     control_iova: Iova,
     next_iova: u64,
     refused: bool,
 }
 
-/// Runs them all.
+/// Runs all attacks.
 pub(crate) async fn run<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     registers::listed(prober).await?;
     raw_address(prober).await?;
@@ -74,7 +74,7 @@ pub(crate) async fn run<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), S
     released(prober).await
 }
 
-/// The machine's own address of a page, as a device without an IOMMU would reach it.
+/// Attacks at a page's physical address, as a device without an IOMMU would reach it.
 async fn raw_address<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     let page = prober.page(STAYING)?;
     if (BELOW_PAGES..ABOVE_PAGES).contains(&page.paddr.bits()) {
@@ -120,8 +120,8 @@ async fn unmapped<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> 
     prober.blocked("DMA to a page that was unmapped", "the IOMMU: unmapping ended it", &page, iova).await
 }
 
-/// The mapping goes with the capability it was made by, though the frame has another. The kernel's own code leaves it
-/// in place until the last capability goes: this fails without the fix `frame-copy`.
+/// The mapping ends with the capability by which it was made, though the frame has another. The unpatched kernel leaves it
+/// in place until the last capability is deleted: this fails without the fix `frame-copy`.
 async fn deleted_copy<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     let mut page = prober.page(STAYING)?;
     let kept = page.frame;
@@ -132,7 +132,7 @@ async fn deleted_copy<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stu
     prober.blocked("DMA by a deleted capability, another copy alive", stopped_by, &page, iova).await
 }
 
-/// The page's memory is made into a page again, to see whether anything still reaches it.
+/// The page's memory is made into a page again, to check whether anything still reaches it.
 async fn revoked<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     let page = prober.page(REVOKED)?;
     let iova = prober.map_and_use(&page).await?;
@@ -145,9 +145,9 @@ async fn revoked<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     prober.blocked("DMA to memory that was revoked", stopped_by, &again, iova).await
 }
 
-/// Neither a mapping nor the IOSpace nor a page of registers outlives the claim, though the driver keeps what it has.
-/// The device keeps translating through the old tables unless the IOMMU's context cache is emptied, and copies of an
-/// IOSpace stay alive unless they can be revoked: this fails without the fixes `context-cache` and `io-space-revoke`.
+/// Neither a mapping nor the IOSpace nor a page of registers outlives the claim, though the driver keeps its capabilities.
+/// The device keeps translating through the old tables unless the IOMMU's context cache is emptied. Copies of an IOSpace
+/// stay alive unless they can be revoked. So this fails without the fixes `context-cache` and `io-space-revoke`.
 async fn released<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     let page = prober.page(STAYING)?;
     let iova = prober.map_and_use(&page).await?;
@@ -156,7 +156,7 @@ async fn released<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> 
     let view = registers::view(prober).await?;
     let earlier = prober.release().await?;
     if !prober.workshop.makes_pages() {
-        // The IOMMU server's capabilities stay, and are worth nothing without a claim.
+        // The IOMMU server's capabilities stay, and have no effect without a claim.
         cannot_map(prober, [io_space, copy], "the IOMMU server: RELEASE closed the domain")?;
     }
     prober.claim_again(earlier).await?;
@@ -168,12 +168,12 @@ async fn released<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> 
         // Into the next claim's address space, whose page tables lead there.
         cannot_map(prober, [io_space, copy], "the kernel: RELEASE revoked the capability")?;
     }
-    // Only the capability was in the way.
+    // With a valid capability the same mapping succeeds.
     prober.disk()?.map(spare.frame, Rights::READ_WRITE, NEVER_MAPPED)?;
     registers::view_is_gone(prober, view).await
 }
 
-/// Nothing can be mapped by an IOSpace of a released claim, or by a copy of it.
+/// Checks that nothing can be mapped by an IOSpace of a released claim, or by a copy of it.
 fn cannot_map<P: Platform>(
     prober: &mut Prober<'_, P>,
     [io_space, copy]: [Cap<IoSpace>; 2],
@@ -222,7 +222,7 @@ impl<'a, P: Platform> Prober<'a, P> {
         self.refused
     }
 
-    /// What is allowed must work: a block arrives, and what is written can be read back.
+    /// Checks that allowed transfers work: a block arrives, and written data can be read back.
     pub(crate) async fn controls(&mut self) -> Result<(), Stuck> {
         let (page, iova) = (self.control.clone(), self.control_iova);
         if !self.reaches(&page, iova).await? {
@@ -235,7 +235,7 @@ impl<'a, P: Platform> Prober<'a, P> {
         Ok(())
     }
 
-    /// Says what came of an attack.
+    /// Reports the outcome of an attack.
     pub(crate) fn report(&mut self, attack: &str, refused: bool, stopped_by: &str) {
         self.refused &= refused;
         if !refused {
@@ -251,7 +251,7 @@ impl<'a, P: Platform> Prober<'a, P> {
         self.workshop.page(untyped)
     }
 
-    /// Gives the controller back; its address space is returned for the page tables that are left.
+    /// Releases the controller. Returns its address space, for the page tables that are left.
     pub(crate) async fn release(&mut self) -> Result<IoSpaceMap<P::Kernel>, Stuck> {
         let disk = self.disk.take().ok_or(Stuck::Control("nothing is claimed"))?;
         disk.release(&self.platform, self.environment, &self.pci).await
@@ -272,7 +272,7 @@ impl<'a, P: Platform> Prober<'a, P> {
         Ok(iova)
     }
 
-    /// The same, and sees that the device reaches it both ways.
+    /// The same, and checks that the device reaches it both ways.
     async fn map_and_use(&mut self, page: &Page<P::Mmio>) -> Result<Iova, Stuck> {
         let iova = self.map(page, Rights::READ_WRITE).await?;
         if self.reaches(page, iova).await? && self.takes(page, iova).await? {
@@ -281,7 +281,7 @@ impl<'a, P: Platform> Prober<'a, P> {
         Err(Stuck::Control("a page is not reached while it is mapped"))
     }
 
-    /// Tries both directions at `iova`; the page must stay as it is, and nothing of it reach the disk.
+    /// Tries both directions at `iova`; the page must stay as it is, and nothing of it may reach the disk.
     async fn blocked(&mut self, attack: &str, stopped_by: &str, page: &Page<P::Mmio>, iova: Iova) -> Result<(), Stuck> {
         page.fill(GUARD)?;
         let read = self.disk()?.read(ASKED, iova).await?;
@@ -292,8 +292,8 @@ impl<'a, P: Platform> Prober<'a, P> {
         Ok(())
     }
 
-    /// Whether the asked block arrives in the page, whole. Nothing of it does when the page stays as it was; what lies
-    /// between counts as arriving.
+    /// Whether the whole asked block arrives in the page. The answer is no when the page stays as it was; anything between
+    /// the two is an error.
     async fn reaches(&mut self, page: &Page<P::Mmio>, iova: Iova) -> Result<bool, Stuck> {
         page.fill(GUARD)?;
         self.disk()?.read(ASKED, iova).await?;
@@ -306,7 +306,7 @@ impl<'a, P: Platform> Prober<'a, P> {
         Err(Stuck::Control("something else than the block arrived"))
     }
 
-    /// Whether anything of the page gets onto the disk by a write from `iova`.
+    /// Whether anything of the page reaches the disk by a write from `iova`.
     async fn takes(&mut self, page: &Page<P::Mmio>, iova: Iova) -> Result<bool, Stuck> {
         self.put(CHANGED, BEFORE).await?;
         page.fill(STOLEN)?;

@@ -20,7 +20,7 @@ const IO_QUEUE: QueueId = QueueId(1);
 /// Seconds a command may take.
 const LIMIT_SECONDS: u64 = 5;
 
-/// A queue pair and the command it is busy with.
+/// A queue pair, and the CID of its last command.
 struct Polled<P: Platform> {
     platform: P,
     pair: QueuePair<P::Memory, P::Mmio>,
@@ -40,7 +40,7 @@ impl<P: Platform> Polled<P> {
         Ok(Self { platform: platform.clone(), pair, last: 0 })
     }
 
-    /// Gives the command and waits for what the controller says of it.
+    /// Submits the command and waits for its status.
     async fn execute(&mut self, build: impl FnOnce(Cid) -> Sqe) -> Result<Status, DeviceFault> {
         self.last = self.last.wrapping_add(1);
         let cid = Cid(self.last);
@@ -80,8 +80,7 @@ pub(crate) struct Disk<P: Platform> {
 }
 
 impl<P: Platform> Disk<P> {
-    /// Claims the controller and brings it up; with the address space of an earlier claim for what is left of its page
-    /// tables.
+    /// Claims the controller and brings it up. The address space of an earlier claim has the page tables that are left of it.
     pub(crate) async fn claim(
         platform: &P,
         environment: &Environment,
@@ -109,13 +108,13 @@ impl<P: Platform> Disk<P> {
         Ok(Self { bdf: device.bdf, space, io_space, registers, io })
     }
 
-    /// Reads a block to `iova`. What the controller says of it proves nothing.
+    /// Reads a block to `iova`. The controller's status proves nothing.
     pub(crate) async fn read(&mut self, block: Lba, iova: Iova) -> Result<Status, Stuck> {
         let blocks = Blocks::new(block, 1).ok_or(DeviceFault::OwnMemory)?;
         Ok(self.io.execute(|cid| nvm::read(cid, NSID, blocks, DataPointer::page(iova.bits()))).await?)
     }
 
-    /// Writes a block from `iova`. Likewise.
+    /// Writes a block from `iova`. The controller's status proves nothing.
     pub(crate) async fn write(&mut self, block: Lba, iova: Iova) -> Result<Status, Stuck> {
         let blocks = Blocks::new(block, 1).ok_or(DeviceFault::OwnMemory)?;
         Ok(self.io.execute(|cid| nvm::write(cid, NSID, blocks, DataPointer::page(iova.bits()))).await?)
@@ -126,7 +125,7 @@ impl<P: Platform> Disk<P> {
         Ok(self.space.map(frame, rights, iova)?)
     }
 
-    /// Gives the controller back and keeps what it can: the IOSpace capability must end all the same.
+    /// Releases the controller and keeps its capabilities: the IOSpace capability must end all the same.
     pub(crate) async fn release(
         self,
         platform: &P,
@@ -143,7 +142,7 @@ impl<P: Platform> Disk<P> {
 }
 
 /// Waits for the supervisor's tick, so that a controller that is slow, or never gets ready, costs others nothing.
-/// Nobody else signals the probe, and nobody calls it.
+/// No other component signals the probe, and none calls it.
 async fn next_tick<P: Platform>(platform: &P) {
     loop {
         if let Event::Signal(badge) = platform.next_event().await

@@ -1,7 +1,6 @@
-//! The access that must be a fault: to registers of a controller that was given back, or to memory that was revoked.
+//! The last access, which must fault: to registers of a controller that was released, or to memory that was revoked.
 //!
-//! It comes after everything was reported, because nobody comes back from it: the supervisor names the probe and the
-//! address.
+//! It comes after everything was reported, because it ends the probe. The supervisor reports the probe and the address.
 
 use crate::attacks::{Prober, REVOKED};
 use crate::memory::{Content, Page};
@@ -13,7 +12,7 @@ use workload::LastProbe;
 
 const CONTENT: Content = Content(0x1a57_0000_0000_0000);
 
-/// What was taken from the probe.
+/// The object that is taken from the probe.
 pub(crate) enum Doomed<R> {
     /// The controller's registers.
     Registers(R),
@@ -21,7 +20,7 @@ pub(crate) enum Doomed<R> {
     Page(Page<R>),
 }
 
-/// Lets it be taken.
+/// Has the object taken: releases the controller, or revokes the page.
 pub(crate) async fn prepare<P: Platform>(
     prober: &mut Prober<'_, P>,
     last: LastProbe,
@@ -44,7 +43,7 @@ pub(crate) async fn prepare<P: Platform>(
     }
 }
 
-/// Touches it.
+/// Accesses the object, and reports a failure if the access does not fault.
 pub(crate) fn touch<P: Platform>(prober: &mut Prober<'_, P>, doomed: &Doomed<P::Mmio>) -> Result<(), Stuck> {
     match doomed {
         Doomed::Registers(registers) => {

@@ -1,17 +1,17 @@
 //! Tests on the running system that nothing passes where no capability allows it: no DMA of a controller, no access of
 //! the processor.
 //!
-//! In a scenario with a probe this component has the NVMe server's place, and memory and a VSpace of its own besides,
-//! which no NVMe server has. It drives a controller without sessions ([`nvme_server::driver`]) and makes it move a
-//! block to and from memory that is mapped for it, that is not, and that no longer is (`attacks`). What it judges by is
-//! the memory and the block: QEMU's controller reports success for a transfer that the IOMMU blocked. Before each
-//! attack the same transfer must arrive while it is allowed, or nothing is learnt from its not arriving. It also asks
-//! the PCI server for what other drivers leave (`registers`): the list of functions, and the capabilities to the pages
-//! of registers.
+//! In a scenario with a probe this component replaces the NVMe server. It also has untyped memory and a VSpace of its own,
+//! which no NVMe server has. It drives a controller without sessions ([`nvme_server::driver`]), and has the controller move blocks to
+//! and from memory that is mapped for it, that is not, and that no longer is (`attacks`). It judges by the memory and the
+//! block, because QEMU's controller reports success for a transfer that the IOMMU blocked. Before each attack the same
+//! transfer must arrive while it is allowed; otherwise a blocked one proves nothing. It also makes two requests to the PCI
+//! server that other drivers do not make (`registers`): for the list of functions, and for the capabilities to the pages of
+//! registers.
 //!
-//! In the end (`last`) it touches what was taken from it and must be ended by a fault, which the supervisor names.
-//! Neighbours: the PCI server gives it the controller; `capdl` refuses a probe beside tenants. Left out: attacks of
-//! clients, which are `hostile`'s.
+//! In the end (`last`) it accesses an object that was taken from it, and must be ended by a fault, which the supervisor
+//! reports. Neighbours: the PCI server gives it the controller; `capdl` refuses a probe beside tenants. Left out: attacks of
+//! clients, which `hostile` makes.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,8 +1,8 @@
-//! Memory of the probe's own: frames made from its untypeds, or frames as it has them, and its view of each through its own
+//! The probe's own memory: frames made from its untypeds, or frames that it was given, and its view of each through its own
 //! VSpace.
 //!
-//! The view is a mapping by a copy of the frame's capability, so that the capability itself is free to be mapped for a
-//! device, and so that the view stays when that is taken away.
+//! The view is a mapping by a copy of the frame's capability. So the capability itself is free to be mapped for a device,
+//! and the view stays when that capability is taken away.
 
 use crate::stuck::Stuck;
 use core::ops::Range;
@@ -16,7 +16,7 @@ use workload::names;
 const PAGE_WORDS: usize = PAGE_SIZE / 8;
 const BLOCK_WORDS: usize = 512 / 8;
 
-/// What a page or block was filled with: word `n` holds it plus `n`.
+/// The content of a page or block: word `n` holds this value plus `n`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Content(pub u64);
 
@@ -31,9 +31,9 @@ impl Content {
 pub(crate) struct Page<R> {
     /// Not mapped for the processor by this capability.
     pub frame: Cap<Frame>,
-    /// Where it lies in the machine.
+    /// Its physical address.
     pub paddr: Paddr,
-    /// Where the probe sees it.
+    /// The address of the probe's view.
     pub vaddr: Vaddr,
     view: R,
 }
@@ -52,7 +52,7 @@ impl<R: Mmio> Page<R> {
         Ok(self.matching(content, PAGE_WORDS)? == PAGE_WORDS)
     }
 
-    /// Whether its first 512 bytes, what a block has at least, are this.
+    /// Whether its first 512 bytes, the least size of a block, are this.
     pub(crate) fn has_block(&self, content: Content) -> Result<bool, Stuck> {
         Ok(self.matching(content, BLOCK_WORDS)? == BLOCK_WORDS)
     }
@@ -110,7 +110,7 @@ impl<P: Platform> Workshop<P> {
         self.environment.cap_at(names::MEMORY, index).ok_or(Stuck::Missing("run memory"))
     }
 
-    /// Whether it has memory to make pages of. Otherwise the pages are given: where a component drives the IOMMU.
+    /// Whether it has untypeds to make pages of. Where a component drives the IOMMU, the pages are given instead.
     pub(crate) fn makes_pages(&self) -> bool {
         self.environment.cap_count(names::MEMORY) > 0
     }
@@ -163,7 +163,7 @@ impl<P: Platform> Workshop<P> {
         Ok(self.platform.kernel().cnode_delete(self.slot(cap.cptr())?)?)
     }
 
-    /// Takes back everything made from `untyped`.
+    /// Revokes everything made from `untyped`.
     pub(crate) fn revoke(&self, untyped: Cap<Untyped>) -> Result<(), Stuck> {
         Ok(self.platform.kernel().cnode_revoke(self.slot(untyped.cptr())?)?)
     }

@@ -1,7 +1,7 @@
-//! The controller's registers by a capability of the probe's own: what the PCI server's other requests give.
+//! The controller's registers by a capability of the probe's own, from the PCI server's requests that drivers do not use.
 //!
-//! The server maps BAR pages for its drivers, and no driver needs more. A driver with a VSpace may ask for the pages'
-//! capabilities all the same and map them where it likes; they must end with the claim like everything else.
+//! The server maps BAR pages for its drivers, and no driver needs more. A driver with a VSpace may still ask for the pages'
+//! capabilities and map them anywhere; they must end with the claim like everything else.
 
 use crate::attacks::Prober;
 use crate::stuck::Stuck;
@@ -11,7 +11,7 @@ use platform::{Cap, Frame, Mmio, PAGE_SIZE, Platform, Vaddr};
 
 /// The page of the registers: the first of BAR 0, which is the first that a claim maps.
 const FIRST_PAGE: u64 = 0;
-/// Functions a bus walk cannot exceed: the list must end.
+/// The most functions on all buses: the list must end before.
 const MOST_FUNCTIONS: u64 = 1 << 16;
 
 /// A page of registers that the probe mapped itself, and a copy of its capability that is mapped nowhere.
@@ -21,7 +21,7 @@ pub(crate) struct OwnView {
     vaddr: Vaddr,
 }
 
-/// The list of functions ends, and the claimed controller is on it once.
+/// Checks that the list of functions ends, and that the claimed controller is on it once.
 pub(crate) async fn listed<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck> {
     let bdf = prober.disk()?.bdf;
     let mut found: u32 = 0;
@@ -59,8 +59,8 @@ fn version<P: Platform>(prober: &mut Prober<'_, P>) -> Result<u32, Stuck> {
     Ok(prober.disk()?.registers.read32(Register::Vs.offset())?)
 }
 
-/// After the claim that gave the view was released, and another made: nothing can be mapped by what is left of it, and
-/// what the new claim gives can be mapped in the same place.
+/// Checks, after the claim of the view was released and another made, that the old capabilities can map nothing. Those of
+/// the new claim must map in the same place.
 pub(crate) async fn view_is_gone<P: Platform>(prober: &mut Prober<'_, P>, view: OwnView) -> Result<(), Stuck> {
     let OwnView { frame, copy, vaddr } = view;
     for (attack, kept) in

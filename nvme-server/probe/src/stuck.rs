@@ -1,9 +1,9 @@
-//! Why the probe cannot go on: nothing that is attacked, but what the attacks stand on.
+//! The reasons why the probe cannot go on: failures of the attacks' preconditions, not of the attacks.
 
 use core::fmt;
 use nvme_server::driver::{DeviceFault, PciError};
 
-/// What went wrong.
+/// The reason why the probe cannot go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stuck {
     /// The environment lacks this.
@@ -12,9 +12,9 @@ pub(crate) enum Stuck {
     Pci(PciError),
     /// The controller.
     Device(DeviceFault),
-    /// The kernel refused what it must allow.
+    /// The kernel refused an operation that it must allow.
     Kernel(platform::Error),
-    /// What must be so before an attack means anything is not so.
+    /// A precondition of an attack does not hold.
     Control(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! What a decision takes: `next`, `submitted` and `completed` for one command, with two sessions and with 64.
+//! Measures the time of a decision: `next`, `submitted` and `completed` for one command, with two sessions and with 64.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,12 @@
-//! What a class's commands take when nobody less urgent is in the device: what "near alone" is measured against.
+//! Learns the latency of a class's commands while the device holds nothing of less urgent classes: the reference for
+//! "near alone".
 
 use crate::policy::{Commands, Kind};
 
-/// Sizes are distinguished by powers of four: up to 4, 16, 64, 256 KiB, and more; and without data.
+/// Size buckets, by powers of four: without data, up to 4, 16, 64, 256 KiB, and more.
 const SIZES: usize = 6;
 const KINDS: usize = 3;
-/// A sample's say, as a shift.
+/// Weight of a sample in the mean, as a shift.
 const GAIN_SHIFT: u32 = 4;
 
 /// Mean latencies, nanoseconds, by kind and size; 0 where nothing is known.
@@ -15,14 +16,14 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    /// What such a command takes alone.
+    /// Mean latency of such a command alone, nanoseconds; `None` if unknown.
     #[inline]
     pub(crate) fn of(&self, commands: &Commands) -> Option<u64> {
         let (kind, size) = place(commands);
         self.means.get(kind)?.get(size).copied().filter(|mean| *mean > 0)
     }
 
-    /// One took this long. What is beyond twice the mean counts as twice: one hiccup of the device is not its nature.
+    /// Adds a sample. A latency beyond twice the mean counts as twice, so that one hiccup of the device moves it little.
     #[inline]
     pub(crate) fn learn(&mut self, commands: &Commands, latency: u64) {
         let (kind, size) = place(commands);
@@ -37,7 +38,7 @@ impl Baseline {
     }
 }
 
-/// More is not believed.
+/// Longer latencies count as this.
 const MAX_LATENCY_NS: u64 = 60_000_000_000;
 
 fn place(commands: &Commands) -> (usize, usize) {

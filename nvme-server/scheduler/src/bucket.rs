@@ -1,7 +1,7 @@
 //! One limit of one session: a token bucket, kept as the time at which it would be full again.
 //!
-//! That form (the virtual scheduling of the generic cell rate algorithm, ITU-T I.371) needs no refilling: a command
-//! moves the time on, and what is left is what lies between it and now plus the burst.
+//! That form (the virtual scheduling of the generic cell rate algorithm, ITU-T I.371) needs no refilling. A command
+//! moves the time on; the rest of the bucket is the span from that time to now plus the burst.
 
 use blk_api::config::Limit;
 
@@ -22,7 +22,7 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one. The limit was checked.
+    /// A full bucket. The caller has checked the limit.
     pub(crate) fn new(limit: Limit) -> Self {
         let unit = (u128::from(NS_PER_SECOND) << FRACTION).div_ceil(u128::from(limit.per_second.max(1)));
         let mut bucket = Self { unit, per_second: limit.per_second, burst_ns: 0, full_at: 0 };
@@ -30,28 +30,28 @@ impl Bucket {
         bucket
     }
 
-    /// The same session's bucket under another limit: what was used stays used.
+    /// The same session's bucket under another limit: used units stay used.
     pub(crate) fn with_limit(self, limit: Limit) -> Self {
         Self { full_at: self.full_at, ..Self::new(limit) }
     }
 
-    /// When `units` may go, at the earliest.
+    /// The earliest time at which `units` may go, nanoseconds.
     #[inline]
     pub(crate) fn ready_at(&self, units: u64) -> u64 {
         self.full_at.saturating_add(self.time_of(units)).saturating_sub(self.burst_ns)
     }
 
-    /// How much may go at `now`.
+    /// Units that may go at `now`.
     #[inline]
     pub(crate) fn left(&self, now: u64) -> u64 {
         let ns = now.saturating_add(self.burst_ns).saturating_sub(self.full_at.max(now));
         let whole = (ns / NS_PER_SECOND).saturating_mul(self.per_second);
-        // Rates beyond this have no bucket that could be empty for long.
+        // A bucket of a higher rate is never empty for long.
         let part = (ns % NS_PER_SECOND).saturating_mul(self.per_second.min(1 << 34)) / NS_PER_SECOND;
         whole.saturating_add(part)
     }
 
-    /// `units` went.
+    /// Takes `units` at `now`.
     #[inline]
     pub(crate) fn take(&mut self, units: u64, now: u64) {
         self.full_at = self.full_at.max(now).saturating_add(self.time_of(units));

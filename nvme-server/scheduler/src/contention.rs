@@ -1,21 +1,21 @@
 //! Tracks which sessions contend for the device: an equal that is away for a moment still counts.
 //!
-//! Who waits is not all who want the device. A client that takes its answers, or whose requests are all in the device,
-//! waits for no turn and comes back at once; what its equals fill the device with meanwhile is before it then. So a
-//! session has the device to itself only when nobody else submitted anything or got anything back for a while (SEEDS V13).
+//! The sessions that wait are not all that want the device. A client that takes its completions, or whose requests are all
+//! in the device, waits for no turn and comes back at once. Commands that its equals submit meanwhile are before it then.
+//! So a session has the device to itself only when no other submitted a command or got one back for a while (SEEDS V13).
 
 use crate::share::SessionId;
 
-/// The last two sessions that had to do with the device, and when.
+/// The last two sessions that submitted commands or got some back, and when.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ContentionTracker {
     last: Option<(SessionId, u64)>,
-    /// Of somebody else than `last`.
+    /// Of another session than `last`.
     before: Option<(SessionId, u64)>,
 }
 
 impl ContentionTracker {
-    /// A session submitted commands or got some back.
+    /// Records that a session submitted commands or got some back.
     #[inline]
     pub(crate) fn seen(&mut self, session: SessionId, now: u64) {
         if self.last.is_some_and(|(last, _)| last != session) {
@@ -24,7 +24,7 @@ impl ContentionTracker {
         self.last = Some((session, now));
     }
 
-    /// When somebody else than `session` was seen last, if anybody was.
+    /// When a session other than `session` was seen last, if any was.
     #[inline]
     pub(crate) fn seen_beside(&self, session: SessionId) -> Option<u64> {
         let other = if self.last.is_some_and(|(last, _)| last == session) { self.before } else { self.last };

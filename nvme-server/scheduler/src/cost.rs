@@ -1,17 +1,16 @@
-//! What a command costs the device, learned while it is busy: so much a command, and so much a byte.
+//! Learns, while the device is busy, what commands cost it: a cost per command and a cost per byte.
 //!
 //! Cost is time of the whole device: its reciprocal is the rate at which it serves such commands when it has enough of
-//! them. While there is enough, the time between completions is what the completed commands cost together. That is one
-//! equation for two unknowns; each epoch moves the estimate along the direction it speaks of (normalized least mean
-//! squares), so the parts that it says nothing of stay as they are, and mixed sizes distinguish them. A load of one size
-//! cannot; its cost is then right for that size, and beyond it large commands are taken to be costly: the cautious
-//! side.
+//! them. While there is enough, the time between completions is the cost of the completed commands together. That is one
+//! equation for two unknowns. Each epoch moves the estimate along the direction that it measures (normalized least mean
+//! squares), so the other parts stay as they are, and mixed sizes distinguish them. A load of one size cannot: its cost is
+//! right for that size, and larger commands are taken to be costly, which is the cautious side.
 //!
-//! A device that was given something may do nothing all the same: it has lost it. So it has worked no longer than what it
-//! gave back was in it, all taken together.
+//! A device that holds commands may still do nothing, because it has lost them. So its working time counts as no longer than
+//! the latencies of the completed commands together.
 //!
-//! Left out: that writes may cost more than reads, and that a device may be slower with some blocks than with others.
-//! What this misses the feedback in `latency_controller` makes up for.
+//! Left out: writes may cost more than reads, and a device may be slower with some blocks than with others. The feedback in
+//! `latency_controller` corrects for both.
 
 use crate::flow_table::Load;
 use crate::policy::Commands;
@@ -20,20 +19,21 @@ use crate::policy::Commands;
 const FRACTION: u32 = 10;
 /// Bytes of a unit of data.
 const UNIT_SHIFT: u32 = 12;
-/// Commands after which an epoch ends, if it is not for its length. Enough of them, because a device may let a command
-/// pass and have the next one pay for it: a leaky bucket does.
+/// Commands after which an epoch ends, unless its length ends it before. There are enough of them to average over a device
+/// that lets one command pass and delays the next for it, as a leaky bucket does.
 const EPOCH_COMMANDS: u64 = 32;
-/// Its length, nanoseconds.
+/// Length of an epoch, nanoseconds.
 const EPOCH_NS: u64 = 50_000_000;
-/// The longest that is believed.
+/// Longer epochs count as this, nanoseconds.
 const MAX_EPOCH_NS: u64 = 1_000_000_000;
-/// An epoch's say, as a shift: a quarter of its error is corrected.
+/// Weight of an epoch, as a shift: a quarter of its error is corrected.
 const GAIN_SHIFT: u32 = 2;
-/// Before anything is known: a tenth of a millisecond a command, and as much for each 4 KiB. Too dear for most devices, so
-/// that an unknown one is tried with little; where a latency controller never lets in enough to learn from, it has to make up for it.
+/// Before the first epoch: a tenth of a millisecond a command, and as much for each 4 KiB. That is too high for most devices,
+/// so that an unknown one is tried with little. Where a latency controller never lets in enough to learn from, its feedback
+/// has to correct this.
 const FIRST_GUESS: i64 = 100_000 << FRACTION;
-/// What each of these parts is charged meanwhile, nanoseconds. As little as the quickest devices take: what is charged too
-/// much is paid for until the others have had as much, what is charged too little is a few commands' advantage.
+/// The charge for each of these parts meanwhile, nanoseconds: as little as the quickest devices take. A session that is
+/// charged too much pays until the others have had as much; a charge that is too low is a few commands' advantage.
 const FIRST_CHARGE_NS: u64 = 250;
 
 /// The model, and the epoch from which it learns.
@@ -52,20 +52,20 @@ pub(crate) struct CostModel {
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     begin: u64,
-    /// The last of them.
+    /// When the last of them came.
     last: u64,
     done: Load,
-    /// How long they were in the device, together.
+    /// Their latencies together, nanoseconds.
     inside: u64,
 }
 
 impl CostModel {
-    /// Knowing nothing.
+    /// A model that has learned nothing.
     pub(crate) const fn new() -> Self {
         Self { per_command: FIRST_GUESS, per_unit: FIRST_GUESS, epoch: None, learned: false }
     }
 
-    /// What `load` costs, nanoseconds.
+    /// The cost of `load`, nanoseconds.
     #[inline]
     pub(crate) fn of(&self, load: Load) -> u64 {
         let commands = self.per_command.unsigned_abs().saturating_mul(load.commands);
@@ -73,13 +73,13 @@ impl CostModel {
         commands.saturating_add(bytes) >> FRACTION
     }
 
-    /// Whether anything is known.
+    /// Whether an epoch was learned.
     #[inline]
     pub(crate) const fn is_learned(&self) -> bool {
         self.learned
     }
 
-    /// What `load` is charged in its line, nanoseconds.
+    /// The charge for `load` in its line, nanoseconds.
     #[inline]
     pub(crate) fn charge(&self, load: Load) -> u64 {
         if self.learned { self.of(load) } else { load.parts().saturating_mul(FIRST_CHARGE_NS) }
@@ -93,11 +93,11 @@ impl CostModel {
         units.min(u64::MAX >> UNIT_SHIFT) << UNIT_SHIFT
     }
 
-    /// A command completed that was in the device for `latency`, while that had enough to do.
+    /// A command completed after `latency` in the device, which had enough to do meanwhile.
     #[inline]
     pub(crate) fn completed_under_load(&mut self, commands: &Commands, latency: u64, now: u64) {
         let Some(epoch) = &mut self.epoch else {
-            // What completes next has taken the time from here on.
+            // The next command to complete takes the time from here on.
             self.epoch = Some(Epoch { begin: now, last: now, done: Load::default(), inside: 0 });
             return;
         };
@@ -116,19 +116,19 @@ impl CostModel {
         }
     }
 
-    /// A command completed, and the device may have been idle: the epoch says nothing.
+    /// A command completed, and the device may have been idle: drops the epoch.
     #[inline]
     pub(crate) const fn completed_idle(&mut self) {
         self.epoch = None;
     }
 
-    /// `done` took `ns`.
+    /// Corrects the model: `done` took `ns`.
     fn learn(&mut self, done: Load, ns: u64) {
         let commands = small(done.commands);
         let units = small(done.bytes.div_ceil(1 << UNIT_SHIFT));
         let took = small(ns) << FRACTION;
         if !self.learned {
-            // The first epoch says how quick the device is at all.
+            // The first epoch gives the speed of the device as a whole.
             self.learned = true;
             let each = took.checked_div(commands.saturating_add(units)).unwrap_or(0);
             (self.per_command, self.per_unit) = (part(each), part(each));
@@ -136,7 +136,7 @@ impl CostModel {
         }
         let expected = self.per_command.saturating_mul(commands).saturating_add(self.per_unit.saturating_mul(units));
         let error = took.saturating_sub(expected) >> GAIN_SHIFT;
-        // A part that is nothing already cannot give way: then the other one does.
+        // A part at its least cannot shrink further: the other one takes the correction.
         let counts = |value: i64, x: i64| if error < 0 && value <= LEAST_PART { 0 } else { x };
         let (commands, units) = (counts(self.per_command, commands), counts(self.per_unit, units));
         let norm = commands.saturating_mul(commands).saturating_add(units.saturating_mul(units)).max(1);
@@ -146,20 +146,20 @@ impl CostModel {
     }
 }
 
-/// A part of the model is never more than a second,
+/// The most that a part of the model may be: a second.
 const MAX_PART: i64 = (MAX_EPOCH_NS << FRACTION) as i64;
-/// and never quite nothing.
+/// The least that a part of the model may be: one nanosecond.
 const LEAST_PART: i64 = 1 << FRACTION;
 
 fn part(value: i64) -> i64 {
     value.clamp(LEAST_PART, MAX_PART)
 }
 
-/// `per_unit` over 4096 is a byte's; the shift is done in two steps so that neither precision nor range is lost.
+/// `per_unit` over 4096 is the cost of a byte. The shift has two steps, so that neither precision nor range is lost.
 const FRACTION_OF_BYTES: u32 = 4;
 const BYTES_BACK: u32 = UNIT_SHIFT - FRACTION_OF_BYTES;
 
-/// As a signed number; what does not fit is beyond anything measured.
+/// As a signed number. A value that does not fit is beyond anything measured, and becomes the greatest.
 fn small(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -234,7 +234,7 @@ mod tests {
         run(&mut model, &[4096], 1000, |_| 250_000);
         let before = cost(&model, 4096);
         for _ in 0..100 {
-            // Each run begins idle: the first completion opens an epoch and says nothing itself.
+            // Each run begins idle: the first completion opens an epoch and gives no sample itself.
             run(&mut model, &[4096], 1, |_| 900_000_000);
         }
         assert_eq!(cost(&model, 4096), before);

@@ -1,4 +1,4 @@
-//! The class says who is asked first, and nothing is held back: made for tenants with queue pairs of their own.
+//! The most urgent class goes first, and nothing is held back: for tenants with queue pairs of their own.
 
 use crate::flow_table::{FlowTable, Lines};
 use crate::policy::{Budget, Commands, Decision, Policy};
@@ -6,8 +6,8 @@ use crate::share::{SessionId, Share, ShareError, Tenant};
 use crate::starvation_guard::StarvationGuard;
 use blk_api::config::Class;
 
-/// The most urgent class first, by weight within it, everything at once: nothing is held back for the device's sake, so
-/// what counts is how much of whose the device holds. A class that got nothing for
+/// The most urgent class first, by weight within it, everything at once. Nothing is held back for the device's sake, so
+/// shares depend on how many commands of each session the device holds. A class that got nothing for
 /// [`STARVATION_LIMIT_NS`](crate::STARVATION_LIMIT_NS) goes first, once. Limits hold.
 #[derive(Clone, Debug)]
 pub struct Dedicated {
@@ -16,7 +16,7 @@ pub struct Dedicated {
 }
 
 impl Dedicated {
-    /// With everybody idle.
+    /// A policy with all sessions idle.
     ///
     /// # Errors
     /// [`ShareError`]: a share that is not allowed, or too many.
@@ -24,7 +24,7 @@ impl Dedicated {
         Ok(Self { flow_table: FlowTable::new(tenants, Lines::PerClass)?, starvation: StarvationGuard::default() })
     }
 
-    /// Whose turn it is among `classes`, the most urgent first.
+    /// Returns the session whose turn it is among `classes`, the most urgent class first.
     pub(crate) fn next_among(&mut self, classes: &[Class], now: u64) -> Decision {
         self.flow_table.unpark(now);
         let overdue = self.starvation.overdue(&mut self.flow_table, now);

@@ -1,12 +1,11 @@
-//! Equal shares by the controller's own arbitration: every command is submitted at once, and the queue that it is submitted to
-//! is its speed.
+//! Equal shares by the controller's own arbitration: every command is submitted at once, and its queue decides its speed.
 //!
 //! The idea of D2FQ (Woo, Ahn, Lee, Jeong, FAST 2021): a controller that arbitrates by weight serves a session's three queues
 //! at three speeds. A session that has moved more than the others, by its weight, uses a slower queue until they have caught
-//! up. Nothing is held back but by limits, so a command costs the scheduler next to nothing, and the device never idles while
-//! somebody has commands.
+//! up. Only limits hold commands back, so a command costs the scheduler next to nothing, and the device never idles while
+//! a session has commands.
 //!
-//! Left out: the queues and their weights at the controller, which are the server's.
+//! Left out: the queues and their weights at the controller, which the server sets.
 
 use crate::flow_table::{FlowTable, Lines};
 use crate::policy::{Budget, Commands, Decision, Kind, Policy};
@@ -15,15 +14,15 @@ use crate::winner_tree::WinnerTree;
 use alloc::vec::Vec;
 use blk_api::config::Class;
 
-/// Lead over the least served session from which on a session of weight 1 uses its second queue, bytes: more than one turn
-/// of the shortest commands, and a few of the longest.
+/// Lead over the least served session at which a session of weight 1 uses its second queue, bytes: more than one turn of
+/// the shortest commands, and a few of the longest.
 const SECOND_LEAD: u64 = 512 << 10;
 /// The same for its third.
 const THIRD_LEAD: u64 = 1 << 20;
 /// Commands in a turn: few, so that a session's speed follows its lead.
 const TURN: u16 = 8;
-/// The longest command where others take part, bytes: fewer pieces of the smallest size than the fastest queue has turns for
-/// one of the slowest.
+/// The longest command where other sessions take part, bytes: fewer pieces of the smallest size than the fastest queue has
+/// turns for one of the slowest.
 const LONGEST: u32 = 32 * MIN_PIECE;
 
 /// Everything at once, command by command in one line, each at the speed of its session's lead. The class does not count, the
@@ -40,7 +39,7 @@ pub struct DeviceDirect {
 }
 
 impl DeviceDirect {
-    /// With everybody idle.
+    /// A policy with all sessions idle.
     ///
     /// # Errors
     /// [`ShareError`]: a share that is not allowed, or too many.
@@ -53,7 +52,7 @@ impl DeviceDirect {
         })
     }
 
-    /// The queue that a session's next commands go to, the fastest counted as 0.
+    /// The queue for a session's next commands; 0 is the fastest.
     fn queue(&self, session: SessionId) -> u16 {
         let time = self.times.get(usize::from(session.0)).copied().unwrap_or(0);
         match time.saturating_sub(self.least) {
@@ -63,7 +62,7 @@ impl DeviceDirect {
         }
     }
 
-    /// The session takes part, and begins where the least served one is.
+    /// Adds the session to `active`, at the time of the least served one or its own if later.
     fn activate(&mut self, session: SessionId) {
         if let Some(time) = self.times.get_mut(usize::from(session.0)) {
             *time = (*time).max(self.least);
@@ -71,7 +70,7 @@ impl DeviceDirect {
         }
     }
 
-    /// The session takes part no more, if it neither waits nor has commands in the device.
+    /// Removes the session from `active` if it neither waits nor has commands in the device.
     fn settle(&mut self, session: SessionId) {
         if !self.flow_table.waits(session) && self.flow_table.in_device(session) == 0 {
             self.active.remove(session.0);
@@ -79,7 +78,7 @@ impl DeviceDirect {
         }
     }
 
-    /// The least served session may be another one now.
+    /// Recomputes `least`: the least served session may be another one now.
     fn advance(&mut self) {
         if let Some((_, time)) = self.active.first() {
             self.least = self.least.max(time);
@@ -128,7 +127,7 @@ impl Policy for DeviceDirect {
         if self.flow_table.submitted(&commands, u64::from(commands.count), now).is_none() {
             return;
         }
-        // A command costs the device something however little it moves.
+        // A command costs the device something, however few bytes it moves.
         let each = match commands.kind {
             Kind::Read | Kind::Write => u64::from(commands.bytes.max(MIN_PIECE)),
             Kind::Other => u64::from(MIN_PIECE),

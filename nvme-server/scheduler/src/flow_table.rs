@@ -1,10 +1,10 @@
-//! Who takes part, who waits, in what order within a class, and how much of whose the device holds.
+//! The table of sessions: which of them wait, in which order within a class, and how much the device holds of each.
 //!
-//! The order is start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): a session's next command starts, in virtual
+//! The order is start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996). A session's next command starts, in virtual
 //! time, where its last one ended, and the least start goes first. A session that was away starts where the others are
-//! by now: it neither saves up nor pays. What a command costs is its policy's word.
+//! by now: it neither saves up nor pays. The policy sets the cost of a command.
 //!
-//! A session whose limit is used up is parked until a time and not asked before.
+//! A session whose limit is used up is parked until a time, and left out of its line until then.
 
 use crate::bucket::Bucket;
 use crate::policy::{Budget, Commands, Kind};
@@ -13,8 +13,8 @@ use crate::winner_tree::WinnerTree;
 use alloc::vec::Vec;
 use blk_api::config::Class;
 
-/// Commands of one turn where only equals wait: what a controller's own arbitration gives a queue at once. A client is then notified
-/// of so many together, and what the device holds in all is the window's matter and not a turn's.
+/// Commands of one turn where only equals wait: as many as a controller's own arbitration takes from a queue at once. A
+/// client is then notified of so many together. The window, not the turn, bounds the commands in the device.
 const TURN: u16 = 8;
 
 /// Whether sessions of different classes stand in one line.
@@ -44,13 +44,13 @@ impl Load {
         Self { commands: self.commands.saturating_sub(other.commands), bytes: self.bytes.saturating_sub(other.bytes) }
     }
 
-    /// Commands, and pieces of 4 KiB: what it is worth where nothing is known of the device.
+    /// Commands plus pieces of 4 KiB: the measure of a load while the device is unknown.
     #[inline]
     pub(crate) const fn parts(self) -> u64 {
         self.commands.saturating_add(self.bytes.div_ceil(MIN_PIECE as u64))
     }
 
-    /// What `commands` add.
+    /// The load of `commands`.
     pub(crate) const fn of(commands: &Commands) -> Self {
         let bytes = match commands.kind {
             Kind::Read | Kind::Write => named(commands),
@@ -60,7 +60,7 @@ impl Load {
     }
 }
 
-/// Bytes that commands move or name, together.
+/// Bytes that `commands` move or name, together.
 const fn named(commands: &Commands) -> u64 {
     // A product of 16 and 32 bits.
     (commands.bytes as u64).wrapping_mul(commands.count as u64)
@@ -69,7 +69,7 @@ const fn named(commands: &Commands) -> u64 {
 /// Where a session stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
-    /// It has nothing to give.
+    /// It has no command to submit.
     Away,
     /// In its line.
     InLine,
@@ -85,7 +85,7 @@ struct Flow {
     iops: Option<Bucket>,
     bandwidth: Option<Bucket>,
     place: Place,
-    /// Where its next command begins in its line's virtual time.
+    /// The start of its next command in its line's virtual time.
     begin: u64,
     load: Load,
 }
@@ -100,37 +100,37 @@ impl Flow {
     }
 }
 
-/// Those who wait in one line.
+/// The sessions that wait in one line.
 #[derive(Clone, Debug)]
 struct Line {
     order: WinnerTree,
-    /// Virtual time: where the command began that was served last.
+    /// Virtual time: the start of the command that was served last.
     time: u64,
-    /// Who waits, parked ones left out.
+    /// Sessions that wait, parked ones left out.
     waiting: u32,
 }
 
-/// All of them.
+/// All sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowTable {
     flows: Vec<Flow>,
     lines: [Line; CLASSES],
     kind: Lines,
-    /// Who is parked, by when the limit lets the next command go.
+    /// Parked sessions, by when the limit lets the next command go.
     parked: WinnerTree,
     loads: [Load; CLASSES],
-    /// All of them together.
+    /// The load of all classes together.
     total: Load,
     /// Sessions of each class.
     members: [u16; CLASSES],
-    /// The classes that have some, a bit each.
+    /// The classes that have sessions, a bit each.
     present: u8,
-    /// Who waits in any line.
+    /// Sessions that wait in any line.
     waiting: u32,
 }
 
 impl FlowTable {
-    /// With everybody away.
+    /// A table with all sessions away.
     pub(crate) fn new(tenants: &[Tenant], kind: Lines) -> Result<Self, ShareError> {
         if tenants.len() > MAX_SESSIONS {
             return Err(ShareError::TooManySessions { count: tenants.len() });
@@ -180,38 +180,38 @@ impl FlowTable {
         self.flows.get(usize::from(session.0)).map(|flow| flow.share.class)
     }
 
-    /// What the device holds.
+    /// The load of all classes in the device.
     #[inline]
     pub(crate) const fn total(&self) -> Load {
         self.total
     }
 
-    /// What the device holds of a class.
+    /// The load of `class` in the device.
     #[inline]
     pub(crate) fn load(&self, class: Class) -> Load {
         self.loads.get(class.index()).copied().unwrap_or_default()
     }
 
-    /// What the device holds of the classes less urgent than `class`.
+    /// The load of the classes less urgent than `class` in the device.
     #[inline]
     pub(crate) fn load_below(&self, class: Class) -> Load {
         self.load_between(class, Class::Low)
     }
 
-    /// What the device holds of the classes less urgent than `above`, down to `class`.
+    /// The load of the classes less urgent than `above`, down to `class`, in the device.
     #[inline]
     pub(crate) fn load_between(&self, above: Class, class: Class) -> Load {
         let loads = self.loads.iter().take(class.index().wrapping_add(1)).skip(above.index().wrapping_add(1));
         loads.fold(Load::default(), |sum, load| sum.plus(*load))
     }
 
-    /// What the device holds of `class` and the more urgent ones.
+    /// The load of `class` and the more urgent ones in the device.
     #[inline]
     pub(crate) fn load_down_to(&self, class: Class) -> Load {
         self.loads.iter().take(class.index().wrapping_add(1)).fold(Load::default(), |sum, load| sum.plus(*load))
     }
 
-    /// Whether somebody of `class` waits, and is within its limits as far as is known.
+    /// Whether a session of `class` waits that is not parked. One in line may still turn out to be at its limit.
     #[inline]
     pub(crate) fn class_waits(&self, class: Class) -> bool {
         self.lines.get(self.line_of(class)).is_some_and(|line| line.waiting > 0)
@@ -238,7 +238,7 @@ impl FlowTable {
             flow.iops = share.iops_limit.map(|limit| bucket(flow.iops, limit));
             flow.bandwidth = share.bandwidth_limit.map(|limit| bucket(flow.bandwidth, limit));
             if old != share.class {
-                // The lines' times have nothing to do with each other.
+                // The lines' virtual times are not comparable.
                 flow.begin = time;
             }
             flow.share = share;
@@ -255,13 +255,13 @@ impl FlowTable {
         self.flows.get(usize::from(session.0)).is_some_and(|flow| flow.place != Place::Away)
     }
 
-    /// Whether any session does.
+    /// Whether any session waits, in a line or parked.
     #[inline]
     pub(crate) fn any_waits(&self) -> bool {
         self.waiting > 0 || self.parked.first().is_some()
     }
 
-    /// Has a command to submit. Whether its line was empty until now.
+    /// The session has a command to submit. Returns whether its line was empty until now.
     #[inline]
     pub(crate) fn ready(&mut self, session: SessionId) -> bool {
         match self.flows.get(usize::from(session.0)) {
@@ -270,7 +270,7 @@ impl FlowTable {
         }
     }
 
-    /// Has none any more.
+    /// The session has no command to submit any more.
     #[inline]
     pub(crate) fn idle(&mut self, session: SessionId) {
         if self.waits(session) {
@@ -278,7 +278,7 @@ impl FlowTable {
         }
     }
 
-    /// Whoever's limits allow again by `now` gets back in line.
+    /// Moves parked sessions whose limits allow a command by `now` back into their lines.
     #[inline]
     pub(crate) fn unpark(&mut self, now: u64) {
         while let Some((session, at)) = self.parked.first() {
@@ -290,13 +290,13 @@ impl FlowTable {
         }
     }
 
-    /// When the limit of the next of the parked allows again.
+    /// When the limit of the next parked session allows a command again.
     #[inline]
     pub(crate) fn next_unpark(&self) -> Option<u64> {
         self.parked.first().map(|(_, at)| at)
     }
 
-    /// Who is first in the line of `class` and within its limits. Those before it that are not, are parked.
+    /// Returns the first session in the line of `class` that is within its limits. Parks those before it that are not.
     #[inline]
     pub(crate) fn head(&mut self, class: Class, now: u64) -> Option<SessionId> {
         let line = self.line_of(class);
@@ -313,26 +313,26 @@ impl FlowTable {
         None
     }
 
-    /// Whether nobody but `session`, which waits, wants the device.
+    /// Whether `session` stands in line, and no other does.
     #[inline]
     pub(crate) fn is_alone(&self, session: SessionId) -> bool {
         let waits = self.flows.get(usize::from(session.0)).is_some_and(|flow| flow.place == Place::InLine);
         waits && self.waiting == 1
     }
 
-    /// Whether one session of `class` waits and no other.
+    /// Whether exactly one session of `class` waits in line.
     #[inline]
     pub(crate) fn is_alone_in(&self, class: Class) -> bool {
         self.lines.get(self.line_of(class)).is_some_and(|line| line.waiting == 1)
     }
 
-    /// Whether a session could come that is of a more urgent class than `class`.
+    /// Whether a session of a more urgent class than `class` exists.
     #[inline]
     pub(crate) fn has_above(&self, class: Class) -> bool {
         self.present.trailing_zeros() < class.index() as u32
     }
 
-    /// Whether a session could come that is of another class than `class`.
+    /// Whether a session of another class than `class` exists.
     #[inline]
     pub(crate) fn has_other(&self, class: Class) -> bool {
         self.present & !(1 << class.index()) != 0
@@ -348,7 +348,7 @@ impl FlowTable {
         commands.min(pieces).clamp(1, BATCH) as u16
     }
 
-    /// What a session's bandwidth limit leaves it now, bytes; no less than the smallest piece.
+    /// Bytes that a session's bandwidth limit leaves it now; no less than the smallest piece.
     #[inline]
     pub(crate) fn bytes_left(&self, session: SessionId, now: u64) -> u32 {
         let bandwidth = self.flows.get(usize::from(session.0)).and_then(|flow| flow.bandwidth.as_ref());
@@ -356,8 +356,8 @@ impl FlowTable {
         u32::try_from(left).unwrap_or(u32::MAX).max(MIN_PIECE)
     }
 
-    /// What of `budget` a session's limits leave it now; a short turn where equals wait, too, and one command where another
-    /// class may come.
+    /// Cuts `budget` to what a session's limits leave it now. The turn is short where equals wait too, and one command where
+    /// another class may come.
     #[inline]
     pub(crate) fn within_limits(&self, session: SessionId, budget: Budget, now: u64) -> Budget {
         let others = if self.class(session).is_some_and(|class| self.has_other(class)) { 1 } else { TURN };
@@ -367,7 +367,7 @@ impl FlowTable {
         Budget { commands, bytes: budget.bytes.min(bytes), named: budget.named.min(bytes), ..budget }
     }
 
-    /// Command were submitted, and count `cost` in their line. Their class.
+    /// Commands were submitted, and count `cost` in their line. Returns their class.
     #[inline]
     pub(crate) fn submitted(&mut self, commands: &Commands, cost: u64, now: u64) -> Option<Class> {
         let class = self.charge(commands, cost, now)?;
@@ -383,7 +383,7 @@ impl FlowTable {
         self.charge(&Commands { session, kind: Kind::Other, bytes: 0, count }, cost, now);
     }
 
-    /// Takes commands from their session's limits, and puts its next one later by `cost`. Its class.
+    /// Takes commands from their session's limits, and moves its next start later by `cost`. Returns its class.
     #[inline]
     fn charge(&mut self, commands: &Commands, cost: u64, now: u64) -> Option<Class> {
         let flow = self.flows.get_mut(usize::from(commands.session.0))?;
@@ -412,14 +412,14 @@ impl FlowTable {
         Some(class)
     }
 
-    /// Commands left the device. Their class, unless nothing of this session is there.
+    /// Commands left the device. Returns their class, or `None` if the device holds nothing of this session.
     #[inline]
     pub(crate) fn left_device(&mut self, commands: &Commands) -> Option<Class> {
         let flow = self.flows.get_mut(usize::from(commands.session.0)).filter(|flow| flow.load.commands > 0)?;
         let before = flow.load;
         flow.load = flow.load.minus(Load::of(commands));
         if flow.load.commands == 0 {
-            // Whatever was said of single commands' bytes: nothing is nothing.
+            // Without commands there are no bytes, whatever sizes were reported for single commands.
             flow.load = Load::default();
         }
         let (class, gone) = (flow.share.class, before.minus(flow.load));
@@ -450,7 +450,7 @@ impl FlowTable {
         }
     }
 
-    /// Into its line. Whether that was empty.
+    /// Puts the session into its line. Returns whether that was empty.
     #[inline]
     fn enter(&mut self, session: SessionId) -> bool {
         let Some(class) = self.class(session) else { return false };
@@ -466,7 +466,7 @@ impl FlowTable {
         line.waiting == 1
     }
 
-    /// Out of its line, or out of the parked.
+    /// Takes the session out of its line, or out of the parked ones.
     #[inline]
     fn leave(&mut self, session: SessionId) {
         let Some(class) = self.class(session) else { return };
@@ -487,7 +487,7 @@ impl FlowTable {
     }
 }
 
-/// One session of `class` more or less.
+/// Changes the number of sessions of `class`.
 fn count(members: &mut [u16; CLASSES], class: Class, change: i16) {
     if let Some(members) = members.get_mut(class.index()) {
         *members = members.saturating_add_signed(change);

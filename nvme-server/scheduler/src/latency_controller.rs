@@ -1,15 +1,17 @@
-//! Protects one class against the ones below it: measures what they cost it in latency, and lets them have as much of the
-//! device as costs it next to nothing.
+//! Protects one class against the ones below it: measures the latency that they add, and limits them to as much of the
+//! device as adds next to none.
 //!
 //! Three bounds on the classes below, while the protected one is active:
 //! - **pace**: a share of the device's time, raised while the protected class's latency is near its baseline and cut when
 //!   it is not (slowly up, quickly down, as in congestion control by delay);
-//! - **held**: what is in the device at once, steered by how rarely the protected class is late (`room`); a single command always;
-//! - **piece**: no command that costs more than what may be held or one baseline, or the smallest.
+//! - **held**: the cost in the device at once, steered by how rarely the protected class is late (`room`). A single command
+//!   may always go;
+//! - **piece**: the cost of one command, at most the bound on what is held, or one baseline if that is more. The smallest
+//!   command may always go.
 //!
 //! The baseline is measured, not configured: from commands during which nothing of the lower classes was in the device.
 //! Where pacing leaves too few of those, the lower classes pause now and then until there are some, as BBR pauses to
-//! see its minimum latency.
+//! measure its minimum latency.
 
 use crate::baseline::Baseline;
 use crate::cost::CostModel;
@@ -19,37 +21,37 @@ use crate::room::{MOST as MOST_RATE, Room, WHOLE};
 use crate::share::{CLASSES, MIN_PIECE};
 use blk_api::config::Class;
 
-/// The least pace, in shares of the device's time of which `WHOLE` are all: what no feedback takes away.
+/// The least pace, in parts of the device's time of which `WHOLE` are all. No feedback cuts the pace below it.
 const LEAST_RATE: u64 = WHOLE / 32;
-/// The pace to begin with.
+/// The initial pace.
 const FIRST_RATE: u64 = WHOLE / 4;
 
-/// Excess latency counts in these: so many are one baseline.
+/// The unit of excess latency: so many are one baseline.
 const BASELINE: i64 = 256;
-/// The mean excess that is borne: a twelfth of the baseline.
+/// The mean excess that is tolerated: a twelfth of the baseline.
 const TOLERANCE: i64 = BASELINE / 12;
-/// A sample's say in what the noise is: one of so many.
+/// Weight of a sample in the noise: one of so many parts.
 const NOISE_PARTS: i64 = 16;
-/// Samples of a period.
+/// Samples that end a period.
 const PERIOD_SAMPLES: i64 = 16;
-/// Fewer are enough after so long, nanoseconds.
+/// Nanoseconds after which `FEW_SAMPLES` end it.
 const PERIOD_NS: u64 = 20_000_000;
 const FEW_SAMPLES: i64 = 4;
 
-/// The class counts as active for so many of its usual gaps after its last command, within bounds, nanoseconds.
+/// The class counts as active for so many of its usual gaps after its last command, within the bounds below, nanoseconds.
 const HOLD_GAPS: u64 = 8;
 const LEAST_HOLD_NS: u64 = 2_000_000;
 const MOST_HOLD_NS: u64 = 200_000_000;
-/// A gap's say, as a shift.
+/// Weight of a gap in the usual one, as a shift.
 const GAP_SHIFT: u32 = 3;
 
-/// The lower classes pause so often if nothing else shows the baseline, nanoseconds.
+/// Nanoseconds between two pauses of the lower classes, if nothing else shows the baseline.
 const PROBE_EVERY_NS: u64 = 256_000_000;
-/// So often while a baseline is unknown.
+/// The same while a baseline is unknown.
 const PROBE_AGAIN_NS: u64 = 64_000_000;
-/// For so long at most.
+/// The longest pause, nanoseconds.
 const PROBE_NS: u64 = 10_000_000;
-/// And until so many commands ran alone.
+/// Commands that ran alone which end a pause.
 const PROBE_SAMPLES: u32 = 8;
 
 /// Whether a command of a lower class may go.
@@ -57,7 +59,7 @@ const PROBE_SAMPLES: u32 = 8;
 pub(crate) enum Admission {
     /// Now, so much.
     Now(Budget),
-    /// Then; or when the device holds less, if there is no time.
+    /// At this time; or, without a time, when the device holds less.
     Later(Option<u64>),
 }
 
@@ -65,11 +67,11 @@ pub(crate) enum Admission {
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyController {
     baseline: Baseline,
-    /// The baseline of what the class does lately; 0 if unknown.
+    /// The baseline of the class's latest command, nanoseconds; 0 if unknown.
     typical: u64,
-    /// How far from the baseline commands are that found nothing in their way, either way, in parts of it, smoothed.
+    /// Smoothed absolute deviation of uncontended latency from the baseline, in parts of the baseline.
     noise: i64,
-    /// When the last command was submitted, if nothing of the lower classes was in its way then.
+    /// When the last command was submitted, if the device held nothing of the lower classes then.
     began_alone: Option<u64>,
     activity: Activity,
     pace: Pace,
@@ -78,14 +80,14 @@ pub(crate) struct LatencyController {
     probe: Probe,
     /// When the last command of a lower class left the device.
     lower_left: u64,
-    /// Samples from before say nothing of the present pace. `u64::MAX` while the device still holds what the lower
-    /// classes gave it when the protected one was away.
+    /// Samples from before this time do not count for the present pace. `u64::MAX` while the device still holds commands
+    /// that the lower classes submitted while the protected one was away.
     clean_since: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Activity {
-    /// When its last command came or went, if there was one.
+    /// When its last command was submitted or completed, if there was one.
     last: Option<u64>,
     /// Nanoseconds between two commands, smoothed.
     gap: u64,
@@ -95,10 +97,10 @@ struct Activity {
 struct Pace {
     /// In parts of `WHOLE`.
     rate: u64,
-    /// The rate that was too much the last time.
+    /// The rate at the last cut.
     too_much: u64,
     /// When the next command of each class may go. A command defers those of its own class and of the ones below, so
-    /// that classes under one latency controller are in order among themselves.
+    /// that the classes below one latency controller keep their order.
     next_at: [u64; CLASSES],
 }
 
@@ -108,7 +110,7 @@ struct Period {
     samples: i64,
     /// Sum of the samples' excess.
     excess: i64,
-    /// The pace held somebody back.
+    /// Whether the pace held a command back.
     paced: bool,
 }
 
@@ -116,9 +118,9 @@ struct Period {
 struct Probe {
     begun: Option<u64>,
     until: u64,
-    /// Commands of the protected class that ran alone since it began.
+    /// Commands of the protected class that ran alone since the probe began.
     alone: u32,
-    /// A latency came whose baseline is unknown.
+    /// Whether a command completed whose baseline is unknown.
     wanted: bool,
 }
 
@@ -139,14 +141,14 @@ impl LatencyController {
         }
     }
 
-    /// Until when the class counts as active if it gives nothing more.
+    /// Until when the class counts as active if it submits nothing more.
     #[inline]
     pub(crate) fn active_until(&self) -> u64 {
         let hold = self.activity.gap.saturating_mul(HOLD_GAPS).clamp(LEAST_HOLD_NS, MOST_HOLD_NS);
         self.activity.last.map_or(0, |last| last.saturating_add(hold))
     }
 
-    /// A command of the protected class was given, while the device held `lower`.
+    /// A command of the protected class was submitted, while the device held `lower`.
     #[inline]
     pub(crate) fn protected_submitted(&mut self, lower: Load, now: u64) {
         if now >= self.active_until() {
@@ -162,26 +164,26 @@ impl LatencyController {
         self.activity.last = Some(now);
     }
 
-    /// One that was given at `submitted_at` came back, while the device held `lower`.
+    /// A command that was submitted at `submitted_at` completed, while the device held `lower`.
     #[inline]
     pub(crate) fn protected_completed(&mut self, commands: &Commands, lower: Load, submitted_at: u64, now: u64) {
         self.activity.last = self.activity.last.max(Some(now));
         let latency = now.saturating_sub(submitted_at);
         let known = self.baseline.of(commands);
-        // What the lower classes left behind in the device has to be gone as well.
+        // The device must also have had the time to settle after the last command of a lower class.
         let settled = self.lower_left.saturating_add(known.unwrap_or(0));
         let alone = lower.commands == 0 && submitted_at >= settled;
-        // Quicker beside others than it was alone, and than it is by chance: the device has changed.
+        // Beside others it was quicker than alone, by more than chance explains: the device has changed.
         let quicker = known.is_some_and(|known| excess(latency, known) < (-BASELINE / 4).saturating_sub(self.noise));
-        // What was late although nothing was in its way is the device's own hiccup. It is not seen in the baseline: while it
-        // was under way others came, so it did not run alone.
+        // A command that began alone and was late is the device's own hiccup. The baseline does not see it: other commands came
+        // while it was under way, so it did not run alone.
         let own = !alone && self.began_alone == Some(submitted_at);
         if let Some(known) = known.filter(|_| alone || own) {
             let off = excess(latency, known).saturating_abs();
             self.noise = self.noise.saturating_add((off.saturating_sub(self.noise)) / NOISE_PARTS);
         }
         if quicker {
-            // What was noise until now was perhaps the change.
+            // The noise until now may have been the change.
             self.noise /= 2;
         }
         if alone || quicker {
@@ -197,7 +199,7 @@ impl LatencyController {
             self.room.alone(latency, alone_ns);
         }
         self.room.sample(latency, alone_ns, self.pace.rate, submitted_at, now);
-        // Those that ran alone count as well: what matters is how often the others are in the way, too.
+        // Commands that ran alone count as well, because it also matters how often the others are in the way.
         if submitted_at >= self.clean_since {
             let excess = excess(latency, alone_ns);
             self.sample(if own { excess.min(0) } else { excess }, now);
@@ -205,7 +207,7 @@ impl LatencyController {
     }
 
     /// Whether `class` may submit a command while the device holds `lower` of it and of those between it and the protected
-    /// one. Only asked while the protected class is active.
+    /// one. Called only while the protected class is active.
     #[inline]
     pub(crate) fn admits(&mut self, class: Class, lower: Load, cost: &CostModel, now: u64) -> Admission {
         let pause = self.pause(now);
@@ -226,11 +228,11 @@ impl LatencyController {
         Admission::Now(Budget { bytes: u32::try_from(piece).unwrap_or(u32::MAX), ..Budget::ONE })
     }
 
-    /// `class` submitted a command that costs so much, while the protected class was active.
+    /// `class` submitted a command of this cost, while the protected class was active.
     #[inline]
     pub(crate) fn lower_submitted(&mut self, class: Class, cost: u64, now: u64) {
         let interval = cost.saturating_mul(WHOLE).checked_div(self.pace.rate).unwrap_or(cost);
-        // Who asks late is not late for ever: one interval is made up for.
+        // A class that submits late catches up by one interval at most.
         for next_at in self.pace.next_at.iter_mut().skip(class.index()) {
             *next_at = (*next_at).max(now.saturating_sub(interval)).saturating_add(interval);
         }
@@ -247,24 +249,24 @@ impl LatencyController {
         }
     }
 
-    /// The device holds nothing any more, and may be another afterwards: everything is measured again.
+    /// Measures everything again: the device was reset, holds nothing any more, and may behave differently.
     pub(crate) fn reset(&mut self, now: u64) {
         *self = Self { activity: self.activity.clone(), lower_left: now, clean_since: now, ..Self::new() };
     }
 
-    /// Whether one more command of the lower classes is bearable.
+    /// Whether one more command of the lower classes stays within the bound.
     #[inline]
     fn holds_little(&self, lower: Load, cost: &CostModel) -> bool {
         lower.commands == 0 || cost.of(lower.plus(Load { commands: 1, bytes: u64::from(MIN_PIECE) })) <= self.bearable()
     }
 
-    /// Cost that the lower classes may have in the device at once.
+    /// Cost that the lower classes may have in the device at once, nanoseconds.
     #[inline]
     fn bearable(&self) -> u64 {
         self.room.of(self.typical, self.pace.rate)
     }
 
-    /// Until when the lower classes pause; not after `now` if they do not.
+    /// Until when the lower classes pause; `now` or before if they do not.
     #[inline]
     fn pause(&mut self, now: u64) -> u64 {
         let probe = &mut self.probe;
@@ -284,7 +286,7 @@ impl LatencyController {
         until
     }
 
-    /// A command of the protected class took so much longer than alone.
+    /// Adds the excess latency of a command of the protected class; ends the period if it has enough samples.
     fn sample(&mut self, excess: i64, now: u64) {
         let period = &mut self.period;
         period.samples = period.samples.saturating_add(1);
@@ -297,25 +299,25 @@ impl LatencyController {
         }
     }
 
-    /// As far off as this the mean of a period's samples is without anybody's fault: half of the noise with all of them, and
-    /// the whole with as few as are enough.
+    /// How far the mean of a period is off by chance: half of the noise with all samples, the whole noise with the fewest
+    /// that end a period.
     fn chance(&self) -> i64 {
         let samples = self.period.samples.saturating_add(8);
         self.noise.saturating_mul(12).checked_div(samples).unwrap_or(self.noise)
     }
 
-    /// Faster or slower, by the mean excess of a period.
+    /// Raises or cuts the pace, by the mean excess of a period.
     fn adjust(&mut self, mean: i64, now: u64) {
         let mean = mean.saturating_sub(self.chance());
         let Pace { rate, too_much, .. } = &mut self.pace;
         if mean > TOLERANCE {
-            // Still slow beside next to nothing: the device may not be what it was.
+            // The class is still slow beside the least pace: the device may have changed.
             self.probe.wanted |= *rate == LEAST_RATE;
             *too_much = *rate;
             *rate = if mean > BASELINE / 2 { *rate / 2 } else { rate.saturating_mul(3) / 4 };
             self.clean_since = self.clean_since.max(now);
         } else if self.period.paced {
-            // Quickly where it is known to be harmless, slowly near what was too much, quickly again beyond it.
+            // Quickly where the pace is known to be harmless, slowly near the rate of the last cut, quickly again beyond it.
             let step = if rate.saturating_mul(4) < too_much.saturating_mul(3) {
                 *rate / 4
             } else if rate.saturating_mul(4) < too_much.saturating_mul(5) {
@@ -329,8 +331,8 @@ impl LatencyController {
     }
 }
 
-/// How much longer than alone, in parts of `BASELINE`; no sample says more than that it took twice as long, so that a
-/// hiccup of the device is not blamed on the lower classes.
+/// Excess of `latency` over that alone, in parts of `BASELINE`. It is capped at twice as long, so that a hiccup of the
+/// device does not count against the lower classes.
 fn excess(latency: u64, alone: u64) -> i64 {
     let parts = |ns: u64| ns.saturating_mul(BASELINE.unsigned_abs()).checked_div(alone.max(1)).unwrap_or(0);
     let capped = parts(latency.min(alone.saturating_mul(2)));

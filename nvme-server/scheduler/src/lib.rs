@@ -1,24 +1,24 @@
 //! Decides whose command goes to the device next, and when (SEEDS V9, V13 to V15).
 //!
-//! Pure logic: no clock, no input or output, and after construction no allocation. The NVMe server, which is its only
-//! neighbour, reports to a [`Policy`] who has commands to submit, what was submitted and what completed, and asks it whose turn it
-//! is. A decision costs the same with 64 sessions as with two.
+//! Pure logic: no clock, no input or output, and after construction no allocation. Its only neighbour is the NVMe server.
+//! The server reports to a [`Policy`] which sessions have commands to submit, and which commands were submitted and
+//! completed. Then it asks which session's turn it is. A decision costs the same with 64 sessions as with two.
 //!
-//! | policy | between sessions | what it is for |
+//! | policy | between sessions | use |
 //! |---|---|---|
 //! | [`RoundRobin`] | one line for all, command by command | turns, whatever is asked for |
 //! | [`Dedicated`] | by class, then weight; nothing held back | queue pairs of each tenant's own, on a quick controller |
-//! | [`StrictUrgent`] | the controller's; urgent gives way to who is left waiting | controllers with WRR |
+//! | [`StrictUrgent`] | the controller's; urgent gives way to a class that starves | controllers with WRR |
 //! | [`DeviceDirect`] | equal by weight, by the speed of the queue; nothing held back | controllers with WRR, at the least cost |
 //! | [`Weighted`] | shares of the device's time by weight | WRR where the controller has none |
 //! | [`Paced`] | latency of higher classes kept near what it is alone | the default |
 //!
 //! In all of them limits hold, classes that wait get their turn ([`STARVATION_LIMIT_NS`]), and equals are served in the order
-//! in which they came, whatever their numbers. To which queue pair a command goes is the server's, whatever the policy.
+//! in which they came, whatever their numbers. The server chooses a command's queue pair, whatever the policy.
 //!
-//! Inside, `flow_table` knows who waits and what the device holds, `winner_tree` who is first, `bucket` is one limit,
-//! `starvation_guard` keeps the last from waiting for ever, `contention` who has the device to itself. `cost` and `window` learn the
-//! device, `baseline`, `room` and `latency_controller` are the pacing.
+//! Modules: `flow_table` records the waiting sessions and the commands in the device, `winner_tree` finds the first session,
+//! `bucket` is one limit. `starvation_guard` bounds the wait of a class. `contention` detects a session that has the device
+//! to itself. `cost` and `window` learn the device; `baseline`, `room` and `latency_controller` are the pacing.
 //!
 //! Left out: taking entries, cutting requests, queue pairs themselves, and everything about extents.
 

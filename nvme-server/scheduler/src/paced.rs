@@ -1,32 +1,31 @@
-//! Keeps latency of the more urgent classes near what they have alone, whatever the others do. The default.
+//! The default policy: keeps the latency of each class near what it has alone, whatever the less urgent classes do.
 //!
 //! # The method
 //!
-//! Delay-based congestion control between the classes, with a cost model that is learned. Its parts, and whence:
+//! Delay-based congestion control between the classes, with a cost model that is learned. Its parts, and their sources:
 //!
 //! - **Feedback by delay.** Gimbal (Min and others, SIGCOMM 2021) and, for whole control groups, Linux's blk-iocost
-//!   (Heo and others, IOCost, ASPLOS 2022) take the device for a black box and steer by the latency it shows: raise the
-//!   rate while it is near its baseline, cut it when it is not. So do the [latency controllers](crate) here, one a class, which pace
-//!   the classes below theirs. iocost needs the device's cost model and its latency target from a person and goes wrong
-//!   badly when they are wrong; here both are measured.
+//!   (Heo and others, IOCost, ASPLOS 2022) take the device for a black box and steer by the latency it shows. They raise
+//!   the rate while latency is near its baseline, and cut it when it is not. So do the [latency controllers](crate) here,
+//!   one a class, which pace the classes below theirs. iocost needs the device's cost model and its latency target from a
+//!   person, and goes badly wrong when they are wrong. Here both are measured.
 //! - **Bottleneck rate and minimum latency, measured in operation.** BBR (Cardwell and others, ACM Queue 2016) keeps in
-//!   flight what the bottleneck serves in the least round trip, and stops sending for a moment now and then to see that
-//!   least again. The window here is made so, and the pauses in which the baseline is measured.
+//!   flight as much as the bottleneck serves in the least round trip. Now and then it stops sending for a moment to measure
+//!   that least again. The window here works the same way, and so do the pauses that measure the baseline.
 //! - **Bounded depth, in the device's time.** K2 (Miemietz and others, RTSS 2019) and SFQ(D) (Jin, Chase, Kaur,
-//!   SIGMETRICS 2004) bound the commands in the device, because nothing that is in it can be put in order any more. A
-//!   bound on commands says nothing when one can be 32 times as long as another, so the bound is on what they cost.
+//!   SIGMETRICS 2004) bound the commands in the device, because commands in the device cannot be reordered any more. A
+//!   bound on their number is useless when one can be 32 times as long as another, so the bound is on their cost.
 //!
-//! Feedback alone would do without a cost model, but then each change of the neighbour's request size is a surprise to
-//! it; a model alone would do without feedback, and be as good as the model. Together, an error of the model is a
-//! constant factor that the feedback takes out, and the model tells it what a large request will do before it has done
-//! it.
+//! Feedback alone would work without a cost model, but each change of the neighbour's request size would surprise it. A
+//! model alone would work without feedback, and be as good as the model. Together, an error of the model is a constant
+//! factor that the feedback removes, and the model predicts the effect of a large request before it is submitted.
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - Only lower classes ask: they get the device's full rate. A latency controller lets go a few milliseconds after a busy class
-//!   fell silent, and later after a class whose commands come rarely, at most 200 ms.
-//! - A higher class is active: see `latency_controller`. The lower ones still get a thirty-second of the device at the least, and
-//!   one command each [`STARVATION_LIMIT_NS`] whatever happens.
+//! - While only lower classes have commands, they get the device's full rate. A latency controller ends its protection a few
+//!   milliseconds after a busy class fell silent, and later after a class whose commands come rarely, at most 200 ms.
+//! - While a higher class is active, `latency_controller` paces the lower ones. They still get a thirty-second of the device
+//!   at the least, and one command each [`STARVATION_LIMIT_NS`] whatever happens.
 //! - Within a class the device's time is shared by weight.
 
 use crate::contention::ContentionTracker;
@@ -44,20 +43,20 @@ use crate::starvation_guard::STARVATION_LIMIT_NS;
 /// The classes that have others below them, each with its latency controller.
 const PROTECTED: [Class; 3] = [Class::Urgent, Class::High, Class::Medium];
 
-/// The policy; see the module.
+/// The default policy, delay-based congestion control between the classes; the module has its method.
 #[derive(Clone, Debug)]
 pub struct Paced {
     flow_table: FlowTable,
     starvation: StarvationGuard,
-    /// One for each class.
+    /// One tracker for each class.
     contention: [ContentionTracker; CLASSES],
     window: Window,
-    /// One for each of `PROTECTED`.
+    /// One controller for each of `PROTECTED`.
     controllers: [LatencyController; PROTECTED.len()],
 }
 
 impl Paced {
-    /// With everybody idle, and nothing known of the device.
+    /// A policy with all sessions idle, and the device unknown.
     ///
     /// # Errors
     /// [`ShareError`]: a share that is not allowed, or too many.
@@ -71,7 +70,7 @@ impl Paced {
         })
     }
 
-    /// Whether a command of `class` may go.
+    /// Whether a command of the session, which is of `class`, may go.
     #[inline]
     fn admits(&mut self, session: SessionId, class: Class, now: u64) -> Admission {
         if self.has_device(session, class, now) {
@@ -87,7 +86,7 @@ impl Paced {
                 Admission::Now(Budget { bytes, .. }) => {
                     piece = Some(piece.map_or(bytes, |piece: u32| piece.min(bytes)));
                 }
-                // It may let go before.
+                // The protection may end before.
                 Admission::Later(at) => {
                     let released = Some(controller.active_until()).filter(|until| *until > now);
                     return Admission::Later([at, released].into_iter().flatten().min());
@@ -95,22 +94,22 @@ impl Paced {
             }
         }
         let budget = match piece {
-            // The latency controllers bound what the device holds of it more closely than the window.
+            // The latency controllers bound the class's load in the device more closely than the window.
             Some(bytes) => Some(Budget { bytes, ..Budget::ONE }),
-            // What lower classes have in the device does not hold it up.
+            // Commands of lower classes in the device do not hold it up.
             None => self.window.admits(self.flow_table.load_down_to(class), self.flow_table.total(), now),
         };
         budget.map_or(Admission::Later(None), Admission::Now)
     }
 
-    /// A session submitted commands or got some back.
+    /// Records that a session submitted commands or got some back.
     #[inline]
     fn seen(&mut self, session: SessionId, class: Class, now: u64) {
         self.contention.get_mut(class.index()).into_iter().for_each(|contention| contention.seen(session, now));
     }
 
-    /// Whether the device is this session's as far as it likes: no equal waits or is only away for a moment, and nobody more
-    /// urgent could come and find too much before it. Lower classes do not hold it back.
+    /// Whether the session may fill the device: no equal waits or is only away for a moment, and no more urgent class has
+    /// sessions. One of those could come and find too much before it. Lower classes do not hold it back.
     #[inline]
     fn has_device(&self, session: SessionId, class: Class, now: u64) -> bool {
         let beside = self.contention.get(class.index()).and_then(|contention| contention.seen_beside(session));
@@ -120,7 +119,7 @@ impl Paced {
     }
 }
 
-/// Whether the latency controller of `class` has somebody to protect.
+/// Whether the latency controller of `class` has commands to protect.
 #[inline]
 fn is_active(flow_table: &FlowTable, controller: &LatencyController, class: Class, now: u64) -> bool {
     flow_table.load(class).commands > 0 || flow_table.class_waits(class) || now < controller.active_until()

@@ -1,8 +1,8 @@
-//! The one trait behind which every policy stands, and what passes through it.
+//! The trait that every policy implements, and the types of its calls.
 
 use crate::share::{SessionId, Share, ShareError};
 
-/// What a command does, as far as its cost is concerned.
+/// The kind of a command, as far as its cost is concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Reads data.
@@ -14,21 +14,21 @@ pub enum Kind {
     Other,
 }
 
-/// Commands of one session that are alike and were given to the device together.
+/// Commands of one session that are alike and were submitted to the device together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Commands {
-    /// Whose.
+    /// The session that they belong to.
     pub session: SessionId,
-    /// What they do.
+    /// Their kind.
     pub kind: Kind,
-    /// Bytes that each moves, or of the blocks that it names without moving them; 0 for a flush.
+    /// Bytes that each moves, or bytes of the blocks that it names without moving them; 0 for a flush.
     pub bytes: u32,
-    /// How many.
+    /// Their number.
     pub count: u16,
 }
 
-/// What a session may submit before the policy is asked again: many commands where nobody else waits for the device, few or one
-/// where somebody does.
+/// The most that a session may submit before the next call of [`Policy::next`]. It is many commands where no other session
+/// waits for the device, few or one where another does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     /// Commands of up to [`MIN_PIECE`](crate::MIN_PIECE) bytes, at least 1. A longer one counts as many as it has pieces of
@@ -45,33 +45,34 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// As much as there is.
+    /// No bound.
     pub const ALL: Self = Self { commands: u16::MAX, bytes: u32::MAX, named: u32::MAX, fastest: None };
     /// One command, however long.
     pub(crate) const ONE: Self = Self { commands: 1, ..Self::ALL };
 }
 
-/// What a policy says when asked whose turn it is.
+/// A policy's answer to [`Policy::next`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// This session submits commands now, which are reported to [`Policy::submitted`]; when none is left, [`Policy::idle`].
+    /// This session submits commands now. The server reports them to [`Policy::submitted`], and calls [`Policy::idle`] when
+    /// the session has none left.
     Serve {
-        /// Who.
+        /// The session whose turn it is.
         session: SessionId,
-        /// How much.
+        /// The most that it may submit.
         budget: Budget,
     },
-    /// Nobody now. Ask again at this time, or when something completes or becomes ready, whatever is first.
+    /// No session now. Call again at this time, or when a command completes or a session becomes ready, whatever is first.
     Wait {
         /// Nanoseconds, on the caller's clock.
         until_ns: u64,
     },
-    /// Nobody, until something completes or becomes ready.
+    /// No session, until a command completes or a session becomes ready.
     Nothing,
 }
 
 impl Decision {
-    /// Wait until then, or for what happens if there is no such time.
+    /// Waits until this time; without a time, for the next event.
     pub(crate) fn wait(until: Option<u64>) -> Self {
         until.map_or(Self::Nothing, |until_ns| Self::Wait { until_ns })
     }
@@ -79,10 +80,10 @@ impl Decision {
 
 /// Decides whose command goes next, and when.
 ///
-/// Times are nanoseconds on a clock of the caller's that never goes back. No call allocates, and none takes longer
-/// because there are more sessions.
+/// Times are nanoseconds on the caller's clock, which never goes back. No call allocates, and none takes longer with more
+/// sessions.
 ///
-/// A session that does not exist is ignored, in every call but [`Policy::set_share`], which says so.
+/// Every call ignores a session that does not exist, except [`Policy::set_share`], which returns an error.
 pub trait Policy {
     /// The session has a command waiting, and room in its queues for it.
     fn ready(&mut self, session: SessionId, now: u64);
@@ -90,26 +91,26 @@ pub trait Policy {
     /// The session has no command waiting, or no room for one.
     fn idle(&mut self, session: SessionId);
 
-    /// Whose turn it is. Asked again without anything having happened, it answers the same.
+    /// Decides whose turn it is. A second call without an event in between returns the same.
     fn next(&mut self, now: u64) -> Decision;
 
-    /// The session's turn brought so many entries that were answered without a command. They cost it its turn and count as
-    /// commands against its own limit. Nothing else changes: the device saw nothing, and nobody else is affected.
+    /// In the session's turn, so many entries were answered without a command. They cost it its turn and count as commands
+    /// against its own limit. Nothing else changes: the device saw nothing, and no other session is affected.
     fn refused(&mut self, session: SessionId, count: u16, now: u64);
 
-    /// Command were submitted to the device.
+    /// Commands were submitted to the device.
     fn submitted(&mut self, commands: Commands, now: u64);
 
-    /// Commands of which one was submitted at `submitted_at` came back together, with whatever status.
+    /// Commands completed together, with any status; one of them was submitted at `submitted_at`.
     fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64);
 
-    /// Commands will not come back: their queue was deleted, or they were never rung for. Nothing is learned from them.
+    /// Commands will not complete: their queue was deleted, or their doorbell was never rung. Nothing is learned from them.
     fn aborted(&mut self, commands: Commands, now: u64);
 
-    /// The controller was reset: the device holds nothing any more. Who waits, and what was used of limits, stays.
+    /// The controller was reset: the device holds nothing any more. Waiting sessions still wait, and used limits stay used.
     fn reset(&mut self, now: u64);
 
-    /// Changes a session's share; what is in the device is counted on under the new class.
+    /// Changes a session's share. Its commands in the device count under the new class from now on.
     ///
     /// # Errors
     /// [`ShareError`], and nothing has changed.

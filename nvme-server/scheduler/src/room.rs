@@ -1,35 +1,35 @@
-//! How much lower classes may have in the device at once, steered by how rarely the protected class is late.
+//! Bounds how much lower classes may have in the device at once, steered by how rarely the protected class is late.
 //!
-//! A pace is steered by the mean, and a mean hides what is rare: where one command in thirty meets a queue of many, the others
-//! make up for it. So what may be in the device at once has a bound of its own. Each command of the protected class earns a small
-//! credit, more on a device that is late by itself; one that is late costs as much as [`BORNE`] of them earn. Without credit the
-//! bound is halved, and it is raised only with credit: so the part that is late stays near what is borne.
+//! The mean steers the pace, and a mean hides rare cases: where one command in thirty meets a queue of many, the others make
+//! up for it. So the load in the device at once has a bound of its own. Each command of the protected class earns a small
+//! credit, more on a device that is late by itself; a late one costs as much as [`BORNE`] of them earn. Without credit the
+//! bound is halved, and it is raised only with credit: so the late part stays near the one that is tolerated.
 //!
-//! The bound counts in baselines of the protected class; it is what the cost model says, so it also makes up for a model that is
-//! too dear by a constant factor.
+//! The bound counts in baselines of the protected class, by the cost model. So it also corrects a model whose costs are too
+//! high by a constant factor.
 
 /// One baseline; of a pace, the whole device.
 pub(crate) const WHOLE: u64 = 1024;
-/// The most; the cost model may err by as much to the dear side.
+/// The greatest bound; the cost model may be too high by as much.
 pub(crate) const MOST: u64 = WHOLE * 1024;
-/// The least: a command that finds no other of the lower classes in the device goes whatever the bound.
+/// The least bound. A command that finds no other of the lower classes in the device goes whatever the bound.
 const LEAST: u64 = WHOLE / 32;
-/// A command is late that takes more than so many baselines.
+/// A command is late if it takes more than so many baselines.
 const LATE: u64 = 3;
-/// Of so many commands one may be late whatever the device does.
+/// One of so many commands may be late, whatever the device does.
 const BORNE: i64 = 128;
 /// The credit that a late command costs.
 const ONE: i64 = 1 << 20;
-/// The most credit that is saved up.
+/// The greatest credit.
 const MOST_CREDIT: i64 = ONE;
-/// The most that is owed.
+/// The greatest debt.
 const MOST_DEBT: i64 = 4 * ONE;
-/// A command's say in how often the device is late by itself, as a shift.
+/// Weight of a command in how often the device is late by itself, as a shift.
 const OWN_SHIFT: u32 = 8;
 /// Commands after which the bound is raised.
 const PERIOD: u32 = 16;
 
-/// The bound.
+/// The bound, and the credit that steers it.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     bound: u64,
@@ -37,9 +37,9 @@ pub(crate) struct Room {
     own: i64,
     credit: i64,
     samples: u32,
-    /// The bound held somebody back since it was changed.
+    /// Whether the bound held a command back in this period.
     pub held_back: bool,
-    /// Commands from before say nothing of the present bound.
+    /// Commands submitted before this time do not count against the present bound.
     since: u64,
 }
 
@@ -48,7 +48,7 @@ impl Room {
         Self { bound: MOST, own: 0, credit: 0, samples: 0, held_back: false, since: 0 }
     }
 
-    /// What may be in the device where one baseline is `ns`, and the pace would let in `rate`.
+    /// The cost that may be in the device, nanoseconds, where one baseline is `ns` and the pace would let in `rate`.
     #[inline]
     pub(crate) fn of(&self, ns: u64, rate: u64) -> u64 {
         ns.saturating_mul(self.bound.min(rate.max(WHOLE))) / WHOLE

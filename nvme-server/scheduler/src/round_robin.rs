@@ -1,19 +1,19 @@
-//! One line for everybody: neither class nor weight counts.
+//! One line for all sessions: neither class nor weight counts.
 
 use crate::flow_table::{FlowTable, Lines};
 use crate::policy::{Budget, Commands, Decision, Policy};
 use crate::share::{SessionId, Share, ShareError, Tenant};
 use blk_api::config::Class;
 
-/// Command by command, whoever has waited longest: what a driver does that has one set of queues and a lock (SEEDS
-/// V9). Limits hold. Latency of anybody is everybody's depth.
+/// Command by command, the session that has waited longest first, as in a driver with one set of queues and a lock
+/// (SEEDS V9). Limits hold. The latency of each session depends on the depths of all.
 #[derive(Clone, Debug)]
 pub struct RoundRobin {
     flow_table: FlowTable,
 }
 
 impl RoundRobin {
-    /// With everybody idle.
+    /// A policy with all sessions idle.
     ///
     /// # Errors
     /// [`ShareError`]: a share that is not allowed, or too many.

@@ -1,4 +1,4 @@
-//! What a session is entitled to: its class, its weight, its limits; and what the specification trusts it with.
+//! A session's share (its class, weight and limits), and the most urgent class that the specification allows it.
 
 use blk_api::config::{Class, Limit};
 use thiserror::Error;
@@ -13,10 +13,10 @@ pub const MIN_PIECE: u32 = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionId(pub u8);
 
-/// How many classes there are.
+/// The number of classes.
 pub(crate) const CLASSES: usize = Class::ALL.len();
 
-/// What a session is entitled to.
+/// A session's class, weight and limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
     /// Its class.
@@ -46,7 +46,7 @@ pub struct Tenant {
     pub highest: Class,
 }
 
-/// Which limit an error is about.
+/// The limit that an error is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resource {
     /// Commands.
@@ -55,19 +55,19 @@ pub enum Resource {
     Bytes,
 }
 
-/// Why a share is refused. Nothing has changed then.
+/// The reason why a share is refused. Nothing has changed then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum ShareError {
     /// There is no such session.
     #[error("there is no session {}", session.0)]
     NoSuchSession {
-        /// What was asked for.
+        /// The number asked for.
         session: SessionId,
     },
     /// More sessions than [`MAX_SESSIONS`].
     #[error("{count} sessions are more than {MAX_SESSIONS}")]
     TooManySessions {
-        /// How many were given.
+        /// Their number.
         count: usize,
     },
     /// A weight of zero.
@@ -78,30 +78,30 @@ pub enum ShareError {
         /// The weight.
         weight: u16,
     },
-    /// A limit under which not even one request of [`MIN_PIECE`] bytes passes in a second, or at once.
+    /// A limit too small for one request of [`MIN_PIECE`] bytes in a second, or at once.
     #[error("session {} is limited to {} {resource:?} a second and {} at once, below one request",
         session.0, limit.per_second, limit.burst)]
     LimitBelowOneRequest {
         /// Whose.
         session: SessionId,
-        /// Of what.
+        /// The limited resource.
         resource: Resource,
         /// The limit.
         limit: Limit,
     },
-    /// A class above what the specification trusts the session with.
+    /// A class above the most urgent one that the specification allows the session.
     #[error("session {} asks for class {asked:?} and may have {highest:?} at most", session.0)]
     ClassNotAllowed {
         /// Whose.
         session: SessionId,
-        /// The class.
+        /// The class asked for.
         asked: Class,
-        /// The most urgent it may have.
+        /// The most urgent class it may have.
         highest: Class,
     },
 }
 
-/// Whether `tenant` may have `share`.
+/// Checks whether `session` may have `share`.
 pub(crate) fn check(session: SessionId, share: &Share, highest: Class) -> Result<(), ShareError> {
     if share.weight == 0 {
         return Err(ShareError::Weight { session, weight: share.weight });

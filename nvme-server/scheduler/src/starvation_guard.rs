@@ -1,28 +1,28 @@
-//! No class waits for ever: who has waited too long goes first, once.
+//! The starvation guard: a class that has waited too long goes first, once.
 
 use crate::flow_table::FlowTable;
 use crate::share::{CLASSES, SessionId};
 use blk_api::config::Class;
 
-/// How long a class with commands to submit, and none in the device, waits at most while others are served, nanoseconds;
-/// on a device so slow that it serves less than 64 commands meanwhile, the time of 64. What the device then takes for
-/// its command comes on top.
+/// The longest wait of a class with commands to submit, and none in the device, while others are served, nanoseconds. On a
+/// device so slow that it serves less than 64 commands meanwhile, the wait is the time of 64. The time that the device then
+/// takes for the command comes on top.
 pub const STARVATION_LIMIT_NS: u64 = 10_000_000;
-/// Commands of others.
+/// Commands of others that a class waits for on a slow device.
 const STARVATION_LIMIT_COMMANDS: u64 = 64;
-/// A command's say in what commands take, as a shift.
+/// Weight of a command in the mean time of one, as a shift.
 const GAIN_SHIFT: u32 = 4;
 
-/// Since when each class has waited, and how long one waits.
+/// Since when each class has waited, and how long a class waits at most.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StarvationGuard {
     since: [u64; CLASSES],
-    /// Whether a class asked since it was served last. Who finds no room leaves its line and comes back, and its class has
-    /// waited all the while.
+    /// Whether a class asked since it was served last. A session without room leaves its line and comes back; its class counts
+    /// as waiting all the while.
     asks: [bool; CLASSES],
-    /// What a command takes of the device, nanoseconds, smoothed; 0 if nobody knows.
+    /// The device's time for a command, nanoseconds, smoothed; 0 if unknown.
     command_ns: u64,
-    /// When the device gave something back last.
+    /// When a command completed last.
     completed: u64,
 }
 
@@ -38,7 +38,7 @@ impl StarvationGuard {
         }
     }
 
-    /// A class had its turn, and waits for the next one from now on if it has more to give.
+    /// A class had its turn, and waits for the next one from now on if it has more to submit.
     #[inline]
     pub(crate) fn served(&mut self, class: Class, flow_table: &FlowTable, now: u64) {
         let places = self.asks.get_mut(class.index()).zip(self.since.get_mut(class.index()));
@@ -47,7 +47,7 @@ impl StarvationGuard {
         }
     }
 
-    /// So many commands together take so much of the device's time.
+    /// Learns that `commands` together take `cost` of the device's time.
     #[inline]
     pub(crate) fn learn(&mut self, cost: u64, commands: u16) {
         let mean = self.command_ns;
@@ -55,20 +55,20 @@ impl StarvationGuard {
         self.command_ns = mean.saturating_sub(mean >> GAIN_SHIFT).saturating_add(cost >> GAIN_SHIFT);
     }
 
-    /// The device gave something back.
+    /// A command completed.
     #[inline]
     pub(crate) const fn completed(&mut self, now: u64) {
         self.completed = now;
     }
 
-    /// How long somebody waits, nanoseconds.
+    /// How long a class waits at most, nanoseconds.
     #[inline]
     pub(crate) fn length(&self) -> u64 {
         STARVATION_LIMIT_NS.max(self.command_ns.saturating_mul(STARVATION_LIMIT_COMMANDS))
     }
 
-    /// When the starvation guard serves `class`, if it waits. One that has something in the device waits for that, as
-    /// long as the device goes on at all.
+    /// When the starvation guard serves `class`, if it waits. A class with commands in the device waits for those first, as
+    /// long as the device completes any commands at all.
     #[inline]
     pub(crate) fn ends(&self, class: Class, flow_table: &FlowTable) -> Option<u64> {
         if !flow_table.class_waits(class) {
@@ -79,8 +79,8 @@ impl StarvationGuard {
         Some(since.saturating_add(self.length()))
     }
 
-    /// The session that goes first because its class has waited too long: of several such classes the least urgent. A class
-    /// is passed over when limits hold all of its sessions.
+    /// Returns the session that goes first because its class has waited too long: of several such classes, the least urgent
+    /// one's. A class is skipped when limits hold all of its sessions.
     #[inline]
     pub(crate) fn overdue(&self, flow_table: &mut FlowTable, now: u64) -> Option<SessionId> {
         Class::ALL.into_iter().rev().find_map(|class| {

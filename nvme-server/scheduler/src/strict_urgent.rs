@@ -1,4 +1,4 @@
-//! For a controller that weighs the classes itself, and takes its urgent one strictly first (NVMe 1.4, 4.13.2).
+//! For a controller that arbitrates the classes by weight, and takes the urgent one strictly first (NVMe 1.4, 4.13.2).
 
 use crate::dedicated::Dedicated;
 use crate::policy::{Commands, Decision, Policy};
@@ -6,18 +6,18 @@ use crate::share::{CLASSES, SessionId, Share, ShareError, Tenant};
 use crate::starvation_guard::STARVATION_LIMIT_NS;
 use blk_api::config::Class;
 
-/// Everything is given at once, as [`Dedicated`] does, and the controller chooses. It would leave the classes below alone for
-/// as long as urgent queues have commands: so nothing more is submitted to those while a class below has had commands in the
-/// device for [`STARVATION_LIMIT_NS`](crate::STARVATION_LIMIT_NS) and none of them came back.
+/// Submits everything at once, as [`Dedicated`] does, and the controller chooses. The controller would starve the classes
+/// below for as long as urgent queues have commands. So nothing more is submitted to those while a class below has had
+/// commands in the device for [`STARVATION_LIMIT_NS`](crate::STARVATION_LIMIT_NS) and none of them completed.
 #[derive(Clone, Debug)]
 pub struct StrictUrgent {
     dedicated: Dedicated,
-    /// By class: since when the device owes it a command, if it holds any.
+    /// By class: since when the device owes it a completion, if it holds any of its commands.
     owed: [u64; CLASSES],
 }
 
 impl StrictUrgent {
-    /// With everybody idle.
+    /// A policy with all sessions idle.
     ///
     /// # Errors
     /// As [`Dedicated::new`].
@@ -36,7 +36,7 @@ impl StrictUrgent {
         )
     }
 
-    /// The class is owed a command from now on.
+    /// The device owes the class a completion from now on.
     fn owe(&mut self, class: Option<Class>, now: u64) {
         if let Some(since) = class.and_then(|class| self.owed.get_mut(class.index())) {
             *since = now;

@@ -1,7 +1,7 @@
-//! Shares of the device's time: by weight between classes, and by weight between the sessions of one.
+//! Shares the device's time: by weight between classes, and by weight between the sessions of one.
 //!
-//! The arbitration of the NVMe standard's weighted round robin with urgent priority class, done in the server, for
-//! controllers that lack it (CAP.AMS), and by what commands cost instead of by their number.
+//! Does the arbitration of the NVMe standard's weighted round robin with urgent priority class in the server, for
+//! controllers that lack it (CAP.AMS). It counts the cost of commands instead of their number.
 
 use crate::contention::ContentionTracker;
 use crate::flow_table::{FlowTable, Lines, Load};
@@ -11,8 +11,8 @@ use crate::starvation_guard::StarvationGuard;
 use crate::window::Window;
 use blk_api::config::{Class, ClassWeights};
 
-/// Urgent first, as far as its sessions' limits go; the others by weight. The device is given as much as keeps it busy
-/// and no more (the depth of SFQ(D)), or the order would be the device's. A class that got nothing for
+/// Urgent first, as far as its sessions' limits go; the others by weight. The device gets as much as keeps it busy and no
+/// more (the depth of SFQ(D)), because the device would decide the order otherwise. A class that got nothing for
 /// [`STARVATION_LIMIT_NS`](crate::STARVATION_LIMIT_NS) goes first, once. Limits hold.
 #[derive(Clone, Debug)]
 pub struct Weighted {
@@ -21,9 +21,9 @@ pub struct Weighted {
     contention: ContentionTracker,
     window: Window,
     weights: [u64; CLASSES],
-    /// Where the next command of each class begins, in a virtual time that all classes share.
+    /// The start of each class's next command, in a virtual time that all classes share.
     begins: [u64; CLASSES],
-    /// Where the command began that was served last.
+    /// The start of the command that was served last.
     time: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct Weighted {
 const PRECISION: u64 = 64;
 
 impl Weighted {
-    /// With everybody idle.
+    /// A policy with all sessions idle.
     ///
     /// # Errors
     /// [`ShareError`]: a share that is not allowed, or too many.
@@ -48,8 +48,8 @@ impl Weighted {
         })
     }
 
-    /// Whether the device is this session's alone: nobody else waits or is only away for a moment, and nobody of another
-    /// class could come and find too much before it.
+    /// Whether the session has the device to itself: no other waits or is only away for a moment, and no other class has
+    /// sessions. One of those could come and find too much before it.
     fn has_device(&self, session: SessionId, now: u64) -> bool {
         let beside = self.contention.seen_beside(session);
         self.flow_table.is_alone(session)
@@ -57,14 +57,14 @@ impl Weighted {
             && beside.is_none_or(|at| now >= at.saturating_add(self.starvation.length()))
     }
 
-    /// Whose turn it is, and for what, if the device may be given more.
+    /// The session whose turn it is and its budget, if the device may get more.
     fn in_turn(&mut self, now: u64) -> Option<(SessionId, Budget)> {
         let first = Class::ALL.into_iter().find_map(|class| self.flow_table.head(class, now))?;
         if self.has_device(first, now) {
             return Some((first, Budget::ALL));
         }
         if let Some(session) = self.flow_table.head(Class::Urgent, now) {
-            // What the others have in the device does not hold it up.
+            // Commands of the others in the device do not hold it up.
             let budget = self.window.admits(self.flow_table.load(Class::Urgent), self.flow_table.total(), now)?;
             return Some((session, budget));
         }
@@ -81,7 +81,7 @@ impl Weighted {
         Some((session, self.window.admits(held, held, now)?))
     }
 
-    /// The class's turn cost this much.
+    /// Charges the class for a turn of this cost.
     fn charge(&mut self, class: Class, cost: u64) {
         let (Some(begin), Some(weight)) = (self.begins.get_mut(class.index()), self.weights.get(class.index())) else {
             return;
@@ -91,7 +91,7 @@ impl Weighted {
         *begin = begin.saturating_add(length.max(1));
     }
 
-    /// The class was away: it begins where the others are.
+    /// The class was away: it starts where the others are.
     fn joins(&mut self, class: Class) {
         if let Some(begin) = self.begins.get_mut(class.index()) {
             *begin = self.time.max(*begin);
@@ -163,7 +163,7 @@ impl Policy for Weighted {
 
     fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
         self.flow_table.set_share(session, share)?;
-        // It may be the first one in its line.
+        // The session may be the first one in its line.
         self.joins(share.class);
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! How much the device is given at once: what keeps it busy, and not more.
+//! Bounds how much the device holds at once: enough to keep it busy, and not more.
 //!
-//! A device that holds everything serves in its own order, so no order of ours means anything; one that holds too
+//! A device that holds everything serves in its own order, so the scheduler's order has no effect; one that holds too
 //! little is idle in between. The window is the depth of SFQ(D) (Jin, Chase, Kaur, SIGMETRICS 2004) and K2 (Miemietz
 //! and others, RTSS 2019), counted in the device's time and not in commands, so that large commands fill it as they
 //! fill the device.
@@ -10,43 +10,45 @@ use crate::flow_table::Load;
 use crate::policy::{Budget, Commands};
 use crate::share::MIN_PIECE;
 
-/// The least time of work that the device holds before somebody has to wait, nanoseconds.
+/// The least window: work that the device holds before a session has to wait, nanoseconds.
 const LEAST_NS: u64 = 100_000;
-/// The most.
+/// The greatest window, nanoseconds.
 const MOST_NS: u64 = 64_000_000;
-/// Commands that are always let in: less would leave a device idle between two of them.
+/// Commands that are always admitted: fewer would leave a device idle between two of them.
 const LEAST_COMMANDS: u64 = 2;
-/// What an unknown device is given, in parts: enough commands for an epoch of the cost model, and two large ones.
+/// The window of an unknown device, in parts: enough commands for an epoch of the cost model, and two large ones.
 const UNKNOWN_PARTS: u64 = 64;
-/// Commands in the device from which on it counts as busy even if nobody has to wait.
+/// Commands in the device from which on it counts as busy even if no session has to wait.
 const BUSY_COMMANDS: u64 = 8;
 
-/// The least latency is looked for so often, nanoseconds, if somebody has to wait.
+/// Nanoseconds between two probes for the least latency, if a session has to wait.
 const PROBE_EVERY_NS: u64 = 256_000_000;
-/// For so long at most, beside the time for what the device holds.
+/// The longest probe, nanoseconds, beyond the time for the commands that the device holds.
 const PROBE_NS: u64 = 10_000_000;
 
 /// The window, with the cost model that it is counted in.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    /// What commands cost.
+    /// The cost model.
     pub cost: CostModel,
-    /// The least latency seen since the last probe and in the period before it, nanoseconds: what a command takes in a
+    /// The least latency seen since the last probe and in the period before it, nanoseconds: the time of a command in a
     /// device that does nothing else.
     least_latency: [u64; 2],
     probe: Probe,
-    /// Somebody was turned away since the last command was submitted.
+    /// Whether a session was turned away since the last command was submitted.
     full: bool,
 }
 
-/// A device that always has enough to do never shows what a command takes alone: large commands that were there first
+/// The state of the probe for the least latency.
+///
+/// A device that always has enough to do never shows the latency of a command alone: large commands that were there first
 /// would keep the window open for ever. So now and then it runs empty, and one small command goes alone, as BBR does to
-/// see its least round trip.
+/// measure its least round trip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Probe {
-    /// The next time somebody has to wait after this.
+    /// The probe begins when a session has to wait after this time.
     From(u64),
-    /// Nothing is given until the device is empty; given up at `end`.
+    /// Nothing is submitted until the device is empty; the probe is abandoned at `end`.
     Empties { end: u64 },
     /// The command that was submitted at `at` is alone.
     Alone { at: u64, end: u64 },
@@ -57,8 +59,8 @@ impl Window {
         Self { cost: CostModel::new(), least_latency: [MOST_NS; 2], probe: Probe::From(0), full: false }
     }
 
-    /// What may be given at once; nothing if the device, which holds `held` in all, has enough. Of that only `ahead` holds
-    /// the commands up; who has less before it than the device holds does not wait for a probe either.
+    /// The budget that may go now; `None` if the device, which holds `held` in all, has enough. Of `held` only `ahead` delays
+    /// the commands. Where `ahead` is less than `held`, they do not wait for a probe either.
     #[inline]
     pub(crate) fn admits(&mut self, ahead: Load, held: Load, now: u64) -> Option<Budget> {
         let waits_for_probe = match self.probe {
@@ -95,8 +97,9 @@ impl Window {
         (left > 0 || held.commands < LEAST_COMMANDS).then_some(u16::try_from(commands).unwrap_or(u16::MAX))
     }
 
-    /// What the device serves while one command takes its way is what fills it (the bandwidth-delay product, as in
-    /// BBR); four times as much keeps it filled while completions are on their way and are taken in batches.
+    /// Size of the window, nanoseconds. The work that the device serves during the latency of one command fills it (the
+    /// bandwidth-delay product, as in BBR). Four times as much keeps it filled while completions are on their way and are
+    /// taken in batches.
     #[inline]
     fn size_ns(&self) -> u64 {
         let [recent, before] = self.least_latency;
@@ -114,7 +117,7 @@ impl Window {
         }
     }
 
-    /// A command that was submitted at `submitted_at` came back and left the device with `held`.
+    /// A command that was submitted at `submitted_at` completed and left the device with `held`.
     #[inline]
     pub(crate) fn completed(&mut self, commands: &Commands, held: Load, submitted_at: u64, now: u64) {
         let [recent, before] = &mut self.least_latency;
@@ -136,7 +139,7 @@ impl Window {
         }
     }
 
-    /// The device holds nothing any more, and may be another afterwards.
+    /// The device was reset: it holds nothing any more, and may behave differently afterwards.
     pub(crate) const fn reset(&mut self) {
         (self.full, self.least_latency, self.probe) = (false, [MOST_NS; 2], Probe::From(0));
         self.cost.completed_idle();

@@ -1,19 +1,19 @@
-//! The least of up to 128 keys, kept by a winner tree: seven comparisons an update however many take part, and none while
-//! one takes part alone.
+//! Keeps the least of up to 128 keys in a winner tree: seven comparisons an update however many sessions take part, and
+//! none while one takes part alone.
 
 use crate::share::MAX_SESSIONS;
 
-/// A key: by `rank`, and among equals by who came first. So no place in a table ever decides.
+/// A key, ordered by `rank` and among equals by arrival, so that no place in a table ever decides.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Key {
-    /// What it is ordered by.
+    /// The first criterion.
     pub rank: u64,
     /// The order of arrival.
     pub arrival: u64,
 }
 
 impl Key {
-    /// Who does not take part.
+    /// The key of a player that does not take part.
     const ABSENT: Self = Self { rank: u64::MAX, arrival: u64::MAX };
 }
 
@@ -23,20 +23,20 @@ const ROUNDS: u32 = MAX_SESSIONS.ilog2();
 const NODES: usize = 2 * MAX_SESSIONS - 1;
 const PLAYERS: usize = MAX_SESSIONS - 1;
 
-/// The winner tree. Leaf `i` of the tree is node `MAX_SESSIONS + i`, node 1 is its root, and each node knows its winner.
+/// The winner tree. Leaf `i` is node `MAX_SESSIONS + i`, node 1 is the root, and each node holds its winner.
 #[derive(Clone, Debug)]
 pub(crate) struct WinnerTree {
     keys: [Key; MAX_SESSIONS],
     winners: [u8; 2 * MAX_SESSIONS],
     arrivals: u64,
-    /// Who takes part, if it is one alone. Its key is in no node then.
+    /// The only player that takes part, if there is one alone. Its key is in no node then.
     bypass: Option<(u8, Key)>,
-    /// Those whose keys are in the tree.
+    /// The number of players whose keys are in the tree.
     players: u16,
 }
 
 impl WinnerTree {
-    /// With nobody in it.
+    /// An empty tree.
     pub(crate) fn new() -> Self {
         let mut winners = [0; 2 * MAX_SESSIONS];
         let mut node = winners.len();
@@ -52,7 +52,7 @@ impl WinnerTree {
         Self { keys: [Key::ABSENT; MAX_SESSIONS], winners, arrivals: 0, bypass: None, players: 0 }
     }
 
-    /// Who has the least key, and its rank.
+    /// The player with the least key, and its rank.
     #[inline]
     pub(crate) fn first(&self) -> Option<(u8, u64)> {
         if let Some((player, key)) = self.bypass {
@@ -63,7 +63,7 @@ impl WinnerTree {
         (key != Key::ABSENT).then_some((winner, key.rank))
     }
 
-    /// Puts `player` in, or elsewhere, behind all who have this rank already.
+    /// Adds or moves `player`, behind all that have this rank already.
     #[inline]
     pub(crate) fn put(&mut self, player: u8, rank: u64) {
         self.arrivals = self.arrivals.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! What a policy counts, and what it refuses: laws that hold for every policy and every order of events.
+//! A policy's counts and refusals: laws that hold for every policy and every order of events.
 
 #![forbid(unsafe_code)]
 
@@ -32,9 +32,9 @@ fn policy(number: u8, tenants: &[Tenant]) -> Box<dyn Policy> {
 enum Step {
     Ready(u8),
     Idle(u8),
-    /// Serves whoever is next, with up to this many bytes a command, and up to this many commands.
+    /// Serves the next session, with up to this many bytes a command, and up to this many commands.
     Serve(u32, u16),
-    /// The command in flight at this place, counted round, comes back, or is aborted.
+    /// The command in flight at this place, modulo their number, completes or is aborted.
     Back(usize, bool),
     Pass(u64),
     Change(u8, Class, u16, Option<u64>),
@@ -118,12 +118,12 @@ proptest! {
         for (command, at) in held {
             policy.completed(command, at, now);
         }
-        // One completion too many is nobody's.
+        // One completion too many changes nothing.
         for session in (0..=SESSIONS).map(SessionId) {
             policy.completed(Commands { session, kind: Kind::Read, bytes: 4096, count: 1 }, 0, now);
             prop_assert_eq!(policy.in_device(session), 0);
         }
-        // With nothing in the device whoever waits is served, now or in bounded time.
+        // With nothing in the device a session that waits is served, now or in bounded time.
         for session in (0..SESSIONS).filter(|session| waiting[usize::from(*session)]).map(SessionId) {
             policy.set_share(session, Share::of(Class::Low)).unwrap();
         }
@@ -206,7 +206,7 @@ fn starved_session_at_its_limit_yields_to_the_next() {
     }
 }
 
-/// Both want the one place there is whenever it is free; whoever is asked second finds it taken and is turned away.
+/// Both want the only place whenever it is free; the one that is asked second finds it taken and is turned away.
 #[test]
 fn session_without_room_is_served_by_the_starvation_guard() {
     for number in 0..5 {

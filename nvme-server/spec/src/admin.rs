@@ -1,8 +1,8 @@
 //! Commands for the admin SQ (chapter 5): typed parameters that turn into an [`Sqe`], and back for a controller model.
 //!
-//! Here: opcodes, Identify, Abort and what takes no parameters; in modules of their own, commands about queues and
+//! Here: opcodes, Identify, Abort and commands without parameters; in modules of their own, commands about queues and
 //! about namespaces. Features are in [`crate::feature`], log pages in [`crate::log`], asynchronous events in
-//! [`crate::event`], what Identify returns in [`crate::identify`].
+//! [`crate::event`], the structures that Identify returns in [`crate::identify`].
 
 mod namespaces;
 mod queues;
@@ -107,7 +107,7 @@ impl Opcode {
     }
 }
 
-/// CNS, what Identify returns (section 5.15.1, figure 244). Each is a 4096-byte structure.
+/// CNS, the structure that Identify returns (section 5.15.1, figure 244). Each has 4096 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Cns {
@@ -159,7 +159,7 @@ pub struct IdentifyDw10 {
     pub cntid: u16,
 }
 
-/// Identify, any selector. `nsid` as the selector wants it.
+/// Identify, any selector. The selector defines the meaning of `nsid`.
 #[must_use]
 pub const fn identify(cid: Cid, cns: Cns, nsid: Nsid, data: DataPointer) -> Sqe {
     let mut sqe = Sqe::new(Opcode::Identify as u8, cid, nsid, data);
@@ -222,7 +222,7 @@ pub const fn was_aborted(dw0: u32) -> bool {
     dw0 & 1 == 0
 }
 
-/// Asynchronous Event Request (section 5.2): completes when something happens, [`crate::event::AsyncEvent`] says what.
+/// Asynchronous Event Request (section 5.2): completes when an event happens, with a [`crate::event::AsyncEvent`].
 #[must_use]
 pub const fn async_event_request(cid: Cid) -> Sqe {
     Sqe::new(Opcode::AsyncEventRequest as u8, cid, Nsid::NONE, DataPointer::NONE)
@@ -236,8 +236,8 @@ pub const fn keep_alive(cid: Cid) -> Sqe {
 
 /// Doorbell Buffer Config (section 5.7): two pages of doorbells in memory, laid out as the registers are.
 ///
-/// `shadow` takes what would be written to doorbells; in `event_index` the controller says which values it wants to be
-/// told.
+/// `shadow` takes the values that would be written to doorbells. In `event_index` the controller writes the values of which
+/// it wants to be notified.
 #[must_use]
 pub const fn doorbell_buffer_config(cid: Cid, shadow: u64, event_index: u64) -> Sqe {
     let data = DataPointer { prp1: shadow, prp2: event_index };

@@ -1,7 +1,7 @@
 //! The completion queue entry: 16 bytes (section 4.6).
 //!
-//! A controller may write an entry in pieces. A reader looks at dwords 2 and 3 first ([`CqeEnd`], with the phase in the
-//! upper one), with acquire ordering, and at the command's own result only after the phase matches.
+//! A controller may write an entry in pieces. A reader reads dwords 2 and 3 first, with acquire ordering ([`CqeEnd`], with
+//! the phase in the upper one). It reads the command's own result only after the phase matches.
 
 use bitfield_struct::bitfield;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -16,9 +16,9 @@ pub struct Cqe {
     pub dw0: u32,
     /// DW1: reserved in revision 1.4.
     pub dw1: u32,
-    /// DW2: where the controller is in the SQ.
+    /// DW2: the controller's position in the SQ.
     pub dw2: Dw2,
-    /// DW3: which command, with what outcome, in which pass.
+    /// DW3: the command, its status, and the phase tag.
     pub dw3: Dw3,
 }
 
@@ -84,7 +84,7 @@ pub struct Dw2 {
 pub struct Dw3 {
     /// CID: the command that completed.
     pub cid: u16,
-    /// P: the phase tag; inverted by the controller each time it goes round the queue.
+    /// P: the phase tag; the controller inverts it with each pass through the queue.
     pub phase: bool,
     /// SF: the status field, 15 bits. See [`Dw3::status`].
     #[bits(15)]
@@ -111,7 +111,7 @@ impl Cqe {
         }
     }
 
-    /// An entry from its four words, in the order in which they stand in memory.
+    /// An entry from its four words, in their order in memory.
     #[must_use]
     pub const fn from_words([dw0, dw1, dw2, dw3]: [u32; 4]) -> Self {
         Self { dw0, dw1, dw2: Dw2::from_bits(dw2), dw3: Dw3::from_bits(dw3) }
@@ -148,7 +148,7 @@ impl Cqe {
     }
 }
 
-/// Where a controller stands in an SQ when it completes a command.
+/// A controller's position in an SQ when it completes a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SqPosition {
     /// The SQ.

@@ -1,4 +1,4 @@
-//! Asynchronous events: what a controller reports without being asked (section 5.2.1).
+//! Asynchronous events: a controller's reports that answer no other command (section 5.2.1).
 
 use bitfield_struct::bitfield;
 
@@ -15,7 +15,7 @@ pub struct AsyncEvent {
     __: u8,
     /// Event information, by type.
     pub info: u8,
-    /// The log page to read, which also lets the event be reported again. See [`crate::log::LogPage`].
+    /// The log page to read; reading it also lets the event be reported again. See [`crate::log::LogPage`].
     pub log_page: u8,
     __: u8,
 }
@@ -28,7 +28,7 @@ pub enum EventKind {
     Error = 0,
     /// 1: SMART and health.
     Smart = 1,
-    /// 2: something changed.
+    /// 2: a notice, of a change.
     Notice = 2,
     /// 6: of the I/O command set.
     IoCommandSet = 6,
@@ -52,15 +52,15 @@ impl EventKind {
 }
 
 impl AsyncEvent {
-    /// Error: a doorbell was written that no queue has.
+    /// Error: a doorbell of no queue was written.
     pub const INVALID_DOORBELL_REGISTER: Self = Self::from_bits(0x01_00_00);
-    /// Error: a doorbell got a value that its queue cannot have.
+    /// Error: a doorbell got a value that is invalid for its queue.
     pub const INVALID_DOORBELL_VALUE: Self = Self::from_bits(0x01_01_00);
     /// Error: a diagnostic failed.
     pub const DIAGNOSTIC_FAILURE: Self = Self::from_bits(0x01_02_00);
-    /// Error: an internal error that will not go away.
+    /// Error: a persistent internal error.
     pub const PERSISTENT_INTERNAL_ERROR: Self = Self::from_bits(0x01_03_00);
-    /// Error: an internal error that may go away.
+    /// Error: a transient internal error.
     pub const TRANSIENT_INTERNAL_ERROR: Self = Self::from_bits(0x01_04_00);
     /// Error: a firmware image could not be loaded.
     pub const FIRMWARE_LOAD_ERROR: Self = Self::from_bits(0x01_05_00);

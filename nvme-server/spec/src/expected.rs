@@ -1,4 +1,4 @@
-//! Bytes as the standard's figures give them, for comparison with what the types make.
+//! Bytes as the standard's figures give them, for comparison with the bytes of the types.
 
 /// `N` zero bytes but for the given pieces, each at its byte offset in the figure.
 pub(crate) fn bytes<const N: usize>(pieces: &[(usize, &[u8])]) -> [u8; N] {

@@ -1,7 +1,7 @@
 //! Features: values set and got by identifier (sections 5.13 and 5.21).
 //!
 //! A feature has a current value; a default one; and, when the controller can save it, a saved one that it starts with.
-//! What the values mean is in types of their own, each section 5.21.1 and the feature's number.
+//! The values have types of their own, each from section 5.21.1 and the feature's number.
 
 mod values;
 
@@ -23,7 +23,7 @@ pub enum Feature {
     Arbitration = 0x01,
     /// 02h: [`PowerManagement`].
     PowerManagement = 0x02,
-    /// 03h: what ranges of a namespace's blocks are for.
+    /// 03h: the types of ranges of a namespace's blocks.
     LbaRangeType = 0x03,
     /// 04h: [`TemperatureThreshold`].
     TemperatureThreshold = 0x04,
@@ -41,13 +41,13 @@ pub enum Feature {
     WriteAtomicity = 0x0a,
     /// 0Bh: [`AsyncEvents`].
     AsyncEvents = 0x0b,
-    /// 0Ch: power states entered without being asked.
+    /// 0Ch: autonomous power state transitions.
     AutonomousPower = 0x0c,
-    /// 0Dh: memory of the host's for the controller's use.
+    /// 0Dh: host memory for the controller's use.
     HostMemoryBuffer = 0x0d,
     /// 0Eh: [`Timestamp`], in a data buffer.
     Timestamp = 0x0e,
-    /// 0Fh: milliseconds until a host that is silent counts as gone; 0 is never.
+    /// 0Fh: milliseconds after which a silent host counts as gone; 0 is never.
     KeepAliveTimer = 0x0f,
 }
 
@@ -101,7 +101,7 @@ pub struct GetDw10 {
     __: u32,
 }
 
-/// SEL of Get Features: which value is asked for (section 5.13).
+/// SEL of Get Features: the value asked for (section 5.13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Select {
@@ -111,7 +111,7 @@ pub enum Select {
     Default = 1,
     /// 010b: the one saved last; the default one when there is none.
     Saved = 2,
-    /// 011b: no value but what can be done to it, [`Capabilities`].
+    /// 011b: no value, but the feature's [`Capabilities`].
     Supported = 3,
 }
 

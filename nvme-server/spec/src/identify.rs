@@ -1,7 +1,7 @@
-//! What Identify returns (section 5.15.2): structures of 4096 bytes.
+//! The structures that Identify returns (section 5.15.2), of 4096 bytes each.
 //!
-//! They come from a device. Methods check before they compute and answer `None` to values that cannot be true; the raw
-//! fields are there for reports.
+//! They come from a device. Methods check before they compute, and return `None` for impossible values; the raw fields are
+//! for reports.
 
 mod attributes;
 mod controller;

@@ -1,4 +1,4 @@
-//! The numbers by which commands, queues, namespaces and blocks are named, kept apart by type.
+//! The identifiers of commands, queues, namespaces and blocks, each a type of its own.
 
 use core::fmt;
 
@@ -28,14 +28,14 @@ impl QueueId {
 }
 
 impl Nsid {
-    /// No namespace: what commands carry that concern none.
+    /// No namespace, in commands that concern none.
     pub const NONE: Self = Self(0);
     /// The broadcast value: every namespace, or the controller as a whole.
     pub const ALL: Self = Self(u32::MAX);
 }
 
 impl Lba {
-    /// The address `blocks` further on, or `None` past the end of what 64 bits can name.
+    /// The address `blocks` further on, or `None` if it does not fit into 64 bits.
     #[must_use]
     pub const fn checked_add(self, blocks: u64) -> Option<Self> {
         match self.0.checked_add(blocks) {

@@ -1,15 +1,15 @@
-//! What the NVM Express standard puts on the wire and in registers, as types and nothing else.
+//! Types of the NVM Express standard's entries, data structures and registers, and nothing else.
 //!
 //! Source: *NVM Express Base Specification*, revision 1.4, whose chapter 6 is the NVM command set. Section numbers in this
-//! crate are that document's; field names are its abbreviations. Fields that hold one less than they mean carry the
+//! crate are that document's; field names are its abbreviations. Fields that hold one less than their meaning have the
 //! suffix `_z` (the standard's "0's based").
 //!
-//! Neighbours: the NVMe server drives a controller with these types, the tests' controller model answers with them.
-//! Left out: queues, register access, memory, time, and any decision: a type here says what a value means, not what to do.
-//! Nothing allocates, and no value of a device or a driver makes anything here panic.
+//! Neighbours: the NVMe server drives a controller with these types; the tests' controller model answers with them.
+//! Left out: queues, register access, memory, time, and any decision. A type here defines the meaning of a value, not the
+//! reaction to it. Nothing allocates, and no value of a device or a driver makes anything here panic.
 //!
-//! [`Sqe`] and [`Cqe`] are built from machine words, because they are made and read for every operation. That is right
-//! on little-endian machines only, which the crate asserts. Structures read now and then use byte-order types.
+//! [`Sqe`] and [`Cqe`] are built from machine words, because they are made and read for every operation. That is correct
+//! on little-endian machines only, which the crate asserts. Structures that are read rarely use byte-order types.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Log pages: the command that reads them (section 5.14) and what they hold (section 5.14.1).
+//! Log pages: the command that reads them (section 5.14) and their contents (section 5.14.1).
 //!
 //! Identifiers, Get Log Page, and one module for each page. Page 04h, the namespaces that changed, is a
 //! [`crate::identify::NamespaceList`].
@@ -22,7 +22,7 @@ use crate::{Cid, DataPointer, Nsid, Sqe};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum LogPage {
-    /// 01h: [`ErrorEntry`]s, the newest first, as many as Identify Controller's ELPE says.
+    /// 01h: [`ErrorEntry`]s, the newest first; Identify Controller's ELPE is their number.
     ErrorInformation = 0x01,
     /// 02h: [`Smart`].
     Smart = 0x02,
@@ -55,7 +55,7 @@ impl LogPage {
 pub struct LogDw10 {
     /// LID: see [`LogPage`].
     pub lid: u8,
-    /// LSP: as the page says.
+    /// LSP: the page defines it.
     #[bits(4)]
     pub lsp: u8,
     #[bits(3)]
@@ -72,16 +72,16 @@ pub struct LogDw10 {
 pub struct LogDw11 {
     /// NUMDU: upper half of the number of dwords.
     pub numdu: u16,
-    /// Log specific identifier, as the page says.
+    /// Log specific identifier; the page defines it.
     pub lsi: u16,
 }
 
-/// What a Get Log Page asks for (section 5.14).
+/// The parameters of a Get Log Page (section 5.14).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogRead {
     /// LID.
     pub lid: u8,
-    /// LPO: byte offset of what is read first; a multiple of 4.
+    /// LPO: byte offset of the first byte read; a multiple of 4.
     pub offset: u64,
     /// NUMD: length in dwords, 0's based.
     pub dwords_z: u32,
@@ -89,12 +89,12 @@ pub struct LogRead {
     pub event: LogEvent,
 }
 
-/// RAE: what reading a log page does to the event that pointed at it.
+/// RAE: the effect of reading a log page on the event that pointed at it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogEvent {
     /// The event is cleared, and may be reported again when something happens again.
     Clear,
-    /// The event stays as it is: this is a part of the page, or a look in passing.
+    /// The event stays as it is: the read is of a part of the page, or no reaction to the event.
     Retain,
 }
 
@@ -125,7 +125,7 @@ impl LogRead {
         sqe
     }
 
-    /// What the command asks for. The opcode and reserved bits are the caller's to look at.
+    /// The parameters of the command. The caller checks the opcode and reserved bits.
     #[must_use]
     pub const fn from_sqe(sqe: &Sqe) -> Self {
         let dw10 = LogDw10::from_bits(sqe.cdw10);

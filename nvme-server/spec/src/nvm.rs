@@ -48,7 +48,7 @@ impl Opcode {
     }
 }
 
-/// The blocks a command concerns: SLBA and NLB. Never empty, never beyond what an LBA can name.
+/// The blocks that a command concerns: SLBA and NLB. Never empty, and all have an LBA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Blocks {
     start: Lba,
@@ -72,7 +72,7 @@ impl Blocks {
         Some(Self { start, nlb_z: nlb_z as u16 })
     }
 
-    /// What a read, write, compare, verify or write zeroes names; `None` when its end has no address.
+    /// The blocks that a read, write, compare, verify or write zeroes names; `None` when its end has no address.
     #[must_use]
     pub const fn from_sqe(sqe: &Sqe) -> Option<Self> {
         let start = Lba((sqe.cdw10 as u64) | ((sqe.cdw11 as u64) << 32));
@@ -85,13 +85,13 @@ impl Blocks {
         self.start
     }
 
-    /// How many: 1..=65536.
+    /// Their number: 1..=65536.
     #[must_use]
     pub const fn count(self) -> u32 {
         (self.nlb_z as u32).saturating_add(1)
     }
 
-    /// How many, less one, as the command says it.
+    /// Their number less one, as in NLB.
     #[must_use]
     pub const fn nlb_z(self) -> u16 {
         self.nlb_z
@@ -108,7 +108,7 @@ pub struct IoDw12 {
     __: u16,
     /// DEAC, of write zeroes: the blocks may be deallocated.
     pub deac: bool,
-    /// PRINFO: what to do with protection information.
+    /// PRINFO: the handling of protection information.
     #[bits(4)]
     pub prinfo: u8,
     /// FUA: the medium, not a cache, is read or written before completion.
@@ -158,13 +158,13 @@ pub const fn write_zeroes(cid: Cid, nsid: Nsid, blocks: Blocks) -> Sqe {
     io(Opcode::WriteZeroes, cid, nsid, blocks, DataPointer::NONE)
 }
 
-/// Flush (section 6.8): what was completed before is on the medium when this completes.
+/// Flush (section 6.8): the data of commands completed before is on the medium when this completes.
 #[must_use]
 pub const fn flush(cid: Cid, nsid: Nsid) -> Sqe {
     Sqe::new(Opcode::Flush as u8, cid, nsid, DataPointer::NONE)
 }
 
-/// Flags of the commands above, to be set on what the functions return.
+/// Flags of the commands above, set on the results of the functions.
 impl Sqe {
     /// Sets FUA of a read, write, compare, verify or write zeroes.
     #[must_use]
@@ -243,7 +243,7 @@ pub struct CopyDw12 {
     /// DESFMT: format of the ranges; 0 is [`CopyRange`].
     #[bits(4)]
     pub format: u8,
-    /// PRINFOR: what to do with protection information read.
+    /// PRINFOR: the handling of protection information read.
     #[bits(4)]
     pub prinfo_read: u8,
     #[bits(4)]
@@ -253,7 +253,7 @@ pub struct CopyDw12 {
     pub directive: u8,
     #[bits(2)]
     __: u8,
-    /// PRINFOW: what to do with protection information written.
+    /// PRINFOW: the handling of protection information written.
     #[bits(4)]
     pub prinfo_write: u8,
     /// FUA: the medium, not a cache, is written before completion.

@@ -1,7 +1,7 @@
-//! Controller registers in BAR0: where they are and what their bits mean (section 3.1).
+//! Controller registers in BAR0: their offsets and their bits (section 3.1).
 //!
-//! Reading and writing them is the driver's; the admin queue's base registers ASQ and ACQ are plain 64-bit addresses whose
-//! low twelve bits are reserved, so they have no type here.
+//! The driver reads and writes them. The admin queue's base registers ASQ and ACQ are plain 64-bit addresses whose low
+//! twelve bits are reserved, so they have no type here.
 
 use core::fmt;
 use core::time::Duration;
@@ -48,13 +48,13 @@ impl Register {
     }
 }
 
-/// What to write to [`Register::Nssr`] for a reset: the letters `NVMe` (section 3.1.7).
+/// The value of [`Register::Nssr`] that resets: the letters `NVMe` (section 3.1.7).
 pub const NSSR_RESET: u32 = 0x4e56_4d65;
 
 /// Byte offset of the first doorbell: the admin SQ's tail (section 3.1.24).
 pub const DOORBELL_BASE: usize = 0x1000;
 
-/// What a register read gives when the function is gone or does not answer: all ones.
+/// The value of a register read when the function is gone or does not answer: all ones.
 pub const ABSENT: u32 = u32::MAX;
 
 /// CAP, Controller Capabilities (section 3.1.1).
@@ -111,8 +111,8 @@ impl Cap {
         (self.mqes_z() as u32).saturating_add(1)
     }
 
-    /// How long a reset or an enable may take (CAP.TO). 0 in the register means the shortest unit, 500 ms, here: a limit
-    /// of no time at all could not be met by any controller.
+    /// The longest time of a reset or an enable (CAP.TO). A register value of 0 counts as the shortest unit, 500 ms, because
+    /// no controller could meet a limit of no time at all.
     #[must_use]
     pub const fn timeout(self) -> Duration {
         let units = if self.to() == 0 { 1 } else { self.to() as u64 };
@@ -131,7 +131,7 @@ impl Cap {
         4096 << self.mpsmax()
     }
 
-    /// Where the doorbells of this controller are.
+    /// The layout of this controller's doorbells.
     #[must_use]
     pub const fn doorbells(self) -> DoorbellLayout {
         DoorbellLayout { dstrd: self.dstrd() }
@@ -169,7 +169,7 @@ impl DoorbellLayout {
         }
     }
 
-    /// Bytes of BAR0 up to the end of the doorbells of queues 0 to `last`: what must be mapped to drive them.
+    /// Bytes of BAR0 up to the end of the doorbells of queues 0 to `last`, which a driver of these queues must map.
     #[must_use]
     pub const fn end(self, last: QueueId) -> Option<usize> {
         match self.cq_head(last) {
@@ -222,10 +222,10 @@ pub struct Cc {
     /// MPS: the memory page is 2^(12 + MPS) bytes.
     #[bits(4)]
     pub mps: u8,
-    /// AMS: how the controller chooses among SQs.
+    /// AMS: the controller's arbitration among SQs.
     #[bits(3)]
     pub ams: Arbitration,
-    /// SHN: asks for a shutdown.
+    /// SHN: requests a shutdown.
     #[bits(2)]
     pub shn: ShutdownNotification,
     /// IOSQES: an I/O SQ entry is 2^IOSQES bytes. 6 in the NVM command set.
@@ -337,7 +337,7 @@ pub struct Csts {
     pub rdy: bool,
     /// CFS: a fatal error that could not be reported otherwise; a reset is needed.
     pub cfs: bool,
-    /// SHST: how far a shutdown has come.
+    /// SHST: the progress of a shutdown.
     #[bits(2)]
     pub shst: ShutdownStatus,
     /// NSSRO: a subsystem reset happened since this bit was cleared by writing 1.
@@ -349,7 +349,7 @@ pub struct Csts {
 }
 
 impl Csts {
-    /// Whether the read gave all ones: the function is gone, or its memory decoding is off.
+    /// Whether the read returned all ones: the function is gone, or its memory decoding is off.
     #[must_use]
     pub const fn is_absent(self) -> bool {
         self.into_bits() == ABSENT
@@ -360,9 +360,9 @@ impl Csts {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum ShutdownStatus {
-    /// 00b: no shutdown was asked for.
+    /// 00b: no shutdown was requested.
     Normal = 0,
-    /// 01b: being done.
+    /// 01b: in progress.
     Processing = 1,
     /// 10b: complete.
     Complete = 2,

@@ -2,7 +2,7 @@ use std::format;
 
 use super::*;
 
-/// What QEMU's controller reads at offset 0.
+/// The value at offset 0 of QEMU's controller.
 const QEMU_CAP: u64 = 0x0040_1820_0f01_07ff;
 
 #[test]
@@ -143,7 +143,7 @@ fn doorbells_follow_the_stride() {
     assert_eq!(layout(1).stride_bytes(), 8);
     assert_eq!(layout(1).cq_head(QueueId(3)), Some(0x1038));
     assert_eq!(layout(4).sq_tail(QueueId(2)), Some(0x1100));
-    // A page for each pair of doorbells, as a controller has that can isolate tenants.
+    // A page for each pair of doorbells, as in a controller that can isolate tenants.
     assert_eq!(layout(9).sq_tail(QueueId(1)), Some(0x2000));
     assert_eq!(layout(9).cq_head(QueueId(1)), Some(0x2800));
     assert_eq!(layout(15).stride_bytes(), 131_072);

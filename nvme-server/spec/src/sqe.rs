@@ -1,6 +1,6 @@
 //! The submission queue entry: 64 bytes common to every command (section 4.2).
 //!
-//! The commands themselves are built in [`crate::admin`] and [`crate::nvm`].
+//! [`crate::admin`] and [`crate::nvm`] build the commands themselves.
 
 use bitfield_struct::bitfield;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -25,17 +25,17 @@ pub struct Sqe {
     pub prp1: u64,
     /// DPTR's second half: PRP2.
     pub prp2: u64,
-    /// CDW10, as the command says.
+    /// CDW10; the command defines it.
     pub cdw10: u32,
-    /// CDW11, as the command says.
+    /// CDW11; the command defines it.
     pub cdw11: u32,
-    /// CDW12, as the command says.
+    /// CDW12; the command defines it.
     pub cdw12: u32,
-    /// CDW13, as the command says.
+    /// CDW13; the command defines it.
     pub cdw13: u32,
-    /// CDW14, as the command says.
+    /// CDW14; the command defines it.
     pub cdw14: u32,
-    /// CDW15, as the command says.
+    /// CDW15; the command defines it.
     pub cdw15: u32,
 }
 
@@ -61,7 +61,7 @@ pub struct Cdw0 {
 
 /// The data pointer of a command: two PRP entries (section 4.3).
 ///
-/// What they point at (nothing, one page, two pages, or a page and a list) depends on the length of the transfer.
+/// The length of the transfer decides whether they point at nothing, one page, two pages, or a page and a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DataPointer {
     /// Address of the first byte. May have an offset in its page.
@@ -82,7 +82,7 @@ impl DataPointer {
 }
 
 impl Sqe {
-    /// An entry with the common fields set and the command's own words 0. PRPs, not fused.
+    /// An entry with the common fields set and the command's own words 0. It uses PRPs and is not fused.
     #[must_use]
     pub const fn new(opcode: u8, cid: Cid, nsid: Nsid, data: DataPointer) -> Self {
         Self {
@@ -102,7 +102,7 @@ impl Sqe {
         }
     }
 
-    /// The opcode as it stands in the entry.
+    /// The opcode, as the entry has it.
     #[must_use]
     pub const fn opcode(&self) -> u8 {
         self.cdw0.opc()
@@ -120,7 +120,7 @@ impl Sqe {
         Nsid(self.nsid)
     }
 
-    /// The data pointer, if [`Cdw0::psdt`] says that it is made of PRPs.
+    /// The data pointer, if it is made of PRPs by [`Cdw0::psdt`].
     #[must_use]
     pub const fn data_pointer(&self) -> Option<DataPointer> {
         match self.cdw0.psdt() {

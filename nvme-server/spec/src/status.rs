@@ -1,6 +1,6 @@
-//! The status field of a completion: what became of a command (section 4.6.1).
+//! The status field of a completion: the outcome of a command (section 4.6.1).
 //!
-//! A code means nothing without its type: [`StatusCode`] always holds both.
+//! A code has no meaning without its type, so [`StatusCode`] always holds both.
 
 use core::fmt;
 
@@ -62,7 +62,7 @@ impl Status {
         self.0 & SCT_SC_MASK == 0
     }
 
-    /// CRD: which of Identify Controller's three delays to keep before a retry; 0 is none.
+    /// CRD: the one of Identify Controller's three delays to keep before a retry; 0 is none.
     #[must_use]
     pub const fn retry_delay_index(self) -> u8 {
         ((self.0 >> CRD_SHIFT) & 3) as u8
@@ -130,7 +130,7 @@ macro_rules! status_codes {
         #[non_exhaustive]
         pub enum StatusCode {
             $(#[doc = concat!("Type and code ", stringify!($bits), ": ", $words, ".")] $name,)*
-            /// One this crate has no name for: reserved, newer than revision 1.4, or the vendor's.
+            /// A code without a name in this crate: reserved, newer than revision 1.4, or the vendor's.
             Other {
                 /// SCT, 0..=7.
                 sct: u8,

@@ -1,6 +1,7 @@
-//! Who weighs the sessions against each other: the controller, where it can (NVM Express base specification 1.4,
-//! section 4.13), so that the server gives all it has and what waits in the queues is chosen by the controller. It weighs queues by
-//! class: the class is the session's, or one of three speeds of which the session has a queue each.
+//! Arbitration by the controller, where it can weigh queues (NVM Express base specification 1.4, section 4.13).
+//!
+//! The server then submits all it has, and the controller chooses among the queues. It weighs queues by class. The class is
+//! the session's, or one of three speeds, of which the session has a queue each.
 
 use crate::shared::Shared;
 use blk_api::config::{Class, ClassWeights, PolicyKind};
@@ -20,10 +21,10 @@ const SPEEDS: [Class; 3] = [Class::High, Class::Medium, Class::Low];
 /// moves as much as the policy allows and each of theirs as little as possible.
 const SPEED_WEIGHTS: ClassWeights = ClassWeights { high: 64, medium: 8, low: 1 };
 
-/// By what the controller weighs queues.
+/// The property by which the controller weighs queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Weighing {
-    /// It treats them alike.
+    /// None: it treats all queues alike.
     Nothing,
     /// By the classes of their sessions.
     Classes,
@@ -32,8 +33,8 @@ pub(crate) enum Weighing {
 }
 
 impl<P: Platform> Shared<P> {
-    /// By what the controller weighs: known from the first bring-up on, and the same ever after. It weighs queues, so it cannot
-    /// where sessions share them.
+    /// Returns the property by which the controller weighs queues: known from the first bring-up on, and constant after it.
+    /// Sessions that share queue pairs cannot be weighed in this way.
     pub(crate) fn weighing(&self) -> Weighing {
         if !self.device.controller.cap().ams_wrr() || self.config.queues != Queues::Dedicated {
             return Weighing::Nothing;
@@ -75,7 +76,7 @@ pub(crate) fn weights(weighing: Weighing, configured: ClassWeights, burst: u8) -
         .with_low_z(zero_based(low))
 }
 
-/// QPRIO of a class's queues. It means nothing to a controller that does not arbitrate by weight.
+/// QPRIO of a class's queues. A controller that does not arbitrate by weight ignores it.
 pub(crate) const fn priority(class: Class) -> QueuePriority {
     match class {
         Class::Urgent => QueuePriority::Urgent,

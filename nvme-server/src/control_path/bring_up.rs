@@ -1,5 +1,5 @@
-//! From a claimed controller to one that takes commands: reset, admin queues, identity, number of queues, namespaces
-//! (NVM Express base specification 1.4, section 7.6.1). The same way leads back after a fault.
+//! Brings a claimed controller up: reset, admin queues, identity, number of queues, namespaces (NVM Express base
+//! specification 1.4, section 7.6.1). The same steps follow a fault.
 
 use crate::control_path::arbitration::{self, Weighing};
 use crate::controller::admin;
@@ -21,8 +21,8 @@ use report::{Report, clip};
 const MAX_NAMESPACES: usize = 256;
 /// The largest transfer of one command, whatever the controller allows: bounds the list pages of each place in flight.
 const MAX_TRANSFER: u64 = 2 << 20;
-/// The least seconds in which a controller may come back whose registers read as all ones: as long a function has after a
-/// reset until it must answer (PCI Express base specification 4.0, section 6.6.1).
+/// Seconds, at least, that a controller has to come back after its registers read as all ones. A function must answer within
+/// the same time after a reset (PCI Express base specification 4.0, section 6.6.1).
 const AWAY_LIMIT_SECONDS: u64 = 1;
 /// The time an administrative command may take, seconds.
 const ADMIN_LIMIT_SECONDS: u64 = 10;
@@ -34,7 +34,7 @@ pub(crate) struct Identity {
     pub queue_pairs: u16,
     /// Bytes one command may move.
     pub max_transfer: u64,
-    /// Operations it may know or not.
+    /// Optional operations that it supports.
     pub abilities: Abilities,
     /// Its active namespaces.
     pub namespaces: Vec<Namespace>,
@@ -51,16 +51,16 @@ pub(crate) struct Namespace {
     pub block_shift: u8,
 }
 
-/// Waits until the controller can be read, and looks whether it is one that can be driven, and the one it was.
+/// Waits until the controller can be read, and checks that this server can drive it and that it is the same as before.
 ///
 /// # Errors
-/// [`DeviceFault::Absent`] for one that stayed away for so long as it may; and as
+/// [`DeviceFault::Absent`] for one that stayed away for longer than allowed; and as
 /// [`Controller::identify`](crate::controller::registers::Controller::identify).
 pub(crate) async fn reach<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
     let limit = shared.platform.ticks_per_second().saturating_mul(AWAY_LIMIT_SECONDS);
     let deadline = shared.platform.ticks().saturating_add(limit);
     loop {
-        // The time first: a server that did not run meanwhile looks once more.
+        // The time is read first, so that a server that did not run meanwhile polls once more.
         let is_last = shared.platform.ticks() >= deadline;
         match shared.device.controller.identify() {
             Err(DeviceFault::Absent) if !is_last => {}
@@ -71,7 +71,7 @@ pub(crate) async fn reach<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceF
     }
 }
 
-/// Lets the controller master the bus, the first time: it was reset, so nothing of what firmware left is in flight.
+/// Lets the controller master the bus, the first time: it was reset, so nothing that firmware left is in flight.
 async fn let_master_bus<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
     if !shared.function.masters_bus.get() {
         let started = pci::start(&shared.platform, shared.function.server).await;
@@ -81,7 +81,7 @@ async fn let_master_bus<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFau
     Ok(())
 }
 
-/// Brings the controller up, which [`reach`] has found.
+/// Brings the controller up after [`reach`] has found it.
 pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
     let controller = &shared.device.controller;
     disable(&shared.platform, controller, || shared.device.tick.wait()).await?;
@@ -138,7 +138,7 @@ fn admin_queue<P: Platform>(shared: &Shared<P>) -> Result<QueuePair<P::Memory, P
     QueuePair::new(QueueId::ADMIN, admin::ENTRIES, rings, controller.registers(), controller.cap().doorbells())
 }
 
-/// Gives an admin command and waits for it.
+/// Submits an admin command and waits for it.
 pub(crate) async fn execute<P: Platform>(
     shared: &Shared<P>,
     build: impl FnOnce(nvme_spec::Cid) -> nvme_spec::Sqe,
@@ -147,7 +147,7 @@ pub(crate) async fn execute<P: Platform>(
     shared.device.admin.execute(&shared.platform, &shared.device.tick, limit, build).await
 }
 
-/// Asks for as many queue pairs as the sessions want together; what the controller grants may be less.
+/// Asks for as many queue pairs as the sessions want together; the controller may grant fewer.
 async fn number_of_queues<P: Platform>(shared: &Shared<P>) -> Result<u16, DeviceFault> {
     let ask = NumberOfQueues::pairs(shared.config.queue_pairs().max(1)).ok_or(DeviceFault::OwnMemory)?;
     let granted = NumberOfQueues::from_bits(execute(shared, |cid| ask.set(cid)).await?.dw0);

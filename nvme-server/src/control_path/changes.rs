@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 use platform::{Cap, Notification};
 use scheduler::Share;
 
-/// Requests that are not over; one change of each kind at a time.
+/// Requests under way; one change of each kind at a time.
 pub(crate) struct Changes {
     /// The policy component's notification.
     pub policy: Cap<Notification>,
@@ -23,7 +23,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// None is under way.
+    /// Creates the state with no change under way.
     pub(crate) fn new(policy: Cap<Notification>) -> Self {
         Self {
             policy,
@@ -62,13 +62,13 @@ pub(crate) struct InterruptsChange {
     pub stage: Stage,
 }
 
-/// How far it has come.
+/// Progress of the change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
     /// The control plane was asked.
     Asked,
     /// Nothing is submitted, and commands are in flight.
     Drains,
-    /// Nothing is in flight either, and the control plane was asked again.
+    /// Nothing is in flight either, and the control plane has a second request.
     Drained,
 }

@@ -1,6 +1,6 @@
-//! The control plane: requests that take time, one after another, while the data plane goes on serving.
+//! The control plane: slow requests, one after another, while the data plane goes on serving.
 //!
-//! Every wait in here ends: by the controller's answer, or by ticks, which bound how long that may take.
+//! Every wait in here ends: with the controller's answer, or by ticks, which bound the time for it.
 
 use crate::control_path::bring_up::Identity;
 use crate::control_path::interrupts_change;
@@ -26,13 +26,13 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
     let mut identity = recover(shared).await;
     loop {
         let control = shared.control.next().await;
-        // Before whatever is asked: with a controller that failed nothing else can be done. So the recovery may have
-        // happened when its own turn comes.
+        // Recovery comes before any request, because a failed controller can do nothing else. So a queued recovery may be
+        // done already when its turn comes.
         if shared.device.health.get() == Health::Down {
             identity = recover(shared).await;
         }
         match control {
-            // It has happened, above.
+            // It was done above.
             Control::Recover => {}
             Control::RecoverQueuePairs => recover_queue_pairs(shared).await,
             Control::Reconfigure => reconfigure(shared, &mut identity).await,
@@ -53,8 +53,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
     }
 }
 
-/// Opens a session. A controller that fails meanwhile is brought up again first: that costs the client time, not its
-/// session.
+/// Opens a session. If the controller fails meanwhile, it is recovered first: that costs the client time, not its session.
 async fn open_through_faults<P: Platform>(
     shared: &Shared<P>,
     identity: &mut Option<Identity>,

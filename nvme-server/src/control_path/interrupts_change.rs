@@ -1,11 +1,12 @@
 //! A change of the controller's interrupt mode while sessions are open.
 //!
 //! The policy component asks for it; `control_plane` carries it out. A controller takes up its interrupt mode when it is
-//! enabled, so it has to be disabled for the change, and before that nothing may be in flight: the server submits no commands
-//! from then on, and the data plane says when the last one has completed, which the timeouts of commands bound. Then the
+//! enabled. So it has to be disabled for the change, and before that nothing may be in flight: the server submits no more
+//! commands, and the data plane reports when the last one has completed, which the timeouts of commands bound. Then the
 //! controller is disabled, the PCI server exchanges its interrupts, and it is brought up as after a reset. Requests wait on
-//! their rings meanwhile, and what is left of requests that were submitted in part waits here: nothing is repeated or lost. A mode that the function lacks
-//! is refused before anything is disturbed; when the PCI server refuses one, the controller is brought up with the one before.
+//! their rings meanwhile, and the rest of a request that was submitted in part waits in its session: nothing is repeated or
+//! lost. A mode that the function lacks is refused before anything is disturbed. If the PCI server refuses one, the
+//! controller is brought up with the mode before.
 
 use crate::control_path::changes::{InterruptsChange, Stage};
 use crate::control_path::requests::Control;
@@ -25,7 +26,7 @@ use report::clip;
 
 /// The outcome of carrying it out.
 pub(crate) enum Outcome {
-    /// Commands are in flight: again when they have completed.
+    /// Commands are in flight: retried when they have completed.
     Waits,
     /// Nothing was done.
     Over,
@@ -55,7 +56,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, number: u64) -> Result<(), Re
     Err(Refusal::Busy)
 }
 
-/// Asks the control plane to go on with a change that waited for commands, when none is in flight any more.
+/// Asks the control plane to continue a change that waited for commands, once none is in flight.
 #[inline]
 pub(crate) fn go_on_when_drained<P: Platform>(shared: &Shared<P>) {
     if let Some(InterruptsChange { to, stage: Stage::Drains }) = shared.changes.interrupts.get()
@@ -115,7 +116,7 @@ impl InterruptsChange {
     }
 }
 
-/// Whether the controller's function has this interrupt mode. Where the PCI server does not list the function, it is tried.
+/// Whether the controller's function has this interrupt mode. If the PCI server does not list the function, the mode is tried.
 async fn function_has<P: Platform>(shared: &Shared<P>, interrupts: Interrupts) -> bool {
     let slots = shared.function.slots.borrow().clone();
     let pci = PciClient::resume(&shared.platform, &shared.environment, shared.function.server, slots);

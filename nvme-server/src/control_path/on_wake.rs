@@ -1,7 +1,7 @@
-//! A future that is polled when it was woken, and not each time that its task is.
+//! A future that is polled only after it was woken, not each time that its task is polled.
 //!
-//! The control plane waits most of the time, and the data plane's task is polled at every signal: without this each of them
-//! would ask every queue and timer that the control plane waits for.
+//! The control plane waits most of the time, and its task is polled at every signal for the data plane. Without this module
+//! each signal would poll every queue and timer that the control plane waits for.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -49,7 +49,7 @@ impl<F: Future> Future for OnWake<F> {
         let Self { future, waker } = &mut *self;
         let (woken, waker) = match waker {
             Some(known) if known.0.task.will_wake(context.waker()) => known,
-            // The task has another waker: the future is polled, so that it takes note.
+            // The task has another waker: the future is polled, so that it registers this one.
             place => {
                 let woken = Arc::new(Woken { is_set: AtomicBool::new(true), task: context.waker().clone() });
                 let waker = Waker::from(Arc::clone(&woken));

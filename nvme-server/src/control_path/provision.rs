@@ -1,7 +1,7 @@
 //! The memory of queue pairs: rings, list pages and the in-flight table, from the pool that the controller reaches.
 //!
-//! A queue pair is made once and kept for good, with room for the most that its session may have. Left out: creating it at the
-//! controller, which is `reconcile`'s.
+//! A queue pair is made once and kept for good, with room for the most that its session may have. Left out: its creation at
+//! the controller (`reconcile`).
 
 use crate::control_path::bring_up::Identity;
 use crate::controller::fault::DeviceFault;
@@ -41,8 +41,7 @@ pub(crate) fn make_common<P: Platform>(shared: &Shared<P>, identity: &Identity) 
     }
 }
 
-/// Makes those of the queue pairs that are not there, all of them or none: a client that asks again and again must not use
-/// the pool up.
+/// Makes the missing queue pairs, all of them or none: a client that retries without end must not use up the pool.
 pub(crate) fn make<P: Platform>(
     shared: &Shared<P>,
     identity: &Identity,

@@ -1,8 +1,8 @@
-//! The controller's I/O queue pairs, brought from what they are to what they should be.
+//! Brings the controller's I/O queue pairs from their present to their desired state.
 //!
-//! Opening, closing and reconfiguring a session, timeout recovery and the bring-up after a reset each say which queue pairs
-//! there should be; [`reconcile`] alone decides by which commands the controller gets there. Left out: their memory
-//! (`provision`), and which queue pairs should be there.
+//! Opening, closing and reconfiguring a session, timeout recovery and the bring-up after a reset each name the queue pairs
+//! that should exist; [`reconcile`] alone decides by which commands the controller gets there. Left out: their memory
+//! (`provision`), and the choice of the queue pairs.
 
 use crate::control_path::arbitration::{class_of_queue, priority};
 use crate::control_path::bring_up::execute;
@@ -27,14 +27,14 @@ pub(crate) struct Desired {
 }
 
 impl Desired {
-    /// These should be there: all that session `index` has of its own, of this depth.
+    /// The desired state in which session `index` has all its own queue pairs, of this depth.
     pub(crate) fn own<P: Platform>(shared: &Shared<P>, index: usize, numbers: Range<u16>, depth: u16) -> Vec<Self> {
         let (weighing, class) = (shared.weighing(), class_of(shared, index));
         let form = |place| Form { depth, class: class_of_queue(weighing, class, place) };
         numbers.zip(0..).map(|(number, place)| Self { number, form: Some(form(place)) }).collect()
     }
 
-    /// These should not.
+    /// The desired state without these queue pairs.
     pub(crate) fn absent(numbers: Range<u16>) -> Vec<Self> {
         numbers.map(|number| Self { number, form: None }).collect()
     }
@@ -44,18 +44,18 @@ impl Desired {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Create(u16, Form),
-    /// With the form that it had.
+    /// Deletes a queue pair, which had this form.
     Delete(u16, Form),
 }
 
-/// Makes the queue pairs what they should be: all of them, or none if the controller refuses some. One that should be another
-/// than it is has nothing in flight, or its commands end here.
+/// Brings the queue pairs to their desired state: all of them, or none if the controller refuses some. A queue pair that
+/// changes has nothing in flight, or its commands end here.
 ///
 /// Queue pairs are created before others are touched, and changed one after another, so that a session that keeps some is
 /// never without any for longer than one change takes.
 ///
 /// # Errors
-/// [`DeviceFault::Refused`]: everything is as it was before. After any other fault nobody knows what the controller has: the
+/// [`DeviceFault::Refused`]: everything is as it was before. After any other fault the controller's state is unknown: the
 /// next bring-up creates queue pairs with the form they had before.
 pub(crate) async fn reconcile<P: Platform>(shared: &Shared<P>, desired: &[Desired]) -> Result<(), DeviceFault> {
     let steps = plan(&shared.queues.borrow(), desired);
@@ -67,12 +67,12 @@ pub(crate) async fn reconcile<P: Platform>(shared: &Shared<P>, desired: &[Desire
     outcome
 }
 
-/// Whether the controller said no. After any other fault nobody knows what it did, and the reset undoes all of it.
+/// Whether the controller refused. After any other fault its state is unknown, and the reset undoes all of it.
 pub(crate) const fn is_refused(fault: DeviceFault) -> bool {
     matches!(fault, DeviceFault::Refused(_))
 }
 
-/// The steps from what there is to what is desired.
+/// The steps from the present to the desired state.
 fn plan<P: Platform>(queues: &Queues<P>, desired: &[Desired]) -> Vec<Step> {
     let (mut new, mut changed, mut surplus) = (Vec::new(), Vec::new(), Vec::new());
     for Desired { number, form } in desired {
@@ -93,7 +93,7 @@ fn plan<P: Platform>(queues: &Queues<P>, desired: &[Desired]) -> Vec<Step> {
 async fn take<P: Platform>(shared: &Shared<P>, steps: &[Step]) -> Result<(), DeviceFault> {
     let health = shared.device.health.get();
     for (done, step) in steps.iter().enumerate() {
-        // A controller that failed meanwhile is asked for nothing more.
+        // A controller that failed meanwhile gets no more commands.
         let taken =
             if shared.device.health.get() == health { step.take(shared).await } else { Err(DeviceFault::NotReady) };
         let Err(fault) = taken else { continue };
@@ -133,7 +133,7 @@ const fn inconsistent(fault: DeviceFault) -> DeviceFault {
 
 /// Creates a queue pair: the CQ, then the SQ. Both or none.
 async fn create<P: Platform>(shared: &Shared<P>, number: u16, form: Form) -> Result<(), DeviceFault> {
-    // Those who share it have their completions noticed in the same way.
+    // All sessions that share it use the same way to notice completions.
     let user = users(shared, number).next();
     let session = user.and_then(|user| shared.config.sessions.get(user));
     let polled = session.is_some_and(|session| session.completion == Completion::Polled);

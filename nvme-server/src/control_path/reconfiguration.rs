@@ -27,7 +27,7 @@ use scheduler::Share;
 
 /// The outcome of carrying it out.
 pub(crate) enum Outcome {
-    /// Commands are in flight: again when they have ended.
+    /// Commands are in flight: retried when they have ended.
     Waits,
     /// It is done, or undone.
     Over(Result<(), Refusal>),
@@ -36,24 +36,24 @@ pub(crate) enum Outcome {
 }
 
 impl Reconfiguration {
-    /// Of session `index`, for which `share` was asked, which may have `to` and had `before`.
+    /// Reconfigures session `index`, for which `share` was asked, which may have `to` and had `before`.
     pub(crate) const fn new(share: AskedShare, index: usize, to: Allotment, before: Share) -> Self {
         Self { share, index, to, before }
     }
 
-    /// Has the control plane carry it out. There is no other.
+    /// Has the control plane carry it out. No other is under way.
     pub(crate) fn begin<P: Platform>(self, shared: &Shared<P>) {
         shared.changes.reconfiguration.set(Some(self));
         shared.control.pass(Control::Reconfigure);
     }
 
-    /// It is undone: the session is entitled to what it was before.
+    /// Undoes it: the session has its old share again.
     fn take_back<P: Platform>(&self, shared: &Shared<P>) {
         // It was allowed before.
         let _ = shared.schedule.borrow_mut().put_share(self.index, self.before, shared.platform.ticks());
     }
 
-    /// It came to nothing since the controller fails.
+    /// The refusal after the controller kept failing.
     pub(crate) const fn failed(&self) -> Refusal {
         Refusal::Device(self.index as u32)
     }
@@ -105,7 +105,7 @@ impl Reconfiguration {
     }
 
     /// Whether the queue pairs have nothing in flight and take nothing more. Otherwise they take nothing from now on, and the
-    /// data plane says when they are.
+    /// data plane reports when nothing is in flight.
     fn is_drained<P: Platform>(&self, shared: &Shared<P>, numbers: &Range<u16>) -> bool {
         let (mut queues, mut slots) = (shared.queues.borrow_mut(), shared.slots.borrow_mut());
         for number in numbers.clone() {
@@ -121,7 +121,7 @@ impl Reconfiguration {
         false
     }
 
-    /// The session has these queue pairs from now on.
+    /// Gives the session these queue pairs.
     fn hand_over<P: Platform>(&self, shared: &Shared<P>, numbers: Range<u16>) {
         let (queues, mut slots) = (shared.queues.borrow(), shared.slots.borrow_mut());
         let Some(slot) = slots.get_mut(self.index) else { return };
@@ -133,7 +133,7 @@ impl Reconfiguration {
         shared.function.vectors.borrow().restart_count(|bit| completed(&slots, bit));
     }
 
-    /// It is over: the policy component is notified, and the session goes on.
+    /// Ends it: the policy component is notified, and the session goes on.
     pub(crate) fn end<P: Platform>(&self, shared: &Shared<P>, done: Result<(), Refusal>) {
         shared.changes.reconfiguration.set(None);
         match done {
@@ -158,7 +158,7 @@ impl Reconfiguration {
         }
         shared.wake_data_plane();
         shared.changes.reconfiguration_refused.set(done.err().map(|refusal| (self.share, refusal)));
-        // It asks again, and finds done what is done.
+        // Its retry finds the work done.
         shared.notify_policy();
     }
 }

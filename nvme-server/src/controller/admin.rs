@@ -1,7 +1,7 @@
 //! The admin queue: one command at a time, for the control plane.
 //!
-//! The data plane polls the admin completion queue whenever the server wakes; the control plane waits here for what
-//! it found. A command that takes too long is a fault of the controller.
+//! The data plane polls the admin completion queue whenever the server wakes; the control plane waits here for the
+//! completion. A command that takes too long is a fault of the controller.
 
 use crate::controller::fault::DeviceFault;
 use crate::controller::queue_pair::{QueuePair, Ring};
@@ -55,7 +55,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         Ok(rings)
     }
 
-    /// Gives `build`'s command and waits for its completion, at most `limit_ticks`.
+    /// Submits `build`'s command and waits for its completion, at most `limit_ticks`.
     ///
     /// # Errors
     /// [`DeviceFault::Refused`] for a completion that is no success, and whatever is wrong with the queue.
@@ -87,7 +87,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         *last = last.wrapping_add(1);
         let cid = Cid(*last);
         *waiting = Some(cid);
-        // Whatever an earlier command, given up on, came to after all.
+        // Discards a late completion of an earlier command that was given up.
         self.done.reset();
         let pair = pair.as_mut().ok_or(DeviceFault::OwnMemory)?;
         pair.submit(&build(cid));
@@ -95,14 +95,14 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         Ok(())
     }
 
-    /// The controller failed: nothing comes of the command in flight, if there is one.
+    /// Gives up the command in flight, if there is one, because the controller failed.
     pub(crate) fn give_up(&self, fault: DeviceFault) {
         if self.state.borrow_mut().waiting.take().is_some() {
             self.done.signal(Err(fault));
         }
     }
 
-    /// Looks for the completion, on behalf of the data plane.
+    /// Polls for the completion, on behalf of the data plane.
     pub(crate) fn poll(&self) {
         let mut state = self.state.borrow_mut();
         if state.waiting.is_none() {

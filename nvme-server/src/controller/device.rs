@@ -26,7 +26,7 @@ pub(crate) struct Device<P: Platform> {
     pub controller: Controller<P::Mmio>,
     /// The admin queue.
     pub admin: AdminQueue<P::Memory, P::Mmio>,
-    /// Where the controller writes its answers to Identify.
+    /// Page for the controller's answers to Identify.
     pub identify_page: Ring<P::Memory>,
     /// The supervisor's tick.
     pub tick: Tick,
@@ -35,20 +35,20 @@ pub(crate) struct Device<P: Platform> {
     pub faults: Cell<u64>,
     /// I/O queue pairs that the controller granted; 0 before it was brought up.
     pub granted: Cell<u16>,
-    /// It was reported: after a reset it is the same one.
+    /// Whether it was reported; after a reset it is not reported again.
     pub is_introduced: Cell<bool>,
 }
 
 /// The controller's function on the bus, as the PCI server gave it.
 pub(crate) struct Function<P: Platform> {
-    /// Where it is: bus << 8 | device << 3 | function.
+    /// Its address: bus << 8 | device << 3 | function.
     pub bdf: u16,
     /// The PCI server's endpoint.
     pub server: Cap<Endpoint>,
-    /// Slots for what the PCI server gives.
+    /// Slots for capabilities from the PCI server.
     pub slots: RefCell<pci::Slots>,
     pub vectors: RefCell<Vectors>,
-    /// It may master the bus.
+    /// Whether it may master the bus.
     pub masters_bus: Cell<bool>,
     /// The memory that it reaches: its address space, and the pool of queue pairs' memory in it.
     pub space: RefCell<IoSpaceMap<P::Kernel>>,

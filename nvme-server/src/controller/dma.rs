@@ -14,12 +14,12 @@ use blk_api::names;
 use core::ops::Range;
 use platform::{Cap, Environment, Error, Frame, IoPageTable, IoSpace, Iova, Kernel, PAGE_SIZE, Platform, Rights};
 
-/// Where the pool begins for the device: apart from the windows of PCI of all machines, because QEMU's controller refuses
-/// addresses that are those of its own registers.
+/// Address of the pool for the device: apart from the windows of PCI of all machines, because QEMU's controller refuses the
+/// addresses of its own registers.
 const POOL: Iova = Iova::new(0x0100_0000);
-/// Where the windows begin, each at a multiple of [`WINDOW_ALIGN`].
+/// Address of the first window; each is at a multiple of [`WINDOW_ALIGN`].
 const WINDOWS: u64 = 0x4000_0000;
-/// What one IO page table of the last level covers.
+/// Bytes that one IO page table of the last level covers.
 const WINDOW_ALIGN: u64 = 2 << 20;
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Levels of IO page tables that can be missing on the way to a page.
@@ -37,14 +37,14 @@ pub struct IoSpaceMap<K> {
 impl<K: Kernel> IoSpaceMap<K> {
     /// The address space behind `io_space`, with the environment's run `io-table` to build it.
     ///
-    /// The tables are the only capabilities that pass from one incarnation of the component to the next: they are taken out of
-    /// the address space that the one before had, which is gone.
+    /// The tables are the only capabilities that pass from one incarnation of the component to the next: they are unmapped from
+    /// the address space of the previous incarnation, which is gone.
     pub fn new(kernel: K, io_space: Option<Cap<IoSpace>>, environment: &Environment) -> Self {
         let tables: VecDeque<_> = (0..environment.cap_count(names::IO_TABLE))
             .filter_map(|i| environment.cap_at(names::IO_TABLE, i))
             .collect();
         for table in &tables {
-            // Nothing to take is as good as taken; one that stays is refused when it is to be mapped.
+            // An error may mean that it is not mapped. If it still is, mapping it will be refused.
             let _ = kernel.io_page_table_unmap(*table);
         }
         Self { kernel, io_space, tables, next_window: WINDOWS }
@@ -57,8 +57,8 @@ impl<K: Kernel> IoSpaceMap<K> {
         Self { kernel, io_space, tables, next_window: WINDOWS }
     }
 
-    /// Maps a frame at `iova` with what of `rights` the capability has, with page tables as needed. Without an IOMMU the frame has to
-    /// be there.
+    /// Maps a frame at `iova` with those of `rights` that the capability has, with page tables as needed. Without an IOMMU the
+    /// frame must have that address already.
     ///
     /// # Errors
     /// The kernel's, and [`Error::NotEnoughMemory`] when the page tables are used up; [`Error::InvalidArgument`] for a frame that lies
@@ -83,12 +83,12 @@ impl<K: Kernel> IoSpaceMap<K> {
         Err(Error::FailedLookup)
     }
 
-    /// Page tables that are not used.
+    /// Number of unused page tables.
     pub(crate) fn tables_left(&self) -> u32 {
         u32::try_from(self.tables.len()).unwrap_or(u32::MAX)
     }
 
-    /// Addresses for a window of `bytes`, which begins with the frame `first`, that no other window has.
+    /// Reserves addresses for a window of `bytes`, which begins with the frame `first`, that no other window has.
     pub(crate) fn reserve_window(&mut self, first: Cap<Frame>, bytes: u64) -> Option<Iova> {
         if self.io_space.is_none() {
             return self.place_of(first);
@@ -98,12 +98,12 @@ impl<K: Kernel> IoSpaceMap<K> {
         Some(Iova::new(start))
     }
 
-    /// Where the device finds a frame without an IOMMU.
+    /// Address of a frame for the device, without an IOMMU.
     fn place_of(&self, frame: Cap<Frame>) -> Option<Iova> {
         self.kernel.frame_get_address(frame).ok().map(|paddr| Iova::new(paddr.bits()))
     }
 
-    /// Where the pool begins for the device, of which this is the first frame.
+    /// Address for the device of the pool, whose first frame is `first`.
     fn pool(&self, first: Cap<Frame>) -> Option<Iova> {
         if self.io_space.is_some() { Some(POOL) } else { self.place_of(first) }
     }
@@ -141,7 +141,7 @@ pub(crate) struct Window {
     pub first: Cap<Frame>,
     /// Its pages.
     pub pages: u32,
-    /// Where it is for the device.
+    /// Its address for the device.
     pub iova: Iova,
 }
 
@@ -154,7 +154,7 @@ impl Window {
 /// The server's own memory.
 pub struct DmaPool<P: Platform> {
     memory: P::Memory,
-    /// Where it begins for the device.
+    /// Its first address for the device.
     iova: Iova,
     next_page: u64,
     pages: u64,
@@ -201,17 +201,17 @@ impl<P: Platform> DmaPool<P> {
         })
     }
 
-    /// Pages that were not handed out.
+    /// Number of pages that were not handed out.
     pub(crate) fn left(&self) -> u32 {
         u32::try_from(self.pages.saturating_sub(self.next_page)).unwrap_or(u32::MAX)
     }
 
-    /// How much was handed out, for [`DmaPool::rewind`].
+    /// Mark of the pages handed out so far, for [`DmaPool::rewind`].
     pub(crate) fn mark(&self) -> u64 {
         self.next_page
     }
 
-    /// Takes back what was handed out since `mark`: nobody may use it any more.
+    /// Takes back the pages handed out since `mark`, which must not be used any more.
     pub(crate) fn rewind(&mut self, mark: u64) {
         self.next_page = self.next_page.min(mark);
     }

@@ -1,9 +1,9 @@
-//! What a controller can do wrong. Every one of these is counted, logged, and leads to a controller reset.
+//! Faults of a controller. Each is counted and logged, and leads to a controller reset.
 
 use core::fmt;
 use nvme_spec::Status;
 
-/// Something a sound controller does not do.
+/// A fault that a sound controller does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceFault {
     /// A completion names a command that was not submitted.
@@ -14,7 +14,7 @@ pub enum DeviceFault {
     ImpossibleHead(u16),
     /// Registers read as all ones: the device is gone or does not decode.
     Absent,
-    /// CSTS.CFS: the controller says that it failed.
+    /// CSTS.CFS: the controller reports that it failed.
     Fatal,
     /// CSTS.RDY is 0 although it was enabled: it was reset from elsewhere, or lost its power.
     NotReady,

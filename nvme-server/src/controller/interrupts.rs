@@ -1,10 +1,10 @@
 //! The controller's interrupts: their acknowledgement, and a vector that does not stop.
 //!
-//! A pin stays masked until somebody acknowledges, and on some machines a message does. An interrupt costs the kernel and this
-//! server some time whether a completion comes with it or not. So interrupts are counted by vector, and when in one tick there were
-//! many more than completions, the vector is stopped until the next: its handler has no notification any more, or its
-//! pin is not acknowledged. Its sessions learn of completions at ticks meanwhile. A vector that had to be stopped many
-//! times in a row is a fault of the controller, which is reset.
+//! A pin stays masked until it is acknowledged, and on some machines so does a message. An interrupt costs the kernel and
+//! this server time, whether a completion comes with it or not. So interrupts are counted by vector. A vector with many
+//! more interrupts than completions in one tick is stopped until the next tick: its handler has no notification any more,
+//! or its pin is not acknowledged. Its sessions learn of completions at ticks meanwhile. A vector that had to be stopped
+//! many times in a row is a fault of the controller, which is reset.
 //!
 //! Left out: the MSI-X table, which is the PCI server's. A stopped vector's messages still reach the kernel.
 
@@ -19,12 +19,12 @@ use platform::{Badge, Cap, IrqHandler, Kernel, Notification, Platform};
 
 /// Interrupts of a vector without a completion, between two ticks.
 const IDLE_INTERRUPTS: u32 = 4096;
-/// The same for a shared pin: each of them has the PCI server run twice besides.
+/// The same for a shared pin, where each interrupt also makes the PCI server run twice.
 const IDLE_SHARED_INTERRUPTS: u32 = 256;
-/// Ticks in a row in which a vector is stopped, before the controller is reset: a second.
+/// Ticks in a row in which a vector is stopped before the controller is reset: one second.
 const STORMY_TICKS: u32 = 20;
 
-/// The claimed vectors and what is known of each.
+/// The claimed vectors and the count of each.
 pub(crate) struct Vectors {
     vectors: Vec<Vector>,
     by: Interrupts,
@@ -38,7 +38,7 @@ pub(crate) struct Vectors {
     unacknowledged: Cell<u32>,
 }
 
-/// What those vectors did since the last tick that have the same bit.
+/// Activity since the last tick of the vectors that share a bit.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     raised: u32,
@@ -84,7 +84,7 @@ impl Vectors {
         bits.fold(0, |all, bits| all | bits) & !Badge::SIGNAL
     }
 
-    /// How they arrive.
+    /// The interrupt mode.
     pub(crate) fn by(&self) -> Interrupts {
         self.by
     }
@@ -118,7 +118,7 @@ impl Vectors {
         }
     }
 
-    /// As many interrupts as completions, and some more, are as it should be.
+    /// Allows as many interrupts as completions, and some more; stops the vector beyond that.
     #[cold]
     fn recount<P: Platform>(&self, platform: &P, bit: u32, watch: &mut Watch, completed: u64) {
         let since = u32::try_from(completed.wrapping_sub(watch.completed_before)).unwrap_or(u32::MAX);
@@ -139,7 +139,7 @@ impl Vectors {
         }
     }
 
-    /// A tick has passed: vectors that were stopped get another chance. Which of them has had enough of these.
+    /// Starts stopped vectors again at a tick. Returns a fault for a vector that was stopped for too many ticks in a row.
     pub(crate) fn on_tick<P: Platform>(&self, platform: &P, completed: impl Fn(u32) -> u64) -> Option<DeviceFault> {
         let mut fault = None;
         for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
@@ -158,7 +158,7 @@ impl Vectors {
         fault
     }
 
-    /// A session has left, and with it what it completed: counting begins again, or a storm would go unnoticed.
+    /// Restarts the count after a session has left, because its completions left with it and would hide a storm.
     pub(crate) fn restart_count(&self, completed: impl Fn(u32) -> u64) {
         for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
             watch.count_from(completed(bit), self.idle);
@@ -173,7 +173,7 @@ impl Vectors {
                 }
             }
         }
-        // One that came while nobody was signalled is masked, too.
+        // An interrupt that came while the vector was stopped is masked, too.
         if self.masks {
             self.acknowledge_bit(platform, bit);
         }
@@ -192,8 +192,8 @@ impl Vectors {
         })
     }
 
-    /// Interrupts that stay masked until they are acknowledged: after every completion was taken, so that the device has let
-    /// go of its pin, and of which none that comes later is missed.
+    /// Acknowledges interrupts that are masked until then. All completions were taken before, so that the device has released
+    /// its pin, and no later interrupt is missed.
     #[inline]
     pub(crate) fn acknowledge<P: Platform>(&self, platform: &P) {
         if self.unacknowledged.get() != 0 {

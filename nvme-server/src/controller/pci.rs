@@ -12,7 +12,7 @@ use platform::{
 /// Class, subclass and programming interface of an NVMe controller (NVM Express 1.4, section 2.1.5).
 const NVME_CLASS: u32 = 0x01_08_02;
 
-/// Why there is no controller.
+/// Reason why there is no controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PciError {
     /// The PCI server refused.
@@ -63,13 +63,13 @@ pub(crate) const fn has(function: &Function, interrupts: Interrupts) -> bool {
 /// One of the controller's interrupts.
 #[derive(Clone, Copy, Debug)]
 pub struct Vector {
-    /// What it is acknowledged by.
+    /// Handle that acknowledges it.
     pub line: Line,
     /// The driver's notification, with the badge of the vector.
     pub notification: Cap<Notification>,
 }
 
-/// What an interrupt is acknowledged by.
+/// Handle that acknowledges an interrupt.
 #[derive(Clone, Copy, Debug)]
 pub enum Line {
     /// Its own handler.
@@ -80,13 +80,13 @@ pub enum Line {
 
 /// A claimed controller.
 pub struct Device<P: Platform> {
-    /// Where it is: bus << 8 | device << 3 | function.
+    /// Its address: bus << 8 | device << 3 | function.
     pub bdf: u16,
     /// Registers and doorbells.
     pub registers: P::Mmio,
     /// Its vectors, vector 0 first.
     pub vectors: Vec<Vector>,
-    /// How they arrive.
+    /// Their interrupt mode.
     pub interrupts: Interrupts,
     /// Its address space, where there is an IOMMU.
     pub io_space: Option<Cap<IoSpace>>,
@@ -109,7 +109,7 @@ async fn ask<P: Platform>(platform: &P, server: Cap<Endpoint>, message: &Message
     }
 }
 
-/// Slots for what the PCI server gives.
+/// Slots for capabilities from the PCI server.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     free: core::ops::Range<u64>,
@@ -117,7 +117,7 @@ pub(crate) struct Slots {
     vectors: Vec<(CPtr, CPtr)>,
 }
 
-/// Talks to the PCI server.
+/// Client of the PCI server.
 pub struct PciClient<'a, P: Platform> {
     platform: &'a P,
     environment: &'a Environment,
@@ -126,7 +126,7 @@ pub struct PciClient<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> PciClient<'a, P> {
-    /// `free_slots` are the slots it may fill.
+    /// Creates a client, which may fill `free_slots`.
     pub fn new(
         platform: &'a P,
         environment: &'a Environment,
@@ -136,7 +136,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         Ok(Self { platform, environment, server, slots: Slots { free: free_slots, vectors: Vec::new() } })
     }
 
-    /// Goes on with the slots of an earlier one.
+    /// Creates a client with the slots of an earlier one.
     pub(crate) const fn resume(
         platform: &'a P,
         environment: &'a Environment,
@@ -227,7 +227,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         start(self.platform, self.server).await
     }
 
-    /// Gives the function back: bus mastering goes off, and everything that was given is revoked.
+    /// Releases the function: bus mastering is turned off, and all its capabilities are revoked.
     ///
     /// # Errors
     /// [`PciError::Refused`].
@@ -264,7 +264,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         Ok(Vector { line, notification: notification.cast() })
     }
 
-    /// The empty slots of a vector's notification and of what it is acknowledged by. Vectors are asked for in their order.
+    /// The empty slots of a vector's notification and of its line. Vectors are asked for in their order.
     fn vector_slots(&mut self, vector: u16) -> Result<(CPtr, CPtr), PciError> {
         if let Some(slots) = self.slots.vectors.get(usize::from(vector)) {
             return Ok(*slots);

@@ -26,7 +26,7 @@ pub const fn list_pages(bytes: u64) -> u64 {
     if entries <= 1 { 0 } else { pages_for(entries) }
 }
 
-/// Pages of a list of so many entries. Each but the last gives up an entry for the link.
+/// Pages of a list of `entries` entries. Each but the last uses one entry for the link.
 const fn pages_for(entries: u64) -> u64 {
     entries.saturating_sub(PER_PAGE).div_ceil(LINK).saturating_add(1)
 }
@@ -62,7 +62,7 @@ impl<M: Memory> PrpLists<M> {
         Ok(Self { entries: memory.memory.writer(memory.offset, entries)?, memory, pages })
     }
 
-    /// Writes what names the `bytes` from `start` on, for the command in place `command`. `start` is a multiple of 4.
+    /// Writes the PRPs of the `bytes` from `start` on, for the command in place `command`. `start` is a multiple of 4.
     ///
     /// # Errors
     /// [`DeviceFault::OwnMemory`] when the list needs more pages than there are: the splitter prevents that.
@@ -88,7 +88,7 @@ impl<M: Memory> PrpLists<M> {
         Ok(DataPointer::page(page))
     }
 
-    /// Where the controller finds a command's first list page.
+    /// Address of a command's first list page for the controller.
     fn first_page(&self, command: u16) -> Result<u64, DeviceFault> {
         let bytes = u64::from(command).wrapping_mul(self.pages).wrapping_mul(PAGE);
         Ok(self.memory.iova.checked_add(bytes).ok_or(DeviceFault::OwnMemory)?.bits())

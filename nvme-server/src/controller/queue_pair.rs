@@ -1,6 +1,6 @@
 //! A queue pair: entries submitted and rung, completions taken by phase tag and released.
 //!
-//! Indices are private; what the controller says of them is checked (section 4.1 for tail and head, 4.6 for
+//! Indices are private; the controller's values of them are checked (section 4.1 for tail and head, 4.6 for
 //! completions). A queue has one slot more than it holds commands, so a submission never finds it full.
 
 use crate::controller::fault::DeviceFault;
@@ -9,14 +9,14 @@ use nvme_spec::registers::DoorbellLayout;
 use nvme_spec::{QueueId, Sqe};
 use platform::{Iova, Memory, Mmio, SlotReader, SlotWriter};
 
-/// Where a queue lies: `entries` entries from `offset` of `memory`, at `iova` for the controller.
+/// Place of a queue: its entries from `offset` of `memory`, at `iova` for the controller.
 #[derive(Clone, Debug)]
 pub struct Ring<M> {
     /// The memory it lies in.
     pub memory: M,
     /// Bytes from its beginning.
     pub offset: usize,
-    /// Where it is for the controller.
+    /// Its address for the controller.
     pub iova: Iova,
 }
 
@@ -27,9 +27,9 @@ pub struct QueuePair<M: Memory, R> {
     entries: u16,
     /// The most there is memory for.
     most_entries: u16,
-    /// Where the SQ lies.
+    /// Place of the SQ.
     pub sq: Ring<M>,
-    /// Where the CQ lies.
+    /// Place of the CQ.
     pub cq: Ring<M>,
     sq_slots: M::Writer<Sqe>,
     cq_slots: M::Reader<Cqe>,
@@ -38,7 +38,7 @@ pub struct QueuePair<M: Memory, R> {
     cq_doorbell: usize,
     tail: u16,
     rung: u16,
-    /// The controller's last word on the SQ's head.
+    /// The SQ's head as the controller last reported it.
     sq_head: u16,
     head: u16,
     released: u16,
@@ -90,8 +90,8 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
         self.entries
     }
 
-    /// So many entries from now on, at least 2, and at most as many as it was made with; in the state in which a controller
-    /// creates it.
+    /// Changes the number of entries, at least 2, and at most as many as it was made with; resets it to the state in which a
+    /// controller creates it.
     ///
     /// # Errors
     /// As [`QueuePair::reset`].
@@ -100,7 +100,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
         self.reset()
     }
 
-    /// Back to the state in which a controller creates it: indices at 0, no completion that looks new.
+    /// Resets it to the state in which a controller creates it: indices at 0, no completion that looks new.
     pub fn reset(&mut self) -> Result<(), DeviceFault> {
         let Self { entries, cq, tail, rung, sq_head, head, released, phase, .. } = self;
         (*tail, *rung, *sq_head, *head, *released, *phase) = (0, 0, 0, 0, 0, Phase::FIRST.bit());
@@ -122,7 +122,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
         self.tail = self.next(self.tail);
     }
 
-    /// Rings the tail doorbell if there is something new. Whether it did.
+    /// Rings the tail doorbell if there are new entries; returns whether it did.
     #[inline(always)]
     pub fn ring(&mut self) -> Result<bool, DeviceFault> {
         if self.tail == self.rung {
@@ -165,14 +165,14 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
         Ok(Some(end.with_result(self.cq_slots.read(slot).dw0)))
     }
 
-    /// Whether the SQ's head may move there: from where it was up to the rung tail.
+    /// Whether the SQ's head may move there: from its last position up to the rung tail.
     #[inline(always)]
     fn is_possible_head(&self, head: u16) -> bool {
         let (from, to) = (self.sq_head, self.rung);
         if from <= to { from <= head && head <= to } else { head <= to || (from <= head && head < self.entries) }
     }
 
-    /// Rings the head doorbell if completions were taken. Whether it did.
+    /// Rings the head doorbell if completions were taken; returns whether it did.
     #[inline(always)]
     pub fn release(&mut self) -> Result<bool, DeviceFault> {
         if self.head == self.released {

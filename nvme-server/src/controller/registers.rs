@@ -6,7 +6,7 @@ use core::cell::Cell;
 use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, Csts, IOCQES_16, IOSQES_64, Register, Vs};
 use platform::{Mmio, PAGE_SIZE};
 
-/// The registers, with what CAP said.
+/// The registers, with the value read from CAP.
 #[derive(Clone, Debug)]
 pub struct Controller<R> {
     registers: R,
@@ -15,7 +15,7 @@ pub struct Controller<R> {
 }
 
 impl<R: Mmio> Controller<R> {
-    /// Of which nothing is known before [`Controller::identify`].
+    /// Creates a controller of which nothing is known before [`Controller::identify`].
     pub const fn new(registers: R) -> Self {
         Self { registers, cap: Cell::new(Cap::from_bits(0)) }
     }
@@ -61,7 +61,7 @@ impl<R: Mmio> Controller<R> {
         Ok(Vs::from_bits(self.registers.read32(Register::Vs.offset())?))
     }
 
-    /// Its status, of a controller that was ready; a fault when it is gone, says that it failed, or is ready no more.
+    /// Returns the status of a controller that was ready; a fault when it is gone, reports that it failed, or is not ready.
     pub fn check(&self) -> Result<Csts, DeviceFault> {
         let csts = Csts::from_bits(self.registers.read32(Register::Csts.offset())?);
         if csts.is_absent() {
@@ -76,7 +76,7 @@ impl<R: Mmio> Controller<R> {
         Ok(csts)
     }
 
-    /// Whether CSTS.RDY is 1. Asked after [`Controller::disable`], when CFS says nothing about now.
+    /// Whether CSTS.RDY is 1. For use after [`Controller::disable`], when CFS does not show the present state.
     pub fn is_ready(&self) -> Result<bool, DeviceFault> {
         let csts = Csts::from_bits(self.registers.read32(Register::Csts.offset())?);
         if csts.is_absent() { Err(DeviceFault::Absent) } else { Ok(csts.rdy()) }
@@ -95,7 +95,7 @@ impl<R: Mmio> Controller<R> {
         Ok(self.registers.write32(Register::Cc.offset(), Cc::new().into_bits())?)
     }
 
-    /// Tells it its admin queues of `entries` entries and how to choose between the others, and enables it. CSTS.RDY
+    /// Configures its admin queues of `entries` entries and its arbitration between the others, and enables it. CSTS.RDY
     /// follows.
     pub fn enable<M>(&self, sq: &Ring<M>, cq: &Ring<M>, entries: u16, by: Arbitration) -> Result<(), DeviceFault> {
         let size_z = entries.saturating_sub(1);

@@ -1,18 +1,18 @@
-//! A controller reset: CC.EN cleared, and CSTS.RDY waited for (NVM Express base specification 1.4, section 7.3.2).
+//! A controller reset: clears CC.EN and waits for CSTS.RDY (NVM Express base specification 1.4, section 7.3.2).
 
 use crate::controller::fault::DeviceFault;
 use crate::controller::registers::Controller;
 use nvme_spec::registers::Cap;
 use platform::{Mmio, Platform};
 
-/// Milliseconds in which CSTS.RDY is polled again and again, before each poll waits for a tick: most controllers take
-/// no longer, and a reset that costs clients ticks costs them a hundred times what it takes.
+/// Milliseconds in which CSTS.RDY is polled in a loop, before each poll waits for a tick. Most controllers take no
+/// longer, and a reset that waits for ticks costs clients a hundred times as much.
 const QUICK_POLLS_MS: u64 = 10;
-/// The most seconds CSTS.RDY is waited for, whatever CAP.TO says: that is the device's own word, up to two minutes.
+/// The most seconds to wait for CSTS.RDY, whatever CAP.TO is: the device chooses CAP.TO, up to two minutes.
 const READY_LIMIT_SECONDS: u64 = 30;
 
-/// Resets the controller and waits until it is. Whoever had it before may have died in the middle of enabling it: that
-/// comes to its end first, unless it takes too long.
+/// Resets the controller and waits until it is reset. A driver before this one may have died in the middle of enabling it:
+/// the enabling ends first, unless it takes too long.
 ///
 /// # Errors
 /// As [`wait_ready`].
@@ -22,7 +22,7 @@ pub async fn disable<P: Platform>(
     mut next_tick: impl AsyncFnMut(),
 ) -> Result<(), DeviceFault> {
     match wait_until(platform, controller.cap(), &mut next_tick, || controller.is_changing().map(|is| !is)).await {
-        // One that does not come up cannot be asked any better.
+        // A controller that does not come up is disabled all the same.
         Ok(()) | Err(DeviceFault::TimedOut) => {}
         Err(fault) => return Err(fault),
     }
@@ -43,8 +43,8 @@ pub async fn wait_ready<P: Platform>(
     wait_until(platform, controller.cap(), &mut next_tick, || controller.is_ready().map(|is| is == ready)).await
 }
 
-/// Waits until `is_so`: after some milliseconds from one tick, which `next_tick` waits for, to the next, so that a slow
-/// controller costs nobody else the processor.
+/// Waits until `is_so`: polls in a loop for some milliseconds, and then once a tick, which `next_tick` waits for, so that a
+/// slow controller takes no processor time from others.
 async fn wait_until<P: Platform>(
     platform: &P,
     cap: Cap,

@@ -1,14 +1,14 @@
-//! A client's budget from one tick to the next, of requests to the server that lead to no I/O.
+//! A client's budget per tick for requests to the server that lead to no I/O.
 //!
-//! The server's time comes before its clients', so a call, an opening, or a signal with nothing behind it is time that
-//! a client takes from others. Each session has so many of them a tick; what is beyond waits for the next one. A caller
-//! waits with its call, so it calls no more meanwhile.
+//! The server runs before its clients, so a call, an opening, or a signal without an entry takes time from other clients.
+//! Each session has a number of them per tick; those beyond wait for the next tick. A caller waits with its call, so it
+//! makes no more calls meanwhile.
 //!
-//! An entry that is refused costs no device time, so no policy holds it back. All sessions together have a number of
-//! refusals a tick, in equal parts ([`refusals`]); the session counts its own.
+//! An entry that is refused costs no device time, so no scheduling policy holds it back. All sessions together have a
+//! number of refusals per tick, in equal parts ([`refusals`]); the session counts its own.
 //!
-//! Left out: requests that reach the device, which the policy decides about; and the kernel's part. A client that
-//! signals or sends without waiting for an answer still wakes the server each time, and no server can refuse that.
+//! Left out: requests that reach the device, which the scheduling policy decides about; and the kernel's part. A client
+//! that signals or sends without waiting for an answer still wakes the server each time, and no server can refuse that.
 
 use blk_api::allowance::Allowance;
 
@@ -16,19 +16,19 @@ use blk_api::allowance::Allowance;
 const CALLS: u32 = 4096;
 /// Openings: each has the controller make queues and leaves a record in the log.
 const OPENINGS: u32 = 2;
-/// Signals after which nothing was found.
+/// Signals after which the poll found nothing.
 const IDLE_SIGNALS: u32 = 1024;
-/// Entries of all sessions together that are answered without a command. Each costs two crossings to its client; so many
-/// of them take less than one percent of a tick.
+/// Entries of all sessions together that are answered without a command. Each costs two crossings to its client; this
+/// number of them takes less than one percent of a tick.
 const REFUSALS: usize = 64;
 
-/// The part of one of so many sessions in what is refused between two ticks; at least one.
+/// One session's part of the refusals per tick, of this many sessions; at least one.
 pub(crate) fn refusals(sessions: usize) -> u16 {
     let part = REFUSALS.checked_div(sessions).unwrap_or(REFUSALS).max(1);
     u16::try_from(part).unwrap_or(u16::MAX)
 }
 
-/// One session's, since the last tick.
+/// One session's budget, since the last tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Budget {
     calls: Allowance,
@@ -39,18 +39,18 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Of a session whose client alone rings with its badge.
+    /// Creates the budget of a session whose client alone signals with its badge.
     pub(crate) const fn new() -> Self {
         let (calls, openings) = (Allowance::new(CALLS), Allowance::new(OPENINGS));
         Self { calls, openings, idle_signals: 0, max_idle_signals: IDLE_SIGNALS }
     }
 
-    /// Of one that shares its badge: its neighbour's signals must not use up what its own are heard by.
+    /// Creates the budget of a session that shares its badge: its neighbour's signals must not use up its own.
     pub(crate) const fn with_shared_badge() -> Self {
         Self { max_idle_signals: u32::MAX, ..Self::new() }
     }
 
-    /// A tick has passed.
+    /// Restores the budget at a tick.
     pub(crate) const fn refill(&mut self) {
         let Self { calls, openings, idle_signals, max_idle_signals: _ } = self;
         calls.refill();
@@ -76,7 +76,7 @@ impl Budget {
         hears
     }
 
-    /// A poll found something, so one signal was not for nothing.
+    /// Takes one signal back from the count, because a poll found something.
     #[inline(always)]
     pub(crate) const fn found_something(&mut self) {
         self.idle_signals = self.idle_signals.saturating_sub(1);

@@ -28,7 +28,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
         };
         match event {
             Some(Event::Signal(badge)) => {
-                // A tick as well, should the supervisor have forgotten the alarm: it was started again.
+                // A tick as well, in case the supervisor has lost the alarm.
                 if badge.has(Badge::ALARM | Badge::TICK) {
                     state.alarm = Alarm::Off;
                 }
@@ -53,7 +53,7 @@ struct State {
 }
 
 impl State {
-    /// Before a wait: a session that the policy holds back has its turn after the alarm.
+    /// Asks for an alarm before a wait, after which a session that the policy holds back has its turn.
     fn ask_for_alarm<P: Platform>(&mut self, shared: &Shared<P>) {
         if self.pass.waits && self.alarm == Alarm::Off {
             shared.platform.kernel().signal(shared.alarm);
@@ -66,7 +66,7 @@ impl State {
         if self.idle_rounds > 0 {
             shared.platform.pause();
         }
-        // A component of the same priority may have what is polled for.
+        // A component of the same priority may produce the event that is polled for.
         shared.platform.yield_now().await;
         if self.idle_rounds.is_multiple_of(ROUNDS_PER_EVENT) { shared.platform.poll_event() } else { None }
     }
@@ -90,7 +90,7 @@ impl State {
 /// The supervisor's alarm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Alarm {
-    /// Nobody asked for it.
+    /// It is not set.
     Off,
     /// It will go off.
     Set,

@@ -1,15 +1,15 @@
-//! Whether a hybrid session is polled for its completions or relies on its vector.
+//! Decides whether a hybrid session is polled for its completions or relies on its vector.
 //!
-//! A completion that a poll finds is there sooner than its interrupt. Polls that find nothing cost the processor, and the interrupt
-//! comes all the same. So such a session is polled while recent polls found something; while they did not, it tries again now and
-//! then, since the device's pace changes.
+//! A poll finds a completion sooner than its interrupt. A poll that finds nothing costs processor time, and the interrupt
+//! comes all the same. So a hybrid session is polled while recent polls found something. While they did not, it is polled
+//! again from time to time, because the device's speed changes.
 
 /// Polls in a row that find nothing before the session relies on its vector. Each is a pass, about 2.5 % of what a batch of 32
 /// reads costs, so a row costs no more than 5 %.
 const MOST_POLLS: u16 = 2;
-/// Of the last eight rows, so many at least found something, or polling does not pay.
+/// The least number of the last eight rows that must find something for polling to pay.
 const PAYS: u32 = 7;
-/// Rows that are left out between two that try whether it does again.
+/// Rows left out between two that try whether polling pays again.
 const PAUSE: u8 = 255;
 
 /// The outcomes of the last rows of polls.
@@ -24,13 +24,13 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Of a session that was not polled yet: it is worth a try.
+    /// Creates the history of a session that was not polled yet: polling is tried.
     pub(crate) const fn new() -> Self {
         Self { recent: u8::MAX, left_out: 0, is_polling: false }
     }
 
-    /// Whether the session, which has commands in flight, is polled again after so many polls in a row that found nothing; the
-    /// pass that found something counts as the first.
+    /// Whether the session, which has commands in flight, is polled again after `idle_polls` polls in a row that found nothing.
+    /// The pass that found something counts as the first.
     pub(crate) const fn polls_again(&mut self, idle_polls: u16) -> bool {
         if self.is_polling && idle_polls > 1 && idle_polls <= MOST_POLLS {
             return true;
@@ -62,7 +62,7 @@ impl History {
 mod tests {
     use super::*;
 
-    /// The polls of so many rows in which each poll finds something after `after` others.
+    /// The polls of `rows` rows in which each poll finds something after `after` others.
     fn polls(history: &mut History, rows: u32, after: u16) -> u32 {
         let mut polls = 0;
         for _ in 0..rows {

@@ -1,8 +1,8 @@
 //! The commands a queue pair has in flight.
 //!
-//! A command identifier names a place in this table and the table's word on how often that place was used: a late
-//! completion of an earlier command is distinguished from that of the present one. It has nothing to do with the SQ's slot. The
-//! table is what holds a client's memory for the device: until a command is released, its window stays mapped.
+//! A command identifier names a place in this table and the place's generation, so a late completion of an earlier command
+//! is distinguished from that of the present one. It is independent of the SQ's slot. The table keeps a client's memory for
+//! the device: until a command is released, its window stays mapped.
 
 use crate::controller::fault::DeviceFault;
 use crate::recovery::timeouts::Waiting;
@@ -16,7 +16,7 @@ use scheduler::Kind;
 pub(crate) struct Command {
     /// Its work for the device.
     pub work: Work,
-    /// When it was submitted, in ticks.
+    /// Time of its submission, in ticks.
     pub submitted: u64,
     /// The request that it serves.
     pub request: Served,
@@ -73,12 +73,12 @@ pub(crate) enum Served {
     Part(u16),
 }
 
-/// Whether the scheduler counts a command among what the device has to do.
+/// Whether the scheduler counts a command as work of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Accounting {
-    /// It does.
+    /// It is counted.
     Counted,
-    /// Not any more: nobody knows whether it comes back.
+    /// Not any more, because its completion has become uncertain.
     Discounted,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct InFlight {
 /// No place: their numbers are smaller.
 const NONE: u16 = u16::MAX;
 
-/// A reserved place: from here on submitting the command cannot fail for want of one.
+/// A reserved place: with it, submitting the command cannot fail for lack of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reserved {
     /// The place: the number of the command's PRP list pages.
@@ -160,7 +160,7 @@ impl InFlight {
         Some(Reserved { index, cid: Cid(place.cid) })
     }
 
-    /// Gives the place back and returns its command, and how that stood in the accounting.
+    /// Frees the place; returns its command, and the command's accounting.
     ///
     /// # Errors
     /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
@@ -178,8 +178,8 @@ impl InFlight {
         }
     }
 
-    /// Lets so many commands be in flight from now on, at least 1, and at most as many as there are places. None is at the
-    /// moment. Identifiers go on where they were.
+    /// Changes the most commands in flight to `depth`, at least 1, and at most the number of places. None is in flight.
+    /// Identifiers continue from their generations.
     pub(crate) fn set_depth(&mut self, depth: u16) {
         let Self { places, free, index_mask: _ } = self;
         *free = NONE;
@@ -208,7 +208,7 @@ impl InFlight {
         })
     }
 
-    /// Writes off what was submitted before `then`, and returns it.
+    /// Discounts the commands submitted before `then`, and returns them.
     pub(crate) fn discount(&mut self, then: u64) -> impl Iterator<Item = Command> + '_ {
         let late = move |place: &&mut Place| {
             place.state == State::InFlight(Accounting::Counted) && place.command.submitted < then

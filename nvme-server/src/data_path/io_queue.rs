@@ -1,7 +1,7 @@
-//! A queue pair with what its commands need beside their entries: a place in flight and list pages.
+//! A queue pair with the in-flight places and list pages of its commands.
 //!
-//! From a piece of a request to a command that is submitted. Left out: whose turn a queue pair is and what becomes of a
-//! completion, which is `session`'s.
+//! It turns a piece of a request into a submitted command. Left out: the choice of the queue pair, and the handling of
+//! completions (`session`).
 
 use crate::controller::dma::Window;
 use crate::controller::fault::DeviceFault;
@@ -24,21 +24,21 @@ pub(crate) struct IoQueue<P: Platform> {
     pub lists: PrpLists<P::Memory>,
     /// The largest transfer, bytes, for which each place's list pages suffice.
     pub max_transfer: u64,
-    /// When completions were last taken, in ticks.
+    /// Time at which completions were last taken, in ticks.
     pub last_completion: u64,
     pub state: State,
     /// The class with which the controller weighs it, if it does.
     pub class: Class,
     /// The sessions whose commands go to it.
     pub users: Bits,
-    /// One of them found no room in it and waits for some.
+    /// Whether one of them found no room in it and waits for some.
     pub turned_away: bool,
 }
 
-/// How the controller knows a queue pair.
+/// A queue pair's state at the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// Not at all.
+    /// Not created.
     Absent,
     /// Created; it takes commands.
     Serving,
@@ -60,7 +60,7 @@ pub(crate) struct Form {
 pub(crate) struct Target {
     /// The namespace.
     pub nsid: Nsid,
-    /// Where the data is.
+    /// The window with the data.
     pub window: Window,
 }
 
@@ -95,7 +95,7 @@ impl<P: Platform> IoQueue<P> {
         Form { depth: self.pair.entries().saturating_sub(1), class: self.class }
     }
 
-    /// The next time it is created with this: as much of the depth as it has memory for. It has nothing in flight, and the
+    /// Sets the form of its next creation, with as much of the depth as it has memory for. It has nothing in flight, and the
     /// controller does not have it.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl<P: Platform> IoQueue<P> {
         }
     }
 
-    /// The command was not submitted.
+    /// Frees the place of a command that was not submitted.
     #[cold]
     fn take_back(&mut self, reserved: Reserved) {
         // It was reserved just now, so it is there.

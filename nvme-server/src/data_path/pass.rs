@@ -28,7 +28,7 @@ const TURNS: u16 = 256;
 pub(crate) struct Pass {
     /// A session had entries or completions.
     pub progress: bool,
-    /// A session is polled again without being signalled.
+    /// A session is to be polled again without a signal.
     pub again: bool,
     /// The policy holds a session back until a time.
     pub waits: bool,
@@ -92,7 +92,7 @@ fn take_all_completions<P: Platform>(
     Ok(())
 }
 
-/// Takes the completions of a queue pair. Whether there were any, and its doorbell was rung for them.
+/// Takes the completions of a queue pair; returns whether there were any, and its doorbell was rung for them.
 #[inline]
 fn take_completions<P: Platform>(
     slots: &mut [SessionSlot<P>],
@@ -100,7 +100,7 @@ fn take_completions<P: Platform>(
     batch: &mut Batch<'_>,
     now: u64,
 ) -> Result<bool, DeviceFault> {
-    // Those that follow one another are mostly the same session's.
+    // Consecutive completions mostly belong to one session.
     let mut of: Option<(u8, &mut SessionSlot<P>)> = None;
     while let Some(end) = queue.pair.complete()? {
         let (command, accounting) = queue.in_flight.release(end.cid())?;
@@ -134,7 +134,7 @@ fn take_completions<P: Platform>(
     Ok(true)
 }
 
-/// Polls the ready sessions, from `first` on: does each want a turn?
+/// Polls the ready sessions, from `first` on, for whether they want a turn.
 fn poll_all<P: Platform>(
     shared: &Shared<P>,
     slots: &mut [SessionSlot<P>],
@@ -319,7 +319,8 @@ fn expel<P: Platform>(slot: &mut SessionSlot<P>, error: RingError) {
     slot.end(Cause::Expelled);
 }
 
-/// Entries wait while the controller is reset; after it was given up they are refused, so that no client waits for ever.
+/// Leaves entries waiting while the controller is reset; refuses them after it was given up, so that no client waits for
+/// ever.
 #[cold]
 fn serve_without_controller<P: Platform>(shared: &Shared<P>, slot: &mut SessionSlot<P>, index: usize) {
     slot.wait_for_signal();
@@ -333,7 +334,7 @@ fn serve_without_controller<P: Platform>(shared: &Shared<P>, slot: &mut SessionS
     }
 }
 
-/// Polls a session's ring: does it want a turn?
+/// Polls a session's ring for whether it wants a turn.
 #[inline]
 fn poll<P: Platform>(
     session: &mut Session<P>,
@@ -348,8 +349,8 @@ fn poll<P: Platform>(
     Ok(wants_turn)
 }
 
-/// Whether the session, which nobody keeps polling, is polled once more because entries came, or waits for a signal. Its client
-/// has been signalling all along, unless it was asked not to: then the ring is looked at once more.
+/// Whether a session that is not polled further is polled once more because entries came, or waits for a signal. Its client
+/// has been signalling all along, unless it was asked not to; in that case the ring is polled once more.
 #[inline]
 fn polls_once_more<P: Platform>(session: &mut Session<P>, queues: &mut Queues<P>, is_held_back: bool) -> bool {
     // A ring-index error comes again, typed, at the next poll.

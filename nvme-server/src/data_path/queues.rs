@@ -1,8 +1,8 @@
-//! The controller's I/O queue pairs, by number: a session knows which are its, and who shares them does not matter to it.
+//! The controller's I/O queue pairs, by number. A session knows which it uses, and not which sessions share them.
 //!
 //! Numbers are those of the configuration ([`ServerConfig::queue_pairs_of`](blk_api::config::ServerConfig::queue_pairs_of));
-//! the controller's identifiers are one more, since its queue pair 0 is the administration's. One that was made is kept for
-//! good: pool memory is not given back. Left out: creating them at the controller, which is `opening`'s.
+//! the controller's identifiers are one more, since its queue pair 0 is the admin queue's. A queue pair that was made is
+//! kept for good: pool memory is not returned. Left out: their creation at the controller (`reconcile`).
 
 use crate::controller::fault::DeviceFault;
 use crate::data_path::in_flight::Command;
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use platform::Platform;
 
-/// How many queue pairs of its own a session is entitled to, and how many commands each may hold.
+/// The number of a session's own queue pairs, and their depth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Allotment {
     /// Queue pairs; 0 where it shares some.
@@ -22,13 +22,13 @@ pub(crate) struct Allotment {
     pub depth: u16,
 }
 
-/// Those that were made so far.
+/// The queue pairs that were made so far.
 pub(crate) struct Queues<P: Platform> {
     by_number: Vec<Option<IoQueue<P>>>,
 }
 
 impl<P: Platform> Queues<P> {
-    /// Room for so many, none made.
+    /// Creates room for `queue_pairs`, none made.
     pub(crate) fn new(queue_pairs: u16) -> Self {
         Self { by_number: (0..queue_pairs).map(|_| None).collect() }
     }
@@ -39,7 +39,7 @@ impl<P: Platform> Queues<P> {
         self.by_number.get(usize::from(number))?.as_ref()
     }
 
-    /// Likewise, to be changed.
+    /// The queue pair of this number, to be changed.
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, number: u16) -> Option<&mut IoQueue<P>> {
         self.by_number.get_mut(usize::from(number))?.as_mut()
@@ -52,7 +52,7 @@ impl<P: Platform> Queues<P> {
         }
     }
 
-    /// Those of a session.
+    /// The queue pairs of a session.
     pub(crate) fn of(&self, numbers: Range<u16>) -> impl Iterator<Item = &IoQueue<P>> {
         numbers.filter_map(|number| self.get(number))
     }
@@ -69,7 +69,7 @@ impl<P: Platform> Queues<P> {
         others.find(|number| self.get(*number).is_some_and(IoQueue::has_room))
     }
 
-    /// Somebody waits for room in one of these.
+    /// Notes that a session waits for room in one of these.
     #[cold]
     pub(crate) fn turn_away(&mut self, numbers: Range<u16>) {
         for number in numbers {
@@ -79,7 +79,7 @@ impl<P: Platform> Queues<P> {
         }
     }
 
-    /// The number of one on which the controller owes an answer for longer than it may.
+    /// The number of a queue pair with an answer overdue.
     pub(crate) fn overdue(&self, now: u64, ticks_per_second: u64) -> Option<u16> {
         let numbered = (0u16..).zip(&self.by_number).filter_map(|(number, queue)| Some((number, queue.as_ref()?)));
         let mut waiting = numbered.filter_map(|(number, queue)| Some((number, queue, queue.in_flight.waiting()?)));
@@ -88,7 +88,7 @@ impl<P: Platform> Queues<P> {
         late.map(|(number, ..)| number)
     }
 
-    /// Has `batch` discount commands that were submitted so long ago that the controller may have lost them.
+    /// Has `batch` discount commands that are so old that the controller may have lost them.
     pub(crate) fn discount(&mut self, batch: &mut Batch<'_>, now: u64, ticks_per_second: u64) {
         let then = now.saturating_sub(ticks_per_second.saturating_mul(DISCOUNT_SECONDS));
         for queue in self.by_number.iter_mut().flatten() {
@@ -96,7 +96,7 @@ impl<P: Platform> Queues<P> {
         }
     }
 
-    /// Takes out what all of them have in flight.
+    /// Takes out all commands in flight.
     pub(crate) fn drain(&mut self) -> Vec<Command> {
         self.by_number
             .iter_mut()
@@ -106,7 +106,7 @@ impl<P: Platform> Queues<P> {
             .collect()
     }
 
-    /// After a confirmed reset of the controller, which has none of them any more.
+    /// Resets all queue pairs, after a confirmed reset of the controller, which has none of them any more.
     ///
     /// # Errors
     /// As [`QueuePair::reset`](crate::controller::queue_pair::QueuePair::reset).

@@ -1,8 +1,8 @@
-//! The ready set: a bit for each session that may have something, so that a pass costs what those sessions cost, however many
-//! there are.
+//! The ready set: a bit for each session that may have work, so that the cost of a pass depends on those sessions alone and
+//! not on the number of all sessions.
 //!
-//! A session becomes ready by a signal that may concern it, by a completion, by a tick, or because it is polled. Left out: who
-//! waits for a turn, which the policy knows (`schedule`).
+//! A session becomes ready by a signal that may concern it, by a completion, by a tick, or because it is polled. Left out:
+//! the sessions that wait for a turn, which the scheduling policy knows (`schedule`).
 
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
@@ -19,18 +19,18 @@ pub(crate) struct ReadySet {
 }
 
 impl ReadySet {
-    /// With no session ready, and none that listens.
+    /// Creates a set with no session ready and no listener.
     pub(crate) fn new() -> Rc<Self> {
         Rc::new(Self { ready: Cell::new(0), listeners: RefCell::new([0; BADGE_BITS]) })
     }
 
-    /// Those that are ready.
+    /// The ready sessions.
     #[inline]
     pub(crate) fn sessions(&self) -> Bits {
         Bits(self.ready.get())
     }
 
-    /// Those that a signal with this badge may concern.
+    /// The sessions that a signal with this badge may concern.
     #[inline]
     pub(crate) fn listeners(&self, badge: Badge) -> Bits {
         let listeners = self.listeners.borrow();
@@ -51,14 +51,14 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Of session `index`.
+    /// Creates the membership of session `index`.
     pub(crate) fn new(set: &Rc<ReadySet>, index: usize) -> Self {
         // Sessions are no more than bits.
         let Bits(bit) = Bits::from_iter([index]);
         Self { set: Rc::clone(set), bit }
     }
 
-    /// From now on signals with any of these bits may concern it.
+    /// Adds it to the listeners of signals with any of these bits.
     pub(crate) fn listen(&self, bits: u64) {
         let mut listeners = self.set.listeners.borrow_mut();
         for bit in Bits(u128::from(bits)) {
@@ -74,7 +74,7 @@ impl Member {
         self.set.ready.set(self.set.ready.get() | self.bit);
     }
 
-    /// It is not ready any more.
+    /// Makes it not ready.
     #[inline]
     pub(crate) fn remove(&self) {
         self.set.ready.set(self.set.ready.get() & !self.bit);
@@ -113,7 +113,7 @@ impl Bits {
     #[inline]
     pub(crate) fn from(self, first: usize) -> impl Iterator<Item = usize> {
         if self.0 & self.0.wrapping_sub(1) == 0 {
-            // There is no order of one.
+            // One session needs no order.
             return self.chain(Self(0));
         }
         let below = u32::try_from(first).ok().and_then(|first| 1u128.checked_shl(first)).unwrap_or(0).wrapping_sub(1);
@@ -126,7 +126,7 @@ impl Iterator for Bits {
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
-        // By words, which are what a processor has.
+        // By words, the size that a processor handles at once.
         let (low, high) = (self.0 as u64, (self.0 >> WORD_BITS) as u64);
         if low != 0 {
             self.0 = u128::from(high) << WORD_BITS | u128::from(low & low.wrapping_sub(1));

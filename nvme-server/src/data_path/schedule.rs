@@ -1,7 +1,7 @@
-//! The scheduler in the server: asks the policy whose turn it is, and reports submitted and completed commands in its terms.
+//! The server's adapter to the scheduling policy: asks it for the next turn, and reports submitted and completed commands.
 //!
 //! A policy counts nanoseconds and runs of commands that are alike; the data plane has ticks and single commands. Left
-//! out: the policies themselves (`nvme-server/scheduler`), and what a turn is used for, which is `session`'s.
+//! out: the policies themselves (`nvme-server/scheduler`), and the use of a turn (`session`).
 
 use crate::data_path::in_flight::{Accounting, Command, Work};
 use alloc::boxed::Box;
@@ -12,36 +12,36 @@ use scheduler::{
     Share, ShareError, StrictUrgent, Tenant, Weighted,
 };
 
-/// The policy of the configuration, with what it knows of the sessions.
+/// The configured scheduling policy, with its state of the sessions.
 pub(crate) struct Schedule {
     policy: Box<dyn Policy>,
     clock: Clock,
     bypass: Bypass,
-    /// Those that had a turn in this pass, in the order of their first.
+    /// Sessions that had a turn in this pass, in the order of their first.
     pub served: Vec<usize>,
 }
 
-/// Whether the policy is left out, since there is one session, without limits, and so nothing to decide.
+/// Whether the policy is bypassed, because there is one session, without limits, and so nothing to decide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bypass {
-    /// It is, and the session waits for its turn or not.
+    /// The policy is bypassed; `waits` is whether the session waits for its turn.
     On { waits: bool },
     /// The policy decides, and knows which sessions wait.
     Off,
 }
 
 impl Schedule {
-    /// With nobody waiting.
+    /// Creates the schedule, with no session waiting.
     ///
     /// # Errors
-    /// [`ShareError`]: the configuration asks for what nobody can have.
+    /// [`ShareError`]: the configuration has an invalid share.
     pub(crate) fn new(config: &ServerConfig, ticks_per_second: u64) -> Result<Self, ShareError> {
         let tenants: Vec<Tenant> = config.sessions.iter().map(tenant).collect();
         let policy: Box<dyn Policy> = match config.policy {
             PolicyKind::RoundRobin => Box::new(RoundRobin::new(&tenants)?),
             PolicyKind::Dedicated => Box::new(Dedicated::new(&tenants)?),
             PolicyKind::Weighted => Box::new(Weighted::new(&tenants, config.class_weights)?),
-            // Until the controller says that it weighs queues, which many do not.
+            // Until the controller reports that it weighs queues, which many do not.
             PolicyKind::DeviceDirect => Box::new(Weighted::new(&tenants, ClassWeights::EQUAL)?),
             PolicyKind::Paced => Box::new(Paced::new(&tenants)?),
         };
@@ -56,8 +56,8 @@ impl Schedule {
         })
     }
 
-    /// The controller does the weighing, by class or by speed: it is given all there is. Nobody waits yet, and the controller
-    /// holds nothing.
+    /// Leaves the weighing to the controller, by class or by speed: all requests are submitted to it. No session waits yet, and
+    /// the controller holds no commands.
     ///
     /// # Errors
     /// As [`Schedule::new`].
@@ -95,7 +95,7 @@ impl Schedule {
         Ok(before.unwrap_or(share))
     }
 
-    /// Session `index` is entitled to this, which it was before or which is judged here.
+    /// Sets the share of session `index`, which is an earlier share of it or is checked here.
     ///
     /// # Errors
     /// As [`Schedule::set_share`].
@@ -117,7 +117,7 @@ impl Schedule {
         self.policy.share(session(index)).map(|share| share.class)
     }
 
-    /// Whether session `index` waits for its turn, from now on.
+    /// Sets whether session `index` waits for its turn.
     #[inline]
     pub(crate) fn set_waiting(&mut self, index: usize, waits: bool, now: u64) {
         let session = session(index);
@@ -146,7 +146,7 @@ impl Schedule {
         }
     }
 
-    /// Whose turn it is.
+    /// Chooses the session whose turn it is.
     #[inline]
     pub(crate) fn next(&mut self, now: u64) -> Decision {
         match self.bypass {
@@ -159,7 +159,7 @@ impl Schedule {
         }
     }
 
-    /// The controller was reset and holds nothing any more.
+    /// Notes that the controller was reset and holds no commands.
     pub(crate) fn reset(&mut self, now: u64) {
         self.policy.reset(self.clock.ns(now));
     }
@@ -178,9 +178,9 @@ pub(crate) struct Batch<'a> {
     now: u64,
     /// The event and the work that the commands of the run have in common.
     run: (Event, Work),
-    /// How many of them were not reported yet.
+    /// Number of them that were not reported yet.
     count: u16,
-    /// When the first of them was submitted, in ticks; of a run of completed ones.
+    /// For a run of completed ones, the time at which the first was submitted, in ticks.
     submitted: u64,
 }
 
@@ -189,14 +189,14 @@ pub(crate) struct Batch<'a> {
 enum Event {
     Submitted,
     Completed,
-    /// They will not come back.
+    /// They will not complete.
     Aborted,
     /// Entries that were answered without a command, in their session's turn.
     Refused,
 }
 
 impl Batch<'_> {
-    /// Whether a session waits for another turn, from now on. Before its commands are reported, it costs the policy less.
+    /// Sets whether a session waits for another turn. It costs the policy less before the session's commands are reported.
     #[inline]
     pub(crate) fn set_waiting(&mut self, session: u8, waits: bool) {
         self.schedule.set_waiting(usize::from(session), waits, self.now);
@@ -223,7 +223,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Whether a command comes back nobody knows.
+    /// Discounts a command whose completion has become uncertain.
     pub(crate) fn discount(&mut self, command: &Command) {
         self.add(Event::Aborted, command.work, command.submitted);
     }
@@ -300,7 +300,7 @@ impl Clock {
 
     #[inline]
     fn ns(self, ticks: u64) -> u64 {
-        // 64 by 64 bits; what does not fit is 584 years away.
+        // 64 by 64 bits; it overflows after 584 years.
         (u128::from(ticks).wrapping_mul(u128::from(self.ns_per_tick)) >> 32) as u64
     }
 }
@@ -380,7 +380,7 @@ mod tests {
             batch.submitted(&command(0, Kind::Other));
             batch.refused(3);
             [4096, 4096].iter().for_each(|bytes| batch.completed(&command(*bytes, Kind::Write), Accounting::Counted));
-            // What is discounted is reported then, and not again.
+            // A discounted command is reported at that moment, and not again.
             batch.discount(&command(4096, Kind::Read));
             batch.completed(&command(4096, Kind::Read), Accounting::Discounted);
             batch.aborted(&command(4096, Kind::Read), Accounting::Discounted);
@@ -458,7 +458,7 @@ mod tests {
             schedule.batch(0).submitted(&of_session(0, 4096, Kind::Read));
         }
         assert_eq!(schedule.next(0), Decision::Wait { until_ns: 1_000_000 });
-        // What was given before comes back without being counted.
+        // Commands that were submitted during the bypass complete without being counted.
         [0; 7].iter().for_each(|_| schedule.batch(10).completed(&of_session(0, 4096, Kind::Read), Accounting::Counted));
         schedule.set_waiting(0, false, 10);
         assert_eq!(schedule.next(10), Decision::Nothing);

@@ -1,9 +1,9 @@
 //! One open session: its ring, its requests, its commands in flight.
 //!
-//! In a pass a session takes completions ([`Session::completed`]), submits when it has its turn ([`Session::take_turn`]), and rings and
-//! publishes ([`Session::end_poll`]). Everything a command needs, identifier, slot, list pages and the place of its answer, is reserved
-//! before the entry is taken, so that nothing on the way back can fail for want of room. A queue pair's part of the way
-//! is `io_queue`, and whose queue pairs they are is `queues`; how a session ends, or goes through a reset, is `ending`.
+//! In a pass a session takes completions ([`Session::completed`]), submits in its turn ([`Session::take_turn`]), and rings
+//! and publishes ([`Session::end_poll`]). Identifier, slot, list pages and the answer's place of a command are reserved
+//! before the entry is taken, so that nothing on the way back can fail for lack of room. Neighbours: `io_queue` is a queue
+//! pair, `queues` has them by number, and `ending` handles a session's end and resets.
 
 mod completion;
 mod ending;
@@ -40,7 +40,7 @@ pub(crate) enum PollResult {
     Turn,
 }
 
-/// Why serving a session came to an end.
+/// Reason for which serving a session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ServeError {
     /// Its client broke the protocol: this session ends.
@@ -96,7 +96,7 @@ pub(crate) struct Session<P: Platform> {
     refusals_left: u16,
     /// The queue pair at which the next batch begins.
     turn: u16,
-    /// The queue pairs that its commands go to: all, or the policy leaves it the slower ones.
+    /// The queue pairs that its commands go to: all, or the slower ones that the policy allows.
     usable: Range<u16>,
     /// The client was asked to signal when it submits.
     is_signalled: bool,
@@ -172,8 +172,8 @@ impl<P: Platform> Session<P> {
         *count = count.wrapping_add(1);
     }
 
-    /// Has these queue pairs from now on, whose list pages suffice for so many bytes. Nothing is in flight on those that it
-    /// has no more.
+    /// Replaces the session's queue pairs; their list pages suffice for `max_transfer` bytes. Nothing is in flight on those
+    /// that it loses.
     pub(crate) fn set_queues(&mut self, queues: Range<u16>, max_transfer: u64) {
         let data_blocks = u32::try_from(max_transfer >> self.limits.block_shift).unwrap_or(Blocks::MAX);
         self.command_limits.data_blocks = self.command_limits.data_blocks.min(data_blocks);
@@ -199,7 +199,7 @@ impl<P: Platform> Session<P> {
         self.statistics.commands.wrapping_sub(u64::from(self.in_flight))
     }
 
-    /// Asks the client to signal; whether entries wait nevertheless that can be taken.
+    /// Asks the client to signal; returns whether there are entries nevertheless that can be taken.
     pub(crate) fn prepare_sleep(&mut self, queues: &mut Queues<P>) -> Result<bool, RingError> {
         if core::mem::replace(&mut self.is_signalled, true) {
             // It was asked before the ring was polled.
@@ -220,7 +220,8 @@ impl<P: Platform> Session<P> {
         if core::mem::replace(&mut self.is_signalled, false) { self.ring.awake() } else { Ok(()) }
     }
 
-    /// A tick has passed, or a record was installed for which requests were refused. Whether entries waited for that.
+    /// Restores the refusals, at a tick or after a record was installed for which requests were refused. Returns whether
+    /// entries waited for that.
     pub(crate) const fn refill_refusals(&mut self) -> bool {
         core::mem::replace(&mut self.refusals_left, self.refusals) == 0
     }

@@ -52,7 +52,7 @@ impl<'a> Extents<'a> {
         Self { table, session, newest }
     }
 
-    /// Where the session's block `first` lies, for `opcode`, and how many of the `blocks` from there on lie behind it.
+    /// Locates the session's block `first`, for `opcode`, and counts how many of the `blocks` follow each other there.
     ///
     /// # Errors
     /// [`Miss`].
@@ -73,7 +73,7 @@ impl<'a> Extents<'a> {
     }
 }
 
-/// The request as one piece, if one command can do it. Why not, [`Cursor::next`] says.
+/// The request as one piece, if one command can do it; otherwise [`Cursor::next`] returns the reason.
 #[inline(always)]
 pub(crate) fn simple(request: &Simple, extents: &mut Extents<'_>, limits: CommandLimits) -> Option<Piece> {
     let Simple { opcode, lba, blocks, offset, .. } = *request;
@@ -85,7 +85,7 @@ pub(crate) fn simple(request: &Simple, extents: &mut Extents<'_>, limits: Comman
     (located.blocks == u64::from(blocks)).then_some(piece)
 }
 
-/// A request on its way to being commands.
+/// A request that is being cut into commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cursor {
     request: Request,
@@ -94,12 +94,12 @@ pub(crate) struct Cursor {
     /// The window range it is in, and the bytes of that behind it.
     segment: u8,
     segment_done: u32,
-    /// Every piece was given out.
+    /// Every piece was returned.
     finished: bool,
 }
 
 impl Cursor {
-    /// At the start of `request`.
+    /// Creates a cursor at the start of `request`.
     #[inline(always)]
     pub(crate) fn new(request: Request) -> Self {
         Self { request, done: 0, segment: 0, segment_done: 0, finished: false }
@@ -111,7 +111,7 @@ impl Cursor {
         self.request.opcode
     }
 
-    /// Whether every piece was given out.
+    /// Whether every piece was returned.
     #[inline]
     pub(crate) fn finished(&self) -> bool {
         self.finished
@@ -120,8 +120,7 @@ impl Cursor {
     /// The next piece. `None` after the last.
     ///
     /// # Errors
-    /// [`Miss`] when the session may not, or its extents' records do not say where; then the cursor stands where it
-    /// stood.
+    /// [`Miss`] when the session lacks the right or a record of its extents; the cursor then stays where it was.
     #[inline(always)]
     pub(crate) fn next(&mut self, extents: &mut Extents<'_>, limits: CommandLimits) -> Result<Option<Piece>, Miss> {
         if self.finished {

@@ -1,6 +1,6 @@
-//! The controller brought up, at the start and after a fault, with the queue pairs of the open sessions.
+//! Brings the controller up, at the start and after a fault, with the queue pairs of the open sessions.
 //!
-//! Everything that was in flight is answered with a status of its own. A controller that cannot be brought up is given up:
+//! Requests that were in flight are answered with a status of their own. A controller that cannot be brought up is given up:
 //! its sessions lose their windows and their requests are answered without it.
 
 use crate::control_path::bring_up::{Identity, bring_up, reach};
@@ -40,7 +40,7 @@ pub(crate) async fn bring_up_again<P: Platform>(shared: &Shared<P>) -> Option<Id
     }
 }
 
-/// Brings the controller up and the open sessions' queue pairs with it. `None` when it is beyond help.
+/// Brings the controller up and the open sessions' queue pairs with it. `None` when it is given up.
 pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
     info!("bringing the controller up");
     for attempt in 0..RESETS {
@@ -62,7 +62,7 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
             Err(fault) => shared.count(fault),
         }
         if reached == Err(DeviceFault::Absent) {
-            // It had all the time it may take to come back.
+            // It had all its time to come back.
             break;
         }
     }
@@ -74,7 +74,7 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
     None
 }
 
-/// Commands may be submitted again.
+/// Lets commands be submitted again.
 fn serve_again<P: Platform>(shared: &Shared<P>, identity: &Identity) {
     shared.device.granted.set(identity.queue_pairs);
     shared.device.health.set(Health::Up);
@@ -84,8 +84,8 @@ fn serve_again<P: Platform>(shared: &Shared<P>, identity: &Identity) {
     shared.wake_data_plane();
 }
 
-/// The controller is beyond help: what is in flight is answered, without a confirmed reset, once the device cannot
-/// reach the windows any more.
+/// Gives the controller up: requests in flight are answered, without a confirmed reset, once the device cannot reach the
+/// windows any more.
 fn give_up<P: Platform>(shared: &Shared<P>) {
     shared.schedule.borrow_mut().reset(shared.platform.ticks());
     for slot in shared.slots.borrow_mut().iter_mut() {
@@ -100,7 +100,7 @@ fn give_up<P: Platform>(shared: &Shared<P>) {
     }
 }
 
-/// Brings up the controller that it was, without I/O queue pairs.
+/// Brings up the same controller as before, without I/O queue pairs.
 async fn bring_up_same<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
     let identity = bring_up(shared).await?;
     if all_fit(shared, &identity) {
@@ -114,7 +114,7 @@ async fn bring_up_same<P: Platform>(shared: &Shared<P>) -> Result<Identity, Devi
 async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
     let identity = bring_up_same(shared).await?;
     shared.schedule.borrow_mut().reset(shared.platform.ticks());
-    // The reset is confirmed: nothing is in flight any more, and what was is answered.
+    // The reset is confirmed: nothing is in flight any more, and the requests that were are answered.
     for index in abort_all(shared) {
         if let Some(slot) = shared.slots.borrow_mut().get_mut(index) {
             slot.end(Cause::Expelled);
@@ -124,7 +124,7 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, Device
     Ok(identity)
 }
 
-/// Creates the queue pairs that there were, of which nothing is in flight.
+/// Creates the queue pairs that existed before, which have nothing in flight.
 async fn create_queues<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Result<(), DeviceFault> {
     shared.queues.borrow_mut().reset()?;
     make_common(shared, identity)?;
@@ -142,7 +142,7 @@ fn in_use<P: Platform>(shared: &Shared<P>) -> Vec<Desired> {
     numbers.filter_map(|number| Some(Desired { number, form: Some(queues.get(number)?.form()) })).collect()
 }
 
-/// Answers everything in flight, and what was not wholly given, with [`Status::ControllerReset`]. The sessions whose
+/// Answers all requests in flight, or submitted in part, with [`Status::ControllerReset`]. Returns the sessions whose
 /// clients broke the protocol.
 fn abort_all<P: Platform>(shared: &Shared<P>) -> Vec<usize> {
     let mut slots = shared.slots.borrow_mut();
@@ -162,7 +162,7 @@ fn abort_all<P: Platform>(shared: &Shared<P>) -> Vec<usize> {
     broken
 }
 
-/// Whether the open sessions can go on with what the controller is after a reset.
+/// Whether the open sessions can go on with the controller's identity after a reset.
 fn all_fit<P: Platform>(shared: &Shared<P>, identity: &Identity) -> bool {
     let (slots, queues) = (shared.slots.borrow(), shared.queues.borrow());
     slots.iter().filter_map(|slot| slot.phase.session()).all(|session| fits(&queues, identity, session))

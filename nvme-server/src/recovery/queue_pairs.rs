@@ -1,8 +1,8 @@
-//! A queue pair that gives no answer in time: its oldest command is aborted; where that does not help, the queue pair is recreated;
-//! where that does not help either, the controller is reset, which is `control_plane`'s.
+//! Timeout recovery: for a queue pair without an answer in time, the oldest command is aborted; if that does not help, the
+//! queue pair is recreated; if that does not help either, the controller is reset (`controller`).
 //!
-//! Each step costs fewer requests than the next one: a command's client, those whose queue pair it is, everybody. What was in
-//! flight and is given up on is answered with a status of its own, because nobody knows whether it happened.
+//! Each step affects fewer clients than the next one: the command's client, the queue pair's clients, all clients. Requests
+//! that are given up in flight are answered with a status of their own, because it is unknown whether they were executed.
 
 use crate::control_path::bring_up::execute;
 use crate::control_path::reconcile::{Desired, reconcile};
@@ -19,11 +19,11 @@ use report::{Report, ResetScope, clip};
 /// Commands of a queue pair that are aborted one after another before it is recreated.
 const ABORTS: u8 = 4;
 
-/// Sees to the queue pairs that are late, if some still are.
+/// Recovers the queue pairs that are late, if some still are.
 pub(crate) async fn recover_queue_pairs<P: Platform>(shared: &Shared<P>) {
     match try_recover(shared).await {
         Ok(()) => {}
-        // The fault is the missing answer, not that the controller refused what was done about it.
+        // The fault is the missing answer, not the refusal of the recovery commands.
         Err(DeviceFault::Refused(_) | DeviceFault::Inconsistent(_)) => shared.fail(DeviceFault::TimedOut),
         // Another fault's reset may be on its way already, and fixes this as well.
         Err(fault) => shared.fail(fault),

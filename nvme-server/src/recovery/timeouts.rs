@@ -1,31 +1,30 @@
-//! How long a controller may take: when a queue pair, or one command, counts as left without an answer.
+//! Timeouts of a controller: the time after which a queue pair, or one command, counts as left without an answer.
 //!
 //! A queue pair that still completes is alive, however long its queue: tenants may keep it full, and a slow disk is no
-//! fault. So what is counted is the silence since its last completion, and of a command by itself only a bound far
-//! above that. Left out: administrative commands, of which there is one at a time (`admin`).
+//! fault. So the timeout counts the silence since the last completion. A single command has a bound far above that. Left
+//! out: administrative commands, of which there is one at a time (`admin`).
 
 /// Seconds a queue pair with commands in flight may complete nothing.
 const SILENCE_SECONDS: u64 = 10;
-/// Likewise while a command is among them that moves no data: flushes, zeroes and discards may rewrite much of the
-/// media.
+/// The same while one of the commands moves no data: flushes, zeroes and discards may rewrite much of the media.
 const LONG_SILENCE_SECONDS: u64 = 60;
 /// Seconds a command may take although others complete.
 const COMMAND_SECONDS: u64 = 120;
-/// Seconds after which a command counts no longer among what the device has to do: it may have lost it, and then others
-/// would wait for what is not to be done. Where it has not, it is given more than it should hold.
+/// Seconds after which a command no longer counts as work of the device. The device may have lost it, and other requests
+/// would wait for nothing. If the device has not lost it, it holds more than it should.
 pub(crate) const DISCOUNT_SECONDS: u64 = 1;
 
-/// What a queue pair waits for.
+/// A queue pair's wait for its oldest command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Waiting {
-    /// When the oldest command in flight was submitted, in ticks.
+    /// Time at which the oldest command in flight was submitted, in ticks.
     pub since: u64,
     /// Whether one of them moves no data.
     pub long: bool,
 }
 
 impl Waiting {
-    /// Whether that is a fault at `now`, with the last completion taken at `last_completion`.
+    /// Whether the wait is a fault at `now`, with the last completion taken at `last_completion`.
     pub(crate) fn is_too_long(self, last_completion: u64, now: u64, ticks_per_second: u64) -> bool {
         let Self { since, long } = self;
         let silence = if long { LONG_SILENCE_SECONDS } else { SILENCE_SECONDS };

@@ -1,22 +1,22 @@
-//! Teardown acknowledgements: the server writes for the supervisor that nothing is left of a dead client's session, so that the
-//! client's memory can be created again.
+//! Teardown acknowledgements: the server writes for the supervisor that nothing is left of a dead client's session, so that
+//! the client's memory can be recreated.
 //!
-//! The session itself ends as every other does (`slot`, `control_plane`). The supervisor believes this for the client
-//! alone whose session it is, so a server that lies harms its own clients, whose windows it has in its hands anyway. Left
-//! out: clients that the supervisor does not restart.
+//! The session itself ends as every other does (`phase`, `teardown`). The supervisor accepts an acknowledgement only for the
+//! session's own client. So a server that lies harms its own clients, whose windows it holds anyway. Left out: clients that
+//! the supervisor does not restart.
 
 use crate::sessions::slot::SessionSlot;
 use blk_api::names;
 use platform::{Cap, Environment, Kernel, Memory, Notification, OutOfBounds, Platform};
 
-/// The page where it is said, and the supervisor's notification.
+/// The page of acknowledgements, and the supervisor's notification.
 pub(crate) struct Acknowledgements<M> {
     page: M,
     supervisor: Cap<Notification>,
 }
 
 impl<M: Memory> Acknowledgements<M> {
-    /// From the environment; none where no client is started again.
+    /// Creates it from the environment; `None` where no client is restarted.
     ///
     /// # Errors
     /// [`OutOfBounds`] for a page that is not there.
@@ -38,7 +38,7 @@ impl<M: Memory> Acknowledgements<M> {
     pub(crate) fn send<P: Platform<Memory = M>>(&self, kernel: &P::Kernel, slots: &mut [SessionSlot<P>]) {
         let dead =
             slots.iter_mut().zip(0u32..).filter_map(|(slot, session)| Some((session, slot.acknowledge_death()?)));
-        // A page that is too short for a session is one in which nothing is said of it: its client stays dead.
+        // A page that is too short for a session has no acknowledgement of it: its client stays dead.
         let reported = dead.filter(|(session, death)| death.acknowledge_teardown(&self.page, *session).is_ok()).count();
         if reported > 0 {
             kernel.signal(self.supervisor);

@@ -1,7 +1,6 @@
 //! Calls of clients: answered at once, handed to the control plane with their caller kept, or deferred until the tick.
 //!
-//! The data plane receives them; `control_plane` does what takes time. Left out: how much a client may ask for
-//! (`budget`).
+//! The data plane receives them; `control_plane` does the slow work. Left out: the limits of a client's calls (`budget`).
 
 use crate::control_path::requests::Control;
 use crate::sessions::phase::{Cause, Phase};
@@ -15,13 +14,13 @@ use platform::{Badge, CPtr, Environment, Kernel, Message, Platform};
 
 /// The decision about a call.
 enum Verdict {
-    /// It is known.
+    /// The answer is known.
     Answer(Answer),
     /// The control plane opens the session and answers.
     Open,
     /// The session ends, and the control plane answers.
     Close,
-    /// The client has asked for enough: after the tick.
+    /// The client's budget is used up: the call is decided after the tick.
     Wait,
 }
 
@@ -42,7 +41,7 @@ impl Answer {
     }
 }
 
-/// A call, or what was sent like one.
+/// Handles a call, or a message that was sent like one.
 #[inline(never)]
 pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message: &Message) {
     delete_received(&shared.platform, &shared.environment, message);
@@ -55,8 +54,8 @@ pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message:
     let mut slots = shared.slots.borrow_mut();
     let Some(slot) = slots.get_mut(index) else { return refuse(Refusal::BadRequest) };
     if slot.call.is_some_and(|call| call.label() == message.label) {
-        // After a component's death the supervisor restarts every system call that waited for a component, so a client may make
-        // its call again: it waits on for the same answer.
+        // After a component's death the supervisor restarts every system call that waited for a component, so a client may
+        // repeat its call: it continues to wait for the same answer.
         if kernel.cnode_save_caller(slot.caller).is_err() {
             refuse(Refusal::BadRequest);
         }
@@ -66,14 +65,14 @@ pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, badge: Badge, message:
     if let Verdict::Answer(answer) = verdict {
         return kernel.reply(&answer.message());
     }
-    // A client that waits for an answer cannot call again: this one sends. Nothing more is kept for it.
+    // A client that waits for an answer cannot call again, so this one sends. No second caller is saved for it.
     if slot.call.is_some() || kernel.cnode_save_caller(slot.caller).is_err() {
         return refuse(Refusal::BadRequest);
     }
     keep(shared, slot, index, message.label, &verdict);
 }
 
-/// Does what was decided about a call whose caller was saved.
+/// Carries out the decision about a call whose caller was saved.
 fn keep<P: Platform>(shared: &Shared<P>, slot: &mut SessionSlot<P>, index: usize, label: u32, verdict: &Verdict) {
     slot.call = Some(PendingCall::Decided(label));
     match verdict {
@@ -87,8 +86,8 @@ fn keep<P: Platform>(shared: &Shared<P>, slot: &mut SessionSlot<P>, index: usize
     }
 }
 
-/// Deletes a capability that came along with a message. No call of a client's brings one; kept, it would lie in the way of
-/// those that the PCI server gives.
+/// Deletes a capability that came with a message. No client's call needs one, and it would block the slot for those from
+/// the PCI server.
 pub(crate) fn delete_received<P: Platform>(platform: &P, environment: &Environment, message: &Message) {
     let slot = environment.receive_slot.filter(|_| message.cap_received).and_then(|slot| environment.slot(slot));
     if let Some(slot) = slot
@@ -98,7 +97,7 @@ pub(crate) fn delete_received<P: Platform>(platform: &P, environment: &Environme
     }
 }
 
-/// A tick has passed: deferred calls are decided, before new ones.
+/// Decides deferred calls at a tick, before new ones.
 pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
     let mut slots = shared.slots.borrow_mut();
     for (index, slot) in slots.iter_mut().enumerate() {
@@ -109,7 +108,7 @@ pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
         }
         let Some(PendingCall::Deferred(label)) = slot.call else { continue };
         slot.call = None;
-        // Nobody waits for the answer to a dead client, which frees the caller's place where the kernel has not.
+        // A dead client waits for no answer; the answer frees the caller's slot if the kernel has not.
         let is_dead = slot.client.death().is_some();
         let verdict = if is_dead { refuse(Refusal::NotOpen) } else { decide(slot, label) };
         keep(shared, slot, index, label, &verdict);
@@ -143,7 +142,7 @@ fn decide<P: Platform>(slot: &mut SessionSlot<P>, label: u32) -> Verdict {
 
 fn decide_open<P: Platform>(slot: &mut SessionSlot<P>) -> Verdict {
     match slot.phase {
-        // The session of the client that lived before ends first.
+        // The session of the client's previous incarnation ends first.
         Phase::Open(_) | Phase::Draining(_) | Phase::Closing(..) | Phase::Drained(..) if slot.client.died() => {
             slot.check_client();
             Verdict::Wait
@@ -158,8 +157,8 @@ fn decide_open<P: Platform>(slot: &mut SessionSlot<P>) -> Verdict {
     }
 }
 
-/// Answers the pending call of session `index`, if there is one. A client that sent instead of calling is not there to be
-/// answered, and nothing waits for it.
+/// Answers the pending call of session `index`, if there is one. A client that sent instead of calling receives no answer,
+/// and the server does not wait for it.
 pub(crate) fn answer_pending<P: Platform>(shared: &Shared<P>, index: usize, message: &Message) {
     let mut slots = shared.slots.borrow_mut();
     let caller = slots.get_mut(index).and_then(|slot| slot.call.take().map(|_| slot.caller));

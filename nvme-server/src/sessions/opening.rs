@@ -1,8 +1,8 @@
-//! Opening a session: its window mapped for the device, its queue pairs created; all of it or nothing.
+//! Opens a session: maps its window for the device and creates its queue pairs; all of it or nothing.
 //!
-//! `control_plane` calls this when a client asks, one opening at a time. What a session had stays reserved for its next
+//! `control_plane` calls this when a client asks, one opening at a time. A session's resources stay reserved for its next
 //! opening, so a client that opens and closes without end uses nothing up. Queue pairs that sessions share are created at
-//! every bring-up instead, and no session deletes them. Left out: how a session ends, which is `control_plane`'s.
+//! every bring-up instead, and no session deletes them. Left out: the end of a session (`teardown`).
 
 use crate::control_path::bring_up::{Identity, Namespace};
 use crate::control_path::provision::{make, numbers_of};
@@ -66,7 +66,7 @@ fn own_queues<P: Platform>(shared: &Shared<P>, index: usize, numbers: Range<u16>
     }
 }
 
-/// A refused command is the session's trouble; anything else the controller's.
+/// Returns the refusal for a fault. A refused command affects the session alone; any other fault is the controller's.
 fn refusal_of<P: Platform>(shared: &Shared<P>, fault: DeviceFault) -> Refusal {
     match fault {
         DeviceFault::Refused(_) => Refusal::NoQueuePairs,

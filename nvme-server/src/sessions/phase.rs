@@ -10,19 +10,19 @@
 //! ```
 //!
 //! The data plane takes entries in `Open` and `Draining` and completions in every phase that has a session; the control plane
-//! opens and tears down. Left out: calls of its client that wait for any of this (`slot`).
+//! opens and tears down. Left out: calls of its client that wait for a change of phase (`slot`).
 
 use crate::data_path::session::Session;
 use alloc::boxed::Box;
 use platform::Platform;
 
-/// Where a session is.
+/// A session's phase.
 pub(crate) enum Phase<P: Platform> {
     /// Its client may open it.
     Closed,
     /// Entries are taken.
     Open(Box<Session<P>>),
-    /// Open, and the control plane waits until no command is in flight: its queue pairs take none, as they are to change.
+    /// Open, and the control plane waits until no command is in flight: its queue pairs take none, as they will change.
     Draining(Box<Session<P>>),
     /// Commands are in flight; entries are not taken any more.
     Closing(Box<Session<P>>, Cause),
@@ -34,7 +34,7 @@ pub(crate) enum Phase<P: Platform> {
     Expelled,
 }
 
-/// Why a session ends.
+/// Reason for the end of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
     /// Its client closed it, and waits for the answer.
@@ -66,7 +66,7 @@ impl<P: Platform> Phase<P> {
         }
     }
 
-    /// Likewise, to be changed.
+    /// The session, while there is one, to be changed.
     #[inline]
     pub(crate) fn session_mut(&mut self) -> Option<&mut Session<P>> {
         match self {
@@ -102,7 +102,7 @@ impl<P: Platform> Phase<P> {
         matches!(self, Self::Closed | Self::Expelled)
     }
 
-    /// Has the data plane wait until no command is in flight, as the queue pairs are to change.
+    /// Has the data plane wait until no command is in flight, as the queue pairs will change.
     pub(crate) fn drain(&mut self) {
         self.change(|phase| match phase {
             Self::Open(session) => Self::Draining(session),
@@ -110,7 +110,7 @@ impl<P: Platform> Phase<P> {
         });
     }
 
-    /// The queue pairs have changed, or stay as they are.
+    /// Ends the wait: the queue pairs have changed, or stay as they are.
     pub(crate) fn go_on(&mut self) {
         self.change(|phase| match phase {
             Self::Draining(session) => Self::Open(session),
@@ -127,7 +127,7 @@ impl<P: Platform> Phase<P> {
         });
     }
 
-    /// The control plane's wait that is over, as no command is in flight any more; once.
+    /// The control plane's wait that ends because no command is in flight any more; returned once.
     #[inline]
     pub(crate) fn drained(&mut self) -> Option<Awaited> {
         let session = match self {
@@ -149,7 +149,7 @@ impl<P: Platform> Phase<P> {
         Some(awaited)
     }
 
-    /// Takes out the session that is to be torn down, and why.
+    /// Takes out the session that is to be torn down, and the cause.
     pub(crate) fn tear_down(&mut self) -> Option<(Box<Session<P>>, Cause)> {
         match core::mem::replace(self, Self::Closed) {
             Self::Drained(session, cause) => {
@@ -163,7 +163,7 @@ impl<P: Platform> Phase<P> {
         }
     }
 
-    /// Nothing is left of the session that was torn down.
+    /// Ends the teardown: nothing is left of the session.
     pub(crate) fn over(&mut self) {
         self.change(|phase| match phase {
             Self::TearingDown(Cause::Expelled) => Self::Expelled,

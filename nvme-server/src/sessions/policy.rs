@@ -1,10 +1,10 @@
 //! The policy component's calls: they install and remove records of extents, change shares (`shares`) and the interrupt mode
 //! (`interrupts_change`).
 //!
-//! It is the only one with its badge, so it is believed that a session may have what it says. What it says is checked all
-//! the same: that the session is there and open, and that the blocks are among those it numbers and those of its
-//! namespace. It is answered at once, as others wait for it meanwhile; what takes until commands have ended that were submitted
-//! before, it is signalled when it is over, and asks again. Left out: whose blocks they are, and why (`blk_api::policy`).
+//! No other component has its badge, so the server accepts its decisions on rights. It checks the form all the same: the
+//! session is there and open, and the blocks are among those that the session numbers and those of its namespace. The policy
+//! component is answered at once, because others wait for it meanwhile. If a change has to wait for commands submitted
+//! before, the policy component is signalled at its end, and retries. Left out: the owners of the blocks (`blk_api::policy`).
 
 use crate::control_path::interrupts_change;
 use crate::sessions::shares;
@@ -16,7 +16,7 @@ use blk_api::policy::{
 use extent_table::{InstallError, RecordError, Rights};
 use platform::{Kernel, Message, OutOfBounds, Platform};
 
-/// A call of the policy component.
+/// Handles a call of the policy component.
 pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, message: &Message) {
     let removed = |removal: Removal| Message::with(DONE, &removal);
     let answer = match message.label {
@@ -41,7 +41,7 @@ const fn short(_: OutOfBounds) -> Refusal {
     Refusal::BadRequest
 }
 
-/// A share is set at once, unless queue pairs are reconfigured for it.
+/// Sets a share at once, unless queue pairs are reconfigured for it.
 fn set_share<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<(), Refusal> {
     if let Some((_, why)) = shared.changes.reconfiguration_refused.take().filter(|(refused, _)| refused == share) {
         return Err(why);
@@ -122,7 +122,7 @@ fn drained<P: Platform>(shared: &Shared<P>, removal: Removal) -> Result<(), Refu
         return Ok(());
     }
     let mut awaited = shared.changes.removals.borrow_mut();
-    // One a session is enough: the policy component asks again for all.
+    // One per session is enough, because the policy component retries all of its calls.
     awaited.retain(|other| other.session != removal.session);
     awaited.push(removal);
     Err(Refusal::Busy)
@@ -135,7 +135,7 @@ fn is_drained<P: Platform>(shared: &Shared<P>, &Removal { session, since }: &Rem
     Ok(open.is_none_or(|session| !session.has_commands_of(&shared.queues.borrow(), since)))
 }
 
-/// Tells the policy component if something is drained that it asked for.
+/// Notifies the policy component if a removal that it asked for is drained.
 #[inline]
 pub(crate) fn notify_drained<P: Platform>(shared: &Shared<P>) {
     if !shared.changes.removals.borrow().is_empty() {

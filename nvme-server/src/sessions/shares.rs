@@ -1,10 +1,9 @@
-//! What sessions are entitled to, changed while they run: class, weight, limits and queue pairs, by a call of the policy
-//! component.
+//! Changes of open sessions' shares: class, weight, limits and queue pairs, by a call of the policy component.
 //!
-//! The scheduler judges what may be of class, weight and limits, and queue pairs are judged here, by the specification and by
-//! what the controller is; nothing changes before all of it is judged. What a session was given already stays given. Where
-//! the controller weighs the classes, that of a queue is fixed when the queue is made, so a new class needs new queue pairs. Left
-//! out: making them, which is `reconfiguration`'s.
+//! The scheduler checks class, weight and limits. This module checks queue pairs, against the specification and the
+//! controller. Nothing changes before all of it is checked. Commands that were submitted already stay submitted. Where the
+//! controller weighs the classes, a queue's class is fixed at its creation, so a new class needs new queue pairs. Left out:
+//! their creation (`reconfiguration`).
 
 use crate::control_path::arbitration::Weighing;
 use crate::control_path::changes::Reconfiguration;
@@ -19,8 +18,8 @@ use scheduler::{MIN_PIECE, Resource, ShareError};
 
 const _: () = assert!(MIN_PIECE as u64 == Limit::LEAST_BYTES, "what scenarios are checked against");
 
-/// Changes the share of a session, or nothing. What is to be done about its queue pairs, if there is something: the change is
-/// in force only then, and undone if that fails.
+/// Changes the share of a session, or nothing. Returns the reconfiguration of its queue pairs, if one is needed: the change
+/// is in force only after it, and undone if it fails.
 pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Option<Reconfiguration>, Refusal> {
     let Share { session, class, weight, .. } = *share;
     let index = usize::try_from(session).map_err(|_| Refusal::NoSession(session.into()))?;
@@ -30,7 +29,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Opti
     let limits = share.limits()?;
     let now = shared.slots.borrow().get(index).map(|slot| slot.allotment).ok_or(Refusal::NoSession(session.into()))?;
     let allotment = judge(shared, index, now, (share.queue_pairs, share.depth))?;
-    // Somebody whose caller died may be under way.
+    // A change may be under way although its caller died.
     if shared.changes.reconfiguration.get().is_some() {
         return Err(Refusal::Busy);
     }
@@ -53,7 +52,8 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Opti
     Ok((allotment != now || reweighs).then(|| Reconfiguration::new(*share, index, allotment, before)))
 }
 
-/// What session `index`, which has `now`, may have of a number of queue pairs and a depth. What stays as it was is not judged.
+/// Checks the number of queue pairs and the depth asked for session `index`, which has `now`. A value that stays as it was
+/// is not checked.
 pub(crate) fn judge<P: Platform>(
     shared: &Shared<P>,
     index: usize,
@@ -76,7 +76,7 @@ pub(crate) fn judge<P: Platform>(
     Ok(Allotment { queue_pairs: pairs, depth })
 }
 
-/// The most that session `index` can have: by the specification, and by what the controller is once that is known.
+/// The most that session `index` can have, by the specification, and by the controller's limits once they are known.
 fn most<P: Platform>(shared: &Shared<P>, index: usize) -> Allotment {
     let config = shared.config.sessions.get(index);
     let (queue_pairs, depth) = config.map_or((0, 0), |config| (config.most_queue_pairs, config.most_depth));

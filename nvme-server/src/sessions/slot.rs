@@ -1,4 +1,4 @@
-//! The slots of sessions: the state of one whether it is open or not, and when it is polled.
+//! The slots of sessions: the state of a session whether it is open or not, and the choice of when it is polled.
 
 use crate::controller::dma::Window;
 use crate::data_path::budget::Budget;
@@ -26,20 +26,20 @@ pub(crate) struct SessionSlot<P: Platform> {
     pub window: Option<Window>,
     /// Whether its client is alive.
     pub client: Watched<P::Memory>,
-    /// Where its waiting caller is kept.
+    /// CSpace slot of its waiting caller.
     pub caller: AbsoluteCPtr,
-    /// The badge bit that may mean its client.
+    /// The badge bit of its client; other clients may share it.
     pub client_bit: u64,
-    /// The badge bits that may mean its queue pairs.
+    /// The badge bits of its queue pairs; other queue pairs may share them.
     pub vector_bits: u64,
     ready: Member,
     /// Polls in a row that found nothing.
     idle_polls: u16,
     /// The outcome of this pass for it.
     pub polled: PollResult,
-    /// How completions are noticed.
+    /// Its way to notice completions.
     pub completion: Completion,
-    /// Whether polling for them paid, of a hybrid session.
+    /// For a hybrid session, the history of whether polling for them paid.
     pub history: History,
 }
 
@@ -51,8 +51,8 @@ impl<P: Platform> SessionSlot<P> {
         }
     }
 
-    /// The death of its client after which nothing is left of it here: no session, open or half ended, and no call. Each
-    /// death once.
+    /// The death of its client, once nothing is left of the client here: no session, open or half ended, and no call. Each
+    /// death is returned once.
     pub(crate) fn acknowledge_death(&mut self) -> Option<Incarnation> {
         let is_left = !self.phase.is_over() || self.call.is_some();
         if is_left { None } else { self.client.new_death() }
@@ -91,13 +91,13 @@ impl<P: Platform> SessionSlot<P> {
         self.idle_polls
     }
 
-    /// Its queue pairs signal with these bits from now on.
+    /// Sets the bits with which its queue pairs signal.
     pub(crate) fn listen_to_vectors(&mut self, bits: u64) {
         self.vector_bits = bits;
         self.ready.listen(bits);
     }
 
-    /// The session while it may be given turns, and where it is noted that it had one.
+    /// The session while it may have turns, and the place to note that it had one.
     pub(crate) fn serving(&mut self) -> Option<(&mut PollResult, &mut Session<P>)> {
         Some((&mut self.polled, self.phase.serving_mut()?))
     }
@@ -145,7 +145,7 @@ pub(crate) struct Watched<M> {
 }
 
 impl<M: Memory> Watched<M> {
-    /// From now on it is about the client that is alive now. One that died since it called stays dead.
+    /// Watches the client's present incarnation from now on. A client that died since its call stays dead.
     pub(crate) fn refresh(&mut self) {
         if let Ok(incarnation) = Incarnation::load(&self.page)
             && incarnation.is_alive()
@@ -159,7 +159,7 @@ impl<M: Memory> Watched<M> {
         Incarnation::load(&self.page).ok().filter(|incarnation| !incarnation.is_alive())
     }
 
-    /// Its client's death, if that is dead; each death once.
+    /// Its client's death, if that is dead; each death is returned once.
     fn new_death(&mut self) -> Option<Incarnation> {
         let death = self.death().filter(|death| *death != self.acknowledged)?;
         self.acknowledged = death;

@@ -6,7 +6,7 @@ use blk_api::config::SessionConfig;
 use blk_api::names;
 use platform::{Environment, Platform};
 
-/// Pages of a window that are mapped or unmapped before others are let in.
+/// Pages of a window that are mapped or unmapped before other work has a turn.
 const PORTION: usize = 32;
 
 /// The session's window: at the addresses of the last opening, or new ones.

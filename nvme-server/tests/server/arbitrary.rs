@@ -1,5 +1,5 @@
-//! Whatever clients put on their rings and whatever the controller posts: the server goes on, and no data moves but
-//! between a session's own blocks and its own window.
+//! Arbitrary ring contents from clients and arbitrary completions from the controller: the server goes on, and data moves
+//! only between a session's own blocks and its own window.
 
 use crate::support::{Bytes, Setup, System, WINDOW, frames_of};
 use blk_api::config::Completion;
@@ -92,7 +92,7 @@ fn take(system: &mut System, step: Step) {
         }),
         Step::Open(index) => {
             system.begin_call(index as u64 + 1, blk_api::session::OPEN);
-            // Of a session that is not open, or was before, nothing is installed again.
+            // Nothing is installed for a session that is not open, nor again for one that was open before.
             system.try_install(index);
         }
         Step::Close(index) => drop(system.begin_call(index as u64 + 1, blk_api::session::CLOSE)),
@@ -109,8 +109,8 @@ fn addresses(system: &System, index: usize) -> Range<u64> {
     first..first + WINDOW as u64
 }
 
-/// All data went between a session's blocks and its window. The controller's own complaints are looked at in every
-/// step.
+/// Asserts that all data went between a session's blocks and its window. The controller's own complaints are checked in
+/// every step.
 fn assert_apart(system: &System, windows: &[Range<u64>; 2]) {
     let state = system.world.state();
     for (queue, iova, len) in &state.controller.moved {
@@ -144,7 +144,7 @@ proptest! {
         for step in steps {
             take(&mut system, step);
         }
-        // And what was not expelled still works.
+        // Sessions that were not expelled still work.
         system.controller(|controller, bus| {
             controller.hold = false;
             controller.finish(bus, usize::MAX);

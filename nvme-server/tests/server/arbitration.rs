@@ -1,4 +1,4 @@
-//! Who weighs: a controller that can is configured with the classes of its queues and their weights.
+//! Arbitration: a controller that can weigh queues is configured with the classes of its queues and their weights.
 
 use crate::support::{RAB, Setup, System, session};
 use blk_api::config::{Class, ClassWeights, PolicyKind};
@@ -87,7 +87,7 @@ fn class_that_the_controller_refuses_is_undone() {
     assert_eq!(refused, Err(Refusal::NoQueuePairs { asked: 1, has: 1 }));
     system
         .controller(|controller, _| assert_eq!((controller.priorities(), controller.resets), (PRIORITIES.to_vec(), 1)));
-    // Nothing is left of it in the server either: what it has already asks nothing of the controller.
+    // Nothing is left of it in the server either: a share that the session has already needs no command.
     system.take_acts();
     system.set_share(&Share::new(1, &high)).unwrap();
     assert!(system.take_acts().is_empty());
@@ -118,7 +118,7 @@ fn device_direct_session_has_a_queue_of_each_speed() {
     let of_one = [QueuePriority::High, QueuePriority::Medium, QueuePriority::Low];
     let expected = [of_one, of_one].concat();
     system.controller(|controller, _| assert_eq!(controller.priorities(), expected));
-    // Another class asks nothing of the controller, and a reset changes nothing.
+    // Another class needs no command, and a reset changes nothing.
     system.take_acts();
     let medium = Entitlement { class: Class::Medium, queue_pairs: 3, ..session("low", 0).entitlement() };
     system.set_share(&Share::new(1, &medium)).unwrap();

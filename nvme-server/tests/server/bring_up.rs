@@ -1,4 +1,4 @@
-//! From a claimed controller to one that takes commands.
+//! Bring-up: from a claimed controller to one that takes commands.
 
 use crate::support::{ARENA, Act, Setup, System, TICKS_PER_SECOND, entry, session};
 use blk_api::session::Refusal;
@@ -131,6 +131,6 @@ fn controller_that_never_gets_ready_is_reported() {
         Poll::Pending => None,
     });
     assert_eq!(outcome, Some(Err(DeviceFault::TimedOut)));
-    // CAP.TO says half a second; one is added.
+    // CAP.TO is half a second; one second is added.
     assert!((15..25).contains(&ticks.get()), "{} ticks", ticks.get());
 }

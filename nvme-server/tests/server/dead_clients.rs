@@ -1,4 +1,4 @@
-//! Clients that die: their sessions end as if they had been closed, and nobody else notices.
+//! Clients that die: their sessions end as if they had been closed, and no other client notices.
 
 use crate::support::{Act, Setup, System, WINDOW, entry};
 use blk_api::request::{Entry, Opcode};
@@ -46,14 +46,14 @@ fn dead_clients_commands_end_before_its_window_is_unmapped() {
 
 #[test]
 fn ten_thousand_incarnations_of_a_client_leak_nothing() {
-    // What the server and its sessions need, and not a page more.
+    // Exactly the pages that the server and its sessions need.
     let mut system = System::start(Setup { dma_pages: 23, ..Setup::default() });
     for _ in 0..10_000 {
         system.open(0).unwrap();
         assert_eq!(system.request(0, entry(Opcode::Read, 3, 1, 0)).status, 0);
         system.clients[0].advance_incarnation();
         system.clients[0].advance_incarnation();
-        // It calls before the server had a tick: it is answered when the session of the one before is over.
+        // It calls before the server had a tick: it is answered when the session of the previous incarnation is over.
         system.take_acts();
         let opening = system.begin_call(1, OPEN);
         system.tick();
@@ -158,7 +158,7 @@ fn requests_before_a_death_are_not_done_in_next_incarnation() {
     system.open(0).unwrap();
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
-    // Published after its death was seen: nobody takes it.
+    // Entries published after its death was seen are not taken.
     system.clients[0].advance_incarnation();
     system.tick();
     system.submit(0, &[entry(Opcode::Write, 7, 1, 0)]);

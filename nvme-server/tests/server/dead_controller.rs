@@ -1,4 +1,4 @@
-//! A controller that never comes back: nobody is left waiting, and it reaches no window any more.
+//! A controller that never comes back: no client is left waiting, and it reaches no window any more.
 
 use crate::support::{Setup, System, entry};
 use blk_api::Status;
@@ -32,7 +32,7 @@ fn assert_dead(system: &mut System) {
             system.completions(index).iter().map(|c| (c.user_data, c.status().unwrap())).collect();
         answers.sort_by_key(|(user_data, _)| *user_data);
         assert_eq!(answers, [1, 2, 3].map(|n| (n, Status::ControllerReset)));
-        // What is submitted from now on.
+        // Requests submitted from now on.
         assert_eq!(system.request(index, entry(Opcode::Write, 5, 1, 0)).status(), Some(Status::Closed));
     }
     for index in 0..2 {

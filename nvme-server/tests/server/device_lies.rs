@@ -1,4 +1,4 @@
-//! What a controller says that cannot be true: counted, reported, answered with a reset, after which all goes on.
+//! Impossible answers of a controller are counted and reported, and lead to a reset, after which all sessions continue.
 
 use crate::support::{Setup, System, WINDOW, entry};
 use blk_api::Status;

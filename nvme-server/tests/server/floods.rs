@@ -1,4 +1,4 @@
-//! More than a client may ask for between two ticks: it waits, and nobody else does.
+//! More requests than a client may make between two ticks: it waits, and no other client does.
 
 use crate::support::{Setup, System, entry};
 use blk_api::policy::{CLEAR, INSTALL, READ, Record};
@@ -17,7 +17,7 @@ fn open() -> System {
     system
 }
 
-/// Calls until a call is not answered; that call, and how many were.
+/// Calls until a call is not answered; returns that call, and the number of answered ones.
 fn exhaust(system: &mut System, label: u32) -> (u64, usize) {
     for answered in 0..MANY {
         let call = system.begin_call(1, label);
@@ -41,7 +41,7 @@ fn caller_beyond_its_budget_waits_for_the_tick() {
         assert!(answered > 1000, "{answered} calls are no flood");
         assert!(system.call(2, PING).is_ok());
         assert_eq!(system.request(1, entry(Opcode::Read, 1, 1, 0)).status, 0);
-        // Its requests are another matter.
+        // Its requests have no part in this.
         assert_eq!(system.request(0, entry(Opcode::Read, 1, 1, 0)).status, 0);
         assert_eq!(system.answer(call), None);
         system.tick();
@@ -159,7 +159,7 @@ fn a_client_that_is_expelled_while_its_call_waits_is_reported() {
 /// Refusals of a session between two ticks, where there are two sessions.
 const REFUSALS: usize = 32;
 
-/// Submits so many entries like this, some at a time; how many were answered.
+/// Submits `count` entries like this, some at a time; returns the number of answers.
 fn answered_at_once(system: &mut System, refusable: Entry, count: usize) -> usize {
     let parts = vec![refusable; count];
     parts.chunks(8).fold(0, |answered, part| {
@@ -177,13 +177,13 @@ fn refusable_entries_are_bounded_per_tick() {
         system.tick();
         for _ in 0..10 {
             assert_eq!(answered_at_once(&mut system, refusable, REFUSALS + 5), REFUSALS);
-            // Not even a signal has more of them answered before the tick.
+            // Even a signal has no more of them answered before the tick.
             system.ring(0);
             assert_eq!(system.completions(0).len(), 0);
             assert_eq!(system.request(1, entry(Opcode::Read, 1, 1, 0)).status, 0);
             system.tick();
             assert_eq!(system.completions(0).len(), 5);
-            // An honest request of its own waits no longer than for the tick either.
+            // Its own valid request waits for the tick at most, too.
             system.tick();
             assert_eq!(system.request(0, entry(Opcode::Read, 1, 1, 0)).status, 0);
         }

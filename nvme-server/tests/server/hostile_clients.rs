@@ -1,4 +1,4 @@
-//! Clients that break the protocol: what it costs them, and what it does not cost their neighbours.
+//! Clients that break the protocol: the consequences for them, and none for their neighbours.
 
 use crate::support::{Setup, System, WINDOW, entry, session};
 use blk_api::Status;
@@ -38,14 +38,14 @@ fn unwanted_capability_is_deleted_after_every_call() {
     const UNKNOWN: u32 = 0xffff;
     let mut system = open();
     for calls in [true, false] {
-        // Answered, refused, of nobody, of the policy component's, handed to the control plane.
+        // Answered, refused, of no session, of the policy component, handed to the control plane.
         for badge in [1, 2, STRANGER, policy::BADGE] {
             for label in [PING, STATISTICS, UNKNOWN, policy::INSTALL, OPEN, CLOSE, OPEN] {
                 assert!(!system.send_capability(badge, label, calls), "{label} of {badge}, calls: {calls}");
             }
         }
     }
-    // Put off until the tick, and waiting on.
+    // Deferred until the tick, and still waiting.
     for _ in 0..5000 {
         assert!(!system.send_capability(1, PING, true));
     }
@@ -80,11 +80,11 @@ fn a_head_beyond_what_was_answered_ends_the_session() {
 
 #[test]
 fn requests_before_a_protocol_error_reach_the_controller() {
-    // Otherwise closing waits for commands nobody rang for, and ends in a reset of everybody's controller.
+    // Otherwise closing waits for commands that were not rung, and ends in a reset of everybody's controller.
     let mut system = open();
     system.submit(0, &vec![entry(Opcode::Read, 0, 1, 0); 12]);
     system.clients[0].ring_client.write(CONSUMED, &13u32).unwrap();
-    // Four fit; for the fifth the server has to look how many answers were taken.
+    // Four fit; for the fifth the server has to read how many answers were taken.
     system.submit(0, &vec![entry(Opcode::Read, 0, 1, 0); 5]);
     system.pass(12);
     assert_eq!(system.world.state().controller.resets, 1, "the one of bring-up");

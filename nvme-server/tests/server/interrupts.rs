@@ -1,9 +1,9 @@
-//! How the server learns of completions, by message and by pin.
+//! Interrupts by message and by pin, through which the server learns of completions.
 
 use crate::support::{Act, Setup, System, Wires, entry};
 use blk_api::request::Opcode;
 
-/// Far more interrupts than may come for nothing in a tick.
+/// Far more interrupts than may come without a completion in a tick.
 const STORM: u32 = 6000;
 
 fn with_wires(wires: Wires) -> System {
@@ -107,7 +107,7 @@ fn a_vector_that_does_not_stop_is_stopped_until_the_tick() {
     system.take_acts();
     storm(&mut system);
     assert_eq!(system.take_acts(), [Act::Stopped(1)]);
-    // Whose vector it is learns of completions at ticks, others as ever.
+    // The vector's session learns of completions at ticks, others as before.
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     assert_eq!(system.completions(0), []);
     assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);

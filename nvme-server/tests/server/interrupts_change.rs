@@ -1,5 +1,5 @@
 //! A controller that changes its interrupt mode while sessions are open: their requests wait a moment and all are
-//! answered, and what cannot be changes nothing.
+//! answered, and an impossible mode changes nothing.
 
 use crate::support::{Act, Setup, System, Wires, entry};
 use blk_api::Status;
@@ -30,7 +30,7 @@ fn ask(system: &mut System, to: Interrupts) -> Result<(), Refusal> {
     system.policy(Message::with(SET_INTERRUPTS, &to.number()))
 }
 
-/// Asks until it is over; nothing is in flight.
+/// Retries until it is over; nothing is in flight.
 fn change(system: &mut System, to: Interrupts) -> Result<(), Refusal> {
     assert_eq!(ask(system, to), Err(Refusal::Busy));
     ask(system, to)
@@ -40,7 +40,7 @@ fn reads(count: u64) -> Vec<Entry> {
     (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
 }
 
-/// How often the controller was disabled and what the PCI server was asked for since the last poll.
+/// Number of times that the controller was disabled, and the modes asked of the PCI server, since the last call.
 fn disturbances(system: &System) -> (usize, Vec<u16>) {
     let acts = system.take_acts();
     let kinds = acts.iter().filter_map(|act| match act {
@@ -155,7 +155,7 @@ fn what_the_pci_server_refuses_leaves_the_way_before() {
     assert_eq!(system.world.state().bus.wires, Wires::Msix);
     assert_eq!(system.request(1, entry(Opcode::Read, 3, 1, 0)).status, 0);
     assert_eq!(system.take_failures(), Vec::<String>::new());
-    // Asked again it is tried again.
+    // A retry tries it again.
     system.world.state().refused_interrupts = None;
     assert_eq!(change(&mut system, Interrupts::Msi), Ok(()));
 }

@@ -1,7 +1,7 @@
 //! The whole server, `nvme_server::run`, on a world in memory.
 //!
-//! What single parts do is tested beside them; here is what clients and a controller see from outside: order of
-//! bring-up, round trips of data, sessions, and what comes of lies from either side.
+//! Unit tests stand beside the parts. These tests show what clients and a controller see from outside: the order of
+//! bring-up, round trips of data, sessions, and the consequences of lies from either side.
 
 mod arbitrary;
 mod arbitration;

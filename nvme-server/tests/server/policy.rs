@@ -1,4 +1,4 @@
-//! The policy component's calls: what they install and take, and what they are refused.
+//! The policy component's calls: the records they install and remove, and their refusals.
 
 use crate::support::{Setup, System, entry, session};
 use blk_api::Status;
@@ -113,7 +113,7 @@ fn a_closed_session_has_no_records_and_gets_none() {
     system.close(0).unwrap();
     assert_eq!(install(&mut system, record(0, 0, 1000)), Err(Refusal::NotOpen(0)));
     assert_eq!(system.call(1, session::OPEN).map(drop), Ok(()));
-    // Whoever opens it next begins with none.
+    // A session that is opened again begins with no records.
     let mut system = open();
     system.close(0).unwrap();
     system.open(0).unwrap();
@@ -131,7 +131,7 @@ fn rights_are_gone_once_no_command_can_use_them() {
     let removal = take(&mut system, remove(0, 500));
     assert_eq!(system.policy(drained(&removal)), Err(Refusal::Busy), "four commands can still reach the blocks");
     system.world.state().now += 1;
-    // What comes from now on is refused, whatever is in flight; what the session keeps it can use all the time.
+    // Requests for removed blocks are refused from now on, whatever is in flight. Blocks that the session keeps stay usable.
     system.submit(0, &[Entry { user_data: 10, ..entry(Opcode::Write, 0, 1, 0) }]);
     system.submit(0, &[Entry { user_data: 11, ..entry(Opcode::Write, 500, 1, 0) }]);
     let answered: Vec<_> = system.completions(0).iter().map(|done| (done.user_data, done.status())).collect();
@@ -209,7 +209,7 @@ fn a_read_only_extent_is_read_and_not_written() {
 
 const NO_LIMIT: Option<Limit> = None;
 
-/// Of the first session, whose queue pairs stay as they are.
+/// A share of the first session, whose queue pairs stay as they are.
 fn share(class: Class, weight: u16, iops: Option<Limit>, bandwidth: Option<Limit>) -> Share {
     Share::new(0, &Entitlement { class, weight, iops, bandwidth, ..session("first", 0).entitlement() })
 }
@@ -244,7 +244,7 @@ fn invalid_share_is_refused_and_changes_nothing() {
         assert_eq!(system.set_share(&share), Err(refusal));
     }
     assert_eq!(system.policy(Message::new(SET_SHARE)), Err(Refusal::BadRequest));
-    // None of the limits that were refused holds.
+    // None of the refused limits is in force.
     let reads: Vec<_> = (0..8).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
     system.submit(0, &reads);
     assert_eq!(system.world.state().controller.submitted.len(), 8);
@@ -260,7 +260,7 @@ fn a_share_counts_from_the_moment_it_is_set() {
         let reads: Vec<_> = (0..6).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
         system.submit(0, &reads);
         assert_eq!(system.world.state().controller.submitted.len(), 2, "{policy:?}");
-        // What waits goes when the limit does.
+        // Waiting requests are submitted as soon as the limit is lifted.
         system.set_share(&share(Class::Medium, 1, NO_LIMIT, NO_LIMIT)).unwrap();
         assert_eq!(system.world.state().controller.submitted.len(), 6, "{policy:?}");
     }

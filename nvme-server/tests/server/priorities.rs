@@ -1,4 +1,4 @@
-//! Whose command goes first, and who waits: the scheduler seen from outside.
+//! Order of the sessions' commands: the scheduler seen from outside.
 
 use crate::support::{Setup, System, Tenant, entry, session};
 use blk_api::Status;
@@ -15,7 +15,7 @@ fn of_class(tenant: &str, first: u64, class: Class) -> Tenant {
     tenant
 }
 
-/// Both open, on a controller that holds commands back.
+/// A server with both sessions open, on a controller that holds commands back.
 fn system(policy: PolicyKind, sessions: Vec<Tenant>) -> System {
     let mut system = System::start(Setup { policy, sessions, ..Setup::default() });
     system.open(0).unwrap();
@@ -33,7 +33,7 @@ fn submitted(system: &System) -> Vec<u16> {
     system.world.state().controller.submitted.iter().map(|(queue, _)| *queue).collect()
 }
 
-/// Lets the supervisor's alarm go off so many milliseconds later, if the server asked for it since the last time.
+/// Lets the supervisor's alarm go off `after_ms` milliseconds later, if the server asked for it since the last time.
 fn alarm(system: &mut System, after_ms: u64) -> bool {
     let asked = std::mem::take(&mut system.world.state().alarms) > 0;
     if asked {

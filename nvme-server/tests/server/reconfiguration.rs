@@ -1,5 +1,5 @@
-//! A session's number of queue pairs and their depth, changed while it runs: its requests wait a moment and all are answered,
-//! and what cannot be changes nothing.
+//! A session's number of queue pairs and their depth, changed while it runs: its requests wait a moment and all are
+//! answered, and an impossible change changes nothing.
 
 use crate::support::{Act, Setup, System, Tenant, entry, session};
 use blk_api::Status;
@@ -17,7 +17,7 @@ fn setup() -> Setup {
     let mut setup = Setup::default();
     let first = &mut setup.sessions[0].config;
     (first.most_queue_pairs, first.most_depth, first.ring_entries) = (3, 16, 64);
-    // The pool for just that: administration, three queue pairs of 16, one of 8.
+    // The pool for exactly that: administration, three queue pairs of 16, one of 8.
     setup.dma_pages = 3 + 3 * (2 + 16) + (2 + 8);
     setup
 }
@@ -33,7 +33,7 @@ fn share_of(tenant: &Tenant, number: u32, queue_pairs: u16, depth: u16) -> Share
     Share::new(number, &Entitlement { queue_pairs, depth, ..tenant.entitlement() })
 }
 
-/// The first session's share with so many queue pairs of this depth.
+/// The first session's share with this number of queue pairs of this depth.
 fn queues(queue_pairs: u16, depth: u16) -> Share {
     share_of(&session("first", 0), 0, queue_pairs, depth)
 }
@@ -49,7 +49,7 @@ fn there(system: &mut System) -> Vec<u16> {
     sqs
 }
 
-/// How many of so many reads the controller is given at once; it then has completed all of them.
+/// Number of `count` reads that the controller gets at once; it completes all of them before the return.
 fn at_once(system: &mut System, count: u64) -> usize {
     system.controller(|controller, _| {
         controller.hold = true;
@@ -116,7 +116,7 @@ fn requests_wait_for_the_interrupt_change_and_none_is_lost() {
     system.submit(0, &[Entry { user_data: 77, ..entry(Opcode::Write, 7, 1, 0) }]);
     system.tick();
     assert_eq!(created_and_deleted(&system), []);
-    // The neighbour's requests go on, and so does what its own session asks the control plane for.
+    // The neighbour's requests go on, and so do its own session's requests to the control plane.
     system.submit(1, &[entry(Opcode::Read, 0, 1, 0)]);
     system.controller(|controller, bus| controller.finish_newest(bus));
     assert_eq!(system.completions(1).len(), 1);
@@ -140,7 +140,7 @@ fn requests_wait_for_the_interrupt_change_and_none_is_lost() {
         (Admin::CreateIoSq, 1),
     ];
     assert_eq!(created_and_deleted(&system), expected, "the session has one all the time, but for a moment");
-    // What waited was given as soon as there were queue pairs for it.
+    // Waiting requests were submitted as soon as there were queue pairs for them.
     system.controller(|controller, bus| controller.finish(bus, usize::MAX));
     let answers = system.completions(0);
     assert_eq!(answers.len(), 21);
@@ -185,7 +185,7 @@ fn what_cannot_be_is_refused_with_its_value_and_changes_nothing() {
     }
     assert_eq!(created_and_deleted(&system), []);
     assert_eq!((there(&mut system), at_once(&mut system, 60)), (vec![1], 8));
-    // Beyond its own it is nobody's to ask for, and it is the policy component's call alone.
+    // No session gets more than its own, and only the policy component may call for it.
     let call = system.begin(1, Message::with(SET_SHARE, &queues(2, 8)));
     let answer = system.answer(call).expect("an answer");
     assert_eq!(door::Refusal::from_label(answer.label), door::Refusal::PolicyAlone);
@@ -376,7 +376,7 @@ fn a_refusal_is_reported_once_and_then_the_same_is_tried_again() {
     system.controller(|controller, _| controller.deaf_to = None);
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Device(0)));
     assert_eq!(system.set_share(&queues(2, 4)), Ok(()));
-    // Nor is a refusal reported to whoever asked for something else meanwhile.
+    // A refusal is not reported to a caller that asked for something else meanwhile.
     system.controller(|controller, _| controller.deaf_to = Some(Admin::DeleteIoSq));
     assert_eq!(system.set_share(&queues(1, 8)), Err(Refusal::Busy));
     system.pass(40);
@@ -439,7 +439,7 @@ fn reconfigurations_are_sequential_and_reported() {
     system.controller(|controller, _| controller.hold = true);
     system.submit(0, &reads(1));
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
-    // A policy component that was started again takes rights of somebody else's, and sets shares again.
+    // A restarted policy component removes rights of another session, and sets shares again.
     let range = Range { session: 1, first: 0, blocks: 1 };
     assert_eq!(system.policy(Message::with(REMOVE, &range)), Ok(()));
     assert_eq!(system.set_share(&share_of(&session("second", 1000), 1, 1, 4)), Err(Refusal::Busy));

@@ -8,7 +8,7 @@ use sim_fault::ControllerEffect;
 
 #[test]
 fn a_thousand_resets_use_nothing_up() {
-    // What the server and two sessions need, and not a page more.
+    // Exactly the pages that the server and two sessions need.
     let mut system = System::start(Setup { dma_pages: 23, ..Setup::default() });
     system.open(0).unwrap();
     for round in 0..1000u64 {
@@ -169,7 +169,7 @@ fn opening_session_is_opened_after_the_reset() {
         controller.deaf = false;
         controller.strike(bus, ControllerEffect::FatalStatus);
     });
-    // Seen at the next tick, without waiting for the command that nothing comes of.
+    // Seen at the next tick, without waiting for the command that never completes.
     system.tick();
     assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));
     assert_eq!(system.take_failures().len(), 1);
@@ -183,7 +183,7 @@ fn session_whose_openings_all_end_in_resets_is_refused() {
     system.open(1).unwrap();
     system.controller(|controller, _| controller.deaf_to = Some(nvme_spec::admin::Opcode::CreateIoSq));
     let opening = system.begin_call(1, blk_api::session::OPEN);
-    // The first attempt's command is given up; the neighbour's queue pair cannot be made again either.
+    // The first attempt's command is given up; the neighbour's queue pair cannot be recreated either.
     system.pass(60);
     assert!(system.answer(opening).is_some_and(|answer| answer.label == Refusal::Device as u32));
     assert!(system.take_failures().iter().any(|reason| reason.contains("cannot be brought up")));
@@ -225,7 +225,7 @@ fn flood_of_openings_delays_nobody_for_ever() {
 
 #[test]
 fn missing_list_pages_refuse_the_opening_without_reset() {
-    // Memory that is not there where a command's list pages go: behind the server's own three pages and the queues of the session.
+    // Memory is missing at a command's list pages: behind the server's own three pages and the queues of the session.
     let mut system = System::start(Setup { dma_pages: 13, lost_dma_pages: 7, ..Setup::default() });
     for _ in 0..20 {
         assert_eq!(system.open(0).unwrap_err(), Refusal::Device);

@@ -140,7 +140,7 @@ fn stopped_client_that_calls_again_gets_the_answer() {
         }
         system.controller(|controller, _| controller.deaf = true);
         let first = system.begin_call(1, label);
-        // Its right to be answered goes when it is stopped.
+        // Its reply capability goes when it is stopped.
         system.world.state().slots.retain(|_, object| *object != Object::Caller(first));
         let again = system.begin_call(1, label);
         assert_eq!((system.answer(first), system.answer(again)), (None, None));
@@ -183,7 +183,7 @@ fn a_queue_that_cannot_be_deleted_is_gone_after_a_reset() {
 
 #[test]
 fn unmappable_page_table_is_kept_for_the_next_attempt() {
-    // What the pool and two windows need, and not a table more.
+    // Exactly the tables that the pool and two windows need.
     let mut system = System::start(Setup { io_tables: 6, ..Setup::default() });
     system.world.state().refused_tables = 1;
     assert_eq!(system.open(0), Err(Refusal::Device));

@@ -1,4 +1,4 @@
-//! Sessions that share hardware queue pairs: each has its own answers, and leaves without the others noticing.
+//! Sessions that share hardware queue pairs: each gets its own answers, and its end does not affect the others.
 
 use crate::support::{Act, Setup, System, entry, session};
 use blk_api::Status;
@@ -33,7 +33,7 @@ fn reads(first: u64, count: u64) -> Vec<Entry> {
     (first..first + count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
 }
 
-/// What was answered: numbers and statuses.
+/// The answers' numbers and statuses.
 fn answers(system: &mut System, index: usize) -> Vec<(u64, Status)> {
     system.completions(index).iter().map(|one| (one.user_data, one.status().unwrap())).collect()
 }
@@ -101,7 +101,7 @@ fn who_finds_a_full_queue_pair_has_its_turn_when_there_is_room() {
     system.submit(0, &reads(0, 8));
     system.submit(1, &reads(100, 2));
     assert_eq!(submitted(&system).len(), 8, "the queue pair holds no more");
-    // Not a tick later: with what makes room.
+    // Not a tick later: with the completion that makes room.
     system.controller(|controller, bus| controller.finish(bus, 1));
     assert_eq!(submitted(&system).len(), 1);
     system.controller(|controller, bus| controller.finish(bus, 8));

@@ -1,4 +1,4 @@
-//! A controller that takes its time: what is only slow, and what is not alive any more.
+//! A slow controller, and one that is not alive any more.
 
 use crate::support::{Act, Setup, System, entry};
 use blk_api::Status;
@@ -66,7 +66,7 @@ fn commands_without_data_are_waited_for_longer() {
             entry(opcode, 0, 100, 0)
         };
         system.submit(0, &[slow]);
-        // What is behind it waits with it.
+        // Requests behind it wait with it.
         system.submit(0, &reads(1));
         system.pass(59);
         assert_eq!(system.take_failures(), Vec::<String>::new());
@@ -132,7 +132,7 @@ fn queue_pair_is_recreated_when_abort_does_not_help() {
     let on_queue = |opcode| Act::Admin(opcode, 1);
     let expected = [Admin::Abort, Admin::DeleteIoSq, Admin::DeleteIoCq, Admin::CreateIoCq, Admin::CreateIoSq];
     assert_eq!(admin, expected.map(on_queue));
-    // What it gives from now on is done, and so is what the neighbour had in flight.
+    // Its later requests complete, and so do those that the neighbour had in flight.
     system.submit(0, &reads(8));
     system.controller(|controller, bus| controller.finish(bus, 10));
     assert_eq!((answers(&mut system, 0).len(), answers(&mut system, 1).len()), (8, 2));
@@ -151,7 +151,7 @@ fn requests_wait_while_a_queue_pair_is_recreated() {
     system.submit(0, &reads(4));
     let submitted = system.world.state().controller.submitted.len();
     assert_eq!(submitted, 3, "nothing is submitted to a queue that is being deleted");
-    // The deletion is never answered: the controller is reset, and what waited is done.
+    // The deletion is never answered: the controller is reset, and waiting requests complete.
     system.controller(|controller, _| controller.hold = false);
     system.pass(11);
     let statuses: Vec<_> = answers(&mut system, 0).into_iter().map(|(_, status)| status).collect();

@@ -1,18 +1,18 @@
-//! The PCI server's interface: what a driver asks over its endpoint and what it is given.
+//! The PCI server's interface: a driver's requests over its endpoint, and the answers.
 //!
-//! A driver is known by the badge of its endpoint capability. It claims a function, fetches what belongs to it, one
-//! capability a message (that is all an seL4 message can deliver), and starts it:
+//! A driver is known by the badge of its endpoint capability. It claims a function, fetches the function's capabilities, one
+//! per message (an seL4 message cannot deliver more), and starts it:
 //!
 //! 1. [`CLAIM`] by class or BDF. The server maps the function's BAR pages (never the page of an MSI-X table or PBA)
 //!    into the driver's arena and answers with a [`Claimed`]: where they are.
-//! 2. [`BAR_FRAME`] for a capability to each page, [`VECTOR`] for each interrupt (the driver's badged notification goes
-//!    along, what it is bound by comes back), [`IO_SPACE`] for the function's IOSpace.
-//! 3. [`START`] turns bus mastering on, last; [`RELEASE`] turns it off, first, and revokes all that was given.
+//! 2. [`BAR_FRAME`] for a capability to each page, [`VECTOR`] for each interrupt (the call carries the driver's badged
+//!    notification, the answer the capability that binds it), [`IO_SPACE`] for the function's IOSpace.
+//! 3. [`START`] turns bus mastering on, last; [`RELEASE`] turns it off, first, and revokes all capabilities of the claim.
 //!
-//! [`INTERRUPTS`] changes the interrupt mode of a claimed function, while all else that was given stays.
+//! [`INTERRUPTS`] changes the interrupt mode of a claimed function, while the rest of the claim stays.
 //!
-//! The driver needs no VSpace capability: who holds frames of client windows must not be able to map them, and the
-//! NVMe server holds those (`docs/decisions`).
+//! The driver needs no VSpace capability: a component that holds frames of client windows must not be able to map them,
+//! and the NVMe server holds those (`docs/decisions`).
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -43,37 +43,37 @@ pub const START: u32 = 6;
 pub const RELEASE: u32 = 7;
 /// Changes the interrupt mode of the claimed function to [`Index`] ([`INTERRUPTS_MSIX`] and the others). Answered with
 /// the [`Count`] of vectors that can be asked for. Nothing else of the claim changes. All vectors of the old mode end, so
-/// the driver asks for each with [`VECTOR`] again, after a refusal as well: the function interrupts as before then. The
-/// driver must have disabled the device.
+/// the driver asks for each with [`VECTOR`] again. After a refusal it does so as well, and the function interrupts as
+/// before. The driver must have disabled the device.
 pub const INTERRUPTS: u32 = 8;
 
-/// The label of an answer that gives what was asked; others are [`Refusal`]s.
+/// The label of an answer to a granted request; others are [`Refusal`]s.
 pub const GRANTED: u32 = 0;
 
-/// Why something was not given: the label of the answer.
+/// Reason of a refused request: the label of the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u32)]
 pub enum Refusal {
     /// The message is not one of this interface.
     BadRequest = Message::ANSWERS,
-    /// No function is like that.
+    /// No such function exists.
     NoSuchFunction,
     /// The specification does not allow this driver that function.
     NotAllowed,
-    /// Somebody has it, or the caller has one already.
+    /// Another driver has it, or the caller has one already.
     Busy,
     /// Nothing is claimed.
     NotClaimed,
     /// Fewer vectors than that.
     NoSuchVector,
-    /// The function has registers no page can be given for, or lacks what was asked.
+    /// The function has registers in pages that cannot be given, or lacks the requested property.
     Unusable,
     /// Slots, interrupts, arena or memory are used up.
     Exhausted,
-    /// The kernel refused; the log says what.
+    /// The kernel refused; the log has the invocation.
     Kernel,
-    /// Nothing translates what functions address: a driver gives them the machine's own addresses.
+    /// Functions' addresses are not translated: a driver gives them the machine's own addresses.
     NoIommu,
 }
 
@@ -91,7 +91,7 @@ impl Refusal {
         Self::NoIommu,
     ];
 
-    /// The refusal with this label; what a peer makes up counts as [`Refusal::BadRequest`].
+    /// The refusal with this label; an unknown label counts as [`Refusal::BadRequest`].
     #[must_use]
     pub fn from_label(label: u32) -> Self {
         Self::ALL.into_iter().find(|refusal| *refusal as u32 == label).unwrap_or(Self::BadRequest)
@@ -115,12 +115,12 @@ impl core::fmt::Display for Refusal {
     }
 }
 
-/// Which one.
+/// An index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Index(pub u64);
 
-/// How many.
+/// A number of things.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Count(pub u64);
@@ -129,7 +129,7 @@ pub struct Count(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Function {
-    /// Where it is.
+    /// Its BDF.
     pub bdf: u16,
     /// The bridge above it, 0xffff on a root bus.
     pub parent: u16,
@@ -147,7 +147,7 @@ pub struct Function {
     pub pin: u8,
 }
 
-/// What to claim.
+/// A claim of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Claim {
@@ -166,7 +166,7 @@ pub const INTERRUPTS_INTX: u16 = 1;
 /// Deliver interrupts by MSI: a power of two of vectors, with consecutive messages.
 pub const INTERRUPTS_MSI: u16 = 2;
 
-/// What came with the answer to [`VECTOR`].
+/// Payload of the answer to [`VECTOR`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Bound {
@@ -176,15 +176,15 @@ pub struct Bound {
 
 /// The IRQHandler: the kernel signals the driver, and the driver acknowledges.
 pub const BY_HANDLER: u64 = 0;
-/// A notification capability, for a line at which functions of several drivers end: the server has its handler. When the
-/// function interrupts, the server disables its pin and signals the driver; the driver signals this when it would
-/// acknowledge, and the pin is enabled again.
+/// A notification capability, for a line at which functions of several drivers end and whose handler the server has. When
+/// the function interrupts, the server disables its pin and signals the driver. The driver signals this notification
+/// instead of an acknowledgement, and the pin is enabled again.
 pub const BY_SERVER: u64 = 1;
 
 /// Runs of BAR pages a claim can have.
 pub const MAX_RUNS: usize = 8;
 
-/// What a claim gave.
+/// Answer to a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Claimed {
@@ -196,7 +196,7 @@ pub struct Claimed {
     pub vectors: u16,
     /// Runs that count in `runs`.
     pub run_count: u16,
-    /// Where the BAR pages are in the driver's arena.
+    /// Addresses of the BAR pages in the driver's arena.
     pub runs: [BarRun; MAX_RUNS],
 }
 
@@ -204,7 +204,7 @@ pub struct Claimed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct BarRun {
-    /// Where the first page is mapped in the driver.
+    /// Address at which the first page is mapped in the driver.
     pub vaddr: u64,
     /// The first page's number in the BAR.
     pub first_page: u32,
@@ -226,7 +226,7 @@ pub struct ServerConfig {
     pub assign: bool,
     /// Whether there is an IOMMU, of which drivers are given IOSpaces.
     pub iommu: bool,
-    /// Where the INTx pins of the root bus end.
+    /// Routing of the INTx pins of the root bus.
     pub intx_pins: IntxRouting,
     /// First kernel interrupt that may be used, and how many.
     pub irqs: (u8, u8),
@@ -245,14 +245,14 @@ pub enum IntxRouting {
     Virt,
 }
 
-/// One driver: what it may have. Its VSpace is capability number `badge - 1` of the run `driver-vspace`.
+/// One driver and its rights. Its VSpace is capability number `badge - 1` of the run `driver-vspace`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DriverConfig {
     /// Its name, for the log.
     pub name: alloc::string::String,
     /// The functions it may claim.
     pub allowed: Match,
-    /// Where BAR pages are mapped in its VSpace.
+    /// Address at which BAR pages are mapped in its VSpace.
     pub arena: Vaddr,
     /// Bytes of arena.
     pub arena_len: u64,
@@ -262,7 +262,7 @@ pub struct DriverConfig {
     pub domain: u16,
 }
 
-/// Which functions.
+/// Selection of functions.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Match {
     /// The one at this BDF.
@@ -271,7 +271,7 @@ pub enum Match {
     Class {
         /// Class, subclass, programming interface.
         class: [u8; 3],
-        /// Which of them, from 0.
+        /// Its number among them, from 0.
         index: u16,
     },
 }

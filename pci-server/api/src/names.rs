@@ -5,7 +5,7 @@ use alloc::string::String;
 
 /// A driver's call to the PCI server.
 pub const PCI: &str = "pci";
-/// The arena in which a driver finds the registers of its function, and the PCI server the tables of MSI-X.
+/// The arena: a driver has the registers of its function in it, and the PCI server the tables of MSI-X.
 pub const ARENA: &str = "arena";
 
 /// The PCI server's right to make interrupt handlers.
@@ -22,7 +22,7 @@ pub const OWN_VSPACE: &str = "own-vspace";
 pub const DRIVER_VSPACE: &str = "driver-vspace";
 /// Its run of signals to the supervisor, one for each driver, that nothing of the driver is in flight any more.
 pub const SILENCED: &str = "silenced";
-/// Its page that a successor finds as it was: which BAR is being sized.
+/// Its page that outlives it: the note of the BAR that is being sized.
 pub const SIZING: &str = "sizing";
 
 /// Its view of the liveness page of driver number `driver`, from 0.

@@ -45,12 +45,12 @@ impl<'a, P: Platform> Driver<'a, P> {
         Ok(())
     }
 
-    /// Gives the function back.
+    /// Releases the function.
     pub(crate) async fn release(self) -> Result<(), Failure> {
         self.pci.release().await
     }
 
-    /// Checks all that is asked of the mode.
+    /// Checks the mode.
     pub(crate) async fn check_mode(&mut self) -> Result<(), Failure> {
         self.no_interrupt("before one was raised").await?;
         self.one_by_one().await?;
@@ -60,7 +60,7 @@ impl<'a, P: Platform> Driver<'a, P> {
         Ok(())
     }
 
-    /// Each interrupt that is raised arrives, once.
+    /// Checks that each raised interrupt arrives once.
     async fn one_by_one(&mut self) -> Result<(), Failure> {
         for round in 0..ROUNDS {
             let bit = 1u32.wrapping_shl(round);
@@ -74,7 +74,7 @@ impl<'a, P: Platform> Driver<'a, P> {
         self.no_interrupt("after all were acknowledged").await
     }
 
-    /// A pin interrupts for as long as the device is not acknowledged; a message is one interrupt.
+    /// Checks that a pin interrupts for as long as the device is not acknowledged, and a message once.
     async fn without_acknowledging_the_device(&mut self) -> Result<(), Failure> {
         self.device.raise(FIRST)?;
         self.interrupt("after one was raised").await?;
@@ -88,7 +88,7 @@ impl<'a, P: Platform> Driver<'a, P> {
         self.no_interrupt("after the device was acknowledged").await
     }
 
-    /// A second interrupt that is raised before anything was acknowledged is not lost. It waits where the kernel masks an
+    /// Checks that a second interrupt, raised before anything was acknowledged, is not lost. It waits if the kernel masks an
     /// interrupt until it is acknowledged.
     async fn second_before_an_acknowledgement(&mut self) -> Result<(), Failure> {
         self.device.raise(FIRST)?;

@@ -1,7 +1,7 @@
 //! The registers of an `edu` device (QEMU's `docs/specs/edu.rst`).
 //!
-//! The device has the bits of its interrupt status for as long as nobody acknowledges them. With its pin it interrupts while
-//! there are any; with MSI it sends one message each time that bits are raised.
+//! The device keeps the bits of its interrupt status until they are acknowledged. With its pin it interrupts while there are
+//! any; with MSI it sends one message each time that bits are raised.
 
 use crate::failure::Failure;
 use platform::{Mmio, OutOfBounds};
@@ -69,7 +69,7 @@ impl<R: Mmio> Device<R> {
         self.registers.write32(ACKNOWLEDGE, bits)
     }
 
-    /// Starts a computation of so many steps, at the end of which the device raises [`COMPUTED`] by itself.
+    /// Starts a computation of `steps` steps, at the end of which the device raises [`COMPUTED`] by itself.
     pub(crate) fn compute(&self, steps: u32) -> Result<(), OutOfBounds> {
         self.registers.write32(STATUS, INTERRUPT_WHEN_COMPUTED)?;
         self.registers.write32(FACTORIAL, steps)

@@ -1,4 +1,4 @@
-//! Why the driver gives up.
+//! Failures for which the driver gives up.
 
 use crate::interrupts::Mode;
 use core::fmt;
@@ -8,7 +8,7 @@ use platform::OutOfBounds;
 /// The reason why a check failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
-    /// The environment lacks this.
+    /// The environment lacks an item of this name.
     Missing(&'static str),
     /// The PCI server refused.
     Refused(Refusal),
@@ -18,13 +18,13 @@ pub(crate) enum Failure {
     Kernel(platform::Error),
     /// A register lies beyond those that the PCI server mapped.
     Registers,
-    /// The function is another one, or does not do what it must.
+    /// The function is another one, or behaves incorrectly.
     Device(&'static str),
     /// No interrupt came within the limit.
     NoInterrupt(Mode, &'static str),
     /// An interrupt came that must not.
     Unexpected(Mode, &'static str),
-    /// The function's interrupt status is another one than was raised.
+    /// The function's interrupt status differs from the raised bits.
     Status {
         /// Raised, and not acknowledged.
         raised: u32,

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use pci_api::{INTERRUPTS_INTX, INTERRUPTS_MSI};
 use platform::{Badge, Event, Platform};
 
-/// The bit of a badge that says that the function interrupted.
+/// The bit of a badge for the function's interrupt.
 pub(crate) const INTERRUPT: u64 = 1;
 /// Ticks of the supervisor, 50 ms each, within which an interrupt must come.
 const LIMIT_TICKS: u32 = 160;
@@ -51,7 +51,7 @@ impl Counts {
         report::Interrupts { msix: 0, msi: self.messages, intx: self.pins }
     }
 
-    /// Waits for an interrupt. `when` says in an error what was done before.
+    /// Waits for an interrupt. `when` names the step before it in an error.
     ///
     /// # Errors
     /// [`Failure::NoInterrupt`] when none comes within the limit.
@@ -73,7 +73,7 @@ impl Counts {
     }
 }
 
-/// Waits for as long as a pending interrupt could take. `when` says in an error what was done before.
+/// Waits for as long as a pending interrupt could take. `when` names the step before it in an error.
 ///
 /// # Errors
 /// [`Failure::Unexpected`] for an interrupt.
@@ -81,7 +81,7 @@ pub(crate) async fn no_interrupt<P: Platform>(platform: &P, mode: Mode, when: &'
     no_interrupt_within(platform, QUIET_TICKS, mode, when).await
 }
 
-/// The same for so many ticks.
+/// The same for this many ticks.
 pub(crate) async fn no_interrupt_within<P: Platform>(
     platform: &P,
     ticks: u32,
@@ -91,7 +91,7 @@ pub(crate) async fn no_interrupt_within<P: Platform>(
     if next(platform, ticks).await { Err(Failure::Unexpected(mode, when)) } else { Ok(()) }
 }
 
-/// Whether an interrupt has come that nobody waited for.
+/// Whether an interrupt has come without a wait for it.
 pub(crate) fn is_pending<P: Platform>(platform: &P) -> bool {
     let mut pending = false;
     while let Some(event) = platform.poll_event() {
@@ -100,11 +100,11 @@ pub(crate) fn is_pending<P: Platform>(platform: &P) -> bool {
     pending
 }
 
-/// Waits for an interrupt, at most until this many ticks were seen: whether it came.
+/// Waits for an interrupt, at most for this many ticks; returns whether it came.
 async fn next<P: Platform>(platform: &P, ticks: u32) -> bool {
     let mut left = ticks;
     while left > 0 {
-        // Nobody calls the driver, and nobody else signals it.
+        // The driver has no callers, and no other senders of signals.
         let Event::Signal(badge) = platform.next_event().await else { continue };
         if badge.has(INTERRUPT) {
             return true;

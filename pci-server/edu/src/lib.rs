@@ -4,8 +4,8 @@
 //! The function is QEMU's `edu` device, which has both and raises an interrupt when a register is written. The driver claims
 //! it with its pin, has the PCI server change it to MSI and back while it is claimed, and takes a number of interrupts in
 //! each mode (`checks`). Then it releases the function while this computes, and no interrupt arrives at the end of the
-//! computation (`release`). The number of interrupts is reported by mode. Neighbours: the PCI server; `pci` asks it, `device` is the function's
-//! registers. Left out: DMA, MSI-X, and more than one vector, none of which the driver uses.
+//! computation (`release`). The number of interrupts is reported by mode. Neighbours: the PCI server, called by `pci`;
+//! `device` is the function's registers. Left out: DMA, MSI-X, and more than one vector, none of which the driver uses.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -13,7 +13,7 @@ const CLASS: u32 = 0x00_ff_00;
 /// The function's only vector.
 const VECTOR: u64 = 0;
 
-/// Talks to the PCI server.
+/// Client of the PCI server.
 pub(crate) struct Pci<'a, P: Platform> {
     platform: &'a P,
     environment: &'a Environment,
@@ -33,7 +33,7 @@ impl<'a, P: Platform> Pci<'a, P> {
         Ok(Self { platform, environment, server, notification, handler, io_space })
     }
 
-    /// Claims the function: its registers. It reaches no memory, and masters the bus only to send messages.
+    /// Claims the function and returns its registers. It reaches no memory, and masters the bus only to send messages.
     ///
     /// # Errors
     /// [`Failure::Refused`], [`Failure::Answer`], [`Failure::Kernel`].
@@ -54,7 +54,7 @@ impl<'a, P: Platform> Pci<'a, P> {
         Ok(registers)
     }
 
-    /// Binds the function's interrupt to the driver's notification: its handler.
+    /// Binds the function's interrupt to the driver's notification and returns its handler.
     ///
     /// # Errors
     /// As [`Pci::claim`].
@@ -85,7 +85,7 @@ impl<'a, P: Platform> Pci<'a, P> {
         self.ask(&Message::with(pci_api::INTERRUPTS, &Index(mode.to_api().into()))).await.map(drop)
     }
 
-    /// Gives the function back.
+    /// Releases the function.
     ///
     /// # Errors
     /// [`Failure::Refused`].

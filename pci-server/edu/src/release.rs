@@ -1,4 +1,5 @@
-//! No interrupt after the release: the function is given back while it computes, and raises its interrupt after that.
+//! Checks that no interrupt arrives after the release: the function is released while it computes, and raises its interrupt
+//! after that.
 //!
 //! An interrupt that was never raised would not arrive either. So the driver claims the function again and finds the bit in
 //! its interrupt status. It measures before how long a computation takes, while the interrupt still arrives.
@@ -12,14 +13,14 @@ use platform::{Environment, Kernel, Platform};
 
 /// Steps of a computation: a tenth of a second of QEMU's time, or more.
 const STEPS: u32 = 100_000_000;
-/// How often a computation that was over before the release is repeated, with four times as many steps each time.
+/// Times that a computation that was over before the release is repeated, with four times as many steps each time.
 const ATTEMPTS: u32 = 3;
 /// Ticks of the supervisor in a second.
 const TICKS_PER_SECOND: u64 = 20;
 /// Ticks that a release and all around it may take.
 const SPARE_TICKS: u32 = 10;
 
-/// Checks it of a function that interrupts by `mode`. Nothing is claimed before, nor afterwards.
+/// Checks it for a function that interrupts by `mode`. Nothing is claimed before, nor afterwards.
 ///
 /// # Errors
 /// [`Failure::Unexpected`] for an interrupt after the release, and others.
@@ -54,13 +55,14 @@ pub(crate) async fn check<P: Platform>(
     Err(Failure::Device("computes faster than it is released"))
 }
 
-/// Ticks after which a computation is certainly over that took so many units of the platform's clock.
+/// Ticks after which a computation that took `took` units of the platform's clock is certainly over.
 fn longest<P: Platform>(platform: &P, took: u64) -> u32 {
     let ticks = took.saturating_mul(TICKS_PER_SECOND).checked_div(platform.ticks_per_second()).unwrap_or(0);
     u32::try_from(ticks).unwrap_or(u32::MAX).saturating_mul(2).saturating_add(SPARE_TICKS)
 }
 
-/// The function has raised its interrupt meanwhile. Nor does it arrive when the function is claimed, with no vector bound.
+/// Checks that the function has raised its interrupt meanwhile, and that the interrupt does not arrive at the claim either,
+/// with no vector bound.
 async fn was_raised<P: Platform>(platform: &P, pci: &Pci<'_, P>, mode: Mode) -> Result<(), Failure> {
     let device = Device::new(pci.claim(Mode::Pin).await?)?;
     if device.is_computing()? {

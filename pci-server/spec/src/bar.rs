@@ -1,6 +1,6 @@
-//! Base address registers: what they decode, how much, and whether that can be (PCI 6.2.5).
+//! Base address registers: their kind, their size, and checks of both (PCI 6.2.5).
 //!
-//! Sizing writes all ones and reads back which address bits stuck. A function may read back anything; what passes
+//! Sizing writes all ones and reads back which address bits stuck. A function may read back anything; a BAR that passes
 //! [`Bar::decode`] has a size that is a power of two and an end that has an address.
 
 use core::fmt;
@@ -14,7 +14,7 @@ pub struct RawBar {
     pub sized: u32,
 }
 
-/// What a BAR decodes.
+/// Kind of address space that a BAR decodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BarKind {
     /// I/O ports.
@@ -105,7 +105,7 @@ impl Bar {
     ///
     /// # Errors
     ///
-    /// A [`BarError`] when what was read cannot be.
+    /// A [`BarError`] for impossible values.
     pub const fn decode(index: u8, raw: RawBar, next: Option<RawBar>) -> Result<Option<Self>, BarError> {
         if raw.sized == 0 && raw.value == 0 {
             return Ok(None);
@@ -166,13 +166,13 @@ impl Bar {
         self.index
     }
 
-    /// What it decodes.
+    /// The kind of address space that it decodes.
     #[must_use]
     pub const fn kind(self) -> BarKind {
         self.kind
     }
 
-    /// Where it begins, a multiple of the size. 0 when nobody has placed it yet.
+    /// Its first address, a multiple of the size. 0 when it was not placed yet.
     #[must_use]
     pub const fn address(self) -> u64 {
         self.address

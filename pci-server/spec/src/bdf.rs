@@ -1,4 +1,4 @@
-//! Bus, device and function: the name of a function, and the requester id of what it sends.
+//! Bus, device and function: the name of a function, and the requester id of its requests.
 
 use core::fmt;
 use core::str::FromStr;

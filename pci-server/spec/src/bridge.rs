@@ -1,4 +1,4 @@
-//! PCI-to-PCI bridges, root ports and switch ports: header type 1 (Bridge 3.2), and whose name requests bear above
+//! PCI-to-PCI bridges, root ports and switch ports: header type 1 (Bridge 3.2), and the requester ids of requests above
 //! them.
 
 use core::fmt;
@@ -28,11 +28,11 @@ pub mod offset {
     pub const ROM: u8 = 0x38;
 }
 
-/// The buses a bridge joins (Bridge 3.2.5.2 to 3.2.5.4). All zeroes until somebody numbers them.
+/// The buses a bridge joins (Bridge 3.2.5.2 to 3.2.5.4). All zeroes until they are numbered.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct BusNumbers {
-    /// The bus the bridge hangs from.
+    /// The bus that the bridge is on.
     pub primary: u8,
     /// The bus right below it.
     pub secondary: u8,
@@ -94,7 +94,7 @@ pub const CLOSED: u32 = 0x0000_fff0;
 /// The dword at [`offset::IO`] that closes the window and clears no bit of the secondary status.
 pub const IO_CLOSED: u32 = 0x0000_00f0;
 
-/// What is written to open a prefetchable window: the dwords from [`offset::PREFETCHABLE`] on.
+/// Values to write to open a prefetchable window: the dwords from [`offset::PREFETCHABLE`] on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PrefetchableRegisters {
     /// Base and limit, bits 31:20 of each.
@@ -130,8 +130,8 @@ impl Window {
         Self::from_parts(((dword & 0xfff0) << 16) as u64, (dword & 0xfff0_0000) as u64)
     }
 
-    /// From the prefetchable registers; `None` when the window is closed. The upper halves count only when the bridge
-    /// says in the low bits of base and limit that it has them.
+    /// From the prefetchable registers; `None` when the window is closed. The upper halves count only when the low bits of
+    /// base and limit show that the bridge has them.
     #[must_use]
     pub const fn from_prefetchable(registers: PrefetchableRegisters) -> Option<Self> {
         let PrefetchableRegisters { low, base_upper, limit_upper } = registers;
@@ -189,7 +189,7 @@ impl Window {
         self.limit
     }
 
-    /// Whether all of `bytes` from `address` are forwarded. Nothing at all is not.
+    /// Whether all of `bytes` from `address` are forwarded; false for no bytes.
     #[must_use]
     pub const fn contains(self, address: u64, bytes: u64) -> bool {
         let Some(beyond_first) = bytes.checked_sub(1) else {
@@ -209,7 +209,7 @@ pub const fn has_prefetchable(low: u32) -> bool {
     low & 0xfff0 != 0
 }
 
-/// Whether the dword at [`offset::PREFETCHABLE`] says that base and limit have upper halves (Bridge 3.2.5.9).
+/// Whether the dword at [`offset::PREFETCHABLE`] shows that base and limit have upper halves (Bridge 3.2.5.9).
 #[must_use]
 pub const fn is_prefetchable_64(low: u32) -> bool {
     low & 0xf == 1 && (low >> 16) & 0xf == 1
@@ -241,18 +241,18 @@ impl IoWindow {
     }
 }
 
-/// What a bridge does to the name that requests from below bear.
+/// A bridge's effect on the requester id of requests from below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BridgeKind {
-    /// A root port or a switch's port: hands requests on under the name of who sent them.
+    /// A root port or a switch's port: forwards requests under the id of their sender.
     Express,
-    /// PCI Express above, conventional PCI below: all requests from below bear its secondary bus, device 0, function 0
+    /// PCI Express above, conventional PCI below: all requests from below carry its secondary bus, device 0, function 0
     /// (PCIe to PCI/PCI-X Bridge Specification 2.3).
     ExpressToPci {
         /// Its secondary bus.
         secondary: u8,
     },
-    /// Conventional PCI above: requests on a conventional bus bear no name, and get the bridge's own.
+    /// Conventional PCI above: requests on a conventional bus carry no id, and get the bridge's own.
     Conventional {
         /// The bridge.
         bdf: Bdf,
@@ -260,7 +260,7 @@ pub enum BridgeKind {
 }
 
 impl BridgeKind {
-    /// What a bridge with this name, these buses and this port type is; `None` where it has no PCI Express capability.
+    /// The kind of the bridge with this `bdf`, these buses and this port type, which is `None` without a PCI Express capability.
     #[must_use]
     pub const fn new(bdf: Bdf, buses: BusNumbers, port: Option<PortType>) -> Self {
         match port {
@@ -278,7 +278,7 @@ impl BridgeKind {
 /// same requester id cannot be kept apart by an IOMMU.
 #[must_use]
 pub const fn requester_id(path: &[BridgeKind], bdf: Bdf) -> Bdf {
-    // The last to rename, going up, is the one whose name arrives: so look for it from the root down.
+    // The topmost bridge that replaces the id determines it, so the search goes from the root down.
     let mut rest = path;
     while let [below @ .., bridge] = rest {
         match *bridge {

@@ -1,7 +1,7 @@
 //! The list of capabilities in configuration space, walked with a bound (PCI 6.7).
 //!
-//! A function makes up the list; a broken or hostile one may point it out of range or back to itself. Every walk ends
-//! after at most [`LIMIT`] reads of a header, with a typed error where the list cannot be true.
+//! The list comes from the function; a broken or hostile one may point it out of range or back to itself. Every walk ends
+//! after at most [`LIMIT`] reads of a header, with a typed error for an impossible list.
 
 use core::fmt;
 
@@ -114,7 +114,7 @@ pub struct Capabilities<'a, C> {
     met: u64,
 }
 
-/// Begins a walk. Empty when the status register says that there is no list.
+/// Begins a walk. Empty when the status register shows no list.
 pub fn walk<C: ConfigRead>(config: &C) -> Capabilities<'_, C> {
     let status = Status::from_bits((config.read32(offset::COMMAND_STATUS) >> 16) as u16);
     let next = if status.capabilities() { (config.read32(offset::CAPABILITIES) & 0xff) as u8 } else { 0 };

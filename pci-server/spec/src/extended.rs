@@ -42,7 +42,7 @@ impl fmt::Display for ExtendedError {
 
 impl core::error::Error for ExtendedError {}
 
-/// Where the first extended capability with this identifier begins, a multiple of 4 from 100h to FFCh. `read` gives the
+/// Offset of the first extended capability with this identifier, a multiple of 4 from 100h to FFCh. `read` returns the
 /// dword at such an offset.
 ///
 /// # Errors

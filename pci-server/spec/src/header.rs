@@ -1,4 +1,4 @@
-//! The configuration header: what is where in the first 64 bytes, and what identifies a function (PCI 6.1, 6.2).
+//! The configuration header: the layout of the first 64 bytes, and the identity of a function (PCI 6.1, 6.2).
 
 use core::fmt;
 
@@ -33,7 +33,7 @@ pub mod offset {
     }
 }
 
-/// What a read gives where no function answers.
+/// The value read where no function answers.
 pub const NO_VENDOR: u16 = 0xffff;
 
 /// Buses in a segment (PCI 3.2.2.3.2, as for the next two).
@@ -85,7 +85,7 @@ impl HeaderType {
         }
     }
 
-    /// Whether functions 1 to 7 may exist. Without it they must not be looked for: some devices answer for all eight.
+    /// Whether functions 1 to 7 may exist. If not, they must not be probed, because some devices answer for all eight.
     #[must_use]
     pub const fn is_multifunction(self) -> bool {
         self.0 & 0x80 != 0
@@ -102,7 +102,7 @@ impl HeaderType {
     }
 }
 
-/// Class code: what a function is (PCI 6.2.1, appendix D).
+/// Class code: the kind of a function (PCI 6.2.1, appendix D).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ClassCode {
     /// Base class.
@@ -116,7 +116,7 @@ pub struct ClassCode {
 impl ClassCode {
     /// An NVM Express I/O controller.
     pub const NVME: Self = Self { base: 0x01, sub: 0x08, interface: 0x02 };
-    /// A PCI-to-PCI bridge; root ports and switch ports say the same.
+    /// A PCI-to-PCI bridge; root ports and switch ports have the same.
     pub const PCI_BRIDGE: Self = Self { base: 0x06, sub: 0x04, interface: 0x00 };
 
     /// From the dword at [`offset::CLASS_REVISION`].
@@ -177,7 +177,7 @@ pub struct Status {
     pub signaled_target_abort: bool,
     /// A target aborted this function's cycle.
     pub received_target_abort: bool,
-    /// Nobody answered this function's cycle.
+    /// This function's cycle was not answered.
     pub received_master_abort: bool,
     /// This function reported a system error.
     pub signaled_system_error: bool,

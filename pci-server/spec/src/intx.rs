@@ -1,4 +1,4 @@
-//! INTx pins and the way they take up to the root (PCI 2.2.6; Bridge 9.1, table 9-1).
+//! INTx pins and their route to the root (PCI 2.2.6; Bridge 9.1, table 9-1).
 
 use core::fmt;
 
@@ -17,8 +17,7 @@ pub enum Pin {
 }
 
 impl Pin {
-    /// From the interrupt pin register, where INTA is 1 (PCI 6.2.4). `None` for 0, no pin, and for values that cannot
-    /// be.
+    /// From the interrupt pin register, where INTA is 1 (PCI 6.2.4). `None` for 0, no pin, and for impossible values.
     #[must_use]
     pub const fn from_register(register: u8) -> Option<Self> {
         match register {
@@ -67,7 +66,7 @@ pub struct RootPin {
 /// Follows a pin up to the root bus.
 ///
 /// `device` is the number of the function's device on its bus; `bridges` the device numbers of the bridges above it,
-/// each on the bus it hangs from, from the nearest up to the one on the root bus.
+/// each on the bus it is on, from the nearest up to the one on the root bus.
 #[must_use]
 pub fn route_to_root(pin: Pin, device: u8, bridges: impl IntoIterator<Item = u8>) -> RootPin {
     let here = RootPin { device, pin };

@@ -2,7 +2,7 @@ use std::string::ToString;
 
 use super::*;
 
-/// The bridge specification's table: for the device number modulo 4, what INTA to INTD become.
+/// The bridge specification's table: the pins for INTA to INTD, by the device number modulo 4.
 const TABLE: [[Pin; 4]; 4] = [
     [Pin::A, Pin::B, Pin::C, Pin::D],
     [Pin::B, Pin::C, Pin::D, Pin::A],

@@ -1,15 +1,15 @@
-//! What the PCI standards put into configuration space and into interrupt messages, as types and nothing else.
+//! Types for the contents of configuration space and interrupt messages, as the PCI standards define them.
 //!
 //! Sources, by the short names used here: *PCI* is the PCI Local Bus Specification 3.0, *Bridge* the PCI-to-PCI Bridge
 //! Architecture Specification 1.2, *PCIe* the PCI Express Base Specification 4.0, *SDM* Intel's Software Developer's
 //! Manual, volume 3.
 //!
 //! Neighbours: the PCI server reads configuration space through virtio-drivers' bus types, which also walk buses, move
-//! BARs and name commands; here is what they lack: refusal of impossible BARs and capability lists, header types with
-//! their multifunction bit, bridges, MSI and MSI-X, INTx swizzling, requester ids, extended capabilities. The tests' PCI model answers with
-//! the same types. Left out: access to configuration space, and any policy about who gets what.
+//! BARs and name commands. This crate adds refusal of impossible BARs and capability lists, header types with their
+//! multifunction bit, bridges, MSI and MSI-X, INTx swizzling, requester ids, and extended capabilities. The tests' PCI model
+//! answers with the same types. Left out: access to configuration space, and the assignment of functions to drivers.
 //!
-//! Nothing allocates, and no value of a function makes anything here panic.
+//! The crate does not allocate, and no value of a function makes it panic.
 
 #![no_std]
 #![forbid(unsafe_code)]

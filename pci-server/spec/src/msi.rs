@@ -109,7 +109,7 @@ impl MsiCapability {
     ///
     /// # Errors
     ///
-    /// [`MsiError`] when it cannot be one.
+    /// [`MsiError`] for an impossible capability.
     pub fn read(config: &impl ConfigRead, found: Capability) -> Result<Self, MsiError> {
         let Capability { offset, .. } = found;
         let control = Control::from_bits((config.read32(offset) >> 16) as u16);
@@ -133,7 +133,7 @@ impl MsiCapability {
     }
 }
 
-/// What a function writes where, to interrupt.
+/// Address and data that a function writes to interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
     /// Address, a multiple of 4.

@@ -1,7 +1,7 @@
 //! MSI-X: its capability, and the table that holds a message per vector (PCI 6.8.2).
 //!
-//! Whoever can write the table can send messages anywhere, so the pages it lies in are the PCI server's alone:
-//! [`Place::pages`] tells which.
+//! A component that can write the table can send messages anywhere, so its pages are the PCI server's alone:
+//! [`Place::pages`] returns them.
 
 use core::fmt;
 use core::ops::Range;
@@ -30,7 +30,7 @@ pub struct Control {
     pub enable: bool,
 }
 
-/// An MSI-X capability whose table and pending bits lie where they can.
+/// An MSI-X capability with possible places for its table and pending bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MsixCapability {
     /// Where the capability begins in configuration space.
@@ -59,7 +59,7 @@ pub struct Place {
 pub enum MsixError {
     /// The capability does not fit into configuration space.
     Truncated,
-    /// A BAR that there cannot be.
+    /// An impossible BAR.
     ReservedBar {
         /// The BIR as read.
         bar: u8,
@@ -93,7 +93,7 @@ impl MsixCapability {
     ///
     /// # Errors
     ///
-    /// A [`MsixError`] when what was read cannot be. Whether the places lie within their BARs is for [`Place::fits`].
+    /// A [`MsixError`] for impossible values. [`Place::fits`] checks that the places lie within their BARs.
     pub fn read(config: &impl ConfigRead, capability: Capability) -> Result<Self, MsixError> {
         let table = capability.read32(config, 4).ok_or(MsixError::Truncated)?;
         let pending = capability.read32(config, 8).ok_or(MsixError::Truncated)?;
@@ -117,7 +117,7 @@ impl MsixCapability {
         Ok(Self { offset: capability.offset, control, table, pending })
     }
 
-    /// Byte offset in the table's BAR of a vector's entry; `None` for a vector there is not.
+    /// Byte offset in the table's BAR of a vector's entry; `None` for a vector that does not exist.
     #[must_use]
     pub const fn entry_offset(&self, vector: u16) -> Option<u64> {
         if vector >= self.control.entries() {

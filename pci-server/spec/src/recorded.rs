@@ -17,7 +17,7 @@ impl Recorded {
         self
     }
 
-    /// No capabilities, no BARs, all zeroes but for the status bit that says there is a list.
+    /// No capabilities, no BARs, all zeroes except for the status bit of the list.
     pub(crate) fn empty() -> Self {
         Self([0; 256]).with(0x06, &[0x10, 0x00])
     }

@@ -1,5 +1,5 @@
-//! The SR-IOV extended capability: how many virtual functions a function has, where their registers lie, and which
-//! routing ids are theirs (PCIe 9.3.3).
+//! The SR-IOV extended capability: the number of a function's virtual functions, their registers, and their routing ids
+//! (PCIe 9.3.3).
 
 use crate::Bdf;
 use bitfield_struct::bitfield;

@@ -2,10 +2,10 @@
 //!
 //! From below, the ranges behind each bridge are put one after the other, the most aligned first, and make its two
 //! windows. On the root bus ranges and windows are placed where the platform has room. Where there is too little, the
-//! function that needs the largest range there is left out, and everything is laid out again, until the rest fits. What
-//! stays lies as if the others had never been there.
+//! function that needs the largest range there is left out, and everything is laid out again, until the rest fits. The
+//! functions that stay lie as if the others had never been there.
 //!
-//! Neighbours: `scan` finds the tree, `assign` writes what comes out of here. Left out: I/O ports.
+//! Neighbours: `scan` finds the tree, `assign` writes the layout. Left out: I/O ports.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use pci_spec::bridge::WINDOW_ALIGN;
 /// Registers that take 32 bits end below it, and so do bridges' non-prefetchable windows.
 const LOW_END: u64 = 1 << 32;
 
-/// Where a range may lie.
+/// Addresses at which a range may lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
     /// Below 4 GiB.
@@ -46,7 +46,7 @@ pub enum Prefetchable {
     Any,
 }
 
-/// Which of a bridge's windows.
+/// Kind of a bridge's window.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// The one for all memory.
@@ -72,11 +72,11 @@ impl Prefetchable {
 /// A range that registers need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Need {
-    /// Whose registers.
+    /// The part of the function that the registers belong to.
     pub part: Part,
     /// The BAR.
     pub bar: u8,
-    /// Where it may lie.
+    /// Addresses at which it may lie.
     pub class: Class,
     /// A power of two of at least a page.
     pub align: u64,
@@ -84,7 +84,7 @@ pub struct Need {
     pub bytes: u64,
 }
 
-/// What is left out together.
+/// Part of a function that is left out as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Part {
     /// The function's own BARs; with a bridge, everything behind it.
@@ -98,22 +98,22 @@ pub enum Part {
 pub struct Node {
     /// The number of the bridge right above it, smaller than its own; none on the root bus.
     pub parent: Option<usize>,
-    /// What it is as a bridge.
+    /// Its prefetchable window, for a bridge.
     pub bridge: Option<Prefetchable>,
-    /// What it needs.
+    /// Ranges that it needs.
     pub needs: Vec<Need>,
 }
 
 /// A need's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placed {
-    /// What is there.
+    /// The need.
     pub need: Need,
-    /// Where it begins.
+    /// Its first address.
     pub address: u64,
 }
 
-/// What a function gets.
+/// Ranges and windows of a function.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     /// Its ranges. Those of a part that is left out are not among them.
@@ -122,7 +122,7 @@ pub struct Place {
     pub windows: [Option<Range<u64>>; 2],
 }
 
-/// Everybody's place.
+/// The places of all functions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// In the order of the functions.
@@ -151,10 +151,10 @@ pub fn lay_out(nodes: &[Node], windows: &[Range<u64>], mut left_out: BTreeSet<(u
     }
 }
 
-/// Whose range.
+/// Owner of a range.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum What {
-    /// Of a function's need.
+    /// A need of a function.
     Need { node: usize, number: usize },
     /// A bridge's window.
     Window { node: usize, kind: Kind },
@@ -167,7 +167,7 @@ struct Item {
     align: u64,
     bytes: u64,
     what: What,
-    /// Where it begins: on the root bus an address, behind a bridge counted from its window's beginning.
+    /// Its beginning: on the root bus an address, behind a bridge counted from the window's beginning.
     at: u64,
 }
 
@@ -176,7 +176,7 @@ struct Attempt<'a> {
     left_out: &'a BTreeSet<(usize, Part)>,
     gone: Vec<bool>,
     root: Vec<Item>,
-    /// What lies in each bridge's windows.
+    /// Items in each bridge's windows.
     inside: Vec<[Vec<Item>; 2]>,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Attempt<'a> {
     fn new(nodes: &'a [Node], left_out: &'a BTreeSet<(usize, Part)>) -> Self {
         let mut gone: Vec<bool> = Vec::with_capacity(nodes.len());
         for (number, node) in nodes.iter().enumerate() {
-            // A bridge that is not before what it is above is none.
+            // A bridge that does not come before the functions below it counts as none.
             let above = node.parent.is_some_and(|parent| gone.get(parent).copied().unwrap_or(true));
             gone.push(above || left_out.contains(&(number, Part::Own)));
         }
@@ -192,7 +192,7 @@ impl<'a> Attempt<'a> {
         Self { nodes, left_out, gone, root: Vec::new(), inside }
     }
 
-    /// Puts every range on the bus it lies on, from below, and packs the windows. Gives the one that has no size.
+    /// Puts every range on the bus it lies on, from below, and packs the windows. Fails with a window that has no size.
     fn gather(&mut self) -> Result<(), Vec<What>> {
         for (node, of) in self.nodes.iter().enumerate().rev() {
             if self.gone.get(node).copied().unwrap_or(true) {
@@ -231,7 +231,7 @@ impl<'a> Attempt<'a> {
         Some(if kind == Kind::Memory { memory } else { prefetchable })
     }
 
-    /// Places what is on the root bus. Gives whatever has or wants the room that is missing.
+    /// Places the items on the root bus. Fails with the ranges that have or need the missing room.
     fn place_root(&mut self, windows: &[Range<u64>]) -> Result<(), Vec<What>> {
         let mut free = Free::new(windows);
         self.root.sort_by_key(order);
@@ -248,8 +248,8 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// Who is left out when there is too little room for all of `ranges`: whose need is the largest, and of equal ones
-    /// the last of the walk. So a function that asks for too much keeps nothing from those that ask for less.
+    /// The part to leave out when there is too little room for all of `ranges`: the one with the largest need, and of equal
+    /// ones the last of the walk. So a function that needs too much takes nothing from those that need less.
     fn victim(&self, mut ranges: Vec<What>) -> Option<(usize, Part)> {
         let mut largest = None;
         while let Some(what) = ranges.pop() {
@@ -268,7 +268,7 @@ impl<'a> Attempt<'a> {
         largest.map(|(_, node, part)| (node, part))
     }
 
-    /// Everybody's place, from above.
+    /// The places of all functions, from above.
     fn places(&self) -> Vec<Place> {
         let mut places: Vec<Place> = self.nodes.iter().map(|_| Place::default()).collect();
         self.put(&self.root, 0, &mut places);
@@ -286,7 +286,7 @@ impl<'a> Attempt<'a> {
         places
     }
 
-    /// Tells everybody whose range lies on a bus that begins at `base`.
+    /// Stores the addresses of all ranges on a bus that begins at `base`.
     fn put(&self, items: &[Item], base: u64, places: &mut [Place]) {
         for item in items {
             // The window around it has an end, so it has one.
@@ -314,7 +314,7 @@ fn order(item: &Item) -> (Reverse<u64>, Reverse<u64>, What) {
     (Reverse(item.align), Reverse(item.bytes), item.what)
 }
 
-/// Puts ranges one after the other. Gives the alignment and the size of a window around them; none when it has no end.
+/// Puts ranges one after the other. Returns the alignment and the size of a window around them; `None` when it has no end.
 fn pack(items: &mut [Item]) -> Option<(u64, u64)> {
     items.sort_by_key(order);
     let align = items.first()?.align.max(WINDOW_ALIGN);
@@ -334,7 +334,7 @@ struct Free {
 
 impl Free {
     fn new(windows: &[Range<u64>]) -> Self {
-        // Address 0 is that of a BAR that nobody has placed.
+        // Address 0 means a BAR that was not placed.
         let clip = |least: u64, most: u64| {
             let ranges = windows.iter().map(move |window| window.start.max(least)..window.end.min(most));
             ranges.filter(|range| range.start < range.end).collect()
@@ -349,7 +349,7 @@ impl Free {
     }
 }
 
-/// Takes the first room that is large enough. What is left on both sides of it stays free.
+/// Takes the first room that is large enough. The rest on both sides of it stays free.
 fn take(free: &mut Vec<Range<u64>>, align: u64, bytes: u64) -> Option<u64> {
     for (index, range) in free.iter().enumerate() {
         let Some(start) = range.start.checked_next_multiple_of(align) else { continue };

@@ -1,13 +1,13 @@
-//! Finding the tree where nobody has numbered the buses: each bridge gets its numbers on the way down, and each function
-//! is sized.
+//! Finds the tree where the buses have no numbers yet: each bridge gets its numbers on the way down, and each function is
+//! sized.
 //!
-//! Everything that is found is silenced and decodes nothing any more, whether firmware, an earlier server or nobody
-//! configured it: bridges are not bus masters, so that nothing from below gets through while buses have other numbers.
-//! The walk ends whatever functions answer: a bus number is given once, bridges nest [`MAX_DEPTH`] deep, and
-//! [`MAX_FUNCTIONS`] are looked at. Host and ISA bridges are the machine and are let be.
+//! Every function found is silenced and stops decoding, whether firmware, an earlier server or nobody configured it.
+//! Bridges are not bus masters, so that nothing from below gets through while buses have other numbers. The walk ends
+//! whatever functions answer: a bus number is given once, bridges nest [`MAX_DEPTH`] deep, and the scan covers
+//! [`MAX_FUNCTIONS`]. Host and ISA bridges belong to the machine and are left alone.
 //!
-//! Neighbours: `layout` computes places for what is found here. Left out: routing ids that virtual functions get when
-//! another number of them is enabled; the buses kept for them are for those their function names now.
+//! Neighbours: `layout` computes places for the functions found here. Left out: routing ids that virtual functions get when
+//! another number of them is enabled; the reserved buses are for those that their function names now.
 
 use super::LeftOut;
 use crate::bars;
@@ -27,33 +27,33 @@ use virtio_drivers::transport::pci::bus::Command;
 /// A function of the tree.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    /// Where it is.
+    /// Its BDF.
     pub(super) bdf: Bdf,
     /// The number of the bridge right above it.
     pub(super) parent: Option<usize>,
     /// Its memory BARs.
     pub(super) bars: Vec<Bar>,
-    /// What it is as a bridge.
+    /// Its properties as a bridge.
     pub(super) bridge: Option<FoundBridge>,
     /// Its virtual functions, if it has any.
     pub(super) virtual_functions: Option<VirtualFunctions>,
-    /// Why it gets nothing.
+    /// Reason why it gets nothing, if so.
     pub(super) left_out: Option<LeftOut>,
 }
 
-/// What a bridge adds.
+/// Properties that only a bridge has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundBridge {
-    /// What the dword of its prefetchable window reads while that is closed.
+    /// The value read from the dword of its prefetchable window while that is closed.
     pub(super) prefetchable: u32,
 }
 
-/// What virtual functions need.
+/// A function's virtual functions and their BARs.
 #[derive(Clone, Debug)]
 pub(super) struct VirtualFunctions {
-    /// Where the capability is.
+    /// Offset of the capability.
     pub(super) capability: u16,
-    /// How many there are.
+    /// Their number.
     pub(super) total: u16,
     /// One function's part of each BAR.
     pub(super) bars: Vec<Bar>,
@@ -72,7 +72,7 @@ struct Scan<'a, M: Mmio, N: Memory> {
     config: &'a mut ConfigSpace<M>,
     note: &'a Note<N>,
     found: Vec<Found>,
-    /// What is not looked at any more.
+    /// Functions beyond [`MAX_FUNCTIONS`], which are not sized.
     surplus: Vec<Bdf>,
     /// The last bus there can be.
     limit: u8,
@@ -81,7 +81,7 @@ struct Scan<'a, M: Mmio, N: Memory> {
 }
 
 impl<M: Mmio, N: Memory> Scan<'_, M, N> {
-    /// Looks at all functions on a bus, and then behind its bridges: virtual functions may need the next numbers.
+    /// Scans all functions on a bus, and then behind its bridges: virtual functions may need the next numbers.
     fn bus(&mut self, bus: u8, parent: Option<usize>, depth: usize) {
         let mut bridges = Vec::new();
         for bdf in self.config.functions_on(bus) {
@@ -109,7 +109,7 @@ impl<M: Mmio, N: Memory> Scan<'_, M, N> {
         }
     }
 
-    /// Lets a function decode, forward and send nothing any more.
+    /// Stops a function from decoding, forwarding and sending.
     fn silence(&mut self, bdf: Bdf) -> HeaderType {
         silence(self.config, bdf);
         let off = Command::IO_SPACE | Command::MEMORY_SPACE | Command::BUS_MASTER;
@@ -177,7 +177,7 @@ impl<M: Mmio, N: Memory> Scan<'_, M, N> {
     }
 
     fn sized_virtual_functions(&mut self, bdf: Bdf, capability: u16) -> Result<Option<VirtualFunctions>, &'static str> {
-        // Registers beyond configuration space would be those at its beginning.
+        // Registers beyond configuration space would wrap to its beginning.
         let end = capability.checked_add(sriov::BYTES).filter(|end| *end <= extended::END);
         end.ok_or("has a capability beyond configuration space")?;
         let register = |offset: u16| capability.saturating_add(offset);

@@ -1,4 +1,4 @@
-//! Addresses assigned over the modelled PCI tree: everything is reached, and found as firmware would have it found.
+//! Addresses assigned over the modelled PCI tree: everything is reached, and found as after firmware.
 
 use super::bus::at;
 use super::trees::{Node, Tested, WINDOW, nodes};
@@ -109,7 +109,7 @@ fn what_lies_too_deep_is_left_out() {
 fn bridge_that_keeps_no_bus_numbers_is_skipped() {
     let nodes = [Node::Bridge(vec![Node::nvme()]), Node::Bridge(vec![Node::nvme()]), Node::nvme()];
     let forgetful = at(0, 1, 0);
-    // Its bus numbers: nothing behind it is found. Its window: what was found behind it is left out, too.
+    // Its bus numbers: nothing behind it is found. Its window: the functions found behind it are left out, too.
     for (register, behind) in [(0x18, 0), (0x20, 1)] {
         let mut tested = Tested::new(&nodes, vec![WINDOW]);
         tested.freeze(forgetful, register);
@@ -158,7 +158,8 @@ fn virtual_functions_without_room_leave_the_physical_one() {
     tested.reach(&functions);
 }
 
-/// A server that dies while it assigns leaves a tree that the next one makes the same of, whatever write was its last.
+/// A server that dies while it assigns leaves a tree from which the next one gets the same result, whatever write was its
+/// last.
 #[test]
 fn server_death_at_any_write_leaves_no_state_behind() {
     let nodes = [
@@ -202,8 +203,8 @@ proptest! {
         prop_assert_eq!(assigned.assign().0, functions);
     }
 
-    /// Over random trees and small windows: what is usable is reached, what is not was left out, and nobody answers
-    /// where another does.
+    /// Over random trees and small windows: usable functions are reached, others were left out, and no two functions answer at
+    /// the same address.
     #[test]
     fn in_small_windows_what_is_not_left_out_works(
         nodes in nodes(34),

@@ -1,4 +1,4 @@
-//! Sizing, and which BARs may be given away.
+//! Sizing of BARs, and the choice of those that may be given away.
 
 use super::bus::{Device, Effect, at};
 use super::machine::Act;
@@ -12,7 +12,7 @@ use std::vec::Vec;
 
 const HERE: Bdf = Bdf::from_raw(1 << 3);
 
-/// What a driver of the function at [`HERE`] receives when it claims it, among `others`.
+/// Claims the function at [`HERE`], among `others`, and returns the answer.
 fn claim_among(device: Device, mut others: Vec<(Bdf, Device)>) -> Result<pci_api::Claimed, Refusal> {
     others.push((HERE, device));
     let mut config = config();
@@ -61,7 +61,7 @@ fn bar_of_all_ones_is_refused() {
 #[test]
 fn bar_that_changes_its_type_while_it_is_sized_is_refused() {
     assert!(claim_of(Device::nvme(WINDOW).bar32(3, 0xc100_0000, 0x1000)).is_ok());
-    // All of its bits can be written, those that tell the type, too.
+    // All of its bits can be written, those of the type, too.
     assert_eq!(claim_of(Device::nvme(WINDOW).bar32(3, 0xc100_0000, 1)), Err(Refusal::Unusable));
 }
 

@@ -9,11 +9,11 @@ const COMMAND_WRITABLE: u32 = 0x0507;
 const STATUS_LIST: u32 = 1 << 20;
 const STATUS_INTERRUPT: u32 = 1 << 19;
 const MSIX_AT: u8 = 0x40;
-/// Where MSI lies.
+/// Offset of the MSI capability.
 pub(super) const MSI_AT: u8 = 0x60;
 const EXPRESS_AT: u8 = 0x80;
 
-/// What a write to configuration space did that order matters for.
+/// Effect of a write to configuration space whose order matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Effect {
     BusMaster(bool),
@@ -23,7 +23,7 @@ pub(super) enum Effect {
     MovedWhileDecoding,
 }
 
-/// A function: dwords of configuration space, and which bits of them can be written.
+/// A function: dwords of configuration space, and their writable bits.
 #[derive(Clone, Debug)]
 pub(super) struct Device {
     space: [u32; 64],
@@ -35,7 +35,7 @@ pub(super) fn at(bus: u8, device: u8, function: u8) -> Bdf {
 }
 
 impl Device {
-    /// A function of these dwords, of which these bits can be written.
+    /// A function of these dwords with these writable bits.
     pub(super) const fn new(space: [u32; 64], writable: [u32; 64]) -> Self {
         Self { space, writable }
     }
@@ -157,7 +157,7 @@ impl Device {
         self.space[usize::from(register / 4)]
     }
 
-    /// Its interrupt pin is to be asserted, or not any more.
+    /// Sets whether its interrupt pin is to be asserted.
     pub(super) fn want_interrupt(&mut self, wanted: bool) {
         self.space[1] = self.space[1] & !STATUS_INTERRUPT | if wanted { STATUS_INTERRUPT } else { 0 };
     }

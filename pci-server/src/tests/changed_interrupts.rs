@@ -105,7 +105,7 @@ fn what_the_function_lacks_is_refused_and_nothing_changes() {
 
 #[test]
 fn failed_reservation_restores_the_old_interrupts() {
-    // One interrupt, which a neighbour's vector takes when this one's line has given it back.
+    // One interrupt, which a neighbour's vector takes when this one's line has returned it.
     let mut system = system((20, 2));
     system.claim(1, BEHIND_PORT, INTERRUPTS_INTX).unwrap();
     system.claim(2, ON_ROOT, INTERRUPTS_MSIX).unwrap();

@@ -1,4 +1,4 @@
-//! What a claim gives, who may have one, and that all of it comes back.
+//! Tests of claims: their contents, the drivers that may have them, and the return of all resources.
 
 use super::bus::{Device, Effect, at};
 use super::machine::{ARENA, Act, Object};
@@ -107,7 +107,7 @@ fn io_space_has_its_domain_and_requester_id() {
     let mut system = System::start();
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
     assert_eq!(system.io_space(1), Ok(Object::IoSpace { domain: 1, requester_id: 0x0100 }));
-    // Behind conventional bridges requests bear the name of the topmost.
+    // Behind conventional bridges requests carry the id of the topmost.
     let claimed = system.claim(3, BEHIND_BRIDGES, INTERRUPTS_MSIX).unwrap();
     assert_eq!(claimed.requester_id, at(0, 4, 0).to_raw());
     assert_eq!(system.io_space(3), Ok(Object::IoSpace { domain: 3, requester_id: at(0, 4, 0).to_raw() }));
@@ -151,7 +151,7 @@ fn release_leaves_other_drivers_their_io_spaces() {
     let others = system.io_space(2).unwrap();
     system.ask(1, RELEASE).unwrap();
     assert_eq!(system.given(), [others]);
-    // What IOSpaces are minted from is there still.
+    // The master that IOSpaces are minted from still exists.
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
     system.io_space(1).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Drivers that die: what they had claimed is taken back, and then the supervisor is notified.
+//! Drivers that die: their claims are taken back, and then the supervisor is notified.
 
 use super::machine::Act;
 use super::system::{BEHIND_PORT, DRIVER_VSPACE, LIVENESS, ON_ROOT, System};

@@ -1,4 +1,5 @@
-//! Servers that die: whoever is started next silences what runs, fixes what was being done, and reports the drivers.
+//! Servers that die: the next incarnation silences running functions, restores BARs that were being sized, and reports the
+//! drivers.
 
 use super::bus::Device;
 use super::machine::Machine;
@@ -37,7 +38,7 @@ fn places(machine: &Machine) -> Vec<(Bdf, Vec<u32>)> {
     machine.state().devices.iter().map(|(bdf, device)| (*bdf, bars(device))).collect()
 }
 
-/// Which functions decode their addresses, and bridges what lies behind them.
+/// The decoding bits in the command registers of all functions, bridges among them.
 fn decoding(machine: &Machine) -> Vec<u32> {
     machine.state().devices.values().map(|device| device.read(0x04) & 3).collect()
 }
@@ -70,7 +71,7 @@ fn server_death_during_start_leaves_every_bar_intact() {
         let system = at_work();
         let done = System::successor(&system.machine, Some(writes)).is_some();
         misplaced += u32::from(places(&system.machine) != placed);
-        // The next one may die as early as that, and whoever comes then has both to fix.
+        // The next one may die as early as that, and the one after it has to fix both.
         let again = System::successor(&system.machine, Some(writes % 9)).is_none();
         assert!(again, "no start has so few writes");
         let mut system = System::successor(&system.machine, None).expect("nobody stops it");

@@ -1,4 +1,4 @@
-//! What the walk finds, and what it does not follow.
+//! Tests of the bus walk: the functions that it finds, and the buses that it does not follow.
 
 use super::bus::{Device, at};
 use super::system::{BEHIND_BRIDGES, BEHIND_PORT, ON_ROOT, System, config, devices};
@@ -63,7 +63,7 @@ fn every_function_is_reported_with_its_bars_and_buses() {
     assert_eq!(functions[1].buses, Some((1, 1)));
     assert_eq!(functions[2].parent, Some(at(0, 2, 0).to_raw()));
     assert_eq!(functions[2].bars.as_slice(), [(0, 0xc000_0000, 0x4000)]);
-    // Ports are nobody's to map and are not among them.
+    // Ports are not mapped for any driver and are not among them.
     assert_eq!(functions[4].bars.as_slice(), [(0, 0xc401_0000, 0x1000)]);
 }
 

@@ -141,7 +141,7 @@ fn pin_is_let_through_after_it_is_bound_and_acknowledged() {
 #[test]
 fn pin_behind_bridges_is_swizzled_at_each() {
     let mut config = config();
-    // The neighbour whose pin ends there too is nobody's.
+    // The neighbour whose pin ends there too belongs to no driver.
     config.drivers[1].allowed = Match::Bdf(BEHIND_BRIDGES.to_raw());
     let mut system = System::with(devices(), config);
     system.claim(3, BEHIND_BRIDGES, INTERRUPTS_INTX).unwrap();

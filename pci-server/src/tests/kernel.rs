@@ -1,7 +1,7 @@
-//! The kernel's model with what the server has it do written down.
+//! The kernel's model, with a record of the server's invocations.
 //!
 //! Only messages are not the model's: requests are put before the server, its answers are kept, and a capability in an
-//! answer is copied to where the tests look for what drivers hold.
+//! answer is copied to the slots where the tests find the drivers' capabilities.
 
 use super::machine::{Act, Object, State};
 use core::cell::RefCell;
@@ -16,7 +16,7 @@ use sim_kernel::{Capability, Invoker};
 use std::rc::Rc;
 use std::vec::Vec;
 
-/// Where capabilities land that the server sends to drivers.
+/// First slot for capabilities that the server sends to drivers.
 pub(super) const DRIVER_SLOTS: u64 = 4096;
 
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl RecordingKernel {
         self.state.borrow().kernel.clone()
     }
 
-    /// The capability in a slot of the server's.
+    /// The capability in a slot of the server.
     fn held(&self, slot: CPtr) -> Capability {
         let invoker = self.invoker();
         let held = invoker.kernel().borrow().cap_at(invoker.thread(), slot);

@@ -1,4 +1,4 @@
-//! Layouts of trees: where everything lies, and who is left out.
+//! Layouts of trees: the places of all ranges, and the functions that are left out.
 
 use crate::assign::layout::{Class, Layout, Need, Node, Part, Placed, Prefetchable, lay_out};
 use core::ops::Range;
@@ -192,9 +192,9 @@ fn above(nodes: &[Node], node: usize) -> Vec<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Over random trees, sizes and windows: ranges are aligned, in the platform's windows and in those of all bridges
-    /// above them, and overlap nobody; bridges' windows hold only what is behind them; what has no range is named; the
-    /// same again comes to the same.
+    /// Over random trees, sizes and windows: ranges are aligned, in the platform's windows and in those of all bridges above
+    /// them, and do not overlap. Bridges' windows hold only ranges behind them; functions without a range are named; a second
+    /// run has the same result.
     #[test]
     fn every_layout_is_one_that_works(nodes in nodes(), windows in windows()) {
         let layout = all_in(&nodes, &windows);
@@ -202,7 +202,7 @@ proptest! {
         let gone = |node: usize| {
             above(&nodes, node).into_iter().chain([node]).any(|one| layout.left_out.contains(&(one, Part::Own)))
         };
-        // Everything that anybody answers or forwards: whose it is, and where.
+        // Every range that a function answers or forwards, with its owner.
         let mut ranges: Vec<(usize, Range<u64>)> = Vec::new();
         for (number, (node, place)) in nodes.iter().zip(&layout.places).enumerate() {
             let kept = |need: &&Need| !gone(number) && !layout.left_out.contains(&(number, need.part));
@@ -247,7 +247,7 @@ proptest! {
         }
     }
 
-    /// Where there is room for everything four times over, nothing is left out.
+    /// With room for everything four times over, nothing is left out.
     #[test]
     fn nothing_is_left_out_where_there_is_room(mut nodes in nodes()) {
         for need in nodes.iter_mut().flat_map(|node| &mut node.needs) {

@@ -1,4 +1,4 @@
-//! Configuration space that answers anything: assigning ends, nothing panics, and nobody is given another's registers.
+//! Configuration space with arbitrary answers: assigning ends, nothing panics, and no function gets another's registers.
 
 use super::trees::Page;
 use crate::assign::assign;
@@ -14,15 +14,15 @@ use std::rc::Rc;
 use std::vec::Vec;
 
 const BUSES: u16 = 16;
-/// More accesses than any walk over so many buses needs.
+/// More accesses than any walk over this many buses needs.
 const MOST_ACCESSES: u64 = 2_000_000;
 
-/// How a liar answers.
+/// A liar's way to answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Manner {
     /// Something else each time.
     Fickle,
-    /// What was written to bits drawn for each register; elsewhere what was drawn at first.
+    /// The value written, in bits drawn for each register; in the other bits the value drawn at first.
     Odd,
     /// The same, with headers that are bridges' or endpoints', and bridges that keep their numbers and windows.
     Plausible,
@@ -32,14 +32,14 @@ enum Manner {
 struct Liar {
     seed: u64,
     manner: Manner,
-    /// Of 16 functions, so many answer.
+    /// Number of functions that answer, of 16.
     density: u64,
     accesses: u64,
     written: BTreeMap<usize, u32>,
 }
 
 impl Liar {
-    /// A number drawn for a register, and for what is asked about it.
+    /// A number drawn for a register and a purpose.
     fn draw(&self, offset: usize, about: u64) -> u32 {
         let mut state = self.seed ^ (offset as u64) << 8 ^ about;
         for _ in 0..3 {
@@ -63,7 +63,7 @@ impl Liar {
             0x0c if self.manner == Manner::Plausible => self.draw(offset, 2) & 0x0081_0000,
             // No prefetchable window, one of 32 bits, or one of 64.
             0x24 if self.manner == Manner::Plausible => [0, 0, 0x0001_0001][self.draw(offset, 2) as usize % 3],
-            // Types of BARs that there are, and up to seven virtual functions.
+            // Existing types of BARs, and up to seven virtual functions.
             0x10 | 0x124 if self.manner == Manner::Plausible => self.draw(offset, 2) & 0b1100,
             0x14 | 0x128 if self.manner == Manner::Plausible => 0,
             0x18..0x28 | 0x12c..0x13c if self.manner == Manner::Plausible => self.draw(offset, 2) & 0b1000,
@@ -83,7 +83,7 @@ impl Liar {
             0x20 | 0x24 if bridge && self.manner == Manner::Plausible => 0xfff0_fff0,
             0x28 | 0x2c if bridge && self.manner == Manner::Plausible => u32::MAX,
             0x14 | 0x128 if self.initial(offset - 4) & 0b100 != 0 => u32::MAX,
-            // Sizes that there are; a function in sixteen keeps nothing.
+            // Possible sizes; one function in sixteen keeps nothing.
             0x10..0x28 | 0x124..0x13c if self.draw(offset & !0xfff, 4).is_multiple_of(16) => 0,
             0x10..0x28 | 0x124..0x13c if self.manner == Manner::Plausible => {
                 (u32::MAX << (12 + self.draw(offset, 3) % 20)) & !0xf

@@ -1,4 +1,4 @@
-//! The state below the server: functions, memory, capabilities and what happened, and the [`Platform`] made of it.
+//! The state below the server: functions, memory, capabilities and acts, and the [`Platform`] made of it.
 
 use super::bus::{Device, Effect};
 use super::kernel::RecordingKernel;
@@ -90,7 +90,7 @@ pub(super) struct State {
     pub(super) events: VecDeque<Event>,
     pub(super) replies: VecDeque<Message>,
     pub(super) reports: Vec<report::Report>,
-    /// What the drivers' liveness pages say, by their address, and what the server keeps.
+    /// Contents of the drivers' liveness pages, by their address, and of the page that the server keeps.
     pub(super) incarnations: BTreeMap<u64, u32>,
     pub(super) kept: BTreeMap<usize, u32>,
     /// Writes after which the server is stopped, when it is.
@@ -164,7 +164,7 @@ impl State {
         held != Some(Capability::Null)
     }
 
-    /// The server writes something: this may be where it ends.
+    /// Counts a write of the server, at which it may be stopped.
     fn writes(&mut self) {
         if let Some(left) = &mut self.writes_left {
             *left = left.checked_sub(1).unwrap_or_else(|| std::panic::resume_unwind(Box::new(Stopped)));
@@ -172,7 +172,7 @@ impl State {
     }
 }
 
-/// What unwinds a server that is stopped.
+/// Payload of the unwinding of a stopped server.
 pub(super) struct Stopped;
 
 impl Platform for Machine {

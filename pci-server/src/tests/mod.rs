@@ -1,5 +1,5 @@
-//! The server on a machine made up: a bus of functions that size, bridge and interrupt, and the kernel's model with what it is
-//! asked written down.
+//! The server on a machine made up: a bus of functions that size, bridge and interrupt, and the kernel's model with a record
+//! of the server's invocations.
 
 mod assigned;
 mod bars;

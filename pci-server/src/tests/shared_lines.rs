@@ -19,9 +19,9 @@ const IRQ: u8 = 20;
 /// Two drivers at one line.
 struct Pair {
     system: System,
-    /// What the line's handler signals.
+    /// Notification that the line's handler signals.
     line: u64,
-    /// What the drivers signal when they have finished.
+    /// Notifications that the drivers signal when they have finished.
     resume: [u64; 2],
 }
 
@@ -41,7 +41,7 @@ impl Pair {
         self.system.machine.state_mut().devices.get_mut(&bdf).unwrap().want_interrupt(wanted);
     }
 
-    /// The line interrupts. How often it was acknowledged.
+    /// Raises the line's interrupt; returns the number of acknowledgements.
     fn interrupt(&mut self) -> usize {
         self.signal(self.line)
     }
@@ -57,7 +57,7 @@ impl Pair {
     }
 }
 
-/// Claims the function, and gives the badge of what came for its vector.
+/// Claims the function, and returns the badge of the capability that came for its vector.
 fn share(system: &mut System, driver: u64, bdf: Bdf, notification: u64) -> u64 {
     system.claim(driver, bdf, INTERRUPTS_INTX).unwrap();
     let answer = system.vector(driver, 0, notification).unwrap();

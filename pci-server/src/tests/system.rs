@@ -32,7 +32,7 @@ pub(super) const DRIVER_VSPACE: u64 = 272;
 pub(super) const DRIVER_ARENA: u64 = 0x5000_0000;
 /// The slot of its own notification.
 const EVENT: u64 = 256;
-/// Of the notification that everybody else waits on: capabilities to it differ by their badges.
+/// Slot of the notification that all others wait on: capabilities to it differ by their badges.
 const OTHERS: u64 = 258;
 /// Slots of the notifications by which the supervisor is notified of silent devices.
 const SILENCED: u64 = 288;
@@ -44,7 +44,7 @@ const TABLES: u64 = 400;
 const OCCUPIED: u64 = 500;
 /// The slots it may fill.
 const FREE: Range<u64> = 512..1536;
-/// Where the drivers' liveness pages are.
+/// Address of the drivers' liveness pages.
 pub(super) const LIVENESS: u64 = 0x7000_0000;
 pub(super) const WINDOW: u64 = 0xc000_0000;
 pub(super) const NVME_CLASS: u32 = 0x01_08_02;
@@ -56,7 +56,7 @@ pub(super) const ON_ROOT: Bdf = Bdf::from_raw(3 << 3);
 /// The controller behind two bridges, of which the upper is a conventional one: driver 3's.
 pub(super) const BEHIND_BRIDGES: Bdf = Bdf::from_raw(0x0308);
 
-/// Every kind of place a function can have.
+/// Functions in every kind of place.
 pub(super) fn devices() -> Vec<(Bdf, Device)> {
     vec![
         (at(0, 0, 0), Device::endpoint(0x06_00_00)),
@@ -140,7 +140,7 @@ fn environment(config: &ServerConfig) -> Environment {
     }
 }
 
-/// A kernel that the server runs on, with the capabilities it was born with.
+/// A kernel for the server, with the capabilities of its start.
 fn kernel(config: &ServerConfig) -> Invoker {
     let is_pc = config.intx_pins == IntxRouting::Q35;
     let window = |(paddr, bits): &(Paddr, u8)| paddr.bits()..paddr.bits() + (1 << bits);
@@ -216,9 +216,9 @@ impl System {
         system
     }
 
-    /// A server is started on the same functions, as the supervisor does it after one died: its slots and those of its
-    /// drivers are as at the first start, the page that it keeps is as the dead one left it, all drivers are dead. It is
-    /// stopped in turn after so many writes, if they come before it waits; `None` then.
+    /// Starts a server on the same functions, as the supervisor does after a death: its slots and those of its drivers are as at
+    /// the first start, the page that it keeps is as the dead one left it, all drivers are dead. It is stopped in turn after
+    /// `writes` writes, if they come before it waits; returns `None` then.
     pub(super) fn successor(machine: &Machine, writes: Option<u32>) -> Option<Self> {
         let config = config();
         {
@@ -262,14 +262,14 @@ impl System {
         self.call(badge, message)
     }
 
-    /// A capability derived from what is in `slot` arrives.
+    /// Delivers a capability derived from the one in `slot`.
     pub(super) fn receive(&self, slot: u64, data: CapData) {
         let state = self.machine.state();
         let minted = state.kernel.cnode_mint(state.slot(RECEIVE_SLOT), state.slot(slot), Rights::ALL, data);
         minted.expect("an empty receive slot");
     }
 
-    /// Something is mapped there already.
+    /// Maps a page there.
     pub(super) fn occupy(&self, vspace: u64, vaddr: u64) {
         let kernel = self.machine.state().kernel.clone();
         let is_ram = |cap| matches!(cap, Capability::Untyped { is_device: false, size_bits: 12.., .. });
@@ -280,7 +280,7 @@ impl System {
         kernel.frame_map(frame, vspace, vaddr, Rights::READ_WRITE, CacheAttributes::WriteBack).unwrap();
     }
 
-    /// It is not any more.
+    /// Unmaps that page.
     pub(super) fn vacate(&self) {
         let state = self.machine.state();
         state.kernel.cnode_delete(state.slot(OCCUPIED)).unwrap();
@@ -318,7 +318,7 @@ impl System {
         self.given().last().copied().expect("a capability given")
     }
 
-    /// What drivers hold.
+    /// Objects that drivers hold.
     pub(super) fn given(&self) -> Vec<Object> {
         let given = self.machine.state().objects().into_iter().filter(|(slot, _)| *slot >= DRIVER_SLOTS);
         given.map(|(_, object)| object).collect()
@@ -338,24 +338,24 @@ impl System {
         pages
     }
 
-    /// The page of driver number `driver` says this, and the supervisor ticks.
+    /// Sets the liveness page of driver number `driver`, and sends the supervisor's tick.
     pub(super) fn set_incarnation(&mut self, driver: u64, incarnation: u32) {
         self.machine.state_mut().incarnations.insert(LIVENESS + driver * 4096, incarnation);
         self.signal(Badge::SIGNAL | Badge::TICK);
     }
 
-    /// The server's notification is signalled with this badge.
+    /// Signals the server's notification with this badge.
     pub(super) fn signal(&mut self, badge: u64) {
         self.machine.state_mut().events.push_back(Event::Signal(Badge(badge)));
         self.poll();
     }
 
-    /// The badges of notifications that the server signalled since the last asking.
+    /// Takes the badges of notifications that the server signalled since the last call.
     pub(super) fn signalled(&self) -> Vec<u64> {
         core::mem::take(&mut self.machine.state_mut().signalled)
     }
 
-    /// What happened since the last asking.
+    /// Takes the acts since the last call.
     pub(super) fn take_acts(&self) -> Vec<Act> {
         core::mem::take(&mut self.machine.state_mut().acts)
     }
@@ -364,7 +364,7 @@ impl System {
         self.machine.state().devices.get(&bdf).expect("a function").clone()
     }
 
-    /// Slots the server fills beside those it was born with and the frames it keeps.
+    /// Number of slots that the server fills, without those of its start and the frames that it keeps.
     pub(super) fn passing_slots(&self) -> usize {
         let passing = |object: &Object| !matches!(object, Object::Frame { mapped: None, .. });
         let given_away = |slot: u64| slot == RECEIVE_SLOT || FREE.contains(&slot);

@@ -28,10 +28,10 @@ pub(super) const WINDOW: Range<u64> = 0xc000_0000..0xfec0_0000;
 const BUSES: u16 = 16;
 const COMMAND: u16 = 0x04;
 const MEMORY_SPACE: u32 = 1 << 1;
-/// When virtual functions that were enabled at 0 are there.
+/// Time at which virtual functions that were enabled at 0 exist, nanoseconds.
 const LATER_NS: u64 = 10_000_000_000;
 
-/// What hangs from a bus.
+/// A function or bridge on a bus.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     /// A function with these BARs, kind and log2 of the size, and virtual functions: how many, and one BAR of theirs.
@@ -74,7 +74,7 @@ fn bar(largest: u32) -> impl Strategy<Value = (BarKind, u32)> {
     prop_oneof![6 => memory, 1 => Just((BarKind::Io, 5))]
 }
 
-/// What hangs from the root bus: up to 14 bridges and functions, with BARs of up to 2 to the power `largest` bytes.
+/// Nodes of a root bus: up to 14 bridges and functions, with BARs of up to 2 to the power `largest` bytes.
 pub(super) fn nodes(largest: u32) -> impl Strategy<Value = Vec<Node>> {
     let few = || prop::option::weighted(0.3, (1u16..8, memory_kind(), 8..largest.min(20)));
     let endpoint = (prop::collection::vec(bar(largest), 0..4), few())
@@ -99,7 +99,7 @@ pub(super) struct Tested {
 }
 
 impl Tested {
-    /// Nobody has configured it.
+    /// Creates a tree that was not configured.
     pub(super) fn new(nodes: &[Node], windows: Vec<Range<u64>>) -> Self {
         let mut tree = Tree::new(TreeConfig { buses: BUSES, windows: windows.clone() });
         let mut name = 1;
@@ -113,7 +113,7 @@ impl Tested {
         }
     }
 
-    /// What is written to this register is lost from now on.
+    /// Loses all writes to this register from now on.
     pub(super) fn freeze(&mut self, bdf: Bdf, register: u16) {
         self.frozen.push(ecam(bdf, register));
     }
@@ -122,14 +122,14 @@ impl Tested {
         self.tree.borrow_mut().run_firmware(Firmware::PlacesAndBoots, &mut Nobody).is_ok()
     }
 
-    /// What a server does at its start where nobody else configures the tree.
+    /// Runs a server's start on a tree that is not configured.
     pub(super) fn assign(&mut self) -> (Vec<Function>, Vec<(Bdf, LeftOut)>) {
         let (mut config, note) = self.start();
         let left_out = assign(&mut config, &note, &self.windows);
         (enumerate(&mut config, &note, &self.windows, &left_out), left_out)
     }
 
-    /// The same, but for a server that is stopped after so many writes. Whether it came to its end before.
+    /// The same for a server that is stopped after `writes` writes. Returns whether it finished before.
     pub(super) fn assign_until(&mut self, writes: u32) -> bool {
         *self.writes_left.borrow_mut() = Some(writes);
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.assign()));
@@ -141,7 +141,7 @@ impl Tested {
         }
     }
 
-    /// What a server does at its start where firmware configured the tree.
+    /// Runs a server's start on a tree that firmware configured.
     pub(super) fn enumerate(&mut self) -> Vec<Function> {
         let (mut config, note) = self.start();
         enumerate(&mut config, &note, &self.windows, &[])
@@ -155,7 +155,7 @@ impl Tested {
         (config, note)
     }
 
-    /// Lets all usable functions decode. Every register of theirs is then theirs to answer, and nobody else answers.
+    /// Lets all usable functions decode, and asserts that each alone answers at its registers.
     pub(super) fn reach(&mut self, functions: &[Function]) {
         let usable = || functions.iter().filter(|function| function.unusable.is_none());
         for function in usable() {
@@ -170,7 +170,7 @@ impl Tested {
         }
     }
 
-    /// Enables all virtual functions that were assigned registers, and reaches these. How many they are.
+    /// Enables all virtual functions that were assigned registers, and reaches these. Returns their number.
     pub(super) fn reach_virtual_functions(&mut self) -> usize {
         const CAPABILITY: u16 = 0x120;
         let physical: Vec<FunctionId> = self.tree.borrow().functions().collect();
@@ -199,7 +199,7 @@ impl Tested {
         reached
     }
 
-    /// Everything from `address` on is answered by this BAR and nobody else.
+    /// Asserts that this BAR alone answers at all addresses from `address` on.
     fn answers(&mut self, id: FunctionId, bar: u8, address: u64, bytes: u64) {
         let mut tree = self.tree.borrow_mut();
         let range = address..address + bytes;
@@ -293,7 +293,7 @@ fn attach(tree: &mut Tree<Worker>, bus: BusId, first: u8, nodes: &[Node], name: 
     }
 }
 
-/// A device whose registers read who it is, and where.
+/// A device whose registers read its identity and the offset.
 #[derive(Clone, Debug)]
 struct Worker {
     name: u64,
@@ -321,7 +321,7 @@ impl Device for Worker {
     }
 }
 
-/// Above the tree: no device sends anything.
+/// The side above the tree: no device sends anything.
 struct Nobody;
 
 impl Machine for Nobody {
@@ -338,7 +338,7 @@ impl Machine for Nobody {
     fn pin(&mut self, _: u8, _: Level) {}
 }
 
-/// The server writes something: this may be where it ends.
+/// Counts a write of the server, at which it may be stopped.
 fn count(writes_left: &RefCell<Option<u32>>) {
     if let Some(left) = writes_left.borrow_mut().as_mut() {
         *left = left.checked_sub(1).unwrap_or_else(|| std::panic::resume_unwind(Box::new(Stopped)));

@@ -1,25 +1,25 @@
-//! Frames on the serial line: what the console writes and the build machine reads.
+//! Frames on the serial line, which the console writes and the build machine reads.
 //!
 //! The line is not the console's alone: firmware and a debug kernel write text on it before and in between. So a frame
 //! is encoded in COBS, which keeps zero bytes out of it, stands between two zero bytes, and ends with a CRC-32. A
-//! reader that meets anything else takes up again at the next zero. Inside the encoding are the component's number
-//! (little endian), the kind, the bytes, and the CRC over all of these.
+//! reader that meets anything else resumes at the next zero. Inside the encoding are the component's number (little
+//! endian), the kind, the bytes, and the CRC over all of these.
 //!
-//! Left out: what the bytes mean ([`crate::Stamped`], or defmt with the program's own table), and any repetition: a
-//! damaged frame is gone, and its [`Piece::Noise`] shows that.
+//! Left out: the meaning of the bytes ([`crate::Stamped`], or defmt with the program's own table), and any repetition: a
+//! damaged frame is lost, and its [`Piece::Noise`] shows that.
 
 use crate::ring;
 use alloc::vec::Vec;
 
-/// What a frame carries.
+/// Kind of a frame's payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A piece of the component's stream of defmt frames.
     Log,
-    /// A [`crate::Report`] and when it was made: a [`crate::Stamped`].
+    /// A [`crate::Report`] with its time: a [`crate::Stamped`].
     Report,
-    /// Bytes of the component's records that were written over before the console came to them, since the start: a
-    /// little-endian u64.
+    /// Bytes of the component's records that were overwritten before the console read them, since the start: a little-endian
+    /// u64.
     Lost,
     /// The time of the machine when the frame was written, in nanoseconds since its time stamp counter was zero: a
     /// little-endian u64. Records may have waited; this has not, so a reader can compare the machine's clock with its
@@ -67,7 +67,7 @@ const MAX_PLAIN: usize = HEADER + ring::MAX_RECORD + CRC;
 /// The longest frame on the line, bytes: COBS adds one byte in 254, and there are the zeros around it.
 pub const MAX_FRAME: usize = MAX_PLAIN + MAX_PLAIN.div_ceil(254) + 3;
 
-/// The frame of `bytes`, in `line`; how many bytes it has. `None` for more than [`ring::MAX_RECORD`] bytes.
+/// Encodes the frame of `bytes` into `line`; returns its number of bytes. `None` for more than [`ring::MAX_RECORD`] bytes.
 pub fn encode(component: u16, kind: Kind, bytes: &[u8], line: &mut [u8; MAX_FRAME]) -> Option<usize> {
     let mut plain = heapless::Vec::<u8, MAX_PLAIN>::new();
     (bytes.len() <= ring::MAX_RECORD).then_some(())?;
@@ -83,19 +83,19 @@ pub fn encode(component: u16, kind: Kind, bytes: &[u8], line: &mut [u8; MAX_FRAM
     end.checked_add(1)
 }
 
-/// A piece of the line as its reader sees it.
+/// A piece of the line, for its reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Piece<'a> {
     /// A whole frame.
     Frame {
         /// The component's number.
         component: u16,
-        /// What it carries.
+        /// The kind of its payload.
         kind: Kind,
         /// The payload.
         bytes: &'a [u8],
     },
-    /// Bytes that are no frame: somebody else's text, or a damaged frame.
+    /// Bytes that are not a frame: other text, or a damaged frame.
     Noise(&'a [u8]),
 }
 
@@ -105,17 +105,17 @@ pub struct Reader {
     pending: Vec<u8>,
 }
 
-/// Noise is given out in portions of at most this many bytes, so that a line without any zero byte costs no memory.
+/// Noise is returned in portions of at most this many bytes, so that a line without any zero byte costs no memory.
 const MAX_PENDING: usize = 4096;
 
 impl Reader {
-    /// A reader that has seen nothing.
+    /// Creates a reader that has read nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self { pending: Vec::new() }
     }
 
-    /// Takes the next bytes of the line and gives every piece that they complete to `take`.
+    /// Takes the next bytes of the line and passes every piece that they complete to `take`.
     pub fn feed(&mut self, bytes: &[u8], take: &mut dyn FnMut(Piece<'_>)) {
         for &byte in bytes {
             if byte != 0 {
@@ -127,7 +127,7 @@ impl Reader {
         }
     }
 
-    /// Gives out what is left at the end of the line.
+    /// Passes the rest at the end of the line to `take`.
     pub fn finish(&mut self, take: &mut dyn FnMut(Piece<'_>)) {
         if self.pending.is_empty() {
             return;

@@ -1,8 +1,8 @@
-//! What components report to the build machine, as typed records: the only way a result leaves the machine.
+//! Typed records that components send to the build machine: the only way a result leaves the machine.
 //!
 //! A record is encoded in postcard and put into the component's log ring beside its log frames; the console sends
-//! both over the serial port, and xtask turns them into tables, JSON and verdicts. What is for people alone goes
-//! into the log instead.
+//! both over the serial port, and xtask turns them into tables, JSON and verdicts. Text for people alone goes into the log
+//! instead.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -31,7 +31,7 @@ pub type Text = heapless::String<160>;
 /// Memory BARs of a function: index, bus address, bytes.
 pub type Bars = heapless::Vec<(u8, u64, u64), 6>;
 
-/// `text`, cut to what fits.
+/// `text`, cut to `N` bytes.
 #[must_use]
 pub fn clip<const N: usize>(text: &str) -> heapless::String<N> {
     let mut clipped = heapless::String::new();
@@ -54,13 +54,13 @@ pub enum Report {
     Installed(Installed),
     /// A component faulted and was ended (root task).
     Fault(Fault),
-    /// A component that had ended was started again (root task).
+    /// A component that had ended was restarted (root task).
     Restart(Restart),
-    /// A change of somebody's rights was carried out (policy component).
+    /// A change of a session's rights or share was carried out (policy component).
     Change(Change),
     /// A controller's interrupt mode changed (policy component).
     InterruptsChange(InterruptsChange),
-    /// A client has its session again, after its server was started again (client).
+    /// A client has its session again, after its server was restarted (client).
     Reconnected(Reconnected),
     /// A PCI function was found (PCI server).
     PciFunction(PciFunction),
@@ -68,7 +68,7 @@ pub enum Report {
     Controller(Controller),
     /// A namespace is there (NVMe server).
     Namespace(Namespace),
-    /// What the NVMe server did for one session, when it closed.
+    /// The NVMe server's work for one session, sent when it closes.
     Session(Session),
     /// A session is open (NVMe server).
     Opened {
@@ -79,7 +79,7 @@ pub enum Report {
         /// IO page tables that it has not used, likewise.
         io_tables_left: u32,
     },
-    /// What a load generator did since it last said so, while it works.
+    /// A load generator's work since its last report, while it runs.
     Progress(Progress),
     /// A client's first verified transfer.
     FirstIo {
@@ -88,19 +88,19 @@ pub enum Report {
         /// Nanoseconds of machine time since the time stamp counter was zero.
         at_ns: u64,
     },
-    /// What a load generator measured.
+    /// A load generator's measurements.
     Load(Load),
-    /// What the digest reader read.
+    /// Result of the digest reader.
     Digest(Digest),
-    /// One attack and what came of it.
+    /// One attack and its outcome.
     Attack(Attack),
     /// A measured part of the benchmark: operations between two markers of the instruction counter.
     Measured(Measured),
     /// A number that a client program found, of its own choice.
     Value(Value),
-    /// A check failed: what was expected and what was seen.
+    /// A check failed: the expected and the observed value.
     Failure {
-        /// Who checked.
+        /// The component that checked.
         component: Name,
         /// One sentence.
         reason: Text,
@@ -112,29 +112,29 @@ pub enum Report {
         /// Everything it checked held.
         passed: bool,
     },
-    /// Transactions of a function's were blocked by the IOMMU, and its server said so (root task).
+    /// Transactions of a function were blocked by the IOMMU, as its server recorded (root task).
     Blocked(Blocked),
     /// A client was refused its session.
     Refused(Refused),
-    /// A controller did wrong, and the server gave up on a part of it, or on all of it, and began again (NVMe server).
+    /// The server gave up a part of a faulty controller, or all of it, and recreated it (NVMe server).
     Reset {
         /// The server.
         server: Name,
-        /// How much of it.
+        /// The part that was recreated.
         scope: ResetScope,
-        /// What the controller did.
+        /// The controller's fault.
         reason: Text,
     },
     /// Interrupts that a driver without sessions took (edu driver).
     Interrupted {
         /// The driver.
         driver: Name,
-        /// How many.
+        /// Their number by mode.
         interrupts: Interrupts,
     },
 }
 
-/// Transactions of a function that an IOMMU blocked between two polls of the supervisor's.
+/// Transactions of a function that an IOMMU blocked between two polls of the supervisor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Blocked {
     /// The function: bus << 8 | device << 3 | function.
@@ -143,18 +143,18 @@ pub struct Blocked {
     pub address: Option<u64>,
     /// Whether that one was a write.
     pub is_write: bool,
-    /// How many there were.
+    /// Their number.
     pub times: u32,
 }
 
-/// A client that has its session again, after its server was started again.
+/// A client that has its session again, after its server was restarted.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reconnected {
     /// Its tenant.
     pub tenant: Name,
     /// Nanoseconds of machine time when the session was open again.
     pub at_ns: u64,
-    /// Requests that were resubmitted: nobody had answered them.
+    /// Unanswered requests that were resubmitted.
     pub reissued: u32,
 }
 
@@ -163,7 +163,7 @@ pub struct Reconnected {
 pub struct Value {
     /// Its tenant.
     pub tenant: Name,
-    /// What it is the number of.
+    /// Name of the quantity.
     pub name: Name,
     /// The number.
     pub number: f64,
@@ -182,13 +182,13 @@ pub struct Measured {
     pub doorbells: u64,
 }
 
-/// How much of a controller is given up and recreated.
+/// Part of a controller that is given up and recreated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResetScope {
     /// One command was aborted.
     Command,
-    /// A queue pair was deleted and created again.
+    /// A queue pair was recreated.
     QueuePair,
     /// The controller was reset.
     Controller,
@@ -198,7 +198,7 @@ impl Report {
     /// The record in postcard.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        // A Vec grows as asked and these types have no unsized maps: postcard has nothing to refuse here.
+        // A Vec grows as needed and these types have no unsized maps, so postcard does not fail here.
         postcard::to_allocvec(self).unwrap_or_default()
     }
 
@@ -209,7 +209,7 @@ impl Report {
     }
 }
 
-/// A record as it travels: the platform puts the time to what a component reports, so that nothing has to say it itself.
+/// A record with its time, which the platform adds, so that components need not.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stamped {
     /// Nanoseconds of machine time when it was made.
@@ -291,7 +291,7 @@ pub struct Fault {
     pub component: u16,
     /// Its name.
     pub name: Name,
-    /// What kind of fault.
+    /// Kind of the fault.
     pub kind: FaultKind,
     /// The address or capability slot it was about.
     pub address: u64,
@@ -299,34 +299,34 @@ pub struct Fault {
     pub instruction: u64,
 }
 
-/// A component's new start.
+/// A component's restart.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Restart {
     /// Its name.
     pub name: Name,
-    /// How often it was started again, with this time.
+    /// Number of its restarts, with this one.
     pub times: u16,
     /// Nanoseconds of machine time when its fault was seen.
     pub ended_at_ns: u64,
     /// Nanoseconds from then until it could run again.
     pub took_ns: u64,
-    /// Bytes of memory that the root task has not made into anything: as many after every new start.
+    /// Bytes of memory that the root task has not used for objects: the same number after every restart.
     pub memory_left_bytes: u64,
 }
 
-/// A change while the system runs. A policy component that was started again carries out once more what was due, and reports it
+/// A change while the system runs. A policy component that was restarted carries out all due changes again, and reports them
 /// again.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Change {
     /// The policy component.
     pub policy: Name,
-    /// Whom it is about.
+    /// The tenant that it affects.
     pub tenant: Name,
-    /// What changed.
+    /// Kind of the change.
     pub what: Changed,
     /// Nanoseconds of machine time when it was decided.
     pub at_ns: u64,
-    /// Nanoseconds from then until it was in force and nothing given before was in flight.
+    /// Nanoseconds from then until it was in force and no command submitted before was in flight.
     pub took_ns: u64,
 }
 
@@ -344,18 +344,18 @@ pub struct InterruptsChange {
     pub took_ns: u64,
 }
 
-/// What changed.
+/// Kind of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Changed {
     /// Rights were taken.
     Revoked {
-        /// To so many blocks.
+        /// Number of the blocks.
         blocks: u64,
     },
     /// Rights were given.
     Granted {
-        /// To so many blocks.
+        /// Number of the blocks.
         blocks: u64,
     },
     /// A share was changed.
@@ -365,23 +365,23 @@ pub enum Changed {
 /// The kernel's kinds of fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FaultKind {
-    /// A read of memory that is not mapped, or not so.
+    /// A read of memory that is not mapped, or not mapped for reading.
     Read,
     /// A write, likewise.
     Write,
     /// Execution of memory that is not mapped.
     Execute,
-    /// A capability that is not there was used.
+    /// A missing capability was used.
     Capability,
     /// A system call the kernel does not know.
     UnknownSyscall,
     /// An exception of the processor: its number.
     Exception(u64),
-    /// No fault of the kernel's: the component used its fault endpoint itself.
+    /// Not a kernel fault: the component used its fault endpoint itself.
     OwnFaultEndpoint,
     /// The scenario had it stopped, wherever it was.
     Killed,
-    /// Another died that it cannot do without: it is ended with that one. So a driver ends with the PCI server, which alone can
+    /// A component that it depends on died, and it is ended with that one. So a driver ends with the PCI server, which alone can
     /// silence its device.
     ServerDied,
 }
@@ -389,7 +389,7 @@ pub enum FaultKind {
 /// A function on the PCI bus. Addresses are bus << 8 | device << 3 | function.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PciFunction {
-    /// Where it is.
+    /// Its address on the bus.
     pub bdf: u16,
     /// The bridge above it.
     pub parent: Option<u16>,
@@ -407,12 +407,12 @@ pub struct PciFunction {
     pub buses: Option<(u8, u8)>,
 }
 
-/// A controller and what it can.
+/// A controller and its properties.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Controller {
     /// The server that owns it.
     pub server: Name,
-    /// Where it is.
+    /// Its address on the bus.
     pub bdf: u16,
     /// PCI vendor id from its identity.
     pub vendor: u16,
@@ -430,7 +430,7 @@ pub struct Controller {
     pub max_queue_entries: u32,
     /// Largest transfer of one command, bytes.
     pub max_transfer_bytes: u64,
-    /// How completions arrive.
+    /// Interrupt mode of completions.
     pub interrupts: Name,
 }
 
@@ -443,16 +443,16 @@ pub struct Namespace {
     pub nsid: u32,
     /// Blocks.
     pub blocks: u64,
-    /// Bytes a block.
+    /// Bytes of a block.
     pub block_bytes: u32,
 }
 
-/// What a server did for a session.
+/// A server's work for a session.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Session {
     /// Its tenant.
     pub tenant: Name,
-    /// Why it ended: empty for an orderly close.
+    /// Reason of its end: empty for an orderly close.
     pub ended_by: Text,
     /// Requests taken from its ring.
     pub requests: u64,
@@ -509,11 +509,11 @@ pub struct Refused {
     pub tenant: Name,
     /// The label of the server's answer: a refusal of `blk-api`.
     pub label: u32,
-    /// What it means.
+    /// Meaning of the label.
     pub reason: Text,
 }
 
-/// What a load generator measured, times in nanoseconds.
+/// A load generator's measurements, times in nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Load {
     /// Its tenant.
@@ -524,13 +524,13 @@ pub struct Load {
     pub queue_pairs: u16,
     /// Requests it kept in flight.
     pub depth: u16,
-    /// Bytes a request.
+    /// Bytes of a request.
     pub block_bytes: u32,
     /// Reads done.
     pub reads: u64,
     /// Writes done.
     pub writes: u64,
-    /// Bytes compared and found right.
+    /// Bytes compared and found correct.
     pub verified_bytes: u64,
     /// Bytes compared and found wrong.
     pub wrong_bytes: u64,
@@ -550,7 +550,7 @@ pub struct Load {
     pub max_ns: u64,
 }
 
-/// What a load generator did from one time to another.
+/// A load generator's work from one time to another.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Progress {
     /// Its tenant.
@@ -583,12 +583,12 @@ pub struct Digest {
 /// An attack.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Attack {
-    /// Who attacked.
+    /// The attacker.
     pub tenant: Name,
-    /// What was tried.
+    /// The attempt.
     pub attack: Text,
-    /// It did not succeed.
+    /// Whether it was stopped.
     pub refused: bool,
-    /// What stopped it, in the attacker's words.
+    /// The obstacle that stopped it, in the attacker's words.
     pub stopped_by: Text,
 }

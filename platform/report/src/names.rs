@@ -1,9 +1,9 @@
-//! Names in environments: of what everybody has for the console, and of what the console has.
+//! Names in environments: of every component's items for the console, and of the console's own.
 
 use alloc::format;
 use alloc::string::String;
 
-/// A component's log ring, and its signal to the console that something is in it.
+/// A component's log ring, and its signal to the console that the ring has records.
 pub const LOG: &str = "log";
 /// The console's serial line: I/O ports, or the region of its registers.
 pub const SERIAL: &str = "serial";

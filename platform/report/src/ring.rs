@@ -1,17 +1,17 @@
-//! The log ring: how a component's log frames and records reach the console.
+//! The log ring, through which a component's log frames and records reach the console.
 //!
-//! The component maps the ring read-write, the console read-only: nobody waits for anybody, and the console's authority
-//! is to look. The price is that a component which writes faster than the console reads loses its *oldest* records;
-//! the console counts them. The first page holds two indices, the rest, a power of two of bytes, the records: a word of
-//! kind and length, the bytes, padding to 4. Indices count bytes without end and wrap at 2^32.
+//! The component maps the ring read-write, the console read-only: neither waits for the other, and the console has no
+//! authority but to read. The price is that a component which writes faster than the console reads loses its *oldest*
+//! records; the console counts them. The first page holds two indices, the rest, a power of two of bytes, the records: a
+//! word of kind and length, the bytes, padding to 4. Indices count bytes without end and wrap at 2^32.
 
 use platform::{Memory, OutOfBounds, PAGE_SIZE};
 
-/// Where the end of the newest record stands.
+/// Offset of the index of the newest record's end.
 const NEWEST: usize = 0;
-/// Where the start of the oldest intact record stands.
+/// Offset of the index of the oldest intact record's start.
 const OLDEST: usize = 64;
-/// Where the records begin.
+/// Offset of the records.
 const DATA: usize = PAGE_SIZE;
 /// Bytes of a record's first word.
 const HEADER: u32 = 4;
@@ -25,7 +25,7 @@ pub const fn region_bytes(data: u64) -> u64 {
     data.saturating_add(DATA as u64)
 }
 
-/// What a record is.
+/// Kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A piece of the component's stream of defmt frames.
@@ -60,19 +60,19 @@ pub struct Producer<M> {
 }
 
 impl<M: Memory> Producer<M> {
-    /// The component's end over its ring, which goes on where an earlier incarnation of the component left it.
+    /// Creates the component's end over its ring, which continues where an earlier incarnation of the component left it.
     ///
     /// # Errors
     /// [`OutOfBounds`] for a region that is not a page and a power of two of bytes, at least four records.
     pub fn new(memory: M) -> Result<Self, OutOfBounds> {
         let mask = mask(&memory)?;
         let (newest, oldest) = (memory.load_acquire_u32(NEWEST)?, memory.load_acquire_u32(OLDEST)?);
-        // Indices that cannot be: what they say was kept is given up.
+        // Impossible indices: the records kept by them are given up.
         let sound = newest.wrapping_sub(oldest) <= mask.wrapping_add(1);
         Ok(Self { memory, mask, newest, oldest: if sound { oldest } else { newest } })
     }
 
-    /// Writes a record, over the oldest ones where it must.
+    /// Writes a record, over the oldest ones if necessary.
     ///
     /// # Errors
     /// [`OutOfBounds`] for a record longer than [`MAX_RECORD`]: nothing is written.
@@ -131,14 +131,14 @@ impl<M: Memory> Consumer<M> {
         Ok(Self { memory, mask, next: 0, lost_bytes: 0 })
     }
 
-    /// Bytes of records that were written over before they were read.
+    /// Bytes of records that were overwritten before they were read.
     #[must_use]
     pub const fn lost_bytes(&self) -> u64 {
         self.lost_bytes
     }
 
-    /// Copies the next record into `buffer`: its kind and length. `None` when there is none, or when the component
-    /// writes so fast (or so wrongly) that none can be had now.
+    /// Copies the next record into `buffer`; returns its kind and length. `None` when there is none, or when the component
+    /// writes so fast (or so wrongly) that none is available now.
     pub fn pop(&mut self, buffer: &mut [u8; MAX_RECORD]) -> Option<(Kind, usize)> {
         self.try_pop(buffer).ok().flatten()
     }
@@ -146,8 +146,8 @@ impl<M: Memory> Consumer<M> {
     fn try_pop(&mut self, buffer: &mut [u8; MAX_RECORD]) -> Result<Option<(Kind, usize)>, OutOfBounds> {
         self.skip_lost()?;
         let newest = self.memory.load_acquire_u32(NEWEST)?;
-        // More than the ring holds is a component's word that cannot be, or records that came just now: looked at again
-        // when the component has said where its oldest is.
+        // More than the ring holds: an impossible index of the component, or records that came just now. Polled again
+        // when the component has published the start of its oldest.
         if newest == self.next || newest.wrapping_sub(self.next) > self.mask.wrapping_add(1) {
             return Ok(None);
         }
@@ -155,7 +155,7 @@ impl<M: Memory> Consumer<M> {
         let place = buffer.get_mut(..len as usize).ok_or(OutOfBounds)?;
         copy_out(&self.memory, self.next.wrapping_add(HEADER), self.mask, place)?;
         self.memory.fence();
-        // Written over while we copied: what we have is torn, the next call takes up at the oldest.
+        // Overwritten during the copy: the copy is torn, and the next call resumes at the oldest.
         if self.skip_lost()? {
             return Ok(None);
         }
@@ -163,7 +163,7 @@ impl<M: Memory> Consumer<M> {
         Ok(Some((kind, len as usize)))
     }
 
-    /// Moves on to the oldest intact record if ours is gone; whether it was.
+    /// Moves on to the oldest intact record if ours is gone; returns whether it was.
     fn skip_lost(&mut self) -> Result<bool, OutOfBounds> {
         let ahead = self.memory.load_acquire_u32(OLDEST)?.wrapping_sub(self.next);
         let lost = ahead != 0 && ahead < 1 << 31;
@@ -182,7 +182,7 @@ fn read_header<M: Memory>(memory: &M, index: u32, mask: u32) -> Result<(Kind, u3
     if len as usize > MAX_RECORD { Err(OutOfBounds) } else { Ok((kind, len)) }
 }
 
-/// Where bytes at `index` have to be cut because the ring begins again.
+/// Bytes from `index` to the end of the ring, where it wraps.
 fn bytes_to_wrap(index: u32, mask: u32) -> usize {
     mask.wrapping_add(1).wrapping_sub(index & mask) as usize
 }

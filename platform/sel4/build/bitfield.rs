@@ -1,4 +1,4 @@
-//! The kernel's bitfield language, as much of it as describes single words and the tags of unions.
+//! Parses the part of the kernel's bitfield language that describes single words and the tags of unions.
 //!
 //! A block lists its fields from the highest bit to the lowest. Blocks of several words (kernel objects, faults) are left
 //! out: user level never sees them whole. `field_high`, which drops low bits, occurs in kernel objects only.

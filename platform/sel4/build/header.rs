@@ -1,4 +1,4 @@
-//! As much of C as the kernel's interface headers use for numbers: conditions, plain definitions, enumerations.
+//! Parses the part of C that the kernel's interface headers use for numbers: conditions, plain definitions, enumerations.
 //!
 //! Left out: structures (`structure.rs`), includes (the caller names the headers in order), macros with several
 //! arguments, initialised objects.
@@ -13,13 +13,13 @@ use crate::Result;
 pub(crate) struct Constants {
     values: HashMap<String, i128>,
     defined: HashSet<String>,
-    /// Macros with one argument: its name, and what they stand for.
+    /// Macros with one argument: its name, and their bodies.
     macros: HashMap<String, (String, String)>,
     order: Vec<String>,
 }
 
 impl Constants {
-    /// Takes in the definitions and enumerations of a header. What is no number is left out.
+    /// Adds the definitions and enumerations of a header. Values that are not numbers are left out.
     pub(crate) fn define(&mut self, text: &str) -> Result<()> {
         let text = strip_comments(text);
         let mut rest = String::new();

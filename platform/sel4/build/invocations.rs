@@ -51,7 +51,7 @@ pub(crate) fn code(interfaces: &[String], types: &BTreeMap<String, String>, opti
         }
         code += "    }\n";
     }
-    // The kernel keeps 0 for an invocation that is none.
+    // The kernel reserves 0 for an invalid invocation.
     let mut label = 1;
     for document in &documents {
         for method in document.descendants().filter(|node| node.has_tag_name("method")) {

@@ -1,8 +1,8 @@
 //! Writes the kernel's numbers as Rust, from the kernel's own files: `$OUT_DIR/bindings.rs`.
 //!
-//! The folder named by `CAPNVME_SEL4` is what the `kernel` crate made: `autoconf.h`, `libsel4/`, and the kernel's
-//! `source/`, from which the formats come that libsel4 leaves out. Nothing is typed in here that these files say: not a
-//! label, not an object number, not a bit position, not the order of a message's words.
+//! The folder named by `CAPNVME_SEL4` is the output of the `kernel` crate: `autoconf.h`, `libsel4/`, and the kernel's
+//! `source/`, from which the formats come that libsel4 leaves out. Nothing in these files is repeated here: no label, no
+//! object number, no bit position, no order of a message's words.
 
 mod bitfield;
 mod header;
@@ -32,7 +32,7 @@ fn main() {
     fs::write(Path::new(&out).join("bindings.rs"), text).expect("the output folder takes files");
 }
 
-/// A program that says what is wrong when it is compiled: one sentence, and not a build script's backtrace.
+/// A program that reports the error when it is compiled: one sentence, and not a build script's backtrace.
 fn stop(error: &str) -> String {
     format!("compile_error!({error:?});\n")
 }
@@ -176,7 +176,7 @@ const AARCH64: Sources = Sources {
 };
 
 impl Sources {
-    /// Those of the architecture that the crate is built for. Documentation and lints are made on the build machine.
+    /// The files of the architecture that the crate is built for. Documentation and lints are made on the build machine.
     fn of_target() -> Self {
         match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
             Ok("aarch64") => AARCH64,
@@ -186,7 +186,7 @@ impl Sources {
 }
 
 fn module(text: &mut String, name: &str, doc: &str, code: &str) {
-    // Kept whole: which of the kernel's names are used is not for the build script to know.
+    // Kept whole: the build script does not know which of the kernel's names are used.
     let _ = writeln!(
         text,
         "/// {doc}\n#[allow(dead_code, missing_docs, non_upper_case_globals, non_snake_case, \

@@ -1,4 +1,4 @@
-//! The kernel's C structures of scalars, and the types they are made of: where each field lies.
+//! Offsets of the fields of the kernel's C structures of scalars.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What the root task receives from the kernel: the boot info page (seL4 manual, section 9.1), read once into a typed view.
+//! The boot info page, which the root task receives from the kernel (seL4 manual, section 9.1), read once into a typed view.
 //!
 //! The structure is packed and nothing in it is aligned. Its offsets come from the kernel's header.
 
@@ -14,7 +14,7 @@ use platform::{Cap, ObjectType, PAGE_SIZE, Paddr, Untyped, Vaddr};
 /// The boot info.
 #[derive(Clone, Debug)]
 pub struct BootInfo {
-    /// Where the root task's IPC buffer is mapped; its image ends there.
+    /// Address of the root task's IPC buffer; its image ends there.
     pub ipc_buffer: Vaddr,
     /// Empty slots of the root task's CNode.
     pub empty_slots: Range<u64>,
@@ -26,9 +26,9 @@ pub struct BootInfo {
     pub io_page_table_levels: u64,
     /// log2 of the slots of the root task's CNode.
     pub cnode_bits: u8,
-    /// Ticks of the clock a second.
+    /// Ticks of the clock per second.
     pub ticks_per_second: u64,
-    /// All memory: what is free, and what belongs to devices.
+    /// All memory: free memory, and memory of devices.
     pub untypeds: Vec<BootUntyped>,
 }
 
@@ -37,7 +37,7 @@ pub struct BootInfo {
 pub struct BootUntyped {
     /// Its capability.
     pub cap: Cap<Untyped>,
-    /// Where it lies.
+    /// Its physical address.
     pub paddr: Paddr,
     /// log2 of its bytes.
     pub size_bits: u8,

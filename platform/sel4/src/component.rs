@@ -1,4 +1,4 @@
-//! A component's world: the seam's [`Platform`], over what its [`Environment`] grants.
+//! The seam's [`Platform`] for a component, over the memory and capabilities that its [`Environment`] grants.
 
 use crate::executor::{Inbox, NextEvent};
 use crate::invocation::Sel4;
@@ -30,7 +30,7 @@ struct World {
 }
 
 impl Sel4Platform {
-    /// The platform of a component with these regions, which listens to nothing yet.
+    /// Creates the platform of a component with these regions, which waits at no object yet.
     ///
     /// # Safety
     /// No region holds memory that Rust knows of: the program's image, heap, stack and IPC buffer lie outside of all.
@@ -117,7 +117,7 @@ impl Platform for Sel4Platform {
             }
             yielded = true;
             syscall::yield_now();
-            // Another future of this component may wait for what arrived meanwhile, and the executor does not sleep.
+            // Another future of this component may wait for an event that arrived meanwhile, and the executor does not sleep.
             self.world.inbox.poll_waiter();
             self.world.inbox.poll_again(context);
             Poll::Pending
@@ -138,8 +138,8 @@ impl Platform for Sel4Platform {
         }
     }
 
-    /// Reaches for what the component holds read-only, what lies below every image, and the kernel's half; the rest is
-    /// refused, for Rust knows of it, or may.
+    /// Accesses the component's read-only regions, addresses below every image, and the kernel's half. The rest is refused,
+    /// because Rust may use it.
     fn poke(&self, vaddr: Vaddr, write: Option<u8>) -> Result<u8, OutOfBounds> {
         let read_only = self.granted(vaddr, 1).is_some_and(|region| region.kind == RegionKind::ReadOnly);
         // Not the null pointer either, which Rust does not follow, fault or not.

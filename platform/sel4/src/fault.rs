@@ -1,4 +1,4 @@
-//! What a fault message of the kernel says: for the supervisor, at whose endpoint it arrives.
+//! Decodes the kernel's fault messages, for the supervisor, at whose endpoint they arrive.
 
 use crate::arch;
 use crate::bindings::{bitfield::seL4_Fault, constant};
@@ -8,7 +8,7 @@ use report::FaultKind;
 /// A component's fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// What kind it is.
+    /// Its kind.
     pub kind: FaultKind,
     /// The address or capability slot it was about, 0 where there is none.
     pub address: u64,

@@ -1,4 +1,4 @@
-//! Messages without the heap, for workers, who must not allocate: all words lie in the message itself.
+//! Messages without the heap, for workers, which must not allocate: all words lie in the message itself.
 
 use crate::bindings::bitfield::seL4_MessageInfo as message_info;
 use crate::invocation::Sel4;
@@ -10,7 +10,7 @@ use platform::{CPtr, MESSAGE_WORDS};
 pub struct FlatMessage {
     /// Its label.
     pub label: u32,
-    /// To send: the capability that goes along. Received: always `None`.
+    /// To send: the capability to send along. Received: always `None`.
     pub cap: Option<CPtr>,
     /// Received: a capability came and lies in the receive slot.
     pub cap_received: bool,

@@ -1,12 +1,12 @@
-//! How an invocation becomes a system call and its answer a result. The functions that know each method's label and
-//! the order of its arguments are generated from the kernel's interface files; see `build/invocations.rs`.
+//! Turns an invocation into a system call and its answer into a result. The functions with each method's label and the
+//! order of its arguments are generated from the kernel's interface files; see `build/invocations.rs`.
 
 use crate::bindings::{bitfield::seL4_MessageInfo as message_info, constant};
 use crate::ipc_buffer::IpcBuffer;
 use crate::syscall::{self, REGISTER_WORDS, Received};
 use platform::{Error, Message, Result};
 
-/// The kernel as this thread reaches it. Clones are the same.
+/// This thread's access to the kernel. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Sel4 {
     ipc_buffer: IpcBuffer,
@@ -34,7 +34,7 @@ impl Sel4 {
         self.ipc_buffer
     }
 
-    /// Invokes `service`. The arrays' lengths are known where it is called, so that all of it is unrolled there.
+    /// Invokes `service`. The arrays' lengths are known at the call, so that all of it is unrolled there.
     #[inline(always)]
     pub(crate) fn invoke<const CAPS: usize, const WORDS: usize>(
         &self,
@@ -51,14 +51,14 @@ impl Sel4 {
         let received = syscall::call(service, info, registers);
         match message_info::label(received.info) {
             constant::seL4_NoError => Ok(Answer { words: received.words }),
-            // Where there is nothing to do (to unmap a frame that is not mapped) the kernel leaves the thread's registers as
-            // they were, with the label of the invocation where the error would be.
+            // If there is nothing to do (to unmap a frame that is not mapped), the kernel leaves the thread's registers as
+            // they were, with the label of the invocation in the place of the error.
             code if code == label && code >= constant::seL4_NumErrors => Ok(Answer { words: received.words }),
             code => Err(error(code, received.words)),
         }
     }
 
-    /// Puts the words that have no register into the buffer and gives the others.
+    /// Puts the words that have no register into the buffer and returns the others.
     #[inline(always)]
     pub(crate) fn put_words(&self, words: &[u64]) -> [u64; REGISTER_WORDS] {
         let mut registers = [0; REGISTER_WORDS];
@@ -121,7 +121,7 @@ pub(crate) fn is_short(info: u64) -> bool {
     message_info::length(info) as usize <= REGISTER_WORDS && message_info::extraCaps(info) == 0
 }
 
-/// The kernel's error with what it says about it in the first words.
+/// The kernel's error, with its details from the first words.
 #[cold]
 fn error(code: u64, [first, second, ..]: [u64; REGISTER_WORDS]) -> Error {
     match code {

@@ -16,7 +16,7 @@ const MAX_CAPS: usize = constant::seL4_MsgMaxExtraCaps as usize;
 pub(crate) struct IpcBuffer(NonNull<u64>);
 
 impl IpcBuffer {
-    /// The buffer at `vaddr`; `None` for an address that cannot be one.
+    /// The buffer at `vaddr`; `None` for an impossible address.
     ///
     /// # Safety
     /// The calling thread's IPC buffer frame is mapped there read-write for as long as the program runs, and nothing

@@ -1,6 +1,6 @@
-//! The seam's [`Kernel`] by system calls. What is said about each method there is not said again here.
+//! The seam's [`Kernel`] by system calls; the methods are documented there.
 //!
-//! Names and numbers that the architectures have apart are in [`crate::arch`].
+//! Names and numbers that differ between the architectures are in [`crate::arch`].
 
 use crate::arch;
 use crate::bindings::{
@@ -76,7 +76,7 @@ impl Kernel for Sel4 {
         ipc_buffer: Vaddr,
         ipc_buffer_frame: Cap<Frame>,
     ) -> Result<()> {
-        // No maximum controlled priority: a component sets nobody's priority.
+        // No maximum controlled priority: a component sets no priorities.
         let priority = seL4_PrioProps::new(0, u64::from(priority));
         let guard = guard(cspace_guard_bits, 0);
         let (cspace, vspace, frame) = (cspace.bits(), vspace.bits(), ipc_buffer_frame.bits());
@@ -293,8 +293,8 @@ fn cap_data(data: CapData) -> Result<u64> {
     /// The first badge that does not fit an endpoint's capability.
     const ENDPOINT_BADGES: u64 = 1 << constant::seL4_BadgeBits;
     match data {
-        // The kernel stops or truncates when an endpoint's badge is too large. It does not say what kind of capability
-        // lies in a slot, but ours of notifications carry a mark that endpoints' cannot have.
+        // The kernel stops or truncates when an endpoint's badge is too large. It does not report the kind of the
+        // capability in a slot, but our notifications' badges carry a mark that endpoints' cannot have.
         CapData::Badge(badge) if badge.0 >= ENDPOINT_BADGES && !badge.has(Badge::SIGNAL) => {
             Err(Error::RangeError { min: 0, max: ENDPOINT_BADGES - 1 })
         }

@@ -1,20 +1,20 @@
-//! The seam's seL4 side: system calls, capabilities, mapped memory, executor, time, log, and how a program starts.
+//! The seam's seL4 side: system calls, capabilities, mapped memory, executor, time, log, and the start of a program.
 //!
 //! A component's program is one line over its library, [`component!`], and the root task's one over its own,
 //! [`root_task!`]. Inside, [`Sel4Platform`] is the seam's [`platform::Platform`]. The kernel's numbers and message formats
 //! are not written here: the build script generates them from the kernel's files (`build/`), which the environment
 //! variable `CAPNVME_SEL4` names.
 //!
-//! This is the only crate with unsafe code on the target. It rests on few things, said where they are used: the kernel
-//! keeps its interface; a component has one thread; the root task starts it once, with a truthful environment, and lays
-//! its regions out apart from its image, stack and IPC buffer.
+//! This is the only crate with unsafe code on the target. It rests on few assumptions, stated where they are used: the
+//! kernel keeps its interface; a component has one thread; the root task starts it once, with a truthful environment, and
+//! lays its regions out apart from its image, stack and IPC buffer.
 //!
-//! # What a component finds at its first instruction
+//! # A component's state at its first instruction
 //!
 //! - Its first argument (rdi, x0): the address of the environment: its length in 8 bytes, little endian, then
 //!   [`platform::Environment`] in postcard. Read-only.
 //! - Its second argument (rsi, x1): ticks of the clock a second.
-//! - The stack pointer, a multiple of 16; at least 64 KiB of stack. What lies below the stack should
+//! - The stack pointer, a multiple of 16; at least 64 KiB of stack. The page below the stack should
 //!   not be mapped, so that a stack that grows too long is a fault.
 //! - Its CSpace is one CNode with a guard of zeros that fills 64 bits, so that slot numbers are capability pointers.
 //! - Its heap (1 MiB, or what it asks [`component!`] for) is in its .bss.
@@ -34,9 +34,9 @@
 //!     -C link-arg=--defsym=__image_base=0x10000000
 //! ```
 //!
-//! Any base below 2 GiB that leaves the image there will do: the target's code model wants addresses that fit 31 bits. The
-//! root task takes `root-task.ld` and no base. Its payload segment is the last program header, at 0x800000; move its
-//! `p_offset`, `p_filesz` and `p_memsz` to what is appended to the file. [`RootPlatform::payload`] is what lies there.
+//! Any base that keeps the image below 2 GiB is valid: the target's code model needs addresses that fit 31 bits. The
+//! root task takes `root-task.ld` and no base. Its payload segment is the last program header, at 0x800000; set its
+//! `p_offset`, `p_filesz` and `p_memsz` to the data appended to the file. [`RootPlatform::payload`] returns that data.
 //! Strip the files before they are packed: debug information stays with the build machine.
 
 #![no_std]

@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 /// A value in a static that only the component's single thread uses.
 ///
 /// A component is one thread, no interrupt or signal handler runs in it, and the kernel switches to other components
-/// without touching its memory. So there is no second context, and what is left to rule out is one's own reentrance.
+/// without touching its memory. So there is no second context, and only reentrance is left to rule out.
 pub(crate) struct Local<T>(UnsafeCell<T>);
 
 // SAFETY: see the type: there is no second thread to share it with.
@@ -27,7 +27,7 @@ impl<T> Local<T> {
     }
 }
 
-/// Nothing preempts a component from inside, so being undisturbed takes no action.
+/// Nothing preempts a component from inside, so a critical section takes no action.
 struct SingleThread;
 
 critical_section::set_impl!(SingleThread);

@@ -1,4 +1,4 @@
-//! Where log frames and reports go: records in the component's log ring (`report::ring`), for the console.
+//! Writes log frames and reports as records into the component's log ring (`report::ring`), for the console.
 //!
 //! defmt writes a frame in pieces. They are gathered here and become one record, in defmt's raw encoding, because the
 //! record marks the frame's ends: a reader decodes each record by itself and is not misled by one that was lost. Nothing
@@ -28,10 +28,10 @@ struct Ring {
 }
 
 static STATE: Local<Log> = Local::new(Log { ring: None, frame: [0; MAX_RECORD], used: 0 });
-/// A frame is being written.
+/// Whether a frame is being written.
 static OPEN: AtomicBool = AtomicBool::new(false);
 
-/// From now on records go to the ring in `memory`, and `console` is signalled after each.
+/// Starts the log: records go to the ring in `memory`, and `console` is signalled after each.
 pub(crate) fn start(memory: Sel4Memory, kernel: &Sel4, console: Option<Cap<Notification>>) -> Result<(), OutOfBounds> {
     let ring = Ring { producer: Producer::new(memory)?, kernel: kernel.clone(), console };
     // SAFETY: the assignment drops the ring that was there before, which calls nothing.
@@ -45,7 +45,7 @@ pub(crate) fn report(at_ns: u64, bytes: &[u8]) {
     unsafe {
         STATE.with(|log| {
             if let Some(ring) = &mut log.ring {
-                // Too long a report: its maker sees to that, here nobody could be notified.
+                // A report may be too long: its caller prevents that, because here no component could be notified.
                 let pushed = ring.producer.push_report(at_ns, bytes).is_ok();
                 ring.signal(pushed);
             }
@@ -54,7 +54,7 @@ pub(crate) fn report(at_ns: u64, bytes: &[u8]) {
 }
 
 impl Ring {
-    /// Has the console look, when there is something new.
+    /// Signals the console when there is a new record.
     fn signal(&self, pushed: bool) {
         if let Some(console) = self.console.filter(|_| pushed) {
             self.kernel.signal(console);
@@ -110,7 +110,7 @@ unsafe impl defmt::Logger for Logger {
 
 defmt::timestamp!("{=u64:us}", crate::time::now_us());
 
-/// Says where and why the component stops, then faults, so that the supervisor sees and ends it.
+/// Reports where and why the component stops, then faults, so that the supervisor sees and ends it.
 #[panic_handler]
 fn panic(info: &PanicInfo) -> ! {
     static PANICKED: AtomicBool = AtomicBool::new(false);
@@ -121,7 +121,7 @@ fn panic(info: &PanicInfo) -> ! {
         print(format_args!("panicked at {file}:{line}: {}\n", info.message()));
         defmt::error!("panicked at {=str}:{=u32}: {}", file, line, defmt::Display2Format(&info.message()));
     }
-    // Whoever was answered before the panic is not left waiting.
+    // A caller that was answered before the panic is not left waiting.
     syscall::send_answer();
     arch::syscall::crash()
 }

@@ -2,9 +2,9 @@
 
 use core::arch::asm;
 
-/// An instruction that does nothing and carries `ID`; whoever records the executed instructions finds it. On x86_64 a long NOP with an
-/// unused displacement, the bytes `0f 1f 80 ID a1 5e 7c`; on AArch64 a move of an immediate to the register that reads as zero, which has
-/// no other use: `movz xzr, #0xa1 << 8 | ID`.
+/// An instruction that does nothing and carries `ID`; a recorder of the executed instructions finds it. On x86_64 it is a
+/// long NOP with an unused displacement, the bytes `0f 1f 80 ID a1 5e 7c`. On AArch64 it is a move of an immediate to the
+/// register that reads as zero, which has no other use: `movz xzr, #0xa1 << 8 | ID`.
 #[inline(always)]
 pub fn marker<const ID: u8>() {
     #[cfg(target_arch = "aarch64")]

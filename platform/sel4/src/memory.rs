@@ -14,7 +14,7 @@ type Result<T> = core::result::Result<T, OutOfBounds>;
 const WORD: usize = size_of::<u64>();
 const HALF: usize = size_of::<u32>();
 
-/// What the component may do with a range.
+/// The component's access to a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     /// Read and write.
@@ -211,7 +211,7 @@ impl Memory for Sel4Memory {
     }
 }
 
-/// What structures of `T`'s size are aligned to in shared memory: those made of whole words to words, others to halves.
+/// Alignment of structures of `T`'s size in shared memory: a word if they consist of whole words, else half a word.
 const fn alignment<T>() -> usize {
     if size_of::<T>().is_multiple_of(WORD) { WORD } else { HALF }
 }
@@ -378,7 +378,7 @@ impl Mmio for Sel4Mmio {
 fn range(vaddr: u64, len: u64, align: usize) -> Result<(NonNull<u8>, usize)> {
     let base = usize::try_from(vaddr).map_err(|_| OutOfBounds)?;
     let len = usize::try_from(len).map_err(|_| OutOfBounds)?;
-    // No larger than what pointer arithmetic allows, nor beyond the end.
+    // No larger than pointer arithmetic allows, nor beyond the end.
     if !base.is_multiple_of(align) || len > isize::MAX as usize || base.checked_add(len).is_none() {
         return Err(OutOfBounds);
     }

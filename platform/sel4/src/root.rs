@@ -1,4 +1,4 @@
-//! From the root task's first instruction to its main function, and the root task's own world.
+//! The root task's start, from its first instruction to its main function, and the root task's own platform.
 //!
 //! The kernel starts the root task without a stack and with an address space that it laid out: the image, then the IPC
 //! buffer, then the boot info. Beyond that, and apart from any component, the root task has a window of addresses to map
@@ -25,9 +25,9 @@ use platform::{Region, RegionKind, Vaddr};
 /// Bytes of the root task's stack.
 pub const STACK_BYTES: usize = 256 << 10;
 
-/// Where the root task may map what it likes: a window whose paging structures are its own affair.
+/// Window in which the root task may map anything; it makes the paging structures itself.
 pub const WINDOW: (Vaddr, u64) = (Vaddr::new(0x4000_0000), 0x3000_0000);
-/// Where it may map device registers, likewise; in the same GiB.
+/// Window in which it may map device registers, likewise; in the same GiB.
 pub const DEVICE_WINDOW: (Vaddr, u64) = (Vaddr::new(0x7000_0000), 0x1000_0000);
 
 /// Depth that addresses a slot of the root task's CSpace, as of every component's.
@@ -49,7 +49,7 @@ unsafe extern "C" {
     static __payload_start: u8;
 }
 
-/// The root task's world: that of a component (to which it dereferences) and what only the root task has.
+/// The root task's platform: that of a component (to which it dereferences) and the parts of the root task alone.
 #[derive(Clone)]
 pub struct RootPlatform {
     platform: Sel4Platform,
@@ -61,8 +61,8 @@ pub struct RootPlatform {
 }
 
 impl RootPlatform {
-    /// What xtask put behind the program: the system's specification and its components' data, up to the end of the
-    /// image's last page.
+    /// The payload that xtask put behind the program: the system's specification and its components' data, up to the end of
+    /// the image's last page.
     ///
     /// # Errors
     /// [`OutOfBounds`] when the image ends before the payload's place.
@@ -70,7 +70,7 @@ impl RootPlatform {
         self.platform.memory(&self.payload)
     }
 
-    /// Addresses that are free for mapping frames: [`Platform::memory`] of parts of it gives access to what was mapped.
+    /// Addresses that are free for mapping frames: [`Platform::memory`] of parts of it gives access to the mapped frames.
     #[must_use]
     pub fn window(&self) -> &Region {
         &self.window
@@ -87,8 +87,8 @@ impl RootPlatform {
         log::print(text);
     }
 
-    /// From now on log frames and reports go to the ring in `region`, a part of the window that was mapped, and
-    /// `console` is signalled for them.
+    /// Starts the log: frames and reports go to the ring in `region`, a part of the window that was mapped, and `console` is
+    /// signalled for them.
     ///
     /// # Errors
     /// [`OutOfBounds`] when the region is not of the window or has no size for a ring.
@@ -102,12 +102,12 @@ impl RootPlatform {
         AbsoluteCPtr { root: initial::CNODE, index: cptr.bits(), depth: CSPACE_DEPTH }
     }
 
-    /// Sends bytes on the machine's serial line, which is nobody's any more: for what is to be said when there is no system.
+    /// Sends bytes on the machine's serial line, which has no owner any more: for the message that there is no system.
     pub fn write_panic(&self, bytes: &[u8]) {
         arch::write_panic(self, bytes);
     }
 
-    /// What the kernel said at the start.
+    /// The boot info from the kernel.
     #[must_use]
     pub fn boot_info(&self) -> &BootInfo {
         &self.boot_info
@@ -118,13 +118,13 @@ impl RootPlatform {
         self.ipc_buffer.set_receive_slot(self.slot(cptr));
     }
 
-    /// Waits for what arrives at the endpoint or notification `wait`.
+    /// Waits for an event at the endpoint or notification `wait`.
     #[must_use]
     pub fn wait(&self, wait: CPtr) -> Event {
         executor::wait_blocking(self.platform.kernel(), wait)
     }
 
-    /// Becomes what `main` does, a component that waits at `wait`: from now on [`Platform::next_event`] works.
+    /// Runs `main` as a component that waits at `wait`: from now on [`Platform::next_event`] works.
     pub fn run<F: Future<Output = ()> + 'static>(self, wait: CPtr, main: F) -> ! {
         self.platform.listen(Some(wait));
         self.platform.run(main)

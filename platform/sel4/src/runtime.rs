@@ -1,4 +1,4 @@
-//! From the first instruction of a component to its `run`.
+//! A component's start, from its first instruction to its `run`.
 
 use crate::component::Sel4Platform;
 use crate::invocation::Sel4;
@@ -8,7 +8,7 @@ use core::future::Future;
 use embedded_alloc::LlffHeap as Heap;
 use platform::{CPtr, Environment, Platform};
 
-/// Bytes of heap a program has that asks for no other size.
+/// Bytes of heap of a program that asks for no other size.
 pub const HEAP_BYTES: usize = 1 << 20;
 
 #[global_allocator]
@@ -23,16 +23,16 @@ pub(crate) unsafe fn start_heap(memory: *mut [u8]) {
     unsafe { HEAP.init(memory.cast::<u8>() as usize, memory.len()) };
 }
 
-/// Starts a component: called by [`component!`](crate::component) with memory for its heap and what the root task put into
-/// its registers.
+/// Starts a component: called by [`component!`](crate::component) with memory for its heap and the registers that the root
+/// task set.
 ///
 /// `environment` is the address of the environment: its length in 8 bytes, little endian, then its postcard bytes.
 /// `ticks_per_second` is the rate of the time stamp counter.
 ///
 /// # Safety
 /// Called once, as the first thing the program does, by a thread that the root task started with these arguments.
-/// Nothing else uses `heap`. `environment` is mapped and does not change, and says the truth about the IPC buffer and the
-/// regions.
+/// Nothing else uses `heap`. `environment` is mapped and does not change, and describes the IPC buffer and the regions
+/// truthfully.
 #[doc(hidden)]
 pub unsafe fn start_component<F>(
     heap: *mut [u8],
@@ -87,7 +87,7 @@ macro_rules! component {
         $crate::component!($run, heap = $crate::HEAP_BYTES);
     };
     ($run:path, heap = $heap:expr) => {
-        /// What the first instructions call: the root task gives the environment's address and the clock's rate.
+        /// Called by the first instructions; the root task passes the environment's address and the clock's rate.
         extern "C" fn __component_main(environment: *const u8, ticks_per_second: u64) -> ! {
             static mut HEAP: [u8; $heap] = [0; $heap];
             let heap: *mut [u8] = &raw mut HEAP;

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) use platform::REGISTER_WORDS;
 
-/// What a system call that receives leaves in the registers.
+/// Registers after a system call that receives.
 #[derive(Clone, Copy)]
 pub(crate) struct Received {
     /// The badge of the capability the sender used, or the badges of the signals.
@@ -59,7 +59,7 @@ pub(crate) fn send(cap: u64, info: u64, words: [u64; REGISTER_WORDS]) {
     exchange(number::Send, cap, info, words);
 }
 
-/// Sends if somebody waits.
+/// Sends if a receiver waits.
 #[inline(always)]
 pub(crate) fn nb_send(cap: u64, info: u64, words: [u64; REGISTER_WORDS]) {
     send_answer();

@@ -1,9 +1,9 @@
 //! Time: the processor's counter, and embassy's timers on it.
 //!
-//! The counter runs at a constant rate. Timers have no hardware of their own: they are looked
-//! at whenever the component wakes up, and a component that waits for nothing but time is woken by the supervisor's
-//! periodic tick (the `timer` wish in the system's description). So a timer is never early and late by one tick at most,
-//! 50 ms at 20 Hz: fit for timeouts, not for pacing.
+//! The counter runs at a constant rate. Timers have no hardware of their own: they are polled whenever the component wakes
+//! up, and a component that waits for time alone is woken by the supervisor's periodic tick (the `timer` wish in the
+//! system's description). So a timer is never early, and late by one tick at most, 50 ms at 20 Hz: fit for timeouts, not for
+//! pacing.
 
 use crate::arch;
 use crate::local::Local;
@@ -14,11 +14,11 @@ use embassy_time_queue_utils::Queue;
 
 /// Microseconds in a tick of the counter, times 2^64. Zero until the program starts.
 static SCALE: AtomicU64 = AtomicU64::new(0);
-/// When the first timer expires, microseconds.
+/// Time at which the first timer expires, microseconds.
 static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
 static TIMERS: Local<Queue> = Local::new(Queue::new());
 
-/// Says how fast the counter runs.
+/// Sets the rate of the counter.
 pub(crate) fn start(ticks_per_second: u64) {
     let scale = (u128::from(TICK_HZ) << 64).checked_div(u128::from(ticks_per_second)).unwrap_or(0);
     SCALE.store(u64::try_from(scale).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -31,7 +31,7 @@ pub(crate) fn now_us() -> u64 {
     (scaled >> 64) as u64
 }
 
-/// Wakes those whose time has come.
+/// Wakes the tasks whose timers have expired.
 #[inline]
 pub(crate) fn wake_expired() {
     // Without timers, the rule on the data path, this is all.

@@ -1,8 +1,8 @@
 //! Further threads of the root task's program, and IPC at any capability: for programs that test the kernel.
 //!
-//! A component has one thread and waits in one place, and the rest of this crate counts on it. A test of the kernel
-//! needs threads whose code it knows, and calls that no component would make. What a worker must not do because it is
-//! not the only thread: allocate, log, and leave an answer waiting. So its messages are flat ([`FlatMessage`]).
+//! A component has one thread and waits in one place, and the rest of this crate relies on it. A test of the kernel
+//! needs threads whose code it knows, and calls that no component would make. A worker is not the only thread, so it must
+//! not allocate, log, or leave an answer waiting. So its messages are flat ([`FlatMessage`]).
 
 use crate::arch;
 use crate::component::Sel4Platform;
@@ -14,7 +14,7 @@ use crate::syscall::{self, Received};
 use alloc::boxed::Box;
 use platform::{AbsoluteCPtr, Badge, CNode, CPtr, Cap, Platform, UserContext, Vaddr};
 
-/// A thread's program and its world.
+/// A thread's program and its platform.
 #[derive(Clone, Copy)]
 pub struct Worker(&'static Job);
 
@@ -32,15 +32,15 @@ impl RootPlatform {
         // SAFETY: nothing of the program lies in the window. That a frame is mapped there is the caller's affair: a
         // fault without one, and nothing worse.
         let buffer = unsafe { IpcBuffer::new(page.vaddr) }?;
-        // SAFETY: the root task's own regions, for which the same was said.
+        // SAFETY: the root task's own regions, for which the same holds.
         let platform = unsafe { Sel4Platform::new(Sel4::new(buffer), self.regions(), self.ticks_per_second()) };
         Some(Worker(Box::leak(Box::new(Job { work, platform }))))
     }
 }
 
 impl Worker {
-    /// The registers with which the thread does its work on `argument`, on the stack that ends at `stack_top`. Started
-    /// again it forgets what it did; it must not return.
+    /// The registers with which the thread does its work on `argument`, on the stack that ends at `stack_top`. A restart loses
+    /// its earlier work; it must not return.
     #[must_use]
     pub fn context(&self, stack_top: Vaddr, argument: u64) -> UserContext {
         UserContext {
@@ -67,7 +67,7 @@ impl Sel4 {
         syscall::send(dest.bits(), info, words);
     }
 
-    /// Sends `message` to `dest` if somebody waits there.
+    /// Sends `message` to `dest` if a receiver waits there.
     pub fn nb_send_flat(&self, dest: CPtr, message: &FlatMessage) {
         let (info, words) = self.put_flat_message(message);
         syscall::nb_send(dest.bits(), info, words);
@@ -86,22 +86,22 @@ impl Sel4 {
         syscall::reply(info, words);
     }
 
-    /// Answers the last message with `message` and waits at `from`, in one system call: what comes is as in
-    /// [`Sel4::receive`].
+    /// Answers the last message with `message` and waits at `from`, in one system call; returns the event as
+    /// [`Sel4::receive`] does.
     #[must_use]
     pub fn reply_receive(&self, message: &FlatMessage, from: CPtr) -> (Badge, FlatMessage) {
         let (info, words) = self.put_flat_message(message);
         self.received(syscall::reply_recv(from.bits(), info, words))
     }
 
-    /// Waits at the endpoint or notification `from`: badge and message. With [`Badge::SIGNAL`] it was a signal, and the
+    /// Waits at the endpoint or notification `from`; returns badge and message. With [`Badge::SIGNAL`] it was a signal, and the
     /// message means nothing.
     #[must_use]
     pub fn receive(&self, from: CPtr) -> (Badge, FlatMessage) {
         self.received(syscall::recv(from.bits()))
     }
 
-    /// Takes what is at `from` already; the badge is 0 when nothing is.
+    /// Takes the event that is at `from` already; the badge is 0 when there is none.
     #[must_use]
     pub fn nb_receive(&self, from: CPtr) -> (Badge, FlatMessage) {
         self.received(syscall::nb_recv(from.bits()))

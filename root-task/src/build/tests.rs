@@ -20,7 +20,7 @@ const IO_TABLES: u32 = 8;
 const RING: u32 = 9;
 const CONSOLE_EVENT: u32 = 10;
 const TABLES: u32 = 11;
-/// Of the second component: as the first four.
+/// First object of the second component, whose objects have the order of the first four.
 const SECOND: u32 = 14;
 
 fn object(name: &str, kind: ObjectKind, count: u32) -> Object {
@@ -99,7 +99,7 @@ fn system() -> Specification {
         arch: capdl_spec::Arch::X86_64,
         name: "test".into(),
         objects,
-        // Frames first: the order of levels is the root task's affair.
+        // Frames first: the root task decides the order of levels.
         mappings: vec![
             Mapping { executable: true, ..mapping(VSPACE, CODE, 0x20_0000) },
             Mapping { writable: true, ..mapping(VSPACE, IPC_BUFFER, 0x40_0000) },
@@ -118,7 +118,7 @@ fn system() -> Specification {
             run(CNODE, 9, IRQS, 0),
             run(CNODE, 10, IO_TABLES, 0),
             run(CNODE, 14, CODE, 0),
-            // Which it calls, and does not receive at.
+            // An endpoint that it calls, and does not receive at.
             CapRun { rights: 6, ..run(SECOND + CNODE, 8, ENDPOINT, 7) },
             run(SECOND + CNODE, 9, CONSOLE_EVENT, 0),
         ],
@@ -166,7 +166,7 @@ fn booted() -> Booted {
 }
 
 impl TestPlatform {
-    /// The component's own way into the kernel.
+    /// The component's invocations of the kernel.
     fn component(&self, id: u16) -> Invoker {
         self.root.of(self.components.borrow()[&id].thread)
     }
@@ -177,7 +177,7 @@ impl TestPlatform {
         held.into_iter().map(|held| (held.cptr, held.cap)).collect()
     }
 
-    /// Where a page of the component is in physical memory, and whether it may write there.
+    /// Physical address of a page of the component, and whether it may write there.
     fn frame(&self, id: u16, vaddr: u64) -> (Paddr, bool) {
         let (kernel, thread, vaddr) = (self.root.kernel().borrow(), self.component(id).thread(), Vaddr::new(vaddr));
         let at = kernel.translate(thread, vaddr, Access::Read).unwrap();
@@ -195,13 +195,14 @@ impl TestPlatform {
         self.root.kernel().borrow_mut().memory_mut().write(at, bytes).unwrap();
     }
 
-    /// The component calls the other one's endpoint, or what its slot for that holds now. It looks for no signals after that.
+    /// The component calls the other one's endpoint, or the object that its slot for that names now. It polls for no signals
+    /// after that.
     fn calls(&self, id: u16) {
         self.components.borrow_mut().get_mut(&id).unwrap().polls = None;
         self.root.kernel().borrow_mut().call(self.component(id).thread(), CPtr::new(8), &Message::new(1));
     }
 
-    /// The end of the component's last call; nothing while it waits.
+    /// The end of the component's last call; `None` while it waits.
     fn became_of_call(&self, id: u16) -> Option<Delivery> {
         self.root.kernel().borrow_mut().take(self.component(id).thread())
     }
@@ -401,7 +402,7 @@ fn an_ended_component_is_ticked_no_more() {
     let booted = booted();
     let event = booted.result.as_ref().unwrap().build.objects.cap::<Notification>(EVENT).unwrap();
     let platform = booted.supervise([Happens::Dies(1), TICK]);
-    // The root task sees for itself that nobody signalled it.
+    // The root task polls for itself, and finds no signal.
     let mut kernel = platform.root.kernel().borrow_mut();
     kernel.nb_receive(platform.component(1).thread(), event.cptr());
     assert_eq!((kernel.take(platform.component(1).thread()), platform.signalled.borrow().len()), (None, 0));

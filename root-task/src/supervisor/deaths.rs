@@ -1,4 +1,4 @@
-//! A component ends: by a fault, with a server that it needs, or for good.
+//! The end of a component: by a fault, with a server that it needs, or for good.
 
 use super::{Fault, Supervisor};
 use crate::Services;
@@ -18,8 +18,8 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         self.end(index, &self.services.fault(message).unwrap_or(misuse));
     }
 
-    /// Ends the component of this thread, and with a server the components that cannot do without it. One that is to be restarted
-    /// waits until nothing that it set going goes on.
+    /// Ends the component of this thread, and with a server the components that depend on it. One that is to be restarted waits
+    /// until its device is silent and its session torn down.
     pub(crate) fn end(&mut self, index: usize, fault: &Fault) {
         let now = self.build.platform.ticks();
         let now_ms = ticks_to_ns(now, self.build.platform.ticks_per_second()) / 1_000_000;
@@ -50,7 +50,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Suspends the component `id`, and lets everybody know.
+    /// Suspends the component `id`, and notifies its peers.
     fn stop(&mut self, id: u16, fault: &Fault, now: u64) {
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
         if self.build.platform.kernel().tcb_suspend(thread.tcb).is_err() {
@@ -62,9 +62,9 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         self.tick_peers(id);
     }
 
-    /// The component `id`, which waits to be started again, is not. One without a policy never is, and is named as dead
-    /// by its fault alone. Nobody can call it any more: who waits for its answer has the kernel's, that there is no such
-    /// capability ([`Message::NO_CAPABILITY`]).
+    /// Gives up the restart for which the component `id` waits. A component without a policy is never restarted, and only its
+    /// fault is reported. No component can call it any more: a caller that waits for its answer gets the kernel's, that there is
+    /// no such capability ([`Message::NO_CAPABILITY`]).
     pub(super) fn stays_dead(&mut self, id: u16, reason: &str) {
         let has_policy = self.build.policy(id).is_some();
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
@@ -83,8 +83,9 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         self.leave_without(id);
     }
 
-    /// The component `id` is dead for good, and so are the drivers that cannot do without it. What a PCI server gave is taken, so
-    /// that their devices reach nothing. One that lacks its IOMMU server is started again: it alone can silence the devices.
+    /// Gives up the drivers that depend on the component `id`, which is dead for good. The capabilities that a PCI server gave
+    /// them are taken, so that their devices reach nothing. A PCI server that lacks its IOMMU server is restarted: it alone can
+    /// silence the devices.
     fn leave_without(&mut self, id: u16) {
         let dependents = self.build.dependents(id);
         let (drivers, servers): (Vec<u16>, Vec<u16>) =

@@ -26,7 +26,7 @@ impl<P: Platform> Build<P> {
         self.component(id)?.teardown_ack
     }
 
-    /// The server that says when nothing is left of the client's session.
+    /// The server that acknowledges the teardown of the client's session.
     pub(super) fn acknowledged_by(&self, id: u16) -> Option<u16> {
         let Specification { components, mappings, .. } = &*self.specification;
         let page = self.teardown_ack(id)?.page;
@@ -66,7 +66,7 @@ impl<P: Platform> Build<P> {
         own.map(|run| run.object).filter(|object| is_endpoint(*object)).collect()
     }
 
-    /// Takes every capability to the endpoints at which it receives, whoever has it.
+    /// Takes every capability to the endpoints at which it receives, from all components.
     pub(super) fn take_endpoints(&self, id: u16) -> Result<(), BuildError> {
         for endpoint in self.endpoints(id) {
             let slot = self.boot.slot(CPtr::new(self.objects.slots(endpoint)?.start));

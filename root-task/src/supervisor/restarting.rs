@@ -1,4 +1,4 @@
-//! A component that ended starts again, or is given up: once nothing that it set going goes on.
+//! Restarts a component that ended, or gives it up: once its device is silent and its session torn down.
 
 use super::Supervisor;
 use crate::threads::{State, Thread};
@@ -9,16 +9,16 @@ use platform::log::{error, info};
 use platform::{Badge, Kernel, Platform, ticks_to_ns};
 use report::{Report, clip};
 
-/// Seconds that the PCI server is waited for, before a driver stays dead.
+/// Seconds to wait for the PCI server before a driver stays dead.
 const DEVICE_LIMIT_SECONDS: u64 = 2;
-/// Seconds that a client's server is waited for, before the client stays dead: a command may be under way for as long as a
-/// server lets one pass, and then until the controller is reset.
+/// Seconds to wait for a client's server before the client stays dead. A command may be in flight until the server's timeout,
+/// and then until the controller is reset.
 const TEARDOWN_LIMIT_SECONDS: u64 = 180;
 
 impl<P: Platform, S: Services<P>> Supervisor<P, S> {
-    /// Restarts the drivers of whose devices `badge` says that they are silent.
+    /// Restarts the drivers whose devices are silent by `badge`.
     ///
-    /// The PCI server said so before any death that is handled later, and may be dead after that.
+    /// The PCI server signalled before any death that is handled later, and may be dead after that.
     pub(super) fn restart_silenced(&mut self, badge: Badge) {
         let silenced = |component: &&capdl_spec::Component| {
             component.driver.is_some_and(|driver| badge.has(Badge::silenced(driver) & !Badge::SIGNAL))
@@ -29,7 +29,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Restarts the clients of whose sessions nothing is left. A signal that was lost costs a tick.
+    /// Restarts the clients whose sessions are torn down. A lost signal costs a tick.
     pub(super) fn restart_torn_down(&mut self) {
         let waits = |thread: &&Thread| matches!(thread.state, State::Waits { .. });
         let is_torn_down = |id: u16| {
@@ -42,7 +42,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Nothing that the component `id` set going goes on: it is started again, if it waits for that.
+    /// Restarts the component `id`, if it waits for that: its device is silent, or its session torn down.
     pub(super) fn nothing_goes_on(&mut self, id: u16) {
         let ended = self.threads.iter().filter(|thread| matches!(thread.state, State::Ended)).map(|thread| thread.id);
         let ended: Vec<u16> = ended.collect();
@@ -51,7 +51,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         let State::Waits { since } = thread.state else { return };
         let tcb = thread.tcb;
         let reinstantiated = self.build.reinstantiate(id).and_then(|()| {
-            // Its rights to call those who stay dead are taken again.
+            // Its capabilities to call components that stay dead are taken again.
             ended.iter().try_for_each(|ended| self.build.take_endpoints(*ended))?;
             let resumed = self.build.platform.kernel().tcb_resume(tcb);
             resumed.map_err(BuildError::refused("start", &thread.name))
@@ -76,8 +76,8 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         self.build.platform.report(&Report::Restart(restart).encode());
     }
 
-    /// A device that is not silenced in time may still reach its driver's memory, and one whose server did not end the
-    /// session its client's: they stay dead.
+    /// Gives up components whose device was not silenced, or whose session was not torn down, in time: a device may still reach
+    /// their memory.
     pub(super) fn give_up_on_the_late(&mut self) {
         let now = self.build.platform.ticks();
         let is_late = |since: u64, seconds: u64| {
@@ -103,21 +103,21 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Has the callers that wait for an answer of the component ask again: at its successor, or without result.
+    /// Has callers that wait for an answer of the component repeat their call: to its next incarnation, or without result.
     pub(super) fn ask_again(&self, id: u16) {
         let kernel = self.build.platform.kernel();
         for caller in self.build.callers(id) {
             let Some(thread) = self.threads.iter().find(|thread| thread.id == caller && thread.is_alive()) else {
                 continue;
             };
-            // A thread that is suspended and resumed does its last system call again.
+            // A thread that is suspended and resumed repeats its last system call.
             if kernel.tcb_suspend(thread.tcb).and_then(|()| kernel.tcb_resume(thread.tcb)).is_err() {
                 error!("{} may wait for an answer that never comes", thread.name.as_str());
             }
         }
     }
 
-    /// Those who watch the component poll its liveness page.
+    /// Ticks the components that watch it, so that they poll its liveness page.
     pub(super) fn tick_peers(&self, id: u16) {
         for peer in self.build.watchers(id) {
             let thread = self.threads.iter().find(|thread| thread.id == peer && thread.is_alive());

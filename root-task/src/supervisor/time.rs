@@ -13,13 +13,13 @@ use report::Report;
 const ALARMS: u64 = 0x0fff_ffff << 32;
 
 impl<P: Platform, S: Services<P>> Supervisor<P, S> {
-    /// The tick or alarm that is due, with alarms set for those who ask.
+    /// Returns the tick or alarm that is due, after it has set alarms for drivers that ask.
     pub(super) fn due(&mut self, badge: Badge) -> Result<Due, OutOfBounds> {
         let Some(timer) = &mut self.timer else { return Ok(Due::default()) };
         let mut due = Due::default();
         if badge.has(Badge::TICK) {
             timer.disarm()?;
-            // Before the timer is armed again: an edge that comes while the line is masked is lost, and with it time.
+            // Acknowledged before the timer is armed again: an edge that comes while the line is masked is lost, and all ticks with it.
             if self.build.platform.kernel().irq_handler_ack(timer.handler).is_err() {
                 error!("the timer's interrupt cannot be acknowledged: no more ticks");
             }
@@ -50,7 +50,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Wakes those who asked for it; who asked just now is woken a little early.
+    /// Wakes the drivers that asked for it; one that asked just now is woken a little early.
     fn alarm(&mut self) {
         let kernel = self.build.platform.kernel();
         for thread in self.threads.iter().filter(|thread| thread.is_alive()) {
@@ -77,7 +77,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Tells of transactions that the IOMMU blocked since the last tick.
+    /// Reports transactions that the IOMMU blocked since the last tick.
     pub(super) fn report_blocked(&mut self) {
         for iommu_api::blocked::Blocked { requester_id, flags, times, address } in self.liveness.blocked() {
             let is_write = flags & WRITE != 0;

@@ -12,7 +12,7 @@ use core::cell::RefCell;
 use platform::{Paddr, Region};
 use sim_kernel::{Arch, Invoker, Iommu, Kernel, MachineConfig, MappedMemory, RETYPE_LIMIT, object_bits};
 
-/// Where RAM for untypeds begins. Below it is what the kernel takes for itself and the root task.
+/// Start of the RAM for untypeds. The memory below it belongs to the kernel and the root task.
 const UNTYPEDS: u64 = 0x100_0000;
 /// Registers of the HPET, and a piece of device memory around them.
 pub(crate) const HPET: u64 = 0xfed0_0000;
@@ -29,7 +29,7 @@ pub(crate) struct Machine {
 pub(crate) fn machine(sizes: &[u8], payload: &[u8]) -> Machine {
     let untypeds = sizes.iter().scan(UNTYPEDS, |next, bits| {
         let start = next.next_multiple_of(1 << bits);
-        // A gap keeps it from being one with the next.
+        // A gap keeps it from merging with the next.
         *next = start + (1 << bits) + 1;
         Some(start..start + (1 << bits))
     });

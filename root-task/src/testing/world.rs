@@ -1,4 +1,4 @@
-//! The rest of the world around the kernel: the HPET, what happens while the root task waits, reports.
+//! The surroundings of the kernel: the HPET, the events while the root task waits, reports.
 
 use super::super::hpet::{self, Hpet};
 use super::super::{BuildError, Fault, Services};
@@ -32,12 +32,12 @@ pub(crate) struct TestHpet {
 }
 
 impl TestHpet {
-    /// Time passes, in ticks of the counter.
+    /// Lets time pass, in ticks of the counter.
     pub(crate) fn pass(&self, ticks: u32) {
         self.counter.set(self.counter.get().wrapping_add(ticks));
     }
 
-    /// What the comparator is armed for.
+    /// The time that the comparator is armed for.
     pub(crate) fn armed(&self) -> u32 {
         self.comparator.get()
     }
@@ -85,7 +85,7 @@ pub(crate) enum Happens {
         /// The badge of signals that come with it.
         also: u64,
     },
-    /// Somebody signals the root task.
+    /// A signal to the root task.
     Signal(u64),
     /// A component writes where nothing is mapped.
     Dies(u16),
@@ -113,7 +113,7 @@ pub(crate) struct TestPlatform {
     pub(crate) hpet: TestHpet,
     /// Ticks that have passed, fifty milliseconds each.
     pub(crate) passed: Rc<Cell<u64>>,
-    /// Where the root task waits.
+    /// The endpoint at which the root task waits.
     pub(crate) endpoint: Rc<Cell<Option<CPtr>>>,
     pub(crate) components: Rc<RefCell<BTreeMap<u16, Component>>>,
     /// The signals they found there so far, with those that came together as one.
@@ -172,7 +172,7 @@ impl TestPlatform {
         }
     }
 
-    /// Every component that runs and is in no call polls for signals.
+    /// Has every component that runs and is in no call poll for signals.
     fn poll_signals(&self) {
         for (id, component) in &*self.components.borrow() {
             let mut kernel = self.root.kernel().borrow_mut();
@@ -246,7 +246,7 @@ impl Services<TestPlatform> for TestServices {
         hpet::at(Paddr::new(HPET), registers)
     }
 
-    /// Writes are all that go wrong here.
+    /// Decodes a fault, which is always a write here.
     fn fault(&self, message: &Message) -> Option<Fault> {
         match FaultReport::decode(message)? {
             FaultReport { fault: sim_kernel::Fault::Vm { vaddr, .. }, instruction } => {

@@ -1,4 +1,4 @@
-//! What the checkers cost for each request of a run: 4 KiB at a random place, thirty-two in flight, half of them reads.
+//! The cost of the checkers for each request of a run: 4 KiB at a random place, thirty-two in flight, half of them reads.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use sim_check::{
 };
 
 const DEPTH: usize = 32;
-/// 4 KiB pages of the disk that requests choose from.
+/// Number of 4 KiB pages of the disk that requests choose from.
 const PAGES: u64 = 1 << 16;
 
 struct Asked {
@@ -27,7 +27,7 @@ enum Kind {
     Flush,
 }
 
-/// A load with requests answered in their order, so that a read returns what was written last before it.
+/// A load whose requests are answered in their order, so that a read returns the latest content written before it.
 struct Load {
     asked: VecDeque<Asked>,
     contents: Vec<u64>,
@@ -44,7 +44,7 @@ impl Load {
         Self { asked: VecDeque::new(), contents, number: 0, state: 1, blocks, flush_every, hashes: Vec::new() }
     }
 
-    /// The next request of a fixed sequence.
+    /// Draws the next request of a fixed sequence.
     fn next(&mut self) -> Asked {
         self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.number += 1;
@@ -64,7 +64,7 @@ impl Load {
         &self.hashes
     }
 
-    /// One answer and one request.
+    /// Answers one request and submits one.
     fn turn(&mut self, data: &mut Data, findings: &mut Findings) {
         if self.asked.len() == DEPTH
             && let Some(Asked { request, range, kind }) = self.asked.pop_front()
@@ -125,7 +125,7 @@ fn hash(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// All but the data checker, for one request each: a lease, a transfer, an answer.
+/// Measures all checkers but the data checker, for one request each: a lease, a transfer, an answer.
 fn others(criterion: &mut Criterion) {
     let mut authority = Authority::new();
     authority.pool(7, 0..64, Rights::READ_WRITE);

@@ -1,12 +1,11 @@
-//! What must add up: every request is answered exactly once, and none that was never asked; every command of a
-//! submission queue completes exactly once, and its CID is not used again before that; and at the end nothing is left
-//! over.
+//! The law of sums: every request is answered exactly once, and no answer lacks a request. Every command of a submission queue
+//! completes exactly once, and its CID is not used again before that. At the end nothing is left over.
 //!
-//! The world reports the commands as the controller took and did them. Completions that a fault spoiled on purpose
-//! (posted twice, under another CID, not at all) are reported as they should have been: what is checked is the work, not
+//! The simulator reports the commands as the controller fetched and executed them. Completions that a fault spoiled on purpose
+//! (posted twice, under another CID, not at all) are reported as they should have been: the checker judges the work, not
 //! the fault.
 //!
-//! Neighbours: [`crate::Liveness`] says what is late, [`crate::Data`] what an answer may hold. Left out: both.
+//! Neighbours: [`crate::Liveness`] reports late answers, [`crate::Data`] judges the content of answers. Left out: both.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -18,7 +17,7 @@ use crate::{Checker, Findings, RequestId, Subject};
 /// A submission queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QueueId {
-    /// The controller, by the number the world gave it.
+    /// The controller, by the number that the simulator gave it.
     pub controller: u32,
     /// The queue's identifier; 0 is the admin queue.
     pub sq: u16,
@@ -31,7 +30,7 @@ struct CommandId {
     cid: u16,
 }
 
-/// All in one word.
+/// All fields in one word.
 impl Hash for CommandId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let QueueId { controller, sq } = self.queue;
@@ -49,13 +48,13 @@ pub struct Accounting {
 }
 
 impl Accounting {
-    /// A checker with nothing asked and nothing counted.
+    /// Creates a checker without requests, commands and counts.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A session asks.
+    /// Records a session's request.
     pub fn asked(&mut self, request: RequestId, now_ns: u64, findings: &mut Findings) {
         if let Some(before_ns) = self.requests.insert(request, now_ns) {
             findings.add(now_ns, Checker::Accounting, Subject::Session(request.session), || {
@@ -65,7 +64,7 @@ impl Accounting {
         }
     }
 
-    /// A session has an answer.
+    /// Records an answer to a session.
     pub fn answered(&mut self, request: RequestId, now_ns: u64, findings: &mut Findings) {
         if self.requests.remove(&request).is_none() {
             findings.add(now_ns, Checker::Accounting, Subject::Session(request.session), || {
@@ -74,12 +73,12 @@ impl Accounting {
         }
     }
 
-    /// A session is over: its requests need no answer any more.
+    /// Records the end of a session: its requests need no answer any more.
     pub fn session_ended(&mut self, session: u32) {
         self.requests.retain(|request, _| request.session != session);
     }
 
-    /// A controller took a command from a queue.
+    /// Records that a controller fetched a command from a queue.
     pub fn command_submitted(&mut self, queue: QueueId, cid: u16, now_ns: u64, findings: &mut Findings) {
         if let Some(before_ns) = self.commands.insert(CommandId { queue, cid }, now_ns) {
             findings.add(now_ns, Checker::Accounting, Subject::Controller(queue.controller), || {
@@ -89,7 +88,7 @@ impl Accounting {
         }
     }
 
-    /// A controller completed a command.
+    /// Records that a controller completed a command.
     pub fn command_completed(&mut self, queue: QueueId, cid: u16, now_ns: u64, findings: &mut Findings) {
         if self.commands.remove(&CommandId { queue, cid }).is_none() {
             findings.add(now_ns, Checker::Accounting, Subject::Controller(queue.controller), || {
@@ -99,40 +98,40 @@ impl Accounting {
         }
     }
 
-    /// A submission queue was deleted: its commands are over.
+    /// Records the deletion of a submission queue, which ends its commands.
     pub fn queue_gone(&mut self, queue: QueueId) {
         self.commands.retain(|command, _| command.queue != queue);
     }
 
-    /// A controller was reset, or is gone: all its commands are over.
+    /// Records that a controller was reset, or removed, which ends all its commands.
     pub fn controller_reset(&mut self, controller: u32) {
         self.commands.retain(|command, _| command.queue.controller != controller);
     }
 
-    /// How many requests and how many commands are in flight.
+    /// Returns the number of requests and of commands in flight.
     #[must_use]
     pub fn in_flight(&self) -> (usize, usize) {
         (self.requests.len(), self.commands.len())
     }
 
-    /// A component holds so many of a resource (used slots of its CSpace, IO mappings, pages) when the system is up and
-    /// nothing has been asked.
+    /// Records the amount of a resource (used slots of its CSpace, IO mappings, pages) that a component holds when the system is
+    /// up and before its first request.
     pub fn baseline(&mut self, component: u32, resource: &str, count: u64) {
         self.baseline.insert((component, resource.to_owned()), count);
     }
 
-    /// A component holds so many of a resource now that all is over. What was not reported to the baseline began with none.
+    /// Records the amount that a component holds at the end. A resource without a baseline began with none.
     pub fn finally(&mut self, component: u32, resource: &str, count: u64) {
         self.finally.insert((component, resource.to_owned()), count);
     }
 
-    /// A component's holdings are not judged: it attacks, or it died.
+    /// Excludes a component's holdings from the judgement: it attacks, or it died.
     pub fn uncounted(&mut self, component: u32) {
         self.baseline.retain(|(own, _), _| *own != component);
         self.finally.retain(|(own, _), _| *own != component);
     }
 
-    /// The run is over, and nothing more will be answered: what is in flight is reported, and what does not match the
+    /// Ends the run: nothing more will be answered. Reports requests and commands in flight, and holdings that differ from the
     /// baseline.
     pub fn finish(&mut self, now_ns: u64, findings: &mut Findings) {
         self.finish_requests(now_ns, findings);
@@ -161,7 +160,7 @@ impl Accounting {
         }
     }
 
-    /// Less than at the beginning is as wrong as more: then something was freed that was still needed, or freed twice.
+    /// Less than at the beginning is as wrong as more: a resource was freed that was still needed, or freed twice.
     fn finish_resources(&mut self, now_ns: u64, findings: &mut Findings) {
         let mut counts: BTreeMap<(u32, String), (u64, u64)> = BTreeMap::new();
         for (key, count) in std::mem::take(&mut self.baseline) {

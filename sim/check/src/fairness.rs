@@ -1,14 +1,14 @@
-//! Who must get how much: sessions that are owed alike, and ask without pause, are served alike.
+//! The law of shares: sessions with equal shares that ask without pause are served alike.
 //!
-//! The measure: virtual time is cut into slices, and eight of them make a window, which slides by one. A session
+//! Virtual time is cut into slices. Eight of them make a window, which slides by one. A session
 //! *asks without pause* in a window when it had at least [`Share::saturating`] requests in flight during 15/16 of it.
-//! Of those that did so in one group, the bytes answered in the window, divided by the weight, must not differ by
-//! more than [`FairnessRules::factor`], plus [`FairnessRules::slack_bytes`] for what is in flight at the edges.
-//! Besides, no session that asks without any pause may go without an answer for [`Share::starvation_ns`] while others
-//! are answered. A session that asks less is not judged, and no window in which there were faults is.
+//! Of those sessions in one group, the bytes answered in the window, divided by the weight, must not differ by
+//! more than [`FairnessRules::factor`], plus [`FairnessRules::slack_bytes`] for requests in flight at the edges.
+//! Besides, no session that asks without any pause may wait for an answer longer than [`Share::starvation_ns`] while others
+//! are answered. A session that asks less is not judged, and neither is a window with faults.
 //!
-//! Neighbours: [`crate::Liveness`] minds the single request. Left out: what is owed between groups, beyond
-//! starvation: that is what policies are compared by, not a law.
+//! Neighbours: [`crate::Liveness`] judges single requests. Left out: shares between groups, beyond
+//! starvation. Policies are compared by those; they are not a law.
 
 use std::collections::BTreeMap;
 
@@ -16,32 +16,32 @@ use crate::{Checker, Findings, Subject};
 
 /// Slices in a window.
 const SLICES: usize = 8;
-/// The part of a window, one in so many, for which a session may ask too little and still be judged.
+/// Divisor of a window: for this part of it a session may ask too little and still be judged.
 const PAUSE_PART: u64 = 16;
 
-/// How far apart sessions that are owed alike may be.
+/// Limits on the difference between sessions with equal shares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FairnessRules {
     /// Length of a window in nanoseconds of virtual time; long against the time of a request.
     pub window_ns: u64,
-    /// How many times as much as the least one the most one may get.
+    /// Upper limit on the ratio between the session that gets most and the one that gets least.
     pub factor: u64,
-    /// And how many bytes more, for each unit of weight.
+    /// Additional bytes that are allowed, for each unit of weight.
     pub slack_bytes: u64,
 }
 
-/// What a session is owed.
+/// A session's share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
     /// Sessions with the same number here are compared: those of one class on one controller, with requests of one
     /// size.
     pub group: u32,
-    /// Its part, against the weights of the group's others; at least 1.
+    /// Its weight against the others of the group; at least 1.
     pub weight: u32,
-    /// So many requests in flight are enough to be served at full speed: half its depth, say, so that the moment
+    /// The number of requests in flight that is enough for full speed. Half its depth, say, so that the moment
     /// between an answer and the next request does not count as a pause; at least 1.
     pub saturating: u32,
-    /// So long it may go without an answer, in nanoseconds; `u64::MAX` where the policy lets others starve it.
+    /// Limit on its wait for an answer, in nanoseconds; `u64::MAX` where the policy lets others starve it.
     pub starvation_ns: u64,
 }
 
@@ -50,10 +50,10 @@ pub struct Share {
 pub struct Fairness {
     rules: FairnessRules,
     sessions: BTreeMap<u32, Session>,
-    /// When the current slice began.
+    /// Beginning of the current slice.
     slice_ns: u64,
     faults_until_ns: u64,
-    /// Answers so far, of all sessions.
+    /// Answers to all sessions so far.
     answers: u64,
     /// By group: no finding before this time, since the window overlaps one that was reported.
     reported_until_ns: BTreeMap<u32, u64>,
@@ -63,11 +63,11 @@ pub struct Fairness {
 struct Session {
     share: Share,
     in_flight: u32,
-    /// Since when it asks too little.
+    /// Time since which it asks too little.
     pause_ns: Option<u64>,
     slice: Slice,
     window: [Slice; SLICES],
-    /// Slices that it has seen in full, up to a window.
+    /// Number of slices that it has seen in full, up to a window.
     seen: usize,
     hunger: Hunger,
 }
@@ -78,17 +78,17 @@ struct Slice {
     paused_ns: u64,
 }
 
-/// Waiting for the next answer, without pause.
+/// A wait for the next answer, without pause.
 #[derive(Clone, Copy, Debug)]
 struct Hunger {
     since_ns: u64,
-    /// The answers of all sessions before.
+    /// Answers to all sessions when the wait began.
     answers: u64,
     reported: bool,
 }
 
 impl Fairness {
-    /// A checker with these rules, in which virtual time begins at 0.
+    /// Creates a checker with these rules. Virtual time begins at 0.
     #[must_use]
     pub fn new(rules: FairnessRules) -> Self {
         let rules = FairnessRules { window_ns: rules.window_ns.max(SLICES as u64), ..rules };
@@ -96,7 +96,7 @@ impl Fairness {
         Self { rules, sessions, slice_ns: 0, faults_until_ns: 0, answers: 0, reported_until_ns }
     }
 
-    /// A session begins, or is owed something else from now on.
+    /// Adds a session, or changes its share from now on.
     pub fn session(&mut self, session: u32, share: Share, now_ns: u64) {
         let hunger = Hunger { since_ns: now_ns, answers: self.answers, reported: false };
         let share = Share { weight: share.weight.max(1), saturating: share.saturating.max(1), ..share };
@@ -105,17 +105,17 @@ impl Fairness {
         self.sessions.insert(session, new);
     }
 
-    /// A session is over.
+    /// Removes a session.
     pub fn session_ended(&mut self, session: u32) {
         self.sessions.remove(&session);
     }
 
-    /// There are faults until then; windows that begin before are not judged. Later calls only move it onwards.
+    /// Announces faults until `ns`; windows that begin before are not judged. Later calls can only move it forward.
     pub fn faults_until(&mut self, ns: u64) {
         self.faults_until_ns = self.faults_until_ns.max(ns);
     }
 
-    /// A session asks.
+    /// Records a session's request.
     pub fn asked(&mut self, session: u32, now_ns: u64, findings: &mut Findings) {
         self.check(now_ns, findings);
         let answers = self.answers;
@@ -124,7 +124,7 @@ impl Fairness {
         }
     }
 
-    /// A session has an answer, to a request that moved so many bytes.
+    /// Records an answer to a session's request that moved `bytes` bytes.
     pub fn answered(&mut self, session: u32, bytes: u64, now_ns: u64, findings: &mut Findings) {
         self.check(now_ns, findings);
         self.answers += 1;
@@ -134,7 +134,7 @@ impl Fairness {
         }
     }
 
-    /// Judges all that ended by now. Every call does it; one at the end of the run makes sure of the rest.
+    /// Judges all windows that ended by now. Every call does so; one at the end of the run judges the rest.
     pub fn check(&mut self, now_ns: u64, findings: &mut Findings) {
         let length_ns = self.slice_length_ns();
         let mut left = 2 * SLICES;
@@ -143,7 +143,7 @@ impl Fairness {
             self.end_slice(end_ns, findings);
             left -= 1;
             if left == 0 {
-                // Nothing happened for longer than two windows, so that all further windows are like the last.
+                // Nothing happened for longer than two windows, so all further windows are like the last one.
                 self.slice_ns += (now_ns - self.slice_ns) / length_ns * length_ns;
                 self.sessions.values_mut().for_each(|session| session.skip_to(self.slice_ns));
                 return;
@@ -186,7 +186,7 @@ impl Fairness {
         }
     }
 
-    /// Of each group's sessions that asked without pause, the one that got least and the one that got most.
+    /// Returns each group's sessions that got least and most, among those that asked without pause.
     fn extremes(&self, window_ns: u64) -> BTreeMap<u32, Extremes> {
         let mut groups: BTreeMap<u32, Extremes> = BTreeMap::new();
         for (&number, session) in &self.sessions {
@@ -222,7 +222,7 @@ impl Fairness {
     }
 }
 
-/// A session and what it got in a window, per weight.
+/// A session and its bytes in a window, per weight.
 type Got = (u32, u64);
 
 #[derive(Clone, Copy, Debug)]
@@ -267,7 +267,7 @@ impl Session {
         }
     }
 
-    /// What it got in the window per weight, if it asked without pause all the time.
+    /// Returns its bytes in the window per weight, if it asked without pause all the time.
     fn got(&self, pause_ns: u64) -> Option<u64> {
         let paused_ns: u64 = self.window.iter().map(|slice| slice.paused_ns).sum();
         let bytes = self.window.iter().fold(0_u64, |sum, slice| sum.saturating_add(slice.bytes));

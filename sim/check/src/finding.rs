@@ -1,37 +1,37 @@
-//! What checkers say: one [`Finding`] for one broken law, collected in [`Findings`] with a bound, so that a run in
-//! which everything goes wrong stays as small as one in which one thing does.
+//! Reports of checkers. A broken law is one [`Finding`]. [`Findings`] collects them with a bound, so that a run in
+//! which everything goes wrong stays as small as one with one error.
 //!
-//! Neighbours: all checkers add to it, the runner prints it. Left out: what to do about a finding.
+//! Neighbours: all checkers add to it, the runner prints it. Left out: the reaction to a finding.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// A request of a session: the session's number and a number that the session's side gave to it. The second may come
-/// again, but not while the first is still unanswered.
+/// A request of a session: the session's number, and a number from the session's side. The second may be used
+/// again, but not while the first request is still unanswered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RequestId {
-    /// The session that asked.
+    /// The session that submitted it.
     pub session: u32,
     /// The number of the request within the session.
     pub number: u64,
 }
 
-/// Both in one word: every checker looks requests up, and sessions are few.
+/// Both fields in one word: every checker looks requests up, and sessions are few.
 impl Hash for RequestId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.number ^ u64::from(self.session).rotate_right(16));
     }
 }
 
-/// Whom a finding concerns.
+/// The subject of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Subject {
-    /// A component, by the number the world gave it.
+    /// A component, by the number that the simulator gave it.
     Component(u32),
-    /// A session, by the number the world gave it.
+    /// A session, by the number that the simulator gave it.
     Session(u32),
-    /// A controller, by the number the world gave it.
+    /// A controller, by the number that the simulator gave it.
     Controller(u32),
     /// A PCI function, by its requester id.
     Requester(u16),
@@ -39,25 +39,25 @@ pub enum Subject {
     Kernel,
 }
 
-/// Which law was broken.
+/// The law that was broken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Checker {
-    /// What may be read: see [`crate::Data`].
+    /// Contents of reads: see [`crate::Data`].
     Data,
-    /// Who may touch what: see [`crate::Authority`].
+    /// Access rights: see [`crate::Authority`].
     Authority,
-    /// What must happen: see [`crate::Liveness`].
+    /// Progress: see [`crate::Liveness`].
     Liveness,
-    /// What must add up: see [`crate::Accounting`].
+    /// Sums: see [`crate::Accounting`].
     Accounting,
-    /// Who must get how much: see [`crate::Fairness`].
+    /// Shares: see [`crate::Fairness`].
     Fairness,
-    /// What the model of the kernel finds out about itself: nothing in this crate checks it.
+    /// The invariants of the kernel's model, which checks them itself: nothing in this crate does.
     Kernel,
 }
 
 impl Checker {
-    /// All of them, in the order of their declaration.
+    /// All checkers, in the order of their declaration.
     pub const ALL: [Self; 6] =
         [Self::Data, Self::Authority, Self::Liveness, Self::Accounting, Self::Fairness, Self::Kernel];
 }
@@ -65,17 +65,17 @@ impl Checker {
 /// One broken law.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// When it came to light, in nanoseconds of virtual time.
+    /// Time of its detection, in nanoseconds of virtual time.
     pub at_ns: u64,
-    /// Which law.
+    /// The law.
     pub checker: Checker,
-    /// Whom it concerns.
+    /// The subject.
     pub subject: Subject,
-    /// One sentence without its subject and full stop: what happened, and what should have been.
+    /// One sentence without its subject and full stop: the event, and the state that should have been.
     pub text: String,
 }
 
-/// The findings of a run: the first of them in full, all of them counted.
+/// The findings of a run: the first ones in full, and the number of all.
 #[derive(Debug)]
 pub struct Findings {
     kept: Vec<Finding>,
@@ -85,18 +85,18 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// None yet; at most `limit` will be kept.
+    /// Creates an empty collection that keeps at most `limit` findings.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { kept: Vec::new(), limit, counts: [0; Checker::ALL.len()], names: BTreeMap::new() }
     }
 
-    /// Gives a subject the name under which it is printed; without one it is printed by its number.
+    /// Gives a subject a name to print; without one it is printed by its number.
     pub fn name(&mut self, subject: Subject, name: impl Into<String>) {
         self.names.insert(subject, name.into());
     }
 
-    /// Counts a finding, and keeps it if there is room. The text is made only in that case.
+    /// Counts a finding, and keeps it if there is room. The text is made only then.
     pub fn add(&mut self, at_ns: u64, checker: Checker, subject: Subject, text: impl FnOnce() -> String) {
         self.counts[checker as usize] += 1;
         if self.kept.len() < self.limit {
@@ -104,25 +104,25 @@ impl Findings {
         }
     }
 
-    /// The findings kept, in the order in which they were made.
+    /// Returns the findings kept, in the order in which they were made.
     #[must_use]
     pub fn kept(&self) -> &[Finding] {
         &self.kept
     }
 
-    /// How many there were in all.
+    /// Returns the number of all findings.
     #[must_use]
     pub fn counted(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// How many there were of one checker.
+    /// Returns the number of one checker's findings.
     #[must_use]
     pub fn counted_by(&self, checker: Checker) -> u64 {
         self.counts[checker as usize]
     }
 
-    /// Whether the run was without fault.
+    /// Whether there are no findings.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counted() == 0
@@ -153,7 +153,7 @@ impl fmt::Display for Checker {
     }
 }
 
-/// One line for each finding kept, and one that tells how many more there were.
+/// One line for each finding kept, and one with the number of the others.
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Finding { at_ns, checker, subject, text } in &self.kept {

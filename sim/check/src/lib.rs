@@ -1,21 +1,21 @@
 //! The checkers of a simulated run, written apart from all that they check: plain numbers in, findings out.
 //!
-//! Whoever runs the world reports to the checkers what it sees happen, and each of them knows one law:
+//! The simulator reports to the checkers what it observes. Each checker knows one law:
 //!
 //! | checker | law |
 //! |---|---|
-//! | [`Data`] | a read returns what each block could hold at that moment, across failures and power losses |
-//! | [`Authority`] | no component and no device touches a page which it was not given |
-//! | [`Liveness`] | once faults stop, what was asked is answered, and what can run does run, within a bound |
+//! | [`Data`] | a read returns content that each block could hold at that moment, across failures and power losses |
+//! | [`Authority`] | no component and no device touches a page that it was not given |
+//! | [`Liveness`] | once faults stop, every request is answered, and every component that can run does run, within a bound |
 //! | [`Accounting`] | requests and commands are answered once each, and nothing is left over at the end |
-//! | [`Fairness`] | sessions that are owed alike and ask without pause are served alike |
+//! | [`Fairness`] | sessions with equal shares that ask without pause are served alike |
 //!
-//! A broken law becomes a [`Finding`]: one sentence with the time, the one whom it concerns, and what should have been.
-//! [`Checker::Kernel`] is the name of one that is elsewhere: the kernel's model looks after itself.
+//! A broken law becomes a [`Finding`]: one sentence with the time, the subject, and the state that should have been.
+//! [`Checker::Kernel`] is the name of a checker outside this crate: the kernel's model checks its own invariants.
 //!
 //! Neighbours: `sim` observes the run and calls; nothing else does. Left out on purpose: every type of a component,
 //! of a model and of an interface crate, so that a mistake in one of those cannot repeat itself here. Also left out:
-//! clocks, randomness and any output; the order of the calls is the order in which things happened.
+//! clocks, randomness and any output. The order of the calls is the order of the events.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! What must happen: within a bound after it was asked, or after faults stop if that is later, every request is
-//! answered; and a component that can run does run.
+//! The law of progress. Every request is answered within a bound, from its submission or from the end of faults if that is
+//! later. Every component that can run does run, within a bound.
 //!
-//! Neighbours: the world reports what is asked and who runs, and calls [`Liveness::check`] now and then (each tenth of
-//! the bound is plenty) and [`Liveness::finish`] at the end. Left out: what the answer says, and answers to what was
-//! not asked.
+//! Neighbours: the simulator reports requests and the components that run. It calls [`Liveness::check`] now and then (each
+//! tenth of the bound is enough) and [`Liveness::finish`] at the end. Left out: the content of an answer, and answers
+//! without a request.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,12 +11,12 @@ use rapidhash::RapidHashMap;
 
 use crate::{Checker, Findings, RequestId, Subject};
 
-/// How long is too long.
+/// The bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LivenessBounds {
-    /// From asking to the answer, in nanoseconds of virtual time.
+    /// From the request to its answer, in nanoseconds of virtual time.
     pub answer_ns: u64,
-    /// From being able to run to running, in nanoseconds of virtual time.
+    /// From being ready to run to running, in nanoseconds of virtual time.
     pub run_ns: u64,
 }
 
@@ -25,11 +25,11 @@ pub struct LivenessBounds {
 pub struct Liveness {
     bounds: LivenessBounds,
     faults_until_ns: u64,
-    /// Unanswered requests, and when they were asked.
+    /// Unanswered requests, and the times at which they were submitted.
     waiting: RapidHashMap<RequestId, u64>,
-    /// The same in the order of asking, with answered ones among them until they are cleared away.
+    /// The same in the order of submission; answered requests are among them until they are cleared away.
     order: VecDeque<(u64, RequestId)>,
-    /// Components that can run, since when, and whether that was reported already.
+    /// Components that can run: since when, and whether that was reported already.
     runnable: BTreeMap<u32, (u64, Reported)>,
 }
 
@@ -40,19 +40,19 @@ enum Reported {
 }
 
 impl Liveness {
-    /// A checker with these bounds.
+    /// Creates a checker with these bounds.
     #[must_use]
     pub fn new(bounds: LivenessBounds) -> Self {
         let (waiting, order) = (RapidHashMap::default(), VecDeque::new());
         Self { bounds, faults_until_ns: 0, waiting, order, runnable: BTreeMap::new() }
     }
 
-    /// Faults go on until then, and the bounds count from there. Later calls only move it onwards.
+    /// Announces faults until `ns`; the bounds count from there. Later calls can only move it forward.
     pub fn faults_until(&mut self, ns: u64) {
         self.faults_until_ns = self.faults_until_ns.max(ns);
     }
 
-    /// A session asks. Virtual time never runs backwards from call to call.
+    /// Records a session's request. Virtual time never runs backwards from call to call.
     pub fn asked(&mut self, request: RequestId, now_ns: u64) {
         self.waiting.insert(request, now_ns);
         if self.order.len() > 64 + 2 * self.waiting.len() {
@@ -61,38 +61,38 @@ impl Liveness {
         self.order.push_back((now_ns, request));
     }
 
-    /// A session has its answer, or is gone and needs none.
+    /// Records the answer to a request, or that none is needed since the session is gone.
     pub fn answered(&mut self, request: RequestId) {
         self.waiting.remove(&request);
     }
 
-    /// A session's client is gone: nobody waits for its answers.
+    /// Records that a session's client is gone: its requests need no answer.
     pub fn session_ended(&mut self, session: u32) {
         self.waiting.retain(|request, _| request.session != session);
     }
 
-    /// A component can run and waits for its turn.
+    /// Records that a component can run and waits for its turn.
     pub fn runnable(&mut self, component: u32, now_ns: u64) {
         self.runnable.entry(component).or_insert((now_ns, Reported::No));
     }
 
-    /// A component had its turn, and can run on.
+    /// Records that a component had its turn, and can run on.
     pub fn ran(&mut self, component: u32, now_ns: u64) {
         self.runnable.insert(component, (now_ns, Reported::No));
     }
 
-    /// A component cannot run: it waits for something, or has ended.
+    /// Records that a component cannot run: it waits for something, or has ended.
     pub fn waits(&mut self, component: u32) {
         self.runnable.remove(&component);
     }
 
-    /// How many requests are unanswered, those aside that were reported as late.
+    /// Returns the number of unanswered requests, without those that were reported as late.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Tells what is late by now, each only once.
+    /// Reports each request and component that is late by now, only once.
     pub fn check(&mut self, now_ns: u64, findings: &mut Findings) {
         while let Some(&(asked_ns, request)) = self.order.front() {
             let waits = self.waiting.get(&request) == Some(&asked_ns);
@@ -108,7 +108,7 @@ impl Liveness {
         self.check_components(now_ns, findings);
     }
 
-    /// The run is over, and nothing more will be answered: every request that still waits is reported. A run that is cut
+    /// Ends the run: nothing more will be answered, so every request that still waits is reported. A run that is cut
     /// off while sessions ask ends with [`Liveness::check`] instead.
     pub fn finish(&mut self, now_ns: u64, findings: &mut Findings) {
         self.check(now_ns, findings);
@@ -149,7 +149,7 @@ impl Liveness {
     }
 }
 
-/// Whether the bound, which counts from the later of the first two, is over.
+/// Whether the bound has passed, counted from the later of the first two times.
 fn exceeds(since_ns: u64, faults_until_ns: u64, bound_ns: u64, now_ns: u64) -> bool {
     since_ns.max(faults_until_ns).saturating_add(bound_ns) < now_ns
 }

@@ -1,4 +1,4 @@
-//! What the kernel said to a call, in terms that do not depend on where a machine's memory lies.
+//! Answers of the kernel to calls, in terms that do not depend on where a machine's memory lies.
 
 use core::fmt;
 use platform::{Badge, Error};
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 /// The answer to one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It was done, and there is nothing to say.
+    /// It was done, and has no result.
     Done,
     /// It was refused.
     Refused(Error),
-    /// A physical address: which of the sequences' untypeds it lies in, and how far from its start.
+    /// A physical address: the sequences' untyped that it lies in, and the offset from its start.
     Address(u8, u64),
-    /// A physical address outside of them.
+    /// A physical address outside of these untypeds.
     Elsewhere,
     /// Instruction pointer, stack pointer, three arguments.
     Registers([u64; 5]),
@@ -28,11 +28,11 @@ pub enum Answer {
         badge: u64,
         /// Its label.
         label: u32,
-        /// How many words it has.
+        /// Number of words.
         words: u8,
-        /// The first of them, 0 without one.
+        /// The first word, 0 without one.
         first: u64,
-        /// A number that changes with each of them.
+        /// A number that changes with each word.
         digest: u64,
         /// Whether a capability came into the receive slot.
         cap: bool,
@@ -41,17 +41,17 @@ pub enum Answer {
     Fault {
         /// The badge of the fault endpoint's capability.
         badge: u64,
-        /// What was wrong.
+        /// The kind of fault.
         kind: FaultKind,
-        /// The address, capability pointer or system call it was about.
+        /// The address, capability pointer or system call that faulted.
         address: u64,
     },
-    /// Nothing came; or what came had no badge, which looks the same to a thread that asks without waiting.
+    /// Nothing came; or a message without badge, which looks the same to a thread that polls.
     Nothing,
 }
 
 impl Answer {
-    /// The answer to a call that gives nothing but its success.
+    /// The answer to a call that returns nothing but its success.
     #[must_use]
     pub fn of(result: platform::Result<()>) -> Self {
         result.map_or_else(Self::refused, |()| Self::Done)
@@ -63,8 +63,8 @@ impl Answer {
         Self::Refused(error)
     }
 
-    /// The answer to a wait that ended with `badge` and `message`. `fault` is what the message says if it is one of the
-    /// kernel's own: the kind and the address.
+    /// The answer to a wait that ended with `badge` and `message`. `fault` has the kind and the address if the message is a
+    /// fault of the kernel's own.
     #[must_use]
     pub fn received(badge: Badge, message: Arrived<'_>, fault: Option<(FaultKind, u64)>) -> Self {
         match (badge.0, fault) {
@@ -140,10 +140,10 @@ const fn number(error: Error) -> u64 {
 /// One line of a journal: the call number `index` of `thread` was answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// Which thread.
+    /// The thread's number.
     pub thread: u8,
-    /// Which of its calls.
+    /// The call's number in its thread.
     pub index: u16,
-    /// What came of it.
+    /// The answer.
     pub answer: Answer,
 }

@@ -1,7 +1,7 @@
-//! Which calls each architecture's kernel has.
+//! The calls that each architecture's kernel has.
 //!
-//! A call belongs to x86_64 alone when the kernel has its object or capability there alone: I/O ports, IOSpaces, IO page
-//! tables, pins of an I/O APIC. Any other call is made on both.
+//! A call belongs to x86_64 alone when only that kernel has its object or capability: I/O ports, IOSpaces, IO page tables,
+//! pins of an I/O APIC. Any other call is made on both.
 
 use crate::op::{Op, Path, Slot};
 use crate::script::Script;
@@ -9,7 +9,7 @@ use platform::{CapData, ObjectType};
 use sim_kernel::Arch;
 
 impl Op {
-    /// Whether the kernel of `arch` has what this call is about.
+    /// Whether the kernel of `arch` has this call.
     #[must_use]
     pub fn is_on(&self, arch: Arch) -> bool {
         arch == Arch::X86_64 || !self.is_x86_64s()

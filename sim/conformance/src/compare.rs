@@ -1,4 +1,4 @@
-//! Two journals of one sequence, side by side.
+//! Comparison of two journals of one sequence.
 
 use crate::answer::Entry;
 use crate::op::Op;
@@ -10,9 +10,9 @@ use core::fmt;
 pub struct Difference {
     /// The sequence.
     pub script: String,
-    /// What the model wrote there, with its call; `None` at its end.
+    /// The model's entry there, with its call; `None` at its end.
     pub model: Option<(Entry, Op)>,
-    /// What the kernel wrote there.
+    /// The kernel's entry there.
     pub kernel: Option<(Entry, Op)>,
 }
 

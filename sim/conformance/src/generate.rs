@@ -1,9 +1,9 @@
-//! Generated sequences: a seed, and always the same calls from it.
+//! Generated sequences: a seed always gives the same calls.
 //!
-//! The generator keeps a rough picture of what lies where (`picture`), so that most calls make sense, and errs on
-//! purpose in a good part of them: empty and full slots, other kinds, other depths, missing rights, addresses that are
-//! not aligned or taken. It keeps clear of what ends a sequence early on both sides: the root thread must not wait
-//! where nobody comes, lose what it stands on, or fault.
+//! The generator keeps a rough picture of the slots (`picture`), so that most calls make sense. A good part of them are
+//! wrong on purpose: empty and full slots, other kinds, other depths, missing rights, addresses that are not aligned or
+//! taken. The generator avoids calls that end a sequence early on both sides: the root thread must not wait for a message
+//! that never comes, lose the capabilities it depends on, or fault.
 
 mod invocations;
 mod ipc;

@@ -1,6 +1,6 @@
 //! Invocations of a sequence, made on any kernel: seL4's system calls or the model behind the same trait.
 //!
-//! Left out: everything that may wait or touches memory, which each side does in its own way.
+//! Left out: calls that may wait and accesses to memory, which each side does in its own way.
 
 use crate::answer::Answer;
 use crate::op::{Context, Op, Path, Shown, Slot};
@@ -11,14 +11,14 @@ use platform::{AbsoluteCPtr, CNode, CPtr, Cap, CapType, IrqSource, Kernel, UserC
 /// The depth that finds a slot of a thread's own CNode: its guard fills the word.
 const DEPTH: u8 = 64;
 
-/// How a thread's CSpace lies.
+/// The layout of a thread's CSpace.
 #[derive(Clone, Debug)]
 pub enum CSpaceLayout {
     /// The root thread's: the slots for sequences begin at `first`.
     Root {
         /// The first slot for sequences.
         first: u64,
-        /// What it has from boot.
+        /// Its capabilities from boot.
         boot: Boot,
     },
     /// A helper's, with the capability to its CNode in this slot.
@@ -29,7 +29,7 @@ pub enum CSpaceLayout {
 }
 
 impl CSpaceLayout {
-    /// Where `slot` is.
+    /// The capability pointer of `slot`.
     #[must_use]
     pub fn cptr(&self, slot: Slot) -> CPtr {
         match self {
@@ -48,13 +48,13 @@ impl CSpaceLayout {
         }
     }
 
-    /// Where `slot` is, said to hold a `T`.
+    /// The capability in `slot`, taken for one to a `T`.
     #[must_use]
     pub fn cap<T: CapType>(&self, slot: Slot) -> Cap<T> {
         self.cptr(slot).cast()
     }
 
-    /// Where `path` leads.
+    /// The slot that `path` leads to.
     #[must_use]
     pub fn path(&self, path: Path) -> AbsoluteCPtr {
         let (slot, depth) = match path {
@@ -72,7 +72,7 @@ impl CSpaceLayout {
         }
     }
 
-    /// The number a retype begins with to fill `first` and those behind it.
+    /// The slot number with which a retype starts to fill `first` and those behind it.
     fn first_slot(&self, cnode: Slot, first: u16) -> u64 {
         match self {
             Self::Root { .. } if cnode == Slot::CNODE => self.cptr(Slot(first)).bits(),
@@ -81,18 +81,18 @@ impl CSpaceLayout {
     }
 }
 
-/// Who calls, and what the answers are measured by.
+/// The calling thread, and the data that its calls and answers refer to.
 pub struct Caller<'a> {
     /// The thread's CSpace.
     pub layout: &'a CSpaceLayout,
-    /// The memory sequences are given.
+    /// The memory that sequences get.
     pub ground: &'a Ground,
-    /// The registers with which a helper goes on.
+    /// The registers with which a helper continues.
     pub helper: &'a dyn Fn(u8, u16) -> UserContext,
 }
 
 impl Caller<'_> {
-    /// Makes the call `op`; `None` when it is no invocation that every architecture has.
+    /// Makes the call `op`; `None` when it is not an invocation that every architecture has.
     pub fn invoke<K: Kernel>(&self, kernel: &K, op: &Op) -> Option<Answer> {
         self.slots(kernel, op)
             .or_else(|| self.threads(kernel, op))

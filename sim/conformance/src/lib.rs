@@ -1,12 +1,12 @@
-//! Does the kernel's model answer as the kernel does? Sequences of calls that are made on both.
+//! Conformance of the kernel's model with the kernel: sequences of calls that are made on both.
 //!
 //! A sequence ([`Op`]s of up to four threads) is data. On seL4 the interpreter in `src/program/` makes its calls: a
 //! root task over `platform-sel4`, started in QEMU with the sequences as its payload. On the build machine [`model`]
 //! makes the same calls on `sim-kernel`. Both set the same [`stage`] with the same invocations before, and both write a
 //! journal of [`Answer`]s; the journals must be equal, in order, entry by entry ([`compare`]).
 //!
-//! Sequences are written by topic ([`written`]) or generated from a seed ([`generate`]). Threads have fixed priorities,
-//! and the root thread is above the helpers: so seL4's scheduling leaves no choice, and journals do not depend on time.
+//! Sequences are written by topic ([`written`]) or generated from a seed ([`generate`]). Threads have fixed priorities, and
+//! the root thread is above the helpers. So seL4's scheduling leaves no choice, and journals do not depend on time.
 //!
 //! Left out: devices and their interrupts, DMA, and other processors.
 

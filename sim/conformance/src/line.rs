@@ -1,17 +1,17 @@
-//! What the interpreter says on the console, read on the build machine.
+//! The interpreter's output on the console, read on the build machine.
 
 use crate::answer::Entry;
 use crate::wire::{self, END, FAILURE, JOURNAL};
 
-/// What came over the line so far.
+/// The records received so far.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     pending: Vec<u8>,
-    /// The journals that came, one a sequence, in their order.
+    /// The journals received, one for each sequence, in order.
     pub journals: Vec<Vec<Entry>>,
-    /// Why the interpreter gave up, or what is no journal.
+    /// The interpreter's reason to give up, or the description of an invalid record.
     pub failure: Option<String>,
-    /// All has come.
+    /// Whether the end was received.
     pub ended: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Sequences on the kernel's model.
 //!
-//! There are no programs here: whoever the model says runs makes the next call of its part. A call that the model
-//! answers at once is written into the journal only when its thread runs again, for on seL4 too another may run in
-//! between; a call that waits is answered by what the model then has for the thread.
+//! There are no programs here: the thread that the model runs makes the next call of its part. A call that the model answers
+//! at once is written into the journal only when its thread runs again, because on seL4 too another may run in between. A
+//! call that waits is answered by the model's later result for the thread.
 
 use crate::answer::{Answer, Arrived, Entry};
 use crate::invoke::{CSpaceLayout, Caller};
@@ -17,9 +17,9 @@ use std::rc::Rc;
 
 /// RAM of the machine, as the one in QEMU has.
 const RAM: u64 = 256 << 20;
-/// Steps after which a sequence is said not to end; the longest has some hundred.
+/// Steps after which a sequence counts as endless; the longest has some hundred.
 const STEPS: u32 = 100_000;
-/// Where the model's helpers start. They have no program: their calls are counted in the second argument.
+/// Start address of the model's helpers. They have no program: their calls are counted in the second argument.
 const START: u64 = 0x1000;
 /// End of the window (`platform-sel4`).
 const WINDOW_END: u64 = 0x7000_0000;
@@ -27,7 +27,7 @@ const WINDOW_END: u64 = 0x7000_0000;
 /// Bytes that are no instruction on either architecture: `ud2` (Intel SDM volume 2), and `udf` (Arm DDI 0487, section
 /// C6.2), whose upper half is zero.
 const UNDEFINED_INSTRUCTION: [u8; 4] = [0x0f, 0x0b, 0, 0];
-/// The exception's number: x86_64's kernel gives the processor's, AArch64's none.
+/// The exception's number: the x86_64 kernel reports the processor's, the AArch64 kernel none.
 const fn undefined_instruction(arch: Arch) -> u32 {
     match arch {
         Arch::X86_64 => 6,
@@ -35,7 +35,7 @@ const fn undefined_instruction(arch: Arch) -> u32 {
     }
 }
 
-/// Why a sequence has no journal.
+/// The reason why a sequence has no journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stuck(pub String);
 
@@ -45,7 +45,7 @@ impl From<Failure> for Stuck {
     }
 }
 
-/// The journal of `script`, made on a machine that nobody used before.
+/// The journal of `script`, made on a new machine.
 ///
 /// # Errors
 /// [`Stuck`] when the stage cannot be set or cleared, and when the sequence does not end.
@@ -94,9 +94,9 @@ struct Part<'a> {
     thread: ThreadId,
     layout: CSpaceLayout,
     calls: &'a [Op],
-    /// The call it is at.
+    /// The number of its next call.
     next: usize,
-    /// It made that call and was not seen since. With what the model said at once, if it did.
+    /// Whether it made that call and has not run since. With the model's answer, if it came at once.
     made: Option<Option<Answer>>,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
         Ok(Self { kernel, stage, lowest, parts, journal: Vec::new() })
     }
 
-    /// Lets whoever runs go on, until the root thread has finished.
+    /// Runs the thread that the model has chosen, until the root thread has finished.
     fn play(&mut self) -> Result<(), Stuck> {
         for _ in 0..STEPS {
             if let Some(why) = self.kernel.borrow().halted() {
@@ -151,8 +151,8 @@ impl<'a> Run<'a> {
         Err(Stuck("the sequence does not end".to_owned()))
     }
 
-    /// A thread that a sequence made runs where its registers say: it faults, for nothing is mapped there or an
-    /// undefined instruction lies there. No sequence has it find anything else.
+    /// Runs a thread that a sequence made, at the address in its registers. It faults: nothing is mapped there, or an
+    /// undefined instruction lies there. No sequence gives it other code.
     fn run_stray(&mut self, thread: ThreadId) -> Result<(), Stuck> {
         let mut kernel = self.kernel.borrow_mut();
         let vaddr = kernel.registers(thread).instruction_pointer;
@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Writes down the answer to the call that part `number` made, unless it has to be made again.
+    /// Writes the answer to the call of part `number` into the journal, unless the call has to be made again.
     fn finish(&mut self, number: usize) {
         let Some(part) = self.parts.get_mut(number) else { return };
         let Some(known) = part.made.take() else { return };
@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
         part.next += 1;
     }
 
-    /// Has part `number` make its next call. Whether the sequence goes on.
+    /// Makes the next call of part `number`. Returns whether the sequence continues.
     fn step(&mut self, number: usize) -> bool {
         let Some(part) = self.parts.get_mut(number) else { return false };
         while part.calls.get(part.next) == Some(&Op::Nothing) {
@@ -211,7 +211,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// An access to memory. The answer, or none yet after a fault; `None` for other calls.
+    /// Makes an access to memory. Returns the answer, or none yet after a fault; `None` for other calls.
     fn touch(&mut self, number: usize, op: Op) -> Option<Option<Answer>> {
         let (vaddr, access) = match op {
             Op::Load { vaddr } => (vaddr, Access::Read),
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
         }))
     }
 
-    /// IPC: the answer where the kernel gives none, or none yet; `None` for other calls.
+    /// Makes an IPC call. Returns the answer where the kernel gives none, or none yet; `None` for other calls.
     fn communicate(&mut self, number: usize, op: Op) -> Option<Option<Answer>> {
         let Part { thread, layout, .. } = self.parts.get(number)?;
         let thread = *thread;
@@ -288,13 +288,13 @@ impl<'a> Run<'a> {
         answer
     }
 
-    /// A helper whose registers say so goes on with its call `call`.
+    /// Continues a helper at its call `call`, if its registers are set to that.
     fn restart(&mut self, helper: u8, call: u16) {
         let Some(part) = self.parts.get_mut(usize::from(helper)) else { return };
         if self.kernel.borrow().registers(part.thread) == start_of(helper, call) {
             part.next = usize::from(call);
             part.made = None;
-            // What it did before is no longer its affair.
+            // Drop the result of its previous call.
             self.kernel.borrow_mut().take(part.thread);
         }
     }

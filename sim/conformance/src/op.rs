@@ -1,7 +1,7 @@
-//! What a sequence is made of: calls of the kernel as data.
+//! The calls of the kernel that sequences are made of, as data.
 //!
-//! A call names capabilities by [`Slot`] and places by [`Path`], neither of which says where in a machine's CSpace the
-//! slots for sequences begin. So the same call can be made on machines whose boot left different slots free.
+//! A call names capabilities by [`Slot`] and places by [`Path`]. Neither depends on where in a machine's CSpace the slots
+//! for sequences begin, so the same call can be made on machines whose boot left different slots free.
 
 use platform::{CacheAttributes, CapData, ObjectType, Resume, Rights, TableLevel, Trigger};
 use serde::{Deserialize, Serialize};
@@ -50,21 +50,21 @@ pub enum Path {
     In(Slot, u64, u8),
 }
 
-/// What is written into a thread's registers.
+/// Content of a thread's registers, as written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Context {
-    /// What lets helper thread `.0` go on with its call number `.1`.
+    /// Registers with which helper thread `.0` continues at its call number `.1`.
     Helper(u8, u16),
     /// Instruction pointer, stack pointer and three arguments, for a thread that never runs.
     Plain([u64; 5]),
 }
 
-/// Which part of a thread's registers the answer has.
+/// The part of a thread's registers that the answer has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Shown {
-    /// All: for threads that have never run, whose registers are what was written.
+    /// All: for threads that have never run, whose registers are as written.
     Values,
-    /// None, only whether they could be read: a running helper's are its program's affair.
+    /// None, only whether they could be read: a running helper's depend on its program.
     Success,
 }
 
@@ -73,16 +73,16 @@ pub enum Shown {
 pub struct Letter {
     /// Its label: from [`Letter::FIRST_LABEL`] on, for the lower ones are the kernel's own.
     pub label: u16,
-    /// How many words.
+    /// Number of words.
     pub words: u8,
-    /// The first of them.
+    /// The first word.
     pub first: u64,
-    /// The capability that goes along.
+    /// The extra capability.
     pub cap: Option<Slot>,
 }
 
 impl Letter {
-    /// The lowest label of a sequence's own messages: beyond every invocation, in case one goes to an object.
+    /// The lowest label of a sequence's own messages: above those of all invocations, in case a message goes to an object.
     pub const FIRST_LABEL: u16 = 128;
 
     /// A message of one word.
@@ -98,7 +98,7 @@ impl Letter {
         self
     }
 
-    /// The same with so many words.
+    /// The same with this number of words.
     #[must_use]
     pub const fn long(mut self, words: u8) -> Self {
         self.words = words;
@@ -106,14 +106,14 @@ impl Letter {
     }
 }
 
-/// One call. Every one but [`Op::Nothing`] gets one answer, unless its thread never comes back from it.
+/// One call. Every one but [`Op::Nothing`] gets one answer, unless its thread never returns from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[expect(
     missing_docs,
     reason = "the fields are those of the methods of platform::Kernel that the variants are named for"
 )]
 pub enum Op {
-    /// No call: what is left of a call that was taken out of a sequence.
+    /// No call: the place of a call that was removed from a sequence.
     Nothing,
     /// `untyped_retype`; slots from `first` on, counted as [`Slot`]s where the CNode is the root thread's.
     Retype { untyped: Slot, object: ObjectType, size_bits: u8, cnode: Slot, first: u16, count: u16 },
@@ -196,11 +196,11 @@ pub enum Op {
     ReplyReceive { letter: Letter, from: Slot },
     /// Waits at an endpoint or a notification.
     Receive { from: Slot },
-    /// Takes what is at an endpoint or a notification already.
+    /// Takes a message or signal that is already at an endpoint or a notification.
     NbReceive { from: Slot },
-    /// Names where a received capability goes; nowhere with `None`.
+    /// Sets the slot for a received capability; none with `None`.
     ReceiveSlot { slot: Option<Path> },
-    /// The root thread alone: waits until no helper can run. The answer is the signal that says so.
+    /// The root thread alone: waits until no helper can run. The answer is the signal that reports this.
     Settle,
     /// Lets threads of the same priority run.
     Yield,

@@ -7,14 +7,14 @@ use core::fmt;
 use platform::{Badge, CapData, ObjectType, Resume, Rights};
 use sim_kernel::Arch;
 
-/// What a sequence is about.
+/// The topic of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Topic {
-    /// Retype, and what revoking gives back.
+    /// Retype, and the memory that revoking frees.
     Untyped,
-    /// Copy, mint, move, delete, revoke, and how slots are found.
+    /// Copy, mint, move, delete, revoke, and the lookup of slots.
     CNode,
-    /// Paging structures, frames, ASIDs, and what can be reached afterwards.
+    /// Paging structures, frames, ASIDs, and the memory that can be reached afterwards.
     VSpace,
     /// IOSpaces and IO page tables.
     IoSpace,
@@ -47,9 +47,9 @@ impl fmt::Display for Topic {
 /// A sequence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Script {
-    /// What it shows, or the seed it was made from.
+    /// The behaviour that it shows, or the seed it was made from.
     pub name: String,
-    /// What it is about.
+    /// Its topic.
     pub topic: Topic,
     /// The kernel that it is for.
     pub arch: Arch,
@@ -97,7 +97,7 @@ impl Script {
         self
     }
 
-    /// How many calls it has.
+    /// Number of its calls.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.threads.iter().flatten().filter(|op| **op != Op::Nothing).count()
@@ -110,7 +110,7 @@ pub fn payload(scripts: &[Script]) -> Vec<u8> {
     wire::encode(scripts.iter().map(|script| (script.priorities, &script.threads)))
 }
 
-/// Where helper `helper` (from 1) has its slot `slot`, as the root thread names it.
+/// The slot `slot` of helper `helper` (from 1), as the root thread names it.
 #[must_use]
 pub fn of_helper(helper: u8, slot: u16) -> Path {
     Path::In(cnode_of(helper), u64::from(slot), HELPER_CNODE_BITS)

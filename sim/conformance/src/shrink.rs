@@ -1,7 +1,7 @@
-//! From a sequence whose journals differ to a short one whose journals still do.
+//! Shortens a sequence whose journals differ, as long as they still differ.
 //!
-//! Calls are taken out in pieces, large ones first, and many candidates are tried at once, because starting the kernel
-//! costs more than a sequence. A call that is taken out leaves [`Op::Nothing`], so that the others keep their numbers.
+//! Calls are removed in pieces, large ones first, and many candidates are tried at once, because starting the kernel costs
+//! more than a sequence. A call that is removed leaves [`Op::Nothing`], so that the others keep their numbers.
 
 use crate::answer::Entry;
 use crate::compare::{Difference, difference};
@@ -12,8 +12,8 @@ use crate::script::Script;
 /// A way to make sequences on the kernel: a journal for each, in their order, as far as it came.
 pub type Play<'a, E> = &'a mut dyn FnMut(&[Script]) -> Result<Vec<Vec<Entry>>, E>;
 
-/// Makes `script` shorter while its journals differ. The shorter sequence and its difference; `None` when the journals
-/// of `script` itself do not differ.
+/// Makes `script` shorter while its journals differ. Returns the shorter sequence and its difference; `None` when the
+/// journals of `script` itself do not differ.
 ///
 /// # Errors
 /// Those of `kernel`.
@@ -40,10 +40,9 @@ pub fn shrink<E>(script: &Script, kernel: Play<'_, E>) -> Result<Option<(Script,
     Ok(Some(best))
 }
 
-/// Which of `scripts` have journals that differ, and where.
+/// The indices of `scripts` whose journals differ, with the first difference.
 fn differing<E>(scripts: &[Script], kernel: Play<'_, E>) -> Result<Vec<(usize, Difference)>, E> {
-    // What gets stuck on the model is not tried: it would get stuck on the kernel as well, and keep the others from
-    // theirs.
+    // Skip sequences that get stuck on the model: they would get stuck on the kernel as well, and keep the others from running.
     let models = scripts.iter().enumerate().filter_map(|(index, script)| Some((index, model::run(script).ok()?)));
     let models: Vec<_> = models.collect();
     let tried: Vec<Script> = models.iter().filter_map(|(index, _)| scripts.get(*index).cloned()).collect();
@@ -95,7 +94,7 @@ mod tests {
     use crate::Answer;
     use crate::generate;
 
-    /// A kernel that is the model but for one thing: it refuses to delete slot 13.
+    /// A kernel that is the model with one defect: it refuses to delete slot 13.
     fn defective(scripts: &[Script]) -> Result<Vec<Vec<Entry>>, ()> {
         let journal = |script: &Script| {
             let mut journal = model::run(script).map_err(|_| ())?;

@@ -1,11 +1,12 @@
-//! What sequences find when they begin, made by the same invocations on every kernel.
+//! The stage: objects and memory that sequences find when they begin, made by the same invocations on every kernel.
 //!
-//! Once a machine, [`Stage::build`] takes one untyped apart into memory for sequences, memory for what is recreated for
-//! each ([`Stage::begin`], [`Stage::end`]), and what stays: mapped memory for journal, stacks and IPC buffers, and the
-//! lowest thread of all. That one signals for ever, so it ends a wait of the root thread ([`crate::Op::Settle`]) as
-//! soon as nobody else can run; its notification is bound to the root thread, so it ends waits at endpoints likewise.
+//! Once per machine, [`Stage::build`] divides one untyped into three parts: memory for sequences, memory for objects that
+//! are recreated for each ([`Stage::begin`], [`Stage::end`]), and a permanent part. The permanent part is mapped memory for
+//! journal, stacks and IPC buffers, and the lowest thread of all. That thread signals for ever, so it ends a wait of the
+//! root thread ([`crate::Op::Settle`]) as soon as no other thread can run. Its notification is bound to the root thread, so
+//! it ends waits at endpoints likewise.
 //!
-//! Left out: what the threads run.
+//! Left out: the programs of the threads.
 
 use crate::Answer;
 use crate::invoke::CSpaceLayout;
@@ -24,31 +25,31 @@ pub const SLOTS: u16 = 128;
 pub const MEMORY_BITS: [u8; 4] = [22, 16, 14, 12];
 /// log2 of the bytes of the device untyped that sequences find in [`DEVICE`].
 pub const DEVICE_BITS: u8 = 16;
-/// Where the untypeds are.
+/// Slots of the untypeds.
 pub const MEMORY: [Slot; 4] = [Slot(1), Slot(2), Slot(3), Slot(4)];
-/// Where the device untyped is.
+/// Slot of the device untyped.
 pub const DEVICE: Slot = Slot(5);
-/// Where the helpers' TCBs are.
+/// Slots of the helpers' TCBs.
 pub const HELPER_TCB: [Slot; HELPERS] = [Slot(6), Slot(7), Slot(8)];
-/// Where the helpers' CNodes are.
+/// Slots of the helpers' CNodes.
 pub const HELPER_CNODE: [Slot; HELPERS] = [Slot(9), Slot(10), Slot(11)];
-/// The first slot that sequences find empty, but for [`Slot::EMPTY`].
+/// The first slot that sequences find empty, except [`Slot::EMPTY`].
 pub const FIRST_FREE: u16 = 12;
 
 /// log2 of the slots of a helper's CNode.
 pub const HELPER_CNODE_BITS: u8 = 5;
-/// Where in a helper's CSpace its own CNode is.
+/// Slot of a helper's own CNode in its CSpace.
 pub const OWN_CNODE: u16 = 1;
-/// Where its own TCB is, with which it ends.
+/// Slot of its own TCB, with which it ends.
 pub const OWN_TCB: u16 = 2;
-/// Where its fault endpoint is looked for.
+/// Slot of its fault endpoint.
 pub const FAULT_ENDPOINT: u16 = 3;
 /// The first slot of a helper's CSpace that is empty and free to use.
 pub const HELPER_FREE: u16 = 4;
-/// Where the lowest thread has its notification.
+/// Slot of the lowest thread's notification.
 pub const LOWEST_SIGNAL: u16 = 4;
 
-/// The badge of the signal that says that nobody else can run.
+/// The badge of the signal that no other thread can run.
 pub const SETTLED: Badge = Badge(Badge::SIGNAL | 1);
 
 /// Threads beside the root thread: the helpers, then the lowest.
@@ -64,21 +65,21 @@ const STACK_SPAN: u64 = STACK_BYTES + PAGE;
 /// Offsets in the root thread's window. Its first 2 MiB are the stage's, the rest is for sequences.
 const STACKS: u64 = JOURNAL_BYTES + SCRIPT_BYTES;
 const BUFFERS: u64 = STACKS + WORKERS as u64 * STACK_SPAN;
-/// Where the window begins.
+/// Start of the window.
 pub const WINDOW: u64 = 0x4000_0000;
 /// The first address in the window where nothing is mapped, no table either.
 pub const OPEN: u64 = WINDOW + 0x1000_0000;
 
 const LOWEST_PRIORITY: u8 = 1;
-/// log2 of the memory taken apart.
+/// log2 of the bytes of the untyped that is divided.
 const ALL_BITS: u8 = 24;
-/// log2 of the memory for what each sequence is resubmitted.
+/// log2 of the bytes for the objects that are recreated for each sequence.
 const FRESH_BITS: u8 = 14;
 /// The depth that finds a slot of the root thread's CSpace.
 const DEPTH: u8 = 64;
 const HELPER_GUARD_BITS: u8 = 64 - HELPER_CNODE_BITS;
 
-/// What the root thread has from boot.
+/// The root thread's capabilities from boot.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names of the capabilities say it")]
 pub struct Boot {
@@ -99,20 +100,20 @@ pub struct Boot {
 pub struct BootUntyped {
     /// The capability.
     pub cap: Cap<Untyped>,
-    /// Where it lies.
+    /// Its physical address.
     pub paddr: Paddr,
     /// log2 of its bytes.
     pub size_bits: u8,
-    /// It is no ordinary memory.
+    /// Whether it is device memory.
     pub is_device: bool,
 }
 
-/// Where the untypeds that sequences find lie in memory: those of [`MEMORY`], then [`DEVICE`].
+/// The memory of the untypeds that sequences find: those of [`MEMORY`], then [`DEVICE`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ground([(Paddr, u8); 5]);
 
 impl Ground {
-    /// `paddr` as answers have it.
+    /// `paddr` in the form that answers have.
     #[must_use]
     pub fn answer(&self, paddr: Paddr) -> Answer {
         let inside = |(number, (start, bits)): (usize, &(Paddr, u8))| {
@@ -123,7 +124,7 @@ impl Ground {
     }
 }
 
-/// What the kernel did not do, and its error.
+/// The step that failed, and the kernel's error.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure(pub &'static str, pub Option<Error>);
 
@@ -147,7 +148,7 @@ pub struct Stage {
     notification: Cap<Notification>,
     buffers: u64,
     lowest: (Cap<Tcb>, Cap<CNode>),
-    /// Where the memory for sequences lies.
+    /// The location of the memory for sequences.
     pub ground: Ground,
 }
 
@@ -155,7 +156,7 @@ impl Stage {
     /// Sets the stage.
     ///
     /// # Errors
-    /// What could not be done; nothing is undone.
+    /// The step that failed; nothing is undone.
     pub fn build<K: Kernel>(kernel: &K, boot: Boot) -> Result<Self> {
         let is_usable = |u: &&BootUntyped| !u.is_device && u.size_bits >= ALL_BITS;
         let all = *boot.untypeds.iter().find(is_usable).ok_or(Failure("finding memory", None))?;
@@ -194,7 +195,7 @@ impl Stage {
         CSpaceLayout::Helper { cnode: OWN_CNODE }
     }
 
-    /// What the lowest thread signals, where the root thread waits for it.
+    /// The notification that the lowest thread signals, where the root thread waits for it.
     #[must_use]
     pub const fn notification(&self) -> CPtr {
         self.notification.cptr()
@@ -218,7 +219,7 @@ impl Stage {
         Vaddr::new(WINDOW + STACKS + (worker as u64 + 1) * STACK_SPAN)
     }
 
-    /// Sets everything that a sequence finds, with helpers of these priorities. None of them runs yet.
+    /// Makes all that a sequence finds, with helpers of these priorities. None of them runs yet.
     ///
     /// # Errors
     /// As [`Stage::build`].
@@ -244,7 +245,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Takes everything back that a sequence was given or made.
+    /// Removes all that a sequence was given or made.
     ///
     /// # Errors
     /// As [`Stage::build`].
@@ -340,7 +341,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Puts what every worker has into its CNode.
+    /// Puts the capabilities that every worker has into its CNode.
     fn fill<K: Kernel>(&self, kernel: &K, tcb: Cap<Tcb>, cnode: Cap<CNode>) -> Result<()> {
         let inside = |slot: u16| AbsoluteCPtr { root: cnode, index: u64::from(slot), depth: HELPER_CNODE_BITS };
         // Without a guard CNode invocations reach its slots by their own few bits, with it by a whole word.

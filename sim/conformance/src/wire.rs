@@ -1,8 +1,8 @@
 //! Sequences and journals as bytes in memory.
 //!
-//! The interpreter's threads read calls one by one out of the image they were started with, and write answers one by
-//! one into one journal, with no memory of their own but a stack. So a sequence is an index of its threads and then
-//! every call by itself, in postcard behind a length, and a journal is a length and then entries likewise.
+//! The interpreter's threads read calls one by one from the image they were started with, and write answers one by one into
+//! one journal. They have no memory of their own but a stack. So a sequence is an index of its threads and then every call
+//! by itself, in postcard behind a length. A journal is a length and then entries likewise.
 //!
 //! Threads of different priority share a journal without a lock: one that runs at all is the highest that can run, and
 //! others come in between only at its system calls.
@@ -17,11 +17,11 @@ const RECORD: usize = 96;
 /// Bytes of a sequence's head: length, priorities, and where each thread's calls begin and how many there are.
 const HEAD: usize = 8 + 8 * THREADS;
 
-/// What the interpreter writes before each journal on the console.
+/// Marks each journal on the console.
 pub const JOURNAL: u8 = 0xa1;
-/// What it writes before a text that says why it gives up.
+/// Marks a text with the reason why the interpreter gives up.
 pub const FAILURE: u8 = 0xa2;
-/// What it writes at the end.
+/// Marks the end.
 pub const END: u8 = 0xa3;
 
 /// The bytes of a suite of sequences, each with the priorities of its helpers and the calls of each thread.
@@ -70,7 +70,7 @@ impl<M: Memory> Sequence<M> {
         Self { memory, at }
     }
 
-    /// All of it.
+    /// All its bytes.
     ///
     /// # Errors
     /// As [`Sequence::places`].
@@ -189,10 +189,10 @@ impl<M: Memory> Journal<M> {
         self.memory.store_release_u32(0, (at + 1 + used) as u32)
     }
 
-    /// All of it as it goes over the line.
+    /// All its bytes, as sent over the line.
     ///
     /// # Errors
-    /// [`OutOfBounds`] when its length is no length.
+    /// [`OutOfBounds`] when its length is invalid.
     pub fn bytes(&self) -> Result<Vec<u8>, OutOfBounds> {
         let used = self.memory.load_acquire_u32(0)? as usize;
         (used <= self.memory.len()).then_some(()).ok_or(OutOfBounds)?;
@@ -202,7 +202,7 @@ impl<M: Memory> Journal<M> {
     }
 }
 
-/// The entries in a journal's bytes; `None` when they are none.
+/// The entries in a journal's bytes; `None` when they are invalid.
 #[must_use]
 pub fn entries(bytes: &[u8]) -> Option<Vec<Entry>> {
     let mut entries = Vec::new();

@@ -1,66 +1,66 @@
-//! Faults as data: what goes wrong, where, when, how often. A scenario lists them (`[[fault]]`), a soak draws them, and the
-//! models act on them; the same seed makes the same faults hit.
+//! Faults as data: kind, place, time and frequency of each. A scenario lists them (`[[fault]]`), a soak run draws them,
+//! and the models act on them. The same seed makes the same faults hit.
 //!
-//! Neighbours: `capdl` reads them from scenario files and checks the names in them; `sim-nvme` acts on [`CommandFault`]s and
-//! [`ControllerFault`]s, `sim` on [`ComponentFault`]s. Left out: what hitting means to a model, and any randomness: a
-//! fault says *how likely*, the model's generator draws.
+//! Neighbours: `capdl` reads them from scenario files and checks the names in them; `sim-nvme` acts on
+//! [`CommandFault`]s and [`ControllerFault`]s, `sim` on [`ComponentFault`]s. Left out: the effect of a hit on a model,
+//! and any randomness: a fault has a probability, and the model's generator draws.
 
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that goes wrong.
+/// A fault.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
-    /// With commands of a controller.
+    /// A fault of commands of a controller.
     Command(CommandFault),
-    /// With a controller as a whole.
+    /// A fault of a controller as a whole.
     Controller(ControllerFault),
-    /// With a component.
+    /// A fault of a component.
     Component(ComponentFault),
 }
 
-/// Commands that are hit, and by what. A command is hit when every condition holds that is given.
+/// A fault of commands: conditions and effect. It hits a command when every condition holds that is given.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandFault {
     /// The controller's name in the scenario; may be left out where there is one controller.
     #[serde(default)]
     pub controller: String,
-    /// Which queues' commands.
+    /// The queues whose commands it hits.
     #[serde(default)]
     pub queues: Queues,
     /// Opcodes (NVM command set 1.0c, figure 22; base 2.0c, figure 87 for the admin queue); all when empty.
     #[serde(default)]
     pub opcodes: Vec<u8>,
-    /// The namespace; any without.
+    /// The namespace; any when absent.
     #[serde(default)]
     pub nsid: Option<u32>,
     /// Only commands that name a block in this range.
     #[serde(default)]
     pub blocks: Option<Blocks>,
-    /// Not before this many nanoseconds of virtual time after the start.
+    /// The first moment at which it may hit, in nanoseconds of virtual time after the start.
     #[serde(default)]
     pub from_ns: u64,
-    /// Not from this time on.
+    /// The moment from which it no longer hits, likewise.
     #[serde(default)]
     pub until_ns: Option<u64>,
-    /// Times it lets pass first.
+    /// Number of matching commands that it skips first.
     #[serde(default)]
     pub skip: u64,
-    /// Then it hits each time with this chance in a million.
+    /// The chance of a hit for each later one, per million.
     #[serde(default = "always")]
     pub per_million: u32,
-    /// Times it hits in all; without an end when absent.
+    /// Hits in all; without a limit when absent.
     #[serde(default)]
     pub times: Option<u64>,
-    /// What happens to the command.
+    /// The effect on the command.
     pub effect: CommandEffect,
 }
 
 impl CommandFault {
-    /// One that hits every command of these queues.
+    /// Creates a fault that hits every command of these queues.
     #[must_use]
     pub const fn new(queues: Queues, effect: CommandEffect) -> Self {
         Self {
@@ -104,11 +104,11 @@ const fn always() -> u32 {
     1_000_000
 }
 
-/// What happens to a command.
+/// An effect on a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CommandEffect {
-    /// It is not done and completes with this status.
+    /// The command is not executed and completes with this status.
     Status {
         /// Status code type.
         sct: u8,
@@ -118,93 +118,95 @@ pub enum CommandEffect {
         #[serde(default)]
         dnr: bool,
     },
-    /// It takes this much longer, before it is done: data it moves are moved late.
+    /// The command is delayed by this much before it is executed, so the data it moves are moved late.
     Delay {
         /// Nanoseconds.
         ns: u64,
     },
-    /// It is done, but its completion is never posted.
+    /// The command is executed, but its completion is never posted.
     DropCompletion,
     /// Its completion is posted twice.
     DuplicateCompletion,
     /// Its completion names another command identifier.
     WrongCid,
-    /// Its completion names a head where nothing was submitted.
+    /// Its completion reports an SQHD at which nothing was submitted.
     WrongSqhd,
-    /// Its completion is posted with the phase tag of the round before.
+    /// Its completion is posted with the phase tag of the previous round.
     StalePhase,
     /// Its completion is posted without an interrupt.
     LoseInterrupt,
     /// One bit of the data it moves is wrong; it completes with success.
     CorruptData,
-    /// The data it moves goes to, or comes from, 4 KiB behind where its PRPs say; if it can, it completes with success.
+    /// The data it moves go to, or come from, 4 KiB beyond the address in its PRPs. If that is possible, it completes
+    /// with success.
     WrongAddress,
 }
 
-/// Something wrong with a controller as a whole.
+/// A fault of a controller as a whole.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerFault {
     /// The controller's name in the scenario; may be left out where there is one controller.
     #[serde(default)]
     pub controller: String,
-    /// When, in nanoseconds of virtual time after the start.
+    /// Time of the fault, in nanoseconds of virtual time after the start.
     pub at_ns: u64,
-    /// What happens.
+    /// The effect on the controller.
     pub effect: ControllerEffect,
 }
 
-/// What happens to a controller.
+/// An effect on a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControllerEffect {
-    /// A vector is raised for nothing. While the function is not bus master, nothing happens.
+    /// A vector is raised without a cause. While the function is not bus master, nothing happens.
     SpuriousInterrupt {
         /// The MSI-X vector.
         vector: u16,
     },
-    /// CSTS.CFS is set and no command is done until it is reset.
+    /// CSTS.CFS is set, and no command is executed until a reset.
     FatalStatus,
-    /// All registers read as ones and writes are lost, for so long.
+    /// All registers read as ones and writes are lost, for this long.
     AllOnes {
         /// Nanoseconds; for ever when absent.
         #[serde(default)]
         for_ns: Option<u64>,
     },
-    /// A completion queue takes itself for full: nothing is posted there any more, until it is created again.
+    /// A completion queue treats itself as full: nothing more is posted there until it is created again.
     StuckQueuePair {
         /// Its number, as the driver creates them, from 1; 0 is the admin queue, which a reset creates again.
         pair: u16,
     },
     /// From now on CSTS.RDY never becomes 1.
     NeverReady,
-    /// It is pulled out.
+    /// The controller is pulled out.
     Removal,
-    /// Its power fails for an instant: of what its volatile write cache held some may be lost, commands under way are
-    /// gone, and its registers are as after power-on.
+    /// Its power fails for an instant. Some data in its volatile write cache may be lost, commands under way are lost,
+    /// and its registers are as after power-on.
     PowerLoss,
 }
 
-/// Something wrong with a component.
+/// A fault of a component.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentFault {
     /// The component's name.
     pub component: String,
-    /// What happens.
+    /// The effect on the component.
     pub effect: ComponentEffect,
 }
 
-/// What happens to a component.
+/// An effect on a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComponentEffect {
-    /// It dies, as by a fault, at the await with this number, counted from 1, or when its work is over if that is earlier.
+    /// It dies, as by a fault, at the await with this number, counted from 1, or at the end of its work if that is
+    /// earlier.
     Crash {
         /// The number of the await.
         at_await: u64,
     },
-    /// Everything it does takes so many times as long, in percent: 100 changes nothing.
+    /// Everything it does takes this percentage of the usual time: 100 changes nothing.
     Slow {
         /// Percent.
         percent: u32,

@@ -1,4 +1,4 @@
-//! Where objects are kept: numbered places, reused when their object ends.
+//! Storage for kernel objects: numbered places, which are reused when their object ends.
 
 use core::marker::PhantomData;
 use core::ops::{Index, IndexMut};
@@ -40,9 +40,9 @@ macro_rules! ids {
 }
 
 ids!(
-    /// A thread. Its number is never given to another.
+    /// A thread. Its number is never reused.
     ThreadId,
-    /// An endpoint; the number of an ended one is used again, and so for all other objects.
+    /// An endpoint. Its number is reused after its end, as for all other objects.
     EndpointId,
     /// A notification.
     NotificationId,
@@ -69,7 +69,7 @@ impl<I: Id, T> Arena<I, T> {
         Self { places: Vec::new(), free: Vec::new(), id: PhantomData }
     }
 
-    /// Keeps `object`, in a place that is free if there is one.
+    /// Stores `object`, in a free place if there is one.
     pub(crate) fn add(&mut self, object: T) -> I {
         if let Some(place) = self.free.pop() {
             self.places[place as usize] = Some(object);
@@ -78,7 +78,7 @@ impl<I: Id, T> Arena<I, T> {
         self.add_last(object)
     }
 
-    /// Keeps `object` under a number that no other ever had.
+    /// Stores `object` under a number that no other object ever had.
     pub(crate) fn add_last(&mut self, object: T) -> I {
         self.places.push(Some(object));
         I::from_place(self.places.len() - 1)
@@ -91,7 +91,7 @@ impl<I: Id, T> Arena<I, T> {
         }
     }
 
-    /// Ends an object; its number stays its own.
+    /// Ends an object; its number is not reused.
     pub(crate) fn retire(&mut self, id: I) {
         self.places[id.place()] = None;
     }

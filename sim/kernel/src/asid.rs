@@ -1,4 +1,4 @@
-//! Address space identifiers: which VSpace a number means, in pools of 512.
+//! Address space identifiers, in pools of 512: each names at most one VSpace.
 
 use crate::Arch;
 use crate::Kernel;
@@ -9,7 +9,7 @@ use crate::label;
 use crate::object::{PAGE_BITS, TABLE_ENTRIES};
 use platform::{AbsoluteCPtr, AsidControl, AsidPool, Cap, Error, Result, Untyped, VSpace};
 
-/// Pools the kernel can have.
+/// Number of pools that the kernel can have.
 pub(crate) const fn pools(arch: Arch) -> usize {
     match arch {
         Arch::X86_64 => 8,
@@ -23,7 +23,7 @@ impl Kernel {
     /// See [`platform::Kernel::asid_control_make_pool`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn asid_control_make_pool(
         &mut self,
         thread: ThreadId,
@@ -52,7 +52,7 @@ impl Kernel {
     /// See [`platform::Kernel::asid_pool_assign`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn asid_pool_assign(&mut self, thread: ThreadId, pool: Cap<AsidPool>, vspace: Cap<VSpace>) -> Result<()> {
         let (service, caps) = (pool.cptr(), [vspace.cptr()]);
         let invocation = Invocation { service, label: label::ASID_POOL_ASSIGN, words: &[], caps: &caps };
@@ -81,14 +81,14 @@ impl Kernel {
         self.asid_table[usize::from(base >> POOL_BITS)] = Some(pool);
     }
 
-    /// The VSpace that `asid` means.
+    /// The VSpace that `asid` names.
     #[inline]
     pub(crate) fn vspace_of(&self, asid: u16) -> Option<TableId> {
         let pool = self.asid_table.get(usize::from(asid >> POOL_BITS)).copied().flatten()?;
         self.asid_pools[pool].vspaces[usize::from(asid) % TABLE_ENTRIES]
     }
 
-    /// An identifier means nothing any more, if it still meant `table`.
+    /// Frees an identifier, if it still names `table`.
     pub(crate) fn end_asid(&mut self, asid: u16, table: TableId) {
         let Some(pool) = self.asid_table.get(usize::from(asid >> POOL_BITS)).copied().flatten() else { return };
         let vspace = &mut self.asid_pools[pool].vspaces[usize::from(asid) % TABLE_ENTRIES];

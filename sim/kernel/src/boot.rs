@@ -1,7 +1,7 @@
-//! What the root task finds: its capabilities in their slots, the machine's memory as untypeds, its payload mapped.
+//! Boot: the root task's capabilities in their slots, the machine's memory as untypeds, and the payload, mapped.
 //!
-//! The layout is that of the real kernel for this project's root task, but for where in RAM the kernel puts what it
-//! makes itself: here that is one piece at the start.
+//! The layout is that of the real kernel for this project's root task, with one difference: the objects that the kernel
+//! makes itself lie in one piece at the start of RAM.
 
 use crate::arena::{TableId, ThreadId};
 use crate::capability::{Capability, FrameSize, Mapping, TablePlace, VmRights};
@@ -35,12 +35,12 @@ const FIRST_FREE_SLOT: u64 = 12;
 /// The root task's own identifier and priority.
 const ROOT_ASID: u16 = 1;
 const ROOT_PRIORITY: u8 = 255;
-/// Where its image is: the payload, then the IPC buffer, then the boot info.
+/// Addresses of its image: the payload, then the IPC buffer, then the boot info.
 const PAYLOAD: u64 = 0x80_0000;
 const WINDOW: (u64, u64) = (0x4000_0000, 0x3000_0000);
 const DEVICE_WINDOW: (u64, u64) = (0x7000_0000, 0x1000_0000);
 const PAGE: u64 = PAGE_SIZE as u64;
-/// Device memory ends here for the kernel.
+/// The kernel's upper end of device memory.
 const DEVICE_TOP: u64 = 1 << 47;
 
 /// Whether the machine has an IOMMU that the kernel drives.
@@ -48,32 +48,32 @@ const DEVICE_TOP: u64 = 1 << 47;
 pub enum Iommu {
     /// It has one, with page tables of three levels.
     Present,
-    /// Every device reaches all memory.
+    /// There is none: every device reaches all memory.
     Absent,
 }
 
 /// A machine to boot.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
-    /// The architecture that it is for. Both kernels are one source. That of x86_64 has I/O ports, an I/O APIC and, with an IOMMU, IOSpaces; that
-    /// of AArch64 has a GIC. An IOMMU there is user level's.
+    /// The architecture. Both kernels are built from one source. The x86_64 kernel has I/O ports, an I/O APIC and, with an
+    /// IOMMU, IOSpaces. The AArch64 kernel has a GIC; an IOMMU there is driven by user level.
     pub arch: Arch,
-    /// Where RAM is.
+    /// Ranges of RAM.
     pub ram: Vec<Range<u64>>,
-    /// What is handed out as device memory.
+    /// Ranges that are handed out as device memory.
     pub device: Vec<Range<u64>>,
     /// Whether there is an IOMMU.
     pub iommu: Iommu,
-    /// What the root task is given besides its program: a system's specification and data.
+    /// Data for the root task besides its program: a system's specification and data.
     pub payload: Vec<u8>,
     /// log2 of the slots of the root task's CNode.
     pub cnode_bits: u8,
-    /// Bytes at the start of RAM that the kernel itself takes, besides what it makes for the root task.
+    /// Bytes at the start of RAM that the kernel itself takes, besides the objects for the root task.
     pub kernel_bytes: u64,
 }
 
 impl MachineConfig {
-    /// A q35 PC with `ram_bytes` of RAM, at most 2 GiB, and an IOMMU: all that is not RAM is device memory, but for
+    /// A q35 PC with `ram_bytes` of RAM, at most 2 GiB, and an IOMMU. All addresses outside RAM are device memory, except
     /// the pages of the interrupt controllers and the IOMMU.
     #[must_use]
     pub fn q35(ram_bytes: u64, payload: Vec<u8>) -> Self {
@@ -88,8 +88,8 @@ impl MachineConfig {
         Self { arch, ram: vec![ram], device, iommu, payload, cnode_bits: 16, kernel_bytes: 2 << 20 }
     }
 
-    /// QEMU's virt with `ram_bytes` of RAM, at most 1 GiB. Device memory is what the kernel's platform hands out: the pages
-    /// of the GICv2m, the serial port and the firmware's configuration, the SMMU, and PCI.
+    /// QEMU's virt with `ram_bytes` of RAM, at most 1 GiB. Device memory consists of the pages that the kernel's platform
+    /// hands out: those of the GICv2m, the serial port and the firmware's configuration, the SMMU, and PCI.
     #[must_use]
     pub fn virt(ram_bytes: u64, payload: Vec<u8>) -> Self {
         const RAM: u64 = 0x4000_0000;
@@ -103,7 +103,7 @@ impl MachineConfig {
     }
 }
 
-/// One untyped the kernel hands over.
+/// One untyped that the kernel hands over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BootUntyped {
     /// Its capability.
@@ -112,7 +112,7 @@ pub struct BootUntyped {
     pub paddr: Paddr,
     /// log2 of its bytes.
     pub size_bits: u8,
-    /// Not ordinary memory.
+    /// Whether it is device memory.
     pub is_device: bool,
 }
 
@@ -121,7 +121,7 @@ pub struct BootUntyped {
 pub struct RootTask {
     /// Its thread, which runs.
     pub thread: ThreadId,
-    /// All memory that nobody uses.
+    /// Untypeds of all unused memory.
     pub untypeds: Vec<BootUntyped>,
     /// Empty slots of its CNode.
     pub free_slots: Range<u64>,
@@ -133,17 +133,17 @@ pub struct RootTask {
     pub vspace: Cap<VSpace>,
     /// Its thread's capability.
     pub tcb: Cap<Tcb>,
-    /// The pool its VSpace belongs to, with room for others.
+    /// The ASID pool of its VSpace, with room for others.
     pub asid_pool: Cap<AsidPool>,
-    /// Where pools come from.
+    /// The capability that makes ASID pools.
     pub asid_control: Cap<AsidControl>,
-    /// All interrupts.
+    /// The capability that makes interrupt handlers.
     pub irq_control: Cap<IrqControl>,
     /// The master of all IOSpaces; an empty slot without an IOMMU.
     pub io_space_master: Cap<IoSpace>,
     /// All I/O ports; an empty slot where there are none.
     pub io_ports: Cap<IoPort>,
-    /// Where its IPC buffer is mapped.
+    /// The address of its IPC buffer.
     pub ipc_buffer: Vaddr,
     /// The buffer's frame.
     pub ipc_buffer_frame: Cap<Frame>,
@@ -158,7 +158,7 @@ pub struct RootTask {
 }
 
 impl Kernel {
-    /// Boots a machine: the root task runs.
+    /// Boots a machine; afterwards the root task is the running thread.
     ///
     /// # Panics
     /// When the machine's first piece of RAM has no room for the kernel and the payload, or its CNode none for the
@@ -209,7 +209,7 @@ fn name(text: &str) -> Name {
 /// A kernel that is being laid out.
 struct Boot {
     kernel: Kernel,
-    /// The first byte of RAM that is nobody's yet, and where that piece of RAM ends.
+    /// The first byte of RAM that is not taken yet, and the end of that piece of RAM.
     free: u64,
     end: u64,
     /// The first slot of the root task's CNode.
@@ -305,7 +305,7 @@ impl Boot {
         self.provide(Capability::Table { level, table, place: Some(TablePlace { asid: ROOT_ASID, vaddr }) });
     }
 
-    /// Makes a frame of the root task's own, mapped at `vaddr`: its capability.
+    /// Makes a frame for the root task, mapped at `vaddr`, and returns its capability.
     fn map(&mut self, vaddr: u64) -> Capability {
         let paddr = self.take(PAGE_BITS);
         let page = self.root_table.and_then(|root| self.kernel.table_at(root, vaddr, Some(TableLevel::Three)));
@@ -375,7 +375,7 @@ impl Boot {
             let size_bits = (range.end - start).ilog2().min(start.trailing_zeros()) as u8;
             let size_bits = size_bits.min(MAX_UNTYPED_BITS);
             if size_bits >= MIN_UNTYPED_BITS {
-                // Nothing of it is known to be clear: the first retype does that.
+                // Marked as wholly used, because it may not be clear: the first retype clears it.
                 let used = 1 << size_bits;
                 let slot = self.provide(Capability::Untyped { paddr: start, size_bits, is_device, used });
                 let paddr = Paddr::new(start);

@@ -1,7 +1,7 @@
-//! What a slot can hold, and what can be done to a capability without touching anything else: masking its rights,
-//! giving it new data, comparing it.
+//! Capabilities as slots hold them, and the operations on one that touch nothing else: mask its rights, change its data,
+//! compare it.
 //!
-//! Neighbours: `derivation` (who comes from whom), `cnode` (where slots are), and the object each capability names.
+//! Neighbours: `derivation` (the derivation order), `cnode` (the slots), and the object that each capability names.
 
 use crate::Arch;
 use crate::arena::{AsidPoolId, CNodeId, EndpointId, IoTableId, NotificationId, TableId, ThreadId};
@@ -36,10 +36,10 @@ impl FrameSize {
     }
 }
 
-/// What a frame's capability lets its mappings do.
+/// Access that a frame's capability allows to its mappings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum VmRights {
-    /// Nothing from user level.
+    /// No access from user level.
     KernelOnly,
     /// Read.
     ReadOnly,
@@ -48,7 +48,7 @@ pub enum VmRights {
 }
 
 impl VmRights {
-    /// What remains under `rights`.
+    /// The rights that remain under `rights`.
     #[must_use]
     pub const fn masked(self, rights: Rights) -> Self {
         match self {
@@ -60,10 +60,10 @@ impl VmRights {
     }
 }
 
-/// Where a frame is mapped through this very capability.
+/// The place where this capability maps its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mapping {
-    /// Nowhere.
+    /// Not mapped.
     None,
     /// In a VSpace.
     VSpace {
@@ -81,7 +81,7 @@ pub enum Mapping {
     },
 }
 
-/// Where a paging structure is installed.
+/// The place where a paging structure is installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TablePlace {
     /// The VSpace.
@@ -90,7 +90,7 @@ pub struct TablePlace {
     pub vaddr: u64,
 }
 
-/// Where an IO page table is installed.
+/// The place where an IO page table is installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoTablePlace {
     /// The IOSpace's PCI requester id.
@@ -101,7 +101,7 @@ pub struct IoTablePlace {
     pub iova: u64,
 }
 
-/// An object whose last capability went and which still has slots to empty.
+/// An object whose last capability was deleted and which still has slots to empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dying {
     /// A CNode.
@@ -122,14 +122,14 @@ pub enum Capability {
         paddr: u64,
         /// log2 of its bytes.
         size_bits: u8,
-        /// No ordinary memory.
+        /// Whether it is device memory.
         is_device: bool,
         /// Bytes used from the start.
         used: u64,
     },
     /// An endpoint.
     Endpoint {
-        /// Which.
+        /// The endpoint's number.
         endpoint: EndpointId,
         /// 28 bits, 0 for none.
         badge: u64,
@@ -138,23 +138,23 @@ pub enum Capability {
     },
     /// A notification.
     Notification {
-        /// Which.
+        /// The notification's number.
         notification: NotificationId,
         /// 0 for none.
         badge: u64,
         /// Write is signal, read is wait. Grant means nothing.
         rights: Rights,
     },
-    /// The right to answer a thread.
+    /// The right to reply to a thread.
     Reply {
-        /// Who waits.
+        /// The thread that waits for the reply.
         thread: ThreadId,
-        /// The thread's own, from which the others derive.
+        /// Whether it is the thread's own, from which the others derive.
         is_master: bool,
     },
     /// A CNode.
     CNode {
-        /// Which.
+        /// The CNode's number.
         cnode: CNodeId,
         /// log2 of its slots.
         radix: u8,
@@ -171,7 +171,7 @@ pub enum Capability {
     IrqControl,
     /// One kernel interrupt.
     IrqHandler(u8),
-    /// What is left of an object that ends.
+    /// The rest of an object that is being deleted.
     Zombie {
         /// The object.
         of: Dying,
@@ -184,25 +184,25 @@ pub enum Capability {
         paddr: u64,
         /// Its size.
         size: FrameSize,
-        /// What its mappings may do.
+        /// Access that its mappings may allow.
         rights: VmRights,
-        /// No ordinary memory.
+        /// Whether it is device memory.
         is_device: bool,
-        /// Where this capability mapped it.
+        /// The mapping made through this capability.
         mapping: Mapping,
     },
     /// A paging structure below the root.
     Table {
         /// Its level.
         level: TableLevel,
-        /// Which.
+        /// The structure's number.
         table: TableId,
         /// Where it is installed, as this capability knows it.
         place: Option<TablePlace>,
     },
     /// The root of a VSpace.
     VSpace {
-        /// Which.
+        /// The root structure's number.
         table: TableId,
         /// Its identifier, 0 for none yet.
         asid: u16,
@@ -211,7 +211,7 @@ pub enum Capability {
     AsidControl,
     /// A pool of them.
     AsidPool {
-        /// Which.
+        /// The pool's number.
         pool: AsidPoolId,
         /// Its first identifier.
         base: u16,
@@ -232,7 +232,7 @@ pub enum Capability {
     },
     /// A page table of the IOMMU.
     IoTable {
-        /// Which.
+        /// The table's number.
         table: IoTableId,
         /// Where it is installed, as this capability knows it.
         place: Option<IoTablePlace>,
@@ -246,7 +246,7 @@ impl Capability {
         matches!(self, Self::Null)
     }
 
-    /// What remains under `mask`. Only endpoints, notifications and frames have rights.
+    /// The capability with its rights cut to `mask`. Only endpoints, notifications and frames have rights.
     #[must_use]
     pub fn masked(mut self, mask: Rights) -> Self {
         match &mut self {
@@ -265,7 +265,7 @@ impl Capability {
         self
     }
 
-    /// The capability with the data `word`; [`Capability::Null`] when it cannot have them.
+    /// The capability with the data `word`; [`Capability::Null`] when these data are invalid for it.
     #[must_use]
     pub fn with_data(mut self, word: u64) -> Self {
         match &mut self {
@@ -300,7 +300,7 @@ impl Capability {
     }
 }
 
-/// The word that user level makes of `data`. The kernel reads it by the kind of the capability it is meant for.
+/// The word that user level makes of `data`. The kernel interprets it by the kind of capability that it is for.
 pub(crate) fn data_word(arch: Arch, data: CapData) -> platform::Result<u64> {
     const BADGES: u64 = 1 << ENDPOINT_BADGE_BITS;
     match data {

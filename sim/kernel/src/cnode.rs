@@ -1,5 +1,4 @@
-//! CNodes: how a path ends in a slot, and the invocations that copy, mint, move, delete, revoke and keep
-//! capabilities.
+//! CNodes: the lookup of paths, and the invocations that copy, mint, move, delete, revoke and save capabilities.
 
 use crate::Kernel;
 use crate::arena::ThreadId;
@@ -12,7 +11,7 @@ use platform::{AbsoluteCPtr, CPtr, CapData, Error, Result, Rights};
 /// Bits of a path through a thread's whole CSpace.
 const WORD_BITS: u8 = 64;
 
-/// Why a path ends in no slot (seL4 manual, section 3.4).
+/// A failed lookup of a path (seL4 manual, section 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LookupFailure {
     /// It does not start in a CNode.
@@ -44,7 +43,7 @@ impl Kernel {
     /// See [`platform::Kernel::cnode_copy`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn cnode_copy(
         &mut self,
         thread: ThreadId,
@@ -65,7 +64,7 @@ impl Kernel {
     /// See [`platform::Kernel::cnode_mint`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn cnode_mint(
         &mut self,
         thread: ThreadId,
@@ -88,7 +87,7 @@ impl Kernel {
     /// See [`platform::Kernel::cnode_move`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn cnode_move(&mut self, thread: ThreadId, dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()> {
         let words = [dest.index, dest.depth.into(), src.index, src.depth.into()];
         let caps = [src.root.cptr()];
@@ -103,7 +102,7 @@ impl Kernel {
     /// See [`platform::Kernel::cnode_delete`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn cnode_delete(&mut self, thread: ThreadId, slot: AbsoluteCPtr) -> Result<()> {
         self.on_slot(thread, label::CNODE_DELETE, slot, |kernel, target| {
             kernel.delete(target);
@@ -114,7 +113,7 @@ impl Kernel {
     /// See [`platform::Kernel::cnode_revoke`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn cnode_revoke(&mut self, thread: ThreadId, slot: AbsoluteCPtr) -> Result<()> {
         self.on_slot(thread, label::CNODE_REVOKE, slot, |kernel, target| {
             kernel.revoke(target);
@@ -122,10 +121,10 @@ impl Kernel {
         })
     }
 
-    /// See [`platform::Kernel::cnode_save_caller`]. Without a caller nothing happens, which is no error.
+    /// See [`platform::Kernel::cnode_save_caller`]. Without a caller it does nothing and succeeds.
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn cnode_save_caller(&mut self, thread: ThreadId, slot: AbsoluteCPtr) -> Result<()> {
         self.on_slot(thread, label::CNODE_SAVE_CALLER, slot, |kernel, target| {
             kernel.ensure_empty(target)?;
@@ -163,12 +162,12 @@ impl Kernel {
         if self.slots[from].cap.is_null() {
             return Err(Error::FailedLookup.into());
         }
-        // The kernel finds the missing words last.
+        // The kernel checks for missing words last.
         found.all_words()?;
         Ok((to, from))
     }
 
-    /// Puts what derives from `from` as `cap` into `to`.
+    /// Derives `cap` from the slot `from` and puts the result into `to`.
     fn copy_to(&mut self, cap: Capability, from: SlotId, to: SlotId) -> Outcome<()> {
         let derived = self.derive(from, cap)?;
         if derived.is_null() {
@@ -197,7 +196,7 @@ impl Kernel {
         self.walk(root, cptr.bits(), WORD_BITS).map(|(slot, _)| slot)
     }
 
-    /// Follows a path of `bits` bits from `root` as far as CNodes go: the slot, and the bits that are left.
+    /// Follows a path of `bits` bits from `root` as far as CNodes go; returns the slot, and the number of bits left.
     fn walk(&self, root: &Capability, path: u64, bits: u8) -> core::result::Result<(SlotId, u8), LookupFailure> {
         let mut left = bits;
         let mut node = root;

@@ -1,6 +1,6 @@
-//! What a thread is given to run: fault endpoint, priority, CSpace, VSpace and IPC buffer, in one invocation.
+//! Configuration of a thread: fault endpoint, priority, CSpace, VSpace and IPC buffer, in one invocation.
 //!
-//! The thread keeps capabilities of its own to the three, in slots that no path leads to.
+//! The thread keeps its own capabilities to the last three, in slots that no path leads to.
 
 use crate::arena::ThreadId;
 use crate::capability::{Capability, guard_word};
@@ -17,7 +17,7 @@ impl Kernel {
     /// See [`platform::Kernel::tcb_configure`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     #[expect(clippy::too_many_arguments, reason = "one invocation of the kernel, its arguments are given")]
     pub fn tcb_configure(
         &mut self,
@@ -79,7 +79,7 @@ impl Kernel {
         }
     }
 
-    /// Whether deleting what is in `slot` would mean emptying an object.
+    /// Whether the deletion of the capability in `slot` would have to empty an object.
     fn is_long_deletion(&self, slot: SlotId) -> bool {
         let cap = &self.slots[slot].cap;
         matches!(cap, Capability::Thread(_) | Capability::Zombie { .. } | Capability::CNode { .. })
@@ -97,7 +97,7 @@ impl Kernel {
         let own = [self.cspace_slot(target), self.vspace_slot(target), self.buffer_slot(target)];
         for ((slot, source), cap) in own.into_iter().zip(sources).zip(caps) {
             self.delete(slot);
-            // What was deleted may have been the last that kept source or thread.
+            // The deletion may have removed the last capability that kept source or thread.
             let is_there = self.is_same_object(&cap, &self.slots[source].cap)
                 && self.is_same_object(&Capability::Thread(target), &self.slots[tcb].cap);
             if is_there && !cap.is_null() {

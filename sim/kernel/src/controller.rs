@@ -1,9 +1,9 @@
 //! The interrupt controllers: the I/O APIC's pins on x86_64, a GICv2 with its GICv2m on AArch64.
 //!
-//! Both mask an interrupt when the kernel says so. An edge that comes while an I/O APIC's pin is masked is lost (82093AA,
-//! section 3.4.2), a GIC keeps it pending (Arm IHI 0048, section 3.2.4); a level asks again with either. A message is no pin's business
-//! on x86_64 and cannot be masked there; the GICv2m makes an edge of a shared interrupt of it. Left out: priorities, and who
-//! a message really came from.
+//! Both mask an interrupt when the kernel requests it. An I/O APIC loses an edge that comes while its pin is masked
+//! (82093AA, section 3.4.2); a GIC keeps it pending (Arm IHI 0048, section 3.2.4). A level raises its interrupt again with
+//! either. On x86_64 a message bypasses the pins and cannot be masked there; the GICv2m makes an edge of a shared interrupt
+//! of it. Left out: priorities, and the real sender of a message.
 
 use crate::Arch;
 use platform::{Error, IrqSource, Result, Trigger};
@@ -13,9 +13,9 @@ pub const IOAPIC_PINS: u8 = 24;
 /// Kernel interrupts for user level on x86_64, and the processor's vector of the first.
 const VECTORS: u8 = 108;
 const FIRST_VECTOR: u8 = 0x30;
-/// Where a device writes to interrupt the processor with APIC id 0 (Intel SDM volume 3, section 11.11.1).
+/// The address that a device writes to interrupt the processor with APIC id 0 (Intel SDM volume 3, section 11.11.1).
 const APIC_MESSAGES: u64 = 0xfee0_0000;
-/// Interrupts of the GIC that a capability can name, which are the kernel's interrupts.
+/// Interrupts of the GIC that a capability can name; these are the kernel's interrupts.
 const INTIDS: usize = 256;
 /// The one by which the kernel measures time slices.
 const KERNEL_TIMER: u8 = 27;
@@ -23,13 +23,13 @@ const KERNEL_TIMER: u8 = 27;
 const GICV2M_MESSAGES: u64 = 0x0802_0040;
 const GICV2M_INTIDS: core::ops::RangeInclusive<u8> = 80..=143;
 
-/// What an interrupt line says.
+/// The state of an interrupt line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Level {
-    /// Nothing.
+    /// Not asserted.
     #[default]
     Deasserted,
-    /// Somebody asks for attention, whatever voltage that is.
+    /// A device asserts the line, whatever voltage that is.
     Asserted,
 }
 
@@ -50,7 +50,7 @@ struct Line {
 pub(crate) struct Controller {
     arch: Arch,
     lines: Vec<Line>,
-    /// By kernel interrupt, the line that raised it last: masking goes there even when there is no handler any more.
+    /// The line that last raised each kernel interrupt: it is the one to mask, even when the handler is gone.
     last: Vec<Option<u8>>,
 }
 
@@ -59,7 +59,7 @@ impl Controller {
         let line = |irq, trigger| Line { level: Level::Deasserted, trigger, irq, is_masked: true, has_edge: false };
         let (lines, last) = match arch {
             Arch::X86_64 => (vec![line(0, None); usize::from(IOAPIC_PINS)], vec![None; usize::from(VECTORS)]),
-            // The platform sets how each interrupt asks when it boots, and nobody changes it.
+            // The platform sets each interrupt's trigger at boot, and nothing changes it.
             Arch::Aarch64 => (0..=u8::MAX)
                 .map(|intid| {
                     let is_message = GICV2M_INTIDS.contains(&intid);
@@ -71,7 +71,7 @@ impl Controller {
         Self { arch, lines, last }
     }
 
-    /// Numbers of kernel interrupts.
+    /// Number of kernel interrupts.
     pub(crate) const fn irqs(&self) -> usize {
         match self.arch {
             Arch::X86_64 => VECTORS as usize,
@@ -79,7 +79,7 @@ impl Controller {
         }
     }
 
-    /// The number that the kernel's interface gives for them: on AArch64 that of the last one.
+    /// Their number as the kernel's interface gives it: on AArch64 that of the last one.
     pub(crate) const fn irq_count(&self) -> u8 {
         match self.arch {
             Arch::X86_64 => VECTORS,
@@ -105,10 +105,10 @@ impl Controller {
         }
     }
 
-    /// From now on `irq` comes from `source`.
+    /// Makes `source` raise `irq` from now on.
     ///
     /// # Errors
-    /// [`Error::RangeError`] for a pin that there is not.
+    /// [`Error::RangeError`] for a pin that does not exist.
     pub(crate) fn connect(&mut self, source: IrqSource, irq: u8) -> Result<()> {
         if self.arch == Arch::Aarch64 {
             return Ok(());
@@ -136,7 +136,7 @@ impl Controller {
         self.lines.get(usize::from(line)).is_none_or(|line| line.is_masked)
     }
 
-    /// A line says something else. Lines that there are not are nobody's.
+    /// Sets the level of a line; ignores lines that do not exist.
     pub(crate) fn set_level(&mut self, line: u8, level: Level) {
         let keeps_edges = self.arch == Arch::Aarch64;
         let Some(line) = self.lines.get_mut(usize::from(line)) else { return };
@@ -145,7 +145,7 @@ impl Controller {
         line.has_edge = if keeps_edges { line.has_edge || rose } else { !line.is_masked && rose };
     }
 
-    /// A device wrote `data` to `address`: the kernel interrupt that this is, where no line is between.
+    /// Handles a device's write of `data` to `address`: returns the kernel interrupt, if no line is between.
     pub(crate) fn message(&mut self, address: u64, data: u32) -> Option<u8> {
         match self.arch {
             Arch::X86_64 => {
@@ -163,14 +163,14 @@ impl Controller {
         }
     }
 
-    /// The kernel interrupt of an unmasked line that asks for one.
+    /// Returns the kernel interrupt of an unmasked line that requests one.
     pub(crate) fn accept(&mut self) -> Option<u8> {
         self.lines.iter_mut().find_map(Line::accept)
     }
 }
 
 impl Line {
-    /// The kernel interrupt to raise, if the line asks for it now.
+    /// Returns the kernel interrupt to raise, if the line requests it now.
     fn accept(&mut self) -> Option<u8> {
         let asks = match self.trigger? {
             Trigger::Edge => self.has_edge,
@@ -180,7 +180,8 @@ impl Line {
             return None;
         }
         self.has_edge = false;
-        // Whoever handles the interrupt masks its line; should that be another, this one must not ask for ever.
+        // The kernel masks the line that raised the interrupt last. If that is another line, this one must not raise it for
+        // ever.
         self.is_masked = self.trigger == Some(Trigger::LevelLow);
         Some(self.irq)
     }

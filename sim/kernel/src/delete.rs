@@ -1,7 +1,7 @@
-//! The end of capabilities and, with the last one, of their objects.
+//! Deletion of capabilities and, with the last one, of their objects.
 //!
-//! A CNode or a thread has slots that must be emptied first: its last capability becomes a zombie, which shrinks
-//! until nothing is left. Left out: the kernel's preemption points; a revocation is over when it returns.
+//! A CNode or a thread has slots that must be emptied first: its last capability becomes a zombie, which shrinks until
+//! nothing is left. Left out: the kernel's preemption points; a revocation is complete when it returns.
 
 use crate::Kernel;
 use crate::arena::ThreadId;
@@ -9,7 +9,7 @@ use crate::capability::{Capability, Dying, Mapping};
 use crate::slots::SlotId;
 use crate::thread::THREAD_SLOTS;
 
-/// Whether a slot may keep a zombie that is waiting for somebody else to finish it.
+/// Whether a slot may keep a zombie that waits for another deletion to finish it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Finish {
     /// The slot is empty in the end.
@@ -18,9 +18,9 @@ enum Finish {
     OrLeaveOwn,
 }
 
-/// What [`Kernel::finalise_slot`] came to.
+/// The result of [`Kernel::finalise_slot`].
 enum Finalised {
-    /// The capability can be taken away; the interrupt, if it was one's last handler.
+    /// The capability can be removed; with the interrupt, if it was one's last handler.
     Removable(Option<u8>),
     /// It has to stay.
     Kept,
@@ -32,7 +32,7 @@ impl Kernel {
         self.delete_slot(slot, Finish::Now);
     }
 
-    /// Deletes all that derives from the capability in `slot`.
+    /// Deletes all capabilities that derive from the one in `slot`.
     pub(crate) fn revoke(&mut self, slot: SlotId) {
         while let Some(next) = self.slots[slot].next.filter(|next| self.is_parent(slot, *next)) {
             self.delete(next);
@@ -73,8 +73,8 @@ impl Kernel {
         Finalised::Removable(None)
     }
 
-    /// Brings the zombie in `slot` nearer to its end: its last slot is emptied, or it moves out of the way into its
-    /// own object's first slot, and what was there comes here.
+    /// Brings the zombie in `slot` nearer to its end. Either its last slot is emptied, or the zombie moves into its own
+    /// object's first slot and the content of that slot comes here.
     fn shrink_zombie(&mut self, slot: SlotId, of: Dying, left: u32, finish: Finish) {
         let first = self.first_slot(of);
         match finish {
@@ -97,11 +97,11 @@ impl Kernel {
         }
     }
 
-    /// Does what the loss of the capability in `slot` asks for. What must stay in the slot until the rest of it is gone,
-    /// and the interrupt that has no handler any more.
+    /// Does what the loss of the capability in `slot` requires. Returns the capability that must stay in the slot until the
+    /// rest of the object is gone, and the interrupt that lost its handler.
     fn finalise(&mut self, slot: SlotId, is_final: bool) -> (Capability, Option<u8>) {
         let cap = self.slots[slot].cap;
-        // The mapping is this capability's own: it goes with it, last copy or not.
+        // The mapping belongs to this capability: it is removed with it, last copy or not.
         if let Capability::Frame { paddr, size, mapping, .. } = cap {
             self.end_mapping(paddr, size, mapping);
         }
@@ -170,7 +170,7 @@ impl Kernel {
         }
     }
 
-    /// Gives up the place of an object that no capability names any more.
+    /// Frees the place of an object that no capability names any more.
     fn forget(&mut self, cap: Capability) {
         match cap {
             Capability::Endpoint { endpoint, .. } => self.endpoints.remove(endpoint),

@@ -1,8 +1,8 @@
-//! The derivation order: which capability comes from which.
+//! The derivation order: which capability was derived from which.
 //!
-//! As in seL4 it is one list for each family, where what derives from a capability follows it directly; depth is not
-//! stored but found by comparing neighbours. Results therefore depend on neighbourhood, and so do they here: whether
-//! a capability is an object's last is asked of its two neighbours alone.
+//! As in seL4 it is one list for each family, in which a derived capability follows its parent directly. Depth is not stored
+//! but found by comparing neighbours. Results therefore depend on neighbours, here as in seL4: whether a capability is an
+//! object's last is decided by its two neighbours alone.
 
 use crate::Kernel;
 use crate::capability::{Capability, Dying};
@@ -11,7 +11,7 @@ use crate::slots::SlotId;
 use platform::{Error, Result};
 
 impl Kernel {
-    /// Puts `cap`, derived from what lies in `source`, into the empty slot `dest`.
+    /// Puts `cap`, derived from the capability in `source`, into the empty slot `dest`.
     pub(crate) fn insert_derived(&mut self, cap: Capability, source: SlotId, dest: SlotId) {
         let parent = self.slots[source];
         let begins_family = begins_family(&parent.cap, &cap);
@@ -21,7 +21,7 @@ impl Kernel {
         ) = (&mut self.slots[source].cap, &cap)
             && (*paddr, *size_bits) == (*same, *size)
         {
-            // Two that say the same memory is free would make objects of it twice.
+            // Two capabilities with the same memory free would make objects of it twice.
             *used = 1u64 << *size_bits;
         }
         self.link_after(source, dest, cap, begins_family);
@@ -47,7 +47,7 @@ impl Kernel {
         }
     }
 
-    /// Puts `cap` into a slot where nothing derives from or to: at boot, and for a thread's reply master.
+    /// Puts `cap` into a slot, without parent and children: at boot, and for a thread's reply master.
     pub(crate) fn insert_root(&mut self, dest: SlotId, cap: Capability) {
         let slot = &mut self.slots[dest];
         slot.cap = cap;
@@ -57,14 +57,14 @@ impl Kernel {
         slot.is_first = true;
     }
 
-    /// Moves what lies in `source` to the empty slot `dest`, where it takes the same place in the order.
+    /// Moves the capability in `source` to the empty slot `dest`, where it takes the same place in the order.
     pub(crate) fn move_slot(&mut self, source: SlotId, dest: SlotId) {
         let moved = core::mem::take(&mut self.slots[source]);
         self.slots[dest] = moved;
         self.relink(moved.prev, moved.next, dest);
     }
 
-    /// Exchanges what lies in two slots, with the places in the order.
+    /// Exchanges the capabilities in two slots, with their places in the order.
     pub(crate) fn swap_slots(&mut self, one: SlotId, other: SlotId) {
         if one == other {
             return;
@@ -83,7 +83,7 @@ impl Kernel {
         self.relink(second.prev, second.next, one);
     }
 
-    /// Tells the neighbours where a capability is now.
+    /// Links the neighbours to a capability's new slot.
     fn relink(&mut self, prev: Option<SlotId>, next: Option<SlotId>, now: SlotId) {
         if let Some(prev) = prev {
             self.slots[prev].next = Some(now);
@@ -153,7 +153,7 @@ impl Kernel {
         !before && !behind
     }
 
-    /// What may be put into another slot for a copy of `cap`, which lies in `slot`; [`Capability::Null`] for kinds
+    /// The capability to put into another slot for a copy of `cap`, which lies in `slot`; [`Capability::Null`] for kinds
     /// that cannot be copied.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl Kernel {
         }
     }
 
-    /// Whether what `below` names lies in what `above` names.
+    /// Whether the object of `below` lies in that of `above`.
     pub(crate) fn is_same_region(&self, above: &Capability, below: &Capability) -> bool {
         use Capability as C;
         match (above, below) {
@@ -218,7 +218,7 @@ impl Kernel {
         }
     }
 
-    /// The memory that the object of `cap` takes: first byte and log2 of the bytes. `None` for what has none.
+    /// The memory that the object of `cap` takes: first byte and log2 of the bytes. `None` for an object without memory.
     pub(crate) fn region(&self, cap: &Capability) -> Option<(u64, u8)> {
         Some(match *cap {
             Capability::Untyped { paddr, size_bits, .. } => (paddr, size_bits),
@@ -249,7 +249,7 @@ impl Kernel {
     }
 }
 
-/// Whether a capability derived from `parent` is one that others derive from in turn.
+/// Whether others can derive from `cap`, which was derived from `parent`.
 fn begins_family(parent: &Capability, cap: &Capability) -> bool {
     match (cap, parent) {
         (Capability::Endpoint { badge, .. }, Capability::Endpoint { badge: above, .. })

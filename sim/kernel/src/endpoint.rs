@@ -1,7 +1,6 @@
-//! Endpoints: messages from one thread to another, with a badge, words and at most one capability, and the right to
-//! be answered.
+//! Endpoints: messages from one thread to another, with a badge, words and at most one capability, and the right to reply.
 //!
-//! Neighbours: `syscall` is how threads get here, `transfer` moves what a message carries.
+//! Neighbours: threads enter through `syscall`; `transfer` moves the content of a message.
 
 use crate::arena::{EndpointId, ThreadId};
 use crate::capability::Capability;
@@ -14,18 +13,18 @@ use crate::thread::ThreadState;
 use crate::{Delivery, Kernel};
 use platform::{Badge, Error};
 
-/// How a message is sent.
+/// The way in which a message is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Send {
-    /// It waits for a receiver.
+    /// The sender waits for a receiver.
     Waiting,
-    /// It is lost without a receiver.
+    /// The message is lost without a receiver.
     Polling,
-    /// It waits for a receiver and then for the answer.
+    /// The sender waits for a receiver and then for the reply.
     Call,
 }
 
-/// What a sender's capability allows.
+/// The rights of a sender's capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Authority {
     pub(crate) badge: u64,
@@ -33,8 +32,8 @@ pub(crate) struct Authority {
 }
 
 impl Kernel {
-    /// Sends the outgoing message of `thread` to what lies in `slot`: an endpoint, a notification, or whoever a reply
-    /// capability answers.
+    /// Sends the outgoing message of `thread` through the capability in `slot`: to an endpoint, a notification, or the
+    /// thread that a reply capability answers.
     ///
     /// # Errors
     /// [`Error::InvalidCapability`] for a capability that takes no message.
@@ -105,7 +104,7 @@ impl Kernel {
         }
     }
 
-    /// Has `sender` wait for the answer of `receiver`; without grant it waits for ever.
+    /// Makes `sender` wait for the reply of `receiver`; without grant it waits for ever.
     fn await_answer(&mut self, sender: ThreadId, receiver: ThreadId, authority: Authority) {
         if !authority.can_grant {
             return self.set_state(sender, ThreadState::Inactive);
@@ -143,7 +142,7 @@ impl Kernel {
         }
     }
 
-    /// Ends whatever a thread waits for.
+    /// Ends any wait of a thread.
     pub(crate) fn cancel_ipc(&mut self, thread: ThreadId) {
         match self.threads[thread].state {
             ThreadState::BlockedOnSend { endpoint, .. } | ThreadState::BlockedOnReceive(endpoint) => {
@@ -161,7 +160,7 @@ impl Kernel {
         }
     }
 
-    /// Ends all waits at an endpoint: the threads try again, and find out.
+    /// Ends all waits at an endpoint: the threads retry, and find that it is gone.
     pub(crate) fn cancel_all_ipc(&mut self, endpoint: EndpointId) {
         let object = &mut self.endpoints[endpoint];
         if object.waiting == Waiting::Nobody {

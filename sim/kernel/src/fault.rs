@@ -1,4 +1,4 @@
-//! Faults: what a thread did that it cannot, as a message to its fault endpoint, and what the answer does.
+//! Faults: messages to a thread's fault endpoint about an action it may not do, and the effect of the reply.
 
 use crate::Arch;
 use crate::Kernel;
@@ -27,45 +27,45 @@ const SYSCALL_REGISTERS: usize = 18;
 const SYSCALL_IP: usize = 15;
 const SYSCALL_SP: usize = 16;
 
-/// What a thread did wrong.
+/// The invalid action of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It touched memory that is not mapped so.
+    /// It accessed memory that is not mapped for this access.
     Vm {
-        /// Where.
+        /// The address.
         vaddr: u64,
-        /// How.
+        /// The access.
         access: Access,
     },
-    /// It named a capability that no path leads to.
+    /// It used a path that leads to no capability.
     Capability {
         /// The path.
         cptr: CPtr,
-        /// While receiving.
+        /// Whether it was receiving.
         is_receiving: bool,
     },
-    /// It made a system call that there is not.
+    /// It made a system call that does not exist.
     UnknownSyscall(u64),
     /// The processor raised an exception.
     Exception(u32),
 }
 
-/// A fault that its thread has not been answered to.
+/// A fault without reply so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PendingFault {
     fault: Fault,
     /// The processor's error code, for memory.
     status: u64,
-    /// Why the path ends, for capabilities.
+    /// The lookup failure, for capabilities.
     failure: Option<LookupFailure>,
 }
 
 impl Kernel {
-    /// A fault of `thread`, as the processor reports it: goes to its fault endpoint, and the thread waits for the
-    /// answer. Without an endpoint to send it to the thread stops for good.
+    /// Reports a fault of `thread`, as the processor does: sends it to its fault endpoint, and the thread waits for the
+    /// reply. Without an endpoint to send it to, the thread stops for good.
     ///
-    /// When the thread runs again, [`Kernel::take`] says [`Restart`](crate::Delivery::Restart): what faulted is to be
-    /// done again.
+    /// When the thread runs again, [`Kernel::take`] returns [`Restart`](crate::Delivery::Restart): the faulting operation
+    /// has to be repeated.
     pub fn fault(&mut self, thread: ThreadId, fault: Fault) {
         if !self.enter(thread) {
             return;
@@ -89,7 +89,7 @@ impl Kernel {
         }
     }
 
-    /// A fault while `thread` receives through `cptr`.
+    /// Reports a fault while `thread` receives through `cptr`.
     pub(crate) fn receive_fault(&mut self, thread: ThreadId, cptr: CPtr, failure: LookupFailure) {
         self.capability_fault(thread, cptr, failure, true);
     }
@@ -117,7 +117,7 @@ impl Kernel {
         let context = &self.threads[sender].context;
         let ip = context.instruction_pointer;
         let limit = if self.has_buffer_to_receive(receiver) { MESSAGE_WORDS } else { REGISTER_WORDS };
-        // x86_64's kernel cuts the address to 32 bits.
+        // The x86_64 kernel cuts the address to 32 bits.
         let address_mask = if self.arch == Arch::X86_64 { 0xffff_ffff } else { u64::MAX };
         let (label, words) = match fault {
             Fault::Vm { vaddr, .. } => (VM_FAULT, &[ip, vaddr & address_mask, 0, status][..]),
@@ -142,7 +142,7 @@ impl Kernel {
         Some(Message::from_words(label, words))
     }
 
-    /// `thread` answered the fault of `receiver` with its outgoing message.
+    /// Takes the outgoing message of `thread` as the reply to the fault of `receiver`.
     pub(crate) fn answer_fault(&mut self, thread: ThreadId, receiver: ThreadId) {
         let Some(pending) = self.threads[receiver].fault.take() else { return };
         let answer = &self.threads[thread].outgoing;
@@ -177,7 +177,7 @@ fn failure_words(failure: Option<LookupFailure>) -> [u64; 4] {
     }
 }
 
-/// How many words follow the number.
+/// Number of words that follow the failure's number.
 const fn failure_len(failure: Option<LookupFailure>) -> usize {
     match failure {
         None | Some(LookupFailure::InvalidRoot) => 0,
@@ -187,17 +187,17 @@ const fn failure_len(failure: Option<LookupFailure>) -> usize {
     }
 }
 
-/// A fault message of the kernel, read: what a supervisor makes of it.
+/// A decoded fault message of the kernel, for a supervisor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultReport {
-    /// What the thread did.
+    /// The fault.
     pub fault: Fault,
-    /// The instruction.
+    /// The address of the instruction.
     pub instruction: u64,
 }
 
 impl FaultReport {
-    /// What the kernel says in `message`; `None` when the kernel did not write it.
+    /// Decodes `message`; `None` when the kernel did not write it.
     #[must_use]
     pub fn decode(message: &Message) -> Option<Self> {
         let word = |index: usize| message.words().get(index).copied();

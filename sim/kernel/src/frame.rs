@@ -1,6 +1,6 @@
-//! Frames: mapped into a VSpace, taken out again, located.
+//! Frames: map, unmap, get the physical address.
 //!
-//! Neighbours: `vspace` for the structures on the way, `iospace` for mappings that devices use.
+//! Neighbours: `vspace` for the structures above frames, `iospace` for mappings that devices use.
 
 use crate::Arch;
 use crate::Kernel;
@@ -13,10 +13,10 @@ use crate::vspace::Entry;
 use platform::{CacheAttributes, Cap, Error, Frame, Paddr, Result, Rights, TableLevel, VSpace, Vaddr};
 
 impl Kernel {
-    /// See [`platform::Kernel::frame_map`]. How the mapping is cached makes no difference here.
+    /// See [`platform::Kernel::frame_map`]. The model has no caches; the attributes decide only what AArch64 can execute.
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn frame_map(
         &mut self,
         thread: ThreadId,
@@ -32,10 +32,10 @@ impl Kernel {
         self.invoke(thread, &invocation, |kernel, found| kernel.map_page(found, vaddr.bits(), rights, attributes))
     }
 
-    /// See [`platform::Kernel::frame_unmap`]. A frame that is not mapped is none the worse for it.
+    /// See [`platform::Kernel::frame_unmap`]. Succeeds without effect on a frame that is not mapped.
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn frame_unmap(&mut self, thread: ThreadId, frame: Cap<Frame>) -> Result<()> {
         let invocation = Invocation { service: frame.cptr(), label: label::PAGE_UNMAP, words: &[], caps: &[] };
         self.invoke(thread, &invocation, |kernel, found| {
@@ -55,7 +55,7 @@ impl Kernel {
     /// See [`platform::Kernel::frame_get_address`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn frame_get_address(&mut self, thread: ThreadId, frame: Cap<Frame>) -> Result<Paddr> {
         let invocation = Invocation { service: frame.cptr(), label: label::PAGE_GET_ADDRESS, words: &[], caps: &[] };
         self.invoke(thread, &invocation, |_, found| match found.cap {
@@ -76,7 +76,7 @@ impl Kernel {
         self.ensure_vspace(root, asid)?;
         let len = 1 << size.bits();
         let is_aligned = vaddr & (len - 1) == 0;
-        // One kernel looks at the alignment first, the other at the range.
+        // The AArch64 kernel checks the alignment first, the x86_64 kernel the range.
         if self.arch == Arch::Aarch64 && !is_aligned {
             return Err(Error::AlignmentError.into());
         }
@@ -94,7 +94,7 @@ impl Kernel {
         let masked = own.masked(rights);
         let is_executable = match self.arch {
             Arch::X86_64 => masked != VmRights::KernelOnly,
-            // The platform asks for execute-never where it asks for write; a page without rights can still be executed
+            // The platform requests execute-never for writable mappings; a page without rights can still be executed
             // (Arm DDI 0487, section D5.4.4).
             Arch::Aarch64 => attributes == CacheAttributes::WriteBack && !rights.write,
         };
@@ -108,7 +108,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Takes a frame's mapping out, if it is still that frame that is mapped there.
+    /// Removes a frame's mapping, if this frame is still the one that is mapped there.
     pub(crate) fn unmap_page(&mut self, size: FrameSize, asid: u16, vaddr: u64, paddr: u64) {
         let level = level_of(size);
         let Some(root) = self.vspace_of(asid) else { return };

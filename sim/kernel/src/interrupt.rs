@@ -1,7 +1,7 @@
-//! Interrupts: the kernel's table of handlers, the invocations on them, and what the kernel does when an interrupt comes.
+//! Interrupts: the kernel's table of handlers, the invocations on them, and the kernel's reaction to an interrupt.
 //!
-//! The kernel masks a line at its interrupt until the handler is acknowledged. Neighbours: `controller` says which lines
-//! ask, and what can be masked.
+//! On an interrupt the kernel masks its line until the handler is acknowledged. Neighbour: `controller` has the lines: which
+//! of them request an interrupt, and which can be masked.
 
 use crate::Arch;
 use crate::Kernel;
@@ -18,7 +18,7 @@ use platform::{AbsoluteCPtr, CPtr, Cap, Error, IrqControl, IrqHandler, IrqSource
 pub(crate) struct Interrupts {
     /// The notifications to signal, a slot for each interrupt.
     first: SlotId,
-    /// What raises those that have a handler.
+    /// The source of each interrupt that has a handler.
     sources: Vec<Option<IrqSource>>,
     controller: Controller,
     undelivered: u64,
@@ -37,7 +37,7 @@ impl Kernel {
     /// See [`platform::Kernel::irq_control_get`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn irq_control_get(
         &mut self,
         thread: ThreadId,
@@ -85,7 +85,7 @@ impl Kernel {
         let is_active =
             self.interrupts.sources[usize::from(irq)].is_some() || self.interrupts.controller.is_kernels(irq);
         let taken = if is_active { Err(Error::RevokeFirst) } else { Ok(()) };
-        // One kernel looks at the interrupt first, the other at the slot.
+        // The AArch64 kernel checks the interrupt first, the x86_64 kernel the slot.
         if self.arch == Arch::Aarch64 {
             taken?;
         }
@@ -122,7 +122,7 @@ impl Kernel {
     /// See [`platform::Kernel::irq_handler_ack`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn irq_handler_ack(&mut self, thread: ThreadId, handler: Cap<IrqHandler>) -> Result<()> {
         self.on_handler(thread, handler, (label::IRQ_ACK, &[]), |kernel, _, irq| {
             kernel.interrupts.controller.set_masked(irq, false);
@@ -133,7 +133,7 @@ impl Kernel {
     /// See [`platform::Kernel::irq_handler_set_notification`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn irq_handler_set_notification(
         &mut self,
         thread: ThreadId,
@@ -158,7 +158,7 @@ impl Kernel {
     /// See [`platform::Kernel::irq_handler_clear`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn irq_handler_clear(&mut self, thread: ThreadId, handler: Cap<IrqHandler>) -> Result<()> {
         self.on_handler(thread, handler, (label::IRQ_CLEAR, &[]), |kernel, _, irq| {
             kernel.delete_simple(kernel.irq_slot(irq));
@@ -186,13 +186,13 @@ impl Kernel {
         self.interrupts.first.offset(irq.into())
     }
 
-    /// An interrupt has no handler any more.
+    /// Removes the handler of an interrupt.
     pub(crate) fn release_irq(&mut self, irq: u8) {
         self.interrupts.sources[usize::from(irq)] = None;
         self.interrupts.controller.set_masked(irq, true);
     }
 
-    /// A device wrote `data` to `address`, which may be a message-signalled interrupt of this processor.
+    /// Handles a device's write of `data` to `address`, which may be a message-signalled interrupt of this processor.
     pub fn message_interrupt(&mut self, address: u64, data: u32) {
         match self.interrupts.controller.message(address, data) {
             Some(irq) => self.handle(irq),
@@ -200,13 +200,13 @@ impl Kernel {
         }
     }
 
-    /// A line of the interrupt controller says something else: a pin of the I/O APIC, an interrupt of the GIC.
+    /// Sets the level of a line of the interrupt controller: a pin of the I/O APIC, an interrupt of the GIC.
     pub fn line_interrupt(&mut self, line: u8, level: Level) {
         self.interrupts.controller.set_level(line, level);
         self.deliver_lines();
     }
 
-    /// Raises what unmasked lines ask for, until none does.
+    /// Raises the interrupts that unmasked lines request, until there is none.
     fn deliver_lines(&mut self) {
         while let Some(irq) = self.interrupts.controller.accept() {
             self.handle(irq);
@@ -226,19 +226,19 @@ impl Kernel {
         self.leave();
     }
 
-    /// What raises each kernel interrupt that has a handler.
+    /// The source of each kernel interrupt that has a handler.
     pub fn irq_sources(&self) -> impl Iterator<Item = (u8, IrqSource)> {
         let sources = self.interrupts.sources.iter().zip(0..=u8::MAX);
         sources.filter_map(|(source, irq)| Some((irq, (*source)?)))
     }
 
-    /// Whether a line is masked, so that an edge of it is lost on x86_64. Lines that there are not are.
+    /// Whether a line is masked, so that an edge of it is lost on x86_64. True for lines that do not exist.
     #[must_use]
     pub fn is_line_masked(&self, line: u8) -> bool {
         self.interrupts.controller.is_line_masked(line)
     }
 
-    /// Interrupts that came and had nobody to signal.
+    /// Number of interrupts that had no notification to signal.
     #[must_use]
     pub const fn undelivered_interrupts(&self) -> u64 {
         self.interrupts.undelivered

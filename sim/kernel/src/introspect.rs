@@ -1,4 +1,4 @@
-//! What checkers see: who holds what, and what is mapped where. Nothing here changes anything.
+//! Views for checkers: the capabilities that threads hold, and the memory mapped for threads and devices.
 
 use crate::Kernel;
 use crate::arena::{IoTableId, TableId, ThreadId};
@@ -14,7 +14,7 @@ use platform::{CNode, Cap, UserContext};
 pub struct Held {
     /// The path, all 64 bits of it.
     pub cptr: u64,
-    /// What lies there.
+    /// The capability at its end.
     pub cap: Capability,
 }
 
@@ -23,24 +23,24 @@ pub struct Held {
 pub struct MappedPage {
     /// First byte.
     pub vaddr: u64,
-    /// Where it is in physical memory.
+    /// Physical address.
     pub paddr: u64,
     /// log2 of its bytes.
     pub size_bits: u8,
-    /// What user level may do.
+    /// Access that user level has.
     pub rights: VmRights,
 }
 
 /// A page in an IOSpace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoPage {
-    /// First byte, as the device says it.
+    /// First byte, as the device addresses it.
     pub iova: u64,
-    /// Where it is in physical memory.
+    /// Physical address.
     pub paddr: u64,
-    /// The device may read it.
+    /// Whether the device may read it.
     pub read: bool,
-    /// The device may write it.
+    /// Whether the device may write it.
     pub write: bool,
 }
 
@@ -59,29 +59,28 @@ impl Kernel {
         }
     }
 
-    /// What lies at `cptr` in the CSpace of `thread`; [`Capability::Null`] in an empty slot, `None` where there is
-    /// none.
+    /// The capability at `cptr` in the CSpace of `thread`; [`Capability::Null`] in an empty slot, `None` without a slot.
     #[must_use]
     pub fn cap_at(&self, thread: ThreadId, cptr: platform::CPtr) -> Option<Capability> {
         self.threads.get(thread)?;
         Some(self.slots[self.lookup(thread, cptr).ok()?].cap)
     }
 
-    /// What derives from the capability at `cptr` in the CSpace of `thread`, children of children included: what
-    /// revoking it would take.
+    /// The capabilities that derive from the one at `cptr` in the CSpace of `thread`, children of children included: those
+    /// that revoking it would delete.
     #[must_use]
     pub fn descendants(&self, thread: ThreadId, cptr: platform::CPtr) -> Vec<Capability> {
         let slot = self.threads.get(thread).and_then(|_| self.lookup(thread, cptr).ok());
         slot.map_or_else(Vec::new, |slot| self.derived_from(slot).map(|child| self.slots[child].cap).collect())
     }
 
-    /// What a thread does. `None` for one that ended.
+    /// The state of a thread; `None` after its end.
     #[must_use]
     pub fn thread_state(&self, thread: ThreadId) -> Option<ThreadState> {
         self.threads.get(thread).map(|thread| thread.state)
     }
 
-    /// A thread's priority; 0 for one that ended.
+    /// A thread's priority; 0 after its end.
     #[must_use]
     pub fn priority(&self, thread: ThreadId) -> u8 {
         self.threads.get(thread).map_or(0, |thread| thread.priority)
@@ -93,20 +92,20 @@ impl Kernel {
         self.threads.get(thread).map_or_else(UserContext::default, |thread| thread.context)
     }
 
-    /// How often a thread's registers were written: each time it begins again there.
+    /// Number of writes of a thread's registers. After each, the thread starts from them again.
     #[must_use]
     pub fn starts(&self, thread: ThreadId) -> u32 {
         self.threads.get(thread).map_or(0, |thread| thread.starts)
     }
 
-    /// Says where a thread is, for the messages of its faults.
+    /// Sets a thread's instruction pointer, for the messages of its faults.
     pub fn set_instruction_pointer(&mut self, thread: ThreadId, instruction_pointer: u64) {
         if let Some(thread) = self.threads.get_mut(thread) {
             thread.context.instruction_pointer = instruction_pointer;
         }
     }
 
-    /// Everything in the CSpace of `thread`, CNodes below CNodes included to a depth of 8.
+    /// All capabilities in the CSpace of `thread`, CNodes below CNodes included to a depth of 8.
     #[must_use]
     pub fn cspace(&self, thread: ThreadId) -> Vec<Held> {
         let mut held = Vec::new();
@@ -116,7 +115,7 @@ impl Kernel {
         held
     }
 
-    /// Everything in the CNode that `cnode` of `thread`'s CSpace names, by slot number.
+    /// All capabilities in the CNode that `cnode` of `thread`'s CSpace names, by slot number.
     #[must_use]
     pub fn cnode_contents(&self, thread: ThreadId, cnode: Cap<CNode>) -> Vec<(u64, Capability)> {
         match self.cap_at(thread, cnode.cptr()) {
@@ -154,7 +153,7 @@ impl Kernel {
         }
     }
 
-    /// Everything mapped in the VSpace of `thread`, in order of address.
+    /// All frames mapped in the VSpace of `thread`, in order of address.
     #[must_use]
     pub fn vspace(&self, thread: ThreadId) -> Vec<MappedPage> {
         let mut pages = Vec::new();
@@ -177,7 +176,7 @@ impl Kernel {
         }
     }
 
-    /// Everything a PCI requester id reaches, in order of address.
+    /// All pages that a PCI requester id reaches, in order of address.
     #[must_use]
     pub fn io_space(&self, requester_id: u16) -> Vec<IoPage> {
         let mut pages = Vec::new();
@@ -203,7 +202,7 @@ impl Kernel {
         }
     }
 
-    /// Capabilities that were sent through the endpoint they name and so came as their badge.
+    /// Number of capabilities that were sent through the endpoint they name and so arrived as their badge.
     #[must_use]
     pub const fn unwrapped_capabilities(&self) -> u64 {
         self.unwrapped

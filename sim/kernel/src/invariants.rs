@@ -1,4 +1,4 @@
-//! What is always true of a kernel between two calls, whatever was done to it.
+//! Invariants of a kernel between two calls, whatever calls were made before.
 //!
 //! The derivation order is consistent; capabilities name objects that exist and objects have capabilities; objects
 //! lie inside the untypeds they come from and do not overlap; what is mapped is mapped by a capability; queues hold
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 type Checked = Result<(), String>;
 
-/// What names an object: its kind and number.
+/// The name of an object: its kind and number.
 type Name = (ObjectKind, u64);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -35,15 +35,15 @@ enum ObjectKind {
 }
 
 impl Kernel {
-    /// Checks all of the kernel's state; takes time by the number of slots. For tests, and for checkers at rare
+    /// Checks all of the kernel's state, in time proportional to the number of slots. For tests, and for checkers at rare
     /// moments.
     ///
     /// # Errors
-    /// One sentence that says what is not as it should be.
+    /// One sentence that names the broken invariant.
     pub fn check_invariants(&self) -> Result<(), String> {
         let owned = self.owned_slots();
         self.check_links(&owned)?;
-        // Most slots are empty, and an empty one says nothing of objects.
+        // Most slots are empty, and an empty slot names no object.
         let filled: Vec<SlotId> = owned.into_iter().filter(|slot| !self.slots[*slot].cap.is_null()).collect();
         self.check_families(&filled)?;
         self.check_objects(&filled)?;
@@ -54,7 +54,7 @@ impl Kernel {
         self.check_ready()
     }
 
-    /// All slots that belong to somebody.
+    /// All slots of CNodes, threads and interrupts.
     fn owned_slots(&self) -> Vec<SlotId> {
         let cnodes = self.cnodes.iter().map(|(_, object)| (object.first, 1u32 << object.radix));
         let threads = self.threads.iter().map(|(_, thread)| (thread.first, 1 << THREAD_SLOT_BITS));
@@ -122,7 +122,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Who can be answered waits for it.
+    /// Checks that the thread of a reply capability waits for its reply.
     fn check_reply(&self, cap: &Capability) -> Checked {
         let Capability::Reply { thread, is_master: false } = cap else { return Ok(()) };
         let state = self.threads.get(*thread).map(|thread| thread.state);
@@ -332,7 +332,7 @@ impl Kernel {
     }
 }
 
-/// Untypeds lie apart or one inside of the other. They come with the outer ones first.
+/// Checks that untypeds lie apart or one inside the other. The outer ones come first.
 fn check_nesting(untypeds: &BTreeSet<(u64, Reverse<u8>)>) -> Checked {
     let mut around: Vec<u64> = Vec::new();
     for (base, Reverse(bits)) in untypeds {
@@ -345,7 +345,7 @@ fn check_nesting(untypeds: &BTreeSet<(u64, Reverse<u8>)>) -> Checked {
     Ok(())
 }
 
-/// An address as the walk through the tables spells it: those in the upper half of the root have more than one spelling.
+/// An address in the form that the walk through the tables gives: those in the upper half of the root have more than one form.
 const fn spelled(vaddr: u64) -> u64 {
     vaddr & 0xffff_ffff_ffff
 }
@@ -370,7 +370,7 @@ fn object_name(cap: &Capability) -> Option<Name> {
     })
 }
 
-/// To look things up in, with less memory and time than a tree takes.
+/// Sorts for lookups, with less memory and time than a tree takes.
 fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
     all.sort_unstable();
     all

@@ -1,7 +1,7 @@
-//! How an invocation enters the kernel: the invoked capability and those that go along are looked up, what does not
-//! lie where a lookup ends is a fault of the thread, and what is of another kind does what that kind does.
+//! Entry of invocations: looks up the invoked capability and the extra ones. A failed lookup is a fault of the thread. A
+//! capability of another kind handles the message as that kind does.
 //!
-//! Neighbours: `cnode` looks up, `fault` sends faults, each object's file decodes its own invocations in the kernel's
+//! Neighbours: `cnode` does lookups, `fault` sends faults, each object's file decodes its own invocations in the kernel's
 //! order of checks.
 
 use crate::Arch;
@@ -13,17 +13,17 @@ use platform::{CPtr, Error, Message, Result};
 
 /// Words of a message that travel in registers; more need an IPC buffer.
 pub(crate) const REGISTER_WORDS: usize = 4;
-/// Capabilities that go along, at most.
+/// Extra capabilities of an invocation, at most.
 const MAX_CAPS: usize = 3;
 
-/// Why an invocation was not done.
+/// The reason why an invocation was not done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stop {
-    /// The kernel answers with this.
+    /// The kernel replies with this error.
     Refused(Error),
     /// The invoked capability is of another kind.
     OtherKind,
-    /// The thread faulted and has no answer.
+    /// The thread faulted and gets no reply.
     Faulted,
 }
 
@@ -33,10 +33,10 @@ impl From<Error> for Stop {
     }
 }
 
-/// What an invocation that can be stopped gives.
+/// The result of an invocation that can be stopped.
 pub(crate) type Outcome<T> = core::result::Result<T, Stop>;
 
-/// An invocation as it goes to the kernel.
+/// An invocation as user level passes it to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Invocation<'a> {
     /// The invoked capability.
@@ -45,14 +45,14 @@ pub(crate) struct Invocation<'a> {
     pub(crate) label: u32,
     /// Its arguments, in the order of the kernel's interface.
     pub(crate) words: &'a [u64],
-    /// Capabilities that go along.
+    /// Extra capabilities.
     pub(crate) caps: &'a [CPtr],
 }
 
-/// What the kernel has found of an invocation.
+/// The result of the kernel's lookups for an invocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    /// Where the invoked capability lies.
+    /// The slot of the invoked capability.
     pub(crate) slot: SlotId,
     /// The capability.
     pub(crate) cap: Capability,
@@ -61,7 +61,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The slot of the capability number `index` that goes along.
+    /// The slot of the extra capability number `index`.
     ///
     /// # Errors
     /// [`Error::TruncatedMessage`] when it did not arrive, because the thread has no IPC buffer.
@@ -77,7 +77,7 @@ impl Found {
 }
 
 impl Kernel {
-    /// Has `thread` invoke a capability: `act` does what its kind asks for.
+    /// Makes `thread` invoke a capability; `act` does the work of its kind.
     pub(crate) fn invoke<T: Default>(
         &mut self,
         thread: ThreadId,
@@ -102,7 +102,7 @@ impl Kernel {
         })
     }
 
-    /// Looks up what an invocation names. `None` when a lookup failed, which is a fault of the thread.
+    /// Looks up the capabilities of an invocation. `None` when a lookup failed, which is a fault of the thread.
     fn find(&mut self, thread: ThreadId, invocation: &Invocation) -> Option<Found> {
         let slot = self.lookup_or_fault(thread, invocation.service)?;
         let has_buffer = self.has_buffer_to_send(thread);
@@ -116,8 +116,8 @@ impl Kernel {
         Some(Found { slot, cap: self.slots[slot].cap, caps, is_whole })
     }
 
-    /// An invocation on a capability of a kind that does not know it. Most refuse; endpoints, notifications and reply
-    /// capabilities take any message.
+    /// Handles an invocation on a capability of a kind that does not have it. Most kinds refuse; endpoints, notifications
+    /// and reply capabilities take any message.
     fn misdirected(&mut self, thread: ThreadId, invocation: &Invocation, found: &Found) -> Outcome<()> {
         match found.cap {
             Capability::Null | Capability::Zombie { .. } => Err(Error::InvalidCapability(0).into()),
@@ -128,7 +128,7 @@ impl Kernel {
                 self.send_to(thread, found.slot, crate::endpoint::Send::Call)?;
                 if self.threads[thread].state.is_runnable() { Ok(()) } else { Err(Stop::Faulted) }
             }
-            // x86_64's kernel looks at the message before its label for both.
+            // The x86_64 kernel checks the message before its label for both.
             Capability::IrqControl if self.arch == Arch::X86_64 => Err(Error::TruncatedMessage.into()),
             Capability::IoPorts { .. } if invocation.words.is_empty() => Err(Error::TruncatedMessage.into()),
             _ => Err(Error::IllegalOperation.into()),

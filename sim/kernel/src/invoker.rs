@@ -1,6 +1,6 @@
-//! The model behind the seam's trait, for one thread: what the code of a component runs on in a test of its own.
+//! The model behind the seam's trait, for one thread: a component's code runs on it in its own tests.
 //!
-//! Left out: scheduling. Other threads run where a test makes their invocations, at the latest in [`Invoker::with_others`].
+//! Left out: scheduling. A test makes the invocations of other threads, at the latest in [`Invoker::with_others`].
 
 use crate::{Delivery, ThreadId};
 use core::cell::{Cell, RefCell};
@@ -16,7 +16,7 @@ use platform::{
 };
 use std::rc::Rc;
 
-/// One thread's way into the model.
+/// One thread's access to the model.
 #[derive(Clone)]
 pub struct Invoker {
     kernel: Rc<RefCell<crate::Kernel>>,
@@ -26,19 +26,19 @@ pub struct Invoker {
 }
 
 impl Invoker {
-    /// The way of `thread`.
+    /// The invoker of `thread`.
     #[must_use]
     pub fn new(kernel: Rc<RefCell<crate::Kernel>>, thread: ThreadId) -> Self {
         Self { kernel, thread, invocations: Rc::default(), others: Rc::new(|| ()) }
     }
 
-    /// The same way, with `others` run after each message and signal: in it a test makes the invocations of other threads.
+    /// The same invoker, with `others` run after each message and signal: in it a test makes the invocations of other threads.
     #[must_use]
     pub fn with_others(self, others: impl Fn() + 'static) -> Self {
         Self { others: Rc::new(others), ..self }
     }
 
-    /// The way of another thread of the same kernel.
+    /// The invoker of another thread of the same kernel.
     #[must_use]
     pub fn of(&self, thread: ThreadId) -> Self {
         Self::new(Rc::clone(&self.kernel), thread)
@@ -56,13 +56,13 @@ impl Invoker {
         &self.kernel
     }
 
-    /// How many invocations and system calls it and its clones made.
+    /// Number of invocations and system calls of this invoker and its clones.
     #[must_use]
     pub fn invocations(&self) -> u64 {
         self.invocations.get()
     }
 
-    /// A system call that others may have been waiting for.
+    /// Makes a system call that other threads may have been waiting for.
     fn reach(&self, act: impl FnOnce(&mut crate::Kernel, ThreadId)) {
         self.invocations.set(self.invocations.get() + 1);
         act(&mut self.kernel.borrow_mut(), self.thread);
@@ -76,7 +76,7 @@ impl fmt::Debug for Invoker {
     }
 }
 
-/// Methods that are the model's own, with the thread before their arguments.
+/// Implements methods by those of the model, with the thread before their arguments.
 macro_rules! pass_on {
     ($($name:ident($($argument:ident: $kind:ty),* $(,)?) -> $result:ty;)*) => {$(
         #[allow(clippy::too_many_arguments, reason = "one invocation of the kernel, its arguments are given")]
@@ -165,8 +165,7 @@ impl Invoker {
 }
 
 impl PortIo for Invoker {
-    // The model knows which ports a capability gives, and no devices behind them: reads give zeros here, writes go
-    // nowhere.
+    // The model knows the ports of a capability, but no devices behind them: reads return zeros, writes have no effect.
     fn ioport_in8(&self, ports: Cap<IoPort>, port: u16) -> Result<u8> {
         self.ports(ports, port, 1).map(|()| 0)
     }

@@ -1,4 +1,4 @@
-//! I/O ports: whether a capability covers an access. The access itself is the machine's.
+//! I/O ports: whether a capability covers an access. The machine makes the access itself.
 
 use crate::Kernel;
 use crate::arena::ThreadId;
@@ -11,7 +11,7 @@ impl Kernel {
     /// Whether `thread` may access `bytes` bytes (1, 2 or 4) from `port` through this capability.
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them for reads and writes: [`Error::IllegalOperation`] outside the range.
+    /// The kernel's errors, as the seam returns them for reads and writes: [`Error::IllegalOperation`] outside the range.
     pub fn ioport_allowed(&mut self, thread: ThreadId, ports: Cap<IoPort>, port: u16, bytes: u8) -> Result<()> {
         let words = [port.into()];
         let (service, label) = (ports.cptr(), label::IO_PORT_IN_8);

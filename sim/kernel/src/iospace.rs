@@ -1,8 +1,8 @@
-//! IOSpaces: what a PCI function's DMA reaches, by its requester id, through page tables of three levels.
+//! IOSpaces: the memory that a PCI function's DMA reaches, by its requester id, through page tables of three levels.
 //!
-//! As the project's kernel does it, with its corrections: an unmapped IO page table is empty and has no copies,
-//! revoking works, and what was taken away is out of reach at once. Left out: the IOMMU's caches, which the kernel
-//! empties in time, and interrupt remapping, which it does not use.
+//! They behave as in the project's kernel with its corrections: an unmapped IO page table is empty and has no copies,
+//! revoking works, and unmapped memory is out of reach at once. Left out: the IOMMU's caches, which the kernel empties in
+//! time, and interrupt remapping, which it does not use.
 
 use crate::Kernel;
 use crate::arena::{IoTableId, ThreadId};
@@ -18,7 +18,7 @@ use platform::{Cap, Error, Frame, IoPageTable, IoSpace, Iova, Paddr, Result, Rig
 pub(crate) const IO_LEVELS: u8 = 3;
 const LEVEL_BITS: u32 = 9;
 const PAGE_BITS: u32 = 12;
-/// DMA faults that are kept; the first ones, which say what went wrong.
+/// DMA faults that are kept: the first ones, which show the cause.
 const KEPT_FAULTS: usize = 1024;
 
 /// An entry of an IO page table.
@@ -32,15 +32,15 @@ pub(crate) enum IoEntry {
 /// DMA that the IOMMU stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoFault {
-    /// Who tried.
+    /// The requester id of the access.
     pub requester_id: u16,
-    /// Where.
+    /// The address.
     pub iova: u64,
-    /// How.
+    /// The kind of access.
     pub access: Access,
 }
 
-/// Where a walk through IO page tables ended.
+/// The end of a walk through IO page tables.
 struct Reached {
     table: IoTableId,
     place: usize,
@@ -48,10 +48,10 @@ struct Reached {
     left: u8,
 }
 
-/// Walks remembered at a time: more than the pages of queues and windows that a busy device moves between.
+/// Walks cached at a time: more than the pages of queues and windows that a busy device moves between.
 const KNOWN_WALKS: usize = 256;
 
-/// What walks through the tables came to, remembered until anything in them changes.
+/// Results of walks through the tables, cached until anything in them changes.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownWalks {
     walks: Box<[KnownWalk; KNOWN_WALKS]>,
@@ -60,7 +60,7 @@ pub(crate) struct KnownWalks {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownWalk {
-    /// That of the tables when it was made; no walk when it is none of theirs.
+    /// Generation of the tables when the walk was made; the entry is valid only in the current generation.
     generation: u64,
     requester_id: u16,
     is_write: bool,
@@ -97,10 +97,10 @@ impl KnownWalks {
 }
 
 impl Kernel {
-    /// Where a device's DMA goes. Without an IOMMU everywhere.
+    /// Translates the address of a device's DMA. Without an IOMMU an address is the physical one.
     ///
     /// # Errors
-    /// [`IoFault`] for what is not mapped for the requester; it is kept for [`Kernel::io_faults`].
+    /// [`IoFault`] for an address that is not mapped for the requester; it is kept for [`Kernel::io_faults`].
     #[inline]
     pub fn io_translate(
         &mut self,
@@ -133,7 +133,7 @@ impl Kernel {
         &self.io_faults
     }
 
-    /// How many there were.
+    /// Number of all DMA faults of the run.
     #[must_use]
     pub const fn io_fault_count(&self) -> u64 {
         self.io_fault_count
@@ -171,7 +171,7 @@ impl Kernel {
         }
     }
 
-    /// A table whose entries change: what was found through it is found anew.
+    /// Returns a table whose entries change, and drops all cached walks.
     fn io_table_mut(&mut self, table: IoTableId) -> &mut IoTableObject {
         self.io_known.forget();
         &mut self.io_tables[table]
@@ -200,7 +200,7 @@ impl Kernel {
     /// See [`platform::Kernel::io_page_table_map`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn io_page_table_map(
         &mut self,
         thread: ThreadId,
@@ -235,7 +235,7 @@ impl Kernel {
                     return Err(Error::DeleteFirst.into());
                 }
                 *entry = match reached.left {
-                    // With all levels there the kernel takes one more for a page, and lets the device reach it.
+                    // When all levels are there, the kernel maps one more table as a page, which the device can reach.
                     0 => IoEntry::Page { paddr, read: true, write: true },
                     _ => IoEntry::Table(table),
                 };
@@ -246,7 +246,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The requester id of the IOSpace in `slot`, if it can be mapped in: that of the master, 0, cannot.
+    /// The requester id of the IOSpace in `slot`, if it takes mappings; the master, with id 0, does not.
     fn requester(&self, slot: crate::slots::SlotId) -> Result<u16> {
         match self.slots[slot].cap {
             Capability::IoSpace { requester_id, .. } if requester_id != 0 => Ok(requester_id),
@@ -257,7 +257,7 @@ impl Kernel {
     /// See [`platform::Kernel::io_page_table_unmap`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn io_page_table_unmap(&mut self, thread: ThreadId, table: Cap<IoPageTable>) -> Result<()> {
         let (service, label) = (table.cptr(), label::IO_PAGE_TABLE_UNMAP);
         let invocation = Invocation { service, label, words: &[], caps: &[] };
@@ -275,7 +275,7 @@ impl Kernel {
         })
     }
 
-    /// Takes an IO page table out of the one above it, if it is still there.
+    /// Removes an IO page table from the one above it, if it is still there.
     pub(crate) fn uninstall_io_table(&mut self, table: IoTableId, place: IoTablePlace) {
         let Some(root) = self.io_root(place.requester_id) else { return };
         if place.level == 0 {
@@ -297,7 +297,7 @@ impl Kernel {
         }
     }
 
-    /// The last capability to a requester's address space went.
+    /// Ends a requester's address space after its last capability.
     pub(crate) fn end_io_space(&mut self, requester_id: u16) {
         self.remove_io_root(requester_id);
     }
@@ -305,7 +305,7 @@ impl Kernel {
     /// See [`platform::Kernel::frame_map_io`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn frame_map_io(
         &mut self,
         thread: ThreadId,
@@ -350,7 +350,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Takes a frame's mapping out, if it is still that frame that is mapped there.
+    /// Removes a frame's mapping, if this frame is still the one that is mapped there.
     pub(crate) fn unmap_io_page(&mut self, requester_id: u16, iova: u64, paddr: u64) {
         let Some(root) = self.io_root(requester_id) else { return };
         let reached = self.io_reach(root, iova, IO_LEVELS);

@@ -1,5 +1,5 @@
-//! The numbers of the invocations in the kernel as this project configures it (seL4 5.0.0, x86_64, one core). They
-//! matter only where a message meant for one kind of capability reaches another.
+//! The numbers of the invocations in the kernel as this project configures it (seL4 5.0.0, x86_64, one core). They matter
+//! only where a message for one kind of capability reaches another.
 
 pub(crate) const UNTYPED_RETYPE: u32 = 1;
 pub(crate) const TCB_READ_REGISTERS: u32 = 2;

@@ -1,18 +1,18 @@
 //! A model of the kernel: seL4 5.0.0 on x86_64 or AArch64, as this project configures and corrects it, as one value.
 //!
-//! [`Kernel::boot`] lays out a machine and its root task; every invocation of the seam ([`platform::Kernel`]) and
-//! every system call is a method with the invoking thread first; devices come in through interrupts and DMA
-//! translation. Results, errors and the order in which the kernel finds them are seL4's, and so is who runs next. The
-//! model knows no time and draws no numbers: the same calls give the same state.
+//! [`Kernel::boot`] lays out a machine and its root task. Every invocation of the seam ([`platform::Kernel`]) and every
+//! system call is a method with the invoking thread first. Devices act through interrupts and DMA translation. Results,
+//! errors, the order of the kernel's checks and the scheduling are seL4's. The model has no time and draws no random
+//! numbers: the same calls give the same state.
 //!
-//! What stands where: `capability`, `slots`, `derivation` and `delete` are the capability system; `cnode`, `untyped`,
-//! `thread`, `configure`, `asid`, `vspace`, `frame`, `iospace`, `interrupt` and `ioport` the objects' invocations, `controller`
-//! the interrupt controllers;
-//! `syscall`, `endpoint`, `notification`, `transfer` and `fault` communication; `schedule` the ready queues; `memory`
-//! the RAM; `introspect` and `invariants` are for checkers; `invoker` and `mapped` put components' code on the model in their own tests.
+//! Modules: `capability`, `slots`, `derivation` and `delete` are the capability system; `cnode`, `untyped`, `thread`,
+//! `configure`, `asid`, `vspace`, `frame`, `iospace`, `interrupt` and `ioport` the objects' invocations, `controller` the
+//! interrupt controllers; `syscall`, `endpoint`, `notification`, `transfer` and `fault` communication; `schedule` the ready
+//! queues; `memory` the RAM; `introspect` and `invariants` are for checkers; `invoker` and `mapped` put components' code on
+//! the model in their own tests.
 //!
-//! Left out: time (a caller's affair), preemption inside of long operations, multiple cores, virtual machines, what
-//! the kernel's own memory holds, and the bytes of IPC buffers.
+//! Left out: time (the caller has it), preemption inside of long operations, multiple cores, virtual machines, the content
+//! of the kernel's own memory, and the bytes of IPC buffers.
 
 #![forbid(unsafe_code)]
 
@@ -94,7 +94,7 @@ pub struct Kernel {
     io_tables: Arena<IoTableId, IoTableObject>,
     /// The top IO page table of each requester id that has one, in order.
     io_roots: Vec<(u16, IoTableId)>,
-    /// Translations of DMA that were found in them.
+    /// DMA translations found through them.
     io_known: KnownWalks,
     has_iommu: bool,
     io_faults: Vec<IoFault>,
@@ -102,15 +102,15 @@ pub struct Kernel {
     interrupts: Interrupts,
     scheduler: Scheduler,
     translation_generation: u64,
-    /// Capabilities that came as their badge.
+    /// Number of capabilities that arrived as their badge.
     unwrapped: u64,
     halted: Option<Halt>,
 }
 
-/// Why the kernel stopped the machine: known ways of 5.0.0 to do so that the project's corrections leave.
+/// The reason why the kernel stopped the machine: cases known of 5.0.0 that the project's corrections leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Halt {
-    /// Somebody copied a capability to a second-level paging structure, on x86_64.
+    /// A thread copied a capability to a second-level paging structure, on x86_64.
     DerivedPdpt,
 }
 
@@ -144,7 +144,7 @@ impl Kernel {
         }
     }
 
-    /// Whose kernel it is.
+    /// The architecture.
     #[must_use]
     pub const fn arch(&self) -> Arch {
         self.arch
@@ -163,7 +163,7 @@ impl Kernel {
         &mut self.memory
     }
 
-    /// Why the machine stands still, if it does: then nothing does anything any more.
+    /// The reason why the machine stopped, if it did; no call has an effect after that.
     #[must_use]
     pub const fn halted(&self) -> Option<Halt> {
         self.halted

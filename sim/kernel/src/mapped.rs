@@ -1,4 +1,4 @@
-//! Memory as a thread has it mapped: every access goes by its VSpace.
+//! Memory as a thread has it mapped: every access is translated by its VSpace.
 
 use crate::{Access, Invoker, Kernel};
 use core::ops::Range;
@@ -9,7 +9,7 @@ type Result<T> = core::result::Result<T, OutOfBounds>;
 
 /// A region of a thread's memory.
 ///
-/// An access to a page that is not mapped so panics: nobody would answer the fault.
+/// Panics on access to a page that is not mapped for it: nobody would answer the fault.
 #[derive(Clone, Debug)]
 pub struct MappedMemory {
     invoker: Invoker,
@@ -23,8 +23,8 @@ impl MappedMemory {
         Self { invoker, region }
     }
 
-    /// Does `act` on each piece of `len` bytes from `offset` on that lies in one page: with its physical address, and its place
-    /// in the `len` bytes.
+    /// Calls `act` for each piece of `len` bytes from `offset` on that lies in one page, with its physical address and its
+    /// place in the `len` bytes.
     fn each(
         &self,
         offset: usize,
@@ -85,7 +85,7 @@ impl Memory for MappedMemory {
 
     fn read_bytes(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
         self.each(offset, bytes.len(), Access::Read, |kernel, at, part| {
-            // Device memory that somebody takes for ordinary memory reads as ones.
+            // Device memory that is used as ordinary memory reads as ones.
             if kernel.memory().read(at, &mut bytes[part.clone()]).is_err() {
                 bytes[part].fill(u8::MAX);
             }
@@ -94,7 +94,7 @@ impl Memory for MappedMemory {
 
     fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.each(offset, bytes.len(), Access::Write, |kernel, at, part| {
-            // It forgets writes.
+            // It ignores writes.
             let _ = kernel.memory_mut().write(at, &bytes[part]);
         })
     }

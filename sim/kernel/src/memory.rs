@@ -1,7 +1,7 @@
-//! Physical memory: what RAM holds, page by page. A page nobody wrote is not there and reads as zeros.
+//! Physical memory: the content of RAM, page by page. A page that was never written is not stored and reads as zeros.
 //!
-//! Neighbours: [`crate::Kernel`] clears what a retype takes into use; whoever runs a component or a device reads and
-//! writes here after translating an address. Left out: device registers, which are no memory.
+//! Neighbours: [`crate::Kernel`] clears the memory that a retype takes into use; callers that run a component or a device
+//! read and write here after they translated an address. Left out: device registers, which are no memory.
 
 use core::fmt;
 use core::ops::Range;
@@ -29,7 +29,7 @@ impl core::error::Error for NotRam {}
 #[derive(Clone, Debug)]
 pub struct PhysicalMemory {
     banks: Vec<Bank>,
-    /// What a page holds that nobody wrote.
+    /// The content of a page that was never written.
     zeros: SharedPage,
 }
 
@@ -67,7 +67,7 @@ impl PhysicalMemory {
         Some(self.shared(paddr)?.bytes())
     }
 
-    /// The same, to keep as it is now: what is written to memory later does not change what was kept.
+    /// The same page, to keep: later writes to memory do not change the kept page.
     #[inline]
     #[must_use]
     pub fn shared(&self, paddr: Paddr) -> Option<&SharedPage> {
@@ -81,7 +81,7 @@ impl PhysicalMemory {
         Some(self.slot(paddr)?.get_or_insert_with(SharedPage::zeroes).bytes_mut())
     }
 
-    /// Gives the page that `paddr` lies in the content of `page`, without a copy until one of them is written.
+    /// Gives the page of `paddr` the content of `page`, without a copy until one of them is written.
     ///
     /// # Errors
     /// [`NotRam`].
@@ -128,14 +128,14 @@ impl PhysicalMemory {
         Ok(())
     }
 
-    /// Bytes of RAM that somebody has written to, in whole pages.
+    /// Bytes of RAM that were written, in whole pages.
     #[must_use]
     pub fn touched_bytes(&self) -> u64 {
         let pages = self.banks.iter().flat_map(|bank| &bank.pages);
         pages.filter(|page| page.is_some()).count() as u64 * PAGE
     }
 
-    /// Makes zeros of what lies in `range` and is RAM.
+    /// Zeroes the RAM in `range`.
     pub(crate) fn clear(&mut self, range: Range<u64>) {
         for bank in &mut self.banks {
             let (start, end) = (range.start.max(bank.start), range.end.min(bank.end));
@@ -154,7 +154,7 @@ impl PhysicalMemory {
         }
     }
 
-    /// Where the page of `paddr` is kept.
+    /// The place that stores the page of `paddr`.
     #[inline]
     fn slot(&mut self, paddr: Paddr) -> Option<&mut Option<SharedPage>> {
         let bank = self.banks.iter_mut().find(|bank| bank.holds(paddr))?;
@@ -169,7 +169,7 @@ impl Bank {
         self.start <= paddr.bits() && paddr.bits() < self.end
     }
 
-    /// The number of the page of `paddr`, which it holds.
+    /// The number of the page of `paddr`, which lies in this bank.
     #[inline]
     const fn place(&self, paddr: Paddr) -> usize {
         ((paddr.bits() - self.start) / PAGE) as usize

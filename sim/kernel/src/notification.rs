@@ -1,4 +1,4 @@
-//! Notifications: badges that add up until somebody takes them.
+//! Notifications: badges accumulate until a thread takes them.
 
 use crate::arena::{NotificationId, ThreadId};
 use crate::object::Signalled;
@@ -16,7 +16,7 @@ pub(crate) enum Receive {
 }
 
 impl Kernel {
-    /// Adds `badge` to the notification, or gives it to who waits: in its queue, or on an endpoint when bound.
+    /// Adds `badge` to the notification, or gives it to a waiting thread: in its queue, or on an endpoint when bound.
     pub(crate) fn signal_notification(&mut self, notification: NotificationId, badge: u64) {
         let object = &mut self.notifications[notification];
         match object.state {
@@ -69,7 +69,7 @@ impl Kernel {
         }
     }
 
-    /// The badges that were signalled; there are none afterwards.
+    /// Takes the badges that were signalled; none are left afterwards.
     pub(crate) fn take_badges(&mut self, notification: NotificationId) -> Option<u64> {
         let object = &mut self.notifications[notification];
         let Signalled::Yes(badges) = object.state else { return None };
@@ -83,7 +83,7 @@ impl Kernel {
         self.set_state(thread, ThreadState::Inactive);
     }
 
-    /// Ends all waits: the threads try again, and find out.
+    /// Ends all waits: the threads retry, and find that the notification is gone.
     pub(crate) fn cancel_all_signals(&mut self, notification: NotificationId) {
         let object = &mut self.notifications[notification];
         if object.state != Signalled::Awaited {
@@ -94,7 +94,7 @@ impl Kernel {
         self.restart_queue(queue);
     }
 
-    /// Has all threads of a queue that is nobody's any more do what they did again.
+    /// Makes all threads of a queue whose object ended repeat their operation.
     pub(crate) fn restart_queue(&mut self, queue: Queue) {
         let mut next = queue.head;
         while let Some(thread) = next {
@@ -107,7 +107,7 @@ impl Kernel {
         self.reschedule();
     }
 
-    /// Unbinds whatever thread is bound.
+    /// Unbinds the bound thread, if there is one.
     pub(crate) fn unbind_notification(&mut self, notification: NotificationId) {
         if let Some(thread) = self.notifications[notification].bound.take() {
             self.threads[thread].bound = None;

@@ -1,4 +1,4 @@
-//! What objects are made of, and how much memory each takes.
+//! Kernel objects: the state of each kind, and the memory that it takes.
 
 use crate::arena::{TableId, ThreadId};
 use crate::iospace::IoEntry;
@@ -19,7 +19,7 @@ pub(crate) const TABLE_ENTRIES: usize = 512;
 /// Objects the kernel makes in one retype, at most.
 pub const RETYPE_LIMIT: u64 = 256;
 
-/// log2 of the bytes of an object of `object_type`; `size_bits` as retype is given it.
+/// log2 of the bytes of an object of `object_type`; `size_bits` as passed to retype.
 #[must_use]
 pub const fn object_bits(object_type: ObjectType, size_bits: u8) -> u8 {
     match object_type {
@@ -44,7 +44,7 @@ pub(crate) struct CNodeObject {
     pub(crate) first: SlotId,
 }
 
-/// Which way the threads in an endpoint's queue wait.
+/// The direction in which the threads in an endpoint's queue wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Waiting {
     Nobody,
@@ -60,13 +60,13 @@ pub(crate) struct EndpointObject {
     pub(crate) queue: Queue,
 }
 
-/// What a notification is about to do.
+/// The state of a notification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Signalled {
     No,
-    /// Not, and threads wait.
+    /// Not signalled, and threads wait.
     Awaited,
-    /// With these badges, ORed.
+    /// Signalled with these badges, ORed.
     Yes(u64),
 }
 

@@ -1,8 +1,8 @@
-//! Who runs: one queue of ready threads for each priority, the highest first.
+//! Scheduling: one queue of ready threads for each priority; the first thread of the highest runs.
 //!
-//! As in seL4 the running thread is in no queue, and what a kernel entry does to it is decided at the entry's end.
-//! The rules of 5.0.0: who is woken by an endpoint's partner runs at once at the same priority, who is woken by a
-//! signal only above it; everybody else goes to the front of its queue; only a yield or a used up time slice puts a
+//! As in seL4 the running thread is in no queue, and its place is decided at the end of a kernel entry. The rules are those
+//! of 5.0.0. A thread woken by its partner at an endpoint runs at once at the same priority. A thread woken by a signal runs
+//! at once only at a higher priority. All others go to the front of their queue. Only a yield or a used up time slice puts a
 //! thread at the end.
 
 use crate::Kernel;
@@ -14,10 +14,10 @@ const PRIORITIES: usize = 256;
 /// Ticks of the kernel's timer in a thread's time slice; a tick is 2 ms.
 pub const TIME_SLICE_TICKS: u8 = 5;
 
-/// What the end of a kernel entry does.
+/// The decision at the end of a kernel entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Action {
-    /// The running thread goes on.
+    /// The running thread continues.
     Resume,
     /// The first of the highest queue runs.
     ChooseNew,
@@ -36,11 +36,11 @@ pub(crate) enum OnEqual {
 #[derive(Clone, Debug)]
 pub(crate) struct Scheduler {
     queues: Vec<Queue>,
-    /// A bit for each queue with somebody in it.
+    /// A bit for each queue that is not empty.
     ready: [u64; PRIORITIES / 64],
     current: Option<ThreadId>,
     action: Action,
-    /// A thread entered the kernel out of turn: afterwards the queues decide who runs.
+    /// Whether a thread entered the kernel out of turn: afterwards the queues decide which thread runs.
     is_out_of_turn: bool,
     generation: u64,
 }
@@ -94,7 +94,7 @@ impl Kernel {
         current.into_iter().chain(queued)
     }
 
-    /// A number that is another whenever a thread became ready, stopped being it, or changed its place.
+    /// A number that changes whenever a thread became ready, stopped being ready, or changed its place.
     #[inline]
     #[must_use]
     pub const fn generation(&self) -> u64 {
@@ -111,8 +111,8 @@ impl Kernel {
         }
     }
 
-    /// Puts a thread that is ready behind all others of its priority, in the middle of whatever it does: the end of its time
-    /// slice, found while it was in the kernel.
+    /// Puts a ready thread behind all others of its priority, in the middle of its operation: at the end of its time slice,
+    /// found while it was in the kernel.
     pub fn requeue(&mut self, thread: ThreadId) {
         if self.is_runnable(thread) && self.halted.is_none() {
             self.ready_append(thread);
@@ -136,8 +136,9 @@ impl Kernel {
         self.leave();
     }
 
-    /// Has `thread` enter the kernel; whether it can. One that does not run does so out of turn, as no thread of a
-    /// real machine can: it goes before those of its priority, and who should run runs again at the end.
+    /// Makes `thread` enter the kernel; returns whether it can. A thread that does not run enters out of turn, which no
+    /// thread of a real machine can do: it goes before those of its priority, and at the end the scheduled thread runs
+    /// again.
     pub(crate) fn enter(&mut self, thread: ThreadId) -> bool {
         if !self.is_runnable(thread) || self.halted.is_some() {
             return false;
@@ -160,7 +161,7 @@ impl Kernel {
         self.switch_to(thread);
     }
 
-    /// Ends a kernel entry: decides who runs.
+    /// Ends a kernel entry: decides which thread runs.
     pub(crate) fn leave(&mut self) {
         if core::mem::take(&mut self.scheduler.is_out_of_turn) {
             self.reschedule();
@@ -200,7 +201,7 @@ impl Kernel {
         self.activate();
     }
 
-    /// Who restarts has done so when it runs.
+    /// Completes the restart of the thread that runs now.
     fn activate(&mut self) {
         if let Some(current) = self.current() {
             let state = &mut self.threads[current].state;
@@ -210,7 +211,7 @@ impl Kernel {
         }
     }
 
-    /// Sets a thread's state, and looks for another to run when the running one no longer can.
+    /// Sets a thread's state, and chooses another thread when the running one cannot continue.
     pub(crate) fn set_state(&mut self, thread: ThreadId, state: ThreadState) {
         self.threads[thread].state = state;
         let stops = self.current() == Some(thread) && !state.is_runnable();
@@ -219,7 +220,7 @@ impl Kernel {
         }
     }
 
-    /// A thread became ready: it runs at the end of this entry if its priority says so.
+    /// Makes a woken thread ready: it runs at the end of this entry if its priority allows.
     pub(crate) fn wake(&mut self, thread: ThreadId, on_equal: OnEqual) {
         let own = self.current().map_or(0, |current| self.threads[current].priority);
         let woken = self.threads[thread].priority;
@@ -235,7 +236,7 @@ impl Kernel {
         }
     }
 
-    /// Has the queues decide who runs.
+    /// Lets the queues decide which thread runs.
     pub(crate) fn reschedule(&mut self) {
         if let Action::SwitchTo(thread) = self.scheduler.action {
             self.ready_push(thread);

@@ -1,8 +1,7 @@
 //! All slots of the machine: those of CNodes, of threads and of interrupts, in one run, so that the derivation order
 //! can link any two.
 //!
-//! Neighbours: `derivation`, which owns the links. A run of slots belongs to one object and is used again after it
-//! ends.
+//! Neighbours: `derivation`, which owns the links. A run of slots belongs to one object and is reused after it ends.
 
 use crate::capability::Capability;
 use core::num::NonZeroU32;
@@ -30,9 +29,9 @@ pub(crate) struct Slot {
     /// Neighbours in the derivation order.
     pub(crate) prev: Option<SlotId>,
     pub(crate) next: Option<SlotId>,
-    /// Others can derive from it.
+    /// Whether others can derive from it.
     pub(crate) is_revocable: bool,
-    /// It began a family of its own, apart from others with the same badge.
+    /// Whether it began a family of its own, apart from others with the same badge.
     pub(crate) is_first: bool,
 }
 
@@ -46,7 +45,7 @@ pub(crate) struct Slots {
 
 impl Slots {
     pub(crate) fn new() -> Self {
-        // Number 0 is nobody's.
+        // Number 0 belongs to no object.
         Self { slots: vec![Slot::default()], free: [const { Vec::new() }; 32] }
     }
 

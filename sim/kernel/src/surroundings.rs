@@ -1,5 +1,5 @@
-//! A kernel around components that are tested alone: its first thread stands for their supervisor and their peers. It has one
-//! endpoint and one notification, bound to it; badges say what a component meant.
+//! A kernel around a component that is tested alone: its first thread stands for the component's supervisor and peers. It
+//! has one endpoint and one notification, bound to it; badges identify the component's messages and signals.
 
 use crate::{Arch, Delivery, Invoker, Iommu, Kernel, MachineConfig, RootTask};
 use core::cell::RefCell;
@@ -12,7 +12,7 @@ const RAM: Range<u64> = 0x10_0000..0x100_0000;
 pub const CNODE_BITS: u8 = 6;
 const IPC_BUFFER: Vaddr = Vaddr::new(0x1010_0000);
 
-/// A capability that a component is born with: its slot, the object in the first thread's CSpace, the rights and the badge.
+/// A capability that a component starts with: its slot, the object in the first thread's CSpace, the rights and the badge.
 pub type Given = (u64, CPtr, Rights, Badge);
 
 /// The kernel, and its first thread.
@@ -72,13 +72,13 @@ impl Surroundings {
         kernel.take(self.root.thread).filter(|delivery| *delivery != Delivery::Nothing)
     }
 
-    /// The first thread's way.
+    /// The first thread's invoker.
     #[must_use]
     pub const fn invoker(&self) -> &Invoker {
         &self.invoker
     }
 
-    /// Makes an object; its slot in the first thread's CSpace.
+    /// Makes an object and returns its slot in the first thread's CSpace.
     ///
     /// # Panics
     /// When slots or memory are used up.
@@ -89,10 +89,10 @@ impl Surroundings {
         CPtr::new(slot)
     }
 
-    /// Makes a component that is given these; its thread's way.
+    /// Makes a component with these capabilities and returns its thread's invoker.
     ///
     /// # Panics
-    /// When slots or memory are used up, or the kernel does not mint so.
+    /// When slots or memory are used up, or the kernel refuses to mint one of them.
     pub fn component(&mut self, given: &[Given]) -> Invoker {
         let cnode = self.make(ObjectType::CNode, CNODE_BITS).cast();
         for &(slot, object, rights, badge) in given {

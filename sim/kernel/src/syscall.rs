@@ -1,6 +1,6 @@
-//! The system calls that move messages and signals, and how their ends are learnt.
+//! The system calls that move messages and signals, and the results of a thread's operations.
 //!
-//! Each of them may leave the thread waiting. What it was waiting for is there when it runs again: [`Kernel::take`].
+//! Each of them may leave the thread waiting. The result is there when the thread runs again: [`Kernel::take`].
 
 use crate::Kernel;
 use crate::arena::ThreadId;
@@ -11,7 +11,7 @@ use crate::invocation::{Outcome, Stop};
 use crate::notification::Receive;
 use platform::{AbsoluteCPtr, Badge, CPtr, Cap, Error, Message, Notification};
 
-/// How an operation of a thread ended. Messages are boxed: signals are many, messages few, and it is passed by value.
+/// The result of a thread's operation. Messages are boxed: signals are many, messages few, and it is passed by value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Delivery {
     /// Signals came: their badges, ORed.
@@ -20,18 +20,18 @@ pub enum Delivery {
     Message(Badge, Box<Message>),
     /// The answer to a call.
     Reply(Box<Message>),
-    /// It is over, and nothing came of it.
+    /// It ended without result.
     Nothing,
-    /// It was cut short: the thread does it once more.
+    /// It was interrupted: the thread repeats it.
     Restart,
 }
 
 impl Kernel {
-    /// How the thread's last operation ended, once. `None` while it waits, and when it was asked before.
+    /// Takes the result of the thread's last operation. `None` while it waits, and after the result was taken.
     ///
-    /// Ask after every operation, when the thread runs (again): [`Delivery::Restart`] means that the operation has to
-    /// be done again, whatever it returned at first. So does seL4 with a thread that was stopped in the kernel, or
-    /// whose endpoint ended, or whose fault was answered.
+    /// Call it after every operation, when the thread runs (again). [`Delivery::Restart`] means that the operation has to be
+    /// repeated, whatever it returned at first. seL4 does the same with a thread that was stopped in the kernel, whose
+    /// endpoint ended, or whose fault was answered.
     #[inline]
     pub fn take(&mut self, thread: ThreadId) -> Option<Delivery> {
         let taken = self.threads.get_mut(thread)?;
@@ -50,7 +50,7 @@ impl Kernel {
     /// See [`platform::Kernel::send`].
     pub fn send(&mut self, thread: ThreadId, dest: CPtr, message: &Message) {
         if self.enter(thread) {
-            // A refusal is reported to nobody.
+            // Nobody receives a refusal.
             let _ = self.send_from(thread, dest, message, Send::Waiting);
             self.finish(thread, Delivery::Nothing);
             self.leave();
@@ -66,8 +66,8 @@ impl Kernel {
         }
     }
 
-    /// See [`platform::Kernel::call`]: ends in [`Delivery::Reply`]. The kernel itself answers what is not sent, with
-    /// the error's number as label.
+    /// See [`platform::Kernel::call`]: ends in [`Delivery::Reply`]. The kernel itself replies to a message that is not sent,
+    /// with the error's number as label.
     pub fn call(&mut self, thread: ThreadId, endpoint: CPtr, message: &Message) {
         if self.enter(thread) {
             match self.send_from(thread, endpoint, message, Send::Call) {
@@ -79,7 +79,7 @@ impl Kernel {
         }
     }
 
-    /// See [`platform::Kernel::reply`]. Without somebody to answer nothing happens.
+    /// See [`platform::Kernel::reply`]. Does nothing without a caller to answer.
     pub fn reply(&mut self, thread: ThreadId, message: &Message) {
         if self.enter(thread) {
             self.reply_from(thread, message);
@@ -122,7 +122,7 @@ impl Kernel {
         }
     }
 
-    /// Notes how an operation ended, if it did: the thread goes on and nobody has given it anything.
+    /// Records the result of an operation, if it ended: the thread is runnable and has no other result yet.
     pub(crate) fn finish(&mut self, thread: ThreadId, delivery: Delivery) {
         if let Some(finished) = self.threads.get_mut(thread)
             && finished.state.is_runnable()
@@ -134,7 +134,7 @@ impl Kernel {
 
     fn send_from(&mut self, thread: ThreadId, dest: CPtr, message: &Message, send: Send) -> Outcome<()> {
         let lost = |kernel: &mut Self, cptr: CPtr| match send {
-            // Nobody waits for what became of it.
+            // A failure is ignored, because the sender does not wait for the result.
             Send::Polling => kernel.lookup(thread, cptr).map_err(|_| Stop::Faulted),
             Send::Waiting | Send::Call => kernel.lookup_or_fault(thread, cptr).ok_or(Stop::Faulted),
         };

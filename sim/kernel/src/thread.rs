@@ -1,8 +1,8 @@
-//! Threads: what the kernel keeps of one, and the invocations on TCBs.
+//! Threads: the kernel's state of a thread, and the invocations on TCBs.
 //!
-//! Neighbours: `configure` gives a thread its spaces, `schedule` decides who runs, `endpoint` and `notification` have
-//! threads wait. Left out: floating
-//! point, scheduling domains (there is one), and the registers that no component is started with.
+//! Neighbours: `configure` gives a thread its spaces, `schedule` decides which thread runs, `endpoint` and `notification`
+//! make threads wait. Left out: floating point, scheduling domains (there is one), and the registers that no component is
+//! started with.
 
 use crate::Arch;
 use crate::arena::{EndpointId, Id, NotificationId, ThreadId};
@@ -16,7 +16,7 @@ use platform::{AbsoluteCPtr, CPtr, Cap, Error, Message, Notification, Result, Re
 
 /// log2 of the slots reserved for a thread.
 pub(crate) const THREAD_SLOT_BITS: u8 = 3;
-/// Slots the kernel empties when a thread ends; the last one has never anything in it.
+/// Slots the kernel empties when a thread ends; the last one is always empty.
 pub(crate) const THREAD_SLOTS: u32 = 6;
 /// A thread's slots, from its first.
 const CSPACE: u32 = 0;
@@ -28,29 +28,29 @@ const BUFFER: u32 = 4;
 /// Words of a write of all registers that are written: two of description, 20 of registers.
 const REGISTERS: usize = 20;
 
-/// What a thread does.
+/// The state of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThreadState {
     /// It runs or is ready to.
     Running,
-    /// It is ready to do its last operation once more.
+    /// It is ready to repeat its last operation.
     Restart,
-    /// Nothing, until somebody resumes it.
+    /// It does nothing until it is resumed.
     Inactive,
     /// It waits for a message.
     BlockedOnReceive(EndpointId),
     /// It waits for a receiver.
     BlockedOnSend {
-        /// Where.
+        /// The endpoint.
         endpoint: EndpointId,
         /// The badge of the capability it sends through.
         badge: u64,
-        /// That capability has grant.
+        /// Whether that capability has grant.
         can_grant: bool,
-        /// It waits for an answer afterwards.
+        /// Whether it waits for a reply afterwards.
         is_call: bool,
     },
-    /// It waits for an answer.
+    /// It waits for a reply.
     BlockedOnReply,
     /// It waits for a signal.
     BlockedOnNotification(NotificationId),
@@ -64,7 +64,7 @@ impl ThreadState {
     }
 }
 
-/// What the kernel keeps of a thread.
+/// The kernel's data about a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
     pub(crate) paddr: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Thread {
     /// The highest priority it may give.
     pub(crate) max_controlled: u8,
     pub(crate) slice_ticks: u8,
-    /// It is in the ready queue of its priority.
+    /// Whether it is in the ready queue of its priority.
     pub(crate) is_ready: bool,
     pub(crate) ready_prev: Option<ThreadId>,
     pub(crate) ready_next: Option<ThreadId>,
@@ -90,10 +90,10 @@ pub(crate) struct Thread {
     /// The message it sends, from the operation on until it is taken.
     pub(crate) outgoing: Message,
     pub(crate) delivery: Option<Delivery>,
-    /// It has not run since it entered the kernel: what it did then is done again when it restarts.
+    /// Whether it has not run since it entered the kernel: a restart then repeats the operation.
     pub(crate) is_in_operation: bool,
     pub(crate) context: UserContext,
-    /// How often its registers were written.
+    /// Number of writes of its registers.
     pub(crate) starts: u32,
 }
 
@@ -101,7 +101,7 @@ impl Kernel {
     /// See [`platform::Kernel::tcb_write_registers`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn tcb_write_registers(
         &mut self,
         thread: ThreadId,
@@ -122,7 +122,7 @@ impl Kernel {
             let written = &mut kernel.threads[target];
             written.context = UserContext { instruction_pointer, ..*context };
             written.starts = written.starts.wrapping_add(1);
-            // What the thread did before is not its way any more.
+            // A thread with new registers does not continue its previous operation.
             kernel.threads[target].is_in_operation = false;
             kernel.threads[target].delivery = None;
             if resume == Resume::Now {
@@ -135,7 +135,7 @@ impl Kernel {
     /// See [`platform::Kernel::tcb_read_registers`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn tcb_read_registers(&mut self, thread: ThreadId, tcb: Cap<Tcb>) -> Result<UserContext> {
         let words = [0, REGISTERS as u64];
         let invocation = Invocation { service: tcb.cptr(), label: label::TCB_READ_REGISTERS, words: &words, caps: &[] };
@@ -151,7 +151,7 @@ impl Kernel {
     /// See [`platform::Kernel::tcb_resume`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn tcb_resume(&mut self, thread: ThreadId, tcb: Cap<Tcb>) -> Result<()> {
         let invocation = Invocation { service: tcb.cptr(), label: label::TCB_RESUME, words: &[], caps: &[] };
         self.invoke(thread, &invocation, |kernel, found| {
@@ -160,11 +160,11 @@ impl Kernel {
         })
     }
 
-    /// See [`platform::Kernel::tcb_suspend`]. A thread that suspends itself has an answer when it is resumed: none,
-    /// for the kernel has it do the same again.
+    /// See [`platform::Kernel::tcb_suspend`]. A thread that suspends itself gets no result when it is resumed: the kernel
+    /// makes it repeat the operation.
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn tcb_suspend(&mut self, thread: ThreadId, tcb: Cap<Tcb>) -> Result<()> {
         let invocation = Invocation { service: tcb.cptr(), label: label::TCB_SUSPEND, words: &[], caps: &[] };
         self.invoke(thread, &invocation, |kernel, found| {
@@ -176,7 +176,7 @@ impl Kernel {
     /// See [`platform::Kernel::tcb_bind_notification`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn tcb_bind_notification(
         &mut self,
         thread: ThreadId,
@@ -205,7 +205,7 @@ impl Kernel {
         })
     }
 
-    /// Makes a thread at `paddr` that does nothing.
+    /// Makes an inactive thread at `paddr`.
     pub(crate) fn make_thread(&mut self, paddr: u64) -> ThreadId {
         let first = self.slots.add(THREAD_SLOT_BITS);
         self.threads.add_last(Thread {
@@ -233,14 +233,14 @@ impl Kernel {
         })
     }
 
-    /// Stops a thread, whatever it waits for.
+    /// Stops a thread and ends any wait of it.
     pub(crate) fn suspend(&mut self, thread: ThreadId) {
         self.cancel_ipc(thread);
         self.set_state(thread, ThreadState::Inactive);
         self.ready_remove(thread);
     }
 
-    /// Lets a thread that waits for anything run: what it was doing begins again.
+    /// Makes a waiting thread run: it repeats its operation.
     pub(crate) fn restart(&mut self, thread: ThreadId) {
         if self.threads[thread].state.is_runnable() {
             return;
@@ -248,13 +248,13 @@ impl Kernel {
         self.cancel_ipc(thread);
         self.set_up_reply_master(thread);
         self.set_restarting(thread);
-        // The queue first: what follows finds the thread there and leaves it, even when it runs next.
+        // The queue first: the code below finds the thread there and leaves it, even when it runs next.
         self.ready_push(thread);
         self.wake(thread, OnEqual::Stay);
     }
 
-    /// A thread does its last operation again when it runs, unless that was over before it was stopped: then it goes on behind
-    /// it, as with the kernel's correction `suspend-after-call`.
+    /// Makes a thread repeat its last operation when it runs. If that was finished before the thread was stopped, the thread
+    /// continues after it, as with the kernel's correction `suspend-after-call`.
     pub(crate) fn set_restarting(&mut self, thread: ThreadId) {
         let restarting = &mut self.threads[thread];
         if restarting.is_in_operation && restarting.delivery.is_none() {
@@ -270,7 +270,8 @@ impl Kernel {
         }
     }
 
-    /// An address the kernel can have the processor jump to, or 0: x86_64's does not return to others.
+    /// The address, if the kernel can make the processor jump to it, else 0: the x86_64 kernel does not return to
+    /// non-canonical addresses.
     pub(crate) const fn jumpable_or_zero(&self, address: u64) -> u64 {
         match (self.arch, address) {
             (Arch::X86_64, 0x0000_8000_0000_0000..=0xffff_7fff_ffff_ffff) => 0,
@@ -317,7 +318,7 @@ fn register_words(resume: Resume, context: &UserContext) -> [u64; 2 + REGISTERS]
     words
 }
 
-/// So that a thread's number can be kept by those who index by it.
+/// For code that indexes by a thread's number.
 impl From<ThreadId> for usize {
     fn from(thread: ThreadId) -> Self {
         thread.place()

@@ -1,7 +1,7 @@
-//! What a message carries from its sender to its receiver: words, a badge, and at most one capability.
+//! Transfer of a message from its sender to its receiver: words, a badge, and at most one capability.
 //!
-//! Words beyond four and capabilities pass through IPC buffers, so both threads need one the kernel can use. Left
-//! out: the buffers' bytes themselves; who maps another's IPC buffer sees nothing of it.
+//! Words beyond four and capabilities pass through IPC buffers, so both threads need one the kernel can use. Left out: the
+//! buffers' bytes themselves; a thread that maps another's IPC buffer does not see the message there.
 
 use crate::arena::{EndpointId, ThreadId};
 use crate::capability::{Capability, VmRights};
@@ -14,9 +14,9 @@ use platform::{Badge, Message};
 /// Bits of a label that the kernel carries.
 const LABEL_MASK: u32 = (1 << 20) - 1;
 
-/// What became of a capability that was sent.
+/// The result for a capability that was sent.
 enum Passed {
-    /// Nothing, or there was none.
+    /// None was received, or none was sent.
     Not,
     /// It lies in the receiver's slot.
     Received,

@@ -1,4 +1,5 @@
-//! Untypeds: memory becomes objects, from the start upwards, and is cleared when nothing is left of it.
+//! Untypeds: memory becomes objects, from the start upwards. When no object is left, the next retype clears it and begins at
+//! the start.
 
 use crate::Arch;
 use crate::Kernel;
@@ -18,15 +19,15 @@ use platform::{CNode, Cap, Error, ObjectType, Result, Rights, TableLevel, Untype
 /// log2 of the bytes of the largest and the smallest untyped.
 pub(crate) const MAX_UNTYPED_BITS: u8 = 47;
 pub(crate) const MIN_UNTYPED_BITS: u8 = 4;
-/// What the kernel says of sizes beyond [`MAX_UNTYPED_BITS`]: it does not say that limit.
+/// The limit that the kernel reports for sizes beyond [`MAX_UNTYPED_BITS`]; it is not the real limit.
 const SAID_MAX_BITS: u64 = 61;
 
-/// A retype that was found possible.
+/// A retype that passed all checks.
 struct Retype {
     object_type: ObjectType,
     size_bits: u8,
     is_device: bool,
-    /// The whole untyped is free and cleared first.
+    /// Whether the whole untyped is free, and so cleared first.
     resets: bool,
     /// First byte of the untyped and of the first object.
     base: u64,
@@ -40,7 +41,7 @@ impl Kernel {
     /// See [`platform::Kernel::untyped_retype`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn untyped_retype(
         &mut self,
         thread: ThreadId,
@@ -128,7 +129,7 @@ impl Kernel {
         }
     }
 
-    /// Makes an object at `paddr`; its first capability.
+    /// Makes an object at `paddr` and returns its first capability.
     pub(crate) fn make(&mut self, object_type: ObjectType, size_bits: u8, is_device: bool, paddr: u64) -> Capability {
         match object_type {
             ObjectType::Untyped => Capability::Untyped { paddr, size_bits, is_device, used: 0 },

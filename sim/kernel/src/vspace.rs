@@ -1,8 +1,8 @@
-//! VSpaces: paging structures of four levels, what they translate, and the invocations that install and map.
+//! VSpaces: paging structures of four levels, translation through them, and the invocations that install and map.
 //!
-//! Neighbours: `frame` maps frames, `asid` says which VSpace an identifier means. Left out: the structures' bytes in
-//! memory; caches of translations, which the kernel empties in time; and the GiB of the kernel's device registers,
-//! which the real one lets be mapped into through an address that is no one's.
+//! Neighbours: `frame` maps frames, `asid` finds the VSpace of an identifier. Left out: the structures' bytes in memory;
+//! caches of translations, which the kernel empties in time; and the GiB of the kernel's device registers, into which the
+//! real kernel allows mappings through an address that belongs to nobody.
 
 use crate::Arch;
 use crate::Kernel;
@@ -13,9 +13,9 @@ use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
 use platform::{Cap, Error, Paddr, Result, TableLevel, TranslationTable, VSpace, Vaddr};
 
-/// The first address that is not user level's for the x86_64 kernel, which does not know of the hole in the middle.
+/// The end of user level's addresses for the x86_64 kernel, which does not know of the hole in the middle.
 const X86_64_USER_TOP: u64 = 0xffff_ff80_0000_0000;
-/// The same for the AArch64 kernel, which lives behind tables of its own.
+/// The same for the AArch64 kernel, which has separate tables of its own.
 const AARCH64_USER_TOP: u64 = 1 << 48;
 /// The entry of every VSpace's root that is the x86_64 kernel's own.
 const KERNEL_ENTRY: usize = 511;
@@ -23,23 +23,23 @@ const ENTRY_MASK: u64 = 511;
 /// Attributes of a mapping as the kernel's interface encodes them.
 const DEFAULT_ATTRIBUTES: u64 = 0;
 
-/// How memory is touched.
+/// The kind of a memory access.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Access {
     /// A load.
     Read,
     /// A store.
     Write,
-    /// An instruction fetch. On x86_64 whatever can be read can be executed: the kernel knows no no-execute.
+    /// An instruction fetch. On x86_64 all readable memory can be executed: the kernel does not use no-execute.
     Execute,
 }
 
-/// Memory that a thread cannot touch so.
+/// An access to memory that a thread may not make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VmFault {
-    /// Where.
+    /// The address.
     pub vaddr: Vaddr,
-    /// How.
+    /// The access.
     pub access: Access,
 }
 
@@ -63,12 +63,12 @@ pub(crate) enum Entry {
     },
 }
 
-/// What a walk found: the frame's start, log2 of its size, what the mapping lets user level do, and whether instructions
-/// can be fetched from it.
+/// The result of a walk: the frame's start, log2 of its size, the access that the mapping gives to user level, and whether
+/// instructions can be fetched from it.
 type Walked = (u64, u32, VmRights, bool);
 
 impl Kernel {
-    /// Where `vaddr` is in physical memory for `thread`, if it may touch it so.
+    /// The physical address of `vaddr` for `thread`, if it may make this access.
     ///
     /// # Errors
     /// [`VmFault`], to be reported with [`Kernel::fault`].
@@ -87,7 +87,7 @@ impl Kernel {
         }
     }
 
-    /// A number that is another whenever a translation that was good may not be any more.
+    /// A number that changes whenever a valid translation may have become invalid.
     #[inline]
     #[must_use]
     pub const fn translation_generation(&self) -> u64 {
@@ -100,7 +100,7 @@ impl Kernel {
 
     /// The mapping of `vaddr` in the VSpace of `thread`.
     fn walk_vspace(&self, thread: ThreadId, vaddr: u64) -> Option<Walked> {
-        // The processor refuses, of user level's, addresses whose upper bits are not all alike.
+        // At user level the processor refuses addresses whose upper bits are not all equal.
         let bits = match self.arch {
             Arch::X86_64 => 47,
             Arch::Aarch64 => 48,
@@ -153,7 +153,7 @@ impl Kernel {
     /// See [`platform::Kernel::translation_table_map`].
     ///
     /// # Errors
-    /// The kernel's, as the seam gives them.
+    /// The kernel's errors, as the seam returns them.
     pub fn translation_table_map(
         &mut self,
         thread: ThreadId,
@@ -203,7 +203,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The VSpace that a capability going along with a mapping names.
+    /// The VSpace of the capability that is passed with a mapping.
     pub(crate) fn mappable(&self, vspace: &Capability) -> Result<(TableId, u16)> {
         match *vspace {
             Capability::VSpace { table, asid } if asid != 0 => Ok((table, asid)),
@@ -212,7 +212,7 @@ impl Kernel {
     }
 
     /// # Errors
-    /// [`Error::FailedLookup`] when the identifier means nothing any more, [`Error::InvalidCapability`] when it means
+    /// [`Error::FailedLookup`] when the identifier names no VSpace any more, [`Error::InvalidCapability`] when it names
     /// another VSpace.
     pub(crate) fn ensure_vspace(&self, root: TableId, asid: u16) -> Result<()> {
         match self.vspace_of(asid) {
@@ -239,13 +239,13 @@ impl Kernel {
         }
     }
 
-    /// Whether the way to `vaddr` goes through the x86_64 kernel's own structures, which are full: the hole in the middle of
-    /// the address space leads there, because the kernel looks at 48 bits of what it took for user level's.
+    /// Whether the way to `vaddr` goes through the x86_64 kernel's own structures, which are full. The hole in the middle of
+    /// the address space leads there, because the kernel takes it for user level's and uses 48 bits of the address.
     pub(crate) fn is_kernels(&self, vaddr: u64) -> bool {
         self.arch == Arch::X86_64 && index(vaddr, shift(None)) == KERNEL_ENTRY
     }
 
-    /// Takes a structure out of the one above it, if it is still there.
+    /// Removes a structure from the one above it, if it is still there.
     pub(crate) fn uninstall_table(&mut self, level: TableLevel, table: TableId, place: TablePlace) {
         let above = level.above();
         let Some(root) = self.vspace_of(place.asid) else { return };
@@ -266,7 +266,7 @@ pub(crate) const fn shift(level: Option<TableLevel>) -> u32 {
     }
 }
 
-/// The entry that chooses the way to `vaddr` in a structure whose entries start at bit `shift`.
+/// The index of the entry for `vaddr` in a structure whose entries start at bit `shift`.
 #[inline]
 pub(crate) const fn index(vaddr: u64, shift: u32) -> usize {
     (vaddr >> shift & ENTRY_MASK) as usize

@@ -1,4 +1,5 @@
-//! What a 4 KiB I/O costs the build machine: the model alone, with a driver that only rings, takes and rings again.
+//! Cost of a 4 KiB I/O on the build machine: the model alone, with a driver that only rings, takes completions and
+//! rings again.
 
 #[expect(dead_code, reason = "the tests use more of the driver")]
 #[path = "../tests/controller/driver.rs"]

@@ -1,29 +1,29 @@
-//! Which SQ the next command is fetched from (section 4.13).
+//! Selection of the SQ from which the next command is fetched (section 4.13).
 //!
-//! The admin SQ comes before all others and is not in here. Round robin treats I/O SQs alike; weighted round robin
+//! The admin SQ comes before all others and is not handled here. Round robin treats I/O SQs alike. Weighted round robin
 //! takes urgent SQs strictly before the rest, and the high, medium and low classes by credits: in each round a class
-//! may have as many commands as its weight says. Within a class SQs take turns of at most a burst.
+//! may have as many commands as its weight. Within a class SQs take turns of at most a burst.
 
 use nvme_spec::admin::QueuePriority;
 use nvme_spec::feature::ArbitrationWeights;
 use nvme_spec::registers::Arbitration;
 
-/// Chooses among the I/O SQs that have something.
+/// The selector among the I/O SQs that have commands.
 #[derive(Debug)]
 pub(crate) struct Arbiter {
-    /// By class: urgent, high, medium, low. Round robin uses the first alone.
+    /// By class: urgent, high, medium, low. Round robin uses only the first.
     rings: [Ring; 4],
     /// Commands that high, medium and low may still have in this round.
     credits: [u32; 3],
 }
 
 impl Arbiter {
-    /// For SQs with numbers up to `last`.
+    /// Creates an arbiter for SQs with numbers up to `last`.
     pub(crate) fn new(last: u16) -> Self {
         Self { rings: std::array::from_fn(|_| Ring::new(last)), credits: [0; 3] }
     }
 
-    /// The SQ has commands. `by` is the mechanism selected in CC.AMS.
+    /// Marks an SQ as having commands. `by` is the mechanism selected in CC.AMS.
     pub(crate) fn set_ready(&mut self, sq: u16, priority: QueuePriority, by: Arbitration) {
         let class = match by {
             Arbitration::WeightedUrgent => priority as usize,
@@ -34,7 +34,7 @@ impl Arbiter {
         }
     }
 
-    /// The SQ has no commands or is gone.
+    /// Marks an SQ as empty or deleted.
     pub(crate) fn set_idle(&mut self, sq: u16) {
         for ring in &mut self.rings {
             ring.remove(sq);
@@ -51,7 +51,7 @@ impl Arbiter {
         self.credits = [0; 3];
     }
 
-    /// The SQ whose turn it is to have one command fetched.
+    /// Selects the SQ from which one command is fetched now.
     pub(crate) fn pick(&mut self, weights: ArbitrationWeights) -> Option<u16> {
         let burst = burst(weights);
         let [urgent, classes @ ..] = &mut self.rings;
@@ -72,7 +72,7 @@ impl Arbiter {
     }
 }
 
-/// AB: commands from an SQ at a turn.
+/// AB: commands from an SQ in one turn.
 const fn burst(weights: ArbitrationWeights) -> u32 {
     match weights.burst() {
         ArbitrationWeights::NO_LIMIT => u32::MAX,
@@ -85,7 +85,7 @@ const fn burst(weights: ArbitrationWeights) -> u32 {
 struct Ring {
     ready: Vec<u64>,
     count: u32,
-    /// Whose turn it is, and how many commands it had in it.
+    /// The SQ whose turn it is, and the number of its commands in this turn.
     current: u16,
     taken: u32,
 }
@@ -136,7 +136,7 @@ impl Ring {
         Some(self.current)
     }
 
-    /// The first SQ beyond `sq`, going round.
+    /// Returns the first SQ above `sq`, wrapping around.
     fn after(&self, sq: u16) -> Option<u16> {
         let words = self.ready.len();
         let start = usize::from(sq / 64);

@@ -6,7 +6,7 @@ fn weights(burst: u8, high: u8, medium: u8, low: u8) -> ArbitrationWeights {
     ArbitrationWeights::new().with_burst(burst).with_high_z(high - 1).with_medium_z(medium - 1).with_low_z(low - 1)
 }
 
-/// An arbiter with these SQs, all of which always have something.
+/// An arbiter with these SQs, all of which always have commands.
 fn arbiter(by: Arbitration, sqs: &[(u16, QueuePriority)]) -> Arbiter {
     let mut arbiter = Arbiter::new(200);
     for &(sq, priority) in sqs {
@@ -62,7 +62,7 @@ fn a_class_without_commands_leaves_its_share_to_the_others() {
 }
 
 proptest! {
-    /// Over whole rounds each class has exactly the share its weight says, and queues of a class have equal ones.
+    /// Over whole rounds each class has exactly the share of its weight, and queues of a class have equal shares.
     #[test]
     fn shares_are_those_of_the_weights(
         high in 1..40_u8, medium in 1..40_u8, low in 1..40_u8, per_class in 1..5_u16, burst in 0..7_u8,
@@ -71,7 +71,7 @@ proptest! {
         let sqs: Vec<_> = (0..3 * per_class).map(|sq| (sq + 1, classes[usize::from(sq / per_class)])).collect();
         let mut arbiter = arbiter(Arbitration::WeightedUrgent, &sqs);
         let round = usize::from(high) + usize::from(medium) + usize::from(low);
-        // So many rounds that every queue has the same number of whole bursts.
+        // The number of rounds gives every queue the same number of whole bursts.
         let rounds = 64 * usize::from(per_class);
         let mut counts = vec![0_usize; sqs.len()];
         for sq in picks(&mut arbiter, weights(burst, high, medium, low), round * rounds) {
@@ -83,7 +83,7 @@ proptest! {
         }
     }
 
-    /// The next queue is the one a plain search would find.
+    /// The next queue is the one that a plain search finds.
     #[test]
     fn the_next_queue_is_the_first_beyond(
         ready in proptest::collection::btree_set(0..200_u16, 1..20), from in 0..200_u16,

@@ -1,7 +1,7 @@
-//! Commands inside the controller: what each is waiting for and when that comes.
+//! Commands inside the controller: what each waits for, and until when.
 //!
-//! A command sits in a slot from the moment it is fetched until its completion is due. Slots are made once; what is due
-//! next is in a heap ordered by time and, at the same time, by the order of asking.
+//! A command occupies a slot from its fetch until its completion is due. Slots are allocated once. A heap holds what is
+//! due next, ordered by time and, at equal times, by the order of scheduling.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,13 +24,13 @@ pub(crate) struct Command {
     /// The result so far.
     pub(crate) status: Status,
     pub(crate) dw0: u32,
-    /// What faults do to it.
+    /// Effects of faults on it.
     pub(crate) effects: Effects,
-    /// Which entry of the schedule is its own; others for its slot are stale.
+    /// Its own entry of the schedule; other entries for its slot are stale.
     due: u64,
 }
 
-/// What comes next for a command.
+/// The next step of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
     /// An admin command is to be executed.
@@ -41,7 +41,7 @@ pub(crate) enum Stage {
     Complete,
 }
 
-/// What an admin command came to.
+/// Result of an admin command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// Complete now.
@@ -62,7 +62,7 @@ impl Outcome {
     }
 }
 
-/// A command that is over, on its way into a CQ.
+/// A finished command, on its way into a CQ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished {
     pub(crate) sq: u16,
@@ -79,7 +79,7 @@ struct Due {
     slot: u16,
 }
 
-/// The slots and what is due for them.
+/// The slots, and the schedule of what is due for them.
 #[derive(Debug)]
 pub(crate) struct Commands {
     slots: Vec<Option<Command>>,
@@ -106,17 +106,17 @@ impl Commands {
         }
     }
 
-    /// Whether a command of an I/O SQ can be taken.
+    /// Whether there is room for a command of an I/O SQ.
     pub(crate) const fn has_room(&self) -> bool {
         self.io < self.io_limit
     }
 
-    /// Whether a command of the admin SQ can be taken.
+    /// Whether there is room for a command of the admin SQ.
     pub(crate) const fn has_admin_room(&self) -> bool {
         self.admin < ADMIN_SLOTS
     }
 
-    /// Puts a command into a slot, if there is one. Nothing is due for it yet.
+    /// Puts a command into a free slot, if there is one. Nothing is due for it yet.
     pub(crate) fn start(&mut self, sqe: Sqe, from: Source) -> Option<u16> {
         let slot = self.free.pop()?;
         if from.sq == 0 {
@@ -140,7 +140,7 @@ impl Commands {
         Some(slot)
     }
 
-    /// Makes `stage` of the command in `slot` due at `at_ns`, in place of what was due before.
+    /// Makes `stage` of the command in `slot` due at `at_ns`, instead of its previous stage.
     pub(crate) fn schedule(&mut self, slot: u16, stage: Stage, at_ns: u64) {
         self.sequence += 1;
         let sequence = self.sequence;
@@ -151,12 +151,12 @@ impl Commands {
         }
     }
 
-    /// When something is due next.
+    /// Time at which something is due next.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.schedule.peek().map(|Reverse(due)| due.at_ns)
     }
 
-    /// The slot of what is due at `at_ns` or before; `None` as well for one that is stale.
+    /// Takes the first entry of the schedule and returns its slot; `None` when there is none or the entry is stale.
     pub(crate) fn take_due(&mut self) -> Option<u16> {
         let Reverse(due) = self.schedule.pop()?;
         let command = self.get_mut(due.slot)?;
@@ -171,7 +171,7 @@ impl Commands {
         self.slots.get_mut(usize::from(slot))?.as_mut()
     }
 
-    /// Frees a slot and gives what was in it.
+    /// Frees a slot and returns its command.
     pub(crate) fn end(&mut self, slot: u16) -> Option<Command> {
         let command = self.slots.get_mut(usize::from(slot))?.take()?;
         self.free.push(slot);
@@ -183,7 +183,7 @@ impl Commands {
         Some(command)
     }
 
-    /// Slots whose commands satisfy `wanted`, in the order of the slots.
+    /// Returns the slots whose commands satisfy `wanted`, in order.
     pub(crate) fn find(&self, wanted: impl Fn(&Command) -> bool) -> Vec<u16> {
         let matches = |(slot, command): (usize, &Option<Command>)| {
             command.as_ref().is_some_and(&wanted).then_some(u16::try_from(slot).unwrap_or(u16::MAX))
@@ -200,7 +200,7 @@ impl Commands {
     }
 }
 
-/// Where a command comes from and when.
+/// Source of a command, and the time of its fetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     pub(crate) sq: u16,

@@ -1,7 +1,6 @@
 //! Completion: pairing a command with its CQ, posting, interrupts (SEEDS O1; sections 4.1 and 4.6).
 //!
-//! A CQ without room holds completions back until a head doorbell makes some. What faults do to completions happens
-//! here.
+//! A CQ without room holds completions back until a head doorbell frees some. Faults of completions take effect here.
 
 use nvme_spec::cqe::SqPosition;
 use nvme_spec::{Cid, Cqe, QueueId};
@@ -16,7 +15,7 @@ use crate::record::{Event, Record};
 use crate::violation::ViolationKind;
 
 impl Controller {
-    /// The command in `slot` is over: frees the slot and posts its completion.
+    /// Frees the slot of a finished command and posts its completion.
     pub(crate) fn complete(&mut self, slot: u16, host: &mut dyn Host) {
         let Some(mut command) = self.commands.end(slot) else { return };
         if !command.status.is_success() {
@@ -58,7 +57,7 @@ impl Controller {
         }
     }
 
-    /// Posts to a CQ, or lets the completion wait for room behind those that do already.
+    /// Posts to a CQ, or queues the completion behind those that already wait for room.
     fn post(&mut self, cq: u16, finished: Finished, host: &mut dyn Host) {
         if self.queues.cq(cq).is_some_and(crate::queue::CompletionQueue::is_full) && self.settings.shadow.is_some() {
             self.refresh_head(cq, host);
@@ -74,7 +73,7 @@ impl Controller {
         }
     }
 
-    /// Posts what waited for room, as far as there is some.
+    /// Posts completions that waited for room, as far as there is some.
     pub(crate) fn post_waiting(&mut self, cq: u16, host: &mut dyn Host) {
         while let Some(queue) = self.queues.cq_mut(cq)
             && !queue.is_full()
@@ -117,7 +116,7 @@ impl Controller {
         }
     }
 
-    /// SQHD. From here on the driver may use the slots before it.
+    /// Returns SQHD. From here on the driver may use the slots before it.
     fn reported_head(&mut self, finished: &Finished) -> u16 {
         let Some(sq) = self.queues.sq_mut(finished.sq) else { return 0 };
         if finished.posting.wrong_head {
@@ -128,8 +127,8 @@ impl Controller {
         sq.head as u16
     }
 
-    /// The identifier, or with the fault one that no command of the SQ has: far from it, since commands that wait in the SQ
-    /// unread have identifiers too, and drivers count on.
+    /// Returns the identifier, or with the fault one that no command of the SQ has. It is far from the real one:
+    /// commands that wait unread in the SQ have identifiers too, and drivers count upwards.
     fn reported_cid(&self, finished: &Finished) -> u16 {
         let free = |cid: &u16| self.queues.sq(finished.sq).is_none_or(|sq| !sq.in_use.contains(*cid));
         match finished.posting.wrong_cid {

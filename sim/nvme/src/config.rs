@@ -1,7 +1,7 @@
-//! What a controller is made of: everything that may differ from one controller to the next.
+//! Configuration of a controller: everything that may differ between controllers.
 //!
-//! [`Config::default`] is a usable controller without namespaces; callers change what they care about. A value that no
-//! controller could have is brought to the nearest possible one, as each field says.
+//! [`Config::default`] is a usable controller without namespaces; callers change the fields that they need. An
+//! impossible value is replaced by the nearest possible one, as each field says.
 
 use nvme_spec::registers::{Cap, Vs};
 use sim_fault::Fault;
@@ -10,15 +10,15 @@ use crate::admin::AdminConfig;
 use crate::namespace::NamespaceConfig;
 use crate::profile::{Media, Profile};
 
-/// A controller.
+/// Configuration of a controller.
 pub struct Config {
     /// Names and numbers that Identify reports.
     pub identity: Identity,
     /// Limits and optional parts of the admin command set.
     pub admin: AdminConfig,
-    /// What the registers promise.
+    /// Capabilities that the registers report.
     pub capabilities: Capabilities,
-    /// I/O SQs and as many I/O CQs that can be had, at least 1.
+    /// Number of I/O SQs and of I/O CQs, at least 1.
     pub queue_pairs: u16,
     /// Interrupt vectors, at least 1.
     pub vectors: u16,
@@ -30,17 +30,17 @@ pub struct Config {
     pub atomic_blocks: u32,
     /// The volatile write cache; without one every write is durable when it completes.
     pub cache: Option<Cache>,
-    /// Namespaces there at the start, by NSID from 1 on.
+    /// Namespaces at the start, by NSID from 1 on.
     pub namespaces: Vec<NamespaceConfig>,
-    /// Bytes not given to a namespace yet, for Namespace Management.
+    /// Bytes that no namespace has yet, for Namespace Management.
     pub unallocated_bytes: u64,
-    /// Time things take.
+    /// Timing.
     pub profile: Profile,
-    /// From CC.EN to CSTS.RDY following it, in nanoseconds.
+    /// Time from a change of CC.EN to the same change of CSTS.RDY, in nanoseconds.
     pub ready_ns: u64,
-    /// What a shutdown takes beside flushing, in nanoseconds.
+    /// Time of a shutdown in addition to flushing, in nanoseconds.
     pub shutdown_ns: u64,
-    /// What goes wrong.
+    /// Faults of the controller and of its commands.
     pub faults: Vec<Fault>,
     /// Whether events and transfers are recorded for checkers.
     pub recording: Recording,
@@ -65,7 +65,7 @@ pub struct Identity {
     pub subsystem_name: String,
 }
 
-/// What CAP and VS say.
+/// Values of CAP and VS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capabilities {
     /// VS.
@@ -114,7 +114,7 @@ pub enum Recording {
     Off,
     /// The [`crate::Event`]s, until they are taken.
     Events,
-    /// These, and a [`crate::Transfer`] for each piece of data.
+    /// The events, and a [`crate::Transfer`] for each piece of data.
     On,
 }
 
@@ -172,7 +172,7 @@ impl Default for Capabilities {
 }
 
 impl Capabilities {
-    /// The register.
+    /// Returns the register CAP.
     pub(crate) fn cap(&self) -> Cap {
         Cap::new()
             .with_mqes_z((self.queue_entries.clamp(2, 65_536) - 1) as u16)

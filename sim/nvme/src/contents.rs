@@ -1,4 +1,4 @@
-//! What the namespaces hold, from outside: to write an image back, to compare with a model.
+//! Contents of the namespaces, for users outside: to write an image back, to compare with a model.
 
 use std::ops::Range;
 
@@ -16,8 +16,8 @@ impl Controller {
         self.namespaces.get(nsid).map(|namespace| 1 << namespace.block_bits())
     }
 
-    /// Reads what a read command would find now, cached writes included, at any `offset` in bytes. `None` when there
-    /// is no such namespace or the bytes are not all in it.
+    /// Reads the data that a read command would return now, cached writes included, at any `offset` in bytes. `None`
+    /// when there is no such namespace or the bytes are not all in it.
     #[must_use]
     pub fn read_contents(&self, nsid: u32, offset: u64, bytes: &mut [u8]) -> Option<()> {
         let namespace = self.namespaces.get(nsid)?;

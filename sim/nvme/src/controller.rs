@@ -1,7 +1,7 @@
 //! The controller: its parts, its clock, and the one place where time passes.
 //!
-//! What is due next is the earliest of a few moments; [`Controller::advance`] goes from one to the next and does what
-//! is due at each. The work itself is in the modules of the three groups.
+//! The next event is the earliest of several moments. [`Controller::advance`] goes from one to the next and executes
+//! what is due at each. The work itself is in the modules of the three groups.
 
 use nvme_spec::{Status, StatusCode};
 use sim_fault::ControllerEffect;
@@ -44,15 +44,15 @@ pub struct Controller {
     pub(crate) violations: Violations,
     pub(crate) generator: Generator,
     pub(crate) clock_ns: u64,
-    /// When the command being fetched has arrived.
+    /// Arrival time of the command being fetched.
     pub(crate) fetch_ns: Option<u64>,
-    /// When something is due next, beyond all time if nothing is: set by [`look_ahead`](Self::look_ahead) at the end of
-    /// whatever may change it.
+    /// Time of the next event; `u64::MAX` when there is none. [`look_ahead`](Self::look_ahead) sets it at the end of
+    /// everything that may change it.
     due_ns: u64,
 }
 
 impl Controller {
-    /// A controller that was just given power. All it draws by chance comes from `seed`.
+    /// Creates a controller that was just powered on. All its random choices come from `seed`.
     #[must_use]
     pub fn new(mut config: Config, seed: u64) -> Self {
         config.queue_pairs = config.queue_pairs.clamp(1, u16::MAX - 1);
@@ -86,7 +86,8 @@ impl Controller {
         controller
     }
 
-    /// Does everything that is due up to `now_ns`. Time never goes back: an earlier moment counts as the present one.
+    /// Executes everything that is due up to `now_ns`. Time never goes back: an earlier moment counts as the present
+    /// one.
     pub fn advance(&mut self, now_ns: u64, host: &mut dyn Host) {
         while let Some(at_ns) = self.next_event_ns().filter(|&at_ns| at_ns <= now_ns) {
             self.clock_ns = self.clock_ns.max(at_ns);
@@ -96,14 +97,14 @@ impl Controller {
         self.clock_ns = self.clock_ns.max(now_ns);
     }
 
-    /// When [`advance`](Self::advance) has something to do next.
+    /// Time at which [`advance`](Self::advance) has something to do next.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
         debug_assert_eq!(self.due_ns, self.earliest_ns(), "something changed when the controller goes on");
         (self.due_ns != u64::MAX).then_some(self.due_ns)
     }
 
-    /// Finds out when something is due next.
+    /// Updates the time of the next event.
     pub(crate) fn look_ahead(&mut self) {
         self.due_ns = self.earliest_ns();
     }
@@ -120,7 +121,7 @@ impl Controller {
         moments.into_iter().fold(u64::MAX, |earliest, moment| earliest.min(moment.unwrap_or(u64::MAX)))
     }
 
-    /// Does one thing that is due: the first of these, when several are.
+    /// Executes one thing that is due: the first of these, when several are.
     fn step(&mut self, host: &mut dyn Host) {
         let now_ns = self.clock_ns;
         let is_due = |moment: Option<u64>| moment.is_some_and(|at_ns| at_ns <= now_ns);
@@ -171,7 +172,7 @@ impl Controller {
         self.finish(slot, status, self.clock_ns.saturating_add(ns));
     }
 
-    /// The command in `slot` is over but for its completion, which is due once the work is done at `done_ns`.
+    /// Schedules the completion of the command in `slot`, whose work is done at `done_ns`.
     pub(crate) fn finish(&mut self, slot: u16, status: Status, done_ns: u64) {
         let completion_ns = self.timing.profile().front_end.completion_ns;
         let Some(command) = self.commands.get_mut(slot) else { return };
@@ -185,7 +186,7 @@ impl Controller {
         self.post_for(finished, host);
     }
 
-    /// Aborts a command that was fetched and is not completed; false when there is none of this name.
+    /// Aborts a command that was fetched and is not completed; false when there is none with this identifier.
     pub(crate) fn abort(&mut self, sq: u16, cid: u16, host: &mut dyn Host) -> bool {
         let found = self.commands.find(|command| command.sq == sq && command.sqe.cdw0.cid() == cid);
         let Some(&slot) = found.first() else { return false };
@@ -202,7 +203,7 @@ impl Controller {
     }
 
     fn controller_fault(&mut self, host: &mut dyn Host) {
-        // A controller that is gone raises nothing.
+        // A removed controller raises nothing.
         if let Some(effect) = self.faults.take_next().filter(|_| !self.registers.is_removed()) {
             self.suffer(effect, host);
         }
@@ -210,7 +211,7 @@ impl Controller {
 
     pub(crate) fn suffer(&mut self, effect: ControllerEffect, host: &mut dyn Host) {
         match effect {
-            // A message that cannot be sent now must not stay pending: nothing will ever take it back, and software that
+            // A message that cannot be sent now must not stay pending: nothing would ever take it back. Software that
             // unmasks the vector before it sets Bus Master Enable would be blamed for it.
             ControllerEffect::SpuriousInterrupt { vector } if host.is_bus_master() => host.interrupt(vector),
             ControllerEffect::SpuriousInterrupt { .. } => {}
@@ -229,7 +230,7 @@ impl Controller {
         }
     }
 
-    /// CSTS.CFS: nothing is done until a reset.
+    /// Sets CSTS.CFS: no command is executed until a reset.
     pub(crate) fn fail(&mut self) {
         self.registers.set_fatal();
         self.journal.event(Event::Stopped);
@@ -237,7 +238,7 @@ impl Controller {
         self.fetch_ns = None;
     }
 
-    /// Everything of the driver's is gone: queues, commands, settings. Namespaces and what they hold stay.
+    /// Drops everything of the driver's: queues, commands, settings. Namespaces and their contents stay.
     pub(crate) fn stop(&mut self) {
         self.journal.event(Event::Stopped);
         self.queues.clear();
@@ -250,7 +251,7 @@ impl Controller {
         self.admin.reset(&mut self.settings, self.clock_ns);
     }
 
-    /// Keeps what a driver must not have done.
+    /// Records a violation by the driver.
     pub(crate) fn violation(&mut self, kind: ViolationKind) {
         self.violations.record(self.clock_ns, kind);
     }
@@ -261,24 +262,24 @@ impl Controller {
         self.clock_ns
     }
 
-    /// What the driver did that it must not do, oldest first. After many of them later ones are only counted.
+    /// Violations by the driver, oldest first. After many of them later ones are only counted.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         self.violations.kept()
     }
 
-    /// How many violations there were in all.
+    /// Number of violations in all.
     #[must_use]
     pub const fn violation_count(&self) -> u64 {
         self.violations.count()
     }
 
-    /// How often each fault of the configuration hit, in its order.
+    /// Hits of each fault of the configuration, in its order.
     pub fn faults_hit(&self) -> impl Iterator<Item = u64> + '_ {
         self.faults.hits()
     }
 
-    /// Counts of the controller's life.
+    /// Counts since the controller was created.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters { interrupts: self.interrupts.raised(), ..self.counters }
@@ -290,12 +291,12 @@ impl Controller {
         self.journal.has_events()
     }
 
-    /// Takes what happened since the last time, oldest first. Nothing unless the configuration asks for recording.
+    /// Takes the events since the last call, oldest first. None unless the configuration requests recording.
     pub fn take_events(&mut self) -> impl Iterator<Item = Event> + '_ {
         self.journal.drain_events()
     }
 
-    /// Takes the records of data moved. None unless the configuration asks for recording.
+    /// Takes the records of data moved. None unless the configuration requests recording.
     pub fn take_transfers(&mut self) -> impl Iterator<Item = Transfer> + '_ {
         self.journal.drain_transfers()
     }

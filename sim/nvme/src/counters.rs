@@ -1,6 +1,6 @@
-//! What a controller counts over its life, for the SMART log and for those who look from outside.
+//! Counters of a controller, for the SMART log and for users outside.
 
-/// Counts since the controller was made. Resets do not clear them.
+/// Counts since the controller was created. Resets do not clear them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Bytes moved to the host by reads.
@@ -19,7 +19,7 @@ pub struct Counters {
     pub media_errors: u64,
     /// Interrupts raised.
     pub interrupts: u64,
-    /// Times power was given, the first included.
+    /// Number of times that power came on, the first included.
     pub power_cycles: u64,
     /// Power losses without a shutdown before.
     pub unsafe_shutdowns: u64,

@@ -1,7 +1,7 @@
 //! Data transfer between the host's memory and the controller: the PRP walker's pieces, one DMA access each.
 //!
-//! Data that lie in whole pages of the host's memory can be moved as pages, which nobody copies; all others go through a
-//! buffer. Both grow to the largest transfer and stay, so that the usual transfer allocates nothing.
+//! Data in whole pages of the host's memory can be moved as pages, without a copy; all others go through a buffer. Both
+//! grow to the largest transfer and stay, so the usual transfer allocates nothing.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::prp::{Owner, Piece, Refusal, Walker};
 use crate::record::{Direction, Transfer};
 use crate::violation::ViolationKind;
 
-/// How far off data are moved by the fault of that kind.
+/// Distance in bytes by which the fault of that kind displaces data.
 const MISPLACED_BY: u64 = 4096;
 
 /// Buffers of the data path.
@@ -26,12 +26,12 @@ pub(crate) struct Data {
     buffer: Vec<u8>,
     /// A second one, for comparing.
     second: Vec<u8>,
-    /// Empty but for its room; lent out by [`Data::take_pages`].
+    /// Empty, but with its capacity; lent out by [`Data::take_pages`].
     pages: Vec<SharedPage>,
 }
 
 impl Data {
-    /// Lends the buffer with `bytes` bytes of anything in it.
+    /// Lends the buffer with `bytes` bytes of unspecified content.
     pub(crate) fn take(&mut self, bytes: u64) -> Vec<u8> {
         resized(std::mem::take(&mut self.buffer), bytes)
     }
@@ -41,7 +41,7 @@ impl Data {
         resized(std::mem::take(&mut self.second), bytes)
     }
 
-    /// The pages that a PRP list names.
+    /// Finds the pages that a PRP list names.
     ///
     /// # Errors
     /// Those of the walker.
@@ -68,13 +68,13 @@ impl Data {
         std::mem::take(&mut self.pages)
     }
 
-    /// Takes the list back. Its pages are let go: they would be copied as soon as somebody else writes to one.
+    /// Takes the list back and releases its pages. If the list kept them, the next write to one of them would copy it.
     pub(crate) fn give_pages(&mut self, mut pages: Vec<SharedPage>) {
         pages.clear();
         self.pages = pages;
     }
 
-    /// Whether the data found last lie in whole pages.
+    /// Whether the data found last are whole pages.
     pub(crate) fn is_in_whole_pages(&self) -> bool {
         let whole = |piece: &Piece| (piece.address | u64::from(piece.bytes)).is_multiple_of(PAGE_BYTES as u64);
         self.walker.pieces().iter().all(whole)
@@ -96,7 +96,7 @@ impl Controller {
         self.bytes_to_host(command, bytes, host)
     }
 
-    /// As [`data_to_host`](Self::data_to_host), once the memory was found.
+    /// Moves data as [`data_to_host`](Self::data_to_host), after the memory was found.
     ///
     /// # Errors
     /// The command's status when the machine refuses the access.
@@ -106,7 +106,7 @@ impl Controller {
         })
     }
 
-    /// The same with whole pages.
+    /// Moves whole pages in the same way.
     ///
     /// # Errors
     /// The command's status when the machine refuses the access.
@@ -125,7 +125,7 @@ impl Controller {
     /// Fills `bytes` from the memory that the command names.
     ///
     /// # Errors
-    /// As for [`data_to_host`](Self::data_to_host); what is in `bytes` then is undefined.
+    /// As for [`data_to_host`](Self::data_to_host); the content of `bytes` is undefined then.
     pub(crate) fn data_from_host(
         &mut self,
         command: &Command,
@@ -136,7 +136,7 @@ impl Controller {
         self.bytes_from_host(command, bytes, host)
     }
 
-    /// As [`data_from_host`](Self::data_from_host), once the memory was found.
+    /// Moves data as [`data_from_host`](Self::data_from_host), after the memory was found.
     ///
     /// # Errors
     /// The command's status when the machine refuses the access.
@@ -151,7 +151,7 @@ impl Controller {
         })
     }
 
-    /// The same with whole pages, which it adds to `pages`.
+    /// Moves whole pages in the same way, and adds them to `pages`.
     ///
     /// # Errors
     /// The command's status when the machine refuses the access.
@@ -166,7 +166,7 @@ impl Controller {
         })
     }
 
-    /// Does `act` with each piece that was found: its address, and where in the data its bytes begin and end.
+    /// Calls `act` for each piece that was found: its address, and the range of its bytes in the data.
     fn each_piece(
         &mut self,
         command: &Command,
@@ -184,7 +184,7 @@ impl Controller {
         Ok(())
     }
 
-    /// The most bytes a command may move, by MDTS.
+    /// Limit of a command's transfer in bytes, by MDTS.
     pub(crate) fn transfer_limit(&self) -> u64 {
         let page_bits = 12 + u32::from(self.registers.cap.mpsmin());
         match self.config.mdts {
@@ -193,7 +193,7 @@ impl Controller {
         }
     }
 
-    /// Whether a transfer of so many bytes is more than one command may move.
+    /// Whether a transfer of this many bytes exceeds the limit of a command.
     pub(crate) fn exceeds_transfer_limit(&self, bytes: u64) -> bool {
         bytes > self.transfer_limit()
     }
@@ -225,7 +225,7 @@ impl Controller {
         }
     }
 
-    /// A piece that was found; with the fault, one behind it.
+    /// Returns a piece that was found; with the fault, a displaced one.
     fn piece(&self, command: &Command, index: usize) -> Piece {
         let piece = self.data.walker.pieces()[index];
         let away = if command.effects.misplaced { MISPLACED_BY } else { 0 };
@@ -242,7 +242,7 @@ impl Controller {
     }
 }
 
-/// PRPs are all this controller takes.
+/// Returns the data pointer: this controller supports only PRPs.
 fn data_pointer(sqe: &Sqe) -> Result<nvme_spec::DataPointer, Status> {
     sqe.data_pointer().ok_or(Status::new(StatusCode::InvalidField).with_do_not_retry())
 }

@@ -1,7 +1,7 @@
 //! Queue dispatch: fetching commands, one at a time, from the SQ whose turn it is (SEEDS O1; section 4.13).
 //!
-//! A command is fetched only when the controller has room for it, so that what waits in the SQs is chosen by
-//! arbitration and not by order of arrival. The fetch engine is busy for a while with each.
+//! A command is fetched only when the controller has room for it. So arbitration selects among the commands that wait
+//! in the SQs, not their order of arrival. Each command occupies the fetch engine for a while.
 
 use nvme_spec::{Sqe, Status, StatusCode};
 use zerocopy::{FromZeros, IntoBytes};
@@ -17,7 +17,7 @@ use crate::violation::ViolationKind;
 const SQE_BITS: u32 = 6;
 
 impl Controller {
-    /// Starts the fetch engine if it rests and there is something for it.
+    /// Starts the fetch engine if it is idle and there is a command for it.
     pub(crate) fn wake_fetch(&mut self) {
         if self.fetch_ns.is_none() && self.registers.is_ready() && (self.admin_waits() || self.io_waits()) {
             self.fetch_ns = Some(self.timing.fetch(self.clock_ns));
@@ -32,7 +32,7 @@ impl Controller {
         self.commands.has_room() && !self.arbiter.is_idle()
     }
 
-    /// A command has arrived: the choice is made now, with everything rung until now.
+    /// Handles the arrival of a command: the SQ is selected now, from everything rung so far.
     pub(crate) fn fetch(&mut self, host: &mut dyn Host) {
         self.fetch_ns = None;
         let sq = if self.admin_waits() {
@@ -50,7 +50,7 @@ impl Controller {
         self.wake_fetch();
     }
 
-    /// Reads the entry at the head of an SQ. Without it the controller cannot go on.
+    /// Reads the entry at the head of an SQ. If that fails, the controller cannot go on.
     fn take_entry(&mut self, sq: u16, host: &mut dyn Host) -> Option<Sqe> {
         let queue = self.queues.sq_mut(sq)?;
         let address = queue.memory.entry(queue.head, SQE_BITS);
@@ -72,7 +72,7 @@ impl Controller {
         Some(sqe)
     }
 
-    /// Gives the command a slot and finds out what it needs first.
+    /// Puts the command into a slot and determines its first step.
     fn decode(&mut self, sq: u16, sqe: Sqe) {
         let front_end = self.timing.profile().front_end;
         let woken_ns = if sq == 0 { 0 } else { self.admin.wake_ns(self.clock_ns) };

@@ -1,7 +1,7 @@
 //! The doorbell monitor (SEEDS O1, O2; sections 3.1.24 and 3.1.25), and doorbells kept in memory (section 5.7).
 //!
-//! Tails and heads go separate ways from here: a tail makes an SQ ready for arbitration, a head makes room in a CQ and
-//! lets completions out that waited for it. With shadow doorbells the values come from the driver's memory, and the
+//! Tails and heads are handled separately: a tail makes an SQ ready for arbitration; a head frees room in a CQ and
+//! releases completions that waited for it. With shadow doorbells the values come from the driver's memory, and the
 //! event index shows the driver from which value on it must ring. The admin queues are always rung.
 
 use nvme_spec::registers::DOORBELL_BASE;
@@ -12,17 +12,17 @@ use crate::host::Host;
 use crate::queue::distance;
 use crate::violation::{Doorbell, ViolationKind};
 
-/// A doorbell written wrongly.
+/// A wrong write of a doorbell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DoorbellError {
-    /// Of a queue that does not exist.
+    /// The queue does not exist.
     UnknownQueue,
-    /// With a value it cannot have.
+    /// The value is invalid.
     Value,
 }
 
 impl Controller {
-    /// A write in the doorbells' part of BAR0.
+    /// Handles a write in the doorbells' part of BAR0.
     pub(crate) fn ring(&mut self, offset: u64, value: u32, host: &mut dyn Host) {
         if self.registers.cc.shn() as u8 != 0 {
             return self.violation(ViolationKind::DoorbellAfterShutdown { offset });
@@ -54,7 +54,7 @@ impl Controller {
         }
     }
 
-    /// The doorbell of an existing queue at this offset.
+    /// Returns the doorbell of an existing queue at this offset.
     fn doorbell_at(&self, offset: u64) -> Option<Doorbell> {
         let from_first = offset - DOORBELL_BASE as u64;
         let stride = self.doorbell_stride();
@@ -121,7 +121,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Looks at an SQ's shadow tail, after telling the driver to ring for anything beyond it.
+    /// Reads an SQ's shadow tail, and sets the event index so that the driver rings for anything beyond it.
     pub(crate) fn refresh_tail(&mut self, sq: u16, host: &mut dyn Host) {
         // Twice: the driver may have moved on before it could see the event index.
         for _ in 0..2 {
@@ -137,7 +137,7 @@ impl Controller {
         }
     }
 
-    /// Looks at a CQ's shadow head, as for a tail.
+    /// Reads a CQ's shadow head, as for a tail.
     pub(crate) fn refresh_head(&mut self, cq: u16, host: &mut dyn Host) {
         for _ in 0..2 {
             let Some(head) = self.shadow_value(Doorbell::Head(cq), host) else { return };
@@ -152,7 +152,7 @@ impl Controller {
         }
     }
 
-    /// What the driver's memory says of a doorbell; `None` when it is not kept there or cannot be read.
+    /// Reads a doorbell from the driver's memory; `None` when it is not kept there or cannot be read.
     fn shadow_value(&mut self, doorbell: Doorbell, host: &mut dyn Host) -> Option<u32> {
         let at = self.shadow_offset(doorbell)?;
         let address = self.settings.shadow?.doorbells.wrapping_add(at);

@@ -1,14 +1,14 @@
-//! Acting on [`sim_fault`]: which faults hit a command, and when the controller as a whole is hit.
+//! Acting on [`sim_fault`]: selection of the faults that hit a command, and the times of those that hit the controller.
 
 use nvme_spec::{Sqe, Status, StatusCode, nvm};
 use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, Queues};
 
 use crate::generator::Generator;
 
-/// What faults do to one command, all those that hit it together.
+/// Effects of all faults that hit one command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Effects {
-    /// Not done; completes with this.
+    /// Set when the command is not executed but completes with this status.
     pub(crate) status: Option<Status>,
     pub(crate) delay_ns: u64,
     pub(crate) corrupt: bool,
@@ -16,7 +16,7 @@ pub(crate) struct Effects {
     pub(crate) posting: Posting,
 }
 
-/// What goes wrong with a completion.
+/// Faults of a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Posting {
     pub(crate) dropped: bool,
@@ -28,13 +28,13 @@ pub(crate) struct Posting {
 }
 
 impl Posting {
-    /// How often the completion is posted.
+    /// Number of times that the completion is posted.
     pub(crate) const fn count(self) -> u8 {
         if self.dropped { 0 } else { 1 + self.duplicated as u8 }
     }
 }
 
-/// A fault and how often it had its chance.
+/// A fault, with the number of its opportunities and hits.
 #[derive(Debug)]
 struct Armed {
     fault: Fault,
@@ -48,7 +48,7 @@ pub(crate) struct Faults {
     armed: Vec<Armed>,
     /// Indexes of controller faults by time, the next one last.
     ahead: Vec<usize>,
-    /// When the next one of them hits.
+    /// Time at which the next one of them hits.
     next_ns: Option<u64>,
 }
 
@@ -62,12 +62,12 @@ impl Faults {
         Self { armed, ahead, next_ns }
     }
 
-    /// How often each fault hit, in the order of the configuration.
+    /// Hits of each fault, in the order of the configuration.
     pub(crate) fn hits(&self) -> impl Iterator<Item = u64> + '_ {
         self.armed.iter().map(|armed| armed.hits)
     }
 
-    /// When the controller is hit next.
+    /// Time at which the controller is hit next.
     pub(crate) const fn next_ns(&self) -> Option<u64> {
         self.next_ns
     }
@@ -84,7 +84,7 @@ impl Faults {
         }
     }
 
-    /// What happens to a command that is fetched now. `sq` is the number of its SQ.
+    /// Returns the effects on a command that is fetched now. `sq` is the number of its SQ.
     pub(crate) fn on_command(&mut self, now_ns: u64, sq: u16, sqe: &Sqe, generator: &mut Generator) -> Effects {
         let mut effects = Effects::default();
         for armed in &mut self.armed {
@@ -102,7 +102,7 @@ impl Faults {
     }
 }
 
-/// When a fault of the controller hits.
+/// Time at which a fault of the controller hits.
 fn moment(armed: &[Armed], index: usize) -> Option<u64> {
     match armed.get(index).map(|armed| &armed.fault) {
         Some(Fault::Controller(fault)) => Some(fault.at_ns),
@@ -110,7 +110,7 @@ fn moment(armed: &[Armed], index: usize) -> Option<u64> {
     }
 }
 
-/// Whether every condition holds that does not depend on chance or count.
+/// Whether all conditions hold, except chance and count.
 fn concerns(fault: &CommandFault, now_ns: u64, sq: u16, sqe: &Sqe) -> bool {
     let queue = match fault.queues {
         Queues::Io => sq != 0,
@@ -124,7 +124,7 @@ fn concerns(fault: &CommandFault, now_ns: u64, sq: u16, sqe: &Sqe) -> bool {
         && fault.blocks.is_none_or(|blocks| sq != 0 && names_block(sqe, blocks))
 }
 
-/// Whether the command's SLBA and NLB meet these blocks. Commands that name no blocks there do not.
+/// Whether the command's SLBA and NLB overlap these blocks. Commands that name no blocks there do not.
 fn names_block(sqe: &Sqe, wanted: sim_fault::Blocks) -> bool {
     use nvm::Opcode::{Compare, Read, Verify, Write, WriteUncorrectable, WriteZeroes};
     let names = matches!(

@@ -1,4 +1,4 @@
-//! The controller's source of chance: one seed, one sequence.
+//! The controller's random generator: one seed, one sequence.
 
 /// A generator of the SplitMix64 family: every seed gives another sequence, and the same one each time.
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ impl Generator {
         Self(seed)
     }
 
-    /// 64 bits.
+    /// Returns 64 bits.
     pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -18,12 +18,13 @@ impl Generator {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 when `bound` is 0. The bias of the multiplication does not matter for bounds in use.
+    /// Returns a number below `bound`; 0 when `bound` is 0. The bias of the multiplication does not matter for bounds
+    /// in use.
     pub(crate) const fn below(&mut self, bound: u64) -> u64 {
         ((self.next() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// True with a chance of `per_million` in a million.
+    /// Returns true with a chance of `per_million` in a million.
     pub(crate) const fn chance(&mut self, per_million: u32) -> bool {
         self.below(1_000_000) < per_million as u64
     }

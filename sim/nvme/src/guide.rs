@@ -1,8 +1,9 @@
-//! A test in the place of time and chance: what the controller does next, which command is over, what it posts.
+//! Control of the controller by a test, in place of time and chance: its next step, the end of a command, the entry it
+//! posts.
 //!
-//! For tests of a driver, whose steps are few and in an order that matters. Everything is done now and with the machinery
-//! of the other modules, so the answers stay those of the model. Left out: anything that a whole simulation needs, which has
-//! [`sim_fault`].
+//! For tests of a driver that have few steps in a fixed order. Everything happens at once and through the other
+//! modules, so the answers stay those of the model. Left out: everything that a whole simulation needs; [`sim_fault`]
+//! has that.
 
 use nvme_spec::admin::QueuePriority;
 use nvme_spec::cqe::SqPosition;
@@ -14,13 +15,13 @@ use crate::fault::Posting;
 use crate::host::Host;
 
 impl Controller {
-    /// The controller is hit as by a fault of its configuration.
+    /// Hits the controller as by a fault of its configuration.
     pub fn strike(&mut self, effect: ControllerEffect, host: &mut dyn Host) {
         self.suffer(effect, host);
         self.look_ahead();
     }
 
-    /// A command that was fetched waits no longer: its next stage is due. Nothing happens where there is no such command.
+    /// Makes the next stage of a fetched command due. Does nothing when there is no such command.
     pub fn hurry(&mut self, sq: QueueId, cid: Cid) {
         if let Some((slot, command)) = self.fetched(sq, cid).and_then(|slot| Some((slot, *self.commands.get(slot)?))) {
             self.commands.schedule(slot, command.stage, self.clock_ns);
@@ -28,7 +29,7 @@ impl Controller {
         }
     }
 
-    /// A command that was fetched ends with this status, and what of it is not done yet will not be.
+    /// Ends a fetched command with this status; its remaining work is not done.
     pub fn end(&mut self, sq: QueueId, cid: Cid, status: Status, host: &mut dyn Host) {
         if let Some(slot) = self.fetched(sq, cid) {
             self.abandon(slot, status, host);
@@ -36,9 +37,9 @@ impl Controller {
         }
     }
 
-    /// Posts an entry that ends no command: `change` makes it of one that is sound but for its identifier, 0xffff. One
-    /// with a stale phase tag is written, and its place is taken by the next. Nothing happens where there is no such CQ
-    /// with an SQ of the same number, or no room.
+    /// Posts an entry that ends no command. `change` receives one that is valid but for its identifier, 0xffff. An
+    /// entry with a stale phase tag is written, and the next entry takes its place. Does nothing when there is no such
+    /// CQ with an SQ of the same number, or no room.
     pub fn forge(&mut self, cq: QueueId, change: impl FnOnce(&mut Cqe), host: &mut dyn Host) {
         let Some(head) = self.queues.sq(cq.0).map(|queue| queue.head as u16) else { return };
         let Some(queue) = self.queues.cq_mut(cq.0).filter(|queue| !queue.is_full()) else { return };

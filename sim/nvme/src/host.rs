@@ -1,13 +1,13 @@
-//! The machine that the controller sits in, as far as the controller can tell.
+//! The machine around the controller, as the controller sees it.
 //!
-//! Whoever plugs the model into a machine implements [`Host`]. Left out: address translation, what bus mastering does
-//! to DMA, the MSI-X table; these are the machine's.
+//! The code that connects the model to a machine implements [`Host`]. Left out: address translation, the effect of bus
+//! mastering on DMA, and the MSI-X table; these belong to the machine.
 
 use sim_page::{PAGE_BYTES, SharedPage};
 
-/// What a controller does to its machine: DMA and interrupts.
+/// The controller's access to its machine: DMA and interrupts.
 pub trait Host {
-    /// Reads memory by DMA. The bytes may cross pages. What `bytes` holds after a refusal is undefined.
+    /// Reads memory by DMA. The bytes may cross pages. After a refusal the content of `bytes` is undefined.
     ///
     /// # Errors
     /// [`Blocked`] when the machine does not let the access through.

@@ -15,7 +15,7 @@ struct Vector {
     unconsumed: u32,
     /// Completions held back by coalescing.
     aggregated: u32,
-    /// When those held back are reported at the latest.
+    /// Latest time at which those held back are reported.
     deadline_ns: Option<u64>,
     /// Raised while masked.
     held: bool,
@@ -54,12 +54,12 @@ impl Interrupts {
         self.raised
     }
 
-    /// When coalescing ends for a vector next.
+    /// Time at which coalescing ends for a vector next.
     pub(crate) const fn next_ns(&self) -> Option<u64> {
         self.deadline_ns
     }
 
-    /// Nothing is pending and nothing masked. The pin stays as it is until [`update_pin`](Self::update_pin).
+    /// Clears pending interrupts and masks. The pin stays as it is until [`update_pin`](Self::update_pin).
     pub(crate) fn reset(&mut self) {
         let Self { vectors, mask, pin: _, deadline_ns, asserted, raised: _ } = self;
         vectors.fill(Vector::default());
@@ -68,12 +68,12 @@ impl Interrupts {
         *asserted = 0;
     }
 
-    /// The function was reset: the pin is low, and the machine knows.
+    /// Marks the pin as low after a reset of the function; the machine knows.
     pub(crate) fn pin_was_reset(&mut self) {
         self.pin = Level::Deasserted;
     }
 
-    /// A completion was posted to a CQ on `vector`. The admin CQ, `cq` 0, is never coalesced.
+    /// Counts a completion that was posted to a CQ on `vector`. The admin CQ, `cq` 0, is never coalesced.
     pub(crate) fn posted(&mut self, vector: u16, cq: u16, settings: &Settings, now_ns: u64, host: &mut dyn Host) {
         let wait = settings.coalescing;
         let index = usize::from(vector);
@@ -95,14 +95,14 @@ impl Interrupts {
         self.deadline_ns = Some(self.deadline_ns.map_or(deadline, |other| other.min(deadline)));
     }
 
-    /// A completion was posted, and its interrupt is lost.
+    /// Counts a completion that was posted and whose interrupt is lost.
     pub(crate) fn posted_silently(&mut self, vector: u16) {
         if let Some(state) = self.vectors.get_mut(usize::from(vector)) {
             state.unconsumed += 1;
         }
     }
 
-    /// The driver took `count` completions of a CQ on `vector`.
+    /// Counts completions that the driver took from a CQ on `vector`.
     pub(crate) fn consumed(&mut self, vector: u16, count: u32, host: &mut dyn Host) {
         let Some(state) = self.vectors.get_mut(usize::from(vector)) else { return };
         state.unconsumed = state.unconsumed.saturating_sub(count);
@@ -113,7 +113,7 @@ impl Interrupts {
         }
     }
 
-    /// Raises what coalescing has held back until now.
+    /// Raises the interrupts whose coalescing ends by now.
     pub(crate) fn advance(&mut self, now_ns: u64, host: &mut dyn Host) {
         for vector in 0..self.vectors.len() {
             if self.vectors[vector].deadline_ns.is_some_and(|deadline| deadline <= now_ns) {
@@ -150,7 +150,7 @@ impl Interrupts {
         self.update_pin(host);
     }
 
-    /// INTMC: unmasks the vectors whose bits are set; what they held goes out.
+    /// INTMC: unmasks the vectors whose bits are set, and sends the messages that they held.
     pub(crate) fn clear_mask(&mut self, bits: u32, host: &mut dyn Host) {
         self.mask &= !bits;
         for vector in 0..self.vectors.len().min(32) {
@@ -166,7 +166,7 @@ impl Interrupts {
         vector < 32 && self.mask & (1 << vector) != 0
     }
 
-    /// Sets the pin as the vectors want it.
+    /// Sets the pin as the vectors require.
     pub(crate) fn update_pin(&mut self, host: &mut dyn Host) {
         let unmasked = |(vector, state): (u16, &Vector)| state.asserted && !self.is_masked(vector);
         let wanted = self.asserted > 0 && (self.mask == 0 || (0..).zip(&self.vectors).any(unmasked));

@@ -1,8 +1,8 @@
 //! I/O commands (chapter 6 of the base specification 1.4; Copy is that of the NVM command set 1.0).
 //!
-//! Each has two steps. [`plan`] checks the command's words and says when its data can move; [`transfer`] moves the
-//! data and says when the command is over. Writes are visible to reads from the second step on. There is no metadata
-//! and no protection information, and fused commands are refused.
+//! Each has two steps. [`plan`] checks the command's words and returns when its data can move; [`transfer`] moves the
+//! data and schedules the completion. Writes are visible to reads from the second step on. There is no metadata and no
+//! protection information, and fused commands are refused.
 
 mod checks;
 mod copy;
@@ -26,16 +26,16 @@ pub(crate) use copy::{COPY_FORMATS, COPY_LIMITS};
 /// Bytes of a range of Dataset Management.
 const DSM_RANGE_BYTES: u64 = size_of::<nvm::Range>() as u64;
 
-/// How a command ends, and when its work is done.
+/// Result of a command, and the time at which its work is done.
 struct Done {
     status: Status,
     at_ns: u64,
 }
 
-/// Checks a command's words, and says when its data can move if it was decoded at `decoded_ns`.
+/// Checks a command's words, and returns when its data can move if it was decoded at `decoded_ns`.
 ///
 /// # Errors
-/// The status with which the command ends.
+/// The status of the command's completion.
 pub(crate) fn plan(controller: &mut Controller, sqe: &Sqe, sq: u16, decoded_ns: u64) -> Result<u64, Status> {
     let opcode = checks::opcode(sqe)?;
     checks::fields(controller, opcode, sqe, sq)?;
@@ -96,8 +96,8 @@ fn read(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> 
     Ok(controller.timing.outbound(controller.clock_ns, bytes))
 }
 
-/// Whether the data of a command that reads or writes this range are whole pages on both sides. Those that are corrupted
-/// on their way go through a buffer.
+/// Whether the data of a command that reads or writes this range are whole pages on both sides. Data that the fault
+/// corrupts go through a buffer.
 fn moves_pages(controller: &Controller, command: &Command, range: &Range<u64>) -> bool {
     let is_whole = |offset: u64| offset.is_multiple_of(CHUNK as u64);
     is_whole(range.start) && is_whole(range.end) && controller.data.is_in_whole_pages() && !command.effects.corrupt
@@ -176,7 +176,7 @@ fn write_through_buffer(
     done
 }
 
-/// Writes into the namespace that the command names. Returns when the command may say so.
+/// Writes into the namespace that the command names. Returns when the command may complete.
 fn put(controller: &mut Controller, sqe: &Sqe, offset: u64, payload: Payload<'_>) -> Result<u64, Status> {
     let (times, done_ns) = safe(controller, sqe, offset..offset + payload.bytes())?;
     let namespace = controller.namespaces.active(sqe.nsid())?;
@@ -184,8 +184,8 @@ fn put(controller: &mut Controller, sqe: &Sqe, offset: u64, payload: Payload<'_>
     Ok(done_ns)
 }
 
-/// When a write of these bytes is safe, and when its command may complete: with the cache on and without FUA, as soon
-/// as the cache has room for it.
+/// Returns the times of a write of these bytes, and when its command may complete: with the cache on and without FUA,
+/// as soon as the cache has room for it.
 fn safe(controller: &mut Controller, sqe: &Sqe, range: Range<u64>) -> Result<(Times, u64), Status> {
     let bytes = range.end - range.start;
     let now_ns = controller.clock_ns;
@@ -244,7 +244,7 @@ fn dataset_management(controller: &mut Controller, command: &Command, host: &mut
     deallocated
 }
 
-/// Deallocates the ranges listed, if that is asked for: all are checked before the first is touched.
+/// Deallocates the ranges listed, if the command requests that: all are checked before the first is touched.
 fn deallocate(controller: &mut Controller, sqe: &Sqe, list: &[u8]) -> Result<u64, Status> {
     let Ok(ranges) = <[nvm::Range]>::ref_from_bytes(list) else {
         return Err(Status::new(StatusCode::InternalError));
@@ -270,7 +270,7 @@ fn flush(controller: &mut Controller, nsid: Nsid) -> u64 {
     }
 }
 
-/// With the fault, turns one bit.
+/// With the fault, flips one bit.
 fn corrupt(controller: &mut Controller, command: &Command, bytes: &mut [u8]) {
     if command.effects.corrupt {
         let bit = controller.generator.below(bytes.len() as u64 * 8);
@@ -280,7 +280,7 @@ fn corrupt(controller: &mut Controller, command: &Command, bytes: &mut [u8]) {
     }
 }
 
-/// Counts a command that is over.
+/// Counts a finished command.
 pub(crate) fn completed(controller: &mut Controller, command: &Command) {
     if command.sq == 0 {
         return;
@@ -295,8 +295,8 @@ pub(crate) fn completed(controller: &mut Controller, command: &Command) {
     }
 }
 
-/// Whether the status is an unrecovered error of media or data integrity (section 5.14.1.2). Compare Failure is of the same
-/// status code type and is none.
+/// Whether the status is an unrecovered error of media or data integrity (section 5.14.1.2). Compare Failure has the
+/// same status code type and does not count.
 const fn is_media_error(code: StatusCode) -> bool {
     use StatusCode::{ApplicationTagCheck, GuardCheck, ReferenceTagCheck, UnrecoveredRead, WriteFault};
     matches!(code, WriteFault | UnrecoveredRead | GuardCheck | ApplicationTagCheck | ReferenceTagCheck)

@@ -1,19 +1,19 @@
 //! A model of an NVMe controller, in the three groups of SEEDS O1: queue dispatch, data transfer, completion.
 //!
-//! A [`Controller`] is a state machine without threads and clocks: it is given register accesses and the time, moves
-//! data by its [`Host`], and says when it wants to go on. The same configuration, seed and calls give the same
-//! answers. It is strict: what a driver must not do is refused and kept as a [`Violation`].
+//! A [`Controller`] is a state machine without threads and clocks: it receives register accesses and the time, moves
+//! data through its [`Host`], and returns the time of its next event. The same configuration, seed and calls give the
+//! same answers. It is strict: forbidden actions of a driver are refused and recorded as a [`Violation`].
 //!
 //! - queue dispatch: doorbells (`doorbell`), arbitration (`arbitration`), fetching (`dispatch`);
 //! - data transfer: PRPs (`prp`), DMA (`data`), link and channels (`timing`), commands (`io`), contents (`store`,
 //!   `write_log`);
 //! - completion: pairing and posting (`completion`), interrupts (`interrupt`).
 //!
-//! A test of a driver can decide itself what the controller does next (`guide`).
+//! A test of a driver can itself determine the controller's next step (`guide`).
 //!
-//! Neighbours: `sim-pci` puts it into a function, `sim-fault` says what goes wrong with it, `sim-check` looks at its
-//! records. Left out: PCI configuration space and the MSI-X table, metadata and protection information, SGLs, fused
-//! commands, controller memory buffers. It knows nothing of the driver.
+//! Neighbours: `sim-pci` puts it into a function, `sim-fault` defines its faults, `sim-check` reads its records. Left
+//! out: PCI configuration space and the MSI-X table, metadata and protection information, SGLs, fused commands,
+//! controller memory buffers. It knows nothing of the driver.
 
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,14 @@
-//! Namespaces: size, formats, names, contents.
+//! Namespaces: size, formats, identifiers, contents.
 
 use nvme_spec::{Nsid, Status, StatusCode};
 
 use crate::store::{Base, Store, Zeroes};
 use crate::write_log::WriteLog;
 
-/// The largest namespace in bytes: far more than there is, and no sum of two offsets overflows.
+/// The largest namespace in bytes: larger than any real one, and no sum of two offsets overflows.
 const MAX_BYTES: u64 = 1 << 60;
 
-/// A namespace as the caller wants it. Its blocks have no metadata.
+/// Configuration of a namespace. Its blocks have no metadata.
 pub struct NamespaceConfig {
     /// Size in bytes, at most 2^60; cut to whole blocks of the format in use.
     pub bytes: u64,
@@ -25,7 +25,7 @@ pub struct NamespaceConfig {
 }
 
 impl NamespaceConfig {
-    /// A namespace of zeroes with blocks of 512 bytes that can be formatted to 4096.
+    /// Returns a namespace of zeroes with blocks of 512 bytes that can be formatted to 4096.
     #[must_use]
     pub fn zeroes(bytes: u64) -> Self {
         Self { bytes, formats: vec![9, 12], format: 0, nguid: [0; 16], eui64: [0; 8], base: Box::new(Zeroes) }
@@ -43,13 +43,13 @@ pub(crate) struct Namespace {
     pub(crate) format: u8,
     pub(crate) nguid: [u8; 16],
     pub(crate) eui64: [u8; 8],
-    /// Bytes of media that are its own, whatever the format.
+    /// Bytes of media that belong to it, whatever the format.
     pub(crate) allocated_bytes: u64,
     /// May be attached to several controllers (NMIC).
     pub(crate) shared: bool,
     /// Attached to this controller: only then can I/O commands name it.
     pub(crate) attached: bool,
-    /// Until when a format keeps it from being used.
+    /// Time until which a format blocks its use.
     pub(crate) formatted_ns: u64,
     pub(crate) store: Store,
     /// Writes that a power loss may take away.
@@ -94,7 +94,7 @@ impl Namespace {
         self.blocks << self.block_bits()
     }
 
-    /// Byte range of `count` blocks from `start`.
+    /// Returns the byte range of `count` blocks from `start`.
     ///
     /// # Errors
     /// LBA Out of Range with Do Not Retry when they are not all in the namespace.
@@ -114,19 +114,19 @@ impl Namespaces {
         Self((1..).zip(configs).map(|(nsid, config)| Namespace::new(nsid, config)).collect())
     }
 
-    /// One that exists, attached or not.
+    /// Returns a namespace that exists, attached or not.
     pub(crate) fn get(&self, nsid: u32) -> Option<&Namespace> {
         let index = self.0.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
         self.0.get(index)
     }
 
-    /// One that exists, attached or not.
+    /// Returns a namespace that exists, attached or not.
     pub(crate) fn get_mut(&mut self, nsid: u32) -> Option<&mut Namespace> {
         let index = self.0.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
         self.0.get_mut(index)
     }
 
-    /// The one an I/O command names.
+    /// Returns the namespace that an I/O command names.
     ///
     /// # Errors
     /// Invalid Namespace or Format with Do Not Retry when it does not exist, is the broadcast value, or is not
@@ -144,7 +144,7 @@ impl Namespaces {
         self.0.iter_mut()
     }
 
-    /// Adds one; an existing one of the same NSID is replaced.
+    /// Adds a namespace; an existing one of the same NSID is replaced.
     pub(crate) fn insert(&mut self, namespace: Namespace) {
         match self.0.binary_search_by_key(&namespace.nsid, |other| other.nsid) {
             Ok(index) => self.0[index] = namespace,
@@ -152,7 +152,7 @@ impl Namespaces {
         }
     }
 
-    /// Takes one away.
+    /// Removes a namespace.
     pub(crate) fn remove(&mut self, nsid: u32) -> Option<Namespace> {
         let index = self.0.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
         Some(self.0.remove(index))

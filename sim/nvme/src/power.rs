@@ -1,4 +1,4 @@
-//! Power: what a loss takes with it.
+//! Power: the effects of a loss.
 
 use nvme_spec::registers::ShutdownStatus;
 
@@ -7,12 +7,12 @@ use crate::host::Host;
 use crate::record::Event;
 
 impl Controller {
-    /// Power is lost at `now_ns` and comes back at once: queues, commands and settings are gone, registers are as after
+    /// Loses power at `now_ns`; it comes back at once. Queues, commands and settings are gone, registers are as after
     /// power-on.
     ///
     /// Of the writes that were neither flushed nor forced to the media, each atomic unit may survive or not, as the
-    /// controller's generator draws; a block ends with what some write left there that was not older than the last
-    /// durable one.
+    /// controller's generator draws. A block ends with the data of some write that is not older than the last durable
+    /// one.
     pub fn power_loss(&mut self, now_ns: u64) {
         self.clock_ns = self.clock_ns.max(now_ns);
         self.lose_what_is_volatile();
@@ -20,8 +20,7 @@ impl Controller {
         self.journal.event(Event::PowerLost);
     }
 
-    /// The same as a fault: the function around the controller stays as it is, and the driver learns of it by CSTS
-    /// alone.
+    /// Loses power by a fault: the function around the controller stays as it is, and only CSTS shows it to the driver.
     pub(crate) fn power_fails(&mut self, host: &mut dyn Host) {
         self.lose_what_is_volatile();
         self.stop();
@@ -42,14 +41,14 @@ impl Controller {
         }
     }
 
-    /// Everything written to a namespace is durable.
+    /// Makes everything written to a namespace durable.
     pub(crate) fn settle(&mut self, nsid: u32) {
         if let Some(namespace) = self.namespaces.get_mut(nsid) {
             namespace.log.clear();
         }
     }
 
-    /// Hurries everything in the write caches to the media. Returns when it is there.
+    /// Flushes the write caches to the media. Returns when everything is there.
     pub(crate) fn flush_all(&mut self) -> u64 {
         let now_ns = self.clock_ns;
         self.namespaces.iter_mut().map(|namespace| namespace.log.flush(now_ns)).fold(now_ns, u64::max)

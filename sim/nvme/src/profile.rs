@@ -1,4 +1,4 @@
-//! How long things take: the front end, the link, the media (SEEDS O3, O4).
+//! Timing of the front end, the link and the media (SEEDS O3, O4).
 //!
 //! All times are nanoseconds of virtual time, all rates megabytes (10^6 bytes) a second. The values of the media are
 //! round numbers of the right order, not measurements of a product; [`Profile::open_express`] is fitted to the curves
@@ -7,36 +7,37 @@
 /// Timing of a whole controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// Taking commands in and giving completions out.
+    /// Fetching commands and posting completions.
     pub front_end: FrontEnd,
     /// Between the host's memory and the controller, each direction on its own.
     pub link: Link,
     /// Behind the controller.
     pub media: Media,
-    /// What holds commands back before they get to the media, if anything does.
+    /// Limit on the accesses before the media, if there is one.
     pub throttle: Option<Throttle>,
 }
 
-/// A leaky bucket before the media, as QEMU's throttle groups are: what it holds passes at once, and what comes then waits
-/// its turn.
+/// A leaky bucket before the media, as QEMU's throttle groups are: accesses that fit into it pass at once, and later
+/// ones wait their turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Throttle {
     /// Units a second, at least 1.
     pub per_second: u32,
     /// Bytes of a unit, at least 1; a smaller access is one unit too.
     pub unit_bytes: u32,
-    /// What the bucket holds, in nanoseconds of units.
+    /// Capacity of the bucket, in nanoseconds of units.
     pub burst_ns: u64,
 }
 
 impl Throttle {
-    /// So many 4 KiB units a second and a bucket of a tenth of a second, which is QEMU's where none is named.
+    /// Returns a throttle of this many 4 KiB units a second and a bucket of a tenth of a second, which is QEMU's
+    /// default.
     #[must_use]
     pub const fn of_4k(per_second: u32) -> Self {
         Self { per_second, unit_bytes: 4096, burst_ns: 100_000_000 }
     }
 
-    /// What an access of `bytes` takes of the bucket, in nanoseconds.
+    /// Returns the part of the bucket that an access of `bytes` takes, in nanoseconds.
     pub(crate) const fn cost_ns(self, bytes: u64) -> u64 {
         let unit = if self.unit_bytes == 0 { 1 } else { self.unit_bytes as u64 };
         let rate = if self.per_second == 0 { 1 } else { self.per_second as u64 };
@@ -54,7 +55,7 @@ pub struct FrontEnd {
     pub decode_ns: u64,
     /// From data done to completion posted; commands overlap in it.
     pub completion_ns: u64,
-    /// What an admin command takes on top.
+    /// Additional time of an admin command.
     pub admin_ns: u64,
 }
 
@@ -65,7 +66,7 @@ pub struct Link {
     pub read_mb_per_s: u32,
     /// Data of writes, from the host.
     pub write_mb_per_s: u32,
-    /// What asking the host's memory for a write's data occupies the link on top, for each command.
+    /// Additional time for which a write's request to the host's memory occupies the link, for each command.
     pub write_setup_ns: u64,
 }
 
@@ -76,11 +77,11 @@ pub struct Media {
     pub channels: u16,
     /// Bytes of a chunk: 512 to 4096 in SEEDS O3.
     pub chunk_bytes: u32,
-    /// Time to get at a chunk for reading.
+    /// Time to access a chunk for reading.
     pub read_ns: u64,
     /// Time to program a chunk.
     pub program_ns: u64,
-    /// Rate of one channel, to be added to the above.
+    /// Rate of one channel, in addition to the times above.
     pub channel_mb_per_s: u32,
 }
 
@@ -135,7 +136,7 @@ impl Profile {
     }
 }
 
-/// Nanoseconds to move `bytes` at `mb_per_s`, rounded up. A rate of 0 counts as 1.
+/// Returns the nanoseconds to move `bytes` at `mb_per_s`, rounded up. A rate of 0 counts as 1.
 pub(crate) const fn transfer_ns(bytes: u64, mb_per_s: u32) -> u64 {
     let rate = if mb_per_s == 0 { 1 } else { mb_per_s as u64 };
     bytes.saturating_mul(1_000).div_ceil(rate)

@@ -1,9 +1,9 @@
 //! The PRP walker: from the two entries of a command to pieces of the host's memory (section 4.3).
 //!
-//! The first entry may start anywhere in its page, at a multiple of four bytes. Whatever else is needed starts on page
+//! The first entry may start anywhere in its page, at a multiple of four bytes. Everything else starts on page
 //! boundaries: one more page by the second entry, or a list that the second entry points to. A list may start anywhere
-//! in its page, at a multiple of eight, and its last place in a page points to the next list page when more than one
-//! entry is still to come.
+//! in its page, at a multiple of eight. Its last place in a page points to the next list page when more than one entry
+//! is still to come.
 
 use nvme_spec::{DataPointer, StatusCode};
 
@@ -17,21 +17,21 @@ pub(crate) struct Piece {
     pub(crate) bytes: u32,
 }
 
-/// A refusal: the status, and what the driver did wrong.
+/// A refusal: the status, and the driver's violation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) kind: ViolationKind,
 }
 
-/// The command whose data it is, for refusals.
+/// The command that the data belong to, for refusals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Owner {
     pub(crate) sq: u16,
     pub(crate) cid: u16,
 }
 
-/// Finds the pieces of transfers. Its buffers live on from one to the next.
+/// Finder of the pieces of transfers. Its buffers are reused from one to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Walker {
     pieces: Vec<Piece>,
@@ -48,7 +48,7 @@ impl Walker {
     ///
     /// # Errors
     /// Invalid offsets, and list pages that cannot be read. The second value of success is an entry that is not 0
-    /// though there is no use for it.
+    /// though it is unused.
     pub(crate) fn walk(
         &mut self,
         data: DataPointer,
@@ -78,7 +78,7 @@ impl Walker {
         Ok(None)
     }
 
-    /// The pages that a list names, for a queue: `count` pages of `page` bytes.
+    /// Finds the pages that a list names, for a queue: `count` pages of `page` bytes.
     ///
     /// # Errors
     /// As for [`walk`](Self::walk).
@@ -142,7 +142,7 @@ impl Walker {
         bytes.map_or(0, u64::from_le_bytes)
     }
 
-    /// Adds a piece, as part of the one before where they adjoin.
+    /// Adds a piece, merged with the one before where they adjoin.
     fn push(&mut self, address: u64, bytes: u64) {
         let bytes = bytes as u32;
         if let Some(last) = self.pieces.last_mut()

@@ -5,7 +5,7 @@ use crate::host::{Blocked, Level};
 
 const OWNER: Owner = Owner { sq: 3, cid: 9 };
 
-/// Memory in which list pages are, by address; everything else cannot be read.
+/// List pages by address; everything else in this memory cannot be read.
 #[derive(Default)]
 struct Lists(std::collections::BTreeMap<u64, Vec<u8>>);
 
@@ -30,7 +30,7 @@ impl Host for Lists {
     fn pin(&mut self, _: Level) {}
 }
 
-/// Lays entries out as a driver does: a list page at a time, chained by its last place.
+/// Lays entries out as a driver does: a list page at a time, chained by the last place of each.
 fn lay_out(entries: &[u64], offset: u64, page: u64, lists: &mut Lists) -> u64 {
     let mut next_list = 1 << 40;
     let mut at = next_list + offset;
@@ -53,7 +53,7 @@ fn lay_out(entries: &[u64], offset: u64, page: u64, lists: &mut Lists) -> u64 {
     }
 }
 
-/// What a byte-for-byte reading of the rules gives: the address of every `step`th byte.
+/// Result of a byte-for-byte reading of the rules: the address of every `step`th byte.
 fn naive(first: u64, entries: &[u64], bytes: u64, page: u64, step: u64) -> Vec<u64> {
     let in_first = page - first % page;
     (0..bytes)

@@ -1,4 +1,4 @@
-//! Submission and completion queues: where they are, how far both sides are, which identifiers are in use.
+//! Submission and completion queues: their memory, the positions of both sides, the identifiers in use.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use nvme_spec::cqe::Phase;
 
 use crate::command::Finished;
 
-/// Where a queue's entries are in the host's memory.
+/// Memory of a queue's entries.
 #[derive(Clone, Debug)]
 pub(crate) enum QueueMemory {
     /// In one piece from here.
@@ -17,7 +17,7 @@ pub(crate) enum QueueMemory {
 }
 
 impl QueueMemory {
-    /// Address of the entry `index` of `1 << entry_bits` bytes. An entry never crosses a page.
+    /// Returns the address of the entry `index` of `1 << entry_bits` bytes. An entry never crosses a page.
     pub(crate) fn entry(&self, index: u32, entry_bits: u32) -> u64 {
         let offset = u64::from(index) << entry_bits;
         match self {
@@ -42,7 +42,7 @@ pub(crate) struct SubmissionQueue {
     pub(crate) head: u32,
     /// As last rung, or read from the shadow doorbell.
     pub(crate) tail: u32,
-    /// The head last reported by SQHD: what the driver may count on.
+    /// The head last reported by SQHD, on which the driver may rely.
     pub(crate) reported_head: u32,
     /// Commands fetched and not completed.
     pub(crate) in_use: CidSet,
@@ -76,7 +76,7 @@ const CQE_BITS: u32 = 4;
 pub(crate) struct CompletionQueue {
     pub(crate) entries: u32,
     pub(crate) memory: QueueMemory,
-    /// The vector it interrupts on, if it does.
+    /// The vector it interrupts on, if any.
     pub(crate) vector: Option<u16>,
     /// The next entry to post.
     pub(crate) tail: u32,
@@ -87,7 +87,7 @@ pub(crate) struct CompletionQueue {
     pub(crate) waiting: VecDeque<Finished>,
     /// SQs that complete here.
     pub(crate) users: u32,
-    /// A fault: it takes itself for full.
+    /// A fault: the CQ treats itself as full.
     pub(crate) stuck: bool,
 }
 
@@ -115,7 +115,7 @@ impl CompletionQueue {
         distance(self.head, self.tail, self.entries)
     }
 
-    /// Where the next completion goes.
+    /// Returns the address of the next completion.
     pub(crate) fn next_address(&self) -> u64 {
         self.memory.entry(self.tail, CQE_BITS)
     }
@@ -135,7 +135,7 @@ pub(crate) const fn distance(from: u32, to: u32, entries: u32) -> u32 {
     if to >= from { to - from } else { to + entries - from }
 }
 
-/// All queues; those with number 0 are the admin queues.
+/// All queues; number 0 is the admin queue of each kind.
 #[derive(Default, Debug)]
 pub(crate) struct Queues {
     pub(crate) sqs: Vec<Option<SubmissionQueue>>,
@@ -145,7 +145,7 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Room for the admin pair and `pairs` I/O queues of each kind; none exists.
+    /// Creates room for the admin pair and `pairs` I/O queues of each kind; none exists.
     pub(crate) fn new(pairs: u16) -> Self {
         let count = usize::from(pairs) + 1;
         let (sqs, cqs) = ((0..count).map(|_| None).collect(), (0..count).map(|_| None).collect());
@@ -186,7 +186,7 @@ impl CidSet {
         Self(Box::new([0; 1024]))
     }
 
-    /// Adds an identifier; false when it was there.
+    /// Adds an identifier; false when it is already in the set.
     pub(crate) fn insert(&mut self, cid: u16) -> bool {
         let bit = 1 << (cid % 64);
         match self.0.get_mut(usize::from(cid / 64)) {

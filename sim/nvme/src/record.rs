@@ -1,14 +1,13 @@
-//! What a controller did, for checkers that stand beside it: commands from the fetch to their outcome, resets and losses
-//! of power between them, data with its addresses.
+//! Record of a controller's actions, for checkers beside it: commands from the fetch to their outcome, resets and
+//! losses of power between them, data with its addresses.
 //!
-//! Only as [`crate::config::Recording`] asks for it. The records wait until they are taken; nothing bounds them but
-//! that.
+//! Kept only as [`crate::config::Recording`] requests. The records wait until they are taken; nothing else bounds them.
 
 use nvme_spec::{Sqe, Status};
 
 use crate::config::Recording;
 
-/// What happened, in the order in which it did.
+/// An event, recorded in the order of occurrence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A command was taken from its SQ.
@@ -18,19 +17,19 @@ pub enum Event {
         /// The command.
         sqe: Sqe,
     },
-    /// A command is over.
+    /// A command is finished.
     Over(Record),
-    /// A command is kept until there is something to report, as an Asynchronous Event Request is; its completion is not
-    /// told.
+    /// A command is kept until there is something to report, as an Asynchronous Event Request is. Its completion is not
+    /// recorded.
     Held {
         /// The SQ.
         sq: u16,
         /// The command identifier.
         cid: u16,
     },
-    /// Every command under way is gone, by a failure or at the beginning of a reset.
+    /// Every command under way is gone, because of a failure or at the beginning of a reset.
     Stopped,
-    /// A reset is confirmed: nothing of what was given before is done any more.
+    /// A reset is confirmed: no command submitted before is executed any more.
     Reset,
     /// The power failed, and is back.
     PowerLost,
@@ -57,7 +56,7 @@ pub struct Record {
     pub fetched_ns: u64,
     /// When its completion was due.
     pub completed_ns: u64,
-    /// How often its completion is posted: a fault may drop it, or double it.
+    /// Number of postings of its completion: a fault may drop it, or duplicate it.
     pub postings: u8,
 }
 
@@ -72,11 +71,11 @@ pub struct Transfer {
     pub address: u64,
     /// Bytes.
     pub bytes: u32,
-    /// Which way.
+    /// Its direction.
     pub direction: Direction,
 }
 
-/// Which way data goes.
+/// Direction of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// To the host's memory.

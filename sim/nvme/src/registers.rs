@@ -36,7 +36,7 @@ const AQA_RESERVED: u32 = 0xf000_f000;
 /// Bits of CSTS that can be cleared by writing ones: NSSRO.
 const CSTS_CLEARED_BY_ONES: u32 = 1 << 4;
 
-/// Register contents and what they are about to become.
+/// Register contents and their pending changes.
 #[derive(Debug)]
 pub(crate) struct Registers {
     capabilities: Capabilities,
@@ -46,15 +46,15 @@ pub(crate) struct Registers {
     pub(crate) aqa: Aqa,
     pub(crate) asq: u64,
     pub(crate) acq: u64,
-    /// When CSTS.RDY follows CC.EN.
+    /// Time at which CSTS.RDY follows CC.EN.
     ready_ns: Option<u64>,
-    /// When a shutdown is complete.
+    /// Time at which a shutdown is complete.
     shutdown_ns: Option<u64>,
-    /// Until when the registers read as ones.
+    /// Time until which the registers read as ones.
     hidden_until_ns: Option<u64>,
     never_ready: bool,
     removed: bool,
-    /// The power failed or the subsystem was reset, and nothing shows that the driver knows of it.
+    /// The power failed or the subsystem was reset, and nothing shows that the driver noticed.
     unnoticed: bool,
 }
 
@@ -77,9 +77,9 @@ impl Registers {
         }
     }
 
-    /// When the state changes by itself next.
+    /// Time of the next change without an access.
     pub(crate) fn next_ns(&self) -> Option<u64> {
-        // Hidden for ever is a moment that never comes.
+        // Registers that are hidden for ever have `u64::MAX` here, which never comes.
         let moments = [self.ready_ns, self.shutdown_ns, self.hidden_until_ns];
         let earliest = moments.into_iter().map(|moment| moment.unwrap_or(u64::MAX)).fold(u64::MAX, u64::min);
         (earliest != u64::MAX).then_some(earliest)
@@ -90,7 +90,7 @@ impl Registers {
         !self.removed && self.hidden_until_ns.is_none()
     }
 
-    /// Whether commands are done.
+    /// Whether commands are executed.
     pub(crate) const fn is_ready(&self) -> bool {
         self.csts.rdy() && !self.csts.cfs() && !self.removed
     }
@@ -104,7 +104,7 @@ impl Registers {
         self.removed
     }
 
-    /// From now on, for so long or for ever, registers read as ones and writes are lost. Commands go on.
+    /// Hides the registers from now on, for a time or for ever: they read as ones and writes are lost. Commands go on.
     pub(crate) fn hide(&mut self, now_ns: u64, for_ns: Option<u64>) {
         self.hidden_until_ns = Some(for_ns.map_or(u64::MAX, |ns| now_ns.saturating_add(ns)));
     }
@@ -119,8 +119,8 @@ impl Registers {
         self.shutdown_ns = None;
     }
 
-    /// Everything as after power-on, while the driver goes on as if nothing had happened. It knows once it clears CC.EN
-    /// or CSTS.NSSRO, or enables the controller.
+    /// Resets everything as after power-on, while the driver goes on without noticing. It has noticed once it clears
+    /// CC.EN or CSTS.NSSRO, or enables the controller.
     pub(crate) fn reset_unnoticed(&mut self) {
         self.reset();
         self.unnoticed = true;
@@ -135,7 +135,7 @@ impl Registers {
         self.csts.set_cfs(true);
     }
 
-    /// What a function level reset leaves: everything as after power-on, but what is broken stays broken.
+    /// Does a function level reset: everything as after power-on, except that broken parts stay broken.
     fn reset(&mut self) {
         let Self { capabilities, never_ready, removed, hidden_until_ns, .. } = *self;
         *self = Self { never_ready, removed, hidden_until_ns, ..Self::new(capabilities) };
@@ -143,8 +143,8 @@ impl Registers {
 }
 
 impl Controller {
-    /// Reads a register as it was at the last [`advance`](Self::advance). What is reserved, misaligned or a doorbell
-    /// reads as zeroes.
+    /// Reads a register as it was at the last [`advance`](Self::advance). Reserved and misaligned places and doorbells
+    /// read as zeroes.
     pub fn read(&mut self, offset: u64, size: AccessSize) -> u64 {
         if !self.registers.is_present() {
             return size.truncate(u64::MAX);
@@ -288,7 +288,7 @@ impl Controller {
 
     fn enable(&mut self) {
         if self.registers.csts.rdy() || self.registers.ready_ns.is_some() {
-            // Refused: the driver would not know which of the two resets it sees the end of.
+            // Refused: the driver could not tell which of the two resets ended.
             self.registers.cc.set_en(false);
             return self.violation(ViolationKind::EnableNotFollowed);
         }
@@ -320,9 +320,9 @@ impl Controller {
         arbitration && cc.css() == CommandSet::Nvm && (cap.mpsmin()..=cap.mpsmax()).contains(&cc.mps())
     }
 
-    /// CC.EN from 1 to 0: a controller reset (section 7.3.2). AQA, ASQ and ACQ stay.
+    /// Handles CC.EN from 1 to 0: a controller reset (section 7.3.2). AQA, ASQ and ACQ stay.
     fn disable(&mut self, host: &mut dyn Host) {
-        // Of one that never gets ready nothing is left to wait for.
+        // A controller that never gets ready leaves nothing to wait for.
         if !self.registers.csts.rdy() && !self.registers.csts.cfs() && !self.registers.never_ready {
             self.violation(ViolationKind::EnableNotFollowed);
         }
@@ -334,7 +334,7 @@ impl Controller {
         self.registers.ready_ns = Some(self.clock_ns.saturating_add(self.config.ready_ns));
     }
 
-    /// CC.SHN (section 7.6.2): a normal shutdown makes the write cache durable, an abrupt one need not.
+    /// Handles CC.SHN (section 7.6.2): a normal shutdown makes the write cache durable, an abrupt one need not.
     fn shut_down(&mut self, how: ShutdownNotification) {
         let clock_ns = self.clock_ns;
         let done_ns = match how {
@@ -346,7 +346,7 @@ impl Controller {
         self.registers.shutdown_ns = Some(done_ns.max(clock_ns).saturating_add(self.config.shutdown_ns));
     }
 
-    /// A change of state that is due.
+    /// Executes the changes of state that are due.
     pub(crate) fn change_state(&mut self) {
         let now_ns = self.clock_ns;
         let due = |moment: Option<u64>| moment.is_some_and(|at_ns| at_ns <= now_ns);
@@ -369,8 +369,8 @@ impl Controller {
         }
     }
 
-    /// Function level reset: everything as after power-on; what the media hold, and the write cache, stay. The pin is
-    /// low afterwards without a call of [`Host::pin`].
+    /// Function level reset: everything as after power-on, except the contents of the media and of the write cache. The
+    /// pin is low afterwards without a call of [`Host::pin`].
     pub fn function_level_reset(&mut self) {
         self.stop();
         self.interrupts.pin_was_reset();

@@ -1,6 +1,6 @@
-//! What Set Features and Doorbell Buffer Config set and the data path acts on.
+//! Settings that Set Features and Doorbell Buffer Config change and the data path uses.
 //!
-//! The admin side writes these; a controller reset brings the defaults back.
+//! The admin side writes them; a controller reset restores the defaults.
 
 use nvme_spec::feature::{ArbitrationWeights, NumberOfQueues};
 
@@ -9,9 +9,9 @@ use nvme_spec::feature::{ArbitrationWeights, NumberOfQueues};
 pub(crate) struct Settings {
     /// Feature 01h.
     pub(crate) arbitration: ArbitrationWeights,
-    /// Feature 06h. Without a cache it means nothing.
+    /// Feature 06h. Without a cache it has no effect.
     pub(crate) write_cache: bool,
-    /// Feature 07h: queues granted, if they were asked for.
+    /// Feature 07h: queues granted, if the driver requested them.
     pub(crate) queues: Option<NumberOfQueues>,
     /// Feature 08h.
     pub(crate) coalescing: Coalescing,
@@ -30,7 +30,7 @@ pub(crate) struct Coalescing {
     pub(crate) time_100us: u8,
 }
 
-/// Where the driver keeps shadow doorbells and event indexes, each a memory page laid out as the doorbells.
+/// Addresses of the driver's shadow doorbells and event indexes, each a memory page laid out as the doorbells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shadow {
     pub(crate) doorbells: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Shadow {
 }
 
 impl Settings {
-    /// Defaults after a reset, for a controller with this many vectors.
+    /// Returns the defaults after a reset, for a controller with this many vectors.
     pub(crate) fn new(vectors: u16) -> Self {
         Self {
             arbitration: ArbitrationWeights::new(),

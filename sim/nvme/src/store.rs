@@ -1,8 +1,8 @@
-//! What a namespace holds: a base that is only read, and above it everything written since.
+//! Contents of a namespace: a base that is only read, and above it everything written since.
 //!
-//! Sparse: a chunk of 4 KiB takes memory once it is written, nothing before. Deallocated chunks read as zeroes even
-//! where the base has data. Writes that a power loss may still take away are also in a log, which can bring back what
-//! was there before.
+//! Sparse: a chunk of 4 KiB takes memory once it is written, and none before. Deallocated chunks read as zeroes even
+//! where the base has data. Writes that a power loss may still undo are also in a log, which can restore the previous
+//! data.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use sim_page::{Bytes, PAGE_BYTES, SharedPage};
 pub(crate) const CHUNK: usize = PAGE_BYTES;
 const CHUNKS_IN_LEAF: usize = 512;
 
-/// What a namespace holds before its first write.
+/// Contents of a namespace before its first write.
 pub trait Base {
-    /// Fills `bytes` with what is at `offset`, in bytes from the start of the namespace.
+    /// Fills `bytes` with the data at `offset`, in bytes from the start of the namespace.
     fn read(&self, offset: u64, bytes: &mut [u8]);
 
     /// Whether it holds zeroes and nothing else, so that deallocating costs no memory.
@@ -57,7 +57,7 @@ pub(crate) enum Chunk {
 }
 
 impl Chunk {
-    /// What was written; nothing in a chunk that was not.
+    /// The data of a written chunk; empty for any other.
     pub(crate) fn written(&self) -> &[u8] {
         match self {
             Self::Data(data) => data.bytes(),
@@ -73,7 +73,7 @@ pub(crate) struct Store {
     base: Box<dyn Base>,
     /// By the chunk's number divided by [`CHUNKS_IN_LEAF`].
     leaves: BTreeMap<u64, Leaf>,
-    /// What a chunk of zeroes reads as.
+    /// Content of a chunk of zeroes.
     zeroes: SharedPage,
 }
 
@@ -82,7 +82,7 @@ impl Store {
         Self { base, leaves: BTreeMap::new(), zeroes: SharedPage::zeroes() }
     }
 
-    /// Forgets everything, the base too: all zeroes.
+    /// Erases everything, the base too: all zeroes.
     pub(crate) fn erase(&mut self) {
         self.base = Box::new(Zeroes);
         self.leaves.clear();
@@ -99,7 +99,7 @@ impl Store {
         }
     }
 
-    /// What chunk `number` holds.
+    /// Returns the content of chunk `number`.
     pub(crate) fn share(&self, number: u64) -> SharedPage {
         match self.chunk(number) {
             Some(Chunk::Data(data)) => data.clone(),
@@ -122,7 +122,7 @@ impl Store {
         }
     }
 
-    /// Writes `bytes` and puts into them what was there before.
+    /// Writes `bytes` and replaces them with the previous content.
     pub(crate) fn swap(&mut self, offset: u64, bytes: &mut [u8]) {
         for (piece, from, range) in pieces(offset, bytes.len()) {
             let Some(bytes) = bytes.get_mut(range) else { return };
@@ -130,7 +130,7 @@ impl Store {
         }
     }
 
-    /// Makes a range read as zeroes and gives back the chunks as they were, those that changed.
+    /// Makes a range read as zeroes and returns the chunks that changed, as they were.
     pub(crate) fn zero(&mut self, range: Range<u64>) -> Vec<(u64, Chunk)> {
         let mut before = Vec::new();
         let mut offset = range.start;
@@ -149,7 +149,7 @@ impl Store {
         before
     }
 
-    /// The part of a range that is in the first chunk there which may hold something other than zeroes.
+    /// Returns the part of a range that is in the first chunk there which may hold something other than zeroes.
     pub(crate) fn first_not_zero(&self, range: Range<u64>) -> Option<Range<u64>> {
         let mut number = range.start / CHUNK as u64;
         let start = loop {
@@ -166,12 +166,12 @@ impl Store {
         Some(start..range.end.min((number + 1) * CHUNK as u64))
     }
 
-    /// Puts a chunk in place and gives back the one that was there.
+    /// Replaces a chunk and returns the previous one.
     pub(crate) fn replace(&mut self, number: u64, chunk: Chunk) -> Chunk {
         std::mem::replace(self.place(number), chunk)
     }
 
-    /// Ranges that differ from the base, ascending, adjacent chunks together. In bytes.
+    /// Returns the ranges that differ from the base, ascending, adjacent chunks together. In bytes.
     pub(crate) fn written(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut chunks = self.leaves.iter().flat_map(|(leaf, chunks)| {
             let first = leaf * CHUNKS_IN_LEAF as u64;
@@ -202,7 +202,7 @@ impl Store {
         &mut leaf[(number % CHUNKS_IN_LEAF as u64) as usize]
     }
 
-    /// The chunk's own data, made from what it reads as if it has none yet.
+    /// Returns the chunk's own data; creates them from its content if it has none yet.
     fn data(&mut self, number: u64) -> &mut Bytes {
         if !matches!(self.chunk(number), Some(Chunk::Data(_))) {
             let page = self.share(number);
@@ -215,7 +215,7 @@ impl Store {
     }
 }
 
-/// Swaps two slices of the same length. By copies, which are several times as quick as the swap of bytes in core.
+/// Swaps two slices of the same length. It copies, which is several times as fast as the swap of bytes in core.
 fn swap_bytes(one: &mut [u8], other: &mut [u8]) {
     let mut between = [0; 1024];
     for (one, other) in one.chunks_mut(1024).zip(other.chunks_mut(1024)) {

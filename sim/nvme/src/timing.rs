@@ -1,6 +1,6 @@
-//! When things are done: a queueing model of front end, link and channels.
+//! Times at which work is done: a queueing model of front end, link and channels.
 //!
-//! Each of them serves one thing at a time and is known by the moment from which it is free. The link has a direction
+//! Each of them serves one thing at a time; its state is the moment from which it is free. The link has a direction
 //! towards the host and one from it. Left out: reads that find their data in the write cache are as slow as others.
 
 use crate::profile::{Profile, transfer_ns};
@@ -12,12 +12,12 @@ pub(crate) struct Timing {
     fetch_free_ns: u64,
     outbound_free_ns: u64,
     inbound_free_ns: u64,
-    /// When the bucket before the media is empty.
+    /// Time at which the bucket before the media is empty.
     throttle_empty_ns: u64,
     channels: Vec<u64>,
 }
 
-/// What the media do.
+/// An operation of the media.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MediaAccess {
     Read,
@@ -35,27 +35,27 @@ impl Timing {
         &self.profile
     }
 
-    /// Nothing is under way any more.
+    /// Resets the model: nothing is under way any more.
     pub(crate) fn reset(&mut self) {
         let Self { profile: _, fetch_free_ns, outbound_free_ns, inbound_free_ns, throttle_empty_ns, channels } = self;
         (*fetch_free_ns, *outbound_free_ns, *inbound_free_ns, *throttle_empty_ns) = (0, 0, 0, 0);
         channels.fill(0);
     }
 
-    /// When a fetch asked for at `now_ns` is done.
+    /// Returns when a fetch requested at `now_ns` is done.
     pub(crate) fn fetch(&mut self, now_ns: u64) -> u64 {
         self.fetch_free_ns = now_ns.max(self.fetch_free_ns).saturating_add(self.profile.front_end.fetch_ns);
         self.fetch_free_ns
     }
 
-    /// When `bytes` of a read, ready at `from_ns`, are with the host.
+    /// Returns when `bytes` of a read, ready at `from_ns`, are with the host.
     pub(crate) fn outbound(&mut self, from_ns: u64, bytes: u64) -> u64 {
         let busy = transfer_ns(bytes, self.profile.link.read_mb_per_s);
         self.outbound_free_ns = from_ns.max(self.outbound_free_ns).saturating_add(busy);
         self.outbound_free_ns
     }
 
-    /// When `bytes` of a write, asked for at `from_ns`, are with the controller.
+    /// Returns when `bytes` of a write, requested at `from_ns`, are with the controller.
     pub(crate) fn inbound(&mut self, from_ns: u64, bytes: u64) -> u64 {
         let link = self.profile.link;
         let busy = link.write_setup_ns.saturating_add(transfer_ns(bytes, link.write_mb_per_s));
@@ -63,7 +63,7 @@ impl Timing {
         self.inbound_free_ns
     }
 
-    /// When the media are done with a range of a namespace, in bytes, asked for at `from_ns`.
+    /// Returns when the media are done with a range of a namespace, in bytes, requested at `from_ns`.
     pub(crate) fn media(&mut self, access: MediaAccess, range: std::ops::Range<u64>, from_ns: u64) -> u64 {
         let media = self.profile.media;
         let access_ns = match access {
@@ -87,7 +87,7 @@ impl Timing {
         done
     }
 
-    /// When the throttle, if there is one, lets an access of `bytes` through that comes at `from_ns`.
+    /// Returns when the throttle, if there is one, passes an access of `bytes` that arrives at `from_ns`.
     fn let_through(&mut self, bytes: u64, from_ns: u64) -> u64 {
         let Some(throttle) = self.profile.throttle else { return from_ns };
         let through_ns = from_ns.max(self.throttle_empty_ns.saturating_sub(throttle.burst_ns));

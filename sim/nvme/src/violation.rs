@@ -1,19 +1,19 @@
-//! What a driver did that the standard forbids.
+//! Violations of the standard by a driver.
 //!
-//! Each is refused as the standard says, or ignored where it says nothing, and kept here. A clean driver leaves none.
-//! Section numbers are those of the base specification 1.4.
+//! Each is refused as the standard says, or ignored where it says nothing, and recorded here. A clean driver leaves
+//! none. Section numbers are those of the base specification 1.4.
 
 use nvme_spec::Status;
 
-/// Most violations kept; later ones are only counted.
+/// Limit of violations kept; later ones are only counted.
 const KEPT: usize = 1024;
 
-/// Something a driver must not do, and when it did.
+/// A violation and its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Violation {
     /// Nanoseconds of virtual time.
     pub at_ns: u64,
-    /// What it was.
+    /// The kind of violation.
     pub kind: ViolationKind,
 }
 
@@ -42,7 +42,7 @@ pub enum ViolationKind {
     ReservedBits {
         /// Offset in BAR0.
         offset: u64,
-        /// What was written.
+        /// The value written.
         value: u64,
     },
     /// A field of CC, or AQA, ASQ or ACQ, changed while CC.EN was 1 (sections 3.1.5, 3.1.8 to 3.1.10).
@@ -62,10 +62,10 @@ pub enum ViolationKind {
     AdminQueueSize,
     /// Something other than the reset signature written to NSSR (section 3.1.7), or NSSR where it is not supported.
     SubsystemReset {
-        /// What was written.
+        /// The value written.
         value: u32,
     },
-    /// A doorbell was read; what that gives is not defined (section 3.1.24).
+    /// A doorbell was read; the value read is not defined (section 3.1.24).
     DoorbellRead {
         /// Offset in BAR0.
         offset: u64,
@@ -75,7 +75,7 @@ pub enum ViolationKind {
         /// Offset in BAR0.
         offset: u64,
     },
-    /// A doorbell was written after a shutdown was asked for (section 3.1.5, SHN).
+    /// A doorbell was written after a shutdown was requested (section 3.1.5, SHN).
     DoorbellAfterShutdown {
         /// Offset in BAR0.
         offset: u64,
@@ -89,7 +89,7 @@ pub enum ViolationKind {
     DoorbellValue {
         /// Which doorbell.
         doorbell: Doorbell,
-        /// What was written.
+        /// The value written.
         value: u32,
     },
     /// A tail that takes slots the controller has not given back by SQHD.
@@ -106,7 +106,7 @@ pub enum ViolationKind {
         /// The head written.
         head: u32,
     },
-    /// A command to make or delete a queue that was refused.
+    /// A command to create or delete a queue that was refused.
     QueueCommand {
         /// The admin opcode.
         opcode: u8,
@@ -142,7 +142,7 @@ pub enum ViolationKind {
         /// The entry.
         entry: u64,
     },
-    /// A PRP entry that the transfer has no use for and that is not 0.
+    /// A PRP entry that the transfer does not use and that is not 0.
     PrpUnused {
         /// The SQ.
         sq: u16,
@@ -151,7 +151,7 @@ pub enum ViolationKind {
         /// The entry.
         entry: u64,
     },
-    /// DMA that the command or the queues asked for and the machine refused.
+    /// DMA for a command or a queue that the machine refused.
     DmaBlocked {
         /// The address.
         address: u64,
@@ -167,7 +167,7 @@ pub enum Doorbell {
     Head(u16),
 }
 
-/// The violations of a controller's life.
+/// All violations of a controller.
 #[derive(Default, Debug)]
 pub(crate) struct Violations {
     kept: Vec<Violation>,

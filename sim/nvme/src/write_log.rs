@@ -1,9 +1,9 @@
-//! Writes that a power loss may still take away, and what was there before them.
+//! Writes that a power loss may still undo, and the data that they replaced.
 //!
 //! The store always holds the newest content. For each write that is not durable yet the log keeps the old bytes, in
-//! order of writing. A power loss undoes all of them, newest first, then does again those that were durable and a
-//! choice of the others: each block ends with the content of some write that was not flushed away, or with what was
-//! durable before.
+//! order of writing. A power loss undoes all of them, newest first, then repeats the durable ones and a selection of
+//! the others. Each block ends with the content of some write that was not flushed away, or with its last durable
+//! content.
 //!
 //! A write larger than the atomic unit is kept or lost unit by unit; one that is not larger, as a whole (base
 //! specification 1.4, section 6.4, AWUPF).
@@ -19,7 +19,7 @@ use crate::store::{CHUNK, Chunk, Store};
 /// Lists of chunks kept for later writes.
 const SPARE: usize = 64;
 
-/// What a write replaced.
+/// The data that a write replaced.
 #[derive(Debug)]
 enum Old {
     /// By whole chunks, from this one on.
@@ -38,7 +38,7 @@ enum Old {
     },
 }
 
-/// What a write brings.
+/// The data of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Payload<'a> {
     /// Any bytes.
@@ -56,14 +56,14 @@ impl Payload<'_> {
     }
 }
 
-/// When a write is made, and when it is safe.
+/// The times at which a write is made and safe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Times {
     /// Now.
     pub(crate) written_ns: u64,
     /// When the media have it.
     pub(crate) programmed_ns: u64,
-    /// When a power loss cannot take it away any more; not before the media have it.
+    /// Time from which a power loss cannot undo it; not before the media have it.
     pub(crate) durable_ns: u64,
 }
 
@@ -83,7 +83,7 @@ impl Entry {
         }
     }
 
-    /// Leaves the cache as soon as the media have it.
+    /// Makes it leave the cache as soon as the media have it.
     fn hurry(&mut self, now_ns: u64) -> u64 {
         self.times.durable_ns = self.times.durable_ns.min(self.times.programmed_ns.max(now_ns));
         self.times.durable_ns
@@ -100,7 +100,7 @@ pub(crate) struct WriteLog {
 }
 
 impl WriteLog {
-    /// Writes into the store, keeping what was there.
+    /// Writes into the store and keeps the previous content.
     pub(crate) fn write(&mut self, store: &mut Store, offset: u64, payload: Payload<'_>, times: Times) {
         self.settle(times.written_ns);
         let old = match payload {
@@ -120,7 +120,7 @@ impl WriteLog {
         self.entries.push_back(Entry { old, times });
     }
 
-    /// Zeroes a range of the store, remembering what was there. `unit` is the atomic unit in bytes.
+    /// Zeroes a range of the store and keeps the previous content. `unit` is the atomic unit in bytes.
     pub(crate) fn zero(&mut self, store: &mut Store, range: Range<u64>, unit: u64, times: Times) {
         self.settle(times.written_ns);
         let atomic = range.end - range.start <= unit;
@@ -128,13 +128,13 @@ impl WriteLog {
         self.entries.push_back(Entry { old: Old::Zeroed { range, chunks, atomic }, times });
     }
 
-    /// Everything written so far is durable as soon as the media have it. Returns when they have all.
+    /// Makes everything written so far durable as soon as the media have it. Returns when they have all of it.
     pub(crate) fn flush(&mut self, now_ns: u64) -> u64 {
         self.settle(now_ns);
         self.entries.iter_mut().map(|entry| entry.hurry(now_ns)).fold(now_ns, u64::max)
     }
 
-    /// When the cache of `capacity` bytes has room for `bytes` more: the oldest data leave it first.
+    /// Returns when the cache of `capacity` bytes has room for `bytes` more: the oldest data leave it first.
     pub(crate) fn room_ns(&mut self, bytes: u64, capacity: u64, now_ns: u64) -> u64 {
         self.settle(now_ns);
         let mut excess = (self.bytes + bytes).saturating_sub(capacity);
@@ -149,12 +149,12 @@ impl WriteLog {
         ready_ns
     }
 
-    /// Power is lost at `now_ns`: puts into the store what is left. `unit` is the atomic unit in bytes.
+    /// Loses power at `now_ns`: puts the surviving data into the store. `unit` is the atomic unit in bytes.
     pub(crate) fn power_loss(&mut self, store: &mut Store, unit: u64, now_ns: u64, generator: &mut Generator) {
         for entry in self.entries.iter_mut().rev() {
             entry.old.undo(store);
         }
-        // How much survives differs from loss to loss, so that nothing, everything and all between come up.
+        // The surviving share differs from loss to loss, so that nothing, everything and all between occur.
         let kept = (generator.below(5) * 250_000) as u32;
         for entry in self.entries.drain(..) {
             let durable = entry.times.durable_ns <= now_ns;
@@ -163,12 +163,12 @@ impl WriteLog {
         self.bytes = 0;
     }
 
-    /// Forgets everything: what the store holds is durable.
+    /// Forgets everything: the content of the store is durable.
     pub(crate) fn clear(&mut self) {
         self.settle(u64::MAX);
     }
 
-    /// Forgets what is durable, as far as it is oldest.
+    /// Forgets the oldest entries, as far as they are durable.
     fn settle(&mut self, now_ns: u64) {
         while self.entries.front().is_some_and(|entry| entry.times.durable_ns <= now_ns) {
             let Some(entry) = self.entries.pop_front() else { return };
@@ -184,7 +184,7 @@ impl WriteLog {
 }
 
 impl Old {
-    /// Puts the old content into the store; of data, keeps the newer instead.
+    /// Puts the old content into the store. An entry of data keeps the newer content instead.
     fn undo(&mut self, store: &mut Store) {
         match self {
             Self::Chunks { first, chunks } => {
@@ -201,7 +201,7 @@ impl Old {
         }
     }
 
-    /// After undoing: puts the newer content into the store again, unit by unit, where `kept` says so.
+    /// Puts the newer content into the store again after an undo, unit by unit, where `kept` returns true.
     fn redo(self, store: &mut Store, unit: u64, mut kept: impl FnMut() -> bool) {
         match self {
             Self::Chunks { first, chunks } => {
@@ -227,7 +227,7 @@ impl Old {
     }
 }
 
-/// Writes the units of `bytes` that are `kept`.
+/// Writes the units of `bytes` for which `kept` returns true.
 fn redo_bytes(store: &mut Store, offset: u64, bytes: &[u8], unit: u64, mut kept: impl FnMut() -> bool) {
     let unit = usize::try_from(unit.max(1)).unwrap_or(usize::MAX);
     let mut at = offset;

@@ -54,7 +54,7 @@ fn block(store: &Store, number: u64) -> u8 {
     bytes[0]
 }
 
-/// What a block may hold after the loss: what the last durable write left, or any later write.
+/// Values that a block may hold after the loss: that of the last durable write, or of any later write.
 fn allowed(writes: &[Write], number: u64) -> Vec<u8> {
     let here = writes.iter().filter(|write| (write.start..write.start + write.count).contains(&number));
     let mut allowed = vec![0];

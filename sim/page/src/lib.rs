@@ -3,8 +3,8 @@
 //! A transfer of a whole page between memory and a disk moves a reference, as long as neither side changes the page. A
 //! page remembers the digest of its content, so that a content which several requests move is hashed once.
 //!
-//! Neighbours: `sim-kernel` keeps memory in pages, `sim-nvme` its namespaces, `sim` reports to the checkers their digests. Left
-//! out: addresses, who may access a page, and the function that makes a digest.
+//! Neighbours: `sim-kernel` keeps memory in pages, `sim-nvme` its namespaces, and `sim` reports their digests to the
+//! checkers. Left out: addresses, access rights, and the function that computes a digest.
 
 #![forbid(unsafe_code)]
 
@@ -18,38 +18,38 @@ pub const PAGE_BYTES: usize = 4096;
 /// The content of a page.
 pub type Bytes = [u8; PAGE_BYTES];
 
-/// A page. Clones share its content; a write to one of them is not seen by the others.
+/// A page. Clones share its content; a write to one of them is not visible in the others.
 #[derive(Clone)]
 pub struct SharedPage(Rc<Content>);
 
 #[derive(Clone)]
 struct Content {
     bytes: Bytes,
-    /// Of `bytes`, once somebody asked.
+    /// Digest of `bytes`, once it was requested.
     digest: Cell<Option<u64>>,
 }
 
 impl SharedPage {
-    /// A page with this content, shared with nobody.
+    /// Creates a page with this content, shared with no other.
     #[must_use]
     pub fn new(bytes: &Bytes) -> Self {
         Self(Rc::new(Content { bytes: *bytes, digest: Cell::new(None) }))
     }
 
-    /// A page of zeroes, shared with nobody.
+    /// Creates a page of zeroes, shared with no other.
     #[must_use]
     pub fn zeroes() -> Self {
         Self::new(&[0; PAGE_BYTES])
     }
 
-    /// What it holds.
+    /// The content.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
         &self.0.bytes
     }
 
-    /// What it holds, to change. From here on it is shared with nobody.
+    /// The content, mutable. From here on it is shared with no other page.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut Bytes {
         if Rc::get_mut(&mut self.0).is_none() {
@@ -60,14 +60,14 @@ impl SharedPage {
         &mut content.bytes
     }
 
-    /// Out of line: nearly all writes find a page that nobody shares.
+    /// Out of line, because nearly all writes find a page that is not shared.
     #[cold]
     fn unshare(&mut self) {
         self.0 = Rc::new(Content::clone(&self.0));
     }
 
-    /// The digest of what it holds: what `of` makes of the bytes, called once until they change. Everybody has to give the
-    /// same function.
+    /// Returns the digest of the content, as `of` computes it. `of` is called once until the content changes, so every
+    /// caller has to pass the same function.
     pub fn digest(&self, of: impl FnOnce(&Bytes) -> u64) -> u64 {
         let Content { bytes, digest } = &*self.0;
         digest.get().unwrap_or_else(|| {

@@ -1,21 +1,21 @@
-//! Widths and alignment: which accesses there can be, and what is read where nothing answers.
+//! Widths and alignment: the valid accesses, and the value read where nothing answers.
 
 use core::fmt;
 use pci_spec::Bdf;
 
-/// An access the tree does not take: no processor and no chipset makes it, or none needs to support it.
+/// An access that the tree rejects: no processor and no chipset makes it, or none needs to support it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadAccess {
     /// Not 1, 2, 4 or 8 bytes; or 8 in configuration space, where a root complex need not take it (PCIe 7.2.2).
     Width {
-        /// Bytes asked for.
+        /// Bytes of the access.
         bytes: u8,
     },
     /// The address is not a multiple of the width.
     Unaligned {
         /// The address.
         address: u64,
-        /// Bytes asked for.
+        /// Bytes of the access.
         bytes: u8,
     },
 }
@@ -42,7 +42,7 @@ pub(crate) const fn check(address: u64, bytes: u8) -> Result<(), BadAccess> {
     Ok(())
 }
 
-/// All ones, as many as `bytes` (1 to 8) hold: what is read where nothing answers.
+/// Returns all ones, as many as `bytes` (1 to 8) hold: the value read where nothing answers.
 pub(crate) const fn all_ones(bytes: u8) -> u64 {
     match bytes {
         0..=7 => (1 << (bytes as u32 * 8)) - 1,
@@ -50,10 +50,10 @@ pub(crate) const fn all_ones(bytes: u8) -> u64 {
     }
 }
 
-/// An access to configuration space, taken apart.
+/// An access to configuration space, decoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConfigAccess {
-    /// Whose configuration space. Beyond 256 buses there is nobody's.
+    /// The function. None beyond 256 buses.
     pub(crate) bdf: Option<Bdf>,
     /// Byte offset of the dword, a multiple of 4 below 4096.
     pub(crate) register: u16,
@@ -63,7 +63,7 @@ pub(crate) struct ConfigAccess {
 }
 
 impl ConfigAccess {
-    /// From the byte offset in the ECAM region, which begins with bus 0.
+    /// Decodes a byte offset in the ECAM region, which begins with bus 0.
     pub(crate) const fn new(offset: u64, bytes: u8) -> Result<Self, BadAccess> {
         if bytes > 4 {
             return Err(BadAccess::Width { bytes });
@@ -80,12 +80,12 @@ impl ConfigAccess {
         (all_ones(self.bytes) as u32) << self.shift
     }
 
-    /// The part of the dword that was asked for.
+    /// Returns the part of the dword that the access reads.
     pub(crate) const fn extract(self, dword: u32) -> u64 {
         ((dword & self.mask()) >> self.shift) as u64
     }
 
-    /// What is written, where it lies in the dword.
+    /// Returns the value written, at its place in the dword.
     pub(crate) const fn place(self, value: u64) -> u32 {
         ((value as u32) << self.shift) & self.mask()
     }

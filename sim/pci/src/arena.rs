@@ -1,14 +1,14 @@
-//! Where functions and buses are kept, by ids that are never given twice.
+//! Storage of functions and buses, by ids that are never reused.
 
 use crate::function::Function;
 use crate::tree::{BusId, FunctionId};
 use crate::view::View;
 
-/// All functions that ever were; what was taken out leaves an empty place.
+/// All functions that ever existed; a removed one leaves an empty place.
 #[derive(Debug)]
 pub(crate) struct Functions<D> {
     places: Vec<Option<Box<Function<D>>>>,
-    /// Those that have a device inside, ascending: few among bridges and ports, and asked for at each event.
+    /// Those that have a device inside, ascending: few among bridges and ports, and looked up at each event.
     devices: Vec<FunctionId>,
 }
 
@@ -17,7 +17,7 @@ impl<D> Functions<D> {
         Self { places: Vec::new(), devices: Vec::new() }
     }
 
-    /// The id that [`Functions::push`] gives next.
+    /// Returns the id that [`Functions::push`] assigns next.
     pub(crate) fn next_id(&self) -> FunctionId {
         FunctionId(self.places.len() as u32)
     }
@@ -37,7 +37,7 @@ impl<D> Functions<D> {
         self.places.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
-    /// A function that answers at this time: it is not being reset.
+    /// Returns a function that answers at this time: it is not being reset.
     pub(crate) fn ready(&mut self, id: FunctionId, now_ns: u64) -> Option<&mut Function<D>> {
         self.get_mut(id).filter(|function| function.core.ready_at_ns <= now_ns)
     }
@@ -51,7 +51,7 @@ impl<D> Functions<D> {
         self.places.iter().filter_map(Option::as_deref)
     }
 
-    /// The functions that have a device inside.
+    /// Returns the functions that have a device inside.
     pub(crate) fn devices(&self) -> &[FunctionId] {
         &self.devices
     }
@@ -61,7 +61,7 @@ impl<D> Functions<D> {
     }
 }
 
-/// What hangs where.
+/// A bus: the bridge above it, and the functions on it.
 #[derive(Debug)]
 pub(crate) struct Bus {
     /// The bridge above it; the root bus has none.
@@ -92,13 +92,13 @@ impl Bus {
         }
     }
 
-    /// In the order of their numbers.
+    /// Returns the functions in the order of their numbers.
     pub(crate) fn functions(&self) -> impl Iterator<Item = FunctionId> + '_ {
         self.functions.iter().copied().flatten()
     }
 }
 
-/// All buses that ever were. A bus comes after the bus above it.
+/// All buses that ever existed. A bus comes after the bus above it.
 #[derive(Debug)]
 pub(crate) struct Buses(Vec<Option<Bus>>);
 

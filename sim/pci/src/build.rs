@@ -1,5 +1,5 @@
-//! Putting a tree together before the machine runs: bridges, and the functions of devices. What is put in while it runs
-//! goes through `hot_plug`, which notifies software.
+//! Building a tree before the machine runs: bridges, and the functions of devices. Insertion while it runs goes through
+//! `hot_plug`, which notifies software.
 
 use crate::arena::{Bus, Buses, Functions};
 use crate::config::{BarConfig, BusType, ConfigError, FunctionConfig, FunctionLevelReset, MsiConfig, SriovConfig};
@@ -17,32 +17,32 @@ use core::fmt;
 use pci_spec::bar::Prefetch;
 use pci_spec::{BarKind, ClassCode, Pin};
 
-/// A function to put somewhere.
+/// A function to attach.
 #[derive(Debug)]
 pub struct Endpoint<D> {
-    /// What the tree does for it.
+    /// Configuration of the parts that the tree models.
     pub config: FunctionConfig,
-    /// What is inside.
+    /// The device inside.
     pub device: D,
-    /// What is inside each virtual function: as many as the configuration says.
+    /// The devices inside the virtual functions: as many as the configuration says.
     pub virtual_functions: Vec<D>,
 }
 
 impl<D> Endpoint<D> {
-    /// A function without virtual ones.
+    /// Creates a function without virtual ones.
     pub const fn new(config: FunctionConfig, device: D) -> Self {
         Self { config, device, virtual_functions: Vec::new() }
     }
 }
 
-/// Why something cannot be put there.
+/// The reason why something cannot be attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AttachError {
     /// There is no such bus, or no such device or function number.
     NoSuchPlace,
     /// Another function has this place, or one that a virtual function needs.
     Taken,
-    /// The function cannot be.
+    /// The function's configuration is invalid.
     Config(ConfigError),
 }
 
@@ -65,13 +65,13 @@ impl From<ConfigError> for AttachError {
 }
 
 impl<D: Device> Tree<D> {
-    /// A host bridge like q35's (8086:29c0) as 00:00.0, and nothing else.
+    /// Creates a tree with a host bridge like q35's (8086:29c0) as 00:00.0, and nothing else.
     #[must_use]
     pub fn new(config: TreeConfig) -> Self {
         Self::with_host(HostBridge::Q35, config)
     }
 
-    /// A host bridge as 00:00.0, and nothing else.
+    /// Creates a tree with a host bridge as 00:00.0, and nothing else.
     #[must_use]
     pub fn with_host(host: HostBridge, config: TreeConfig) -> Self {
         let mut tree = Self {
@@ -90,7 +90,7 @@ impl<D: Device> Tree<D> {
         tree
     }
 
-    /// Adds the functions of q35's chipset that are always there: 00:1f.0 to the old bus (8086:2918), 00:1f.2 AHCI
+    /// Adds the functions of q35's chipset that are always present: 00:1f.0 to the old bus (8086:2918), 00:1f.2 AHCI
     /// (8086:2922), 00:1f.3 SMBus (8086:2930). Nothing is inside: registers read zero.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl<D: Device> Tree<D> {
         Ok(())
     }
 
-    /// Adds a bridge or port at `device`.`function` of a bus. Gives the bus below it.
+    /// Adds a bridge or port at `device`.`function` of a bus. Returns the bus below it.
     ///
     /// # Errors
     ///
@@ -131,9 +131,9 @@ impl<D: Device> Tree<D> {
         Ok(below)
     }
 
-    /// Puts a function at `device`.`function` of a bus, as if it had been there when power came on.
+    /// Puts a function at `device`.`function` of a bus, as if it had been there at power on.
     ///
-    /// Function 0 should be among a device's functions, or no software looks for the others.
+    /// Function 0 should be among a device's functions; without it software does not look for the others.
     ///
     /// # Errors
     ///
@@ -150,13 +150,13 @@ impl<D: Device> Tree<D> {
         Ok(id)
     }
 
-    /// The function that is the bridge above a bus; the root bus has none.
+    /// Returns the function that is the bridge above a bus; the root bus has none.
     #[must_use]
     pub fn port_function(&self, bus: BusId) -> Option<FunctionId> {
         self.buses.get(bus)?.bridge
     }
 
-    /// There is something on a bus now: the slot above it, if there is one, shows that.
+    /// Shows in the slot above a bus, if there is one, that the bus is occupied.
     fn occupy(&mut self, bus: BusId) {
         if let Some(slot) = self.port_mut(bus).and_then(|(_, port)| port.slot.as_mut()) {
             *slot = Presence::Occupied;
@@ -194,8 +194,8 @@ impl<D: Device> Tree<D> {
         Ok(id)
     }
 
-    /// Adds a function of the chipset on the root bus whose registers read zero. The place is free: only `new` does
-    /// this.
+    /// Adds a function of the chipset on the root bus whose registers read zero. Its callers make sure that the place
+    /// is free.
     fn put_inert(&mut self, devfn: u8, config: FunctionConfig) {
         let id = self.functions.next_id();
         let core = self.core_of(id, BusId::ROOT, devfn, &config, Role::Physical);
@@ -217,7 +217,7 @@ impl<D: Device> Tree<D> {
         core
     }
 
-    /// Puts a function into its place, and lets function 0 say that there are others.
+    /// Puts a function into its place, and lets function 0 report that there are others.
     fn place(&mut self, function: Function<D>) {
         let Core { id, bus, devfn, .. } = function.core;
         self.functions.push(function);
@@ -267,7 +267,7 @@ impl<D: Device> Tree<D> {
         Ok(places)
     }
 
-    /// The interrupt line that a pin of a function at this place ends at.
+    /// Returns the interrupt line at which a pin of a function at this place ends.
     fn line_of(&self, pin: Pin, bus: BusId, devfn: u8) -> Option<u8> {
         let mut devices = vec![devfn >> 3];
         let mut here = bus;
@@ -279,7 +279,7 @@ impl<D: Device> Tree<D> {
     }
 }
 
-/// Functions 0 to 3 of device 31, as QEMU has them.
+/// Returns functions 0 to 3 of device 31, as QEMU has them.
 fn q35_functions() -> [Option<FunctionConfig>; 4] {
     let new = |device, base, sub, interface| FunctionConfig {
         bus_type: BusType::Conventional,
@@ -298,7 +298,8 @@ fn q35_functions() -> [Option<FunctionConfig>; 4] {
     [Some(to_old_bus), None, Some(ahci), Some(smbus)]
 }
 
-/// A virtual function has its physical one's identity, and BARs that are not in its own header.
+/// Returns the configuration of a virtual function: its physical one's identity, and BARs that are not in its own
+/// header.
 fn virtual_config(physical: &FunctionConfig, sriov: &SriovConfig) -> FunctionConfig {
     FunctionConfig {
         device: sriov.device,

@@ -1,4 +1,4 @@
-//! What a function is made with: identity, BARs, capabilities. Checked once, when it is attached.
+//! Configuration of a function: identity, BARs, capabilities. Checked once, when it is attached.
 //!
 //! Neighbours: `layout` writes it into configuration space. Left out: expansion ROMs (none here has one).
 
@@ -20,7 +20,7 @@ pub struct FunctionConfig {
     pub device: u16,
     /// Revision id.
     pub revision: u8,
-    /// What it is.
+    /// Class code.
     pub class: ClassCode,
     /// Subsystem vendor id and subsystem id.
     pub subsystem: (u16, u16),
@@ -43,7 +43,7 @@ pub struct FunctionConfig {
 /// A BAR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BarConfig {
-    /// What it decodes. I/O BARs can be sized and moved, but no port is decoded.
+    /// The address space that it decodes. I/O BARs can be sized and moved, but no port is decoded.
     pub kind: BarKind,
     /// Bytes, a power of two: 16 and more of memory, 4 to 256 ports.
     pub bytes: u64,
@@ -67,7 +67,7 @@ pub struct MsiConfig {
     pub vectors_log2: u8,
 }
 
-/// What a function is to its bus.
+/// The kind of a function on its bus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BusType {
     /// A PCI Express endpoint, behind a port.
@@ -88,16 +88,16 @@ pub struct Link {
 }
 
 impl Link {
-    /// 8 GT/s, four lanes: what NVMe drives of that generation have.
+    /// 8 GT/s, four lanes: the link of NVMe drives of that generation.
     pub const GEN3_X4: Self = Self { generation: 3, lanes: 4 };
 }
 
 /// Function level reset (PCIe 6.6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FunctionLevelReset {
-    /// It has none.
+    /// Absent.
     Absent,
-    /// It has it, and answers nothing for this long afterwards; the standard allows 100 ms.
+    /// Present. The function answers nothing for this long afterwards; the standard allows 100 ms.
     Takes {
         /// Nanoseconds.
         ns: u64,
@@ -121,10 +121,10 @@ pub struct SriovConfig {
     pub msix: Option<MsixConfig>,
 }
 
-/// Why a function cannot be made.
+/// The reason why a function cannot be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConfigError {
-    /// A size that is no power of two, too small, or too large for its kind.
+    /// A size that is not a power of two, too small, or too large for its kind.
     BarSize {
         /// Which BAR.
         index: u8,
@@ -140,7 +140,7 @@ pub enum ConfigError {
     TablePlace,
     /// Virtual functions with impossible numbers, with I/O BARs, or of a function that is not PCI Express.
     VirtualFunctions,
-    /// As many devices as virtual functions are needed.
+    /// The number of devices differs from the number of virtual functions.
     VirtualDevices,
 }
 
@@ -160,7 +160,7 @@ impl fmt::Display for ConfigError {
 impl core::error::Error for ConfigError {}
 
 impl FunctionConfig {
-    /// A PCI Express endpoint with no BARs, no interrupts and no reset of its own.
+    /// Returns a PCI Express endpoint with no BARs, no interrupts and no reset of its own.
     #[must_use]
     pub const fn new(vendor: u16, device: u16, class: ClassCode) -> Self {
         Self {
@@ -209,7 +209,7 @@ impl FunctionConfig {
         config
     }
 
-    /// The same with virtual functions whose registers are as large: the next routing ids, one after the other.
+    /// Returns the same with virtual functions whose registers are as large: the next routing ids, one after the other.
     #[must_use]
     pub fn with_virtual_nvme(mut self, total: u16, register_bytes: u32, vectors: u16) -> Self {
         let (bar, msix) = nvme_places(register_bytes, vectors);
@@ -221,7 +221,7 @@ impl FunctionConfig {
 
     /// # Errors
     ///
-    /// A [`ConfigError`] for what no function can be.
+    /// A [`ConfigError`] for an impossible function.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         check_bars(&self.bars, self.msix)?;
         if self.msi.is_some_and(|msi| msi.vectors_log2 > 5) {
@@ -246,7 +246,7 @@ fn nvme_places(register_bytes: u32, vectors: u16) -> (BarConfig, MsixConfig) {
     let pending = (table + u64::from(vectors) * pci_spec::msix::ENTRY_BYTES).next_multiple_of(PAGE);
     let bytes = (pending + u64::from(vectors).div_ceil(64) * 8).next_power_of_two();
     let kind = BarKind::Memory64(Prefetch::NonPrefetchable);
-    // A place beyond 4 GiB is refused when the function is attached.
+    // An offset beyond 4 GiB is refused when the function is attached.
     let at = |offset: u64| (0, u32::try_from(offset).unwrap_or(u32::MAX));
     (BarConfig { kind, bytes }, MsixConfig { vectors, table: at(table), pending: at(pending) })
 }

@@ -1,6 +1,6 @@
-//! What a write to configuration space does beyond changing bits, and what is recorded when software must not do it.
+//! Effects of a write to configuration space beyond changing bits, and records of writes that software must not do.
 //!
-//! Neighbours: `layout` knows the places, `function` reads the state back out of them, `hot_plug` has the slots.
+//! Neighbours: `layout` has the places, `function` reads the state back out of them, `hot_plug` has the slots.
 
 use crate::function::{Function, Kind};
 use crate::layout::{
@@ -18,7 +18,7 @@ use crate::upstream::Line;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
     pub(crate) register: u16,
-    /// What software wrote, as far as it wrote.
+    /// The value, in the bits that software wrote.
     value: u32,
     mask: u32,
     before: u32,
@@ -60,7 +60,7 @@ impl<D: Device> Tree<D> {
         self.interrupt_effects(id, interrupts, machine);
     }
 
-    /// Registers that all functions have.
+    /// Applies a write's effects in the registers that all functions have.
     fn common_effects(&mut self, id: FunctionId, write: Write, machine: &mut dyn Machine) {
         match write.register {
             COMMAND if write.changed() != 0 => self.reroute(machine),
@@ -97,7 +97,7 @@ impl<D: Device> Tree<D> {
         }
     }
 
-    /// Tells the device when its way of interrupting changed, sends what waited, and settles the pin.
+    /// Notifies the device when its way of interrupting changed, sends pending messages, and updates the pin.
     fn interrupt_effects(&mut self, id: FunctionId, before: Interrupts, machine: &mut dyn Machine) {
         let Some(Function { core, kind }) = self.functions.get_mut(id) else { return };
         let now = core.interrupts();
@@ -115,7 +115,7 @@ impl<D: Device> Tree<D> {
         line.settle_pin();
     }
 
-    /// After a change that may let others' pins through, or not any more.
+    /// Updates everything after a change that may let others' pins through, or no longer.
     pub(crate) fn reroute(&mut self, machine: &mut dyn Machine) {
         self.rebuild();
         for Function { core, .. } in self.functions.iter_mut() {
@@ -123,7 +123,8 @@ impl<D: Device> Tree<D> {
         }
     }
 
-    /// Only D0 and D3hot are there: asking for another state is ignored (PCI Power Management 3.2.4).
+    /// Changes the power state. Only D0 and D3hot exist: a request for another state is ignored (PCI Power Management
+    /// 3.2.4).
     fn change_power(&mut self, id: FunctionId, write: Write, machine: &mut dyn Machine) {
         const STATE: u32 = 0b11;
         if matches!(write.after & STATE, 1 | 2)
@@ -136,7 +137,7 @@ impl<D: Device> Tree<D> {
         }
     }
 
-    /// Virtual functions that come are fresh; those that go are reset (PCIe 9.3.3.3.1).
+    /// Changes the number of virtual functions. New ones are fresh; removed ones are reset (PCIe 9.3.3.3.1).
     fn change_virtual_functions(&mut self, id: FunctionId, write: Write, machine: &mut dyn Machine) {
         const ENABLE: u32 = 1;
         let Some(Function { core, .. }) = self.functions.get(id) else { return };
@@ -155,7 +156,7 @@ impl<D: Device> Tree<D> {
         self.reroute(machine);
     }
 
-    /// A size there is not leaves the one before.
+    /// Changes the page size. An unsupported size leaves the previous one.
     fn change_page_size(&mut self, id: FunctionId, write: Write) {
         let Some(Function { core, .. }) = self.functions.get_mut(id) else { return };
         if write.after.count_ones() != 1 {
@@ -169,7 +170,7 @@ impl<D: Device> Tree<D> {
     }
 }
 
-/// What a write breaks, seen before it is done.
+/// Returns the violation that a write would be; called before it is done.
 fn violation_of<D>(function: &Function<D>, register: u16, value: u32, mask: u32) -> Option<Violation> {
     let core = &function.core;
     let differs = (core.space.read(register) ^ value) & mask != 0;

@@ -1,10 +1,10 @@
-//! Firmware: the state in which it leaves the tree, as SeaBIOS does.
+//! Firmware: it leaves the tree in the state in which SeaBIOS does.
 //!
-//! It works by nothing but configuration accesses, so that what it leaves is what the model makes of them: buses
-//! numbered depth first, memory BARs and bridges' memory windows placed in the host bridge's first window, decoding on.
-//! Bridges get at least 1 MiB, and 2 MiB with a slot, for what may be plugged in. Left out, as SeaBIOS does: virtual
-//! functions' BARs. Left out, although SeaBIOS does it: I/O ports, and prefetchable windows (prefetchable BARs go into
-//! the other one, which is always allowed).
+//! It uses only configuration accesses, so its result is determined by the model: buses numbered depth first, memory
+//! BARs and bridges' memory windows placed in the host bridge's first window, decoding on. Bridges get at least 1 MiB,
+//! and 2 MiB with a slot, for devices plugged in later. Left out, as SeaBIOS does: virtual functions' BARs. Left out,
+//! although SeaBIOS does it: I/O ports, and prefetchable windows (prefetchable BARs go into the other window, which is
+//! always allowed).
 
 use crate::machine::{Device, Machine};
 use crate::tree::Tree;
@@ -16,16 +16,16 @@ use pci_spec::bridge::{self, BusNumbers, WINDOW_ALIGN, Window};
 use pci_spec::header::{Command, FUNCTIONS, HeaderType, Layout, NO_VENDOR, offset};
 use pci_spec::{Bar, BarKind, Bdf, capability, express};
 
-/// What runs before the operating system.
+/// The firmware that runs before the operating system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Firmware {
-    /// Places everything and lets it decode. Nobody is bus master.
+    /// Firmware that places everything and enables decoding. Nothing is bus master.
     Places,
-    /// The same, and leaves all bridges and endpoints bus masters, as after booting from one of them.
+    /// Firmware that also leaves all bridges and endpoints bus masters, as after booting from one of them.
     PlacesAndBoots,
 }
 
-/// Why firmware gave up.
+/// The reason why firmware gave up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FirmwareError {
     /// More buses than configuration space has.
@@ -50,7 +50,7 @@ impl<D: Device> Tree<D> {
     ///
     /// # Errors
     ///
-    /// A [`FirmwareError`]; what was placed before stays.
+    /// A [`FirmwareError`]; parts that were placed before stay.
     pub fn run_firmware(&mut self, firmware: Firmware, machine: &mut dyn Machine) -> Result<(), FirmwareError> {
         let buses = self.config_buses;
         let window = self.windows.first().cloned().ok_or(FirmwareError::NoRoom)?;
@@ -66,11 +66,11 @@ impl<D: Device> Tree<D> {
     }
 }
 
-/// A function that was found, with what needs room in it.
+/// A function that was found, with its parts that need room.
 struct Found {
     bdf: Bdf,
     bars: Vec<Bar>,
-    /// What is below a bridge.
+    /// The functions below a bridge, and its window.
     below: Option<Below>,
 }
 
@@ -90,7 +90,7 @@ struct Setup<'a, D> {
 }
 
 impl<D: Device> Setup<'_, D> {
-    /// Numbers everything below a bus and sizes what is there.
+    /// Numbers everything below a bus and sizes it.
     fn walk(&mut self, bus: u8) -> Result<Vec<Found>, FirmwareError> {
         let mut found = Vec::new();
         for device in 0..pci_spec::header::DEVICES {
@@ -120,7 +120,7 @@ impl<D: Device> Setup<'_, D> {
         }
         self.last_bus = secondary;
         let numbers = BusNumbers::new().with_primary(bdf.bus()).with_secondary(secondary);
-        // All buses there may be, until it is known how many there are.
+        // All remaining buses, until their number is known.
         self.write(bdf, bridge::offset::BUS_NUMBERS, numbers.with_subordinate(u8::MAX).into_bits());
         for register in [bridge::offset::MEMORY, bridge::offset::PREFETCHABLE] {
             self.write(bdf, register, bridge::CLOSED);
@@ -131,7 +131,7 @@ impl<D: Device> Setup<'_, D> {
         Ok(Below { functions, least_bytes, bytes: 0, align: WINDOW_ALIGN })
     }
 
-    /// Sizes the first `count` BARs: all ones, what stuck, and what was there before. Nothing decodes yet.
+    /// Sizes the first `count` BARs: writes all ones, reads back, and restores the value. Nothing decodes yet.
     fn size(&mut self, bdf: Bdf, count: u8) -> Vec<Bar> {
         let mut raw = Vec::new();
         for register in (0..count).filter_map(offset::bar) {
@@ -144,7 +144,7 @@ impl<D: Device> Setup<'_, D> {
         decode_all(&raw).filter_map(Result::ok).filter(|bar| bar.is_memory()).collect()
     }
 
-    /// Places what was put in order by [`place_order`] into `window`.
+    /// Places into `window` the functions that [`place_order`] has ordered.
     fn place(&mut self, found: &[Found], window: Range<u64>) -> Result<(), FirmwareError> {
         let mut next = window.start;
         for room in rooms(found) {
@@ -223,7 +223,7 @@ enum What<'a> {
     Window(Bdf, &'a [Found]),
 }
 
-/// Works out the windows' sizes from below. Gives the bytes that all of `found` needs, from an address aligned well
+/// Computes the windows' sizes from below. Returns the bytes that all of `found` needs, from an address aligned well
 /// enough.
 fn place_order(found: &mut [Found]) -> u64 {
     for below in found.iter_mut().filter_map(|function| function.below.as_mut()) {
@@ -235,12 +235,12 @@ fn place_order(found: &mut [Found]) -> u64 {
     rooms(found).iter().fold(0, |end: u64, room| end.next_multiple_of(room.align).saturating_add(room.bytes))
 }
 
-/// What needs room on one bus, the largest alignment first, so that little is lost between.
+/// Returns the parts that need room on one bus, the largest alignment first, so that little is lost between.
 fn rooms(found: &[Found]) -> Vec<Room<'_>> {
     let mut rooms = Vec::new();
     for function in found {
         let bar = |bar: &Bar| {
-            // Nobody shares a page with another.
+            // No BAR shares a page with another.
             let bytes = bar.size().max(4096);
             Room { align: bytes, bytes, what: What::Bar(function.bdf, *bar) }
         };

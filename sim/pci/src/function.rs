@@ -1,7 +1,7 @@
-//! One function: its configuration space, its interrupts, and what is inside it.
+//! One function: its configuration space, its interrupts, and its inside.
 //!
-//! Neighbours: `layout` says where registers are; `effects` does what writing them does; `view` computes [`Route`] from
-//! all bridges above.
+//! Neighbours: `layout` has the registers' places; `effects` applies writes to them; `view` computes [`Route`] from all
+//! bridges above.
 
 use crate::config::{BARS, BarConfig, SriovConfig};
 use crate::layout::{BAR0, COMMAND, MSI, MSIX, POWER_CONTROL, SRIOV_BAR0, SRIOV_CONTROL, SRIOV_COUNT, SRIOV_PAGE_SIZE};
@@ -13,10 +13,10 @@ use crate::tree::{BusId, FunctionId};
 use pci_spec::header::Command;
 use pci_spec::{BarKind, Bdf};
 
-/// What is inside a function.
+/// The inside of a function.
 #[derive(Debug)]
 pub(crate) enum Kind<D> {
-    /// A device that somebody modelled.
+    /// A device with a model of its own.
     Device(D),
     /// A bridge, or a port.
     Port(Port),
@@ -39,7 +39,7 @@ impl<D> Function<D> {
     }
 }
 
-/// How far requests of a function get.
+/// The reach of a function's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
     /// Nowhere: removed, switched off, or not enabled.
@@ -50,17 +50,17 @@ pub(crate) enum Reach {
     Root,
 }
 
-/// What the bridges above make of a function.
+/// Properties of a function that follow from the bridges above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
-    /// Its name now; of a function on a bus without a number, with bus 0.
+    /// Its BDF now; on a bus without a number, with bus 0.
     pub(crate) bdf: Bdf,
-    /// The name its requests bear at the root.
+    /// The requester id of its requests at the root.
     pub(crate) requester_id: u16,
     pub(crate) reach: Reach,
 }
 
-/// What every function has.
+/// Everything that all functions have.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) id: FunctionId,
@@ -71,15 +71,15 @@ pub(crate) struct Core {
     pub(crate) bars: [Option<BarConfig>; BARS],
     pub(crate) msix: Option<Msix>,
     pub(crate) has_msi: bool,
-    /// How long a function level reset takes, if there is one.
+    /// Duration of a function level reset, if there is one.
     pub(crate) function_level_reset_ns: Option<u64>,
-    /// Nothing answers before.
+    /// Nothing answers before this time.
     pub(crate) ready_at_ns: u64,
-    /// What the device does with its pin.
+    /// The level of the pin as the device set it.
     pub(crate) wanted: Level,
-    /// What of it the machine sees.
+    /// The level of the pin as the machine sees it.
     pub(crate) shown: Level,
-    /// Where its pin ends.
+    /// The interrupt line at which its pin ends.
     pub(crate) interrupt_line: Option<u8>,
     pub(crate) route: Route,
     /// Of a virtual function: its physical function, and its number from 0.
@@ -124,12 +124,12 @@ impl Core {
         Command::from_bits(self.space.read(COMMAND) as u16)
     }
 
-    /// Whether it is in D0: in D3hot only configuration space answers (PCI Power Management 5.4.1).
+    /// Whether it is in D0; in D3hot only configuration space answers (PCI Power Management 5.4.1).
     pub(crate) fn is_on(&self) -> bool {
         self.space.read(POWER_CONTROL) & 0b11 == 0
     }
 
-    /// Whether its BARs answer. A virtual function's are its physical function's.
+    /// Whether its BARs answer. Those of a virtual function depend on its physical function.
     pub(crate) fn decodes_memory(&self) -> bool {
         self.command().memory_space() && self.is_on()
     }
@@ -142,17 +142,17 @@ impl Core {
         self.route.reach != Reach::Gone
     }
 
-    /// Address of BAR `index`.
+    /// Returns the address of BAR `index`.
     pub(crate) fn bar_address(&self, index: usize) -> u64 {
         bar_address(&self.space, BAR0, index, self.bars.get(index).copied().flatten())
     }
 
-    /// Address of virtual functions' BAR `index`.
+    /// Returns the address of virtual functions' BAR `index`.
     pub(crate) fn virtual_bar_address(&self, index: usize, bar: BarConfig) -> u64 {
         bar_address(&self.space, SRIOV_BAR0, index, Some(bar))
     }
 
-    /// Virtual functions that are enabled. None when software enabled more than there are.
+    /// Number of enabled virtual functions; 0 when software enabled more than there are.
     pub(crate) fn enabled_virtual_functions(&self) -> u16 {
         let Some(sriov) = &self.sriov else { return 0 };
         let count = self.space.read(SRIOV_COUNT) as u16;
@@ -160,7 +160,7 @@ impl Core {
         if enabled && count <= sriov.config.total { count } else { 0 }
     }
 
-    /// Bytes of the pages that virtual functions' BARs are spaced by at least (PCIe 9.3.3.13).
+    /// Bytes of the pages that are the least distance of virtual functions' BARs (PCIe 9.3.3.13).
     pub(crate) fn virtual_page_bytes(&self) -> u64 {
         u64::from(self.space.read(SRIOV_PAGE_SIZE)) << 12
     }
@@ -191,7 +191,7 @@ impl Core {
         }
     }
 
-    /// The level of its pin as the machine is to see it.
+    /// The level of its pin that the machine is to see.
     pub(crate) fn pin_level(&self) -> Level {
         let by_pin = self.interrupts() == Interrupts::Pin && !self.command().interrupt_disable();
         if by_pin && self.is_there() && self.is_on() { self.wanted } else { Level::Deasserted }

@@ -1,5 +1,5 @@
-//! The host bridge: the function that stands for it on the root bus, and where functions' writes are interrupts. Where pins
-//! end is in `intx`.
+//! The host bridge: its function on the root bus, and the addresses at which functions' writes are interrupts. The ends
+//! of pins are in `intx`.
 
 use crate::config::{BusType, FunctionConfig};
 use core::ops::Range;
@@ -8,7 +8,7 @@ use pci_spec::ClassCode;
 /// The machine that the root bus is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HostBridge {
-    /// QEMU's q35. Writes to the interrupt range never come to the IOMMU.
+    /// QEMU's q35. Writes to the interrupt range never reach the IOMMU.
     #[default]
     Q35,
     /// QEMU's virt with a GICv2m. A message is a write like any other, which the IOMMU translates.
@@ -16,8 +16,8 @@ pub enum HostBridge {
 }
 
 impl HostBridge {
-    /// Where writes are interrupts: on q35 all of the processor's range (Intel SDM volume 3, section 11.11.1), on virt the page of
-    /// the GICv2m, as long as software maps it to itself.
+    /// Addresses at which writes are interrupts. On q35: all of the processor's range (Intel SDM volume 3, section
+    /// 11.11.1). On virt: the page of the GICv2m, as long as software maps it to itself.
     pub(crate) const fn interrupt_range(self) -> Range<u64> {
         match self {
             Self::Q35 => 0xfee0_0000..0xfef0_0000,
@@ -25,7 +25,7 @@ impl HostBridge {
         }
     }
 
-    /// The function 00:00.0: 8086:29c0 on q35, QEMU's own 1b36:0008 on virt.
+    /// Returns the function 00:00.0: 8086:29c0 on q35, QEMU's own 1b36:0008 on virt.
     pub(crate) fn function(self) -> FunctionConfig {
         let (vendor, device) = match self {
             Self::Q35 => (0x8086, 0x29c0),

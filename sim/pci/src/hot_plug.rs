@@ -1,9 +1,9 @@
-//! Slots: what goes in and out while the machine runs, and how software hears of it (PCIe 6.7).
+//! Slots: insertion and removal while the machine runs, and the notification of software (PCIe 6.7).
 //!
-//! A change sets event bits in the slot's status; those that are enabled raise the port's one message, or its pin.
-//! Pulling a device out of a slot that has power is a surprise; software hears of that the same way, and everything of
-//! the device reads all ones. In an orderly removal somebody presses the attention button, and software turns the
-//! slot's power off.
+//! A change sets event bits in the slot's status; enabled ones raise the port's one message, or its pin. Removal of a
+//! device from a slot that has power is a surprise. Software is notified in the same way, and everything of the device
+//! reads all ones. In an orderly removal somebody presses the attention button, and software turns the slot's power
+//! off.
 
 use crate::arena::Bus;
 use crate::build::{AttachError, Endpoint};
@@ -28,19 +28,19 @@ const HOT_PLUG_INTERRUPT: u32 = 1 << 5;
 const LINK_ACTIVE: u32 = 1 << 29;
 const POWER_OFF: u32 = 1 << 10;
 
-/// What a slot looks like from outside.
+/// State of a slot as seen from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotState {
     /// Nothing in it.
     Empty,
-    /// Something in it that is switched off: it may be taken out.
+    /// A device that is switched off: it may be taken out.
     Off,
-    /// Something in it that runs: to take it out is a surprise.
+    /// A device that runs: its removal is a surprise.
     On,
 }
 
 impl<D: Device> Tree<D> {
-    /// What the slot above a bus looks like; `None` when there is none.
+    /// Returns the state of the slot above a bus; `None` when there is none.
     #[must_use]
     pub fn slot(&self, bus: BusId) -> Option<SlotState> {
         let (_, Function { core, kind: Kind::Port(port) }) = self.bridge_of(bus)? else { return None };
@@ -55,7 +55,7 @@ impl<D: Device> Tree<D> {
     ///
     /// # Errors
     ///
-    /// [`AttachError`]: no such slot, it is not empty, or a function cannot be. The slot is then as it was.
+    /// [`AttachError`]: no such slot, it is not empty, or a function is invalid. The slot is then as it was.
     pub fn insert(
         &mut self,
         bus: BusId,
@@ -82,8 +82,8 @@ impl<D: Device> Tree<D> {
         put
     }
 
-    /// Takes out everything below a slot, orderly or by surprise: see [`Tree::slot`]. Gives the devices, of bridges'
-    /// lower buses too; none when there is no slot.
+    /// Takes out everything below a slot, orderly or by surprise: see [`Tree::slot`]. Returns the devices, those on
+    /// bridges' lower buses too; none when there is no slot.
     pub fn remove(&mut self, bus: BusId, now_ns: u64, machine: &mut dyn Machine) -> Vec<(FunctionId, D)> {
         self.outer.batch.now_ns = now_ns;
         if self.slot(bus).is_none() {
@@ -97,7 +97,7 @@ impl<D: Device> Tree<D> {
         devices
     }
 
-    /// Presses the slot's attention button: somebody wants to take out what is in it, or wants what is in it to run.
+    /// Presses the slot's attention button: a request to take out the device in the slot, or to start it.
     pub fn press_attention_button(&mut self, bus: BusId, now_ns: u64, machine: &mut dyn Machine) {
         self.outer.batch.now_ns = now_ns;
         if self.slot(bus).is_some() {
@@ -105,7 +105,7 @@ impl<D: Device> Tree<D> {
         }
     }
 
-    /// All functions below a bus, the nearest first.
+    /// Returns all functions below a bus, the nearest first.
     pub(crate) fn below(&self, bus: BusId) -> Vec<FunctionId> {
         let mut found: Vec<FunctionId> = self.buses.get(bus).map_or(Vec::new(), |bus| bus.functions().collect());
         let mut next = 0;
@@ -118,14 +118,14 @@ impl<D: Device> Tree<D> {
         found
     }
 
-    /// The port above a bus.
+    /// Returns the port above a bus.
     pub(crate) fn port_mut(&mut self, bus: BusId) -> Option<(&mut Core, &mut Port)> {
         let bridge = self.buses.get(bus)?.bridge?;
         let Function { core, kind: Kind::Port(port) } = self.functions.get_mut(bridge)? else { return None };
         Some((core, port))
     }
 
-    /// Makes slot and link status show what is there, without telling anybody.
+    /// Updates slot and link status to the present state, without a notification.
     pub(crate) fn settle_slot(&mut self, bus: BusId) {
         let Some((core, port)) = self.port_mut(bus) else { return };
         if let Some(presence) = port.slot {
@@ -136,8 +136,8 @@ impl<D: Device> Tree<D> {
         }
     }
 
-    /// Link control was written: the link may have been switched off or on. What is at its end is reset when it goes
-    /// down.
+    /// Handles a write to link control, which may have switched the link off or on. The device at its end is reset when
+    /// the link goes down.
     pub(crate) fn link_changed(&mut self, port: FunctionId, machine: &mut dyn Machine) {
         let Some(bus) = self.bus_below(port) else { return };
         let was_active = self.link_is_active(bus);
@@ -149,7 +149,7 @@ impl<D: Device> Tree<D> {
         }
     }
 
-    /// Slot control was written. Each write is a command to the slot, and completes at once.
+    /// Handles a write to slot control. Each write is a command to the slot, and completes at once.
     pub(crate) fn slot_written(&mut self, port: FunctionId, changed: u32, machine: &mut dyn Machine) {
         const CONTROL: u32 = 0xffff;
         let Some(bus) = self.bus_below(port) else { return };
@@ -178,7 +178,7 @@ impl<D: Device> Tree<D> {
         self.settle_link(bus, PRESENCE_CHANGED, machine);
     }
 
-    /// Takes a function out. It raises nothing any more; what it had asserted falls.
+    /// Takes a function out. It raises nothing any more, and a pin that it asserted falls.
     fn take_out(&mut self, id: FunctionId, devices: &mut Vec<(FunctionId, D)>, machine: &mut dyn Machine) {
         let Some(Function { mut core, kind }) = self.functions.take(id) else { return };
         Line { core: &mut core, outer: &mut self.outer, machine }.pin(Level::Deasserted);
@@ -192,7 +192,7 @@ impl<D: Device> Tree<D> {
         }
     }
 
-    /// Follows the link's state, and notifies software of `event` and of the link if it changed.
+    /// Updates the link's state, and notifies software of `event` and of the link if it changed.
     fn settle_link(&mut self, bus: BusId, event: u32, machine: &mut dyn Machine) {
         let before = self.link_is_active(bus);
         self.settle_slot(bus);
@@ -205,7 +205,7 @@ impl<D: Device> Tree<D> {
         self.port_mut(bus).is_some_and(|(core, _)| core.space.read(LINK_STATUS) & LINK_ACTIVE != 0)
     }
 
-    /// Sets event bits, and interrupts when one that is enabled was not there before.
+    /// Sets event bits, and interrupts when one that is enabled is new.
     fn signal(&mut self, bus: BusId, events: u32, machine: &mut dyn Machine) {
         let Some(bridge) = self.buses.get(bus).and_then(|bus| bus.bridge) else { return };
         let Some(Function { core, .. }) = self.functions.get_mut(bridge) else { return };

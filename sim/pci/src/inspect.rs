@@ -1,4 +1,4 @@
-//! Looking at a tree from outside, for glue and checkers: names, places, and what went wrong.
+//! Inspection of a tree from outside, for glue code and checkers: names, places, and violations.
 
 use crate::machine::Device;
 use crate::record::{DmaFault, Record};
@@ -11,7 +11,7 @@ use pci_spec::Bdf;
 pub struct Region {
     /// The addresses.
     pub range: Range<u64>,
-    /// Whose.
+    /// The function.
     pub function: FunctionId,
     /// Which BAR.
     pub bar: u8,
@@ -24,32 +24,32 @@ impl<D: Device> Tree<D> {
         self.functions.iter().map(|function| function.core.id)
     }
 
-    /// The name of a function now. One on a bus without a number is named as if on bus 0.
+    /// Returns the BDF of a function now. A function on a bus without a number is named as if on bus 0.
     #[must_use]
     pub fn bdf(&self, id: FunctionId) -> Option<Bdf> {
         self.functions.get(id).map(|function| function.core.route.bdf)
     }
 
-    /// The name a function's requests bear at the root.
+    /// Returns the requester id that a function's requests have at the root.
     #[must_use]
     pub fn requester_id(&self, id: FunctionId) -> Option<u16> {
         self.functions.get(id).map(|function| function.core.route.requester_id)
     }
 
-    /// The interrupt line at which a function's interrupt pin ends.
+    /// Returns the interrupt line at which a function's interrupt pin ends.
     #[must_use]
     pub fn interrupt_line(&self, id: FunctionId) -> Option<u8> {
         self.functions.get(id)?.core.interrupt_line
     }
 
-    /// Virtual functions of a physical one, enabled or not, in order.
+    /// Returns the virtual functions of a physical one, enabled or not, in order.
     #[must_use]
     pub fn virtual_functions(&self, id: FunctionId) -> &[FunctionId] {
         let sriov = self.functions.get(id).and_then(|function| function.core.sriov.as_ref());
         sriov.map_or(&[], |sriov| &sriov.functions)
     }
 
-    /// What is decoded now, by ascending address.
+    /// Returns the regions that are decoded now, by ascending address.
     pub fn regions(&self) -> impl Iterator<Item = Region> + '_ {
         self.decoded.iter().map(|decoded| Region {
             range: decoded.start..decoded.last.saturating_add(1),
@@ -58,7 +58,7 @@ impl<D: Device> Tree<D> {
         })
     }
 
-    /// Where MSI-X tables and pending bits are decoded now: whoever writes a table sends interrupts anywhere.
+    /// Returns where MSI-X tables and pending bits are decoded now. A writer of a table can send interrupts anywhere.
     #[must_use]
     pub fn message_tables(&self) -> Vec<Region> {
         let mut tables = Vec::new();
@@ -76,7 +76,7 @@ impl<D: Device> Tree<D> {
         tables
     }
 
-    /// What was done that must not be, the first [`crate::KEPT`] of it.
+    /// Violations so far, the first [`crate::KEPT`] of them.
     #[must_use]
     pub fn violations(&self) -> &[Record] {
         &self.outer.batch.violations
@@ -88,14 +88,14 @@ impl<D: Device> Tree<D> {
         &self.outer.batch.dma_faults
     }
 
-    /// Violations and DMA faults that came when their lists were full.
+    /// Number of violations and DMA faults that came when their lists were full.
     #[must_use]
     pub fn records_lost(&self) -> u64 {
         self.outer.batch.violations_lost.saturating_add(self.outer.batch.dma_faults_lost)
     }
 
-    /// Accesses to memory in the windows that nothing answered. Not wrong in itself: a driver cannot know that its
-    /// device was pulled out.
+    /// Number of accesses to memory in the windows that nothing answered. They are not violations: a driver cannot know
+    /// that its device was pulled out.
     #[must_use]
     pub fn unanswered_accesses(&self) -> u64 {
         self.outer.batch.unanswered

@@ -60,7 +60,7 @@ fn a_shared_line_goes_down_with_the_last() {
 }
 
 proptest! {
-    /// All swizzles together are one sum: the standard's table, applied at each bridge, never does anything else.
+    /// All swizzles together are one sum: the standard's table, applied at each bridge, gives the same.
     #[test]
     fn every_bridge_adds_its_devices_number(pin in 1u8..=4, devices in prop::collection::vec(0u8..32, 1..10)) {
         let register = Pin::from_register(pin).unwrap();

@@ -1,8 +1,8 @@
-//! Where everything is in configuration space, and what is there at power on.
+//! Places of all registers in configuration space, and their values at power on.
 //!
 //! Capabilities have fixed places: MSI-X at 40h, power management at 60h, PCI Express at 80h, as in QEMU's NVMe
-//! function; MSI at C0h. Extended: ARI at 100h, SR-IOV at 120h, for functions with virtual ones. Neighbours: `core`
-//! gives what software writes there its meaning.
+//! function; MSI at C0h. Extended: ARI at 100h, SR-IOV at 120h, for functions with virtual ones. Neighbours: `effects`
+//! and `function` give the registers their meaning.
 
 use crate::config::SriovConfig;
 use crate::config::{BARS, BarConfig, BusType, FunctionConfig, FunctionLevelReset, Link, MsiConfig, MsixConfig};
@@ -60,7 +60,7 @@ const STATUS_LIST: u32 = 1 << 20;
 /// Requests of 512 bytes at most, relaxed ordering, no snoop.
 const DEVICE_CONTROL_DEFAULT: u32 = 0x2810;
 
-/// Which function this is the configuration space of.
+/// The kind of function that a configuration space belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// An endpoint.
@@ -69,7 +69,7 @@ pub(crate) enum Role {
     Virtual,
 }
 
-/// Configuration space of an endpoint.
+/// Returns the configuration space of an endpoint.
 pub(crate) fn endpoint(config: &FunctionConfig, role: Role) -> Space {
     let express = config.bus_type != BusType::Conventional;
     let mut space = Space::new(if express { EXPRESS_BYTES } else { CONVENTIONAL_BYTES });
@@ -101,22 +101,22 @@ pub(crate) fn endpoint(config: &FunctionConfig, role: Role) -> Space {
     space
 }
 
-/// The registers that every header begins with.
+/// Defines the registers that every header begins with.
 pub(crate) fn identity(space: &mut Space, ids: (u16, u16), revision: u8, class: ClassCode) {
     space.define(0x00, pair(ids.0, ids.1), 0);
     space.define_with_clears(COMMAND, 0, COMMAND_WRITABLE, STATUS_CLEARS);
     space.define(0x08, u32::from_le_bytes([revision, class.interface, class.sub, class.base]), 0);
-    // Cache line size can be written, for what it was once.
+    // Cache line size can be written, for historical reasons.
     space.define(HEADER, 0, 0xff);
 }
 
-/// Interrupt line, for software's own use, and interrupt pin.
+/// Defines interrupt line, for software's own use, and interrupt pin.
 pub(crate) fn interrupt(space: &mut Space, pin: Option<Pin>) {
     let register = pin.map_or(0, |pin| u32::from(pin.index()) + 1);
     space.define(INTERRUPT, register << 8, 0xff);
 }
 
-/// BARs from byte offset `first` on.
+/// Defines BARs from byte offset `first` on.
 pub(crate) fn bars(space: &mut Space, first: u16, bars: &[Option<BarConfig>; BARS]) {
     for (register, bar) in (first..).step_by(4).zip(bars) {
         let Some(bar) = bar else { continue };
@@ -129,7 +129,7 @@ pub(crate) fn bars(space: &mut Space, first: u16, bars: &[Option<BarConfig>; BAR
     }
 }
 
-/// The low bits of a BAR that tell its kind (PCI 6.2.5.1).
+/// Returns the low bits of a BAR, which encode its kind (PCI 6.2.5.1).
 const fn bar_flags(kind: BarKind) -> u32 {
     match kind {
         BarKind::Io => 1,
@@ -140,7 +140,7 @@ const fn bar_flags(kind: BarKind) -> u32 {
     }
 }
 
-/// The list of capabilities while it is written.
+/// The list of capabilities under construction.
 pub(crate) struct List<'a> {
     space: &'a mut Space,
     /// The register whose byte points to the next capability, and where in it that byte is.
@@ -167,7 +167,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// The MSI-X capability; the table itself is `msix`'.
+/// Adds the MSI-X capability; the table itself is in `msix`.
 pub(crate) fn msix(list: &mut List<'_>, config: Option<MsixConfig>) {
     let Some(MsixConfig { vectors, table, pending }) = config else { return };
     list.add(MSIX, id::MSIX, vectors.wrapping_sub(1), 0xc000_0000);
@@ -176,13 +176,13 @@ pub(crate) fn msix(list: &mut List<'_>, config: Option<MsixConfig>) {
     }
 }
 
-/// Power management, version 3: D0 and D3hot, nothing lost between them.
+/// Adds power management, version 3: D0 and D3hot, nothing lost between them.
 pub(crate) fn power(list: &mut List<'_>) {
     list.add(POWER, id::POWER_MANAGEMENT, 3, 0);
     list.define(POWER_CONTROL, 1 << 3, 0b11, 0);
 }
 
-/// MSI with 64-bit addresses and mask bits.
+/// Adds MSI with 64-bit addresses and mask bits.
 fn msi(list: &mut List<'_>, config: Option<MsiConfig>) {
     let Some(MsiConfig { vectors_log2 }) = config else { return };
     let control = 1 << 8 | 1 << 7 | u16::from(vectors_log2) << 1;
@@ -200,13 +200,13 @@ fn express_endpoint(list: &mut List<'_>, port: PortType, config: &FunctionConfig
     express(list, Capabilities::new().with_port(port), DeviceCapabilities::new().with_flr(flr), link);
 }
 
-/// The PCI Express capability as far as all ports and endpoints share it.
+/// Adds the part of the PCI Express capability that all ports and endpoints share.
 pub(crate) fn express(list: &mut List<'_>, control: Capabilities, device: DeviceCapabilities, link: Option<Link>) {
     list.add(EXPRESS, id::EXPRESS, control.with_version(2).into_bits(), 0);
     list.define(EXPRESS + 4, device.with_role_based_errors(true).into_bits(), 0, 0);
     list.define(DEVICE_CONTROL, DEVICE_CONTROL_DEFAULT, 0x7fff, 0x000f_0000);
     if let Some(Link { generation, lanes }) = link {
-        // Ports say whether their link is up; a device at its end needs not.
+        // Ports report whether their link is up; a device at its end need not.
         let reports = control.port() == PortType::RootPort || control.port() == PortType::SwitchDownstream;
         let rate = u32::from(lanes) << 4 | u32::from(generation);
         list.define(EXPRESS + 0x0c, u32::from(reports) << 20 | rate, 0, 0);
@@ -223,7 +223,7 @@ pub(crate) fn express(list: &mut List<'_>, control: Capabilities, device: Device
     list.define(DEVICE_CONTROL_2, 0, 0xf, 0);
 }
 
-/// ARI and SR-IOV.
+/// Adds ARI and SR-IOV.
 fn sriov(space: &mut Space, config: &SriovConfig) {
     ari(space, SRIOV);
     let SriovConfig { total, first_offset, stride, device, bars: virtual_bars, msix: _ } = config;
@@ -252,7 +252,7 @@ pub(crate) fn page_virtual_bars(space: &mut Space, bars: &[Option<BarConfig>; BA
 /// Pages of 4, 8, 64 and 256 KiB, 1 and 4 MiB: those a physical function must support (PCIe 9.3.3.12).
 pub(crate) const PAGE_SIZES: u32 = 0x553;
 
-/// Alternative routing-id interpretation: this is the only function of its list.
+/// Adds alternative routing-id interpretation: this is the only function of its list.
 fn ari(space: &mut Space, next: u16) {
     space.define(ARI, u32::from(next) << 20 | 1 << 16 | 0x000e, 0);
     space.define(ARI + 4, 0, 0);

@@ -1,19 +1,19 @@
 //! A model of the PCI Express tree: root complex, ports, bridges, endpoints, and everything about them that software
-//! sees and that is not any one device's.
+//! sees and that belongs to no single device.
 //!
-//! A [`Tree`] is put together from ports and [`Endpoint`]s, and then driven by what the processor does: accesses to
-//! configuration space by ECAM offset and to memory by physical address. It owns configuration space (types 0 and 1,
-//! BARs, capabilities), the way of accesses down through bridges' windows, MSI-X tables and pending bits, the way of
-//! pins up to the interrupt controller as on q35 or virt, virtual functions, resets and slots. What a driver, firmware or a device must not
-//! do is recorded ([`Tree::violations`]) and otherwise done as hardware would.
+//! A [`Tree`] is built from ports and [`Endpoint`]s, and then driven by the processor's accesses: to configuration
+//! space by ECAM offset and to memory by physical address. It owns configuration space (types 0 and 1, BARs,
+//! capabilities), MSI-X tables and pending bits, virtual functions, resets and slots. It routes accesses down through
+//! bridges' windows, and pins up to the interrupt controller as on q35 or virt. Forbidden actions of a driver, firmware
+//! or a device are recorded ([`Tree::violations`]) and otherwise done as hardware would.
 //!
 //! Neighbours: a device model is a [`Device`] and sees the tree as [`Upstream`]; the machine above is a [`Machine`],
 //! which has memory, the IOMMU and the interrupt controllers. `pci_spec` has the standards' types. Sources, by the
 //! short names used here, are the same as there: *PCI* 3.0, *Bridge* 1.2, *PCIe* 4.0, *SDM*.
 //!
 //! Left out: I/O ports (their BARs can be sized and moved, nothing is decoded), expansion ROMs, error reporting, links
-//! that train or lose packets, DMA from one function to another. All is synchronous; times are nanoseconds of virtual
-//! time and come in from outside. Nothing that software or a device does makes it panic.
+//! that train or lose packets, DMA from one function to another. Everything is synchronous; times are nanoseconds of
+//! virtual time and come from outside. No action of software or of a device makes the model panic.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -1,5 +1,5 @@
-//! The seams of the tree: what a function's inside is to it ([`Device`]), what it is to a function's inside
-//! ([`Upstream`]), and what it needs of the machine above it ([`Machine`]).
+//! The interfaces of the tree: a function's inside, as the tree uses it ([`Device`]); the tree, as a function's inside
+//! uses it ([`Upstream`]); and the machine above, as the tree uses it ([`Machine`]).
 //!
 //! Addresses are physical or, for DMA, as the device sent them; times are nanoseconds of virtual time. Left out: any
 //! device (`sim-nvme` has one), the IOMMU and memory (`sim-kernel`).
@@ -7,8 +7,8 @@
 use core::fmt;
 use sim_page::{PAGE_BYTES, SharedPage};
 
-/// The inside of an endpoint: what its registers do. Everything a standard says about configuration space, BARs,
-/// interrupts' masking and resets is the tree's.
+/// The inside of an endpoint: the behaviour of its registers. The tree does everything that a standard says about
+/// configuration space, BARs, masking of interrupts and resets.
 pub trait Device {
     /// Reads `bytes` (1, 2, 4 or 8; aligned) at byte `offset` of BAR `bar`, little endian. The MSI-X table and pending
     /// bits never come here.
@@ -17,18 +17,18 @@ pub trait Device {
     /// Writes the low `bytes` bytes of `value`, as [`Device::read`].
     fn write(&mut self, bar: u8, offset: u64, bytes: u8, value: u64, now_ns: u64, function: &mut dyn Upstream);
 
-    /// Goes back to the state after power on, as far as this reset does that. Nothing may be sent afterwards for
-    /// what was asked before.
+    /// Returns to the state after power on, as far as this reset does that. Afterwards nothing may be sent for earlier
+    /// requests.
     fn reset(&mut self, reset: Reset, now_ns: u64);
 
-    /// Does all that is due at `now_ns`.
+    /// Executes everything that is due at `now_ns`.
     fn advance(&mut self, now_ns: u64, function: &mut dyn Upstream);
 
-    /// When [`Device::advance`] has something to do next; may lie in the past.
+    /// Time at which [`Device::advance`] has something to do next; may lie in the past.
     fn next_event_ns(&self) -> Option<u64>;
 
-    /// Software turned a way of interrupting on or off. A device that asserts its pin for as long as something is
-    /// unanswered needs nothing of this: the tree remembers the pin's level.
+    /// Notifies the device that software turned a way of interrupting on or off. A device that asserts its pin for as
+    /// long as something is unanswered can ignore this: the tree remembers the pin's level.
     fn interrupts_changed(&mut self, _interrupts: Interrupts) {}
 }
 
@@ -54,7 +54,7 @@ pub enum Interrupts {
     Msix,
 }
 
-/// What a device may send up.
+/// The tree as a device uses it: DMA, messages and the pin.
 pub trait Upstream {
     /// Reads memory by DMA.
     ///
@@ -63,7 +63,7 @@ pub trait Upstream {
     /// [`Blocked`]; `bytes` is then as it was or partly overwritten.
     fn dma_read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Blocked>;
 
-    /// Writes memory by DMA. Four aligned bytes to where interrupts are are one, whoever sends them.
+    /// Writes memory by DMA. Four aligned bytes to an interrupt address are an interrupt, from any sender.
     ///
     /// # Errors
     ///
@@ -90,10 +90,10 @@ pub trait Upstream {
     /// Sets the function's interrupt pin. The level is remembered, and shown to the machine while pins are used.
     fn pin(&mut self, level: Level);
 
-    /// How the function interrupts.
+    /// Returns how the function interrupts.
     fn interrupts(&self) -> Interrupts;
 
-    /// Whether what the function sends gets up: it and all bridges above it have Bus Master Enable set.
+    /// Whether the function's requests reach the root: it and all bridges above it have Bus Master Enable set.
     fn is_bus_master(&self) -> bool;
 }
 
@@ -144,25 +144,25 @@ pub trait Machine {
         places.zip(pages).try_for_each(|(at, page)| self.dma_write(requester_id, at, page.bytes()))
     }
 
-    /// A write of `data` to where writes are interrupts: 0xFEEx_xxxx on q35, the GICv2m's page on virt. There it is the
-    /// IOMMU's to translate.
+    /// Receives a write of `data` to an interrupt address: 0xFEEx_xxxx on q35, the GICv2m's page on virt. On virt the
+    /// IOMMU has to translate it.
     fn message(&mut self, requester_id: u16, address: u64, data: u32);
 
-    /// An interrupt line changed, an I/O APIC's pin or a GIC's interrupt: several functions may share it.
+    /// Reports a change of an interrupt line, an I/O APIC's pin or a GIC's interrupt: several functions may share it.
     fn pin(&mut self, interrupt_line: u8, level: Level);
 }
 
 /// State of an interrupt pin, whatever its polarity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Level {
-    /// Somebody wants an interrupt.
+    /// An interrupt is wanted.
     Asserted,
-    /// Nobody does.
+    /// No interrupt is wanted.
     #[default]
     Deasserted,
 }
 
-/// Why a DMA did not happen.
+/// The reason why a DMA did not happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blocked {
     /// The function or a bridge above it is not bus master, or the function is not powered.

@@ -1,8 +1,8 @@
 //! The MSI-X table and the pending bits of one function (PCI 6.8.2).
 //!
 //! A vector that is masked when it is raised waits in its pending bit and is sent once when nothing masks it any more.
-//! Neighbours: `core` owns enable and function mask, which are in configuration space; `upstream` sends. Left out:
-//! taking a pending bit back when the reason went away, which the standard lets devices do.
+//! Neighbours: `function` has enable and function mask, which are in configuration space; `upstream` sends. Left out:
+//! clearing a pending bit when its reason is gone, which the standard lets devices do.
 
 use crate::config::MsixConfig;
 use core::ops::Range;
@@ -26,18 +26,18 @@ pub(crate) enum Gate {
     Open,
 }
 
-/// What raising a vector comes to.
+/// Result of raising a vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Raised {
-    /// To be sent now.
+    /// The message is to be sent now.
     Send(Message),
-    /// Remembered in the pending bits.
+    /// The vector is remembered in the pending bits.
     Pending,
     /// There is no such vector.
     NoSuchVector,
 }
 
-/// What a write into the table comes to.
+/// Result of a write into the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Written {
     /// The vector whose message was changed while it could be sent.
@@ -46,7 +46,7 @@ pub(crate) struct Written {
     pub(crate) unmasked_pending: Option<u16>,
 }
 
-/// Where an access to a BAR goes that is not the device's.
+/// Destination of an access to a BAR that is not the device's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// Byte offset in the table.
@@ -90,7 +90,7 @@ impl Msix {
         self.waiting.fill(0);
     }
 
-    /// Where `offset` of `bar` lies in the table or the pending bits, if it does.
+    /// Returns the place of `offset` of `bar` in the table or the pending bits, if it lies there.
     pub(crate) fn place(&self, bar: u8, offset: u64) -> Option<Place> {
         if bar == self.table_bar && self.table.contains(&offset) {
             return Some(Place::Table(offset - self.table.start));
@@ -101,7 +101,7 @@ impl Msix {
         None
     }
 
-    /// The byte ranges of `bar` that belong to the table or the pending bits.
+    /// Returns the byte ranges of `bar` that belong to the table or the pending bits.
     pub(crate) fn places(&self, bar: u8) -> impl Iterator<Item = Range<u64>> {
         let table = (self.table_bar == bar).then(|| self.table.clone());
         let pending = (self.pending_bar == bar).then(|| self.pending.clone());
@@ -150,7 +150,7 @@ impl Msix {
         Raised::Pending
     }
 
-    /// The lowest pending vector that nothing masks, taken out of the pending bits, with its message.
+    /// Takes the lowest pending vector that nothing masks out of the pending bits, and returns it with its message.
     pub(crate) fn take_deliverable(&mut self, gate: Gate) -> Option<(u16, Message)> {
         if gate != Gate::Open {
             return None;
@@ -181,7 +181,7 @@ impl Msix {
         Some(Entry { address, address_upper, data, control })
     }
 
-    /// The vector and the dword in its entry that a byte offset in the table belongs to.
+    /// Returns the vector and the dword in its entry that a byte offset in the table belongs to.
     fn field(&self, at: u64) -> Option<(u16, usize)> {
         let vector = u16::try_from(at >> 4).ok().filter(|vector| *vector < self.vectors)?;
         Some((vector, (at >> 2) as usize & CONTROL))

@@ -75,8 +75,8 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// A raise while masked is delivered exactly once, when nothing masks it any more; several raises meanwhile are
-    /// one.
+    /// A raise while masked is delivered exactly once, when nothing masks it any more; several raises meanwhile count
+    /// as one.
     #[test]
     fn masked_vectors_are_delivered_once_at_unmask(acts in prop::collection::vec(act(), 1..200)) {
         let mut msix = programmed(130);

@@ -21,7 +21,7 @@ pub(crate) const PREFETCHABLE_LIMIT_UPPER: u16 = offset::PREFETCHABLE_LIMIT_UPPE
 /// Secondary bus reset, in the dword that bridge control is the upper half of (Bridge 3.2.5.18).
 pub(crate) const SECONDARY_BUS_RESET: u32 = 1 << 22;
 
-/// What joins two buses.
+/// The kind of a bridge or port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortKind {
     /// A root port.
@@ -43,9 +43,9 @@ pub struct PortConfig {
     pub vendor: u16,
     /// Device id.
     pub device: u16,
-    /// What it joins.
+    /// Its kind.
     pub kind: PortKind,
-    /// Its slot, if what is below it can be taken out. Only root ports and switches' downstream ports have one.
+    /// Its slot, if devices below it can be taken out. Only root ports and switches' downstream ports have one.
     pub slot: Option<SlotConfig>,
 }
 
@@ -57,39 +57,39 @@ pub struct SlotConfig {
 }
 
 impl PortConfig {
-    /// A root port like QEMU's (1b36:000c) with a slot of this number.
+    /// Returns a root port like QEMU's (1b36:000c) with a slot of this number.
     #[must_use]
     pub const fn root_port(slot: u16) -> Self {
         let kind = PortKind::Root(Link { generation: 4, lanes: 16 });
         Self { vendor: 0x1b36, device: 0x000c, kind, slot: Some(SlotConfig { number: slot }) }
     }
 
-    /// A conventional bridge like QEMU's (1b36:0001).
+    /// Returns a conventional bridge like QEMU's (1b36:0001).
     #[must_use]
     pub const fn conventional() -> Self {
         Self { vendor: 0x1b36, device: 0x0001, kind: PortKind::Conventional, slot: None }
     }
 
-    /// A bridge from PCI Express to conventional PCI like QEMU's (1b36:000e).
+    /// Returns a bridge from PCI Express to conventional PCI like QEMU's (1b36:000e).
     #[must_use]
     pub const fn express_to_pci() -> Self {
         Self { vendor: 0x1b36, device: 0x000e, kind: PortKind::ExpressToPci, slot: None }
     }
 
-    /// A switch's upstream port like QEMU's (104c:8232).
+    /// Returns a switch's upstream port like QEMU's (104c:8232).
     #[must_use]
     pub const fn switch_upstream() -> Self {
         Self { vendor: 0x104c, device: 0x8232, kind: PortKind::SwitchUpstream, slot: None }
     }
 
-    /// A switch's downstream port like QEMU's (104c:8233), with a slot of this number.
+    /// Returns a switch's downstream port like QEMU's (104c:8233), with a slot of this number.
     #[must_use]
     pub const fn switch_downstream(slot: u16) -> Self {
         let kind = PortKind::SwitchDownstream(Link { generation: 4, lanes: 16 });
         Self { vendor: 0x104c, device: 0x8233, kind, slot: Some(SlotConfig { number: slot }) }
     }
 
-    /// Its message table: ports that signal events have one vector.
+    /// Returns its message table: ports that signal events have one vector.
     pub(crate) fn msix(&self) -> Option<MsixConfig> {
         self.slot.map(|_| MsixConfig { vectors: 1, table: (0, 0), pending: (0, 0x800) })
     }
@@ -98,7 +98,7 @@ impl PortConfig {
         self.slot.map(|_| Pin::A)
     }
 
-    /// A page for the message table.
+    /// Returns a page for the message table.
     pub(crate) fn bars(&self) -> [Option<BarConfig>; BARS] {
         let kind = BarKind::Memory32(Prefetch::NonPrefetchable);
         let mut bars = [None; BARS];
@@ -106,7 +106,7 @@ impl PortConfig {
         bars
     }
 
-    /// Configuration space at power on.
+    /// Returns configuration space at power on.
     pub(crate) fn space(&self) -> Space {
         let express = self.kind != PortKind::Conventional;
         let mut space = Space::new(if express { EXPRESS_BYTES } else { CONVENTIONAL_BYTES });
@@ -183,12 +183,12 @@ pub(crate) enum Presence {
 }
 
 impl Port {
-    /// Whether what is below can be reached: the link is up and nothing is held in reset.
+    /// Whether the devices below can be reached: the link is up and nothing is held in reset.
     pub(crate) fn is_open(&self, space: &Space) -> bool {
         self.link_is_up(space) && space.read(INTERRUPT) & SECONDARY_BUS_RESET == 0
     }
 
-    /// Whether there is somebody with power at the other end of the link.
+    /// Whether there is a device with power at the other end of the link.
     pub(crate) fn link_is_up(&self, space: &Space) -> bool {
         const LINK_DISABLE: u32 = 1 << 4;
         match self.slot {
@@ -198,8 +198,8 @@ impl Port {
         }
     }
 
-    /// Whether functions of device numbers above 0 answer below it (PCIe 7.3.1): a link has one device at its end,
-    /// unless routing ids are read the alternative way.
+    /// Whether functions of this device number answer below it (PCIe 7.3.1). A link has only device 0 at its end,
+    /// unless ARI forwarding is enabled.
     pub(crate) fn forwards_device(&self, space: &Space, device: u8) -> bool {
         match self.kind {
             PortKind::Root(_) | PortKind::SwitchDownstream(_) => {
@@ -215,12 +215,12 @@ pub(crate) fn slot_has_power(space: &Space) -> bool {
     space.read(SLOT) & 1 << 10 == 0
 }
 
-/// The buses a bridge's registers name.
+/// Returns the buses that a bridge's registers name.
 pub(crate) fn bus_numbers(space: &Space) -> BusNumbers {
     BusNumbers::from_bits(space.read(BUS_NUMBERS))
 }
 
-/// The memory ranges a bridge forwards downwards by its registers.
+/// Returns the memory ranges that a bridge forwards downwards by its registers.
 pub(crate) fn windows(space: &Space) -> impl Iterator<Item = Range<u64>> {
     let prefetchable = PrefetchableRegisters {
         low: space.read(PREFETCHABLE),

@@ -1,16 +1,16 @@
-//! What went wrong, for the checkers: what software must not do, and DMA that was blocked.
+//! Errors for the checkers: actions that software must not do, and DMA that was blocked.
 //!
-//! Nothing here stops the model: hardware would not stop either. Both lists are bounded by [`KEPT`]; what comes later
-//! is only counted.
+//! Nothing here stops the model: hardware would not stop either. Both lists are bounded by [`KEPT`]; later records are
+//! only counted.
 
 use crate::machine::Blocked;
 use crate::tree::FunctionId;
 use pci_spec::Bdf;
 
-/// Records of each sort kept at most.
+/// Limit of records of each sort.
 pub const KEPT: usize = 4096;
 
-/// Something that no driver, no firmware or no device should do.
+/// An action that no driver, no firmware or no device should do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Violation {
     /// A BAR was changed while the function answers memory accesses: its old and its new place both misdecode
@@ -31,7 +31,7 @@ pub enum Violation {
         /// The bus.
         bus: u8,
     },
-    /// A register without any writable bit would have been changed. BARs are not counted: sizing writes them.
+    /// A write would have changed a register without any writable bit. BARs are not counted: sizing writes them.
     ReadOnlyRegister {
         /// Byte offset in configuration space.
         register: u16,
@@ -43,7 +43,7 @@ pub enum Violation {
     },
     /// DMA was tried while the function or a bridge above it is not bus master.
     DmaWithoutBusMaster,
-    /// A vector was raised whose message nobody had programmed.
+    /// A vector was raised whose message was not programmed.
     UnprogrammedVector {
         /// The vector.
         vector: u16,
@@ -94,20 +94,20 @@ pub enum Violation {
     },
 }
 
-/// A violation, when, and whose.
+/// A violation, its time, and its function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     /// Virtual time in nanoseconds.
     pub at_ns: u64,
     /// The function it concerns.
     pub function: FunctionId,
-    /// The name it had then.
+    /// The BDF that it had then.
     pub bdf: Bdf,
-    /// What.
+    /// The violation.
     pub violation: Violation,
 }
 
-/// Which way data would have gone.
+/// The direction of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From memory to the device.
@@ -123,19 +123,19 @@ pub struct DmaFault {
     pub at_ns: u64,
     /// The function that sent it.
     pub function: FunctionId,
-    /// The requester id it bore at the root.
+    /// The requester id that it had at the root.
     pub requester_id: u16,
-    /// The address it named.
+    /// The address of the access.
     pub address: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// Why not.
+    /// The reason.
     pub reason: Blocked,
 }
 
-/// Both lists, and the time of the access that is being done.
+/// Both lists, and the time of the access in progress.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) now_ns: u64,
@@ -143,7 +143,7 @@ pub(crate) struct Batch {
     pub(crate) violations_lost: u64,
     pub(crate) dma_faults: Vec<DmaFault>,
     pub(crate) dma_faults_lost: u64,
-    /// Accesses that nothing answered.
+    /// Number of accesses that nothing answered.
     pub(crate) unanswered: u64,
 }
 

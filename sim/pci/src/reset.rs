@@ -1,7 +1,7 @@
 //! Resets: of one function, or of all below a port (PCIe 6.6).
 //!
-//! Configuration space goes back to what it was at power on, messages are masked, pending bits and the pin fall, and
-//! the device is told. Left out: registers that survive (sticky bits), of which none is modelled.
+//! Configuration space goes back to its state at power on, messages are masked, pending bits and the pin fall, and the
+//! device is notified. Left out: registers that survive (sticky bits), of which none is modelled.
 
 use crate::effects::Write;
 use crate::function::{Function, Kind};
@@ -11,7 +11,7 @@ use crate::port::SECONDARY_BUS_RESET;
 use crate::tree::{FunctionId, Tree};
 
 impl<D: Device> Tree<D> {
-    /// Function level reset, if the function has it. A physical function takes its virtual ones along.
+    /// Does a function level reset, if the function has it. A physical function also resets its virtual ones.
     pub(crate) fn function_level_reset(&mut self, id: FunctionId, machine: &mut dyn Machine) {
         let Some(Function { core, .. }) = self.functions.get(id) else { return };
         if core.function_level_reset_ns.is_none() {
@@ -25,7 +25,7 @@ impl<D: Device> Tree<D> {
         self.reroute(machine);
     }
 
-    /// A bridge holds everything below it in reset for as long as the bit is set.
+    /// Holds everything below a bridge in reset for as long as the bit is set.
     pub(crate) fn secondary_bus_reset(&mut self, port: FunctionId, write: Write, machine: &mut dyn Machine) {
         if write.after & SECONDARY_BUS_RESET != 0 {
             for id in self.bus_below(port).map_or(Vec::new(), |bus| self.below(bus)) {

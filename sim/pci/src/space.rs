@@ -1,5 +1,5 @@
-//! Configuration space of one function as dwords: which bits keep what is written, which clear when a one is written,
-//! and what they were at reset. What the bits mean is for others here.
+//! Configuration space of one function as dwords: bits that keep written values, bits that clear when a one is written,
+//! and values at reset. The meaning of the bits is left to other modules.
 
 /// Bytes of configuration space of a conventional function.
 pub(crate) const CONVENTIONAL_BYTES: u16 = 256;
@@ -10,30 +10,30 @@ pub(crate) const EXPRESS_BYTES: u16 = 4096;
 struct Dword {
     value: u32,
     initial: u32,
-    /// Bits that keep what software writes.
+    /// Bits that keep the values that software writes.
     writable: u32,
     /// Bits that clear when software writes one.
     clears: u32,
 }
 
-/// The dwords. Where there are none, reads give all ones and writes are lost.
+/// The dwords. Beyond them reads give all ones and writes are lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Space {
     dwords: Vec<Dword>,
 }
 
 impl Space {
-    /// All zero and read-only.
+    /// Creates a space of zeroes that is read-only.
     pub(crate) fn new(bytes: u16) -> Self {
         Self { dwords: vec![Dword::default(); usize::from(bytes / 4)] }
     }
 
-    /// The dword at a byte offset.
+    /// Returns the dword at a byte offset.
     pub(crate) fn read(&self, register: u16) -> u32 {
         self.dwords.get(usize::from(register / 4)).map_or(u32::MAX, |dword| dword.value)
     }
 
-    /// Writes the bits in `mask` as software does. Returns the value before.
+    /// Writes the bits in `mask` as software does. Returns the previous value.
     pub(crate) fn write(&mut self, register: u16, value: u32, mask: u32) -> u32 {
         let Some(dword) = self.dwords.get_mut(usize::from(register / 4)) else {
             return u32::MAX;
@@ -44,19 +44,19 @@ impl Space {
         before
     }
 
-    /// Sets the bits in `mask`, writable or not: the hardware's own doing.
+    /// Sets the bits in `mask`, writable or not, as hardware does.
     pub(crate) fn set(&mut self, register: u16, value: u32, mask: u32) {
         if let Some(dword) = self.dwords.get_mut(usize::from(register / 4)) {
             dword.value = dword.value & !mask | value & mask;
         }
     }
 
-    /// Makes a dword: its value now and after every reset, and the bits software can write.
+    /// Defines a dword: its value now and after every reset, and the bits that software can write.
     pub(crate) fn define(&mut self, register: u16, value: u32, writable: u32) {
         self.define_with_clears(register, value, writable, 0);
     }
 
-    /// As [`Space::define`], with bits that clear when a one is written.
+    /// Does the same as [`Space::define`], with bits that clear when a one is written.
     pub(crate) fn define_with_clears(&mut self, register: u16, value: u32, writable: u32, clears: u32) {
         if let Some(dword) = self.dwords.get_mut(usize::from(register / 4)) {
             *dword = Dword { value, initial: value, writable, clears };
@@ -79,12 +79,12 @@ impl Space {
         }
     }
 
-    /// Whether software can change nothing in a dword.
+    /// Whether software can change no bit of a dword.
     pub(crate) fn is_read_only(&self, register: u16) -> bool {
         self.dwords.get(usize::from(register / 4)).is_none_or(|dword| dword.writable | dword.clears == 0)
     }
 
-    /// Everything as it was made.
+    /// Restores every dword as it was defined.
     pub(crate) fn reset(&mut self) {
         for dword in &mut self.dwords {
             dword.value = dword.initial;

@@ -1,7 +1,8 @@
 //! The tree: buses, functions, and the accesses that arrive from the processor.
 //!
-//! What is where is said by the calls of `build` and `hot_plug`; what has which number and answers which address is
-//! said by what software writes (`view`). Neighbours: `effects` does what writes to configuration space do.
+//! The calls of `build` and `hot_plug` determine the structure. Software's writes determine bus numbers and the
+//! addresses that each function answers (`view`). Neighbours: `effects` applies the effects of writes to configuration
+//! space.
 
 use crate::access::{self, BadAccess, ConfigAccess};
 use crate::arena::{Buses, Functions};
@@ -13,11 +14,11 @@ use crate::upstream::{Line, Outer};
 use crate::view::{Claim, Decoded, Overlap};
 use core::ops::Range;
 
-/// A function, for as long as it is in the tree; never resubmitted.
+/// A function, for as long as it is in the tree. An id is never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FunctionId(pub(crate) u32);
 
-/// A bus, whatever number software gives it. [`BusId::ROOT`] is always bus 0.
+/// A bus, whatever number software assigns. [`BusId::ROOT`] is always bus 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BusId(pub(crate) u32);
 
@@ -42,7 +43,7 @@ pub struct Tree<D> {
     pub(crate) buses: Buses,
     pub(crate) config_buses: u16,
     pub(crate) windows: Vec<Range<u64>>,
-    /// Who gets an access to each bus number.
+    /// The bus that receives an access to each bus number.
     pub(crate) claims: [Claim; 256],
     /// Sorted by start.
     pub(crate) decoded: Vec<Decoded>,
@@ -146,7 +147,7 @@ impl<D: Device> Tree<D> {
         Ok(())
     }
 
-    /// Has every device do what is due.
+    /// Lets every device execute its due work.
     pub fn advance(&mut self, now_ns: u64, machine: &mut dyn Machine) {
         self.outer.batch.now_ns = now_ns;
         let mut next = 0;
@@ -161,15 +162,15 @@ impl<D: Device> Tree<D> {
         }
     }
 
-    /// When [`Tree::advance`] has something to do next.
+    /// Time at which [`Tree::advance`] has something to do next.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
         let devices = self.functions.devices().iter().filter_map(|id| self.functions.get(*id));
         devices.filter(|function| function.core.is_there()).filter_map(|one| one.device()?.next_event_ns()).min()
     }
 
-    /// The device inside a function, with its way up: for what comes from outside the machine, such as faults.
-    /// `None` when the function is gone or not a device.
+    /// Calls `act` with the device inside a function and its way up, for events from outside the machine, such as
+    /// faults. `None` when the function is gone or not a device.
     pub fn with_device<T>(
         &mut self,
         id: FunctionId,
@@ -183,13 +184,13 @@ impl<D: Device> Tree<D> {
         Some(act(device, &mut Line { core, outer: &mut self.outer, machine }))
     }
 
-    /// The device inside a function.
+    /// Returns the device inside a function.
     #[must_use]
     pub fn device(&self, id: FunctionId) -> Option<&D> {
         self.functions.get(id)?.device()
     }
 
-    /// The device inside a function, to change.
+    /// Returns the device inside a function, mutable.
     pub fn device_mut(&mut self, id: FunctionId) -> Option<&mut D> {
         match &mut self.functions.get_mut(id)?.kind {
             Kind::Device(device) => Some(device),
@@ -197,13 +198,14 @@ impl<D: Device> Tree<D> {
         }
     }
 
-    /// The function that answers a configuration access.
+    /// Returns the function that answers a configuration access.
     fn locate(&mut self, access: ConfigAccess) -> Option<FunctionId> {
         let bdf = access.bdf.filter(|bdf| u16::from(bdf.bus()) < self.config_buses)?;
         let claim = *self.claims.get(usize::from(bdf.bus()))?;
         let id = claim.bus?;
         let bus = self.buses.get(id)?;
-        // A bus that a bridge forwards without being it lies further down, where nobody took it.
+        // A bus number that a bridge forwards and that is not its own lower bus lies further down, where no bridge took
+        // it.
         if bus.view.number != Some(bdf.bus()) {
             return None;
         }
@@ -227,20 +229,20 @@ impl<D: Device> Tree<D> {
         Some(id)
     }
 
-    /// Who answers a physical address.
+    /// Returns the BAR that answers a physical address.
     fn find(&mut self, address: u64) -> Option<Decoded> {
         let contains = |decoded: &&Decoded| (decoded.start..=decoded.last).contains(&address);
         if let Some(hit) = self.decoded.get(self.last_hit).filter(contains) {
             return Some(*hit);
         }
         let after = self.decoded.partition_point(|decoded| decoded.start <= address);
-        // Only where BARs overlap is it not the nearest.
+        // The nearest one answers, except where BARs overlap.
         let index = self.decoded.get(..after)?.iter().rposition(|decoded| contains(&decoded))?;
         self.last_hit = index;
         self.decoded.get(index).copied()
     }
 
-    /// The bridge that leads down to a bus, and the bus above it.
+    /// Returns the bridge that leads down to a bus, and the bus above it.
     pub(crate) fn bridge_of(&self, bus: BusId) -> Option<(BusId, &Function<D>)> {
         let bridge = self.functions.get(self.buses.get(bus)?.bridge?)?;
         Some((bridge.core.bus, bridge))
@@ -248,7 +250,7 @@ impl<D: Device> Tree<D> {
 }
 
 impl Line<'_> {
-    /// A write into the MSI-X table: dwords one after the other. The pending bits are read-only.
+    /// Writes into the MSI-X table, one dword after the other. The pending bits are read-only.
     fn write_table(&mut self, place: Place, offset: u64, bytes: u8, value: u64) {
         let Place::Table(at) = place else { return };
         if bytes < 4 {

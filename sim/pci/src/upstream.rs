@@ -1,7 +1,7 @@
-//! What a function sends up: DMA, messages, its pin. Everything passes the function's and the bridges' bus master
-//! enable here and is recorded where it does not get through.
+//! Upstream traffic of a function: DMA, messages, its pin. The bus master enable of the function and of the bridges is
+//! applied here to everything, and blocked traffic is recorded.
 //!
-//! Neighbours: `msix` says whether a vector is masked; the machine has the IOMMU. Left out: DMA from one function to
+//! Neighbours: `msix` decides whether a vector is masked; the machine has the IOMMU. Left out: DMA from one function to
 //! another; the machine sees its address and decides.
 
 use crate::function::{Core, Reach};
@@ -17,7 +17,7 @@ use sim_page::{PAGE_BYTES, SharedPage};
 /// Bytes of a message.
 const DWORD: usize = 4;
 
-/// What is not any one function's.
+/// State that belongs to no single function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outer {
     pub(crate) host: HostBridge,
@@ -89,7 +89,7 @@ impl Upstream for Line<'_> {
 }
 
 impl Line<'_> {
-    /// Has the machine do a read of `length` bytes, if the function's requests get up to it.
+    /// Requests a read of `length` bytes from the machine, if the function's requests reach it.
     fn read_up(
         &mut self,
         address: u64,
@@ -105,7 +105,7 @@ impl Line<'_> {
         done.inspect_err(|reason| self.fault(*reason, address, length, Direction::Read))
     }
 
-    /// Shows the machine the level of the pin, if it is not what the machine saw last.
+    /// Reports the level of the pin to the machine, if it differs from the one that the machine saw last.
     pub(crate) fn settle_pin(&mut self) {
         const INTERRUPT_STATUS: u32 = 1 << 19;
         let wanted = if self.core.wanted == Level::Asserted { INTERRUPT_STATUS } else { 0 };
@@ -116,7 +116,7 @@ impl Line<'_> {
         self.outer.lines.change(pin, level, self.machine);
     }
 
-    /// Sends what was pending and is not masked any more.
+    /// Sends pending messages that are not masked any more.
     pub(crate) fn deliver_pending(&mut self) {
         let gate = self.core.msix_gate();
         while let Some((vector, message)) = self.core.msix.as_mut().and_then(|msix| msix.take_deliverable(gate)) {
@@ -147,7 +147,7 @@ impl Line<'_> {
         if vector >= u16::from(control.vectors().unwrap_or(1)) {
             return self.violation(Violation::NoSuchVector { vector });
         }
-        // A function that was given fewer vectors than it has sends its last ones as others (PCI 6.8.1).
+        // A function with fewer allocated vectors than it has sends its last ones as others (PCI 6.8.1).
         let given = 1u16 << control.enabled().min(control.capable()).min(5);
         let vector = vector % given;
         let bit = 1u32 << vector;
@@ -168,7 +168,7 @@ impl Line<'_> {
         }
     }
 
-    /// A message is a write of a dword, and nothing makes sure that it goes where interrupts are.
+    /// Sends a message: a write of a dword. Nothing guarantees that its address is an interrupt's.
     fn send(&mut self, vector: u16, message: Message) {
         let Message { address, data } = message;
         if self.core.route.reach != Reach::Root {
@@ -188,7 +188,8 @@ impl Line<'_> {
         }
     }
 
-    /// A device's own write into the interrupt range: an interrupt if it is one aligned dword, and otherwise an error.
+    /// Handles a device's own write into the interrupt range: an interrupt if it is one aligned dword, and otherwise an
+    /// error.
     fn interrupt_by_dma(&mut self, address: u64, bytes: &[u8]) -> Result<(), Blocked> {
         self.violation(Violation::DmaIntoInterruptRange { address });
         let data = <[u8; DWORD]>::try_from(bytes).map_err(|_| Blocked::Refused)?;

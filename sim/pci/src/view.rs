@@ -1,5 +1,5 @@
-//! What the bridges' registers come to: which bus has which number, how far requests get and under which name, and
-//! which addresses are decoded by whom. Computed again from the root down after each change; looked up in between.
+//! Results of the bridges' registers: the number of each bus, the reach and the requester ids of requests, and the
+//! function that decodes each address. Computed again from the root down after each change; looked up in between.
 //!
 //! Left out: decoding of I/O ports. A function's bus number is that of the bus it is on now; hardware remembers the one
 //! of the last configuration write that reached it (PCIe 2.2.6.2), which differs while buses are renumbered.
@@ -17,11 +17,11 @@ use pci_spec::Bdf;
 pub(crate) struct View {
     /// Its number, when all bridges above agree on one.
     pub(crate) number: Option<u8>,
-    /// Whether requests get up from here: everything above is on and bus master.
+    /// Whether requests from here reach the root: everything above is on and bus master.
     pub(crate) up: Up,
-    /// The name that requests get on their way, if they do not keep their own.
+    /// The requester id that requests get on their way, if they do not keep their own.
     rename: Option<u16>,
-    /// Addresses that get down to here.
+    /// Addresses that are forwarded down to here.
     pub(crate) windows: Vec<Range<u64>>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Up {
     Open,
 }
 
-/// Which bus an access to a bus number arrives at.
+/// The bus at which an access to a bus number arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Claim {
     pub(crate) bus: Option<BusId>,
@@ -53,7 +53,7 @@ pub(crate) struct Decoded {
     pub(crate) bar: u8,
 }
 
-/// Two on one bus that answer the same address.
+/// A pair on one bus that answers the same address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Overlap {
     function: FunctionId,
@@ -61,17 +61,17 @@ pub(crate) struct Overlap {
     address: u64,
 }
 
-/// A range that somebody on a bus answers.
+/// A range that a function on a bus answers.
 #[derive(Clone, Debug)]
 struct Answer {
     range: Range<u64>,
     function: FunctionId,
-    /// The BAR and where it begins; of a bridge's window, nothing.
+    /// The BAR and its address; `None` for a bridge's window.
     bar: Option<(u8, u64)>,
 }
 
 impl<D: Device> Tree<D> {
-    /// Computes everything here again.
+    /// Computes the whole view again.
     pub(crate) fn rebuild(&mut self) {
         self.claim_buses();
         self.decoded.clear();
@@ -92,8 +92,8 @@ impl<D: Device> Tree<D> {
         self.note_overlaps(overlaps);
     }
 
-    /// Who gets an access to each bus number: from the root down, each bridge takes its buses out of those of the bus
-    /// above it.
+    /// Determines the bus that receives an access to each bus number: from the root down, each bridge takes its buses
+    /// out of those of the bus above it.
     fn claim_buses(&mut self) {
         self.claims = [Claim { bus: Some(BusId::ROOT), ambiguous: false }; 256];
         for index in 1..self.buses.len() {
@@ -106,7 +106,8 @@ impl<D: Device> Tree<D> {
             }
             let taken = self.bridge_of(above).map(|(_, bridge)| port::bus_numbers(&bridge.core.space).secondary());
             for number in numbers.secondary()..=numbers.subordinate() {
-                // The bridge above turns what is for its own lower bus into an access there, whatever hangs from it.
+                // The bridge above turns accesses to its own lower bus number into accesses there, whatever hangs from
+                // it.
                 let owner = self.claims.get(usize::from(number)).and_then(|claim| claim.bus);
                 let ambiguous = owner.is_some_and(|owner| self.is_below(owner, above));
                 if let Some(claim) = self.claims.get_mut(usize::from(number)).filter(|_| taken != Some(number)) {
@@ -152,7 +153,7 @@ impl<D: Device> Tree<D> {
         Some(View {
             number: claimed.then_some(secondary),
             up,
-            // Who renames last on the way up gives the name.
+            // The last bridge on the way up that renames determines the requester id.
             rename: above.rename.or(own_name),
             windows,
         })
@@ -190,7 +191,7 @@ impl<D: Device> Tree<D> {
         physical.is_some_and(|physical| number < physical.core.enabled_virtual_functions())
     }
 
-    /// Decodes the BARs on a bus, and compares who answers what there.
+    /// Decodes the BARs on a bus, and compares the ranges that are answered there.
     fn decode_bus(&mut self, id: BusId, overlaps: &mut Vec<Overlap>) {
         let Some(bus) = self.buses.get(id) else { return };
         let mut answers = Vec::new();
@@ -245,7 +246,8 @@ impl<D: Device> Tree<D> {
         self.virtual_answers(function, answers);
     }
 
-    /// Virtual functions' BARs lie behind each other, and their physical function enables them (PCIe 9.3.3.14).
+    /// Adds virtual functions' BARs, which lie one behind the other and are enabled by their physical function (PCIe
+    /// 9.3.3.14).
     fn virtual_answers(&self, function: &Function<D>, answers: &mut Vec<Answer>) {
         const VF_MEMORY_SPACE: u32 = 1 << 3;
         let core = &function.core;
@@ -270,7 +272,7 @@ impl<D: Device> Tree<D> {
     }
 }
 
-/// Finds overlaps in what is sorted by its start. A bridge's own two windows may overlap.
+/// Finds overlaps in pieces sorted by their start. A bridge's own two windows may overlap.
 fn compare(pieces: &[(Range<u64>, Answer)], overlaps: &mut Vec<Overlap>) {
     let mut furthest: Option<&(Range<u64>, Answer)> = None;
     for piece in pieces {
@@ -289,7 +291,7 @@ fn compare(pieces: &[(Range<u64>, Answer)], overlaps: &mut Vec<Overlap>) {
     }
 }
 
-/// The parts of `ranges` that lie in `windows`, each part once.
+/// Returns the parts of `ranges` that lie in `windows`, each part once.
 fn intersections(windows: &[Range<u64>], ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut parts: Vec<Range<u64>> = Vec::new();
     for range in ranges {

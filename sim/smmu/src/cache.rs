@@ -1,7 +1,7 @@
-//! Everything the model remembers of tables, and how it is made to forget.
+//! All table structures that the model caches, and their invalidation.
 //!
-//! Context descriptors are kept until a command names them or everything: that they go with the entry they were found by
-//! is not relied on.
+//! A context descriptor stays cached until a command names it or everything. A driver cannot rely on its invalidation
+//! together with the stream table entry that led to it.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use smmu_spec::{Command, ContextDescriptor, L1StreamDescriptor, StreamTableEntry
 /// All caches. Only valid structures are kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Caches {
-    /// By place in the level 1 table.
+    /// By index in the level 1 table.
     pub(crate) leaves: BTreeMap<u32, L1StreamDescriptor>,
     pub(crate) entries: BTreeMap<u32, StreamTableEntry>,
     pub(crate) contexts: BTreeMap<u32, ContextDescriptor>,
-    /// By ASID, level and the address without the bits that the level leaves.
+    /// By ASID, level, and the address without the bits below this level's.
     pub(crate) descriptors: BTreeMap<(Asid, u8, u64), Descriptor>,
     /// Invalidations that take effect at the next SYNC.
     pending: Vec<Command>,
@@ -26,13 +26,12 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
-    /// An invalidation was consumed.
+    /// Queues an invalidation that was consumed, until the next SYNC.
     pub(crate) fn defer(&mut self, command: Command) {
         self.pending.push(command);
     }
 
-    /// A SYNC was consumed: what was invalidated before it is forgotten now. `split` is log2 of the streams in a level 2
-    /// table.
+    /// Applies the invalidations consumed before a SYNC. `split` is log2 of the streams in a level 2 table.
     pub(crate) fn sync(&mut self, split: u8) {
         for command in std::mem::take(&mut self.pending) {
             self.apply(&command, split);

@@ -9,7 +9,7 @@ use crate::faults::Forget;
 use crate::smmu::{PhysicalMemory, Smmu};
 use crate::violation::Violation;
 
-/// Words of a command: which bits may be set.
+/// Bits that may be set, for each word of a command.
 const fn allowed(opcode: Opcode) -> (u64, u64) {
     match opcode {
         Opcode::InvalidateStream | Opcode::InvalidateContext => (0xffff_ffff_0000_00ff, 1),
@@ -21,7 +21,7 @@ const fn allowed(opcode: Opcode) -> (u64, u64) {
 }
 
 impl Smmu {
-    /// Software waits for commands: some are consumed when their delay is over.
+    /// Consumes commands whose delay is over; called when software polls for them.
     pub(crate) fn poll_commands(&mut self, memory: &mut dyn PhysicalMemory) {
         if self.state.cmdq_reads_left == 0 {
             self.consume(memory);
@@ -79,12 +79,12 @@ impl Smmu {
         self.raise(Gerror::new().with_cmdq(true));
     }
 
-    /// Index and wrap bit of the command queue.
+    /// Mask of the index and wrap bit of the command queue.
     pub(crate) fn cmdq_mask(&self) -> u32 {
         (2 << self.state.cmdq_base.entries_log2().min(19)) - 1
     }
 
-    /// Commands in the queue.
+    /// Number of commands in the queue.
     pub(crate) fn outstanding(&self) -> u32 {
         self.state.cmdq_prod.wrapping_sub(self.state.cmdq_cons.index()) & self.cmdq_mask()
     }

@@ -1,7 +1,7 @@
 //! Finding a stream's context descriptor: stream table, entry, descriptor (sections 3.3, 5.1, 5.2, 5.4).
 //!
-//! A cached structure is used without regard to memory; yet memory is read, to find a driver that changed what is cached
-//! into something else that is valid.
+//! A cached structure is used regardless of memory. Memory is read all the same, to detect a driver that replaced a
+//! cached structure by another valid one.
 
 use platform::Paddr;
 use smmu_spec::context::CdWord1;
@@ -26,7 +26,7 @@ const STE_WORD1: SteWord1 = SteWord1::new()
 const STE_WORD0_RESERVED: u64 = 0x7f << 52;
 
 impl Smmu {
-    /// The context descriptor of a stream, or none when its transactions bypass.
+    /// Returns the context descriptor of a stream, or `None` when its transactions bypass.
     pub(crate) fn context(
         &mut self,
         memory: &mut dyn PhysicalMemory,
@@ -114,7 +114,7 @@ impl Smmu {
         if leaf.span() == 0 {
             return Err(Refusal::Event(EventKind::BadStream));
         }
-        // Smaller level 2 tables are left out.
+        // Smaller level 2 tables are not modelled.
         let is_whole = leaf == L1StreamDescriptor::table(leaf.address(), split);
         if !is_whole || leaf.address() & ((64 << split) - 1) != 0 {
             return Err(self.illegal(stream, EventKind::BadStream));

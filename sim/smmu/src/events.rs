@@ -48,7 +48,7 @@ impl Smmu {
         }
     }
 
-    /// Index and wrap bit of the event queue.
+    /// Mask of the index and wrap bit of the event queue.
     pub(crate) fn eventq_mask(&self) -> u32 {
         (2 << self.state.eventq_base.entries_log2().min(19)) - 1
     }

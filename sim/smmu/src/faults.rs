@@ -1,37 +1,37 @@
-//! The kind of SMMU that the model is, and the ways in which it fails.
+//! The kind of SMMU that the model imitates, and the ways in which it fails.
 
 use smmu_spec::command::Opcode;
 
-/// Which SMMU the model is like.
+/// The SMMU that the model imitates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Profile {
-    /// As the standard says: GBPA works, a full event queue sets its overflow flag.
+    /// An SMMU as the standard specifies: GBPA works, a full event queue sets its overflow flag.
     #[default]
     Standard,
-    /// QEMU 7.2: GBPA reads as zero and writes to it are lost, so that everything passes while the SMMU is off; a full
-    /// event queue is reported as GERROR.EVENTQ_ABT_ERR.
+    /// QEMU 7.2: GBPA reads as zero and writes to it are lost, so everything passes while the SMMU is off. A full event
+    /// queue is reported as GERROR.EVENTQ_ABT_ERR.
     Qemu72,
 }
 
-/// How a model is made.
+/// Parameters of a model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Config {
-    /// Which SMMU.
+    /// The SMMU to imitate.
     pub profile: Profile,
-    /// All chance comes from this.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
 /// Ways in which the model fails. None by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Faults {
-    /// Commands and handshakes wait for up to so many reads of the register that shows them.
+    /// Commands and handshakes are delayed by at most this many reads of the register that shows them.
     pub max_delay_reads: u32,
     /// The chance in a million that a command is refused as illegal.
     pub command_errors_per_million: u32,
     /// No command is consumed.
     pub is_stuck: bool,
-    /// Commands that are consumed and do nothing: a driver that forgot them, as it were.
+    /// Commands that are consumed without effect, as if the driver had forgotten them.
     pub forget: Option<Forget>,
 }
 
@@ -42,6 +42,6 @@ pub enum Forget {
     Every(Opcode),
     /// Invalidations of the configuration of a group of streams, but not of all.
     StreamGroups,
-    /// Invalidations of addresses that are to reach all levels reach only the last.
+    /// Invalidations of addresses at all levels: they reach only the last level.
     UpperLevels,
 }

@@ -1,4 +1,4 @@
-//! The model's source of chance: one seed, one sequence.
+//! The model's random generator: one seed, one sequence.
 
 /// A generator of the SplitMix64 family.
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ impl Generator {
         Self(seed)
     }
 
-    /// A number below `bound`; 0 when `bound` is 0.
+    /// Returns a number below `bound`; 0 when `bound` is 0.
     pub(crate) const fn below(&mut self, bound: u32) -> u32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

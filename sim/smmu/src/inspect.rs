@@ -1,5 +1,5 @@
-//! The pages that a stream reaches, for checkers: nothing is cached and no event is recorded. A cached structure counts
-//! before the one in memory, as for a transaction.
+//! The pages that a stream reaches, for checkers. Nothing is cached and no event is recorded. As for a transaction, a
+//! cached structure takes precedence over the one in memory.
 
 use platform::{Iova, Paddr};
 use smmu_spec::context::Asid;
@@ -11,22 +11,23 @@ use smmu_spec::{ContextDescriptor, StreamId, StreamTableEntry};
 use crate::configuration::{fetch, fetch_leaf};
 use crate::smmu::{PhysicalMemory, Smmu};
 
-/// Descriptors of a table.
+/// Number of descriptors in a table.
 const ENTRIES: u64 = 512;
 
-/// A page in a stream's reach.
+/// A page that a stream reaches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reached {
     /// Its first address for the stream.
     pub iova: Iova,
-    /// Where it is.
+    /// Its physical address.
     pub paddr: Paddr,
     /// Whether the stream may write it.
     pub writable: bool,
 }
 
 impl Smmu {
-    /// The pages of an attached stream, by address; none for any other, and none while the SMMU is off.
+    /// Returns the pages that an attached stream reaches, by address; none for any other, and none while the SMMU is
+    /// off.
     pub fn reached(&self, memory: &mut dyn PhysicalMemory, stream: StreamId) -> Vec<Reached> {
         let mut reached = Vec::new();
         if Cr0::from_bits(self.state.cr0.acknowledged).smmu()
@@ -61,7 +62,7 @@ impl Smmu {
         context.word0.valid().then_some(context)
     }
 
-    /// The pages below a table that begins at address `base`.
+    /// Collects the pages below a table that begins at address `base`.
     fn collect(
         &self,
         memory: &mut dyn PhysicalMemory,

@@ -1,10 +1,11 @@
 //! A model of an SMMUv3, as QEMU's machine `virt` has one: stage 1, VMSAv8-64 tables with the 4 KiB granule, two-level
 //! stream tables, wired interrupts.
 //!
-//! An [`Smmu`] is a state machine without threads and clocks: it is given register accesses and transactions, and reads
-//! tables and queues by [`PhysicalMemory`]. The same configuration, seed and calls give the same answers. It is harsher than
-//! any real one: all it may cache it caches for ever, and forgets only at the SYNC after the command that invalidates. A
-//! driver that forgets one is caught by the first transaction that still gets through. Misuse is kept as a [`Violation`].
+//! An [`Smmu`] is a state machine without threads and clocks: it receives register accesses and transactions, and reads
+//! tables and queues through [`PhysicalMemory`]. The same configuration, seed and calls give the same answers. It is
+//! stricter than any real SMMU: it caches for ever everything that it may cache, and forgets only at the SYNC after the
+//! command that invalidates. A driver that omits an invalidation is caught by the first transaction that still gets
+//! through. Misuse is recorded as a [`Violation`].
 //!
 //! - `registers` answers accesses, `commands` consumes the command queue, `events` fills the event queue;
 //! - `configuration` finds a stream's tables, `translate` walks them, `cache` holds both;

@@ -1,4 +1,4 @@
-//! The register file: accesses, and what a driver may write when (section 6.3).
+//! The register file: accesses, and the times at which a driver may write each register (section 6.3).
 
 use platform::PAGE_SIZE;
 use smmu_spec::registers::{
@@ -185,7 +185,7 @@ impl Smmu {
             Register::StrtabBase => (on.smmu(), value & !(STRTAB_ADDRESS | ALLOCATE) == 0),
             Register::CmdqBase => (on.cmdq(), fits(value, 4)),
             Register::EventqBase => (on.eventq(), fits(value, 5)),
-            // No message signalled interrupts: no such registers.
+            // Without message signalled interrupts these registers do not exist.
             _ => (interrupts != 0, value == 0),
         };
         match (enabled, fits) {
@@ -229,7 +229,7 @@ impl Smmu {
     }
 }
 
-/// Whether a queue of entries of 2^`entry_log2` bytes may lie there.
+/// Whether a queue of entries of 2^`entry_log2` bytes may lie at this base.
 fn fits(value: u64, entry_log2: u32) -> bool {
     let base = QueueBase::from_bits(value);
     let bytes = 1u64 << (u32::from(base.entries_log2()) + entry_log2);

@@ -1,4 +1,4 @@
-//! The SMMU's state, and what is outside of it.
+//! The SMMU's state, and the types at its boundary.
 
 use platform::{Iova, Paddr};
 use smmu_spec::registers::{CmdqCons, Cr0, Cr2, EventqIndex, Gbpa, Gerror, IrqCtrl, QueueBase, StrtabBaseCfg};
@@ -9,7 +9,7 @@ use crate::faults::{Config, Faults};
 use crate::generator::Generator;
 use crate::violation::Violation;
 
-/// Most violations kept; later ones are dropped.
+/// Limit of violations kept; later ones are dropped.
 const KEPT: usize = 256;
 
 /// Physical memory, as the SMMU reaches it.
@@ -40,7 +40,7 @@ pub enum Direction {
     Write,
 }
 
-/// Why a transaction was not let through.
+/// The reason why a transaction was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// It was aborted without an event.
@@ -49,7 +49,7 @@ pub enum Refusal {
     Event(EventKind),
 }
 
-/// Interrupts since the last time: pulses, as on edge-triggered lines.
+/// Interrupts since the last call of [`Smmu::take_interrupts`]: pulses, as on edge-triggered lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Interrupts {
     /// The event queue became non-empty.
@@ -75,7 +75,7 @@ pub(crate) struct State {
     pub(crate) cr2: Cr2,
     pub(crate) gbpa: Gbpa,
     pub(crate) gbpa_reads_left: u32,
-    /// GBPA.ABORT as far as it has taken effect.
+    /// GBPA.ABORT, as far as it has taken effect.
     pub(crate) aborts_while_off: bool,
     pub(crate) gerror: Gerror,
     pub(crate) gerrorn: Gerror,
@@ -104,7 +104,7 @@ pub struct Smmu {
 }
 
 impl Smmu {
-    /// An SMMU after power on: off, letting everything pass.
+    /// Creates an SMMU as after power on: off, with every transaction passing.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
@@ -119,12 +119,12 @@ impl Smmu {
         }
     }
 
-    /// Fails in these ways from now on.
+    /// Makes the model fail in these ways from now on.
     pub fn set_faults(&mut self, faults: Faults) {
         self.faults = faults;
     }
 
-    /// A transaction of a device: where it goes, or why it does not, which is recorded as an event.
+    /// Translates a transaction of a device. A refusal that has an event is recorded.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -142,8 +142,8 @@ impl Smmu {
         outcome
     }
 
-    /// As [`Smmu::translate`], and fills caches as it does, but records no event: for tests that look everywhere at
-    /// every moment.
+    /// Translates as [`Smmu::translate`] and fills the same caches, but records no event: for tests that probe every
+    /// address at every moment.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -163,7 +163,7 @@ impl Smmu {
         }
     }
 
-    /// Interrupts since the last call.
+    /// Returns the interrupts since the last call.
     pub fn take_interrupts(&mut self) -> Interrupts {
         std::mem::take(&mut self.interrupts)
     }
@@ -190,7 +190,7 @@ impl Smmu {
         IrqCtrl::from_bits(self.state.irq_ctrl.acknowledged)
     }
 
-    /// Makes errors active that are not, and interrupts.
+    /// Activates errors that are inactive, and interrupts.
     pub(crate) fn raise(&mut self, errors: Gerror) {
         let active = self.state.gerror.into_bits() ^ self.state.gerrorn.into_bits();
         let new = errors.into_bits() & !active;

@@ -11,7 +11,7 @@ use crate::registers::OAS;
 use crate::smmu::{Direction, PhysicalMemory, Refusal, Smmu};
 use crate::violation::Violation;
 
-/// Bits of a page descriptor that are reserved, or that ask for what is left out.
+/// Bits of a page descriptor that are reserved, or that request features left out.
 const PAGE_RESERVED: Descriptor = Descriptor::from_bits((0x7 << 48) | (0xf << 55))
     .with_dirty_modifier(true)
     .with_contiguous(true)
@@ -19,7 +19,7 @@ const PAGE_RESERVED: Descriptor = Descriptor::from_bits((0x7 << 48) | (0xf << 55
     .with_non_secure(true);
 
 impl Smmu {
-    /// Where a context takes an address.
+    /// Returns the address to which a context translates `iova`.
     pub(crate) fn look_up(
         &mut self,
         memory: &mut dyn PhysicalMemory,
@@ -42,7 +42,7 @@ impl Smmu {
         Err(Refusal::Event(EventKind::Translation))
     }
 
-    /// The valid descriptor for an address in a table: the cached one, if there is.
+    /// Returns the valid descriptor for an address in a table: the cached one, if there is one.
     fn descriptor(
         &mut self,
         memory: &mut dyn PhysicalMemory,
@@ -71,7 +71,7 @@ impl Smmu {
     }
 }
 
-/// Whether the descriptor is a table, or a page of one ASID, as the level wants it; blocks are left out.
+/// Whether the descriptor is a table, or a page of one ASID, as the level requires; blocks are left out.
 fn is_legal(descriptor: Descriptor, level: u8) -> bool {
     let bits = descriptor.into_bits();
     let in_reach = descriptor.address() >> output_bits(OAS) == 0 || level == LAST_LEVEL;

@@ -4,7 +4,7 @@ use smmu_spec::StreamId;
 use smmu_spec::context::Asid;
 use smmu_spec::registers::Register;
 
-/// Something a driver must not do.
+/// A breach of the standard by a driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Violation {
@@ -15,13 +15,13 @@ pub enum Violation {
     },
     /// A write to a register that can only be read.
     ReadOnly(Register),
-    /// A register written while what it configures is enabled (section 6.3).
+    /// A register written while the part that it configures is enabled (section 6.3).
     WhileEnabled(Register),
     /// Ones in reserved bits, or a value that the SMMU does not support.
     Reserved(Register, u64),
     /// CR0, IRQ_CTRL or GBPA written before the last write took effect.
     HandshakePending(Register),
-    /// An index that goes back, or beyond what is free or there.
+    /// An index that goes back, or beyond the entries that are free or present.
     QueueIndex(Register, u32),
     /// GERRORN toggled for an error that is not active (section 6.3.19).
     NotActive(u32),
@@ -38,7 +38,7 @@ pub enum Violation {
     },
     /// Reserved or unsupported fields in the level 1 descriptor, entry or context descriptor of a stream.
     Structure(StreamId),
-    /// A stream that bypasses translation.
+    /// A stream whose configuration bypasses translation.
     Bypass(StreamId),
     /// A configuration changed from one that is valid, and cached, to another (section 3.21).
     StreamChanged(StreamId),
@@ -54,6 +54,6 @@ pub enum Violation {
         /// An address it translates.
         iova: u64,
     },
-    /// An ASID that two different address spaces have at the same time (section 3.17).
+    /// An ASID that two different address spaces use at the same time (section 3.17).
     SharedAsid(Asid),
 }

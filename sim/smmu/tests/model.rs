@@ -1,4 +1,4 @@
-//! The model by itself: what it remembers, and the misuse it sees.
+//! Tests of the model by itself: its caching, and the misuse that it detects.
 
 use platform::{Iova, Paddr};
 use sim_smmu::{Abort, Config, Direction, PhysicalMemory, Reached, Refusal, Smmu, Violation};

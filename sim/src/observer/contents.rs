@@ -1,5 +1,5 @@
-//! Requests as the checker of contents receives them: blocks, hashes of what they hold, and how far an answer is to be
-//! believed.
+//! Requests in the form that the checker of contents takes: blocks, hashes of their contents, and how far an answer can be
+//! trusted.
 
 use super::controllers::ControllerReports;
 use super::session::{Flight, PARTS, Session};
@@ -9,7 +9,7 @@ use blk_api::request::Opcode;
 use sim_check::{Data, Findings, Hash, Operation, Outcome, Persistence, RequestId, hash_block};
 use std::rc::Rc;
 
-/// The content of a disk before the run, block by block.
+/// Returns the content of a disk before the run, block by block.
 pub(super) fn initial(disk: &Disk, block_bytes: usize) -> Box<dyn Fn(u64) -> Hash> {
     let base = Rc::clone(&disk.base);
     if base.is_zeroes() {
@@ -23,12 +23,12 @@ pub(super) fn initial(disk: &Disk, block_bytes: usize) -> Box<dyn Fn(u64) -> Has
     })
 }
 
-/// The number of a part of a request.
+/// Returns the number of a part of a request.
 pub(super) fn request_id(session: u32, flight: &Flight, part: u64) -> RequestId {
     RequestId { session, number: flight.number * PARTS + part }
 }
 
-/// Tells what a session asks, with the content of each block that it writes.
+/// Reports a session's request, with the content of each block that it writes.
 pub(super) fn asked(
     data: &mut Data,
     session: &Session,
@@ -58,7 +58,7 @@ pub(super) fn asked(
     }
 }
 
-/// How a request ended, as far as its blocks go.
+/// How a request ended, as far as its blocks are concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     /// It was done.
@@ -70,7 +70,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// Of a request that was answered with this, by a server of this controller.
+    /// Returns the end of a request that a server of this controller answered with `status`.
     pub(super) fn of(flight: &Flight, status: Option<Status>, controller: Option<&ControllerReports>) -> Self {
         let reset = controller.is_some_and(|controller| controller.was_reset_since(flight.asked_ns));
         let forgotten = controller.is_some_and(ControllerReports::may_have_forgotten);
@@ -84,7 +84,7 @@ impl End {
     }
 }
 
-/// Tells how a request ended, with the content of each block that was read.
+/// Reports how a request ended, with the content of each block that was read.
 pub(super) fn answered(
     data: &mut Data,
     number: u32,

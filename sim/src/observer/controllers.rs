@@ -1,5 +1,5 @@
-//! What the controllers report of themselves: commands from the fetch to the completion, resets, losses of power. What a
-//! scenario asks to be spoiled is not held against them.
+//! The controllers' own reports: commands from the fetch to the completion, resets, losses of power. Faults that the
+//! scenario asks for are not counted against a controller.
 
 use super::Observer;
 use capdl::Scenario;
@@ -13,9 +13,9 @@ pub(crate) struct ControllerReports {
     drops: bool,
     doubles: bool,
     pub(crate) lies_of_heads: bool,
-    /// What a loss of power takes: it has a volatile write cache.
+    /// A loss of power takes writes away: it has a volatile write cache.
     forgets: bool,
-    /// When the last reset, or loss of power, left nothing of what was given before.
+    /// Time of the last reset or loss of power that ended all commands from before it.
     reset_ns: Option<u64>,
     /// The power failed, and no I/O command was done since.
     dark: bool,
@@ -43,18 +43,18 @@ impl ControllerReports {
         scenario.controllers.iter().enumerate().map(reported).collect()
     }
 
-    /// Whether nothing that was asked at `asked_ns` is done any more.
+    /// Whether no request from `asked_ns` can have effect any more.
     pub(crate) fn was_reset_since(&self, asked_ns: u64) -> bool {
         self.reset_ns.is_some_and(|reset_ns| asked_ns <= reset_ns)
     }
 
-    /// Whether a success that is answered now may be of what a loss of power has undone since: the server answers what
-    /// was completed before, and nothing was done after.
+    /// Whether a success answered now may belong to a write that a loss of power has undone since. The server may answer
+    /// commands that completed before the loss, and none was done after it.
     pub(crate) const fn may_have_forgotten(&self) -> bool {
         self.forgets && self.dark
     }
 
-    /// What happened, reported to the checkers.
+    /// Reports an event of the controller to the checkers.
     fn happened(&mut self, number: u32, event: &Event, now_ns: u64, checkers: Checkers<'_>) {
         let Checkers { data, accounting, findings } = checkers;
         let queue = |sq| QueueId { controller: number, sq };
@@ -77,7 +77,7 @@ impl ControllerReports {
         }
     }
 
-    /// A command is over: once, whatever the scenario's faults make of its completion.
+    /// Reports the end of a command: once, even if the scenario's faults change its completion.
     fn over(&self, number: u32, record: &Record, accounting: &mut Accounting, findings: &mut Findings) {
         let Record { sq, cid, completed_ns, postings, .. } = *record;
         if postings == 0 && !self.drops {
@@ -92,7 +92,7 @@ impl ControllerReports {
     }
 }
 
-/// Who is notified.
+/// The checkers that receive the reports.
 struct Checkers<'a> {
     data: &'a mut Data,
     accounting: &'a mut Accounting,
@@ -100,7 +100,7 @@ struct Checkers<'a> {
 }
 
 impl Observer {
-    /// A controller did something.
+    /// Records an event of a controller.
     pub(crate) fn happened(&mut self, controller: u32, event: &Event, now_ns: u64) {
         self.commands += u64::from(matches!(event, Event::Over(_)));
         if matches!(event, Event::Reset) {

@@ -1,10 +1,10 @@
-//! What components hold: capabilities in their CSpaces, pages in their VSpaces, pages that controllers reach. Counted
-//! when a server gives a session its first answer, and again at the end of the run, when nobody may hold more or less.
+//! Holdings of components: capabilities in their CSpaces, pages in their VSpaces, pages that controllers reach. They are
+//! counted when a server gives a session its first answer, and again at the end of the run. Both counts must be equal.
 //!
-//! What is kept on purpose is there at the first count already: a server's queues, page tables and vectors, which stay
-//! for the next opening. Its clients' windows are not counted then, and must be out of the controller's reach at the
+//! Holdings that are kept on purpose are there at the first count already: a server's queues, page tables and vectors, which
+//! stay for the next opening. Clients' windows are not counted then, and must be out of the controller's reach at the
 //! end. Left out: the right to answer a caller, which a server holds for as long as it answers; windows of sessions that
-//! wait for an answer when the run is cut off; attackers and what they hold; components that the scenario lets crash or stay
+//! wait for an answer when the run is cut off; attackers and their holdings; components that the scenario lets crash or stay
 //! dead, which give nothing back; and servers whose controller has another interrupt mode at the end than at the first count.
 
 use super::pages::Pages;
@@ -19,16 +19,16 @@ use sim_fault::{ComponentEffect, Fault};
 use sim_kernel::{Capability, Kernel};
 use std::collections::BTreeSet;
 
-/// Roles of the components that serve all: they are counted with every server.
+/// Roles of the components that serve every controller: they are counted with every server.
 const SHARED: [Role; 3] = [Role::PciServer, Role::IommuServer, Role::Console];
 
 const CAPABILITIES: &str = "capabilities";
 const PAGES: &str = "pages in its VSpace";
 const REACHED: &str = "pages in reach of its controller";
 
-/// What was counted.
+/// The counts, and their conditions.
 pub(crate) struct Holdings {
-    /// By controller: until when a count of its server can be compared with that at the end.
+    /// By controller: the time until which a count of its server can be compared with the one at the end.
     one_way_until_ns: Vec<u64>,
     /// Components that the scenario lets crash, and those that are not counted for another reason.
     crash: BTreeSet<String>,
@@ -36,13 +36,13 @@ pub(crate) struct Holdings {
     components: BTreeSet<String>,
     /// By session: it had an answer.
     answered: Vec<bool>,
-    /// Controllers whose server died and has answered nobody since. The PCI server holds less meanwhile.
+    /// Controllers whose server died and has answered no session since. The PCI server holds less meanwhile.
     down: BTreeSet<u32>,
-    /// A session had its first answer meanwhile: whoever serves all is counted when no server is down.
+    /// A session had its first answer while a server was down: the shared components are counted when none is.
     owed: bool,
 }
 
-/// Where it is counted.
+/// The parts of the observer that a count needs.
 pub(crate) struct Counted<'a> {
     pub(crate) pages: &'a Pages,
     pub(crate) sessions: &'a [Session],
@@ -53,8 +53,8 @@ pub(crate) struct Counted<'a> {
 }
 
 impl Holdings {
-    /// Nothing was counted yet. By controller, `servers` has the name of its server, and `survived` says how many deaths that
-    /// survives, where it stays dead in the end.
+    /// Nothing is counted yet. By controller, `servers` has the name of its server. `survived` has the number of deaths
+    /// that the server survives, if it stays dead in the end.
     pub(crate) fn new(
         scenario: &Scenario,
         specification: &Specification,
@@ -84,33 +84,33 @@ impl Holdings {
         Self { one_way_until_ns, crash, components: BTreeSet::new(), answered, down: BTreeSet::new(), owed: false }
     }
 
-    /// The controller's server died.
+    /// Records the death of a controller's server.
     pub(crate) fn stopped(&mut self, controller: u32) {
         self.down.insert(controller);
     }
 
-    /// Whether it is time to count, with this answer to a session of the controller. Asked with each.
+    /// Whether a count is due at this answer to a session of the controller. Called at each answer.
     pub(crate) fn is_due(&mut self, session: usize, controller: u32) -> bool {
         let is_back = self.down.remove(&controller) && self.down.is_empty();
         let is_first = self.answered.get_mut(session).is_some_and(|answered| !std::mem::replace(answered, true));
         is_first || (is_back && self.owed)
     }
 
-    /// A session has an answer: it is open, so its server is up.
+    /// Counts the holdings at the beginning. The session has an answer, so it is open and its server is up.
     pub(crate) fn begin(&mut self, index: usize, now_ns: u64, machine: &Machine, counted: Counted<'_>) {
         let Counted { pages, sessions, servers, kernel, accounting } = counted;
         let Some(session) = sessions.get(index) else { return };
         let Some(server) = servers.get(session.controller as usize) else { return };
         for (server, until_ns) in servers.iter().zip(&self.one_way_until_ns) {
             if now_ns >= *until_ns {
-                // Counted now, it would not be what it has in the end.
+                // A count taken now would differ from the one at the end.
                 self.crash.extend(pages.named(Role::PciServer).map(str::to_owned));
                 self.crash.insert(server.clone());
             }
         }
         let own =
             [server.as_str(), session.tenant.as_str()].into_iter().filter(|name| !self.components.contains(*name));
-        // The PCI server holds more with each server that comes. Who has not run yet is not counted yet.
+        // The PCI server holds more with each server that comes. Components that have not run yet are not counted yet.
         self.owed = !self.down.is_empty();
         let shared = SHARED.into_iter().filter(|_| !self.owed).filter_map(|role| pages.named(role));
         let running = own.chain(shared).filter_map(|name| Some((name, pages.component(name)?)));
@@ -127,7 +127,7 @@ impl Holdings {
         }
     }
 
-    /// The run is over.
+    /// Counts the holdings at the end of the run.
     pub(crate) fn end(&self, machine: &Machine, counted: Counted<'_>) {
         let Counted { pages, sessions, servers, kernel, accounting } = counted;
         let attacks = |name: &str| sessions.iter().any(|one| one.tenant == name && one.trust == Trust::Attacks);
@@ -149,9 +149,9 @@ impl Holdings {
     }
 }
 
-/// Until when a controller's server and the PCI server hold as much for its interrupts as in the end: for ever where the interrupt
-/// mode never changes, until the first change where the last one leads back, and never where the last mode is another or the
-/// controller is lost.
+/// Returns the time until which a controller's server and the PCI server hold as much for its interrupts as in the end. It
+/// is unlimited where the interrupt mode never changes, the first change where the last one leads back, and zero where the last
+/// mode is another or the controller is lost.
 fn one_way_until_ns(scenario: &Scenario, controller: &Controller) -> u64 {
     let last = controller.changes.iter().max_by_key(|change| change.after_ms);
     let first_ms = controller.changes.iter().map(|change| change.after_ms).min();
@@ -165,18 +165,18 @@ fn one_way_until_ns(scenario: &Scenario, controller: &Controller) -> u64 {
     }
 }
 
-/// What a component holds in its CSpace, but rights to answer.
+/// Counts the capabilities in a component's CSpace, without rights to answer.
 fn capabilities(kernel: &Kernel, thread: sim_kernel::ThreadId) -> u64 {
     kernel.cspace(thread).iter().filter(|held| !matches!(held.cap, Capability::Reply { .. })).count() as u64
 }
 
-/// The pages that a controller reaches.
+/// Returns the pages that a controller reaches.
 fn reached(machine: &Machine, kernel: &Kernel, requester: Option<u16>) -> BTreeSet<u64> {
     let pages = requester.map(|requester| machine.reached(kernel, requester)).unwrap_or_default();
     pages.iter().map(|page| page.bits() >> PAGE_BITS).collect()
 }
 
-/// The pages of those windows of a controller's sessions that `wanted` names.
+/// Returns the pages of the windows of a controller's sessions, for those sessions that `wanted` accepts.
 fn windows(pages: &Pages, sessions: &[Session], controller: u32, wanted: impl Fn(&Session) -> bool) -> BTreeSet<u64> {
     let own = sessions.iter().filter(|session| session.controller == controller && wanted(session));
     own.filter_map(|one| Some(pages.mapped_at(&one.tenant, one.window()?))).flatten().collect()

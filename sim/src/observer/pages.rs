@@ -1,6 +1,6 @@
-//! Who may touch which page, worked out from the system's specification: what is mapped for whom, whose memory is whose
-//! window or pool. Only where an object came to lie in physical memory is learnt from the machine, and it must lie in one
-//! place for everybody, and no two at the same.
+//! Rights to pages, worked out from the system's specification: mappings, windows and pools. Only the physical address of
+//! an object is taken from the machine. It must be the same for all components, and no two objects may have the
+//! same.
 
 use capdl_spec::{Component, Mapping, ObjectId, ObjectKind, Role, Specification};
 use platform::{PAGE_BITS, PAGE_SIZE, Vaddr};
@@ -14,7 +14,7 @@ const LARGE: u64 = 512;
 /// The root task is no component of the specification; it builds them all.
 const ROOT_TASK: u32 = 0;
 
-/// Where objects lie and what follows from it.
+/// The physical places of objects, and the rights that follow.
 pub(crate) struct Pages {
     specification: Specification,
     pub(crate) authority: Authority,
@@ -22,7 +22,7 @@ pub(crate) struct Pages {
     threads: BTreeMap<ThreadId, u32>,
     /// By object and its place in the array, the page.
     places: BTreeMap<(ObjectId, u64), u64>,
-    /// By page, whose it is.
+    /// By page, the object that lies there, and its place in the array.
     owners: BTreeMap<u64, (ObjectId, u64)>,
 }
 
@@ -40,7 +40,7 @@ impl Pages {
         Self { specification, authority, threads, places, owners }
     }
 
-    /// The component of this name runs for the first time: what is mapped for it is what the specification says.
+    /// Records the first start of the component of this name: its mappings must be those of the specification.
     pub(crate) fn started(
         &mut self,
         name: &str,
@@ -63,7 +63,7 @@ impl Pages {
         self.grant_own(&component, number);
     }
 
-    /// What is mapped without being in the list of mappings: the IPC buffer, which the component does not reach by itself.
+    /// Grants the page that is mapped without a mapping in the list: the IPC buffer, which the component does not access by itself.
     fn grant_own(&mut self, component: &Component, number: u32) {
         if let Some(page) = self.places.get(&(component.ipc_buffer, 0)) {
             self.authority.may(number, *page..*page + 1, Rights { read: true, write: true });
@@ -83,7 +83,7 @@ impl Pages {
         let pages = match object.kind {
             ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => 1,
             ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => LARGE,
-            // A paging structure is nobody's memory.
+            // A paging structure is not memory of a component.
             _ => return,
         };
         let rights = Rights { read: true, write: mapping.writable };
@@ -111,19 +111,19 @@ impl Pages {
         }
     }
 
-    /// A component may use these device pages, which were mapped for it at run time.
+    /// Allows a component these device pages, which were mapped for it at run time.
     pub(crate) fn registers(&mut self, name: &str, pages: Range<u64>) {
         if let Some(component) = self.specification.components.iter().find(|one| one.name == name) {
             self.authority.may(u32::from(component.id), pages, Rights { read: true, write: true });
         }
     }
 
-    /// A component may touch everything: a probe makes and maps its memory itself.
+    /// Allows a component all pages: a probe makes and maps its memory itself.
     pub(crate) fn everything(&mut self, name: &str) {
         self.registers(name, 0..u64::MAX);
     }
 
-    /// Where the memory lies that the component named `name` has mapped from `vaddr` on, once it has run.
+    /// Returns the pages of the memory that the component named `name` has mapped from `vaddr` on, once it has run.
     pub(crate) fn mapped_at(&self, name: &str, vaddr: Vaddr) -> Vec<u64> {
         let component = self.specification.components.iter().find(|one| one.name == name);
         let mapped = component.and_then(|component| {
@@ -135,23 +135,23 @@ impl Pages {
         self.places.range((id, 0)..(id + 1, 0)).map(|(_, page)| *page).collect()
     }
 
-    /// What the component named `name` is for. The root task has no role.
+    /// Returns the role of the component named `name`. The root task has none.
     pub(crate) fn role(&self, name: &str) -> Option<Role> {
         self.specification.components.iter().find(|one| one.name == name).map(|one| one.role)
     }
 
-    /// The name of the component that alone has this role.
+    /// Returns the name of the only component with this role.
     pub(crate) fn named(&self, role: Role) -> Option<&str> {
         self.specification.components.iter().find(|one| one.role == role).map(|one| one.name.as_str())
     }
 
-    /// The number of the component named `name`, and its thread, once it has run.
+    /// Returns the number of the component named `name`, and its thread, once it has run.
     pub(crate) fn component(&self, name: &str) -> Option<(u32, ThreadId)> {
         let number = self.specification.components.iter().find(|one| one.name == name).map(|one| u32::from(one.id))?;
         self.threads.iter().find(|(_, own)| **own == number).map(|(thread, _)| (number, *thread))
     }
 
-    /// A thread reached a page.
+    /// Records an access of a thread to a page.
     pub(crate) fn touched(&self, thread: ThreadId, page: u64, access: Access, now_ns: u64, findings: &mut Findings) {
         let number = self.threads.get(&thread).copied().unwrap_or(u32::MAX);
         let access = if access == Access::Write { sim_check::Access::Write } else { sim_check::Access::Read };

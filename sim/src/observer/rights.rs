@@ -1,9 +1,10 @@
-//! Rights that are taken and given while the system runs: what a request comes to must fit what the scenario lets its
-//! session do at that time.
+//! Rights that are taken and given while the system runs. The result of a request must fit the rights that the scenario
+//! gives its session at that time.
 //!
-//! Nobody reports when a change was carried out. It is not before it is due, and not longer after than [`BOUND_NS`], unless
-//! something dies or is at fault; and who once had the answer that blocks are forbidden reaches them no more until they are due to
-//! be given back. Left out: writes that are forbidden, which may be for a tenant or an extent that is only read.
+//! No component reports the time at which a change was carried out. It lies between the time when it is due and
+//! [`BOUND_NS`] later, or without a limit if the scenario has faults or kills. After an answer that blocks are forbidden, a
+//! session must not reach them until they are due to be given back. Left out: forbidden writes, since a tenant or an extent may
+//! be read-only.
 
 use super::session::Flight;
 use blk_api::Status;
@@ -13,15 +14,15 @@ use capdl::scenario::What;
 use sim_check::{BlockRange, Checker, Findings, Subject};
 use std::collections::BTreeMap;
 
-/// From the time when a change is due to the time when it is in force: the start of the system, a tick, commands in flight.
+/// Limit on the time from a change's due time until it is in force: the start of the system, a tick, commands in flight.
 const BOUND_NS: u64 = 200_000_000;
 
-/// What the scenario changes.
+/// The changes of rights in a scenario.
 pub(crate) struct Rights {
     /// By session, the earliest first.
     changes: Vec<Vec<Change>>,
     bound_ns: u64,
-    /// Session, first block, blocks, whether it reads: when such a request was first forbidden since one was done.
+    /// Session, first block, blocks, whether it reads: the time of the first refusal since such a request was last done.
     forbidden: BTreeMap<(u32, u64, u64, bool), u64>,
 }
 
@@ -33,7 +34,7 @@ struct Change {
 }
 
 impl Change {
-    /// The part of `range` that it is about, from one block to before another.
+    /// Returns the part of `range` that the change affects, from one block to before another.
     fn part(&self, range: BlockRange) -> Option<(u64, u64)> {
         let part = (self.first.max(range.first), self.end.min(range.first.saturating_add(range.count)));
         (part.0 < part.1).then_some(part)
@@ -69,7 +70,7 @@ impl Rights {
         Self { changes, bound_ns: if is_calm { BOUND_NS } else { u64::MAX }, forbidden: BTreeMap::new() }
     }
 
-    /// A request of a session was answered.
+    /// Checks the answer to a session's request.
     pub(crate) fn answered(
         &mut self,
         session: u32,
@@ -123,7 +124,7 @@ impl Rights {
         }
     }
 
-    /// Whether some right to the blocks was taken, and not all of it given back long ago.
+    /// Whether a right to the blocks may be missing: one was taken, and not all of it was given back long ago.
     fn may_be_refused(&self, changes: &[Change], range: BlockRange, asked_ns: u64, now_ns: u64) -> bool {
         changes.iter().enumerate().any(|(number, taken)| {
             let Some(part) = taken.part(range).filter(|_| !taken.gives && taken.due_ns <= now_ns) else { return false };
@@ -133,7 +134,7 @@ impl Rights {
         })
     }
 
-    /// Whether no right to the blocks was taken long ago without a part of it being due again.
+    /// Whether the blocks may be accessed: no right to them was taken long ago, unless a part of it is due again.
     fn may_be_done(&self, changes: &[Change], range: BlockRange, asked_ns: u64, now_ns: u64) -> bool {
         changes.iter().enumerate().all(|(number, taken)| {
             let Some(part) = taken.part(range).filter(|_| !taken.gives) else { return true };

@@ -1,5 +1,5 @@
-//! A session as seen from outside: what its client published on the ring, what the server answered, and what lay in the
-//! window at these moments. The client's work is judged by this alone, never by what either side says about itself.
+//! A session as seen from outside: the requests that its client published on the ring, the server's answers, and the content
+//! of the window at these moments. The client's work is judged by this alone, never by reports of either side.
 
 use crate::translations::Translations;
 use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
@@ -14,12 +14,12 @@ use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::ops::Range;
 use zerocopy::FromBytes;
 
-/// Whether what a session's client does can be relied on.
+/// Whether a session's client follows the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Trust {
     /// It follows the protocol: a published request stays as it is, and so does its window until the answer.
     Follows,
-    /// It attacks: what it published says nothing certain about what was asked.
+    /// It attacks: its published requests cannot be relied on.
     Attacks,
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct Session {
     block_bytes: usize,
     extents: Vec<Extent>,
     entries: u32,
-    /// Where its window and the client's ring lie in its VSpace, from its component's start on.
+    /// The addresses of its window and the client's ring in its VSpace, from its component's start on.
     places: Option<Places>,
     asked: u32,
     answered: u32,
-    /// Looked up, never walked: its order means nothing.
+    /// By the client's number for a request. Looked up, never iterated: its order means nothing.
     in_flight: RapidHashMap<u64, FlightId>,
     flights: Flights,
     next_number: u64,
@@ -57,55 +57,55 @@ struct Places {
 /// First block of the session's own numbering, first block on the namespace, blocks.
 type Extent = (u64, u64, u64);
 
-/// The place of a request on its way.
+/// The place of a request in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlightId(usize);
 
-/// Requests on their way stay where they are put: they are large.
+/// The requests in flight. They are large, so they stay in their places.
 #[derive(Default)]
 struct Flights {
     all: Vec<Flight>,
     free: Vec<FlightId>,
 }
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
-    /// Its number in the checkers' eyes; parts follow it.
+    /// Its number for the checkers; its parts have the numbers after it.
     pub(crate) number: u64,
-    /// When it was asked.
+    /// When it was submitted.
     pub(crate) asked_ns: u64,
-    /// What it asks.
+    /// Its operation.
     pub(crate) opcode: Opcode,
-    /// Its blocks on the namespace, a part for each extent it touches.
+    /// Its blocks on the namespace, one part for each extent that it touches.
     pub(crate) ranges: Ranges,
-    /// Where its data lies in the window: offset and bytes.
+    /// The segments of its data in the window: offset and bytes.
     pub(crate) segments: heapless::Vec<(u32, u32), MAX_SEGMENTS>,
 }
 
 impl Flight {
-    /// Bytes of data that it moves.
+    /// Returns the bytes of data that it moves.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments.iter().map(|(_, len)| u64::from(*len)).sum()
     }
 }
 
-/// The parts of a request on the namespace. One that touches more extents than this is passed over.
+/// The parts of a request on the namespace. A request that touches more extents than fit here is ignored.
 pub(crate) type Ranges = heapless::Vec<BlockRange, 8>;
 
-/// What a session's rings showed.
+/// An observation on a session's rings.
 pub(crate) enum Sight {
     /// The client published a request.
     Asked(FlightId),
-    /// It published it once more, as it had no answer.
+    /// The client published the request once more, since it had no answer.
     AskedAgain(FlightId),
-    /// The server answered the request, which is to be ended with [`Session::end`].
+    /// The server answered the request; [`Session::end`] must end it.
     Answered(FlightId, Completed),
-    /// The server answered what was not asked, or asked twice for nothing.
+    /// The server's answer names no request in flight.
     AnsweredNothing(u64),
 }
 
-/// Parts of a request are numbered one after the other; more than a request can have.
+/// Distance between the numbers of requests; more than the parts that a request can have.
 pub(crate) const PARTS: u64 = 1 << 16;
 
 impl Session {
@@ -139,19 +139,19 @@ impl Session {
         }
     }
 
-    /// Where its window begins in the VSpace of its client, which has run.
+    /// Returns the address of its window in the VSpace of its client, once that has run.
     pub(crate) fn window(&self) -> Option<Vaddr> {
         self.places.as_ref().map(|places| places.window)
     }
 
-    /// Its client is this thread, with this window; its controller transfers under this requester id.
+    /// Records the start of its client: its thread, its window, and the requester id of its controller's transfers.
     pub(crate) fn started(&mut self, thread: ThreadId, window: &Region, requester: Option<u16>) {
         let translations = Translations::new(window.vaddr, window.len as usize);
         self.places = Some(Places { thread, window: window.vaddr, translations });
         self.requester = requester;
     }
 
-    /// Its client began again, after the server had finished with what the one before had asked: that has no answer any more.
+    /// Records a restart of its client. Returns the requests of the previous incarnation, which get no answer any more.
     pub(crate) fn begin_again(&mut self) -> Vec<Flight> {
         let mut places: Vec<FlightId> = self.in_flight.drain().map(|(_, id)| id).collect();
         places.sort_unstable_by_key(|id| id.0);
@@ -159,22 +159,22 @@ impl Session {
         places.into_iter().filter_map(|id| self.flights.all.get(id.0).cloned()).collect()
     }
 
-    /// Whether it waits for an answer.
+    /// Whether a request waits for its answer.
     pub(crate) fn waits(&self) -> bool {
         !self.in_flight.is_empty()
     }
 
-    /// A request on its way.
+    /// Returns a request in flight.
     pub(crate) fn flight(&self, id: FlightId) -> Option<&Flight> {
         self.flights.all.get(id.0)
     }
 
-    /// A request was answered, and the reply was published.
+    /// Frees the place of a request whose reply was published.
     pub(crate) fn end(&mut self, id: FlightId) {
         self.flights.free.push(id);
     }
 
-    /// The client published its index `value` at `now_ns`; `slot` reads a slot of its ring. What there is to see goes
+    /// Records that the client published its index `value` at `now_ns`. `slot` reads a slot of its ring. Observations go
     /// into `sights`.
     pub(crate) fn client_published(
         &mut self,
@@ -184,7 +184,7 @@ impl Session {
         sights: &mut Vec<Sight>,
     ) {
         if value == 0 {
-            // A ring begins, perhaps another one for what is still in flight.
+            // A new ring begins; it may repeat requests that are still in flight.
             self.asked = 0;
             return;
         }
@@ -209,7 +209,7 @@ impl Session {
         }
     }
 
-    /// The server published its index `value`: as [`Session::client_published`].
+    /// Records that the server published its index `value`, as [`Session::client_published`] does.
     pub(crate) fn server_published(
         &mut self,
         value: u32,
@@ -236,7 +236,7 @@ impl Session {
         SLOTS + (index & self.entries.wrapping_sub(1)) as usize * bytes
     }
 
-    /// Puts the content of the request's blocks, as it lies in the window, into `hashes`.
+    /// Puts the hashes of the request's blocks, as they lie in the window, into `hashes`.
     pub(crate) fn hash(&self, flight: &Flight, kernel: &Kernel, hashes: &mut Vec<Hash>) {
         hashes.clear();
         let Some(places) = &self.places else { return };
@@ -274,8 +274,8 @@ impl Session {
 }
 
 impl Flights {
-    /// Puts a request, the one with this number, into a free place. `None` if it is none, or its blocks are not all the
-    /// session's.
+    /// Puts a request with this number into a free place. Returns `None` if the entry is invalid, or its blocks are not all
+    /// the session's.
     fn begin(&mut self, entry: &Entry, extents: &[Extent], number: u64, asked_ns: u64) -> Option<FlightId> {
         let opcode = match entry.opcode {
             1 => Opcode::Read,
@@ -301,7 +301,7 @@ impl Flights {
     }
 }
 
-/// Where blocks of a session's own numbering lie on the namespace; `None` if not all of them do.
+/// Returns the places on the namespace of blocks in the session's own numbering; `None` if not all of them have one.
 fn locate(extents: &[Extent], mut first: u64, mut count: u64) -> Option<Ranges> {
     let mut ranges = Ranges::new();
     for (own, on_namespace, blocks) in extents {
@@ -328,14 +328,14 @@ impl Places {
         Some(Paddr::new(frame.bits() + vaddr.page_offset() as u64))
     }
 
-    /// The page that the bytes there lie in, and where in it they lie; `None` if they are not in one page.
+    /// Returns the page that holds these bytes, and their place in it; `None` if they are not in one page.
     fn in_page<'k>(&self, kernel: &'k Kernel, offset: u32, bytes: usize) -> Option<(&'k SharedPage, Range<usize>)> {
         let inside = offset as usize % PAGE_SIZE;
         let page = kernel.memory().shared(self.at(kernel, offset)?)?;
         Some((page, inside..inside + bytes)).filter(|(_, within)| within.end <= PAGE_SIZE)
     }
 
-    /// Reads the window; what is not mapped reads as it was.
+    /// Reads the window. Bytes that are not mapped stay as they are in `bytes`.
     fn read(&self, kernel: &Kernel, offset: u32, bytes: &mut [u8]) {
         let mut done = 0;
         while done < bytes.len() {
@@ -349,5 +349,5 @@ impl Places {
     }
 }
 
-/// The index that publishes, in either region.
+/// Offset of the index whose write publishes, in either region.
 pub(crate) const PUBLISHES: usize = PRODUCED;

@@ -1,5 +1,5 @@
-//! Who is owed alike: sessions of one controller that are configured alike, down to what their clients do. Only such
-//! are compared: an urgent class, more queue pairs or a deeper queue are there to get more, and who loses rights gets less.
+//! Groups for the fairness checker: sessions of one controller that are configured alike, down to their clients' work. Only
+//! such sessions are compared: an urgent class, more queue pairs or a deeper queue exist to get more, and lost rights mean less.
 
 use capdl::Scenario;
 use capdl::scenario::{Tenant, Workload};
@@ -7,18 +7,18 @@ use sim_check::{Fairness, FairnessRules, Share};
 use sim_fault::Fault;
 use workload::{Bench, Digest};
 
-/// Long against a request, and some time slices of the processor, by which sessions may be apart.
+/// Length of a window: long against a request, and against some time slices of the processor, by which sessions may differ.
 const WINDOW_NS: u64 = 40_000_000;
-/// How many times as much one may get as another.
+/// Upper limit on the ratio of two sessions' throughput.
 const FACTOR: u64 = 2;
-/// And how much more: some requests of the usual size.
+/// Allowance on top of the ratio: some requests of the usual size.
 const SLACK_BYTES: u64 = 256 << 10;
-/// How long a session that asks without pause may wait while others are answered.
+/// Time for which a session that asks without pause may wait while others are answered.
 const STARVATION_NS: u64 = 1_000_000_000;
-/// What a controller's fault may cost after it: the notice, the reset, what was lost resubmitted.
+/// Time that a controller's fault may cost after it: the notice, the reset, lost requests resubmitted.
 const RECOVERY_NS: u64 = 10_000_000_000;
 
-/// The checker for a scenario's sessions, which are numbered as its tenants.
+/// Returns the checker for a scenario's sessions, which are numbered as its tenants.
 pub(crate) fn fairness(scenario: &Scenario) -> Fairness {
     let rules = FairnessRules { window_ns: WINDOW_NS, factor: FACTOR, slack_bytes: SLACK_BYTES };
     let mut fairness = Fairness::new(rules);
@@ -37,8 +37,8 @@ pub(crate) fn fairness(scenario: &Scenario) -> Fairness {
     fairness
 }
 
-/// A tenant without what distinguishes it from others of its kind: its name, its blocks, its seed. One for which something changes
-/// is like no other.
+/// Returns a tenant without its name, blocks and seed, which may differ within a group. A tenant whose rights or share change
+/// keeps them, and so is alone in its group.
 fn anonymous(scenario: &Scenario, tenant: &Tenant) -> Tenant {
     if scenario.changes.iter().any(|change| change.tenant == tenant.name) {
         return tenant.clone();
@@ -52,7 +52,7 @@ fn anonymous(scenario: &Scenario, tenant: &Tenant) -> Tenant {
     anonymous
 }
 
-/// Requests that its client keeps in flight.
+/// Returns the number of requests that its client keeps in flight.
 fn depth(tenant: &Tenant) -> u16 {
     match &tenant.workload {
         Workload::Bench(Bench { depth, .. }) | Workload::Digest(Digest { depth, .. }) => *depth,
@@ -60,7 +60,7 @@ fn depth(tenant: &Tenant) -> u16 {
     }
 }
 
-/// Until when a fault may cost somebody its share.
+/// Returns the time until which a fault may cost a session its share.
 fn end_ns(fault: &Fault) -> u64 {
     match fault {
         Fault::Command(fault) => fault.until_ns.map_or(u64::MAX, |until_ns| until_ns.saturating_add(RECOVERY_NS)),

@@ -1,8 +1,8 @@
-//! Servers that die at a moment of their work and are started again, one a system, and a policy component besides.
+//! Servers that die at a moment of their work and are started again: one in a system, and possibly a policy component.
 //!
-//! A controller that is lost says no more whether its driver ever came so far, so there nobody dies. A component dies
-//! in its first incarnation alone, and the IOMMU server ends the PCI server's first incarnation, and that its drivers':
-//! so none of these dies besides.
+//! With a controller that is lost, it is unknown whether its driver ever reached the moment, so there no server dies. A
+//! component dies only in its first incarnation. A death of the IOMMU server ends the PCI server's first incarnation, and the
+//! PCI server's ends its drivers': so at most one of these dies.
 
 use super::{Controller, Draw, Expect};
 use capdl::Arch;
@@ -13,10 +13,10 @@ use std::fmt::Write as _;
 const PCI_SERVER_TURNS: u64 = 5;
 /// Turns that every IOMMU server has: a driver maps its pool page by page.
 const IOMMU_SERVER_TURNS: u64 = 60;
-/// Turns that every NVMe server has: it looks for its controller to be ready, serves openings, then requests.
+/// Turns that every NVMe server has: it polls its controller until it is ready, serves openings, then requests.
 const SERVER_TURNS: u64 = 2_000;
 
-/// Draws who dies.
+/// Draws the components that die.
 pub(super) fn draw(draw: &mut Draw, arch: Arch, controllers: &[Controller], expect: &mut Expect, text: &mut String) {
     if !expect.lost.is_empty() {
         return;
@@ -29,7 +29,7 @@ pub(super) fn draw(draw: &mut Draw, arch: Arch, controllers: &[Controller], expe
         _ => {}
     }
     if draw.once_in(4) {
-        // Each client asks it when it opens its session, and no attacker is sure to come so far.
+        // Each client calls it when it opens its session; an attacker may not get that far.
         let openings = controller.loads.len() as u64;
         draw.death(&controller.policy, openings, expect, text);
     }

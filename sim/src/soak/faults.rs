@@ -1,19 +1,19 @@
-//! What goes wrong: with commands, controllers and components, as much as the system survives.
+//! Faults of commands, controllers and components that the system survives.
 //!
-//! Tenants make again what the controller fails, so its faults cost time and never data, for as long as it can be
-//! brought up: a recovery has three attempts, and what could take more than one of them is drawn once. With two
-//! controllers, one may be lost for good. An attacker makes nothing again, so its controller only dawdles.
+//! Tenants retry requests that the controller fails. So its faults cost time and never data, for as long as it can be
+//! brought up. A recovery has three attempts, and a fault that could take more than one of them is drawn once. With two
+//! controllers, one may be lost for good. An attacker retries nothing, so its controller is only slow.
 
 use super::{Controller, Draw, Expect};
 use std::fmt::Write as _;
 
-/// Effects on commands that every tenant survives, with the most times they happen.
+/// Effects on commands that every tenant survives, with their maximum number.
 const DAWDLE: [(&str, u64); 2] = [("{ delay = { ns = 3000000 } }", 50), ("\"lose-interrupt\"", 20)];
-/// Effects on commands that are made again; those from the third on make the server reset its controller.
+/// Effects on commands that are retried; those from the third on make the server reset its controller.
 const FAIL: [(&str, u64); 8] = [
     ("{ status = { sct = 2, sc = 0x81 } }", 20),
     ("{ status = { sct = 0, sc = 0x06 } }", 20),
-    // Longer than the server waits, so that it is still under way when the controller is reset.
+    // Longer than the server waits, so that the command is still in flight when the controller is reset.
     ("{ delay = { ns = 11000000000 } }", 1),
     ("\"drop-completion\"", 2),
     ("\"duplicate-completion\"", 2),
@@ -21,9 +21,9 @@ const FAIL: [(&str, u64); 8] = [
     ("\"wrong-sqhd\"", 2),
     ("\"stale-phase\"", 2),
 ];
-/// Turns of its executor that a client with a load may have. One that has fewer dies when its work is over.
+/// Turns of its executor that a client with a load may have. A client with fewer dies when its work is finished.
 const TURNS: u64 = 200;
-/// When servers have their controllers, in nanoseconds after the start; most loads have finished twice as late.
+/// Time at which servers have their controllers, in nanoseconds after the start; most loads have finished by twice that time.
 const UP_NS: u64 = 50_000_000;
 
 /// Draws up to three faults.
@@ -38,7 +38,7 @@ pub(super) fn draw(draw: &mut Draw, controllers: &[Controller], expect: &mut Exp
             0 | 1 => draw.command(controller, &DAWDLE),
             2 => draw.spurious_interrupt(controller),
             3 => draw.slow(controller),
-            // Whose controller is lost may be at its end before it could crash.
+            // A tenant whose controller is lost may end before it could crash.
             4 if controller.loads.len() > 1 && !has_crash && !is_lost => draw.crash(controller, expect),
             _ if controller.attacker.is_some() || is_lost => draw.command(controller, &DAWDLE),
             5 | 6 if loss_is_possible && !has_crash => {
@@ -53,7 +53,7 @@ pub(super) fn draw(draw: &mut Draw, controllers: &[Controller], expect: &mut Exp
             8 => draw.controller_fault(controller, 1_000_000, "\"fatal-status\""),
             9 => {
                 let for_ns = 1_000_000 + draw.below(40_000_000);
-                // Also before a server has looked for the first time: it waits longer than that.
+                // This may also happen before a server's first poll: the server waits longer than that.
                 draw.controller_fault(controller, 1_000_000, &format!("{{ all-ones = {{ for_ns = {for_ns} }} }}"))
             }
             _ => draw.command(controller, &FAIL),
@@ -72,7 +72,7 @@ impl Draw {
         )
     }
 
-    /// One of the first administrative commands: what brings the controller up, and what opens sessions.
+    /// Draws a fault of one of the first administrative commands, which bring the controller up and open sessions.
     fn admin_command(&mut self, controller: &Controller) -> String {
         let (name, skip) = (&controller.name, self.below(16));
         let effect = self.one_of(&[
@@ -104,7 +104,7 @@ impl Draw {
         self.controller_fault(controller, 1_000_000, effect)
     }
 
-    /// Of a controller's server, of one of its tenants, or of the PCI server.
+    /// Draws a slow controller's server, tenant, or PCI server.
     fn slow(&mut self, controller: &Controller) -> String {
         let mut names = vec!["pci-server", &controller.server];
         names.extend(controller.loads.iter().chain(&controller.attacker).map(String::as_str));
@@ -112,7 +112,7 @@ impl Draw {
         format!("component = {{ component = \"{name}\", effect = {{ slow = {{ percent = {percent} }} }} }}")
     }
 
-    /// Of one of the controller's tenants.
+    /// Draws a crash of one of the controller's tenants.
     fn crash(&mut self, controller: &Controller, expect: &mut Expect) -> String {
         let (name, at_await) = (self.one_of(&controller.loads), 1 + self.below(TURNS));
         let fault =

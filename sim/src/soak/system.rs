@@ -1,4 +1,4 @@
-//! Controllers and tenants, and what the tenants do: loads that verify, and beside some of them an attacker.
+//! Controllers and tenants, and the tenants' work: loads that verify, and beside some of them an attacker.
 
 use super::{Controller, Draw, Expect};
 use std::fmt::Write as _;
@@ -6,26 +6,26 @@ use std::fmt::Write as _;
 /// Blocks of the only namespace of a drawn controller.
 const BLOCKS: u64 = 65_536;
 
-/// Last attacks for which the server expels the attacker.
+/// Last attacks after which the server expels the attacker.
 const EXPELLED: [&str; 3] = ["tail-beyond-ring", "tail-backwards", "head-beyond-ring"];
 /// Last attacks that end in a fault.
 const FAULTS: [&str; 3] = ["unmapped-read", "read-only-write", "panic"];
 /// The last attack that waits without end.
 const SILENCE: &str = "silence";
-/// The last attack that works without end, so it must not be more urgent than anybody else.
+/// The last attack that runs without end, so it must not be more urgent than any other thread.
 const FLOOD: &str = "flood";
 
-/// Who shares the processor with whom.
+/// Priorities on the processor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Priorities {
-    /// As a scenario has them that says nothing of them.
+    /// The defaults of a scenario.
     Usual,
-    /// Console and tenants alike, and where a tenant polls the server too: nobody who never sleeps keeps another away.
+    /// Console and tenants alike, and the server too where a tenant polls: no thread that never sleeps can starve another.
     Alike,
 }
 
 impl Priorities {
-    /// How completions may be noticed.
+    /// Returns the ways in which completions may be noticed.
     const fn completions(self) -> &'static [&'static str] {
         match self {
             Self::Usual => &["interrupt"],
@@ -34,7 +34,7 @@ impl Priorities {
     }
 }
 
-/// Records of a table that is too small for all: the least for as many tenants as a controller can have.
+/// Records of a table that is too small for all: the minimum for as many tenants as a controller can have.
 const FEW_RECORDS: u64 = 16;
 
 /// Queue pairs that tenants share, in one of three systems.
@@ -47,13 +47,13 @@ const SHARED: [&str; 3] = [
 /// Interrupt modes of controllers.
 const INTERRUPTS: [&str; 4] = ["msix", "msix", "msi", "intx"];
 
-/// What holds for all tenants.
+/// Settings that hold for all tenants.
 #[derive(Clone, Copy)]
 struct Server {
     priorities: Priorities,
-    /// How completions are noticed, where tenants share queue pairs and so are alike in that.
+    /// The way in which completions are noticed, where tenants share queue pairs and so must be alike in it.
     sharing: Option<&'static str>,
-    /// A tenant's queue pairs have a speed each.
+    /// Each of a tenant's queue pairs has a speed of its own.
     has_speeds: bool,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn draw(draw: &mut Draw, expect: &mut Expect, text: &mut String) -> V
     for controller in &mut controllers {
         draw.tenants(controller, server, expect, text);
     }
-    // Only beside one who polls are tenants as urgent as their server.
+    // Tenants are as urgent as their server only if one of them polls.
     if text.contains("completion = \"polled\"") {
         *text = text.replacen("[server]\n", "[server]\npriority = 100\n", 1);
     }
@@ -116,8 +116,8 @@ impl Draw {
         Controller { name, server, policy, loads: Vec::new(), attacker: None }
     }
 
-    /// Draws up to three changes of the interrupt mode in one of three systems, and the first mode in the end: servers then
-    /// hold as much as before.
+    /// Draws up to three changes of the interrupt mode in one of three systems, and then one back to the first mode: servers
+    /// hold as much as before at the end.
     fn interrupts_changes(&mut self, first: &'static str) -> String {
         let count = if self.once_in(3) { 1 + self.below(3) } else { 0 };
         let mut ways: Vec<&str> = (0..count).map(|_| self.one_of(&INTERRUPTS)).collect();
@@ -130,7 +130,7 @@ impl Draw {
         ways.into_iter().map(&mut change).collect()
     }
 
-    /// Tenants that share the blocks, the last of them an attacker in one of four systems with more than one.
+    /// Draws tenants that share the blocks. The last is an attacker in one of four systems with more than one tenant.
     fn tenants(&mut self, controller: &mut Controller, server: Server, expect: &mut Expect, text: &mut String) {
         let Server { priorities, sharing, has_speeds } = server;
         let tenants = 1 + self.below(4);
@@ -162,7 +162,7 @@ impl Draw {
         }
     }
 
-    /// Up to eight extents among `share` blocks from `first` on, in any order, with or without blocks between them.
+    /// Draws up to eight extents among `share` blocks from `first` on, in any order, with or without blocks between them.
     fn extents(&mut self, first: u64, share: u64) -> String {
         let pieces = 1 + self.below(8);
         let stride = share / pieces;
@@ -194,7 +194,7 @@ impl Draw {
         );
     }
 
-    /// Attacks on the blocks of the first tenant, which has `share` of them, and an end.
+    /// Draws attacks on the blocks of the first tenant, which has `share` of them, and a last attack.
     fn attack(&mut self, name: &str, share: u64, priorities: Priorities, expect: &mut Expect, text: &mut String) {
         let mut ends = vec!["close", SILENCE];
         ends.extend(EXPELLED.into_iter().chain(FAULTS));

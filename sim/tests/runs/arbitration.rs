@@ -1,4 +1,4 @@
-//! What weighing does for the classes, the controller's and the server's (`docs/guide/priority.md`): virtual time is exact,
+//! The effect of weights for the classes, the controller's and the server's (`docs/guide/priority.md`). Virtual time is exact,
 //! so bounds are facts about the run.
 
 use super::{iops, run_with, scenario};
@@ -7,7 +7,7 @@ use capdl::Scenario;
 use capdl::scenario::{Arbitration, Change, Entitlement, What, Workload};
 use report::Load;
 
-/// The scenario's run with these tenants alone, in their order.
+/// Runs the scenario with these tenants alone, and returns their loads in this order.
 fn loads<const N: usize>(scenario: &Scenario, tenants: [&str; N]) -> [Load; N] {
     let mut scenario = scenario.clone();
     scenario.tenants.retain(|tenant| tenants.contains(&tenant.name.as_str()));
@@ -16,7 +16,7 @@ fn loads<const N: usize>(scenario: &Scenario, tenants: [&str; N]) -> [Load; N] {
     tenants.map(|name| run.load(name).unwrap_or_else(|| panic!("{name} measured nothing")).clone())
 }
 
-/// All of it, and the parts of it.
+/// Returns the total throughput, and each tenant's part of it.
 fn shares<const N: usize>(loads: &[Load; N]) -> (f64, [f64; N]) {
     let each = loads.each_ref().map(iops);
     let all = each.iter().sum::<f64>();
@@ -46,7 +46,7 @@ fn saturating_classes_get_their_weights_without_loss() {
     for weighed in [weighed, by_server] {
         assert!((weighed / in_turn - 1.0).abs() <= 0.05, "{weighed} IOPS beside {in_turn}");
     }
-    // Or the scenario would show nothing.
+    // Otherwise the scenario would show nothing.
     assert!(equal.iter().all(|part| (part * 3.0 - 1.0).abs() <= 0.05), "{equal:?}");
 }
 
@@ -84,7 +84,7 @@ fn urgent_flood_starves_nobody_under_controller_arbitration() {
     let [urgent, low] = loads(&scenario, ["urgent", "low"]);
     println!("urgent {:.0} IOPS, low {:.0}, at most {} ns", iops(&urgent), iops(&low), low.max_ns);
     assert!(iops(&urgent) > 10.0 * iops(&low), "{urgent:?} and {low:?}");
-    // Twice what the scheduler lets a class wait.
+    // Twice the limit of the scheduler on the wait of a class.
     assert!(low.reads > 0 && low.max_ns < 20_000_000, "{low:?}");
 }
 
@@ -95,7 +95,7 @@ fn a_class_that_is_changed_while_it_runs_is_weighed_by_at_once() {
     scenario.changes = vec![Change { after_ms: 100, tenant: "high".into(), what: What::Entitle(lower) }];
     let (all, parts) = shares(&loads(&scenario, ["high", "medium", "low"]));
     println!("{all:.0} IOPS, of which {parts:.3?}");
-    // Six parts of ten for a third of the time, and then, as one of two of class low, half a part of four.
+    // The first tenant has six parts of ten for a third of the time. Then it has half of one part of four, as one of two of class low.
     let [high, medium, low] = parts;
     assert!(high > 0.22 && high < 0.38, "{parts:?}");
     assert!(medium > 0.5 && (0.1..=0.13).contains(&low), "{parts:?}");

@@ -1,5 +1,5 @@
-//! Clients that die with requests in flight and are started again: nothing of one incarnation reaches the next, and nothing is
-//! used up.
+//! Clients that die with requests in flight and are started again: nothing of one incarnation reaches the next, and no
+//! resource is used up.
 
 use super::restarts::{crash, everybody_passed};
 use super::{Run, run_for, run_with, scenario};
@@ -9,10 +9,10 @@ use report::Report;
 use workload::Bench;
 
 const VICTIM: &str = "victim";
-/// What a short incarnation takes, with the end of its session and the new start, at most.
+/// Upper limit on a short incarnation, with the end of its session and the restart.
 const INCARNATION_MS: u64 = 3;
 
-/// How often the victim was started again, and how much memory the root task had left each time.
+/// Returns for each restart of the victim its number, and the memory that the root task had left.
 fn incarnations(run: &Run) -> Vec<(u16, u64)> {
     let again = |report: &Report| match report {
         Report::Restart(restart) if restart.name == VICTIM => Some((restart.times, restart.memory_left_bytes)),
@@ -21,7 +21,7 @@ fn incarnations(run: &Run) -> Vec<(u16, u64)> {
     run.reports.iter().filter_map(again).collect()
 }
 
-/// What the server had left of its own memory and of page tables at each opening of the victim's session.
+/// Returns for each opening of the victim's session the server's own pages that were left, and its IO page tables.
 fn openings(run: &Run) -> Vec<(u32, u32)> {
     let opened = |report: &Report| match report {
         Report::Opened { tenant, pages_left, io_tables_left } if tenant == VICTIM => {
@@ -48,7 +48,7 @@ fn bench<'a>(scenario: &'a mut Scenario, tenant: &str) -> &'a mut Bench {
     }
 }
 
-/// The scenario with other numbers: `times` deaths, one each `every_ms` and up to `within_ms` later.
+/// The scenario with `times` deaths, one each `every_ms` and up to `within_ms` later.
 fn cycles(times: u32, every_ms: u32, within_ms: u32) -> Scenario {
     let mut scenario = scenario("client-cycles");
     let kill = Kill { times, every_ms, within_ms, ..Kill::new(VICTIM, 5) };
@@ -84,8 +84,8 @@ fn client_killed_repeatedly_leaks_nothing() {
     }
 }
 
-/// So many incarnations of a few requests each, beside a neighbour that verifies all the while, on media as slow as an emulated
-/// machine's.
+/// Runs so many incarnations of a few requests each, beside a neighbour that verifies all the while. The media are as slow as an
+/// emulated machine's.
 fn short_incarnations(times: u32) {
     let mut scenario = cycles(times, 1, 1);
     scenario.controllers[0].model.media = Media::Emulated;
@@ -118,8 +118,8 @@ fn ten_thousand_incarnations_of_a_client_leak_nothing() {
     short_incarnations(10_000);
 }
 
-/// The victim dies once, and this component so soon after it that the server is in the middle of ending its session, or
-/// before that. Whether that was started again first.
+/// Kills the victim once, and this component so soon after it that the server is still ending the victim's session, or has not
+/// begun to. Returns whether the component was started again first.
 fn both_die(component: &str, seed: u64) -> bool {
     let mut scenario = cycles(1, 0, 0);
     scenario.kills[0].after_ms = 20;

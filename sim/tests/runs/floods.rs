@@ -1,4 +1,4 @@
-//! Floods: each kind does what it says, on the whole system.
+//! Each kind of flood, on the whole system.
 
 use super::{Run, passed, run_with};
 use capdl::Scenario;
@@ -6,7 +6,7 @@ use capdl::scenario::{Kill, Workload};
 use report::{Report, Session};
 use workload::{Flood, FloodKind};
 
-/// A tenant beside a flood.
+/// The scenario of a tenant beside a flood.
 fn beside(flood: Flood) -> Scenario {
     let text = r#"
 name = "beside-a-flood"
@@ -45,7 +45,7 @@ fn flood(kind: FloodKind, waits: bool) -> Flood {
     Flood { kinds: vec![kind], milliseconds: 100, waits, ..Flood::default() }
 }
 
-/// What the server did for the flood, all its sessions together: how many, and their counters.
+/// Returns the number of the flood's sessions, and the sums of their counters at the server.
 fn sessions(run: &Run) -> (u64, Session) {
     let (mut all, mut sum) = (0, Session::default());
     for report in &run.reports {
@@ -64,7 +64,7 @@ fn sessions(run: &Run) -> (u64, Session) {
     (all, sum)
 }
 
-/// Both tenants are done, and no checker has anything to say.
+/// Asserts that both tenants have finished, and that no checker has findings.
 #[track_caller]
 fn ended_well(run: &Run) {
     assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));

@@ -1,4 +1,4 @@
-//! A controller whose interrupt mode changes, and components that die meanwhile.
+//! A controller whose interrupt mode changes, and components that die at that time.
 
 use super::restarts::{everybody_passed, started_again};
 use super::{Run, run_with};
@@ -6,12 +6,12 @@ use capdl::Scenario;
 use capdl::scenario::Kill;
 use report::{Interrupts, Report};
 
-/// When the policy component orders the change: at the tick after 50 ms, which is a little earlier.
+/// Time at which the policy component orders the change: the tick after 50 ms, which comes a little earlier.
 const ORDERED_US: u32 = 49_800;
-/// The change takes less, from then on.
+/// Upper limit on the duration of the change.
 const TAKES_US: u32 = 3_000;
 
-/// Two tenants that verify what they read, while their controller goes from the pin to messages.
+/// Two tenants that verify their reads, while their controller goes from the pin to messages.
 fn changing(to: &str) -> Scenario {
     let text = format!(
         r#"
@@ -88,7 +88,7 @@ fn change_is_made_although_a_component_dies_during_it() {
             let mut scenario = changing("msi");
             let at_us = ORDERED_US + offset_us;
             scenario.kills.push(Kill::new(component, at_us / 1000));
-            // Whole milliseconds alone can be written; the rest is what a run draws.
+            // A scenario can only give whole milliseconds; the rest is drawn by a run.
             let mut configured = scenario.clone();
             configured.kills[0].drawn_us = at_us % 1000;
             let run = run_drawn(&configured, &scenario, seed);
@@ -104,7 +104,7 @@ fn change_is_made_although_a_component_dies_during_it() {
     }
 }
 
-/// A run whose kills come when `configured` has drawn them.
+/// Runs a system whose kills come at the times that `configured` has drawn.
 fn run_drawn(configured: &Scenario, scenario: &Scenario, seed: u64) -> Run {
     super::run_built(
         &capdl::build(configured, &sim::programs(configured.machine.arch)).unwrap(),

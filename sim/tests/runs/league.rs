@@ -1,13 +1,13 @@
-//! One honest tenant among thirty that misbehave (`scenarios/hostile-league.toml`): what it has of what it has alone.
+//! One honest tenant among thirty that misbehave (`scenarios/hostile-league.toml`), compared with the same tenant alone.
 
 use super::{iops, run_for, scenario};
 use capdl::ThreadOrder;
 use report::{Load, Report};
 
-/// Milliseconds of virtual time in which everybody comes to its end.
+/// Milliseconds of virtual time in which all tenants finish.
 const LONGEST_MS: u64 = 6_000;
 
-/// What the tenant measured, alone or with everybody.
+/// Returns the tenant's measurements, alone or with all others.
 fn load(name: &str, tenant: &str, order: ThreadOrder, alone: bool) -> Load {
     let mut scenario = scenario(name);
     scenario.machine.thread_order = order;
@@ -31,7 +31,7 @@ fn load(name: &str, tenant: &str, order: ThreadOrder, alone: bool) -> Load {
     run.load(tenant).expect("the tenant measured").clone()
 }
 
-/// Of its throughput alone, and times its p99 alone.
+/// Returns the part of its throughput alone that the tenant keeps, and the multiple of its p99 alone.
 fn kept(name: &str, tenant: &str, order: ThreadOrder) -> (f64, f64) {
     let (alone, beside) = (load(name, tenant, order, true), load(name, tenant, order, false));
     let (part, times) = (iops(&beside) / iops(&alone), beside.p99_ns as f64 / alone.p99_ns as f64);
@@ -47,7 +47,7 @@ fn kept(name: &str, tenant: &str, order: ThreadOrder) -> (f64, f64) {
 
 #[test]
 fn honest_tenant_keeps_its_service_among_thirty_hostile() {
-    // Drawn, each of those that never sleep is as likely to run as the last one, at every switch.
+    // In the drawn order, each thread that never sleeps is as likely to run as the last one, at every switch.
     for (order, least, most) in [(ThreadOrder::Sel4, 0.95, 1.2), (ThreadOrder::Drawn, 0.85, 1.5)] {
         let (part, times) = kept("hostile-league", "alice", order);
         assert!(part >= least && times <= most, "{part} of the throughput, {times} times the p99, {order:?}");

@@ -1,5 +1,5 @@
-//! Whole runs: the same seed is the same run, another seed is another one, and what is planted is caught by the checker
-//! whose business it is.
+//! Whole runs: the same seed is the same run, another seed is another one, and each planted defect is caught by the checker
+//! of its law.
 
 mod arbitration;
 mod clients;
@@ -38,17 +38,17 @@ impl Base for Pattern {
     }
 }
 
-/// Milliseconds of virtual time that a run has unless it is said otherwise.
+/// Milliseconds of virtual time of a run by default.
 const LONGEST_MS: u64 = 2_000;
 
-/// A run's reports and account.
+/// The reports and the account of a run.
 struct Run {
     reports: Vec<Report>,
     account: Account,
 }
 
 impl Run {
-    /// The load that the tenant measured, if it came to its end.
+    /// Returns the load that the tenant measured, if it finished.
     fn load(&self, tenant: &str) -> Option<&Load> {
         self.reports.iter().find_map(|report| match report {
             Report::Load(load) if load.tenant == tenant => Some(load),
@@ -57,8 +57,8 @@ impl Run {
     }
 }
 
-/// One tenant of this class with four reads in flight, which measures for 60 ms from the tick after the delay on. Ready
-/// threads run in seL4's order.
+/// The scenario of one tenant of this class with four reads in flight, which measures for 60 ms from the tick after the delay
+/// on. Ready threads run in seL4's order.
 fn reader(policy: (PolicyKind, Arbitration), class: Class, delay_ms: u64) -> Scenario {
     let text = format!(
         r#"
@@ -96,7 +96,7 @@ verify = false
     scenario
 }
 
-/// Reads a second.
+/// Returns reads a second.
 fn iops(load: &Load) -> f64 {
     load.reads as f64 * 1e9 / load.elapsed_ns as f64
 }
@@ -106,24 +106,24 @@ fn scenario(name: &str) -> Scenario {
     Scenario::load(file).unwrap()
 }
 
-/// A run with faults that the scenario names, so that the checkers know of them.
+/// Runs the scenario with faults added to it, so that the checkers know of them.
 fn run(name: &str, seed: u64, faults: &[Fault]) -> Run {
     let mut scenario = scenario(name);
     scenario.faults.extend_from_slice(faults);
     run_with(&scenario, seed, &[])
 }
 
-/// A run with faults that are in no scenario, so that the checkers must find what comes of them.
+/// Runs the scenario with faults that are not in it, so that the checkers must find their effects.
 fn run_with(scenario: &Scenario, seed: u64, planted: &[Fault]) -> Run {
     run_system(scenario, scenario, seed, planted, LONGEST_MS)
 }
 
-/// A run that may take longer.
+/// Runs the scenario with another time limit.
 fn run_for(scenario: &Scenario, seed: u64, longest_ms: u64) -> Run {
     run_system(scenario, scenario, seed, &[], longest_ms)
 }
 
-/// A run in which the components go by one scenario and the checkers by another.
+/// Runs the components by one scenario and the checkers by another.
 fn run_configured(configured: &Scenario, scenario: &Scenario, seed: u64) -> Run {
     run_system(configured, scenario, seed, &[], LONGEST_MS)
 }
@@ -133,7 +133,7 @@ fn run_system(configured: &Scenario, scenario: &Scenario, seed: u64, planted: &[
     run_built(&system, scenario, seed, planted, longest_ms)
 }
 
-/// A run of a system that is built, judged by `scenario`.
+/// Runs a system that is built, judged by `scenario`.
 fn run_built(system: &System, scenario: &Scenario, seed: u64, planted: &[Fault], longest_ms: u64) -> Run {
     let disk = Disk { base: Rc::new(Pattern) };
     let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
@@ -200,7 +200,7 @@ fn a_write_that_is_wrong_on_the_disk_is_found_when_it_is_read() {
 
 #[test]
 fn a_request_that_is_never_answered_is_reported_at_the_end() {
-    // The server dies for good with requests on their way.
+    // The server dies for good with requests in flight.
     let mut scenario = scenario("boot");
     scenario.server.restart.times = 0;
     scenario.faults.push(restarts::crash("nvme-server", restarts::UNDER_LOAD));
@@ -251,7 +251,7 @@ fn double_completion_is_reported_unless_it_is_planted() {
 
 #[test]
 fn component_with_changed_holdings_is_reported() {
-    // The server dies for good, and the PCI server has taken back what it had given out.
+    // The server dies for good, and the PCI server has taken back the capabilities that it had given out.
     let mut scenario = scenario("boot");
     scenario.server.restart.times = 0;
     let planted = run_with(&scenario, 1, &[restarts::crash("nvme-server", restarts::UNDER_LOAD)]);
@@ -260,7 +260,7 @@ fn component_with_changed_holdings_is_reported() {
 
 #[test]
 fn window_of_a_dead_client_is_out_of_reach() {
-    // The checkers do not know that it dies, so that they hold it against what it began with.
+    // The checkers do not know that it dies, so they compare its holdings with the beginning.
     let run = run_with(&scenario("boot"), 1, &[restarts::crash("alice", 500)]);
     let ended = |report: &Report| match report {
         Report::Session(session) => Some(session.ended_by.to_string()),
@@ -277,7 +277,7 @@ fn misplaced_data_is_found_by_the_authority_checker() {
     assert!(run.account.findings.contains("  authority  "), "{}", run.account.findings);
 }
 
-/// Three tenants that do the same for a quarter of a second.
+/// The scenario of three tenants with the same work for a quarter of a second.
 fn alike() -> Scenario {
     let text = r#"
 name = "alike"
@@ -319,7 +319,7 @@ fn slow_tenant_is_reported_as_treated_unfairly() {
     let findings = &unfair.account.findings;
     assert!(findings.lines().all(|line| line.contains("  fairness    one-0: it got ")), "{findings}");
     assert!(!findings.is_empty());
-    // A scenario that asks for it does not call it unfair.
+    // If the scenario expects unfairness, it is not reported.
     let mut configured = alike();
     configured.faults.push(slow);
     assert_eq!(run_with(&configured, 1, &[]).account.findings, "");

@@ -19,14 +19,14 @@ const POLICIES: [(PolicyKind, Arbitration); 5] = [
 /// Milliseconds of virtual time of a run: the tenant measures for 60 of them, from the tick after the 200th on.
 const LONGEST_MS: u64 = 450;
 
-/// A tenant of class high with four reads in flight, alone.
+/// The scenario of a tenant of class high with four reads in flight, alone.
 fn alone(policy: (PolicyKind, Arbitration), media: Media) -> Scenario {
     let mut scenario = reader(policy, Class::High, 200);
     scenario.controllers[0].model.media = media;
     scenario
 }
 
-/// The same with so many of class low beside it that do this.
+/// The same scenario with `count` tenants of class low with this workload beside it.
 fn beside(alone: &Scenario, count: u64, workload: &Workload) -> Scenario {
     let mut scenario = alone.clone();
     let alice = scenario.tenants[0].clone();
@@ -47,12 +47,12 @@ fn beside(alone: &Scenario, count: u64, workload: &Workload) -> Scenario {
     scenario
 }
 
-/// Requests one after the other, without ever sleeping and without end.
+/// The workload of requests one after the other, without ever sleeping and without end.
 fn flood(read_percent: u8) -> Workload {
     Workload::Flood(Flood { kinds: vec![FloodKind::Requests], milliseconds: 0, read_percent, ..Flood::default() })
 }
 
-/// A load that goes on until the tenant is at its end.
+/// The workload of a load that goes on until the tenant has finished.
 fn load_of(depth: u16, block_bytes: u32, read_percent: u8) -> Workload {
     Workload::Bench(Bench {
         operations: 0,
@@ -100,7 +100,7 @@ fn floods_leave_a_higher_class_its_throughput_and_latency() {
     }
 }
 
-/// Where a read takes 5 us, most of which the server is at work, they share its time.
+/// Where a read takes 5 us, most of it in the server, the tenants share the server's time.
 #[test]
 fn on_dram_floods_take_time_of_the_server() {
     for policy in POLICIES {
@@ -128,7 +128,7 @@ fn lower_classes_lose_nothing_under_paced() {
             let text = format!("{media:?}, {count} {what}: p99 and p99.9 {paced:?}, alone {own:?}");
             println!("{text}, in turn {in_turn:?}, dedicated {dedicated:?}");
             for other in [in_turn, dedicated] {
-                // A command of a neighbour may always be in the way, and a batch of them before the server.
+                // A command of a neighbour may always be ahead, and a batch of them before the server.
                 let worse = |at: usize| paced[at] * 10 > other[at] * 11 && paced[at] * 10 > own[at] * 22;
                 assert!(!worse(0) && !worse(1), "{text}, otherwise {other:?}");
             }
@@ -136,7 +136,7 @@ fn lower_classes_lose_nothing_under_paced() {
     }
 }
 
-/// Commands of the tenant's session.
+/// Returns the number of commands of the tenant's session.
 fn commands(run: &Run, tenant: &str) -> u64 {
     let of_it = |report: &Report| match report {
         Report::Session(session) if session.tenant == tenant => Some(session.commands),

@@ -1,4 +1,4 @@
-//! What floods of the policy component cost a neighbour: virtual time is exact, so bounds are facts about the run.
+//! The cost of floods of the policy component for a neighbour. Virtual time is exact, so bounds are facts about the run.
 
 use super::{iops, run_for, scenario};
 use blk_api::config::Class;
@@ -14,14 +14,14 @@ fn floods(scenario: &mut Scenario) -> impl Iterator<Item = &mut Flood> {
     })
 }
 
-/// Requests a second of the neighbour.
+/// Returns the neighbour's requests a second.
 fn rate(scenario: &Scenario) -> f64 {
     let run = run_for(scenario, 1, 600);
     assert_eq!(run.account.findings, "");
     iops(run.load("alice").expect("alice measured nothing"))
 }
 
-/// The part of the neighbour's throughput that the colluders leave.
+/// Returns the part of the neighbour's throughput that the colluders leave.
 fn left(flooded: &Scenario) -> f64 {
     let mut silent = flooded.clone();
     floods(&mut silent).for_each(|flood| flood.kinds.clear());

@@ -1,4 +1,4 @@
-//! Tenants that send nothing but entries that are refused cost their neighbours nothing (`docs/guide/priority.md`).
+//! Tenants that send only entries that are refused cost their neighbours nothing (`docs/guide/priority.md`).
 
 use super::{iops, reader, run_for};
 use blk_api::config::{Class, PolicyKind};
@@ -9,14 +9,15 @@ use workload::{Flood, FloodKind};
 
 const CLASSES: [Class; 4] = [Class::Urgent, Class::High, Class::Medium, Class::Low];
 
-/// Kinds of which no request reaches a device. None of them asks for a record, so no session begins again for the next one.
+/// Kinds of which no request reaches a device. None of them asks for a record, so no session is opened again for the next one.
 const REFUSED: [FloodKind; 4] =
     [FloodKind::NotInstalled, FloodKind::Invalid, FloodKind::Forbidden, FloodKind::TooLarge];
 
 /// Milliseconds of virtual time of a run. The tenant measures for 60 of them.
 const LONGEST_MS: u64 = 150;
 
-/// How the refused ones ask: one entry at a time, or as many as the ring holds. Either way they sleep until the answers come.
+/// The submission of refused requests: one entry at a time, or as many as the ring holds. In both forms the client sleeps until
+/// the answers come.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     OneByOne,
@@ -27,7 +28,7 @@ const fn form_of(number: usize) -> Form {
     if number.is_multiple_of(2) { Form::OneByOne } else { Form::FullRing }
 }
 
-/// The same with these beside it: class, kinds and form of each.
+/// The same scenario with these tenants beside it: class, kinds and form of each.
 fn beside(alone: &Scenario, floods: impl Iterator<Item = (Class, Vec<FloodKind>, Form)>) -> Scenario {
     let mut scenario = alone.clone();
     let alice = alone.tenants[0].clone();
@@ -42,7 +43,7 @@ fn beside(alone: &Scenario, floods: impl Iterator<Item = (Class, Vec<FloodKind>,
             turn_milliseconds: 15,
             waits: true,
             depth,
-            // The extents may only be read: writes are refused by their records.
+            // The extents are read-only: their records refuse writes.
             read_percent: 0,
             seed: number,
             ..Flood::default()
@@ -56,7 +57,7 @@ fn beside(alone: &Scenario, floods: impl Iterator<Item = (Class, Vec<FloodKind>,
     scenario
 }
 
-/// What the one tenant measured, if it came to its end.
+/// Returns the one tenant's measurements, if it finished.
 fn load(scenario: &Scenario) -> Option<Load> {
     let run = run_for(scenario, 1, LONGEST_MS);
     let load = run.load("alice")?.clone();
@@ -64,14 +65,15 @@ fn load(scenario: &Scenario) -> Option<Load> {
     Some(load)
 }
 
-/// What it kept beside the others is 95 % of its throughput and 1.2 times its p99; otherwise how much it is.
+/// Returns `None` if the tenant kept at least 95 % of its throughput and at most 1.2 times its p99 beside the others. Otherwise
+/// returns how much it kept.
 fn suffers(alone: &Load, beside: Option<Load>) -> Option<String> {
     let Some(beside) = beside else { return Some("it did not come to its end".into()) };
     let (part, times) = (iops(&beside) / iops(alone), beside.p99_ns as f64 / alone.p99_ns as f64);
     (part < 0.95 || times > 1.2).then(|| format!("{:.1} % of its throughput, {times:.2} times its p99", part * 100.0))
 }
 
-/// The tenant of each class under this policy, beside one, seven and thirty-one whose requests are all refused.
+/// Checks the tenant of each class under this policy, beside one, seven and thirty-one whose requests are all refused.
 fn refusals_cost_others_nothing(policy: (PolicyKind, Arbitration)) {
     let mut wrong = Vec::new();
     for class in CLASSES {

@@ -8,14 +8,14 @@ use sim_fault::{ComponentEffect, ComponentFault, Fault};
 use std::collections::BTreeSet;
 use workload::LastAttack;
 
-/// A turn of boot's server in the middle of its tenant's load. It has finished after some 3,100: most of those before are
-/// looks whether the controller is ready.
+/// A turn of boot's server in the middle of its tenant's load. The server finishes after some 3,100 turns; most of those before
+/// are polls whether the controller is ready.
 pub(super) const UNDER_LOAD: u64 = 2_600;
 
-/// A turn of hostile-close's server at which its clients ask for their sessions.
+/// A turn of hostile-close's server at which its clients open their sessions.
 const UNDER_ATTACK: u64 = 1_900;
 
-/// The component dies at this turn of its executor.
+/// The fault that kills the component at this turn of its executor.
 pub(super) fn crash(component: &str, at_await: u64) -> Fault {
     let effect = ComponentEffect::Crash { at_await };
     Fault::Component(ComponentFault { component: component.to_owned(), effect })
@@ -33,7 +33,7 @@ fn reconnected(run: &Run) -> usize {
     run.reports.iter().filter(|report| matches!(report, Report::Reconnected(_))).count()
 }
 
-/// Boot's system, whose one tenant verifies all it reads, with a server that dies at this turn.
+/// Boot's system, whose one tenant verifies all its reads, with a server that dies at this turn.
 fn dies_at(at_await: u64) -> Scenario {
     let mut scenario = scenario("boot");
     scenario.faults.push(crash("nvme-server", at_await));
@@ -45,7 +45,7 @@ pub(super) fn everybody_passed(run: &Run, scenario: &Scenario) -> bool {
     done.count() == scenario.tenants.len()
 }
 
-/// Who was started again, in that order.
+/// Returns the names of the components that were started again, in that order.
 pub(super) fn started_again(run: &Run) -> Vec<String> {
     let name = |report: &Report| match report {
         Report::Restart(restart) => Some(restart.name.to_string()),
@@ -54,8 +54,8 @@ pub(super) fn started_again(run: &Run) -> Vec<String> {
     run.reports.iter().filter_map(name).collect()
 }
 
-/// Has the PCI server die at every turn of its executor that it has in the scenario: at every request of its drivers, and at
-/// ticks, of which only the first are of interest. How many there were.
+/// Kills the PCI server at every turn of its executor in the scenario: at every request of its drivers, and at
+/// ticks, of which only the first matter. Returns the number of turns.
 fn pci_server_dies_at_every_turn(scenario: &Scenario, until: u64) -> u64 {
     for at_await in 1..until {
         let mut scenario = scenario.clone();
@@ -78,7 +78,7 @@ fn pci_server_dies_at_every_turn(scenario: &Scenario, until: u64) -> u64 {
 
 #[test]
 fn server_death_at_any_await_costs_only_time() {
-    // Every turn but most of those, all alike, in which it looks whether the controller is ready.
+    // Every turn, except most of those that poll whether the controller is ready: they are all alike.
     let (mut last, mut reconnections) = (0, 0);
     for at_await in (1..120).chain((120..1_850).step_by(97)).chain(1_850..) {
         let mut scenario = dies_at(at_await);
@@ -164,7 +164,7 @@ fn server_that_keeps_dying_is_stopped() {
 
 #[test]
 fn nobody_waits_for_a_server_that_stays_dead() {
-    // Its start, for whose end the client waits to open its session, the opening, the load, and the closing.
+    // The turns of its start, for whose end the client waits to open its session, of the opening, the load, and the closing.
     for at_await in (1..60).chain((60..3_100).step_by(31)) {
         let mut scenario = dies_at(at_await);
         scenario.server.restart.times = 0;
@@ -197,7 +197,7 @@ fn pci_server_death_at_any_await_costs_only_time() {
 
 #[test]
 fn shared_pin_is_bound_again_after_a_pci_server_death() {
-    // A request, an interrupt, and a driver that has finished, each is a turn.
+    // A request, an interrupt, and a driver that has finished are a turn each.
     let turns = pci_server_dies_at_every_turn(&scenario("intx-shared"), 24);
     assert!(turns > 20, "{turns}");
 }
@@ -272,7 +272,7 @@ fn pci_server_that_keeps_dying_is_stopped_with_its_drivers() {
         ["first", "second"].map(|name| format!("nvme-server-{name} stays dead: a server that it needs stays dead"));
     assert_eq!(failures[..2], drivers);
     assert_eq!(failures[2..], ["pci-server stays dead: it died too often"]);
-    // What their devices still tried came to nothing: only that nobody answered any more is reported.
+    // Further attempts of their devices had no effect: the only reports are of missing answers.
     assert!(run.account.findings.lines().all(|line| !line.contains("  authority  ")), "{}", run.account.findings);
 }
 

@@ -41,7 +41,7 @@ fn revoked_rights_are_refused_until_they_are_granted_again() {
 
 #[test]
 fn a_change_that_is_not_in_the_checkers_eyes_is_found() {
-    // The components are configured with a change that the scenario the checkers go by does not have, and the other way round.
+    // The components are configured with a change that the checkers' scenario does not have, and vice versa.
     let revoked = scenario("revoked");
     let mut calm = revoked.clone();
     calm.changes.clear();
@@ -51,7 +51,7 @@ fn a_change_that_is_not_in_the_checkers_eyes_is_found() {
     assert!(findings.contains("done, although its rights were taken before"), "{findings}");
 }
 
-/// The same in a quarter of the time, with fewer requests in flight: the first change is carried out at the tick after 75 ms.
+/// The same scenario in a quarter of the time, with fewer requests in flight. The first change is carried out at the tick after 75 ms.
 fn hurried() -> Scenario {
     let mut scenario = scenario("revoked");
     for change in &mut scenario.changes {
@@ -72,7 +72,7 @@ fn policy_component_may_die_between_revoke_and_grant() {
     let run = run_with(&scenario, 1, &[]);
     assert!(restarts::everybody_passed(&run, &scenario), "{:?}", run.reports);
     assert_eq!(run.account.findings, "");
-    // What was taken before its death is taken once more, by its successor.
+    // Rights that were taken before its death are taken once more, by its successor.
     let taken = changes(&run).iter().filter(|change| matches!(change.what, Changed::Revoked { .. })).count();
     assert_eq!(taken, 4);
 }
@@ -90,7 +90,7 @@ fn a_policy_component_that_is_started_again_gives_nothing_back() {
     }
 }
 
-/// How often each tenant's revocation came into force.
+/// Returns how often each tenant's revocation came into force.
 fn revoked(run: &Run, tenant: &str) -> usize {
     let of = |change: &&Change| change.tenant == tenant && matches!(change.what, Changed::Revoked { .. });
     changes(run).iter().filter(of).count()

@@ -37,7 +37,7 @@ fn a_limit_and_a_class_that_are_changed_count_from_then_on() {
     assert!(bob_before.abs_diff(carol_before) < bob_before / 50);
     // A third of the time, and a thousand a second.
     assert!(alice > alice_before / 4 && alice < alice_before / 2, "{alice} of {alice_before}");
-    // Alike for a third of the time, and then three to one.
+    // Equal for a third of the time, and then three to one.
     assert!(carol > bob * 9 / 5 && carol < bob * 3, "{carol} beside {bob}");
 }
 
@@ -61,7 +61,7 @@ fn queues_change() -> Scenario {
     scenario
 }
 
-/// By session the queue pairs that it had in the end, and their depth.
+/// Returns by session the queue pairs that it had in the end, and their depth.
 fn queues(run: &Run) -> BTreeMap<String, (u16, u16)> {
     let ended = |report: &Report| match report {
         Report::Session(session) => Some((session.tenant.to_string(), (session.queue_pairs, session.depth))),
@@ -89,14 +89,14 @@ fn queue_pairs_that_change_under_load_lose_and_mix_up_nothing() {
         assert!(all_passed(&run), "{:?}", run.reports);
         assert_eq!(queues(&run), expected(&scenario));
     }
-    // Or the scenario would show nothing.
+    // Otherwise the scenario would show nothing.
     scenario.changes.clear();
     let without = run_with(&scenario, 1, &[]);
     let begun = [("alice", (1, 4)), ("bob", (3, 16)), ("carol", (1, 8))];
     assert_eq!(queues(&without), begun.map(|(name, queues)| (name.to_owned(), queues)).into());
 }
 
-/// A component that dies at these times of the scenario keeps none of its changes from being in force at the end.
+/// Checks that a component which dies at these times of the scenario keeps none of its changes from being in force at the end.
 fn changes_survive(component: &str, deaths_ms: [u32; 3]) {
     let mut scenario = queues_change();
     scenario.expect.restarts.insert(component.into(), 1);

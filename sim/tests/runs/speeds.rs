@@ -8,7 +8,7 @@ use capdl::scenario::{Arbitration, Workload};
 /// Milliseconds of virtual time of a run: its tenants ask for 4,000.
 const LONGEST_MS: u64 = 5_000;
 
-/// The parts of the scenario's tenants in all bytes, each by its weight.
+/// Returns the parts of the scenario's tenants in all bytes, each divided by its weight.
 fn parts(scenario: &Scenario) -> Vec<f64> {
     let run = run_for(scenario, 1, LONGEST_MS);
     assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));
@@ -22,7 +22,7 @@ fn parts(scenario: &Scenario) -> Vec<f64> {
     each.iter().map(|one| one / all).collect()
 }
 
-/// Each part is within so much of an equal one.
+/// Asserts that each part is equal within the tolerance.
 fn assert_equal(parts: &[f64], tolerance: f64) {
     println!("{parts:.3?}");
     assert!(parts.iter().all(|part| (part * parts.len() as f64 - 1.0).abs() <= tolerance), "{parts:?}");
@@ -57,9 +57,9 @@ fn weights_count_and_classes_do_not() {
 fn a_controller_that_does_not_weigh_has_the_server_do_it() {
     let mut scenario = scenario("device-direct");
     scenario.controllers[0].model.arbitration = Arbitration::RoundRobin;
-    // By costs that it learns, and half of this controller's costs it takes for the commands'.
+    // By costs that the server learns; it takes half of this controller's costs for the commands'.
     assert_equal(&parts(&scenario), 0.3);
     scenario.server.policy = PolicyKind::RoundRobin;
-    // Or the scenario would show nothing.
+    // Otherwise the scenario would show nothing.
     assert!(parts(&scenario)[2] > 0.8);
 }

@@ -1,10 +1,10 @@
-//! What a request costs does not depend on how many tenants there are (`docs/guide/priority.md`).
+//! The cost of a request does not depend on the number of tenants (`docs/guide/priority.md`).
 
 use super::{run_with, scenario};
 use capdl::Scenario;
 use report::Report;
 
-/// Virtual time of the processor for a request, nanoseconds, where the processor is what limits the requests.
+/// Returns the processor's virtual time for a request in nanoseconds, where the processor limits the requests.
 fn cost_ns(scenario: &Scenario) -> f64 {
     let run = run_with(scenario, 1, &[]);
     assert_eq!(run.account.findings, "");

@@ -1,4 +1,4 @@
-//! The AArch64 machine: its SMMU stands in front of the device, and its server says what it stopped.
+//! The AArch64 machine: its SMMU stands in front of the device, and the IOMMU server reports the accesses that it stopped.
 
 use super::*;
 use capdl::Arch;
@@ -35,7 +35,7 @@ verify = false
     scenario
 }
 
-/// Data that goes 4 KiB too far comes to the next page of the window, or behind its last one, where nothing is mapped.
+/// Runs a system whose data goes 4 KiB too far: to the next page of the window, or behind its last one, where nothing is mapped.
 fn with_data_too_far(arch: Arch) -> Run {
     run_with(&reader_of_pages(arch), 1, &[command_fault(READ, 8, CommandEffect::WrongAddress)])
 }

@@ -1,7 +1,7 @@
-//! What the commands say to input that is wrong: one sentence with the place and the fix, a status that is not zero,
-//! and nothing left behind.
+//! Checks the commands on wrong input: each prints one sentence with the place and the fix, ends with a status that is not zero,
+//! and leaves nothing behind.
 //!
-//! The commands are run as a user runs them. `cases` has what is wrong with each input, `files` writes them.
+//! The commands are run as a user runs them. `cases` lists the wrong inputs, `files` writes their files.
 
 mod cases;
 mod files;
@@ -21,50 +21,50 @@ use std::time::{Duration, Instant};
 
 /// One wrong input.
 pub(crate) struct Case {
-    /// What is wrong with it.
+    /// The defect of the input; names the test.
     pub(crate) name: &'static str,
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
     rights: Rights,
     output: Output,
     place: Place,
-    /// What the sentence must hold; no sentence is said when this is empty.
+    /// Phrases that the sentence must contain; if empty, the command must print no sentence.
     says: &'static [&'static str],
 }
 
-/// What the command may do.
+/// Rights of the command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rights {
-    /// What we may.
+    /// The rights of this process.
     Ours,
-    /// Not even as root, read or write files against their permissions.
+    /// File permissions hold for the command, even if it runs as root.
     WithinPermissions,
 }
 
-/// Where the command's standard output goes.
+/// Destination of the command's standard output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
-    /// Somebody takes all of it.
+    /// A reader that takes all of it.
     Read,
     /// A device without room.
     Full,
-    /// A pipe whose reader has gone.
+    /// A pipe whose reader has closed it.
     Closed,
 }
 
-/// In which folder the command is run.
+/// Folder in which the command is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// The project's.
+    /// The project's folder.
     Project,
-    /// The root folder, and not by cargo.
+    /// The root folder, without cargo.
     Elsewhere,
 }
 
-/// A command that takes longer waits for something. The longest one here builds programs first.
+/// A command that takes longer is waiting for something. The longest one here builds programs first.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Runs the command of `case`, whose files are in `folder`, and judges what it says.
+/// Runs the command of `case`, whose files are in `folder`, and judges its status and its sentence.
 pub(crate) fn check(project: &Project, folder: &Path, case: &Case) -> Result<Counted> {
     let placed = |text: &str| text.replace("FOLDER", &folder.display().to_string());
     let before = runs(project);
@@ -95,7 +95,7 @@ pub(crate) fn check(project: &Project, folder: &Path, case: &Case) -> Result<Cou
     Ok(Counted::one())
 }
 
-/// Runs `command`: its status, and what it wrote to standard error, which is kept in the file `errors`.
+/// Runs `command`; returns its status and its standard error, which is also kept in the file `errors`.
 fn run(mut command: Command, errors: &Path) -> Result<(ExitStatus, String)> {
     let file = File::create(errors).with_context(|| format!("cannot write {}", errors.display()))?;
     let mut child = command.stderr(file).spawn().context("cannot run the command")?;
@@ -124,7 +124,7 @@ fn output(output: Output) -> Result<Stdio> {
     })
 }
 
-/// This program, with the rights that a case asks for: root's power over permissions is taken from it.
+/// This program, with the rights of the case: without root's power over permissions where the case asks for that.
 fn command(rights: Rights) -> Result<Command> {
     let program = std::env::current_exe().context("this program cannot be found")?;
     if rights == Rights::Ours || !rustix::process::geteuid().is_root() {
@@ -136,7 +136,7 @@ fn command(rights: Rights) -> Result<Command> {
     Ok(command)
 }
 
-/// Folders of runs.
+/// Number of run folders.
 fn runs(project: &Project) -> usize {
     fs::read_dir(project.path("target/runs")).map_or(0, Iterator::count)
 }

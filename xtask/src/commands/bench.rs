@@ -1,10 +1,10 @@
-//! `cargo xtask bench`: what operations cost in instructions.
+//! `cargo xtask bench`: measures the cost of operations in instructions.
 //!
 //! Every scenario that expects a measurement is run with time going by instructions (`-icount`) and with the counter
-//! (`counts`). What the machine does between two waits for the device is the same in every run; how many looks a
-//! polling loop takes meanwhile, and how many timer ticks an idle processor sees, depends on when QEMU's other thread
-//! does the transfer. So each is run three times, and the run in the middle counts, with all its waiting. The fewest
-//! instructions are judged ([`gates`]).
+//! (`counts`). Between two waits for the device the machine does the same in every run. Two numbers depend on when QEMU's other
+//! thread does the transfer: how often a polling loop polls meanwhile, and how many timer ticks an idle processor takes. So each
+//! benchmark is run three times, and the median run is reported, with all its waiting. The fewest instructions are judged
+//! ([`gates`]).
 
 mod gates;
 
@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What the measurement takes.
+/// Arguments of the measurement.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// Only the benchmarks whose names contain this
@@ -72,22 +72,22 @@ struct Benchmark {
     instructions_per_op: f64,
     doorbells_per_op: f64,
     by_component: BTreeMap<String, f64>,
-    /// Fewest and most instructions of all runs, for people.
+    /// Fewest and most instructions of all runs, for the printed table.
     #[serde(skip)]
     spread: (f64, f64),
 }
 
-/// Runs of each benchmark, an odd number.
+/// Runs of each benchmark; odd, for a median.
 const RUNS: usize = 3;
-/// How often a test runs one, at most: until a run is within the gate.
+/// Runs of a benchmark in a test, at most: the test repeats it until a run is within the gate.
 const MOST_RUNS: usize = 12;
 
-/// Runs them; a benchmark that does not reach what it must ends with a failure.
+/// Runs the benchmarks; fails when one does not reach its gate.
 pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
     if bench.sim {
         return bench_sim::run(project);
     }
-    // What the user got wrong is said before anything long begins.
+    // Report wrong arguments before any long step.
     let arch: Arch = bench.arch.parse().map_err(Error::msg)?;
     let scenarios = match &bench.profile {
         Some(name) => vec![profile::scenario(project, name)?],
@@ -118,7 +118,7 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The scenarios that measure something with `only` in its name.
+/// Files of the scenarios that measure something and have `only` in their names.
 pub(crate) fn measuring(project: &Project, only: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for name in project.scenarios()? {
@@ -132,12 +132,13 @@ pub(crate) fn measuring(project: &Project, only: &str) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What was measured so far in a run of the tests: some benchmarks are judged against others.
+/// Measurements so far in a run of the tests: some benchmarks are judged against others.
 #[derive(Debug, Default)]
 pub(crate) struct Known(Vec<(Arch, Benchmark)>);
 
 impl Known {
-    /// Measures the scenario in `file`, and what it is judged against unless that is known already; says what it does not reach.
+    /// Measures the scenario in `file`, and the benchmarks it is judged against unless they are known; returns the gates that it
+    /// misses.
     pub(crate) fn check(&mut self, runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Vec<String>> {
         let arch = runner.kernel.arch;
         let first = measure_once(runner, file, plugin)?;
@@ -157,7 +158,7 @@ impl Known {
                 self.0.push((arch, own));
                 return Ok(missed);
             }
-            // The fewest of more runs: on a machine with other work the batches of the first ones may have been small.
+            // Take the fewest of more runs: on a busy build machine the batches of the first runs may have been small.
             runs.push(measure_once(runner, file, plugin)?);
         }
     }
@@ -166,13 +167,13 @@ impl Known {
         self.0.iter().any(|(of, known)| *of == arch && known.name == name)
     }
 
-    /// Those of an architecture.
+    /// Measurements of an architecture.
     fn of(&self, arch: Arch) -> Vec<Benchmark> {
         self.0.iter().filter(|(of, _)| *of == arch).map(|(_, known)| known.clone()).collect()
     }
 }
 
-/// The run in the middle of [`RUNS`].
+/// The median run of [`RUNS`].
 fn measure(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Benchmark> {
     let runs: Result<Vec<_>> = (0..RUNS).map(|_| measure_once(runner, file, plugin)).collect();
     middle(runs?)
@@ -194,7 +195,7 @@ fn measure_once(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Bench
     benchmark(&measured, &counts::between_markers(&text)?)
 }
 
-/// Runs the benchmark in `file`: what was measured, and the run's folder.
+/// Runs the benchmark in `file`; returns the measurement and the run's folder.
 pub(crate) fn run_once(runner: &Runner<'_>, file: &Path, options: Options<'_>) -> Result<(Measured, PathBuf)> {
     let results = runner.run(file, options)?;
     if !results.passed {
@@ -203,7 +204,7 @@ pub(crate) fn run_once(runner: &Runner<'_>, file: &Path, options: Options<'_>) -
     Ok((together(&results.measured)?, runner.project.path(&results.log)))
 }
 
-/// What several measured at the same time, under one name.
+/// Sum of several components that measured at the same time, under one name.
 fn together(all: &[Measured]) -> Result<Measured> {
     let [first, others @ ..] = all else { bail!("nothing was measured") };
     ensure!(others.iter().all(|other| other.name == first.name), "several measured different things at the same time");

@@ -1,8 +1,8 @@
-//! `cargo xtask bench --sim`: how fast the simulator is, and what the data path's pieces take on the build machine.
+//! `cargo xtask bench --sim`: the speed of the simulator, and the time that parts of the data path take on the build machine.
 //!
-//! Both are optimized builds of their own, made by cargo. The simulator's time is that of the one processor it runs on,
-//! as Linux counts it: what others do on the build machine at the same time is not in it, but for the caches and the
-//! memory they share, so the quickest of several runs counts.
+//! Both are optimized builds of their own, made by cargo. The simulator's time is the processor time of its one thread, as Linux
+//! counts it. It excludes other work on the build machine, except for the effects of shared caches and memory. So the fastest of
+//! several runs counts.
 
 use crate::out;
 use crate::progress::Step;
@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 
 /// The scenario that is simulated.
 const SCENARIO: &str = "sim/speed.toml";
-/// Runs, of which the quickest counts.
+/// Runs, of which the fastest counts.
 const RUNS: u64 = 3;
-/// Where Linux tells how long this thread had a processor, in nanoseconds, before other numbers.
+/// File in which Linux reports this thread's processor time, in nanoseconds, before other numbers.
 const PROCESSOR_TIME: &str = "/proc/thread-self/schedstat";
-/// Simulated requests a second of one processor that are asked for.
+/// Required speed: simulated requests per second of one processor.
 const REACH: f64 = 450_000.0;
-/// Where the optimized program is told that it is the one.
+/// Environment variable that marks the optimized program.
 const INNER: &str = "CAPNVME_BENCH_SIM";
 
-/// Measures; whether it reaches what it must is the exit code.
+/// Measures; the exit code says whether the required speed is reached.
 pub(crate) fn run(project: &Project) -> Result<ExitCode> {
     if std::env::var_os(INNER).is_some() {
         return speed(project);
@@ -36,7 +36,7 @@ pub(crate) fn run(project: &Project) -> Result<ExitCode> {
     };
     {
         let _step = Step::new("building the simulator, optimized");
-        // Where it is looked for afterwards, whatever the environment says.
+        // The program is looked up there afterwards, whatever the environment says.
         let folder = project.path("target");
         let build = ["build", "--quiet", "--profile", "sim", "--package", "xtask", "--target-dir"];
         let built = cargo().args(build).arg(folder).status();
@@ -53,7 +53,7 @@ pub(crate) fn run(project: &Project) -> Result<ExitCode> {
     Ok(if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Simulates, and says how fast.
+/// Simulates the scenario and prints the speed.
 fn speed(project: &Project) -> Result<ExitCode> {
     let scenario = Scenario::load(project.path(SCENARIO))?;
     let mut best = 0.0f64;
@@ -76,7 +76,7 @@ fn speed(project: &Project) -> Result<ExitCode> {
     Ok(if best >= REACH { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How long this thread has had a processor so far.
+/// Processor time of this thread so far.
 fn processor_time() -> Result<Duration> {
     let reported = std::fs::read_to_string(PROCESSOR_TIME).context(PROCESSOR_TIME)?;
     let ns = reported.split_whitespace().next().and_then(|ns| ns.parse().ok());

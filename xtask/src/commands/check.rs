@@ -1,8 +1,9 @@
-//! `cargo xtask check`: what the code must look like.
+//! `cargo xtask check`: form of the code and the documents.
 //!
-//! Format, lints with warnings as errors (of the build machine's side and of the programs for seL4), the direction of
-//! dependencies ([`directions`]), links and citations, figures and numbers of documents ([`documents`]), and documentation without
-//! warnings. Each is a part of its own, which is also one of the tests of `cargo xtask test`. What cargo says of a part that fails is kept in `target/check/`.
+//! Checks format, lints with warnings as errors (of the build machine's side and of the programs for seL4), the direction of
+//! dependencies ([`directions`]), links and citations, figures and numbers of documents ([`documents`]), and documentation
+//! without warnings. Each part is also one of the tests of `cargo xtask test`. The output of cargo for a failed part is kept in
+//! `target/check/`.
 
 use crate::commands::{directions, documents};
 use crate::image::programs::{self, FEATURES, INJECTING, INTERPRETER, PROGRAMS, ROOT_TASK};
@@ -18,7 +19,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// What the check takes.
+/// Arguments of the check.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     /// Install missing packages through sudo without asking
@@ -26,7 +27,7 @@ pub(crate) struct Check {
     yes: bool,
 }
 
-/// Runs all parts; the first that fails ends it.
+/// Runs all parts; stops at the first that fails.
 pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
     let consent = if check.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
@@ -41,21 +42,21 @@ pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
 /// One part of the check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// Which crate depends on which.
+    /// Dependencies between the crates.
     Directions,
-    /// What documents link to, show and cite, and the order of the book.
+    /// Links, shown commands and citations of documents, and the order of the book.
     Links,
-    /// Figures, tables and numbers of documents, against what they are made of.
+    /// Figures, tables and numbers of documents, compared with their sources.
     Made,
-    /// As rustfmt has it.
+    /// Format, by rustfmt.
     Format,
-    /// Of everything that builds on the build machine.
+    /// Lints of all code for the build machine.
     Lints,
-    /// Of one program for seL4.
+    /// Lints of one program for seL4.
     ProgramLints(&'static str, Arch),
-    /// Of the root task with fault injection, which the product lacks.
+    /// Lints of the root task with fault injection, which the product lacks.
     InjectionLints,
-    /// Of every crate.
+    /// Documentation of every crate.
     Documentation,
 }
 
@@ -76,11 +77,11 @@ impl fmt::Display for Part {
 }
 
 impl Part {
-    /// Every part, the quickest first.
+    /// Every part, the fastest first.
     pub(crate) fn all() -> Vec<Self> {
         let programs = PROGRAMS.iter().map(|(name, _)| *name).chain([INTERPRETER]);
         let programs = programs.map(|name| Self::ProgramLints(name, Arch::X86_64));
-        // Those that differ, and with them the seam's other side.
+        // The programs that differ on AArch64; with them the other side of the seam is linted.
         let others = [ROOT_TASK, "console", INTERPRETER].map(|name| Self::ProgramLints(name, Arch::Aarch64));
         [Self::Directions, Self::Links, Self::Made, Self::Format, Self::Lints]
             .into_iter()
@@ -90,7 +91,7 @@ impl Part {
             .collect()
     }
 
-    /// Checks it. What is wrong is one sentence, which names the file with the rest.
+    /// Checks this part. The error is one sentence and names the file with the full output.
     pub(crate) fn run(self, project: &Project, kernel: &Kernel) -> Result<()> {
         let warnings_are_errors = ["--", "-D", "warnings"];
         match self {
@@ -126,7 +127,7 @@ impl Part {
         }
     }
 
-    /// Runs the command; when it fails, keeps what it says.
+    /// Runs the command; keeps its output when it fails.
     fn finish(self, project: &Project, mut command: Command) -> Result<()> {
         let output = command.output().context("cannot run cargo; install Rust from https://rustup.rs")?;
         if output.status.success() {
@@ -142,13 +143,13 @@ impl Part {
 
 fn cargo(project: &Project, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // The settings of the run we are in are not for this one.
+    // The settings of this cargo run must not reach the inner one.
     command.current_dir(project.root()).args(arguments).env_remove("CARGO_MANIFEST_DIR");
     command
 }
 
-/// The first complaint in what cargo, the compiler or rustfmt says, and the place it is about. Errors come before
-/// warnings, which may be those of a part that is not checked.
+/// The first complaint in the output of cargo, the compiler or rustfmt, with its place. Errors come before warnings, which may
+/// belong to a part that is not checked.
 fn first_complaint(said: &str, root: &Path) -> String {
     let begins = |word: &'static str| said.lines().position(move |line| line.starts_with(word));
     let first = begins("error").or_else(|| begins("Diff in")).or_else(|| begins("warning"));

@@ -1,8 +1,8 @@
-//! Does the kernel's model answer as the kernel does: sequences of calls on both (`sim/conformance`).
+//! Compares the kernel's model with the kernel: sequences of calls run on both (`sim/conformance`).
 //!
-//! The interpreter runs on seL4 in QEMU, with all sequences of a suite as the payload of its image; the model runs
-//! here. The journals must be equal. A sequence whose journals differ is cut down, so that what is reported is as short as
-//! can be. What was sent last and what came is in `target/conformance/<suite>/`.
+//! The interpreter runs on seL4 in QEMU, with all sequences of a suite as the payload of its image; the model runs here. The
+//! journals must be equal. A sequence whose journals differ is cut down, so that the report is short. The last image and its
+//! serial line are in `target/conformance/<suite>/`.
 
 use crate::commands::counted::Counted;
 use crate::image;
@@ -28,12 +28,12 @@ use std::time::{Duration, Instant};
 
 /// The seeds of the generated sequences.
 const SEEDS: Range<u64> = 0..400;
-/// Calls that each suite must have compared at least, on each architecture.
+/// Calls that each suite must compare at least, on each architecture.
 const LEAST_WRITTEN: usize = 5_000;
 const LEAST_GENERATED: usize = 40_000;
-/// Differing sequences that are cut down and reported.
+/// Number of differing sequences that are cut down and reported.
 const REPORTED: usize = 3;
-/// How long the line may be silent, on a build machine that is busy, before the interpreter is said to hang.
+/// Longest silence of the serial line, on a busy build machine, before the interpreter counts as hanging.
 const SILENCE: Duration = Duration::from_secs(20);
 const TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -47,7 +47,7 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    /// Both.
+    /// Both suites.
     pub(crate) const ALL: [Self; 2] = [Self::Written, Self::Generated];
 
     fn scripts(self, arch: Arch) -> Vec<Script> {
@@ -107,7 +107,7 @@ pub(crate) fn check(project: &Project, kernel: &Kernel, suite: Suite) -> Result<
     Ok(counted)
 }
 
-/// What differs between the model's journal of `script` and the kernel's.
+/// First difference between the model's journal of `script` and the kernel's.
 fn compare(script: &Script, journal: &[Entry]) -> Option<String> {
     match model::run(script) {
         Ok(model) => difference(script, &model, journal).map(|difference| difference.to_string()),
@@ -135,9 +135,9 @@ impl Bench<'_> {
         Ok(line.journals)
     }
 
-    /// The first difference of `script`, cut down to the calls that it takes.
+    /// The first difference of `script`, cut down to the calls that are necessary for it.
     fn shortened(&mut self, script: &Script) -> Result<Option<String>> {
-        // A candidate that hangs the interpreter keeps those behind it from their journals, and no more.
+        // A candidate that hangs the interpreter only costs the candidates behind it their journals.
         let shortest = shrink(script, &mut |scripts| self.play(scripts).map(|line| line.journals))?;
         Ok(shortest.map(|(short, reported)| {
             let calls = short.threads.iter().enumerate().flat_map(|(thread, calls)| {
@@ -148,7 +148,7 @@ impl Bench<'_> {
         }))
     }
 
-    /// What the interpreter says to `scripts`, to its end or until it has been silent for too long.
+    /// Output of the interpreter for `scripts`, until it ends or has been silent for too long.
     fn play(&mut self, scripts: &[Script]) -> Result<Line> {
         let file = self.folder.join("image.elf");
         let image = image::with_payload(&self.interpreter, &script::payload(scripts))?;
@@ -175,8 +175,8 @@ impl Bench<'_> {
         Ok(line)
     }
 
-    /// A machine that counts its time by instructions, so that it does the same every time: 8 ns each, with which the
-    /// kernel's own waits at boot are short. The line is QEMU's standard output.
+    /// QEMU's arguments. The machine's time goes by instructions, 8 ns each, so every run is the same and the kernel's own waits
+    /// at boot are short. The serial line is QEMU's standard output.
     fn arguments(&self, image: &std::path::Path) -> Vec<OsString> {
         let own = match self.kernel.arch {
             Arch::X86_64 => {

@@ -1,13 +1,13 @@
-//! How the parts of a test run are counted.
+//! The result type of tests: how many passed, and why others failed.
 
-/// What came of a test, or of several run as one.
+/// Result of one test, or of several that ran as one.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counted {
-    /// How many passed.
+    /// Number of tests that passed.
     pub(crate) passed: u64,
-    /// Why others failed, one sentence each.
+    /// Reasons of the failures, one sentence each.
     pub(crate) failed: Vec<String>,
-    /// What its first run missed, where it passed when it was run once more.
+    /// Reasons of the failed first run, if the test passed when it was repeated.
     pub(crate) repeated: Option<String>,
 }
 

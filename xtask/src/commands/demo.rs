@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: the system at work, from whatever the machine has to a page of results.
+//! `cargo xtask demo`: runs a scenario on a machine that need not be prepared, and prints a page of results.
 
 use crate::commands::sim;
 use crate::destination::Destination;
@@ -20,7 +20,7 @@ use kernel::{Arch, BuildOptions, FixName};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What the demonstration takes.
+/// Arguments of the demonstration.
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
     /// The scenario: a name in scenarios/, or a TOML file
@@ -58,9 +58,9 @@ pub(crate) struct Demo {
     yes: bool,
 }
 
-/// Runs it; whether it passed is the exit code.
+/// Runs it; the exit code says whether it passed.
 pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
-    // What the user got wrong is said before anything long begins.
+    // Report wrong arguments before any long step.
     let file = project.scenario(&demo.scenario)?;
     let mut scenario = Scenario::load(&file)?;
     if demo.sim && own::is_missing(&scenario) {

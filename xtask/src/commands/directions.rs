@@ -1,18 +1,18 @@
-//! The direction of dependencies between the project's crates, from what cargo says of the workspace.
+//! Checks the direction of dependencies between the project's crates, from cargo's metadata of the workspace.
 
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
 
-/// What each crate of ours may depend on. What is not in the table may not be depended on, and a crate that is missing
-/// from it is an error, so that a new crate is put into its place here.
+/// Dependencies that each crate of the project may have. Others are errors. A crate that is missing from the table is an error
+/// too, so that a new crate gets its place here.
 ///
-/// Programs depend on servers' libraries and `platform-sel4`; libraries on interfaces, specifications and the seam; the
-/// seam on nothing of ours. Features count: the programs are their crates' optional side. The simulator stands above
-/// all but the programs' optional sides; its models of devices and its checkers know specifications, and no server.
-/// What faults a scenario names (`sim-fault`) is data, which the system's model reads. The fuzz targets stand above all
-/// of it, and nothing depends on them.
+/// Programs depend on servers' libraries and `platform-sel4`; libraries on interfaces, specifications and the seam; the seam on
+/// no crate of the project. Features count: the programs are their crates' optional side. The simulator stands above all but the
+/// programs' optional sides; its models of devices and its checkers know specifications, and no server. `sim-fault` is data, the
+/// faults that a scenario names; the system's model reads it. The fuzz targets stand above everything, and nothing depends on
+/// them.
 const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("platform", &[]),
     ("report", &["platform"]),
@@ -135,7 +135,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Reads the workspace from cargo and holds its dependencies against the table.
+/// Reads the workspace from cargo and compares its dependencies with the table.
 pub(crate) fn check(project: &Project) -> Result<()> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(project.root())
@@ -149,7 +149,7 @@ pub(crate) fn check(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Dependencies that the table does not allow. What only tests depend on is left out.
+/// Dependencies that the table does not allow. Dependencies of tests alone are left out.
 fn wrong_directions(metadata: &Value) -> Vec<String> {
     let empty = Vec::new();
     let packages = metadata["packages"].as_array().unwrap_or(&empty);

@@ -1,8 +1,8 @@
-//! `cargo xtask docs`: the documents as a book.
+//! `cargo xtask docs`: makes a book of the documents.
 //!
-//! mdBook builds it out of a copy below `target/book-source/` that has the folders of the project, so that links between
-//! documents, and to files beside `docs/`, lead where they lead in the project. The first chapter is the project's README.
-//! Left out: what the documents must be like, which `documents` checks.
+//! mdBook builds the book from a copy below `target/book-source/`. The copy has the folders of the project, so links between
+//! documents, and to files beside `docs/`, have the same targets as in the project. The first chapter is the project's README.
+//! Left out: the rules for documents, which `documents` checks.
 
 use crate::commands::documents::{self, SUMMARY, Texts, chapters, links, resolved};
 use crate::out;
@@ -16,10 +16,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// The release of mdBook that the book is made with.
+/// Release of mdBook that builds the book.
 const MDBOOK: &str = "0.5.4";
 
-/// What the book takes.
+/// Arguments of the book.
 #[derive(Debug, Args)]
 pub(crate) struct Docs {
     /// Redraw figures and rewrite the tables and numbers that have a source, instead
@@ -27,7 +27,7 @@ pub(crate) struct Docs {
     redraw: bool,
 }
 
-/// Builds the book, or redraws what is in it.
+/// Builds the book, or redraws the generated parts of the documents.
 pub(crate) fn run(project: &Project, docs: &Docs) -> Result<ExitCode> {
     if docs.redraw {
         let redrawn = documents::redraw(project)?;
@@ -53,7 +53,7 @@ pub(crate) fn run(project: &Project, docs: &Docs) -> Result<ExitCode> {
         .output()
         .context("cannot run mdbook")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    // It goes on where it cannot find something, and says so.
+    // mdBook prints a message for a missing file and continues.
     let complaint = said.lines().find(|line| line.contains("ERROR") || line.contains("WARN"));
     let failed = (!output.status.success()).then(|| said.lines().last().unwrap_or("nothing"));
     ensure!(complaint.or(failed).is_none(), "mdbook says: {}", complaint.or(failed).unwrap_or_default().trim());
@@ -61,7 +61,7 @@ pub(crate) fn run(project: &Project, docs: &Docs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The program; installed, once, if it is not there.
+/// Path of the mdBook program, which is installed if it is missing.
 fn mdbook(project: &Project) -> Result<PathBuf> {
     let root = project.target_folder(&format!("tools/mdbook-{MDBOOK}"))?;
     let program = root.join("bin/mdbook");
@@ -70,7 +70,7 @@ fn mdbook(project: &Project) -> Result<PathBuf> {
     }
     let step = Step::new(format!("installing mdBook {MDBOOK} below {}, in a few minutes", project.shown(&root)));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        // Outside of the project, whose settings are not for it.
+        // Outside of the project, whose cargo settings must not apply.
         .current_dir(&root)
         .args(["install", "mdbook", "--version", MDBOOK, "--locked", "--no-default-features", "--root"])
         .arg(&root)
@@ -83,7 +83,7 @@ fn mdbook(project: &Project) -> Result<PathBuf> {
     for line in cargo.stderr.take().into_iter().flat_map(|said| BufReader::new(said).lines()) {
         let line = line.context("cannot read what cargo says")?;
         step.tick(line.trim());
-        // The first error, or else the last word.
+        // The first error, or else the last line.
         if !complaint.starts_with("error") && !line.trim().is_empty() {
             complaint = line;
         }
@@ -95,7 +95,7 @@ fn mdbook(project: &Project) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// What the copy has: the chapters, what they link to, and the order.
+/// Files of the copy: the chapters, the files that they link to, and the order.
 fn copies(project: &Project, texts: &Texts) -> Result<Vec<(String, Vec<u8>)>> {
     let text = |path: &str| texts.get(path).with_context(|| format!("{path} is not there"));
     let summary = text(SUMMARY)?;
@@ -116,7 +116,7 @@ fn copies(project: &Project, texts: &Texts) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(copies)
 }
 
-/// The order, with the chapters' places from the project's folder.
+/// The book's order, with the chapters' paths relative to the project's folder.
 fn order(summary: &str) -> String {
     let mut order = summary.to_owned();
     for (link, place) in links(summary).into_iter().rev() {

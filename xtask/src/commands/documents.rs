@@ -1,8 +1,8 @@
-//! The documents: what is wrong with them, and what of them is made of something else.
+//! The documents: checks of their form, and their generated parts.
 //!
-//! [`check`] looks at what only a person can fix: links, citations, the book's order, commands, rules. [`made`] are the parts that
-//! have a source, such as figures, tables and numbers: a check compares them, and `cargo xtask docs --redraw` writes them.
-//! Left out: whether what a document says is true.
+//! [`check`] looks for defects that only a person can fix: links, citations, the book's order, commands, rules. [`made`]
+//! generates the parts that have a source, such as figures, tables and numbers: a check compares them, and
+//! `cargo xtask docs --redraw` writes them. Left out: whether a document's statements are true.
 
 mod benchmarks;
 
@@ -28,18 +28,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Folders of which nothing is ours.
+/// Folders without files of the project.
 const FOREIGN: [&str; 3] = [".git", "target", "kernel/source"];
-/// Endings of the files that cite and link, and of figures and their data.
+/// Extensions of the files that cite and link, and of figures and their data.
 const ENDINGS: [&str; 5] = ["md", "rs", "toml", "csv", "svg"];
 
-/// Texts by their places below the project's root.
+/// Texts by their paths below the project's root.
 pub(super) type Texts = BTreeMap<String, String>;
 
-/// Checks links, citations, the order of the book, commands and output that documents show, and the
-/// table of rules.
+/// Checks links, citations, the order of the book, commands and output that documents show, and the table of rules.
 ///
-/// # Errors
+/// One sentence for each wrong place, or a file that cannot be read.
 /// One sentence for each place that is wrong, or a file that cannot be read.
 pub(crate) fn check(project: &Project) -> Result<()> {
     let texts = gathered(project)?;
@@ -52,10 +51,10 @@ pub(crate) fn check(project: &Project) -> Result<()> {
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("; ")) }
 }
 
-/// Checks the parts of documents that are made of something else.
+/// Checks the generated parts of documents.
 ///
 /// # Errors
-/// The documents that are not as they would be made, or a source that cannot be read.
+/// The documents that differ from their sources, or a source that cannot be read.
 pub(crate) fn check_made(project: &Project) -> Result<()> {
     let stale: Vec<_> = made::stale(project)?.into_keys().collect();
     match stale.as_slice() {

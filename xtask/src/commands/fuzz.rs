@@ -1,11 +1,11 @@
-//! `cargo xtask fuzz`: a search for inputs under which a law does not hold, by coverage.
+//! `cargo xtask fuzz`: coverage-guided search for inputs under which a law does not hold.
 //!
 //! The targets and their laws are in `fuzz/`; the engine is libFuzzer, from the crate `libfuzzer-sys`. Stable Rust builds it: the
-//! coverage is a pass of LLVM, and no sanitizer is used. A panic, a broken law, an input that takes too long, or one that
-//! takes too much memory is a finding. It is kept as a file below `target/fuzz/`, as short as it could be made.
+//! coverage is a pass of LLVM, and no sanitizer is used. A finding is a panic, a broken law, or an input that takes too long or
+//! too much memory. It is minimized and kept as a file below `target/fuzz/`.
 //!
-//! A run starts from the target's seeds and the kept inputs in `fuzz/kept/TARGET/`, and from nothing that an earlier run left, so
-//! the same program, seed and number of inputs try the same inputs. Left out: what the laws are.
+//! A run starts from the target's seeds and the kept inputs in `fuzz/kept/TARGET/`, and uses nothing of earlier runs. So the same
+//! program, seed and number of inputs try the same inputs. Left out: the laws themselves.
 
 mod engine;
 mod shown;
@@ -27,7 +27,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What the fuzzers take.
+/// Arguments of the fuzzers.
 #[derive(Debug, Args)]
 pub(crate) struct Fuzz {
     /// The target, or `list` for all there are; every target without it
@@ -57,11 +57,11 @@ pub(crate) struct Fuzz {
 pub(crate) struct Target {
     /// Its name.
     pub(crate) name: String,
-    /// What is fuzzed, in one line.
+    /// Subject of the target, in one line.
     pub(crate) about: String,
 }
 
-/// Searches; whether nothing was found (or, planted, everything) is the exit code.
+/// Searches; the exit code says whether no law was broken (or, with planted defects, whether each was found).
 pub(crate) fn run(project: &Project, fuzz: &Fuzz) -> Result<ExitCode> {
     let targets = targets(project)?;
     if fuzz.target.as_deref() == Some("list") {
@@ -90,7 +90,7 @@ pub(crate) fn run(project: &Project, fuzz: &Fuzz) -> Result<ExitCode> {
 /// Every target, by name.
 ///
 /// # Errors
-/// That the folder of the targets cannot be read.
+/// A folder of targets that cannot be read.
 pub(crate) fn targets(project: &Project) -> Result<Vec<Target>> {
     let folder = project.path("fuzz/targets");
     let unreadable = || format!("cannot read the folder {}", project.shown(&folder));
@@ -118,10 +118,10 @@ fn chosen(targets: &[Target], named: Option<&str>) -> Result<Vec<Target>> {
     Ok(vec![target.clone()])
 }
 
-/// Searches with each of `targets` for as long as `time`, several at a time.
+/// Searches with each of `targets` for `time`, several at a time.
 ///
 /// # Errors
-/// That they cannot be built or run. A finding is none.
+/// Targets that cannot be built or run. A finding is not an error.
 pub(crate) fn search(
     project: &Project,
     targets: &[Target],
@@ -164,7 +164,7 @@ pub(crate) fn search(
     searched.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// What is wrong with what a search brought, one sentence each.
+/// Reasons for failing a search, one sentence each.
 pub(crate) fn violations(searched: &Searched, subject: Subject) -> Vec<String> {
     let Searched { target, seed, finding, .. } = searched;
     match (finding, subject) {

@@ -1,7 +1,6 @@
-//! A run that hangs: it is ended by its timeout, said to have failed, and leaves its log.
+//! Tests a run that hangs: its timeout ends it, it counts as failed, and its log is kept.
 //!
-//! The command is run as a user runs it, with a scenario whose one tenant works for ten minutes while three seconds are
-//! allowed.
+//! The command is run as a user runs it. The scenario's one tenant works for ten minutes, and its timeout is three seconds.
 
 use crate::commands::counted::Counted;
 use crate::project::Project;

@@ -1,7 +1,7 @@
-//! `cargo xtask new`: a client program of somebody's own, to begin with: a crate with a test and a scenario.
+//! `cargo xtask new`: creates a user's own client program: a crate with a test and a scenario.
 //!
-//! The crate is a `no_std` library that stands anywhere, inside of this project or elsewhere, and is nobody's member. What is in it
-//! are the files of `xtask/templates/program/`.
+//! The crate is a `no_std` library that works in any folder, inside or outside of this project, and belongs to no other
+//! workspace. Its files come from `xtask/templates/program/`.
 
 use crate::out;
 use crate::project::{Project, write_whole};
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What is made, below the crate's folder.
+/// Created files, below the crate's folder.
 const FILES: [(&str, &str); 5] = [
     ("Cargo.toml", include_str!("../../templates/program/manifest.toml")),
     ("src/lib.rs", include_str!("../../templates/program/lib.rs")),
@@ -21,14 +21,14 @@ const FILES: [(&str, &str); 5] = [
     (".gitignore", "/target\n"),
 ];
 
-/// What to make.
+/// Arguments of the command.
 #[derive(Debug, Args)]
 pub(crate) struct New {
     /// The folder of the new crate, which is named after it
     path: PathBuf,
 }
 
-/// Makes it, and says how it is run.
+/// Creates the crate and prints the commands that run it.
 pub(crate) fn run(project: &Project, new: &New) -> Result<ExitCode> {
     let folder = make(project, &new.path)?;
     let (shown, name) = (new.path.display(), name(&folder));
@@ -41,9 +41,9 @@ pub(crate) fn run(project: &Project, new: &New) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the crate in the folder `path`, which is not there yet; the folder.
+/// Creates the crate in the folder `path`, which must not exist yet; returns the folder.
 pub(crate) fn make(project: &Project, path: &Path) -> Result<PathBuf> {
-    // A scenario that named it would say what is wrong with its name.
+    // A scenario that named the crate would report a wrong name; its check is used here.
     let written = format!("path = {:?}", path.display().to_string());
     toml::from_str::<Workload>(&written).map_err(|error| anyhow::anyhow!("{}", error.message()))?;
     ensure!(!path.exists(), "{} is there already: name another folder", path.display());
@@ -59,7 +59,7 @@ pub(crate) fn make(project: &Project, path: &Path) -> Result<PathBuf> {
         fs::create_dir_all(file.parent().unwrap_or(&folder)).context("cannot make the crate's folders")?;
         write_whole(&file, fill(text).as_bytes())?;
     }
-    // The versions with which everything here was tried.
+    // The dependency versions that this project is tested with.
     fs::copy(project.path("Cargo.lock"), folder.join("Cargo.lock")).context("cannot copy the lock file")?;
     Ok(folder)
 }
@@ -68,7 +68,7 @@ fn name(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Where the project is, seen from the crate: the way up where that is inside, so that both can be moved together.
+/// The project's folder, as the crate refers to it: a relative path if the crate is inside, so that both can be moved together.
 fn root(project: &Project, folder: &Path) -> Result<String> {
     let top = project.root().canonicalize().context("the project's folder cannot be found")?;
     let root = match folder.strip_prefix(&top) {

@@ -1,5 +1,5 @@
-//! A program of somebody's own, as a newcomer makes it: outside of the project, with its test, in both worlds; and the files that one
-//! keeps in a session, as other software reads them.
+//! Tests a user's own program, as a newcomer creates it: outside of the project, with its test, in the simulator and on seL4.
+//! Also tests files that a program keeps in a session, read by other software.
 
 use crate::commands::counted::Counted;
 use crate::commands::new;
@@ -13,10 +13,10 @@ use std::process::{Command, Output};
 
 /// The program's folder and name.
 const NAME: &str = "my-program";
-/// A file that `scenarios/fat.toml` has written, and what is in it.
+/// A file that `scenarios/fat.toml` writes, and its content.
 const FILE: (&str, &str) = ("::DIR/HELLO.TXT", "In a folder.\n");
 
-/// Makes a program, tests it, and runs it in the simulator and on seL4: its own result is in the run's.
+/// Creates a program, tests it, and runs it in the simulator and on seL4: the run's results contain the program's own value.
 pub(crate) fn check(project: &Project) -> Result<Counted> {
     let place = tempfile::tempdir().context("there is no place for a program")?;
     let folder = new::make(project, &place.path().join(NAME))?;
@@ -35,7 +35,7 @@ pub(crate) fn check(project: &Project) -> Result<Counted> {
     Ok(Counted::one())
 }
 
-/// Has the program `fat` write files on seL4; mtools read them in the image.
+/// Lets the program `fat` write files on seL4; mtools must read them in the image.
 pub(crate) fn check_files(project: &Project) -> Result<Counted> {
     let place = tempfile::tempdir().context("there is no place for an image")?;
     let image = place.path().join("fat.img");
@@ -55,7 +55,7 @@ fn this_program(project: &Project) -> Result<Command> {
     Ok(command)
 }
 
-/// What a command printed, if it succeeded.
+/// Standard output of a command that succeeded.
 fn succeeded(output: &Output, what: &str) -> Result<String> {
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -64,8 +64,8 @@ fn succeeded(output: &Output, what: &str) -> Result<String> {
     Ok(printed)
 }
 
-/// Simulates a scenario with programs of somebody's own twice, by a simulator that has them: it passes, and the second run is the
-/// first one once more.
+/// Simulates a scenario with users' own programs twice, by a simulator that has them linked: it must pass, and the second run
+/// must equal the first.
 pub(crate) fn simulate(project: &Project, scenario: &Path, simulator: &Path, arch: &str) -> Result<Counted> {
     let run = || {
         let mut sim = own::command(project, simulator);

@@ -1,11 +1,11 @@
-//! `cargo xtask bench --profile NAME`: which functions and source lines the instructions of a benchmark are in.
+//! `cargo xtask bench --profile NAME`: instructions of a benchmark, by function and source line.
 //!
-//! One run with the counter's histogram of program counters. The measured part is the benchmark's: from the first marker
-//! to the last, without the warm-up. The histogram's sums are compared with the counts by component of the same run, and
+//! Makes one run with the counter's histogram of program counters. It covers the measured part of the benchmark, from the first
+//! marker to the last, without the warm-up. The histogram's sums are compared with the counts by component of the same run, and
 //! `cargo xtask test` compares them with those of a run without it.
 //!
 //! Neighbours: `bench` has the command line and the measurement without a histogram; `counts` the counter; `run` runs the
-//! scenario. Left out: which instance of a program executed an instruction; the copies of a tenant are one component.
+//! scenario. Left out: the instance of a program that executed an instruction; the copies of a tenant are one component.
 
 mod breakdown;
 mod histogram;
@@ -29,9 +29,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use symbols::Symbols;
 
-/// Rows of each list that people see; the JSON has all.
+/// Rows of each printed list; the JSON has all.
 const SHOWN_ROWS: usize = 40;
-/// A component with a smaller share of the instructions is shown only where it is asked for, in thousandths.
+/// A component with a smaller share of the instructions, in thousandths, is shown only if it was named.
 const SHOWN_SHARE: u64 = 10;
 
 /// The profile of one run.
@@ -43,13 +43,13 @@ pub(crate) struct Profile {
     components: Vec<Breakdown>,
 }
 
-/// The benchmark whose counts are the same in every run of the same programs.
+/// The benchmark with the same counts in every run of the same programs.
 const REPEATABLE: &str = "ipc-call";
 
 /// The scenario that measures `name`.
 ///
 /// # Errors
-/// A sentence with the names there are.
+/// No such scenario; the sentence lists the names that exist.
 pub(crate) fn scenario(project: &Project, name: &str) -> Result<PathBuf> {
     let mut names = Vec::new();
     for file in bench::measuring(project, "")? {
@@ -62,10 +62,10 @@ pub(crate) fn scenario(project: &Project, name: &str) -> Result<PathBuf> {
     bail!("no benchmark is named '{name}': name one of {}", names.join(", "))
 }
 
-/// Runs the benchmark in `file` once and shows where its instructions are; all of it goes to `json`, too.
+/// Runs the benchmark in `file` once and prints its instructions by function and line; all rows are also written to `json`.
 ///
 /// # Errors
-/// That it cannot be run, that the sums do not agree, or that the component that was asked for executed nothing.
+/// A run that fails, sums that do not agree, or a named component that executed nothing.
 pub(crate) fn run(
     runner: &Runner<'_>,
     file: &Path,
@@ -88,7 +88,7 @@ pub(crate) fn run(
     show(&profile, component.is_some())
 }
 
-/// Compares the sums of a profile with the counts of a run without one: what is different.
+/// Compares the sums of a profile with the counts of a run without one; returns the differences.
 ///
 /// # Errors
 /// As [`run`].
@@ -112,7 +112,7 @@ fn differences(with: &Instructions, without: &Instructions) -> Vec<String> {
         .collect()
 }
 
-/// One run: what was measured, and the histogram, whose sums are the counts of the run.
+/// One run: the measurement, and the histogram, whose sums equal the counts of the run.
 fn measure(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<(Measured, String)> {
     let (measured, folder) =
         bench::run_once(runner, file, Options { counter: Some(plugin), histogram: true, ..Options::default() })?;
@@ -178,7 +178,7 @@ fn list<K>(title: &str, rows: &[Row<K>], per_op: impl Fn(u64) -> f64, text: impl
     shown.try_for_each(|row| out::line(format_args!("{:>10.2}  {}", per_op(row.instructions), text(&row.of))))
 }
 
-/// The sum of the rows that are not shown, and that of all.
+/// The sum of the rows that are not shown, and of all rows.
 fn sum<K>(rows: &[Row<K>], per_op: impl Fn(u64) -> f64) -> Result<()> {
     let sum = |rows: &[Row<K>]| per_op(rows.iter().map(|row| row.instructions).sum());
     if let Some(rest) = rows.get(SHOWN_ROWS..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! `cargo xtask qemu`: a scenario that is kept running, with its log on the terminal; with `--debug` it waits for gdb.
+//! `cargo xtask qemu`: keeps a scenario running, with its log on the terminal; with `--debug` QEMU waits for gdb.
 
 use crate::image::programs::{self, PROGRAMS};
 use crate::machine::Machine;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Debug, Args)]
 pub(crate) struct Qemu {
     /// The scenario: a name in scenarios/, or a TOML file
@@ -81,7 +81,7 @@ fn watch(runner: &Runner<'_>, prepared: &Prepared, filter: &Filter) -> Result<Ex
         if let Some(bytes) = machine.read(Duration::from_millis(200))? {
             collector.take(&bytes, machine.age())?;
         } else {
-            // What is there so far can be read in the file.
+            // Write out the log so far, so that the file can be read.
             collector.finish()?;
         }
         if let Some(why) = machine.gone()? {

@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: a scenario in the simulator, once or with many seeds.
+//! `cargo xtask sim`: simulates a scenario, once or with many seeds.
 
 use crate::destination::Destination;
 use crate::image::own;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-/// What the simulator takes.
+/// Arguments of the simulator.
 #[derive(Debug, Args)]
 pub(crate) struct Sim {
     /// The scenario: a name in scenarios/, or a TOML file
@@ -65,7 +65,7 @@ impl FromStr for Seeds {
     }
 }
 
-/// Runs it; whether all runs passed is the exit code.
+/// Simulates; the exit code says whether all runs passed.
 pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let file = project.scenario(&sim.scenario)?;
     let mut scenario = Scenario::load(&file)?;
@@ -92,7 +92,7 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     }
 }
 
-/// Runs this command again, with the programs of somebody's own that the scenario names in its simulator.
+/// Runs this command again, by a simulator with the user's own programs that the scenario names.
 pub(crate) fn with_own(project: &Project, scenario: &Scenario) -> Result<ExitCode> {
     let simulator = own::simulator(project, scenario)?;
     let mut command = own::command(project, &simulator);
@@ -101,7 +101,7 @@ pub(crate) fn with_own(project: &Project, scenario: &Scenario) -> Result<ExitCod
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One run, with its table.
+/// One run, with its printed results.
 pub(crate) fn once(project: &Project, input: RunInput<'_>, json: Option<Destination>) -> Result<ExitCode> {
     let RunInput { scenario, seed, .. } = input;
     suits(scenario)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: random systems, loads and faults in the simulator, until stopped.
+//! `cargo xtask soak`: simulates random systems, loads and faults until stopped.
 
 use crate::out;
 use crate::progress::Step;
@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// What the soak takes.
+/// Arguments of the soak.
 #[derive(Debug, Args)]
 pub(crate) struct Soak {
     /// Minutes after which it ends; without it, it goes on until it is interrupted
@@ -31,10 +31,10 @@ pub(crate) struct Soak {
 }
 
 impl Soak {
-    /// The seeds that it may come to.
+    /// The seeds of the soak.
     ///
     /// # Errors
-    /// That there are none.
+    /// No seeds.
     fn seeds(&self) -> Result<Range<u64>> {
         let Self { minutes, from, count, jobs: _ } = *self;
         ensure!(minutes != Some(0), "--minutes 0 leaves no time for a run: give 1 or more");
@@ -45,10 +45,10 @@ impl Soak {
     }
 }
 
-/// Seeds between two looks at the clock.
+/// Seeds between two checks of the time limit.
 const BATCH: u64 = 32;
 
-/// Runs it; whether all runs passed is the exit code.
+/// Runs the soak; the exit code says whether all runs passed.
 pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
     let seeds = soak.seeds()?;
     let end = soak.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes.saturating_mul(60)));
@@ -69,13 +69,13 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The run of a seed: its system, its faults, its chance.
+/// The run of a seed, which determines its system, its faults and all random choices.
 pub(crate) fn one(seed: u64) -> Result<Simulated> {
     let scenario = Scenario::parse(&sim::soak::scenario(seed), &format!("the scenario of seed {seed}"))?;
     simulate(RunInput { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })
 }
 
-/// Leaves the scenario of a run that failed as a file, and says how to repeat it and how to keep it.
+/// Writes the scenario of a failed run to a file, and prints how to repeat and keep it.
 fn report(project: &Project, failure: &Failure) -> Result<()> {
     let Failure { seed, reasons } = failure;
     let file = project.target_folder("soak")?.join(format!("{seed}.toml"));

@@ -1,10 +1,16 @@
-//! `cargo xtask test`: every test there is, and how many passed.
+//! `cargo xtask test`: runs every test, and reports how many passed.
 //!
-//! The tests of the build machine, the parts of `cargo xtask check`, what the commands say to bad input, every scenario in
-//! the simulator, on AArch64 most of those that QEMU runs there, those that the soak found, a few points of every experiment, seeds
-//! of the soak, a third of a minute of every fuzz target, every scenario on QEMU, a run that hangs, the root task without fault
-//! injection, the model of the kernel against the kernel, and what each correction of the kernel is for. Each counts as one line,
-//! passed or failed with its reason; the last line has the sums. `--quick` runs those that take little time.
+//! The tests are:
+//!
+//! - the tests of the build machine, and the parts of `cargo xtask check`;
+//! - the commands' answers to bad input;
+//! - every scenario in the simulator, most of those that QEMU runs on AArch64 there too, and those that the soak found;
+//! - a few points of every experiment, seeds of the soak, and a third of a minute of every fuzz target;
+//! - every scenario on QEMU, a run that hangs, and the root task without fault injection;
+//! - the model of the kernel against the kernel, and each correction of the kernel.
+//!
+//! Each test counts as one line, passed or failed with its reason; the last line has the sums. `--quick` runs the tests that take
+//! little time.
 
 mod case;
 mod running;
@@ -23,7 +29,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tally::Tally;
 
-/// What to test.
+/// Selection of the tests.
 #[derive(Debug, Args)]
 pub(crate) struct Test {
     /// Only the tests whose names contain this
@@ -40,9 +46,9 @@ pub(crate) struct Test {
     yes: bool,
 }
 
-/// Runs them all; a failed one does not keep the others from running.
+/// Runs the selected tests; a failure does not stop the others.
 pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
-    // A name that no test has is said before anything long begins, and so is a file that cannot be written.
+    // Report a name without tests, or a file that cannot be written, before any long step.
     let scope = if test.quick { Scope::Quick } else { Scope::Whole };
     let cases = chosen(&Names::of(project)?, scope, &test.only)?;
     let junit = test.junit.as_deref().map(Destination::open).transpose()?;

@@ -1,4 +1,4 @@
-//! The file that QEMU boots on AArch64: the root task's image with the kernel and the loader around it.
+//! File that QEMU boots on AArch64: the root task's image with the kernel and the loader around it.
 
 use crate::project::Project;
 use anyhow::{Context, Result};
@@ -6,7 +6,7 @@ use kernel::Kernel;
 use kernel::boot;
 use std::fs;
 
-/// The file that boots `image` on `kernel`.
+/// Makes the file that boots `image` on `kernel`.
 pub(crate) fn around(project: &Project, kernel: &Kernel, image: &[u8]) -> Result<Vec<u8>> {
     let read = |path: &std::path::Path| fs::read(path).with_context(|| format!("cannot read {}", project.shown(path)));
     boot::image(&read(&kernel.elf64)?, &read(&boot::build_loader(project.root())?)?, image)

@@ -1,7 +1,8 @@
 //! Builds the programs that run on seL4.
 //!
-//! One cargo call a program, because each has an address of its own: instructions are counted by component, by address
-//! (see `bench`). The address is an argument of the last link alone, so that the crates below are compiled once.
+//! Each program is built by a cargo call of its own, because each has an address of its own: instructions are counted by
+//! component, by address (see `bench`). The address is an argument of the last link alone, so that the dependencies are compiled
+//! once.
 
 use crate::progress::Step;
 use crate::project::Project;
@@ -18,7 +19,7 @@ use std::sync::OnceLock;
 /// The root task's program.
 pub(crate) const ROOT_TASK: &str = "root-task";
 
-/// Every program and where it is linked.
+/// Every program and its link address.
 pub(crate) const PROGRAMS: &[(&str, u64)] = &[
     (ROOT_TASK, 0x0040_0000),
     ("console", 0x0200_0000),
@@ -62,7 +63,7 @@ impl Programs {
         self.files.get(name).map(Vec::as_slice).with_context(|| format!("there is no program {name}"))
     }
 
-    /// The ELF file of the root task that boots `specification`: with fault injection only where that has kill orders.
+    /// The ELF file of the root task that boots `specification`: with fault injection only if that has kill orders.
     pub(crate) fn root_task(&self, project: &Project, kernel: &Kernel, specification: &Specification) -> Result<&[u8]> {
         if specification.kills.is_empty() {
             return self.elf(ROOT_TASK);
@@ -79,7 +80,7 @@ impl Programs {
         &self.level
     }
 
-    /// The components' programs as the system's model takes them.
+    /// The components' programs in the form that the system's model takes.
     pub(crate) fn for_model(&self) -> capdl::Programs {
         let components = self.files.iter().filter(|(name, _)| **name != ROOT_TASK);
         components.fold(capdl::Programs::new(), |programs, (name, elf)| programs.with(name, elf.clone()))
@@ -97,27 +98,26 @@ pub(crate) fn build(project: &Project, kernel: &Kernel, level: &str) -> Result<P
     Ok(Programs { files, injecting: OnceLock::new(), level: level.to_owned() })
 }
 
-/// Builds the root task that executes kill orders: its ELF file.
+/// Builds the root task that executes kill orders; returns its ELF file.
 pub(crate) fn build_injecting(project: &Project, kernel: &Kernel, level: &str) -> Result<Vec<u8>> {
     let step = Step::new("building the root task with fault injection");
     let base = PROGRAMS.iter().find(|(name, _)| *name == ROOT_TASK).context("the root task has no address")?.1;
     build_one(project, kernel, level, (ROOT_TASK, INJECTING), base, &step)
 }
 
-/// Whether the ELF file of a root task has the module that executes kill orders, by its debug information.
+/// Whether the ELF file of a root task contains the module that executes kill orders, by its debug information.
 pub(crate) fn injects(elf: &[u8]) -> bool {
     const MODULE: &[u8] = b"injection.rs";
     elf.windows(MODULE.len()).any(|bytes| bytes == MODULE)
 }
 
-/// Builds the conformance suite's program for `kernel`: its ELF file.
+/// Builds the conformance suite's program for `kernel`; returns its ELF file.
 pub(crate) fn build_interpreter(project: &Project, kernel: &Kernel) -> Result<Vec<u8>> {
     let step = Step::new("building the interpreter of conformance sequences");
     build_one(project, kernel, "info", (INTERPRETER, FEATURES), 0x0040_0000, &step)
 }
 
-/// The cargo command that `verb` (`rustc` or `clippy`) begins, for one program with its features, up to the compiler's own
-/// arguments.
+/// The cargo command `verb` (`rustc` or `clippy`) for one program with its features, up to the compiler's own arguments.
 pub(crate) fn cargo(
     project: &Project,
     kernel: &Kernel,
@@ -127,7 +127,7 @@ pub(crate) fn cargo(
 ) -> Command {
     let mut command = plain_cargo(project.root());
     command
-        // With the version, because a library of somebody else's is called `digest` too.
+        // With the version, because an external crate is also called `digest`.
         .args([
             verb,
             "--release",
@@ -147,12 +147,12 @@ pub(crate) fn cargo(
 /// Cargo in the folder of a crate.
 pub(crate) fn plain_cargo(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // The settings of the run we are in are not for this one.
+    // The settings of this cargo run must not reach the inner one.
     command.current_dir(folder).env_remove("CARGO_MANIFEST_DIR");
     command
 }
 
-/// What every build for seL4 is told besides.
+/// Adds the arguments and environment that every build for seL4 has.
 fn for_sel4(command: &mut Command, project: &Project, kernel: &Kernel, level: &str) {
     command
         .arg("--target-dir")
@@ -165,7 +165,7 @@ fn for_sel4(command: &mut Command, project: &Project, kernel: &Kernel, level: &s
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
 }
 
-/// Builds the program of a crate in another folder, linked at `base`: its ELF file.
+/// Builds the program of a crate in another folder, linked at `base`; returns its ELF file.
 pub(crate) fn build_elsewhere(
     project: &Project,
     kernel: &Kernel,
@@ -180,12 +180,11 @@ pub(crate) fn build_elsewhere(
     finish(command, project, kernel, level, (name, base), step)
 }
 
-/// What every program is compiled with: fixed addresses, and the places of the strings that log messages name. The
-/// target's code model stays: the standard library's parts are compiled for it, and addresses below 2 GiB suit it as
-/// well.
+/// Compiler flags of every program: fixed addresses, and the places of the strings that log messages name. The target's code
+/// model stays: the standard library's parts are compiled for it, and addresses below 2 GiB suit it as well.
 const FLAGS: &[&str] = &["-Crelocation-model=static", "-Clink-arg=-Tdefmt.x", "-Clink-arg=-znorelro"];
 
-/// Builds one program with its features: its ELF file.
+/// Builds one program with its features; returns its ELF file.
 fn build_one(
     project: &Project,
     kernel: &Kernel,
@@ -198,7 +197,7 @@ fn build_one(
     finish(command, project, kernel, level, (name, base), step)
 }
 
-/// Runs a build, with what the last link alone is told: the program's ELF file.
+/// Runs a build, with arguments for the last link alone; returns the program's ELF file.
 fn finish(
     mut command: Command,
     project: &Project,
@@ -227,20 +226,20 @@ fn finish(
     fs::read(&path).with_context(|| format!("cannot read {}", project.shown(&path)))
 }
 
-/// Where the ELF file of a program is. Both forms of the root task have one path, which holds the one built last.
+/// Path of a program's ELF file. Both forms of the root task have one path, which holds the one built last.
 pub(crate) fn path(project: &Project, kernel: &Kernel, level: &str, name: &str) -> PathBuf {
     folder(project, kernel, level).join(kernel::target(kernel.arch)).join("release").join(name)
 }
 
-/// The kernel's numbers and the log level are compiled in, so each pair has a folder of its own, and is not built again
-/// whenever the other was. The flags differ from the build machine's, too.
+/// Folder of the builds. The kernel's numbers and the log level are compiled in, so each pair has a folder of its own and is not
+/// rebuilt when the other was. The flags also differ from the build machine's.
 fn folder(project: &Project, kernel: &Kernel, level: &str) -> PathBuf {
     let kernel = kernel.folder.file_name().unwrap_or_default().to_string_lossy();
     project.path("target").join(format!("sel4-{kernel}-{level}"))
 }
 
 fn link_arguments(project: &Project, name: &str, base: u64) -> Vec<String> {
-    // The root task's script has its base, and the payload's place beside the program's.
+    // The root task's script sets its base, and the payload's place beside the program's.
     let script = if [ROOT_TASK, INTERPRETER].contains(&name) { "root-task.ld" } else { "component.ld" };
     let script = project.path("platform/sel4").join(script);
     vec![format!("-Clink-arg=-T{}", script.display()), format!("-Clink-arg=--defsym=__image_base={base:#x}")]

@@ -1,8 +1,7 @@
-//! How completions came, as the servers counted it for each session, held against how the scenario has them noticed.
+//! Compares the interrupts that servers counted for each session with the scenario's way of noticing completions.
 //!
-//! A queue pair that is polled has its interrupts off; one that interrupts must have done so when there was I/O; a
-//! hybrid one may do either. Left out are tenants that never came to an orderly end: refused, expelled, faulted, or
-//! without their controller.
+//! A polled queue pair has its interrupts off; one with interrupts must have raised some if there was I/O; a hybrid one may do
+//! either. Left out: tenants without an orderly end, that is refused, expelled, faulted, or without their controller.
 
 use crate::records::results::Results;
 use blk_api::config::{Completion, badge};
@@ -12,7 +11,7 @@ use report::Session;
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::collections::BTreeSet;
 
-/// What is wrong, one sentence each.
+/// Violations, one sentence each.
 pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     let in_order = results.sessions.iter().filter(|session| session.ended_by.is_empty());
     in_order.filter_map(|session| violation(scenario, session, results)).collect()
@@ -38,7 +37,7 @@ fn violation(scenario: &Scenario, session: &Session, results: &Results) -> Optio
     }
 }
 
-/// Interrupts that faults raise for nothing, on whichever vector of the tenant's controller.
+/// Spurious interrupts that faults raise, on any vector of the tenant's controller.
 fn for_nothing(scenario: &Scenario, tenant: &Tenant) -> u64 {
     let is_spurious = |fault: &&Fault| match fault {
         Fault::Controller(ControllerFault {
@@ -49,13 +48,13 @@ fn for_nothing(scenario: &Scenario, tenant: &Tenant) -> u64 {
     scenario.faults.iter().filter(is_spurious).count() as u64
 }
 
-/// Whether a session's count is of its own interrupts alone: not with the pin, which all share, and not with so many
+/// Whether a session's count has its own interrupts alone. Not so with the pin, which all sessions share, nor with so many
 /// vectors that several have the same badge.
 fn is_counted_apart(scenario: &Scenario, tenant: &Tenant) -> bool {
     let controller = scenario.controller(&tenant.controller);
     let by_message = controller.is_some_and(|(_, one)| one.ways().all(|way| way == Interrupts::Msix));
     let last = scenario.queue_pairs(&tenant.controller);
-    // The administration's is vector 0.
+    // Vector 0 is the admin queue's.
     let badges: BTreeSet<_> = (0..=last).map(badge::vector).collect();
     by_message && badges.len() as u64 == u64::from(last) + 1
 }

@@ -1,10 +1,10 @@
-//! Digests held against what the scenario has the reader read, and against those of the build machine.
+//! Compares digests with the range that the scenario names, and with those of the build machine.
 
 use crate::records::results::{Compared, Results};
 use capdl::Scenario;
 use capdl::scenario::Workload;
 
-/// What is wrong, one sentence each. `scenario` is the one that was run, with the user's disk in it.
+/// Violations, one sentence each. `scenario` is the one that was run, with the user's disk in it.
 pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     results.digests.iter().filter_map(|digest| violation(scenario, digest)).collect()
 }
@@ -25,7 +25,7 @@ fn violation(scenario: &Scenario, digest: &Compared) -> Option<String> {
     differs.then(|| format!("the digest of {name} is not that of the build machine"))
 }
 
-/// The range of its namespace that the tenant is to digest: first byte and bytes.
+/// The range of its namespace that the tenant must digest: first byte and bytes.
 fn range(scenario: &Scenario, tenant: &str) -> Option<(u64, u64)> {
     let tenant = scenario.tenants.iter().find(|one| one.name == tenant)?;
     let Workload::Digest(digest) = &tenant.workload else { return None };
@@ -51,7 +51,7 @@ mod tests {
         Scenario::parse(&text, "t.toml").unwrap()
     }
 
-    /// The sentences about a digest of a range, for which the build machine computed `own`.
+    /// Judges a digest of a range, for which the build machine computed `own`.
     fn sentences(workload: &str, first_byte: u64, bytes: u64, own: Option<u8>) -> Vec<String> {
         let mut results = Results::default();
         let digest = Digest { tenant: clip("w"), first_byte, bytes, sha256: [0xab; 32] };

@@ -1,9 +1,9 @@
-//! What tenants wrote, looked for in the image on the build machine.
+//! Checks tenants' writes in the image on the build machine.
 //!
-//! A tenant that verifies stamps every block with its own name, the block's place, and how often it was written
-//! (`bench::stamp`); what it zeroed or discarded it stamps again. So a block of the image says by itself whether it is
-//! where it belongs, and the same code judges it here and in the machine. A block without a stamp must hold what the
-//! image held before the run: nobody's write went astray. The blocks of an attacker are its own affair.
+//! A tenant that verifies stamps every block with its own name, the block's place, and how often it was written (`bench::stamp`);
+//! after zeroing or discarding a block it stamps it again. So each block of the image shows whether it is in its place, and the
+//! same code judges it here and in the machine. A block without a stamp must be unchanged since before the run: no write went
+//! astray. The blocks of an attacker are not judged.
 
 use crate::machine::disk;
 use anyhow::{Context, Result};
@@ -14,17 +14,17 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-/// Sentences about one image that are given before it is enough.
+/// Sentences about one image, at most.
 const SHOWN: usize = 3;
 
-/// What is wrong in the image at `path`, which is namespace `nsid` of `controller`, one sentence each.
+/// Differences in the image at `path`, which is namespace `nsid` of `controller`, one sentence each.
 pub(crate) fn differences(scenario: &Scenario, controller: &str, nsid: u32, path: &Path) -> Result<Vec<String>> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let reader = BufReader::with_capacity(1 << 20, file);
     differences_in(scenario, controller, nsid, reader).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// What is wrong in the image that `reader` has from its first byte on, as [`differences`].
+/// Differences in the image that `reader` reads from its first byte on, as [`differences`].
 pub(crate) fn differences_in(
     scenario: &Scenario,
     controller: &str,
@@ -56,8 +56,8 @@ impl<'a> Owner<'a> {
         Self { tenant, number: tenant_number(&tenant.name), stamped: 0 }
     }
 
-    /// The number that the tenant stamps on block `lba`, if that is its own: it knows where its first extent begins,
-    /// and counts on from there through all of them.
+    /// The number that the tenant stamps on block `lba`, if that block is its own. The tenant counts from the first block of its
+    /// first extent on, through all of its extents.
     fn stamped_as(&self, lba: u64) -> Option<u64> {
         let mut next = self.tenant.extents.first()?.first;
         for extent in &self.tenant.extents {
@@ -69,14 +69,14 @@ impl<'a> Owner<'a> {
         None
     }
 
-    /// Whether there must be stamps of it.
+    /// Whether the image must have stamps of this tenant.
     fn must_write(&self) -> bool {
         let writes = matches!(&self.tenant.workload, Workload::Bench(bench) if bench.verify);
         writes && self.tenant.writable
     }
 }
 
-/// The way through an image.
+/// State of the check of an image.
 struct ImageCheck<'a> {
     owners: Vec<Owner<'a>>,
     content: Content,
@@ -148,7 +148,7 @@ mod tests {
         Scenario::parse(text, "t.toml").unwrap()
     }
 
-    /// The image with a change made to it.
+    /// Differences after `change` was made to the image.
     fn differences_after(change: impl Fn(&mut [u8])) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a-1.img");

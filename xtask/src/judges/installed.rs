@@ -1,4 +1,4 @@
-//! The capabilities the root task says it installed, compared with those of the specification.
+//! Compares the capabilities that the root task reports as installed with those of the specification.
 
 use capdl_spec::Specification;
 use report::Installed;
@@ -11,7 +11,7 @@ pub(crate) fn differences(specification: &Specification, installed: &[Installed]
         // That endpoint is the root task's own and no object of the specification.
         specification.components.iter().any(|one| one.id == run.component && one.fault_slot == run.slot)
     };
-    // One of each is struck out for each that was asked for, so a run that was installed twice is left over.
+    // Each specified run removes one installed run, so a run that was installed twice is left over.
     let mut more: Vec<Run> = installed
         .iter()
         .filter(|run| !is_fault(run))

@@ -4,7 +4,8 @@ use crate::records::results::Results;
 use capdl::Scenario;
 use capdl::scenario::{Controller, ExpectedInterrupts};
 
-/// Nanoseconds between the begins of the system by the root task's report and by the policy component, at most.
+/// Largest difference, in nanoseconds, between the system's start as the root task reports it and as the policy component sees
+/// it.
 const CLOCKS_DIFFER_NS: u64 = 10_000_000;
 
 /// Controllers that do not have their last interrupt mode yet, one phrase each.
@@ -23,7 +24,7 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     scenario.controllers.iter().filter_map(phrase).collect()
 }
 
-/// Fewer interrupts of a kind than expected, one sentence each.
+/// Kinds of interrupts of which fewer came than expected, one sentence each.
 pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     let ExpectedInterrupts { msix, msi, intx } = scenario.expect.interrupts;
     let sum = |count: fn(&report::Interrupts) -> u64| {
@@ -44,7 +45,7 @@ mod tests {
     use report::{Interrupts, InterruptsChange, Report, Session, clip};
     use std::time::Duration;
 
-    /// A controller that goes from MSI-X to its pin and back, in a run in which this many interrupts are the least.
+    /// A controller that changes from MSI-X to its pin and back; `expect` has the fewest interrupts.
     fn scenario(expect: &str) -> Scenario {
         let text = format!(
             "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.change]]\nafter_ms = 90\n\

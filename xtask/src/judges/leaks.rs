@@ -1,16 +1,16 @@
-//! What incarnations of restarted clients leave behind: nothing. The root task has as much memory left after each restart,
-//! and a server has as many pages of its own and IO page tables at each opening of the client's session.
+//! Checks that incarnations of restarted clients leak nothing. The root task must have as much memory left after each restart,
+//! and a server as many pages of its own and IO page tables at each opening of the client's session.
 //!
-//! Openings are compared within one incarnation of the server, because a restarted server begins with all its memory. A
-//! client's first opening in it is left out, and so is every opening before the first one of a neighbour: what a server
-//! makes then, it keeps for later openings.
+//! Openings are compared within one incarnation of the server, because a restarted server begins with all its memory. Two kinds
+//! of openings are left out: the client's first one in an incarnation, and those before the first one of a neighbour. A server
+//! keeps the memory that it allocates then, for later openings.
 
 use crate::records::results::{Opened, Results};
 use capdl::Scenario;
 use capdl::scenario::Tenant;
 use std::collections::BTreeSet;
 
-/// What is wrong, one sentence each.
+/// Violations, one sentence each.
 pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     let mut violations = Vec::new();
     let left = || results.restarts.iter().map(|restart| restart.memory_left_bytes);
@@ -32,7 +32,7 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
     violations
 }
 
-/// How often the server of `tenant` had less left at an opening of the tenant's session than at the one before.
+/// Number of openings of the tenant's session at which its server had less left than at the one before.
 fn leaks(scenario: &Scenario, tenant: &Tenant, results: &Results) -> usize {
     let server = scenario.server_name(&tenant.controller);
     let deaths = || results.restarts.iter().filter(|restart| restart.name == server.as_str());
@@ -41,7 +41,7 @@ fn leaks(scenario: &Scenario, tenant: &Tenant, results: &Results) -> usize {
         scenario.sessions(&tenant.controller).any(|neighbour| opened.tenant == neighbour.name.as_str())
     };
     let mut openings: Vec<&Opened> = results.opened.iter().filter(is_of_server).collect();
-    // Records of a server and of the root task wait for the console apart from each other.
+    // The console delivers the records of a server and of the root task independently, so sort them by time.
     openings.sort_by_key(|opened| opened.at_ns);
     let mut leaks = 0;
     for of_one in openings.chunk_by(|one, next| incarnation(one) == incarnation(next)) {
@@ -73,7 +73,7 @@ mod tests {
     const TENANT: &str =
         "queue_pairs = 1\nprogram.name = \"bench\"\n[tenant.program.config]\n[[tenant.extents]]\nblocks = 8\nfirst = ";
 
-    /// A run in which the server was restarted at `deaths`, and had so many pages left at each opening of a session.
+    /// Judges a run in which the server was restarted at `deaths`, and had so many pages left at each opening of a session.
     fn sentences(memory: [u64; 3], deaths: &[u64], openings: &[(u64, &str, u32)]) -> Vec<String> {
         let text = format!(
             "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\n\
@@ -96,7 +96,7 @@ mod tests {
         violations(&Scenario::parse(&text, "t.toml").unwrap(), &results)
     }
 
-    /// Openings of `w`'s session, one a nanosecond.
+    /// Openings of `w`'s session, one per nanosecond.
     fn of_w(pages: [u32; 4]) -> Vec<(u64, &'static str, u32)> {
         (0..).zip(pages).map(|(at_ns, pages)| (at_ns, "w", pages)).collect()
     }
@@ -116,13 +116,13 @@ mod tests {
 
     #[test]
     fn openings_of_two_incarnations_of_the_server_are_not_compared() {
-        // The last incarnation of the first server opens when the neighbour is gone; the next server's neighbour opens first.
+        // The last incarnation of the first server opens after the neighbour is gone; the next server's neighbour opens first.
         let of_two =
             [(1, "v", 95), (2, "w", 90), (3, "w", 90), (4, "w", 92), (11, "v", 95), (12, "w", 90), (13, "w", 85)];
         assert_eq!(sentences([7, 7, 7], &[10], &of_two), [""; 0]);
-        // The same openings of one server are leaks: there is no neighbour whose first opening it could be.
+        // The same openings of one server are leaks, because no neighbour opens first in between.
         assert_eq!(sentences([7, 7, 7], &[], &of_two), ["2 of 3 incarnations of w used up memory of its server"]);
-        // A leak in the second incarnation is found, in whatever order the records arrive.
+        // A leak in the second incarnation is found, in any order of the records.
         let mut leaks = of_two.to_vec();
         leaks.extend([(14, "w", 85), (15, "w", 84)]);
         leaks.reverse();

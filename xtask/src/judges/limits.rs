@@ -1,9 +1,9 @@
-//! The limits of tenants, held against what their loads say they had done: in any time `t` at most `rate * t + burst`.
+//! Compares the limits of tenants with their loads' reports: in any time `t` at most `rate * t + burst` may be done.
 //!
-//! Judged in every run of a scenario with limits, over every row of intervals that a load reported. What was in flight when
-//! the first of them began may be done in it, so that much more is let pass. Not judged: from the decision of a change until
-//! it is in force; rows across a death, since who is started again begins with a full burst; and what follows a death once a
-//! limit was changed, since a server begins again with the first one.
+//! Judged in every run of a scenario with limits, over every row of intervals that a load reported. Requests in flight at the
+//! start of the first interval may be done in it, so that much more may pass. Not judged: the time from the decision of a change
+//! until it is in force; rows across a death, because a restarted component begins with a full burst; and the time after a death
+//! once a limit was changed, because a restarted server begins with the first limit.
 
 use crate::judges::spans::reported;
 use crate::records::results::Results;
@@ -12,15 +12,15 @@ use capdl::Scenario;
 use capdl::scenario::{Tenant, What, Workload};
 use report::Progress;
 
-/// The most bytes that a request names.
+/// Bytes of a request, at most.
 const MAX_REQUEST: u32 = 2 << 20;
 
-/// Whose limit let more pass than it may, one sentence each.
+/// Tenants for which more passed than their limits allow, one sentence each.
 pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     scenario.tenants.iter().flat_map(|tenant| of_tenant(scenario, tenant, results)).collect()
 }
 
-/// A time in which the limits stay as they are.
+/// A time in which the limits do not change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Epoch {
     since_ns: u64,
@@ -68,8 +68,7 @@ fn of_tenant(scenario: &Scenario, tenant: &Tenant, results: &Results) -> Vec<Str
     violations
 }
 
-/// Of all rows of intervals that follow each other the one that is furthest beyond the limit: what was done, what may have been,
-/// and how long it was.
+/// The row of consecutive intervals that exceeds the limit the most: the amount done, the amount allowed, and its length.
 fn most_beyond(
     row: &[&Progress],
     amount: fn(&Progress) -> u64,
@@ -84,7 +83,7 @@ fn most_beyond(
             let ns = last.until_ns.saturating_sub(first.since_ns);
             let by_rate = u128::from(limit.per_second) * u128::from(ns) / 1_000_000_000;
             let by_rate = u64::try_from(by_rate).unwrap_or(u64::MAX);
-            // One for each end of the row, where times are rounded.
+            // One more for each end of the row, where times are rounded.
             let allowed = by_rate.saturating_add(limit.burst).saturating_add(in_flight).saturating_add(2);
             let beyond = passed.saturating_sub(allowed);
             if beyond > most.map_or(0, |(beyond, ..)| beyond) {
@@ -95,9 +94,9 @@ fn most_beyond(
     most.map(|(_, row)| row)
 }
 
-/// The times in which the limits of `tenant` stayed as they were, the earliest first.
+/// The times in which the limits of `tenant` did not change, the earliest first.
 fn epochs(scenario: &Scenario, tenant: &Tenant, results: &Results) -> Vec<Epoch> {
-    /// What ends an epoch.
+    /// Reason for the end of an epoch.
     enum End {
         Change { in_force_ns: u64, limits: Limits },
         Unknown,
@@ -146,7 +145,7 @@ mod tests {
     use report::{Change, Changed, Report, Restart, Stamped, clip};
     use std::time::Duration;
 
-    /// A tenant with a limit of its own, and perhaps a change of it; two requests in flight.
+    /// A tenant with `limit`, and perhaps a change of it; two requests in flight.
     fn scenario(limit: &str, change: &str) -> Scenario {
         let text = format!(
             "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"d\"\n[[controller.namespace]]\nsize = \"64M\"\n\
@@ -180,7 +179,7 @@ mod tests {
     #[test]
     fn limit_passes_rate_and_one_burst_in_every_interval() {
         let scenario = scenario(LIMIT, "");
-        // 10 an interval, 5 at once, 2 in flight and 2 for rounding.
+        // 10 per interval, 5 at once, 2 in flight and 2 for rounding.
         assert_eq!(judged(&scenario, progress(&[19, 10, 10])), [""; 0]);
         assert_eq!(judged(&scenario, progress(&[0, 0, 19, 10])), [""; 0]);
         let off = judged(&scenario, progress(&[0, 0, 0, 20, 11, 0]));
@@ -206,7 +205,7 @@ mod tests {
         let run = |operations: &[u64]| {
             judged(&scenario, progress(operations).into_iter().chain([Report::Change(change.clone())]))
         };
-        // The interval of the change itself is nobody's.
+        // The interval of the change itself is not judged.
         assert_eq!(run(&[19, 99, 7, 2]), [""; 0]);
         let off = run(&[19, 99, 8, 2]);
         assert_eq!(

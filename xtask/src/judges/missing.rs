@@ -1,4 +1,4 @@
-//! What every run must have shown, whatever its scenario asks for: a line that is missing fails it.
+//! Checks for the reports that every run must have, whatever its scenario expects: a missing line fails the run.
 
 use crate::records::results::Results;
 use capdl::scenario::Workload;
@@ -7,7 +7,7 @@ use capdl_spec::Role;
 use report::{Reconnected, Report};
 use std::collections::BTreeSet;
 
-/// What is missing, or is not as the scenario has it; one sentence each.
+/// Lines that are missing or differ from the scenario; one sentence each.
 pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
     if results.not_built().is_some() {
         return Vec::new();
@@ -21,7 +21,7 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
     }
     must(!results.pci.is_empty(), "the PCI server reported no function".into());
     if scenario.probe.is_none() {
-        // One that is lost may have been so before anybody looked.
+        // A lost controller may be gone before its first report.
         for controller in scenario.controllers.iter().filter(|one| !scenario.expect.lost.contains(&one.name)) {
             let (server, namespaces) = (scenario.server_name(&controller.name), controller.namespaces.len());
             let reported = results.controllers.iter().find(|one| one.server == server.as_str());
@@ -39,7 +39,7 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
         }
     }
     for tenant in &scenario.tenants {
-        // Who did not pass is somebody else's business.
+        // Another judge reports a tenant that did not pass.
         let passed = results.done.iter().any(|(name, passed)| *name == tenant.name.as_str() && *passed);
         let reported = match &tenant.workload {
             Workload::Bench(bench) if bench.measure.is_empty() => {
@@ -51,7 +51,7 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
             }
         };
         must(reported || !passed, format!("{} reported no result", tenant.name));
-        // Who faults or goes on without end closes nothing.
+        // A tenant that faults or never finishes does not close its session.
         let closes = !matches!(tenant.workload, Workload::Signal(_))
             && !scenario.expect.unfinished.contains(&tenant.name)
             && !results.faulted(&tenant.name);
@@ -61,8 +61,8 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
     missing
 }
 
-/// Whether a component may say this: of itself, or what its role is to say. Others' results are not its to report. The root task is
-/// number 0 and has no role.
+/// Whether a component may make this report: about itself, or about the subject of its role, but not the results of others. The
+/// root task is number 0 and has no role.
 pub(crate) fn may_say(component: u16, name: &str, role: Option<Role>, report: &Report) -> bool {
     let is = |wanted| role == Some(wanted);
     match report {
@@ -87,7 +87,7 @@ pub(crate) fn may_say(component: u16, name: &str, role: Option<Role>, report: &R
         Report::Attack(one) => one.tenant == name,
         Report::Refused(one) => one.tenant == name,
         Report::Value(one) => one.tenant == name,
-        // The root task says who stays dead.
+        // The root task reports components that stay dead.
         Report::Failure { component: one, .. } => component == 0 || one == name,
         Report::Reset { server, .. } => server == name,
         Report::Measured(_) => is(Role::Client),
@@ -101,7 +101,7 @@ mod tests {
     use report::clip;
     use std::time::Duration;
 
-    /// The sentences about the one tenant of a run in which it passed, and of which `reports` were given besides.
+    /// Judges the one tenant of a run in which it passed and made `reports` besides.
     fn of_the_tenant(workload: &str, reports: Vec<Report>) -> Vec<String> {
         let text = format!(
             "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"1M\"\n\

@@ -1,31 +1,31 @@
-//! What a scenario with a test component shows: it passes all its checks. A probe reports that every attack was refused, and then
-//! faults where it must.
+//! Judges a scenario with a test component, which must pass all its checks. A probe must report that every attack was refused,
+//! and then fault at the right place.
 //!
-//! Elsewhere a component that is expected to fault need not pass; the probe must have passed all it could try before.
+//! Another component that is expected to fault need not pass; the probe must pass all checks before its fault.
 
 use crate::records::results::Results;
 use capdl::scenario::PROBE;
 use capdl::{Scenario, System};
 use workload::LastProbe;
 
-/// What the test component said of its checks, if it has and there is one.
+/// The test component's own verdict, if there is one and it has reported.
 fn verdict(scenario: &Scenario, results: &Results) -> Option<bool> {
     let tester = scenario.tester()?;
     results.done.iter().find(|(name, _)| *name == tester).map(|(_, passed)| *passed)
 }
 
-/// What is still to come of a test component.
+/// Phrase about a test component that has not finished.
 pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Option<String> {
     let tester = scenario.tester().filter(|_| verdict(scenario, results).is_none());
     tester.map(|tester| format!("{tester} has not finished"))
 }
 
-/// Whether the test component has said that it did not pass: nothing better can come.
+/// Whether the test component has reported that it did not pass: waiting cannot improve the result.
 pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
     verdict(scenario, results) == Some(false)
 }
 
-/// What was wrong with the probe, one sentence each.
+/// Violations of the probe, one sentence each.
 pub(crate) fn violations(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
     let Some(probe) = &scenario.probe else { return Vec::new() };
     let mut violations = Vec::new();

@@ -1,14 +1,14 @@
-//! What loads did in parts of a run, held against what the scenario expects of them.
+//! Compares loads in parts of a run with the scenario's expectations.
 //!
-//! Judged from what loads say of themselves while they work, by the machine's clock. Of rates, intervals count that lie in
-//! the part as a whole; of latencies, those too that reach into it, so that nothing that a change made late is left out.
+//! Judged from the loads' own reports while they work, by the machine's clock. For rates, only intervals count that lie wholly in
+//! the part. For latencies, intervals that reach into it count too, so that every delay that a change caused is judged.
 
 use crate::records::results::Results;
 use capdl::Scenario;
 use capdl::scenario::{Span, What};
 use report::{Change, Changed, Progress};
 
-/// What was not as expected, one sentence each.
+/// Violations, one sentence each.
 pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     let judged = scenario.expect.spans.iter().filter(|span| !span.simulated || results.seed.is_some());
     judged.flat_map(|span| violations_of(scenario, span, results)).collect()
@@ -65,8 +65,8 @@ fn in_words(span: &Span) -> String {
     }
 }
 
-/// What was reported of the scenario's change `number`, counted from 1. Nothing if another number of changes for its tenant was
-/// reported than there are: a policy component that is started again reports them again, and nobody knows which is which.
+/// The report of the scenario's change `number`, counted from 1. `None` if the number of reports for its tenant differs from the
+/// number of changes: a restarted policy component reports them again, so they cannot be told apart.
 pub(crate) fn reported<'a>(scenario: &Scenario, number: usize, results: &'a Results) -> Option<&'a Change> {
     let (before, rest) = scenario.changes.split_at_checked(number.checked_sub(1)?)?;
     let change = rest.first()?;
@@ -85,7 +85,7 @@ pub(crate) fn reported<'a>(scenario: &Scenario, number: usize, results: &'a Resu
     (all.len() == count(&scenario.changes) && alike(&change.what, reported.what)).then_some(reported)
 }
 
-/// Requests a second in the intervals of `tenant` that lie in a part of the run; none without such an interval.
+/// Requests per second in the intervals of `tenant` that lie in a part of the run; `None` without such an interval.
 fn rate(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)) -> Option<f64> {
     let inside = |one: &&Progress| one.tenant == tenant && one.since_ns >= since_ns && one.until_ns <= until_ns;
     let sum = |(operations, ns): (u64, u64), one: &Progress| {
@@ -139,7 +139,7 @@ mod tests {
         (0..).zip(intervals).map(one).collect()
     }
 
-    /// Two changes for `a`: at 150 ms and 350 ms, each in force after 10.
+    /// Two changes for `a`: at 150 ms and 350 ms, each in force after 10 ms.
     fn changes() -> Vec<Report> {
         let change = |at_ms: u64| {
             let what = Changed::Entitled;
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_latency_counts_where_its_interval_reaches_into_the_part() {
-        // The change at 150 ms is in an interval of its own kind.
+        // The change at 150 ms has an interval of its own.
         let off = judged("tenant = \"a\"\nafter_change = 1\nlatency_max_us = 899");
         assert_eq!(off, ["a waited 900 µs for a request after change 1, and 899 are the most"]);
         assert_eq!(judged("tenant = \"a\"\nafter_change = 1\nlatency_max_us = 900"), [""; 0]);

@@ -1,4 +1,4 @@
-//! What a scenario expects, held against what a run showed.
+//! Compares the results of a run with the scenario's expectations.
 
 use crate::judges::{completions, digests, interrupts, leaks, limits, probe, spans};
 use crate::records::results::Results;
@@ -7,16 +7,16 @@ use capdl::Scenario;
 use capdl::scenario::{Expect, ExpectedQueues, Tenant};
 use report::{Fault, FaultKind, ResetScope};
 
-/// Why a server ended the session of a client that was killed.
+/// The reason a server reports when it ends the session of a killed client.
 const DIED: &str = "its client died";
 /// Units of limits, and nanoseconds in one.
 const MS: (&str, u64) = ("ms", 1_000_000);
 const US: (&str, u64) = ("µs", 1_000);
-/// How many times as long service may be away on QEMU: its clock goes on while the build machine does other work. The simulator's
-/// clock counts the system's time alone.
+/// Factor for the allowed time without service on QEMU: its clock continues while the build machine does other work. The
+/// simulator's clock counts the system's time alone.
 const ON_THE_WALL: u64 = 5;
 
-/// What is still to come before the run is over, one phrase each.
+/// Expected events that have not happened yet, one phrase each; the run continues until there are none.
 pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     let expect = &scenario.expect;
     let mut awaited = Vec::new();
@@ -53,17 +53,17 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     awaited
 }
 
-/// Whether something happened after which nothing better can come.
+/// Whether the run has failed already, so that waiting cannot improve the result.
 pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
     results.not_built().is_some()
         || results.faults.iter().any(|fault| !may_fault(&scenario.expect, fault, results))
         || probe::is_lost(scenario, results)
 }
 
-/// What was wrong, one sentence each; nothing when the run passed.
+/// Violations, one sentence each; empty if the run passed.
 pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     if let Some(reason) = results.not_built() {
-        // Nothing else that is missing tells more.
+        // Other missing reports would add nothing.
         return vec![format!("there is no system: {reason}: raise [machine] memory, or have fewer or smaller tenants")];
     }
     let expect = &scenario.expect;
@@ -140,7 +140,7 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
     violations
 }
 
-/// Whether functions may reach for what they are not given: the scenario wants it so, or its IOMMU server begins again while they
+/// Whether functions may access memory that is not theirs: the scenario wants it so, or its IOMMU server restarts while they
 /// work.
 fn may_be_blocked(scenario: &Scenario) -> bool {
     scenario.probe.is_some() || !scenario.faults.is_empty() || scenario.needs_iommu_server()
@@ -154,8 +154,8 @@ const fn recreation(scope: ResetScope) -> &'static str {
     }
 }
 
-/// Whether a fault is what the scenario is about, and not one too many. Whoever ended with its server did nothing: that
-/// one's fault is judged.
+/// Whether the scenario expects this fault: a component is expected to fault, or faults no more often than it is expected to
+/// restart. A component that ended with its server did nothing wrong: the server's fault is judged.
 fn may_fault(expect: &Expect, fault: &Fault, results: &Results) -> bool {
     let is_own = |fault: &&Fault| fault.kind != FaultKind::ServerDied;
     if !is_own(&fault) {
@@ -167,7 +167,7 @@ fn may_fault(expect: &Expect, fault: &Fault, results: &Results) -> bool {
     expect.faults.iter().any(|expected| name == expected) || faults <= restarts
 }
 
-/// What is wrong when a tenant that must be refused for want of queue pairs had another answer, or nothing.
+/// Violation if a tenant that must be refused for lack of queue pairs was refused for another reason, or not at all.
 fn not_refused(tenant: &str, results: &Results) -> Option<String> {
     match results.refused.iter().find(|refused| refused.tenant == tenant) {
         Some(refused) if refused.label == Refusal::NoQueuePairs as u32 => None,
@@ -176,7 +176,7 @@ fn not_refused(tenant: &str, results: &Results) -> Option<String> {
     }
 }
 
-/// What is wrong when a session did not have in the end the queue pairs that it must.
+/// Violation if a session did not end with the queue pairs that it must have.
 fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Option<String> {
     let ExpectedQueues { queue_pairs, depth } = expected;
     let sessions = || results.sessions.iter().filter(|session| session.tenant == tenant);
@@ -191,8 +191,8 @@ fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Op
     })
 }
 
-/// Whether somebody had finished by its time before what it must outlive was over, or a tenant was killed, or its rights
-/// changed, before it was at work; nothing is known of the rest then.
+/// Whether the run was too short to show anything: a tenant finished by its time before an attacker that it must outlive, or a
+/// tenant was killed, or its rights changed, before it was at work.
 pub(crate) fn is_too_short(scenario: &Scenario, results: &Results) -> bool {
     let is_early = |change: &report::Change| {
         results.working_since_ns.get(&change.tenant).is_none_or(|since_ns| change.at_ns < *since_ns)
@@ -208,18 +208,18 @@ pub(crate) fn is_too_short(scenario: &Scenario, results: &Results) -> bool {
         || results.faults.iter().any(is_idle)
 }
 
-/// What is wrong when a tenant had finished before an attacker was at its end.
+/// Violation if a tenant finished before the last act of an attacker.
 fn outlived_by(tenant: &str, expect: &Expect, results: &Results) -> Option<String> {
     let at = |order: &std::collections::BTreeMap<report::Name, u64>, name: &str| {
         order.iter().find_map(|(one, at)| (one.as_str() == name).then_some(*at))
     };
-    // Without an end of its own it is waited for already.
+    // A tenant without an end is already among the awaited ones.
     let finished = at(&results.done_at, tenant)?;
     let mut later = results.acted_at.iter().filter(|(name, at)| expect.is_outlived(name) && **at > finished);
     later.next().map(|(attacker, _)| format!("{tenant} had finished before {attacker} was at its end"))
 }
 
-/// What is wrong when a component that died, or a session with it, was there again only later than `limit_ms` after that.
+/// Violations for components, and sessions with them, that came back more than `limit_ms` after a death.
 fn out_of_service(limit_ms: u64, results: &Results) -> Vec<String> {
     let again = results.restarts.iter().map(|one| (&one.name, one.took_ns, "ran again"));
     let sessions = results.reconnected.iter().filter_map(|one| {
@@ -234,7 +234,7 @@ fn out_of_service(limit_ms: u64, results: &Results) -> Vec<String> {
     late.map(line).collect()
 }
 
-/// What is wrong when a tenant's latency is above its limit, or was not measured.
+/// Violation if a tenant's latency is above its limit, or was not measured.
 fn too_slow(tenant: &str, limit: u64, (unit, unit_ns): (&str, u64), results: &Results) -> Option<String> {
     let Some(load) = results.tenants.iter().find(|load| load.tenant == tenant) else {
         return Some(format!("the latency of {tenant} was not reported"));
@@ -245,7 +245,7 @@ fn too_slow(tenant: &str, limit: u64, (unit, unit_ns): (&str, u64), results: &Re
     })
 }
 
-/// Whether the scenario is about this tenant's or component's failing.
+/// Whether the scenario expects this tenant or component to fail.
 fn may_fail(scenario: &Scenario, name: &str) -> bool {
     let expect = &scenario.expect;
     let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions];
@@ -338,7 +338,7 @@ mod tests {
         assert!(is_lost(&scenario(""), &none));
         let fix = "raise [machine] memory, or have fewer or smaller tenants";
         assert_eq!(violations(&scenario(""), &none), [format!("there is no system: {reason}: {fix}")]);
-        // A failure of one component, and of the root task once components run, are others.
+        // A failure of one component, and of the root task once components run, are different.
         assert!(!is_lost(&scenario(""), &results(vec![failure("w")])));
         let component = report::Component { component: 1, name: clip("w"), priority: 1, capabilities: 0, pages: 0 };
         assert!(!is_lost(&scenario(""), &results(vec![Report::Component(component), failure("root-task")])));
@@ -378,7 +378,7 @@ mod tests {
         assert!(violations(&scenario(""), &results(vec![ended.clone(), restart("w", 1), done(true)])).is_empty());
         let once_more = results(vec![ended.clone(), restart("w", 1), restart("w", 2), done(true)]);
         assert!(!violations(&scenario(""), &once_more).is_empty());
-        // It does not count as a fault of its own where one is asked for.
+        // It does not count as a fault of the component's own where one is expected.
         let own = scenario("restarts = { w = 1 }");
         let seen = results(vec![ended, restart("w", 1), done(true)]);
         assert_eq!(awaited(&own, &seen), ["w was started again 0 times of 1"]);
@@ -395,7 +395,7 @@ mod tests {
         };
         let again = Report::Reconnected(report::Reconnected { tenant: clip("w"), at_ns: 7_000_000, reissued: 2 });
         let mut seen = results(vec![ended_with_server(), Report::Restart(restart), again, done(true)]);
-        // The wall's clock has slack, the simulator's has none.
+        // QEMU's clock gets slack, the simulator's gets none.
         assert!(violations(&scenario("service_within_ms = 3"), &seen).is_empty());
         seen.seed = Some(1);
         assert!(violations(&scenario("service_within_ms = 6"), &seen).is_empty());

@@ -1,7 +1,7 @@
-//! The instruction counter: a plugin of QEMU's emulator, and what its output says.
+//! Instruction counter: a plugin of QEMU's emulator, and the parser of its output.
 //!
-//! The plugin (`plugin/count.c`) is compiled when it is needed. It writes the counts at every marker; here the
-//! markers of a measured part become instructions by component.
+//! The plugin (`plugin/count.c`) is compiled on demand. It writes its counts at every marker; this module turns the markers
+//! around a measured part into instructions by component.
 
 use crate::image::programs::PROGRAMS;
 use crate::project::Project;
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Ids of the markers around a measured part, as the platform has them.
+/// Ids of the markers around a measured part, as the platform defines them.
 const BEGIN: u64 = 1;
 const END: u64 = 2;
-/// Parts of the address space, as the plugin has them.
+/// Parts of the address space, as the plugin defines them.
 const KERNEL: u64 = 256;
 const ELSEWHERE: u64 = 257;
 const PART_BITS: u32 = 24;
@@ -24,7 +24,7 @@ pub(crate) const KERNEL_NAME: &str = "kernel";
 /// Instructions by component.
 pub(crate) type Instructions = BTreeMap<String, u64>;
 
-/// Compiles the plugin, and says where it is.
+/// Compiles the plugin; returns its path.
 pub(crate) fn plugin(project: &Project) -> Result<PathBuf> {
     let folder = project.target_folder("plugin")?;
     let (made, part) = (folder.join("count.so"), folder.join(format!("count.so.part-{}", std::process::id())));
@@ -43,7 +43,7 @@ pub(crate) fn plugin(project: &Project) -> Result<PathBuf> {
     Ok(made)
 }
 
-/// The instructions from the first marker of a beginning to the last of an end: several may measure together.
+/// Instructions from the first begin marker to the last end marker: several components may measure together.
 pub(crate) fn between_markers(text: &str) -> Result<Instructions> {
     let mut begin = None;
     let mut end = None;
@@ -59,7 +59,7 @@ pub(crate) fn between_markers(text: &str) -> Result<Instructions> {
     between.context("no measured part began and ended: the counter saw no pair of markers")
 }
 
-/// Counts of parts.
+/// Counts by part of the address space.
 type Counts = BTreeMap<u64, u64>;
 
 fn parse(line: &str) -> Option<(u64, Counts)> {
@@ -83,7 +83,7 @@ fn difference(end: &Counts, begin: &Counts) -> Instructions {
     instructions
 }
 
-/// The component whose program has an address.
+/// The component whose program contains an address.
 pub(crate) fn component(address: u64) -> String {
     name(match address {
         address if address >> 63 == 1 => KERNEL,
@@ -92,7 +92,7 @@ pub(crate) fn component(address: u64) -> String {
     })
 }
 
-/// The component whose program lies in a part.
+/// The component whose program is in a part of the address space.
 fn name(part: u64) -> String {
     if part == KERNEL {
         return KERNEL_NAME.to_owned();

@@ -1,4 +1,4 @@
-//! Raw disk images: made for a run, or the user's own.
+//! Raw disk images: created for a run, or the user's own.
 
 use anyhow::{Context, Result, bail, ensure};
 use capdl::scenario::Content;
@@ -8,15 +8,15 @@ use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Left free on the build machine's disk beside what a run may write.
+/// Bytes that must stay free on the build machine's disk besides those that a run may write.
 const RESERVE: u64 = 64 << 20;
 
-/// What becomes of what tenants write to the user's disk.
+/// Treatment of tenants' writes to the user's disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Writing {
-    /// It is gone with the machine: the file stays as it is.
+    /// Writes are dropped when the machine ends: the file stays as it is.
     Forgotten,
-    /// It is in the file.
+    /// Writes go to the file.
     Kept,
 }
 
@@ -25,14 +25,14 @@ pub(crate) enum Writing {
 pub(crate) struct UserDisk {
     /// The file.
     pub(crate) path: PathBuf,
-    /// What becomes of tenants' writes.
+    /// Treatment of tenants' writes.
     pub(crate) writing: Writing,
-    /// Its bytes.
+    /// Its size in bytes.
     pub(crate) bytes: u64,
 }
 
 impl UserDisk {
-    /// The disk at `path`, if it can be used.
+    /// Opens the disk at `path`, if it can be used.
     pub(crate) fn open(path: &Path, writing: Writing) -> Result<Self> {
         let shown = path.display();
         let metadata = fs::metadata(path)
@@ -51,13 +51,13 @@ impl UserDisk {
             };
             format!("the disk {shown} cannot be {how}")
         })?;
-        // A block device has no length of its own in its metadata.
+        // The metadata of a block device has no length.
         let bytes = file.seek(SeekFrom::End(0)).with_context(|| format!("the disk {shown} has no length"))?;
         let path = path.canonicalize().with_context(|| format!("the disk {shown} cannot be found"))?;
         Ok(Self { path, writing, bytes })
     }
 
-    /// Fails unless the disk has room for what `scenario` needs.
+    /// Fails unless the disk has room for `needed` bytes.
     pub(crate) fn ensure_holds(&self, needed: u64, scenario: &str) -> Result<()> {
         ensure!(
             self.bytes >= needed,
@@ -71,11 +71,11 @@ impl UserDisk {
     }
 }
 
-/// Makes the image `path` of `bytes` bytes, sparse where it is zero. What cannot be finished is removed.
+/// Creates the image `path` of `bytes` bytes, sparse where it is zero. An image that cannot be finished is removed.
 pub(crate) fn create(path: &Path, bytes: u64, content: Content) -> Result<()> {
     let made = ensure_space(path, bytes, content).and_then(|()| write_image(path, bytes, content));
     if made.is_err() {
-        // Nothing half-written stays; that it was never made is fine too.
+        // Removes a partial image, if there is one.
         let _ = fs::remove_file(path);
     }
     made
@@ -85,7 +85,7 @@ fn ensure_space(path: &Path, bytes: u64, content: Content) -> Result<()> {
     let folder = path.parent().unwrap_or(path);
     let state = rustix::fs::statvfs(folder).with_context(|| format!("cannot look at {}", folder.display()))?;
     let free = state.f_bavail.saturating_mul(state.f_frsize);
-    // Tenants write a small part of a sparse image, a full one is written at once.
+    // Tenants write a small part of a sparse image; a full one is written at once.
     let needed = RESERVE + if content == Content::Pattern { bytes } else { 0 };
     ensure!(
         free >= needed,
@@ -118,13 +118,13 @@ fn write_image(path: &Path, bytes: u64, content: Content) -> Result<()> {
     Ok(())
 }
 
-/// Word number `index` of an image's pattern: an invertible mixture, so that no two words are the same.
+/// Word number `index` of an image's pattern: an invertible mixture, so that no two words are equal.
 fn pattern(index: u64) -> u64 {
     let mixed = (index ^ (index >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-/// Fills `bytes` with what [`create`] puts at the byte `at` of an image.
+/// Fills `bytes` with the content that [`create`] writes at the byte `at` of an image.
 pub(crate) fn fill(content: Content, at: u64, bytes: &mut [u8]) {
     match content {
         Content::Zeroes => bytes.fill(0),
@@ -141,7 +141,7 @@ pub(crate) fn fill(content: Content, at: u64, bytes: &mut [u8]) {
     }
 }
 
-/// Whether `bytes`, from the byte `at` of an image (both multiples of 8), are what [`create`] put there.
+/// Whether `bytes`, from the byte `at` of an image (both multiples of 8), have the content that [`create`] wrote there.
 pub(crate) fn is_initial(content: Content, at: u64, bytes: &[u8]) -> bool {
     match content {
         Content::Zeroes => bytes.iter().all(|byte| *byte == 0),
@@ -151,8 +151,8 @@ pub(crate) fn is_initial(content: Content, at: u64, bytes: &[u8]) -> bool {
     }
 }
 
-/// The SHA-256 of `bytes` bytes from `first` of the file at `path`. Beyond its end counts as zeroes, up to a block, as
-/// QEMU has it.
+/// The SHA-256 of `bytes` bytes from `first` of the file at `path`. Bytes beyond its end, up to a block, count as zeroes, as in
+/// QEMU.
 pub(crate) fn sha256(path: &Path, first: u64, bytes: u64) -> Result<[u8; 32]> {
     let sentence = || format!("cannot read {}", path.display());
     let mut file = BufReader::new(File::open(path).with_context(sentence)?);

@@ -1,15 +1,16 @@
-//! Faults of controllers on QEMU: what the simulator's model does by itself is done to QEMU's controller from outside, by
-//! accesses to its registers and configuration space, while the system runs, which is the same as without faults.
+//! Injects controller faults on QEMU. The simulator's model has these faults itself. Here QEMU's controller is changed from
+//! outside, by accesses to its registers and configuration space while the system runs; the system is the same as without faults.
 //!
 //! | fault | what is done |
 //! |---|---|
-//! | `fatal-status` | the controller is disabled and enabled with admin queues of a size that cannot be: it sets CSTS.CFS |
-//! | `all-ones` | its expansion ROM, which holds ones, stands in front of its registers for so long |
-//! | `stuck-queue-pair` | its doorbell is written a head that makes the completion queue full (`stuck`) |
-//! | `removal` | its port has the slot's power off, which takes it off the bus |
+//! | `fatal-status` | the controller is disabled, and enabled with admin queues of an invalid size: it sets CSTS.CFS |
+//! | `all-ones` | its expansion ROM, which holds ones, replaces its registers for the fault's duration |
+//! | `stuck-queue-pair` | a head is written to its doorbell that makes the completion queue appear full (`stuck`) |
+//! | `removal` | its port switches off the slot's power, which takes it off the bus |
 //!
-//! A fault's time counts from when every load at the controller had its first verified transfer, as how long a machine takes
-//! to boot is nothing a scenario knows. Left out: faults of single commands, for which QEMU's controller has no handle.
+//! A fault's time counts from the moment when every load at the controller had its first verified transfer, because the boot time
+//! of a machine is unknown to a scenario. Left out: faults of single commands, which cannot be caused from outside of QEMU's
+//! controller.
 
 mod door;
 mod function;
@@ -30,14 +31,14 @@ const CC: u64 = 0x14;
 const CC_EN: u32 = 1;
 const AQA: u64 = 0x24;
 
-/// The faults of a run, as far as they are to come.
+/// The faults of a run that are still to come.
 pub(crate) struct Injection<'a> {
     scenario: &'a Scenario,
     door: Door,
     ahead: Vec<Act<'a>>,
 }
 
-/// One thing to be done.
+/// One action.
 #[derive(Clone, Copy)]
 struct Act<'a> {
     index: usize,
@@ -46,24 +47,24 @@ struct Act<'a> {
     what: Doing,
 }
 
-/// When it is to be done.
+/// Time of an action.
 #[derive(Clone, Copy)]
 enum When {
-    /// So long after every load at the controller began to work.
+    /// This long after every load at the controller began to work.
     Working(Duration),
-    /// So long after QEMU's start.
+    /// This long after QEMU's start.
     Age(Duration),
 }
 
-/// What is to be done.
+/// Kind of an action.
 #[derive(Clone, Copy)]
 enum Doing {
     Begin(ControllerEffect),
-    /// The registers are there again; what their ROM's register held.
+    /// Removes the ROM from in front of the registers; holds the former value of the ROM's register.
     Uncover(u32),
 }
 
-/// What was done, in words: to whose controller, when by the machine's clock in nanoseconds, what.
+/// An action that was done: the controller's server, the time by the machine's clock in nanoseconds, and a description.
 pub(crate) struct Done {
     pub(crate) at_ns: u64,
     pub(crate) server: String,
@@ -71,7 +72,7 @@ pub(crate) struct Done {
 }
 
 impl<'a> Injection<'a> {
-    /// The faults of the scenario, and what QEMU is to be started with; nothing without faults.
+    /// The faults of the scenario, and QEMU's side of the test port; `None` without faults.
     pub(crate) fn of(scenario: &'a Scenario) -> Result<Option<(Self, Inside)>> {
         let mut ahead = Vec::new();
         for (index, controller) in scenario.controllers.iter().enumerate() {
@@ -89,7 +90,7 @@ impl<'a> Injection<'a> {
         Ok(Some((Self { scenario, door, ahead }, inside)))
     }
 
-    /// Does what is due at `age` after QEMU's start.
+    /// Does the actions that are due at `age` after QEMU's start.
     pub(crate) fn go_on(&mut self, results: &Results, age: Duration) -> Result<Vec<Done>> {
         let mut done = Vec::new();
         let is_due = |act: &mut Act<'_>| due(self.scenario, act, results).is_some_and(|due| due <= age);
@@ -102,13 +103,13 @@ impl<'a> Injection<'a> {
         Ok(done)
     }
 
-    /// How long there is nothing to do at `age` after QEMU's start, as far as is known.
+    /// Time until the next action, at `age` after QEMU's start, if it is known.
     pub(crate) fn pause(&self, results: &Results, age: Duration) -> Option<Duration> {
         let next = self.ahead.iter().filter_map(|act| due(self.scenario, act, results)).min();
         next.map(|next| next.saturating_sub(age))
     }
 
-    /// What did not come to pass, one sentence each.
+    /// Actions that were not done, one sentence each.
     pub(crate) fn left(&self) -> Vec<String> {
         let words = |act: &Act<'_>| match act.what {
             Doing::Begin(effect) => {
@@ -139,14 +140,14 @@ impl<'a> Injection<'a> {
             }
             ControllerEffect::StuckQueuePair { pair } => stuck::stick(&mut self.door, function, pair)?,
             ControllerEffect::Removal => function.pull(&mut self.door)?,
-            // Of these there are none in a scenario that QEMU runs.
+            // A scenario that QEMU runs has none of these.
             ControllerEffect::SpuriousInterrupt { .. } | ControllerEffect::NeverReady | ControllerEffect::PowerLoss => {
             }
         }
         Ok(words(effect))
     }
 
-    /// Admin queues of one entry are none: it fails when it is enabled with them.
+    /// Makes the controller fail: it rejects admin queues of one entry when it is enabled.
     fn fail(&mut self, function: Function) -> Result<()> {
         let registers = function.registers(&mut self.door)?;
         let configuration = self.door.read32(registers + CC)?;
@@ -156,7 +157,7 @@ impl<'a> Injection<'a> {
     }
 }
 
-/// When it is due after QEMU's start, once that is known.
+/// Time of an action after QEMU's start, once it is known.
 fn due(scenario: &Scenario, act: &Act<'_>, results: &Results) -> Option<Duration> {
     let after = match act.when {
         When::Age(age) => return Some(age),
@@ -167,7 +168,7 @@ fn due(scenario: &Scenario, act: &Act<'_>, results: &Results) -> Option<Duration
     Some(results.age_at(*since?.into_iter().max()?)? + after)
 }
 
-/// The fault in words, of a controller.
+/// Description of a controller's fault.
 pub(crate) fn words(effect: ControllerEffect) -> String {
     match effect {
         ControllerEffect::SpuriousInterrupt { vector } => format!("vector {vector} interrupts for nothing"),

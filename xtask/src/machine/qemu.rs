@@ -1,8 +1,8 @@
 //! QEMU's command line for a scenario.
 //!
-//! The machine is a q35 with an Intel IOMMU, which must come before the devices it stands in front of, or a virt with an
-//! SMMUv3, unless the scenario leaves the IOMMU out; and the scenario's controllers, at ascending device numbers of the root bus, in its order, or its edu device. The
-//! serial line is QEMU's standard output.
+//! The machine is a q35 with an Intel IOMMU, or a virt with an SMMUv3; a scenario may leave the IOMMU out. The IOMMU must come
+//! before the devices that it stands in front of. The scenario's controllers, or its edu device, have ascending device numbers of
+//! the root bus, in the scenario's order. The serial line is QEMU's standard output.
 
 use crate::machine::disk::{UserDisk, Writing};
 use anyhow::{Result, ensure};
@@ -13,32 +13,32 @@ use sim_fault::ControllerEffect;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Device number of the first controller, or of what it sits behind; or of the edu device.
+/// Device number of the first controller, or of the port or bridge in front of it; or of the edu device.
 pub(crate) const FIRST_DEVICE: usize = 4;
 
-/// Bytes of a controller's registers up to the last of those that its MSI-X table is among.
+/// Bytes of a controller's registers, its MSI-X table included.
 pub(crate) const REGISTERS_BYTES: usize = 16 << 10;
 
-/// What counts as one request where a controller's rate is limited.
+/// Bytes that count as one request where a controller's rate is limited.
 const UNIT_BYTES: u32 = 4096;
 
-/// What limits the rate of the controller's namespaces, all together.
+/// Name of the group that limits the rate of all of the controller's namespaces together.
 fn throttle_group(index: usize) -> String {
     format!("limit{index}")
 }
 
-/// What a command line is made of.
+/// Input of a command line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts<'a> {
-    /// The files that are booted, which say the architecture, too.
+    /// The files to boot; they also determine the architecture.
     pub(crate) boot: Boot<'a>,
     /// The scenario.
     pub(crate) scenario: &'a Scenario,
-    /// Where the images of its namespaces are, see [`image_file`].
+    /// Folder of the namespaces' images, see [`image_file`].
     pub(crate) images: &'a Path,
-    /// The user's disk, in the place of the first file.
+    /// The user's disk, which replaces the first file.
     pub(crate) disk: Option<&'a UserDisk>,
-    /// How time goes.
+    /// How time passes.
     pub(crate) time: Time<'a>,
     /// When the machine starts.
     pub(crate) start: Start,
@@ -58,14 +58,14 @@ pub(crate) enum Boot<'a> {
 pub(crate) enum Start {
     /// At once.
     AtOnce,
-    /// When gdb says so, which can attach before the first instruction.
+    /// When gdb lets it, which can attach before the first instruction.
     WaitsForGdb,
 }
 
-/// How time goes in the machine.
+/// How time passes in the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Time<'a> {
-    /// As on the wall.
+    /// Real time.
     Real,
     /// By instructions, which the plugin counts into a file.
     Counted {
@@ -76,17 +76,17 @@ pub(crate) enum Time<'a> {
     },
 }
 
-/// The file of a namespace's image in the folder of images.
+/// Path of a namespace's image in the folder of images.
 pub(crate) fn image_file(images: &Path, controller: &str, nsid: usize) -> PathBuf {
     images.join(format!("{controller}-{nsid}.img"))
 }
 
-/// The file of the memory that stands in front of the registers of a controller that reads as ones.
+/// Path of the memory that replaces the registers of a controller that reads as ones.
 pub(crate) fn ones_file(images: &Path) -> PathBuf {
     images.join("ones")
 }
 
-/// The namespace whose place a user's disk takes: the first that is a file. Controller and namespace by index.
+/// Controller and namespace, by index, that a user's disk replaces: the first namespace that is a file.
 pub(crate) fn user_place(scenario: &Scenario) -> Option<(usize, usize)> {
     scenario.controllers.iter().enumerate().find_map(|(c, controller)| {
         let is_file = |namespace: &Namespace| namespace.backend == Backend::File;
@@ -109,7 +109,7 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     if matches!(parts.boot, Boot::Multiboot(..)) && parts.scenario.machine.iommu {
         line.words("-device intel-iommu");
     }
-    // The line comes out on standard output, where it can be read without a file or a socket in between.
+    // Standard output carries the serial line, without a file or a socket in between.
     line.words("-chardev stdio,id=line,signal=off -serial chardev:line");
     for (index, controller) in parts.scenario.controllers.iter().enumerate() {
         attach(&mut line, index, controller, rom(parts, controller));
@@ -155,7 +155,7 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     Ok(line.0)
 }
 
-/// The controller and what stands between it and the root bus.
+/// Adds the controller and the devices between it and the root bus.
 fn attach(line: &mut Line, index: usize, controller: &Controller, rom: Option<PathBuf>) {
     let address = format!("addr={:#x}", FIRST_DEVICE + index);
     // Chassis and slot numbers are unique in the machine.
@@ -179,7 +179,7 @@ fn attach(line: &mut Line, index: usize, controller: &Controller, rom: Option<Pa
             format!("bus=bridge{index},addr=0x1")
         }
     };
-    // One vector for each queue pair, and the administration's.
+    // One vector for each queue pair, and one for the admin queue.
     let (pairs, vectors) = (controller.queue_pairs, controller.queue_pairs.saturating_add(1));
     let serial = &controller.serial;
     let rom = rom.map_or_else(String::new, |rom| format!(",romfile={}", escaped(&rom)));
@@ -189,14 +189,14 @@ fn attach(line: &mut Line, index: usize, controller: &Controller, rom: Option<Pa
     );
 }
 
-/// The read-only memory of ones of a controller whose registers read as ones for a while.
+/// The read-only memory of ones for a controller whose registers read as ones for a while.
 fn rom(parts: &Parts<'_>, controller: &Controller) -> Option<PathBuf> {
     let mut faults = parts.scenario.faults_of(controller);
     let reads_ones = faults.any(|fault| matches!(fault.effect, ControllerEffect::AllOnes { .. }));
     reads_ones.then(|| ones_file(parts.images))
 }
 
-/// What stores a namespace, as drive `d<controller>n<nsid>`.
+/// Adds the storage of a namespace, as drive `d<controller>n<nsid>`.
 fn back_end(
     line: &mut Line,
     parts: &Parts<'_>,
@@ -212,7 +212,7 @@ fn back_end(
             "the scenario '{}' has media errors on the namespace that --disk replaces: leave out --disk",
             parts.scenario.name
         );
-        // `snapshot` keeps what is written in a file of QEMU's own, gone with it.
+        // `snapshot` keeps writes in a temporary file of QEMU's own.
         let snapshot = match disk.writing {
             Writing::Kept => "off",
             Writing::Forgotten => "on",

@@ -1,6 +1,6 @@
-//! Log frames into lines for people: `time component LEVEL message (file:line)`.
+//! Decodes log frames into lines for people: `time component LEVEL message (file:line)`.
 //!
-//! Each program's ELF file has the strings its log frames refer to, and its debug information the places.
+//! Each program's ELF file has the strings that its log frames refer to; its debug information has their places.
 
 use crate::image::programs::ROOT_TASK;
 use anyhow::{Context, Result, bail};
@@ -13,20 +13,20 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Levels by rising weight.
+/// Log levels, the least severe first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Level {
     /// Every step.
     Trace,
-    /// What helps to find a defect.
+    /// Information for finding a defect.
     Debug,
-    /// What happens.
+    /// Normal events.
     Info,
-    /// What should not happen.
+    /// Unexpected events.
     Warn,
-    /// What went wrong.
+    /// Errors.
     Error,
-    /// Nothing at all.
+    /// No lines at all.
     Off,
 }
 
@@ -55,7 +55,7 @@ impl Level {
     }
 }
 
-/// Which lines are shown: a level for all, and others for some components.
+/// Selection of shown lines: a level for all components, and others for some of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Filter {
     all: Level,
@@ -63,7 +63,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// The filter of what a user gave: each `LEVEL` or `COMPONENT=LEVEL`, or several of them with commas.
+    /// The filter that a user gave: `LEVEL` or `COMPONENT=LEVEL`, or several of them with commas.
     pub(crate) fn parse<S: AsRef<str>>(given: &[S], default: Level) -> Result<Self> {
         let mut filter = Self { all: default, some: BTreeMap::new() };
         for part in given.iter().flat_map(|text| text.as_ref().split(',')) {
@@ -77,10 +77,10 @@ impl Filter {
         Ok(filter)
     }
 
-    /// The same, if all its components are among those of `scenario`.
+    /// The same filter, if all its components are among those of `scenario`.
     ///
     /// # Errors
-    /// The first component that is not there, with those that are.
+    /// The first component that does not exist, with those that do.
     pub(crate) fn of_scenario(self, scenario: &Scenario) -> Result<Self> {
         let mut names = scenario.components();
         names.insert(0, ROOT_TASK.to_owned());
@@ -97,12 +97,12 @@ impl Filter {
         level >= self.some.get(component).copied().unwrap_or(self.all)
     }
 
-    /// The lowest level any component is shown at, as the programs are compiled for.
+    /// The lowest level at which any component is shown; the programs are compiled for it.
     pub(crate) fn compiled(&self) -> &'static str {
         match self.some.values().copied().fold(self.all, Level::min) {
             Level::Trace => "trace",
             Level::Debug => "debug",
-            // Less would make logs of failures useless.
+            // A higher level would make logs of failures useless.
             Level::Info | Level::Warn | Level::Error | Level::Off => "info",
         }
     }
@@ -117,11 +117,11 @@ struct Messages {
 /// Decodes the frames of a system's components.
 pub(crate) struct Decoder {
     components: BTreeMap<u16, Known>,
-    /// Without messages where a program logs nothing.
+    /// `None` for a program that logs nothing.
     programs: BTreeMap<String, Option<Rc<Messages>>>,
 }
 
-/// A component, its role, which the root task has none of, and its program's log messages.
+/// A component, its role (the root task has none), and its program's log messages.
 struct Known {
     name: String,
     role: Option<Role>,
@@ -133,14 +133,14 @@ struct Known {
 pub(crate) struct Line {
     /// The component's name.
     pub(crate) component: String,
-    /// Its weight.
+    /// Its level.
     pub(crate) level: Level,
-    /// All of it, without its end.
+    /// The whole line, without its end.
     pub(crate) text: String,
 }
 
 impl Decoder {
-    /// A decoder that knows nobody.
+    /// A decoder without components.
     pub(crate) const fn new() -> Self {
         Self { components: BTreeMap::new(), programs: BTreeMap::new() }
     }
@@ -160,12 +160,12 @@ impl Decoder {
         Ok(())
     }
 
-    /// Adds the component number `id`, whose log comes another way.
+    /// Adds the component number `id`, whose log arrives by another path.
     pub(crate) fn add_name(&mut self, id: u16, name: &str, role: Option<Role>) {
         self.components.insert(id, Known { name: name.to_owned(), role, messages: None });
     }
 
-    /// The messages of a program, read once.
+    /// The messages of a program, parsed once.
     fn messages_of(&mut self, program: &str, elf: &[u8], root: &Path) -> Result<Option<Rc<Messages>>> {
         let known = match self.programs.get(program) {
             Some(known) => known.clone(),
@@ -194,7 +194,7 @@ impl Decoder {
         self.components.values().filter_map(|known| Some((report::clip(&known.name), known.role?))).collect()
     }
 
-    /// The line of the frame `bytes`. What does not decode becomes a line that says so.
+    /// The line of the frame `bytes`. A frame that cannot be decoded becomes a line that says so.
     pub(crate) fn line(&self, id: u16, bytes: &[u8]) -> Line {
         let component = self.name(id);
         let messages = self.components.get(&id).and_then(|known| known.messages.as_deref());
@@ -210,7 +210,7 @@ impl Decoder {
 }
 
 impl Line {
-    /// A line as [`Decoder::line`] makes it, of its parts; `at` is the time in seconds.
+    /// A line in the form of [`Decoder::line`]; `at` is the time in seconds.
     pub(crate) fn new(at: f64, component: &str, level: Level, message: &str) -> Self {
         let text = format!("{at:>12.6} {component:<16} {:<5} {message}", level.name());
         Self { component: component.to_owned(), level, text }
@@ -240,7 +240,7 @@ fn line(component: String, frame: &Frame<'_>, place: Option<&Location>) -> Line 
 }
 
 fn level(frame: &Frame<'_>) -> Level {
-    // The decoder's own type is of a crate it does not pass on; its name is enough. A print has no level.
+    // The decoder's own type is of a crate that it does not re-export; its name suffices. A print has no level.
     match frame.level().map(|level| level.as_str()) {
         Some("trace") => Level::Trace,
         Some("debug") => Level::Debug,

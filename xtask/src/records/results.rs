@@ -1,4 +1,4 @@
-//! What a run showed, typed: filled from the components' reports, read by tables, JSON and verdicts.
+//! Typed results of a run: filled from the components' reports, read by tables, JSON and verdicts.
 
 use crate::image::programs::ROOT_TASK;
 use crate::records::timeline::Timeline;
@@ -12,18 +12,18 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Everything a run showed.
+/// All results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Results {
     /// The scenario.
     pub(crate) scenario: String,
-    /// The architecture, where it is not x86_64.
+    /// The architecture, if it is not x86_64.
     pub(crate) arch: Option<&'static str>,
     /// The seed of a simulated run; none on QEMU.
     pub(crate) seed: Option<u64>,
-    /// Everything expected was there and everything there was right.
+    /// Whether everything expected was there and correct.
     pub(crate) passed: bool,
-    /// Why not.
+    /// Reasons for not passing.
     pub(crate) reasons: Vec<String>,
     /// Seconds from QEMU's start to its end.
     pub(crate) seconds: f64,
@@ -35,25 +35,25 @@ pub(crate) struct Results {
     pub(crate) machine: Option<Machine>,
     /// The components, as started.
     pub(crate) components: Vec<Component>,
-    /// PCI functions, in the order of the walk.
+    /// PCI functions, in the order of enumeration.
     pub(crate) pci: Vec<PciFunction>,
     /// Controllers.
     pub(crate) controllers: Vec<Controller>,
     /// Namespaces.
     pub(crate) namespaces: Vec<Namespace>,
-    /// What load generators measured.
+    /// Measurements of load generators.
     pub(crate) tenants: Vec<Load>,
-    /// What servers did for sessions.
+    /// Servers' counts for sessions.
     pub(crate) sessions: Vec<Session>,
     /// Sessions that were not opened, and why.
     pub(crate) refused: Vec<Refused>,
-    /// Attacks and what came of them.
+    /// Attacks and their outcomes.
     pub(crate) attacks: Vec<Attack>,
     /// Digests of ranges.
     pub(crate) digests: Vec<Compared>,
     /// Faults.
     pub(crate) faults: Vec<Fault>,
-    /// Components that were started again.
+    /// Restarts of components.
     pub(crate) restarts: Vec<Restart>,
     /// Changes of rights that were carried out.
     pub(crate) changes: Vec<Change>,
@@ -61,9 +61,9 @@ pub(crate) struct Results {
     pub(crate) interrupts_changes: Vec<InterruptsChange>,
     /// Interrupts that drivers without sessions took.
     pub(crate) interrupted: BTreeMap<Name, Interrupts>,
-    /// Clients that have their session again.
+    /// Clients that opened their sessions again.
     pub(crate) reconnected: Vec<Reconnected>,
-    /// What was recreated because controllers did wrong.
+    /// Parts of controllers that were recreated because of their errors.
     pub(crate) resets: Vec<Reset>,
     /// Transactions of functions that the IOMMU blocked, by function, where its server reports them.
     pub(crate) blocked: BTreeMap<u16, Blocked>,
@@ -73,25 +73,25 @@ pub(crate) struct Results {
     pub(crate) values: Vec<Value>,
     /// Measured parts.
     pub(crate) measured: Vec<Measured>,
-    /// Bytes of components' logs that were written over before the console came to them.
+    /// Bytes of components' logs that were overwritten before the console read them.
     pub(crate) lost_log_bytes: BTreeMap<String, u64>,
-    /// Tenants that have finished, and whether all they checked held.
+    /// Tenants that have finished, and whether all their checks held.
     pub(crate) done: BTreeMap<Name, bool>,
-    /// What happened when.
+    /// Events and progress over time.
     pub(crate) timeline: Timeline,
     /// The roles of the specification's components, by name. The root task has none.
     #[serde(skip)]
     pub(crate) roles: BTreeMap<Name, Role>,
-    /// The number of the report by which each tenant said it had finished, counted over all of the run.
+    /// The number of the report by which each tenant reported its end, counted over the whole run.
     #[serde(skip)]
     pub(crate) done_at: BTreeMap<Name, u64>,
-    /// The number of the last report of each tenant's attacking, faulting or being expelled.
+    /// The number of the last report of each tenant's attack, fault or expulsion.
     #[serde(skip)]
     pub(crate) acted_at: BTreeMap<Name, u64>,
     /// Reports so far.
     #[serde(skip)]
     pub(crate) arrived: u64,
-    /// What servers had left at each opening of a session.
+    /// Free memory of servers at each opening of a session.
     #[serde(skip)]
     pub(crate) opened: Vec<Opened>,
     /// Installed capabilities, where the scenario asks for them.
@@ -103,17 +103,17 @@ pub(crate) struct Results {
     /// The first verified transfer of each tenant by the machine's clock, nanoseconds.
     #[serde(skip)]
     pub(crate) working_since_ns: BTreeMap<Name, u64>,
-    /// The least time seen between the machine's clock and the build machine's, nanoseconds.
+    /// Least difference seen between the machine's clock and the build machine's, nanoseconds.
     #[serde(skip)]
     pub(crate) clock_offset_ns: Option<i128>,
 }
 
-/// What a server had left when it opened a session.
+/// Free memory of a server when it opened a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Opened {
-    /// When, nanoseconds of machine time.
+    /// Time of the opening, nanoseconds of machine time.
     pub(crate) at_ns: u64,
-    /// Whose session it is.
+    /// Tenant of the session.
     pub(crate) tenant: Name,
     /// Pages of its own memory.
     pub(crate) pages_left: u32,
@@ -121,7 +121,7 @@ pub(crate) struct Opened {
     pub(crate) io_tables_left: u32,
 }
 
-/// A digest beside the build machine's own.
+/// A digest, and the build machine's own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Compared {
     /// The tenant that read.
@@ -132,7 +132,7 @@ pub(crate) struct Compared {
     pub(crate) bytes: u64,
     /// SHA-256 of what the tenant read, in hexadecimal.
     pub(crate) sha256: String,
-    /// The build machine's, where it has the bytes.
+    /// The build machine's digest, if it has the bytes.
     pub(crate) build_machine_sha256: Option<String>,
 }
 
@@ -141,22 +141,22 @@ pub(crate) struct Compared {
 pub(crate) struct Reset {
     /// Its server.
     pub(crate) component: Name,
-    /// How much.
+    /// Size of the recreated part.
     pub(crate) scope: ResetScope,
-    /// Why.
+    /// Reason.
     pub(crate) reason: report::Text,
 }
 
 /// A check that failed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Failed {
-    /// Who checked.
+    /// Component that checked.
     pub(crate) component: Name,
     /// One sentence.
     pub(crate) reason: report::Text,
 }
 
-/// Nanoseconds after the first transfer up to which the clocks are taken to go alike.
+/// Nanoseconds after the first transfer during which the two clocks are assumed to run at the same rate.
 const CLOCKS_AGREE_NS: u64 = 1_000_000_000;
 
 /// `bytes` in hexadecimal.
@@ -192,7 +192,7 @@ impl Results {
             Report::Change(change) => self.changes.push(change),
             Report::InterruptsChange(change) => self.interrupts_changes.push(change),
             Report::Reconnected(reconnected) => self.reconnected.push(reconnected),
-            // A PCI server that was started again reports all functions again.
+            // A restarted PCI server reports all functions again.
             Report::PciFunction(function) => match self.pci.iter_mut().find(|known| known.bdf == function.bdf) {
                 Some(known) => *known = function,
                 None => self.pci.push(function),
@@ -223,15 +223,15 @@ impl Results {
             Report::Interrupted { driver, interrupts } => {
                 self.interrupted.insert(driver, interrupts);
             }
-            // Without their times these say nothing.
+            // These are useful with their times only, in the timeline.
             Report::Opened { .. } | Report::Progress(_) => {}
         }
     }
 
-    /// Keeps where in the order of arrival a tenant had finished, and where it last attacked or was ended.
+    /// Keeps the position in the order of arrival at which a tenant finished, and at which it last attacked or was ended.
     ///
-    /// Of two components' records that wait for the console, that of the lower number arrives first, so a neighbour
-    /// that is listed before its attacker never seems to have lasted longer than it has.
+    /// If records of two components wait for the console, that of the component with the lower number arrives first. So a
+    /// neighbour that is listed before its attacker never seems to have lasted longer than it has.
     fn keep_order(&mut self, report: &Report) {
         let acted = match report {
             Report::Done { tenant, .. } => {
@@ -246,14 +246,14 @@ impl Results {
         self.acted_at.insert(acted.clone(), self.arrived);
     }
 
-    /// Notes that `component` did something no sound one does.
+    /// Records that `component` did something that a sound component never does.
     pub(crate) fn fail(&mut self, component: &str, reason: &str) {
         self.failures.push(Failed { component: report::clip(component), reason: report::clip(reason) });
     }
 
-    /// A record made at `at_ns` of the machine's time arrived `arrived` after QEMU's start. Records wait for the
-    /// console, so the least difference seen is the nearest to the distance of the clocks, and never below it. Not for long:
-    /// one clock is a little faster than the other.
+    /// Updates the offset of the clocks from a record made at `at_ns` of the machine's time, which arrived `arrived` after QEMU's
+    /// start. Records wait for the console, so the least difference seen is the nearest to the true offset, and never below it.
+    /// Later records are ignored, because one clock is a little faster than the other.
     pub(crate) fn set_clock(&mut self, at_ns: u64, arrived: Duration) {
         if self.first_io_ns.is_some_and(|first| at_ns > first.saturating_add(CLOCKS_AGREE_NS)) {
             return;
@@ -264,31 +264,31 @@ impl Results {
         self.first_verified_io_seconds = first.map(|(at, offset)| (i128::from(at) + offset) as f64 / 1e9);
     }
 
-    /// When, after QEMU's start, the machine's clock showed `at_ns`.
+    /// The time after QEMU's start at which the machine's clock showed `at_ns`.
     pub(crate) fn age_at(&self, at_ns: u64) -> Option<Duration> {
         let ns = i128::from(at_ns) + self.clock_offset_ns?;
         Some(Duration::from_nanos(u64::try_from(ns).unwrap_or(0)))
     }
 
-    /// What the machine's clock shows at `age` after QEMU's start, nanoseconds.
+    /// The machine's clock at `age` after QEMU's start, nanoseconds.
     pub(crate) fn machine_ns(&self, age: Duration) -> u64 {
         let ns = age.as_nanos() as i128 - self.clock_offset_ns.unwrap_or(0);
         u64::try_from(ns).unwrap_or(0)
     }
 
-    /// Why there is no system: the root task could not build it.
+    /// The reason for which the root task could not build the system.
     pub(crate) fn not_built(&self) -> Option<&str> {
         let mut failures = self.failures.iter().filter(|_| self.components.is_empty());
         failures.find(|failure| failure.component == ROOT_TASK).map(|failure| failure.reason.as_str())
     }
 
-    /// Interrupts by mode, and whose: of sessions, and of drivers that have none.
+    /// Interrupts by mode and name: of sessions, and of drivers without sessions.
     pub(crate) fn interrupts(&self) -> impl Iterator<Item = (&Name, &Interrupts)> {
         let sessions = self.sessions.iter().map(|session| (&session.tenant, &session.interrupts));
         sessions.chain(&self.interrupted)
     }
 
-    /// Whether a component was started whose role is `role`.
+    /// Whether a component with this role was started.
     pub(crate) fn has(&self, role: Role) -> bool {
         self.components.iter().any(|component| self.roles.get(&component.name) == Some(&role))
     }
@@ -298,18 +298,18 @@ impl Results {
         self.faults.iter().any(|fault| fault.name == name)
     }
 
-    /// How often the component `name` was started again.
+    /// How often the component `name` was restarted.
     pub(crate) fn restarts_of(&self, name: &str) -> usize {
         self.restarts.iter().filter(|restart| restart.name == name).count()
     }
 
-    /// How often a component was started again after it ended with a server, which died.
+    /// How often a component was restarted because a server that it ended with died.
     pub(crate) fn restarts_with_server(&self, name: &str) -> usize {
         let ended = |fault: &&Fault| fault.name == name && fault.kind == FaultKind::ServerDied;
         self.faults.iter().filter(ended).count().min(self.restarts_of(name))
     }
 
-    /// Why the server ended the session of `tenant`, when it did.
+    /// The reason for which the server ended the session of `tenant`, if it did.
     pub(crate) fn expelled(&self, tenant: &str) -> Option<&str> {
         let mut ended = self.sessions.iter().filter(|session| session.tenant == tenant);
         ended.find(|session| !session.ended_by.is_empty()).map(|session| session.ended_by.as_str())

@@ -1,7 +1,7 @@
-//! What happened when: the events of a run and what its loads did over time, by the clock of the machine.
+//! Timeline: the events of a run and the progress of its loads, by the clock of the machine.
 //!
-//! Every record carries the time at which it was made, so the order of arrival does not matter here. Left out: totals,
-//! which are `results`', and the picture, which is `reports::timeline`'s.
+//! Every record carries the time at which it was made, so the order of arrival does not matter here. Left out: totals, which are
+//! in `results`, and the picture, which `reports::timeline` draws.
 
 use report::{Changed, FaultKind, Name, Progress, Reconnected, Report, Stamped, Text, clip};
 use serde::Serialize;
@@ -11,24 +11,24 @@ use serde::Serialize;
 pub(crate) struct Timeline {
     /// When the first component was started.
     pub(crate) begin_ns: Option<u64>,
-    /// The latest time that anything has.
+    /// The latest time of all records.
     pub(crate) end_ns: u64,
-    /// What happened, in the order of arrival.
+    /// Events, in the order of arrival.
     pub(crate) events: Vec<Event>,
-    /// What loads did, interval by interval.
+    /// Progress of loads, interval by interval.
     pub(crate) progress: Vec<Progress>,
 }
 
 /// Something that happened at one time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Event {
-    /// When.
+    /// Time of the event.
     pub(crate) at_ns: u64,
-    /// To whom: a component, which has its tenant's name.
+    /// Component of the event, under its tenant's name if it has one.
     pub(crate) who: Name,
-    /// What.
+    /// Kind of the event.
     pub(crate) what: What,
-    /// In words; empty where `what` says it all.
+    /// Description; empty if `what` says it all.
     pub(crate) words: Text,
 }
 
@@ -40,15 +40,15 @@ pub(crate) enum What {
     Started,
     /// Its session is open.
     Opened,
-    /// Its session was closed in order.
+    /// Its session was closed in an orderly way.
     Closed,
     /// Its session was ended by the server.
     Expelled,
     /// It was refused a session.
     Refused,
-    /// An attack of it was stopped.
+    /// One of its attacks was stopped.
     AttackRefused,
-    /// An attack of it was not stopped.
+    /// One of its attacks was not stopped.
     AttackDone,
     /// It faulted.
     Faulted,
@@ -58,13 +58,13 @@ pub(crate) enum What {
     Restarted,
     /// It has its session again.
     Reconnected,
-    /// Its controller fails, because the scenario says so.
+    /// Its controller was made to fail, by the scenario.
     Broken,
-    /// Something of its controller, or all of it, is recreated.
+    /// Its controller, or a part of it, is recreated.
     Reset,
-    /// Rights were taken from it.
+    /// Its rights were revoked.
     Revoked,
-    /// Rights were given to it.
+    /// Rights were granted to it.
     Granted,
     /// Its share was changed.
     Entitled,
@@ -77,7 +77,7 @@ pub(crate) enum What {
 }
 
 impl Timeline {
-    /// Takes what a record says of when.
+    /// Takes a record's event and time.
     pub(crate) fn take(&mut self, Stamped { at_ns, report }: &Stamped) {
         let at_ns = *at_ns;
         self.end_ns = self.end_ns.max(at_ns);
@@ -137,7 +137,7 @@ impl Timeline {
         }
     }
 
-    /// Takes that the controller of the server `who` was made to fail.
+    /// Records that the controller of the server `who` was made to fail.
     pub(crate) fn broken(&mut self, at_ns: u64, who: &str, words: &str) {
         self.event(at_ns, who, What::Broken, words);
     }
@@ -154,7 +154,7 @@ impl Timeline {
         events
     }
 
-    /// When a component lived: from each start to the fault, the end of its work, or the end of the run.
+    /// The times in which a component ran: from each start to the fault, the end of its work, or the end of the run.
     pub(crate) fn incarnations_of(&self, who: &str) -> Vec<(u64, u64)> {
         let mut incarnations = Vec::new();
         let mut since = None;
@@ -197,7 +197,7 @@ pub(crate) mod tests {
         let all = timeline([
             (10, started("server")),
             (20, started("alice")),
-            // The restart is reported later than it was, and before the fault.
+            // The restart is reported after the time it happened, and happened before the fault.
             (65, Report::Restart(restart)),
             (50, killed("server")),
             (90, Report::Done { tenant: clip("alice"), passed: true }),

@@ -1,7 +1,7 @@
-//! How pictures look, and how they become files: colours, sizes of letters, numbers for people.
+//! Common style of pictures: colours, text sizes, formats of numbers, and output as SVG.
 //!
-//! The drawing itself is plotters', into SVG. Colours are those of Okabe and Ito, which people who do not distinguish red from
-//! green distinguish.
+//! The library plotters draws. The colours are those of Okabe and Ito, which people with red-green colour blindness can
+//! distinguish.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -9,21 +9,21 @@ use plotters::prelude::{Color, DrawingArea, IntoDrawingArea, RGBColor, SVGBacken
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{IntoFont, TextStyle};
 
-/// What a picture is drawn on.
+/// Drawing area of a picture.
 pub(crate) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Letters.
+/// Text.
 pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-/// Letters of less weight.
+/// Secondary text.
 pub(crate) const FAINT: RGBColor = RGBColor(0x70, 0x70, 0x70);
-/// Lines of the grid.
+/// Grid lines.
 pub(crate) const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
-/// What went wrong.
+/// Errors.
 pub(crate) const BAD: RGBColor = RGBColor(0xc4, 0x2b, 0x1c);
-/// What was put right, or held.
+/// Recoveries, and checks that held.
 pub(crate) const GOOD: RGBColor = RGBColor(0x00, 0x80, 0x60);
 
-/// One after the other, for what is compared.
+/// Colours of the compared series, in order.
 const SERIES: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -34,23 +34,23 @@ const SERIES: [RGBColor; 7] = [
     RGBColor(0x55, 0x55, 0x55),
 ];
 
-/// The colour of the `index`-th of what is compared.
+/// The colour of the series `index`.
 pub(crate) const fn colour(index: usize) -> RGBColor {
     SERIES[index % SERIES.len()]
 }
 
-/// How letters stand to the place they are drawn at.
+/// Alignment of a text to its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Align {
-    /// They begin there.
+    /// The text begins there.
     Left,
-    /// Their middle is there.
+    /// The text is centred there.
     Middle,
-    /// They end there.
+    /// The text ends there.
     Right,
 }
 
-/// Letters of `size` pixels, vertically centred on their place.
+/// Text style of `size` pixels, vertically centred on its place.
 pub(crate) fn letters(size: u32, colour: RGBColor, align: Align) -> TextStyle<'static> {
     let horizontal = match align {
         Align::Left => HPos::Left,
@@ -61,7 +61,7 @@ pub(crate) fn letters(size: u32, colour: RGBColor, align: Align) -> TextStyle<'s
     TextStyle { color: colour.to_backend_color(), ..style }
 }
 
-/// Pixels that a text is wide at most, more or less: what it is drawn with is not known here.
+/// Estimated greatest width of a text in pixels: the font that the reader's program uses is unknown.
 pub(crate) fn width(text: &str, size: u32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.56).ceil() as i32
 }
@@ -89,7 +89,7 @@ pub(crate) fn short(value: f64) -> String {
     format!("{}{unit}", digits(scaled))
 }
 
-/// A time of so many nanoseconds with three digits and its unit.
+/// A duration in nanoseconds, with three digits and its unit.
 pub(crate) fn time(ns: f64) -> String {
     let (scaled, unit) = match ns {
         ns if ns >= 1e9 => (ns / 1e9, "s"),
@@ -100,7 +100,7 @@ pub(crate) fn time(ns: f64) -> String {
     format!("{} {unit}", digits(scaled))
 }
 
-/// From one line of the grid to the next, of about `count` over `length`: 1, 2 or 5 and noughts.
+/// Distance of grid lines, about `count` of them over `length`: 1, 2 or 5 times a power of ten.
 pub(crate) fn step(length: f64, count: f64) -> f64 {
     let wanted = (length / count).max(f64::MIN_POSITIVE);
     let power = 10f64.powf(wanted.log10().floor());

@@ -1,6 +1,6 @@
-//! What happens in a run, a line each as it happens, for whoever watches: events of the timeline in words.
+//! Live log of a run: describes events of the timeline, a line for each as it happens.
 //!
-//! Left out: what happens all the time, and what is reported in tables at the end.
+//! Left out: usual events, and those that the tables at the end report.
 
 use crate::progress::Step;
 use crate::records::timeline::{Event, Timeline, What};
@@ -8,15 +8,15 @@ use crate::reports::plain::plain;
 use report::Name;
 use std::collections::BTreeMap;
 
-/// What was reported so far.
+/// State of the live log.
 pub(crate) struct LiveLog<'a> {
     step: &'a Step,
     reported: usize,
-    /// Attacks, by who tried them.
+    /// Attacks, by attacker.
     attacks: BTreeMap<Name, Attacks>,
 }
 
-/// Attacks of one.
+/// Counts of one attacker's attacks.
 #[derive(Clone, Copy, Default)]
 struct Attacks {
     refused: u64,
@@ -24,14 +24,14 @@ struct Attacks {
 }
 
 impl<'a> LiveLog<'a> {
-    /// Nothing yet. What comes is shown beside the step.
+    /// A log without lines yet, which shows them beside `step`.
     pub(crate) const fn new(step: &'a Step) -> Self {
         Self { step, reported: 0, attacks: BTreeMap::new() }
     }
 
-    /// Shows what is new.
+    /// Shows the new events.
     pub(crate) fn go_on(&mut self, timeline: &Timeline) {
-        // Without a beginning there is no time to tell.
+        // Without the system's start, times cannot be shown.
         let Some(begin_ns) = timeline.begin_ns else { return };
         for event in timeline.events.iter().skip(self.reported) {
             if let Some(words) = words(event, &mut self.attacks) {
@@ -43,7 +43,7 @@ impl<'a> LiveLog<'a> {
     }
 }
 
-/// The event in a sentence, if it is worth one. Attacks that are refused are counted, and reported first and last.
+/// The event in a sentence, if it is worth one. Refused attacks are counted; the first is reported, and the number at the end.
 fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String> {
     let Event { who, what, words, .. } = event;
     Some(match what {

@@ -1,9 +1,9 @@
-//! What components and firmware say, as text that a terminal only shows.
+//! Makes text of components and firmware safe for a terminal.
 
 use std::borrow::Cow;
 
-/// The text without control characters but ends of lines and tabs: in their place stands the replacement character. Escape
-/// sequences of a component would otherwise act on the terminal of whoever reads its log, and no XML may hold them.
+/// Replaces control characters other than ends of lines and tabs by the replacement character. Otherwise escape sequences of a
+/// component would act on the terminal of the log's reader; and XML must not contain them.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if text.chars().any(acts) { text.replace(acts, "\u{fffd}").into() } else { text.into() }
 }

@@ -1,4 +1,4 @@
-//! Results for people: tables of what a run showed, and the verdict.
+//! Results as text: tables of a run, and the verdict.
 
 use crate::records::results::Results;
 use crate::reports::plain::plain;
@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 
 /// Classes, the most urgent first.
 const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
-/// Columns that a list of words fills.
+/// Columns of a list of words, at most.
 const WIDTH: usize = 130;
 
-/// Everything, in the order in which a reader asks.
+/// The whole report, in the order of a reader's questions.
 pub(crate) fn render(results: &Results) -> String {
     let parts = [
         machine(results),
@@ -42,7 +42,7 @@ pub(crate) fn render(results: &Results) -> String {
 fn machine(results: &Results) -> Option<String> {
     let machine = results.machine.as_ref()?;
     let iommu = match machine.iommu_levels {
-        // The kernel knows nothing of an SMMU.
+        // The kernel does not report an SMMU.
         0 if results.has(Role::IommuServer) => "SMMU".to_owned(),
         0 => "no IOMMU".to_owned(),
         levels => format!("IOMMU with {levels} levels"),
@@ -62,7 +62,7 @@ fn machine(results: &Results) -> Option<String> {
     ))
 }
 
-/// What a machine without an IOMMU does not keep apart.
+/// The isolation that a machine without an IOMMU lacks.
 fn lost_isolation(results: &Results) -> Option<String> {
     let has_none = results.machine.as_ref()?.iommu_levels == 0 && !results.has(Role::IommuServer);
     has_none.then(|| {
@@ -98,7 +98,7 @@ fn pci(results: &Results) -> Option<String> {
     Some(text)
 }
 
-/// A tree has no more levels than there are functions; one that is no tree ends here.
+/// Writes the functions below `parent`. The depth is limited by the number of functions, so a cyclic list ends too.
 fn branch(functions: &[PciFunction], parent: Option<u16>, depth: usize, text: &mut String) {
     for function in functions.iter().filter(|function| function.parent == parent && depth <= functions.len()) {
         let [class, subclass, interface] = function.class;
@@ -206,7 +206,7 @@ fn refused(results: &Results) -> Option<String> {
     (!results.refused.is_empty()).then(|| results.refused.iter().map(line).collect())
 }
 
-/// Sessions of which requests missed the table of extents: each incarnation of a server reports its own.
+/// Sessions whose requests missed the table of extents: each incarnation of a server reports its own.
 fn misses(results: &Results) -> Option<String> {
     let mut table = table(&["tenant", "requests", "record not installed", "forbidden"]);
     let missed = || results.sessions.iter().filter(|session| session.not_installed + session.forbidden > 0);
@@ -291,7 +291,7 @@ fn interrupts_changes(results: &Results) -> Option<String> {
     (!results.interrupts_changes.is_empty()).then(|| titled("Changes of interrupts", &table))
 }
 
-/// Who was ended, but for those who attacked, and those who were started again.
+/// Components that were ended and not restarted, without the attackers.
 fn ended(results: &Results) -> Option<String> {
     let mut text = String::new();
     for fault in ended_faults(results).filter(|fault| !has_attacked(results, &fault.name)) {
@@ -334,7 +334,7 @@ fn what(fault: &Fault) -> String {
     format!("{:?} of {:#x}, instruction {:#x}", fault.kind, fault.address, fault.instruction)
 }
 
-/// What intruders tried, by what stopped it; first what nothing stopped.
+/// Attempts of intruders, by the component that stopped them; first those that none stopped.
 fn attacks(results: &Results) -> Option<String> {
     let intruders: BTreeSet<&Name> = results.attacks.iter().map(|attack| &attack.tenant).collect();
     let mut text = String::new();
@@ -364,7 +364,7 @@ fn attacks(results: &Results) -> Option<String> {
     (!intruders.is_empty()).then_some(text)
 }
 
-/// The attempts that ended so, new where there are none yet.
+/// The group of attempts with the same end, created if it is missing.
 fn group<'a, 'b>(groups: &'b mut Vec<(&'a str, Vec<(String, u64)>)>, end: &'a str) -> &'b mut Vec<(String, u64)> {
     let place = groups.iter().position(|(one, _)| *one == end).unwrap_or_else(|| {
         groups.push((end, Vec::new()));
@@ -373,7 +373,7 @@ fn group<'a, 'b>(groups: &'b mut Vec<(&'a str, Vec<(String, u64)>)>, end: &'a st
     &mut groups[place].1
 }
 
-/// The same attempt once, with how often.
+/// Counts the attempt; equal attempts share an entry.
 fn count(tried: &mut Vec<(String, u64)>, one: String) {
     match tried.iter_mut().find(|(known, _)| *known == one) {
         Some((_, times)) => *times += 1,
@@ -381,7 +381,7 @@ fn count(tried: &mut Vec<(String, u64)>, one: String) {
     }
 }
 
-/// Phrases one after the other, in lines that are not too long.
+/// Joins phrases into lines of limited width.
 fn wrap(phrases: impl Iterator<Item = String>, text: &mut String) {
     let mut line = String::new();
     for phrase in phrases {
@@ -394,8 +394,8 @@ fn wrap(phrases: impl Iterator<Item = String>, text: &mut String) {
     let _ = writeln!(text, "    {}", line.trim_end_matches("; "));
 }
 
-/// Components that died and were started again, each with the clients that have their sessions again after that; of those
-/// that died together, the first.
+/// Components that died and were restarted, each with the clients that opened their sessions again after that. Of components that
+/// died together, the first is named.
 fn restarts(results: &Results) -> Option<String> {
     let mut table = table(&["component", "died at ms", "again after ms", "tenant", "session after ms", "asked again"]);
     for (number, one) in results.restarts.iter().enumerate() {
@@ -425,7 +425,7 @@ fn restarts(results: &Results) -> Option<String> {
     (!results.restarts.is_empty()).then(|| titled("Restarts", &table))
 }
 
-/// When the system began, nanoseconds of machine time.
+/// Start of the system, nanoseconds of machine time.
 fn began_ns(results: &Results) -> u64 {
     results.machine.as_ref().map_or(0, |machine| machine.started_at_ns)
 }
@@ -467,7 +467,7 @@ fn verdict(results: &Results) -> Option<String> {
     Some(text)
 }
 
-/// What stands in a cell: words to the left, numbers to the right.
+/// Content of a cell: words are aligned left, numbers right.
 enum Value {
     Word(String),
     Number(String),

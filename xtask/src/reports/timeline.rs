@@ -1,8 +1,8 @@
-//! The picture of a timeline: one lane a component, time from left to right.
+//! Draws a timeline: one lane for each component, time from left to right.
 //!
-//! A lane shows when its component lived, marks for what happened to it, and for a load its throughput as a surface and
-//! the longest latency as a line, each as high as its own greatest value, which stands at the right. Of a lane with many
-//! marks only those are named that there is room for; the legend names all kinds.
+//! A lane shows when its component ran, and marks for its events. For a load it also shows the throughput as a surface and the
+//! longest latency as a line. Each is scaled to its own greatest value, which stands at the right. In a lane with many marks only
+//! those with enough room are named; the legend names all kinds.
 
 use crate::destination::Destination;
 use crate::project::write_whole;
@@ -25,23 +25,23 @@ const LEFT: i32 = 170;
 const RIGHT: i32 = WIDTH - 170;
 const TOP: i32 = 78;
 const BELOW: i32 = 92;
-/// Heights of a lane's parts, from above: marks, then throughput and latency, then the incarnations.
+/// Heights of a lane's parts, from above: marks, throughput and latency, incarnations.
 const MARKS: i32 = 20;
 const SURFACE: i32 = 40;
 const INCARNATION: i32 = 6;
-/// Free below each lane.
+/// Space below each lane.
 const GAP: i32 = 8;
 
-/// About so many lines of the grid.
+/// Approximate number of grid lines.
 const TICKS: f64 = 8.0;
 
-/// The picture's name in a run's folder, and its ending beside the results in JSON.
+/// File name of the picture in a run's folder, and its ending beside the results in JSON.
 const NAME: &str = "timeline.svg";
 
-/// Writes the picture into the run's folder, and beside the results in JSON where there are any.
+/// Writes the picture into the run's folder, and beside the results in JSON if there are any.
 ///
 /// # Errors
-/// That it cannot be drawn or written.
+/// A picture that cannot be drawn or written.
 pub(crate) fn write(results: &Results, folder: &Path, json: Option<&Destination>) -> Result<()> {
     let picture = svg(results)?;
     write_whole(&folder.join(NAME), picture.as_bytes())?;
@@ -54,7 +54,7 @@ pub(crate) fn write(results: &Results, folder: &Path, json: Option<&Destination>
 /// The picture of a run's timeline.
 ///
 /// # Errors
-/// That it cannot be drawn.
+/// A picture that cannot be drawn.
 pub(crate) fn svg(results: &Results) -> Result<String> {
     let lanes = lanes(results);
     let height = TOP + lanes.iter().map(Lane::height).sum::<i32>() + BELOW;
@@ -62,7 +62,7 @@ pub(crate) fn svg(results: &Results) -> Result<String> {
         let frame = Frame::new(&results.timeline, height - BELOW);
         heading(canvas, results)?;
         frame.draw(canvas)?;
-        // What ends a server is seen by all who use it.
+        // The end of a server affects all its clients: draw a line through all lanes.
         for event in lanes.iter().filter(|lane| lane.serves).flat_map(|lane| &lane.events) {
             if is_grave(event.what) {
                 let x = frame.x(event.at_ns);
@@ -79,17 +79,17 @@ pub(crate) fn svg(results: &Results) -> Result<String> {
     Ok(plain(&drawn).into_owned())
 }
 
-/// Whether clients cannot go on without a component of this role.
+/// Whether clients depend on a component of this role.
 const fn serves(role: Role) -> bool {
     matches!(role, Role::PciServer | Role::IommuServer | Role::NvmeServer | Role::Policy)
 }
 
-/// Whether the component has no lane unless something happens to it: the root task, which has no role, and the console.
+/// Whether the component gets a lane only if it has marked events: the root task, which has no role, and the console.
 const fn is_silent(role: Option<Role>) -> bool {
     matches!(role, None | Some(Role::Console))
 }
 
-/// Where times lie in the picture.
+/// Positions of times in the picture.
 struct Frame {
     begin_ns: u64,
     end_ns: u64,
@@ -98,7 +98,7 @@ struct Frame {
 
 impl Frame {
     fn new(timeline: &Timeline, bottom: i32) -> Self {
-        // A time that the line made up may be the last there is.
+        // A time that the serial line forged may be the greatest number.
         let begin_ns = timeline.begin_ns.unwrap_or(0).min(u64::MAX - 1);
         Self { begin_ns, end_ns: timeline.end_ns.max(begin_ns + 1), bottom }
     }
@@ -142,12 +142,12 @@ fn heading(canvas: &Canvas<'_>, results: &Results) -> Result<()> {
     Ok(canvas.draw(&Text::new(verdict.0, (WIDTH - 24, 28), letters(18, verdict.1, Align::Right)))?)
 }
 
-/// What is drawn of one component.
+/// Content of one component's lane.
 struct Lane<'a> {
     name: &'a str,
-    /// Whether clients cannot go on without it.
+    /// Whether clients depend on it.
     serves: bool,
-    /// Below the name.
+    /// Text below the name.
     about: String,
     colour: RGBColor,
     incarnations: Vec<(u64, u64)>,
@@ -182,7 +182,7 @@ fn lanes(results: &Results) -> Vec<Lane<'_>> {
     lanes
 }
 
-/// A component's start and orderly end are seen by its incarnation.
+/// Whether an event has a mark. The incarnation itself shows a start and an orderly end.
 const fn is_marked(what: What) -> bool {
     !matches!(what, What::Started | What::Done)
 }
@@ -208,7 +208,7 @@ impl Lane<'_> {
         self.draw_events(canvas, frame, top + MARKS / 2)
     }
 
-    /// Throughput and the longest latencies above `base`, and at the right how much the highest is.
+    /// Draws throughput and longest latencies above `base`, and their greatest values at the right.
     fn draw_load(&self, canvas: &Canvas<'_>, frame: &Frame, base: i32) -> Result<()> {
         let rates: Vec<_> = self.intervals.iter().map(|interval| rate(interval)).collect();
         let most = rates.iter().copied().fold(0.0, f64::max);
@@ -241,9 +241,9 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// Marks in the lane's upper part, and words beside those that have room.
+    /// Draws marks in the lane's upper part, and words beside those that have room.
     fn draw_events(&self, canvas: &Canvas<'_>, frame: &Frame, y: i32) -> Result<()> {
-        // The grave ones last, so that nothing hides them.
+        // The severe ones last, so that no other mark hides them.
         for grave in [false, true] {
             for event in self.events.iter().filter(|event| is_grave(event.what) == grave) {
                 mark(canvas, event.what, (frame.x(event.at_ns), y))?;
@@ -252,7 +252,7 @@ impl Lane<'_> {
         let groups = self.groups(frame);
         for (index, (last, words)) in groups.iter().enumerate() {
             let room = groups.get(index + 1).map_or(RIGHT, |(next, _)| next - 8);
-            // All that has room, from the first on.
+            // All words that fit, from the first on.
             let fitting = (0..=words.len()).rev().map(|count| words[..count].join(", "));
             let begin = last + 9;
             if let Some(words) = fitting.into_iter().find(|words| begin + width(words, 12) <= room) {
@@ -262,7 +262,7 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// Marks that touch each other: where the last of them is, and the words for them.
+    /// Groups of marks that touch each other: the position of the last mark, and the words.
     fn groups(&self, frame: &Frame) -> Vec<(i32, Vec<String>)> {
         let mut groups: Vec<(i32, Vec<String>)> = Vec::new();
         for event in &self.events {
@@ -279,18 +279,18 @@ impl Lane<'_> {
     }
 }
 
-/// What ends somebody, or shows that something is wrong.
+/// Whether an event ends a component or shows an error.
 const fn is_grave(what: What) -> bool {
     matches!(what, What::Faulted | What::Killed | What::AttackDone | What::Broken | What::Reset | What::Failed)
 }
 
-/// Requests a second.
+/// Requests per second.
 fn rate(interval: &Progress) -> f64 {
     let ns = interval.until_ns.saturating_sub(interval.since_ns).max(1);
     interval.operations as f64 * 1e9 / ns as f64
 }
 
-/// Bytes a second.
+/// Bytes per second.
 fn bandwidth(bytes: f64) -> String {
     let mebibytes = bytes / f64::from(1 << 20);
     if mebibytes < 1000.0 {
@@ -300,7 +300,7 @@ fn bandwidth(bytes: f64) -> String {
     }
 }
 
-/// What stands beside a mark; nothing for what there may be many of.
+/// Words beside a mark; `None` for frequent events.
 fn says(event: &Event) -> Option<String> {
     match event.what {
         What::Opened | What::Closed | What::AttackRefused | What::Started | What::Done => None,
@@ -362,7 +362,7 @@ fn mark(canvas: &Canvas<'_>, what: What, at: (i32, i32)) -> Result<()> {
     Ok(())
 }
 
-/// Every kind of mark there is, and what surface and line are.
+/// Legend of all kinds of marks, and of the surface and the line.
 fn legend(canvas: &Canvas<'_>, lanes: &[Lane<'_>], y: i32) -> Result<()> {
     let kinds: BTreeSet<_> = lanes.iter().flat_map(|lane| &lane.events).map(|event| event.what).collect();
     let mut x = 34;
@@ -379,7 +379,7 @@ fn legend(canvas: &Canvas<'_>, lanes: &[Lane<'_>], y: i32) -> Result<()> {
     Ok(())
 }
 
-/// Where the next mark goes.
+/// Writes a name beside a mark; returns the place of the next mark.
 fn name_beside(canvas: &Canvas<'_>, name: &'static str, x: i32, y: i32) -> Result<i32> {
     canvas.draw(&Text::new(name, (x + 12, y), letters(13, INK, Align::Left)))?;
     Ok(x + 12 + width(name, 13) + 20)
@@ -393,7 +393,7 @@ mod tests {
     use report::{Report, Stamped, clip};
     use std::time::Duration;
 
-    /// The texts of a picture: their left and right ends, their height, and what they say.
+    /// The texts of a picture: their left and right ends, their height, and their words.
     fn texts(svg: &str) -> Vec<(f64, f64, f64, String)> {
         let value = |text: &str, name: &str| {
             let rest = text.split_once(&format!(" {name}=\"")).map_or("", |(_, rest)| rest);

@@ -1,7 +1,6 @@
-//! The serial line of a run, taken apart: logs to the log file and the terminal, reports to the results.
+//! Parses the serial line of a run: logs go to the log file and the terminal, reports to the results.
 //!
-//! Frames are `report::frame`'s; a log message's words are found by [`Decoder`]. Left out: when a run is over, and what
-//! its results are worth.
+//! Frames are `report::frame`'s; [`Decoder`] finds the words of a log message. Left out: the end of a run, and the verdict.
 
 use crate::judges::missing;
 use crate::out;
@@ -18,7 +17,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Takes the line apart: logs to the log file and the terminal, reports to the results.
+/// Parser of the serial line, with the logs and results of the run.
 pub(crate) struct Collector<'a> {
     pub(crate) results: Results,
     decoder: Decoder,
@@ -30,7 +29,7 @@ pub(crate) struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// A collector that writes its logs into `folder`, and those lines that `show` lets through to the terminal.
+    /// A collector that writes its logs into `folder`, and the lines that `show` selects to the terminal.
     pub(crate) fn new(decoder: Decoder, folder: &Path, show: Option<&'a Filter>) -> Result<Self> {
         let create = |name: &str| {
             File::create(folder.join(name)).with_context(|| format!("cannot write {}", folder.join(name).display()))
@@ -42,29 +41,29 @@ impl<'a> Collector<'a> {
         })
     }
 
-    /// A collector that keeps the results alone.
+    /// A collector that keeps only the results.
     pub(crate) fn without_files(decoder: Decoder, show: Option<&'a Filter>) -> Self {
         let (serial, log) = (Box::new(io::sink()), Box::new(io::sink()));
         let results = Results { roles: decoder.roles(), ..Results::default() };
         Self { results, decoder, reader: Reader::new(), serial, log, show, live_log: None }
     }
 
-    /// The same, which writes its log elsewhere.
+    /// The same collector, with another destination of its log.
     pub(crate) fn logging_to(self, log: Box<dyn Write>) -> Self {
         Self { log, ..self }
     }
 
-    /// The same, which shows what happens beside `step`.
+    /// The same collector, which also shows events beside `step`.
     pub(crate) fn telling(self, step: Option<&'a Step>) -> Self {
         Self { live_log: step.map(LiveLog::new), ..self }
     }
 
-    /// Takes a line that was logged apart from the serial line.
+    /// Takes a log line that did not come over the serial line.
     pub(crate) fn take_line(&mut self, line: Line) -> Result<()> {
         self.write(&Written::Log(line))
     }
 
-    /// Takes that the controller of the server `who` was made to fail, at `at_ns` of machine time.
+    /// Records that the controller of the server `who` was made to fail, at `at_ns` of machine time.
     pub(crate) fn take_fault(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
         self.results.timeline.broken(at_ns, who, words);
         if let Some(live_log) = &mut self.live_log {
@@ -73,7 +72,7 @@ impl<'a> Collector<'a> {
         self.write(&Written::Other(format!("{:>12.6} {who:<16} fault: {words}", at_ns as f64 / 1e9)))
     }
 
-    /// Takes bytes of the line that came `at` after QEMU's start.
+    /// Takes bytes of the serial line that came `at` after QEMU's start.
     pub(crate) fn take(&mut self, bytes: &[u8], at: Duration) -> Result<()> {
         self.serial.write_all(bytes).context("cannot write the run's log: is the disk full?")?;
         let mut lines = Vec::new();
@@ -85,7 +84,7 @@ impl<'a> Collector<'a> {
         lines.into_iter().try_for_each(|line| self.write(&line))
     }
 
-    /// Takes what is left at the end, or at a pause, and writes everything out.
+    /// Takes the rest at the end, or at a pause, and flushes all files.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let mut lines = Vec::new();
         let (results, decoder) = (&mut self.results, &self.decoder);

@@ -1,4 +1,4 @@
-//! The images a run's namespaces are kept in, and the user's disk in the place of one of them.
+//! Images of a run's namespaces, and the user's disk in the place of one of them.
 
 use crate::machine::disk::{self, UserDisk};
 use crate::machine::qemu;
@@ -9,8 +9,8 @@ use capdl::scenario::{Backend, Controller, Namespace};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Puts the user's disk into the place of the scenario's first file. A tenant whose extent was the whole namespace has
-/// the whole disk; the disk must hold the extents of the others.
+/// Replaces the scenario's first file by the user's disk. A tenant whose extent was the whole namespace gets the whole disk; the
+/// disk must hold the extents of the others.
 pub(crate) fn place(scenario: &mut Scenario, disk: &UserDisk) -> Result<()> {
     let name = scenario.name.clone();
     let place = qemu::user_place(scenario).with_context(|| {
@@ -39,7 +39,7 @@ pub(crate) fn place(scenario: &mut Scenario, disk: &UserDisk) -> Result<()> {
     Ok(())
 }
 
-/// The file a tenant's namespace lies in, if it is one.
+/// File of a tenant's namespace, if it has one.
 pub(crate) fn file_of(scenario: &Scenario, folder: &Path, disk: Option<&UserDisk>, tenant: &str) -> Option<PathBuf> {
     let tenant = scenario.tenants.iter().find(|one| one.name == tenant)?;
     let (index, controller) = scenario.controller(&tenant.controller)?;
@@ -53,7 +53,7 @@ pub(crate) fn file_of(scenario: &Scenario, folder: &Path, disk: Option<&UserDisk
     }
 }
 
-/// An image of a run: the file a namespace is kept in.
+/// An image of a run: the file of a namespace.
 pub(crate) struct Image<'a> {
     /// The controller.
     pub(crate) controller: &'a Controller,
@@ -65,7 +65,7 @@ pub(crate) struct Image<'a> {
     pub(crate) path: PathBuf,
 }
 
-/// The images of a run in `folder`; the user's disk is none of them.
+/// The images of a run in `folder`, without the user's disk.
 pub(crate) fn images<'a>(scenario: &'a Scenario, folder: &Path, disk: Option<&UserDisk>) -> Vec<Image<'a>> {
     let user = disk.and_then(|_| qemu::user_place(scenario));
     let mut images = Vec::new();
@@ -80,16 +80,16 @@ pub(crate) fn images<'a>(scenario: &'a Scenario, folder: &Path, disk: Option<&Us
     images
 }
 
-/// Makes the images of a run, as they are before it.
+/// Creates the images of a run with their initial content.
 pub(crate) fn make(scenario: &Scenario, folder: &Path, disk: Option<&UserDisk>) -> Result<()> {
     let images = images(scenario, folder, disk);
     images.iter().try_for_each(|image| disk::create(&image.path, image.namespace.size, image.namespace.content))
 }
 
-/// Removes them.
+/// Removes the images of a run.
 pub(crate) fn remove(scenario: &Scenario, folder: &Path) {
     for image in images(scenario, folder, None) {
-        // In the place of the user's disk there never was one.
+        // The user's disk replaces an image, which then does not exist.
         let _ = fs::remove_file(image.path);
     }
 }

@@ -6,10 +6,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-/// Folders of earlier runs that are kept, a scenario.
+/// Number of earlier runs' folders that are kept for each scenario.
 const KEPT: usize = 5;
 
-/// A new folder for a run of `scenario`; the oldest of the scenario's are removed.
+/// Creates a folder for a run of `scenario`; removes the oldest ones of that scenario.
 pub(crate) fn make(project: &Project, scenario: &str) -> Result<PathBuf> {
     let runs = project.target_folder("runs")?;
     let prefix = format!("{scenario}-");
@@ -20,21 +20,21 @@ pub(crate) fn make(project: &Project, scenario: &str) -> Result<PathBuf> {
     numbers.sort_unstable();
     let mut next = numbers.last().map_or(1, |last| last + 1);
     for old in numbers.iter().take(numbers.len().saturating_sub(KEPT)) {
-        // Somebody may be looking into it; it will go another time.
+        // The folder may be in use; a later run removes it.
         let _ = fs::remove_dir_all(runs.join(format!("{prefix}{old}")));
     }
     loop {
         let folder = runs.join(format!("{prefix}{next}"));
         match fs::create_dir(&folder) {
             Ok(()) => return Ok(folder),
-            // Another run of the same scenario was quicker.
+            // Another run of the same scenario took the number first.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => next += 1,
             Err(error) => return Err(error).with_context(|| format!("cannot make {}", project.shown(&folder))),
         }
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:".contains(c);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }

@@ -1,4 +1,4 @@
-//! A serial line read without a machine: all that is made of what came over it, for the fuzzer.
+//! Reads a serial line without a machine and makes all outputs from it, for the fuzzer.
 
 use crate::destination::json;
 use crate::judges::verdict;
@@ -14,21 +14,21 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What a run's results become.
+/// Outputs of a run's results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reading {
     /// The page for people.
     pub page: String,
-    /// For programs, JSON.
+    /// JSON for programs.
     pub json: String,
-    /// What happened when, SVG.
+    /// Picture of the timeline, SVG.
     pub picture: String,
     /// The log.
     pub log: String,
 }
 
-/// Reads a line that came in `pieces`, of a run of `scenario` by components with these names and roles, the root task first, which has no
-/// role. All of them run the program `elf`.
+/// Reads a serial line in `pieces`, from a run of `scenario`. The components have these names and roles, the root task first,
+/// which has no role. All of them run the program `elf`.
 ///
 /// # Errors
 /// A program without log messages, or results that cannot be shown.
@@ -50,7 +50,7 @@ pub fn read(scenario: &Scenario, components: &[(&str, Option<Role>)], elf: &[u8]
     Ok(Reading { page: table::render(&results), json: json(&results)?, picture: timeline::svg(&results)?, log })
 }
 
-/// What is written, in memory.
+/// Log in memory.
 #[derive(Clone, Default)]
 struct Kept(Rc<RefCell<Vec<u8>>>);
 

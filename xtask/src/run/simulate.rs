@@ -1,8 +1,8 @@
-//! One run of a scenario in the simulator: the same system, the same reading of its serial line and the same verdict as on
-//! QEMU, and what the checkers found besides.
+//! One run of a scenario in the simulator: the same system, the same parser of its serial line and the same verdict as on QEMU,
+//! and the checkers' findings in addition.
 //!
-//! Time is virtual, in the results too. Disks are in memory; a user's disk is read, and never written. A run with a folder
-//! leaves there what a run on QEMU does, and the last events when it failed.
+//! Time is virtual, in the results too. Disks are in memory; a user's disk is read, and never written. A run with a folder leaves
+//! the same files there as a run on QEMU, and the last events if it failed.
 
 use crate::image::programs::ROOT_TASK;
 use crate::judges::{image_check, installed, missing, probe, verdict};
@@ -26,11 +26,12 @@ use std::rc::Rc;
 use std::time::Duration;
 use workload::LastProbe;
 
-/// How often the line is looked at, in virtual time.
+/// Time between two polls of the serial line, in virtual time.
 const STEP_NS: u64 = 1_000_000;
-/// After the last thing expected came, the system goes on for so long: what should not come may come.
+/// Time the system continues after the last expected event, to catch unexpected ones.
 const END_NS: u64 = 50_000_000;
-/// After a probe's last attack: an IOMMU server writes down at a tick what was blocked, and the supervisor reads that at the next.
+/// The same after a probe's last attack: an IOMMU server records blocked accesses at a tick, and the supervisor reads that at the
+/// next.
 const PROBE_END_NS: u64 = 110_000_000;
 
 /// A run.
@@ -38,27 +39,27 @@ const PROBE_END_NS: u64 = 110_000_000;
 pub(crate) struct RunInput<'a> {
     /// The scenario.
     pub(crate) scenario: &'a Scenario,
-    /// What all chance comes from.
+    /// Seed of all random choices.
     pub(crate) seed: u64,
     /// The user's disk.
     pub(crate) disk: Option<&'a UserDisk>,
-    /// Which log lines go to the terminal.
+    /// Log lines that go to the terminal.
     pub(crate) show: Option<&'a Filter>,
-    /// The step beside which events are shown.
+    /// Step beside which events are shown.
     pub(crate) step: Option<&'a Step>,
-    /// Where logs go.
+    /// Folder of the logs.
     pub(crate) folder: Option<&'a Path>,
 }
 
-/// What came of it.
+/// Result of a simulated run.
 pub(crate) struct Simulated {
-    /// What the system showed, and the verdict.
+    /// Results of the system, and the verdict.
     pub(crate) results: Results,
-    /// What the simulator has to say.
+    /// Account of the simulator itself.
     pub(crate) account: Account,
 }
 
-/// Runs it. An error says that it could not be run; results that did not pass are results.
+/// Runs the scenario. An error means that it could not be run; a run that did not pass returns results.
 pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     let RunInput { scenario, seed, disk, show, step, folder } = input;
     let system = capdl::build(&scenario.drawn(seed), &sim::programs(scenario.machine.arch))?;
@@ -100,7 +101,7 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     Ok(Simulated { results, account })
 }
 
-/// Whether the machine of the scenario's architecture has all that it names; the sentence says which one does.
+/// Whether the machine of the scenario's architecture has all that the scenario names; the error names the machine that has.
 pub(crate) fn suits(scenario: &Scenario) -> Result<()> {
     let (name, arch) = (&scenario.name, scenario.machine.arch);
     ensure!(
@@ -119,7 +120,8 @@ pub(crate) fn suits(scenario: &Scenario) -> Result<()> {
     Ok(())
 }
 
-/// Lets the system run until everything expected has come, or cannot come any more. Why it ended otherwise.
+/// Lets the system run until every expected event has happened, or cannot happen any more; returns the reason if it ended
+/// otherwise.
 fn observe(simulation: &mut Simulation, collector: &mut Collector<'_>, scenario: &Scenario) -> Result<Option<String>> {
     let limit_ns = scenario.expect.timeout_seconds.saturating_mul(1_000_000_000);
     let rest_ns = if scenario.probe.is_some() { PROBE_END_NS } else { END_NS };
@@ -168,7 +170,7 @@ const fn level(level: log::Level) -> Level {
     }
 }
 
-/// What only somebody outside can compare.
+/// Makes the comparisons that need a view from outside: the specification, images and digests.
 fn check_outside(scenario: &Scenario, system: &System, simulation: &Simulation, results: &mut Results) -> Result<()> {
     results.reasons.extend(probe::violations(scenario, system, results));
     if scenario.expect.report_caps {
@@ -194,7 +196,7 @@ fn check_outside(scenario: &Scenario, system: &System, simulation: &Simulation, 
     Ok(())
 }
 
-/// What a namespace holds now.
+/// Reader of a namespace's current content.
 struct Image<'a> {
     simulation: &'a Simulation,
     index: usize,
@@ -213,7 +215,7 @@ impl Read for Image<'_> {
     }
 }
 
-/// What every namespace holds before the run.
+/// Initial content of every namespace.
 fn disks(scenario: &Scenario, user: Option<&UserDisk>) -> Result<Vec<Vec<Disk>>> {
     let place = user.and_then(|_| qemu::user_place(scenario));
     let mut disks = Vec::new();
@@ -243,7 +245,7 @@ fn made(namespace: &Namespace) -> Disk {
 fn user_disk(user: &UserDisk) -> Result<Disk> {
     let file = File::open(&user.path).with_context(|| format!("cannot read {}", user.path.display()))?;
     let base = move |offset: u64, bytes: &mut [u8]| {
-        // Beyond the file's end there are zeroes, as a namespace's size is whole blocks; a file that shrinks meanwhile too.
+        // Bytes beyond the file's end are zeroes: a namespace's size is whole blocks, and a file may shrink meanwhile.
         bytes.fill(0);
         let _ = file.read_at(bytes, offset);
     };

@@ -1,5 +1,5 @@
-//! Many simulated runs, several at a time: each on a thread of its own with nothing shared, so that their number and order
-//! change nothing.
+//! Many simulated runs, several at a time. Each has a thread of its own and shares nothing, so their number and order do not
+//! change any result.
 
 use crate::run::simulate::Simulated;
 use anyhow::Result;
@@ -9,14 +9,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// What came of them.
+/// Results of the runs.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     /// Runs that were made.
     pub(crate) runs: u64,
-    /// Commands that controllers completed in them.
+    /// Commands that controllers completed in these runs.
     pub(crate) commands: u64,
-    /// Those that did not pass, by seed.
+    /// Runs that did not pass, by seed.
     pub(crate) failures: Vec<Failure>,
 }
 
@@ -29,7 +29,8 @@ pub(crate) struct Failure {
     pub(crate) reasons: Vec<String>,
 }
 
-/// Makes a run of each seed, `jobs` at a time, as many as there are processors without. `done` hears how many are over.
+/// Makes a run of each seed, `jobs` at a time; without `jobs`, as many as there are processors. Calls `done` with the number of
+/// finished runs.
 pub(crate) fn sweep(
     seeds: Range<u64>,
     jobs: Option<NonZeroUsize>,
@@ -43,7 +44,7 @@ pub(crate) fn sweep(
         for _ in 0..jobs {
             scope.spawn(|| {
                 loop {
-                    // Never beyond the end, which may be the last number there is.
+                    // The end may be the greatest number, so never go beyond it.
                     let following = |seed: u64| seed.checked_add(1).filter(|following| *following <= seeds.end);
                     let Ok(seed) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, following) else { return };
                     let outcome = run(seed);

@@ -1,14 +1,14 @@
-//! The Debian packages the project needs: the list, which are missing, and their installation.
+//! The Debian packages that the project needs: their list, a check for missing ones, and their installation.
 
 use crate::progress::Step;
 use anyhow::{Context, Result, bail, ensure};
 use std::process::{Command, Output, Stdio};
 
-/// Packages beyond the kernel's own list: QEMU's firmware, the C library's headers for the instruction counter, a counter for the
+/// Packages beyond the kernel's own list: QEMU's firmware, the C library's headers for the instruction counter, Valgrind for the
 /// instructions of a lookup, the compiler of the fuzzers' engine, and a reader of FAT images.
 const MORE: &[&str] = &["seabios", "libc6-dev", "valgrind", "g++", "mtools"];
 
-/// Every package, in order, once.
+/// Every package once, sorted.
 pub(crate) fn all() -> Vec<&'static str> {
     let mut all: Vec<_> = kernel::PACKAGES.iter().chain(MORE).copied().collect();
     all.sort_unstable();
@@ -16,18 +16,18 @@ pub(crate) fn all() -> Vec<&'static str> {
     all
 }
 
-/// How packages may be installed.
+/// Consent to the installation of packages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Consent {
-    /// The user said `--yes`.
+    /// The user passed `--yes`.
     Given,
-    /// Nobody asked the user.
+    /// The user was not asked.
     NotAsked,
 }
 
-/// Installs what is missing, if it may.
+/// Installs the missing packages, if allowed.
 ///
-/// Fails with the command to type when it may not, and with apt's own words when the installation fails.
+/// Fails with the command to type if it is not allowed, and with apt's own message if the installation fails.
 pub(crate) fn ensure_installed(consent: Consent) -> Result<()> {
     let missing = missing()?;
     if missing.is_empty() {
@@ -48,7 +48,7 @@ pub(crate) fn ensure_installed(consent: Consent) -> Result<()> {
     if apt(&install)?.status.success() {
         return Ok(());
     }
-    // A machine that never fetched the package lists, or long ago, does not know the packages.
+    // A machine without recent package lists may not know the packages.
     step.say("fetching the package lists");
     let update: Vec<&str> = prefix.iter().chain(&["apt-get", "update"]).copied().collect();
     apt(&update)?;
@@ -62,7 +62,7 @@ pub(crate) fn ensure_installed(consent: Consent) -> Result<()> {
     Ok(())
 }
 
-/// Those not installed.
+/// Packages that are not installed.
 fn missing() -> Result<Vec<&'static str>> {
     let all = all();
     let output = Command::new("dpkg-query")
@@ -74,7 +74,7 @@ fn missing() -> Result<Vec<&'static str>> {
     Ok(not_in(&all, &String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Those of `wanted` that dpkg's answer does not call installed.
+/// Packages of `wanted` that dpkg's answer does not report as installed.
 fn not_in<'a>(wanted: &[&'a str], answer: &str) -> Vec<&'a str> {
     let is_there = |package: &str| {
         answer.lines().filter_map(|line| line.split_once(' ')).any(|(name, status)| {

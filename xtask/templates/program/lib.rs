@@ -1,4 +1,4 @@
-//! Writes blocks of its session, reads them back, and fails where one is not as it was written.
+//! Writes blocks of its session, reads them back, and fails if one differs.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -12,11 +12,11 @@ use platform::log::info;
 use platform::{Environment, OutOfBounds, Platform};
 use serde::{Deserialize, Serialize};
 
-/// What `[tenant.program.config]` of a scenario says.
+/// Configuration: `[tenant.program.config]` of the scenario.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The first so many blocks are written and read.
+    /// Number of blocks to write and read, from the first on.
     pub blocks: u64,
 }
 
@@ -26,10 +26,10 @@ impl Default for Config {
     }
 }
 
-/// Why it failed.
+/// Reason of a failure.
 enum Failure {
     Open(OpenError),
-    /// The session has fewer blocks than the configuration names, or the window holds not even one.
+    /// The session has fewer blocks than the configuration names, or the window is too small for one.
     TooSmall,
     Request { lba: u64, error: Error },
     Window(OutOfBounds),
@@ -63,14 +63,14 @@ async fn work<P: Platform>(
 ) -> Result<(), Failure> {
     let device = Device::open(platform, environment, program.options()).await.map_err(Failure::Open)?;
     info!("{} blocks of {} bytes", device.geometry().blocks, device.geometry().block_bytes);
-    // Requests go on only inside of `Device::run`.
+    // Requests make progress only inside of `Device::run`.
     let checked = device.run(check(&device, program)).await;
     let closed = device.close().await.map_err(Failure::Close);
     program.reporter.value("blocks", checked? as f64, "blocks");
     closed
 }
 
-/// Writes each block and reads it; how many.
+/// Writes each block and reads it back; returns the number of blocks.
 async fn check<P: Platform>(device: &Device<P>, program: &Program<P, Config>) -> Result<u64, Failure> {
     let (blocks, bytes) = (program.config.blocks, device.geometry().block_bytes as usize);
     let buffer = device.window().lease(bytes).filter(|_| blocks <= device.geometry().blocks);

@@ -1,4 +1,4 @@
-//! The whole program on a machine in memory.
+//! Tests the whole program on a machine in memory.
 
 use fake_platform::{FakePlatform, Setup};
 use report::Report;

@@ -1,5 +1,5 @@
-//! Requests through [`Device`], as programs make them: one task submits, and waits for the oldest when enough are in
-//! flight.
+//! Measures requests through [`Device`], as programs make them: one task submits, and waits for the oldest request when
+//! enough are in flight.
 
 use super::{Measured, Shape, Unmeasured, settle};
 use alloc::collections::VecDeque;
@@ -28,7 +28,7 @@ pub(super) async fn run<P: Platform>(platform: &P, device: &Device<P>, bench: &B
 struct Load<'a, P: Platform> {
     device: &'a Device<P>,
     shape: Shape,
-    /// One for each request in flight, and what that does.
+    /// One range for each request in flight, and the request's operation.
     ranges: Vec<(Opcode, WindowRange<P::Memory>)>,
 }
 

@@ -1,4 +1,4 @@
-//! Requests directly on the session's ring: a loop that does as little as it can beside them.
+//! Measures requests directly on the session's ring, in a loop that does as little else as possible.
 
 use super::{Measured, Shape, Unmeasured, settle, succeeded};
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ pub(super) async fn run<P: Platform>(session: &mut Session<P>, bench: &Bench) ->
 
 struct Load<'a, P: Platform> {
     session: &'a mut Session<P>,
-    /// One for each request in flight; the word that comes back is the index.
+    /// One range for each request in flight; a request's user data is the index.
     entries: Vec<Entry>,
     shape: Shape,
     /// Submitted so far.
@@ -53,7 +53,7 @@ impl<'a, P: Platform> Load<'a, P> {
     #[inline]
     fn submit(&mut self, index: u64) -> Result<(), Unmeasured> {
         let place = self.shape.place(self.submitted);
-        // A word that is none of ours: the server made it up.
+        // Not a word of ours: the server invented it.
         let entry = self.entries.get_mut(index as usize).ok_or(Unmeasured::Unknown)?;
         entry.lba = place;
         self.submitted = self.submitted.wrapping_add(1);

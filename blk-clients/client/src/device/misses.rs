@@ -1,9 +1,9 @@
-//! Requests of which the server had no record: the policy component is asked for it, and they are made again.
+//! Requests that missed a record at the server: the policy component is asked for it, and they are made again.
 //!
 //! The server may have done a part of such a request before it missed. To do that part again is safe. The server answers
-//! only when nothing of the request is going on any more; its range of the window is still leased, so a write brings the
-//! same bytes; and no other change of its blocks was let past it (`changes`), so it replaces nothing that is newer. A
-//! request that is forbidden is not made again: nothing would change.
+//! only when no part of the request is in progress. Its range of the window is still leased, so a write has the same
+//! bytes. No other change of its blocks was let past it (`changes`), so it replaces no newer data. A forbidden request is
+//! not made again: the answer would be the same.
 
 use super::{Device, State};
 use crate::error::Error;
@@ -13,13 +13,13 @@ use blk_api::ring::Completed;
 use platform::Platform;
 
 impl<P: Platform> Device<P> {
-    /// Whether there are such requests.
+    /// Whether there are requests that missed a record.
     pub(super) fn has_misses(&self) -> bool {
         let state = self.shared.state.borrow();
         state.slots.missed().is_some() && state.over.is_none()
     }
 
-    /// Makes them again, each when its records are there. Requests without any end as misses.
+    /// Makes them again, each when its records are installed. A request that gets no records ends as a miss.
     pub(super) async fn make_missed_again(&self) {
         loop {
             let Some(entry) = self.shared.state.borrow().slots.missed() else { return };
@@ -28,7 +28,7 @@ impl<P: Platform> Device<P> {
                 None => Err(Refusal::Dead),
             };
             if self.server_died() {
-                // All that is not answered is resubmitted at its successor.
+                // All unanswered requests are resubmitted at its successor.
                 return;
             }
             let ended = self.shared.state.borrow_mut().end_miss(covered.is_ok());
@@ -40,11 +40,11 @@ impl<P: Platform> Device<P> {
 }
 
 impl<P: Platform> State<P> {
-    /// The first request that missed is resubmitted, or not.
+    /// Resubmits the first request that missed, or ends it.
     fn end_miss(&mut self, again: bool) -> Result<(), Error> {
         let Some(entry) = self.slots.take_missed() else { return Ok(()) };
         if again {
-            // The ring has room for as many as there are slots.
+            // The ring has room for as many entries as there are slots.
             self.session.submit(&entry)?;
             self.session.publish()?;
             return Ok(());

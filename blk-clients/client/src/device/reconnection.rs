@@ -1,26 +1,26 @@
-//! The session opened again after the server died, at the one that was started in its place.
+//! Opens the session again after the server died, at its successor.
 //!
-//! What the dead server answered counts: its ring is read once more. What it did not answer is asked again. It may have
-//! been done, wholly or in part; the new server has reset the controller before, so that nothing of it is still going on.
-//! To do it again leaves the content that it should have left: its range of the window is still leased, and no other change
-//! of its blocks was let past it (`changes`).
+//! Answers of the dead server are valid: its ring is read once more. Unanswered requests are submitted again. They may have
+//! been done, wholly or in part; the new server has reset the controller before, so none is still in progress. Doing one
+//! again leaves the same content: its range of the window is still leased, and no other change of its blocks was let past
+//! it (`changes`).
 
 use super::Device;
 use crate::error::Error;
 use blk_api::session::Geometry;
 use platform::Platform;
 
-/// Times the session is opened while the server dies each time.
+/// Attempts to open the session while the server dies each time.
 const OPENINGS: u32 = 16;
 
 impl<P: Platform> Device<P> {
-    /// Whether the server in which the session was opened is not alive any more.
+    /// Whether the server in which the session was opened is dead.
     pub(super) fn server_died(&self) -> bool {
         self.shared.server.died() && self.shared.state.borrow().over.is_none()
     }
 
-    /// Opens the session again if the server died, and asks again what was not answered. Where that cannot be, the session
-    /// is over.
+    /// Opens the session again if the server died, and submits the unanswered requests again. If that fails, the session has
+    /// ended.
     pub(super) async fn reconnect(&self) {
         for _ in 0..OPENINGS {
             if !self.server_died() {
@@ -41,18 +41,18 @@ impl<P: Platform> Device<P> {
         }
         {
             let state = &mut *self.shared.state.borrow_mut();
-            // What cannot be read there is asked again.
+            // Requests whose answers cannot be read there are submitted again.
             let _ = state.take_answers(self.shared.options.ring_entries);
             state.session.begin_again()?;
         }
         let geometry = self.shared.control.reopen().await?;
-        // Its queue pairs are the server's and the policy component's business: they may have changed since.
+        // The server and the policy component decide about its queue pairs: they may have changed since.
         let Geometry { queue_pairs, depth, .. } = self.shared.geometry;
         if (Geometry { queue_pairs, depth, ..geometry }) != self.shared.geometry {
             return Err(Error::CLOSED);
         }
         if self.shared.server.died() {
-            // One that came later has answered. Its rings are to begin again as well, before anything is on them.
+            // A later successor has answered. The rings must be reset for it as well, before anything is on them.
             return Ok(());
         }
         let reissued = self.shared.state.borrow_mut().ask_again()?;
@@ -62,7 +62,7 @@ impl<P: Platform> Device<P> {
 }
 
 impl<P: Platform> super::State<P> {
-    /// Takes what the server answered, and publishes nothing.
+    /// Takes the server's answers, and publishes nothing.
     fn take_answers(&mut self, limit: u32) -> Result<(), Error> {
         for _ in 0..limit {
             let Some(completed) = self.session.complete()? else { break };
@@ -71,11 +71,11 @@ impl<P: Platform> super::State<P> {
         Ok(())
     }
 
-    /// Submits again what was not answered; how much that is.
+    /// Submits unanswered requests again. Returns their number.
     fn ask_again(&mut self) -> Result<u32, Error> {
         let unanswered = self.slots.submit_all_again();
         for entry in &unanswered {
-            // The ring has room for as many as there are slots.
+            // The ring has room for as many entries as there are slots.
             self.session.submit(entry)?;
         }
         self.session.publish()?;

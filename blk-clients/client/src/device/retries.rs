@@ -1,16 +1,16 @@
-//! Requests of which the controller gave no verdict: it was reset while they were on their way, or did not answer in time.
-//! They are made again, a few times; only then their users learn of it.
+//! Retries of requests without the controller's verdict: it was reset while they were in flight, or did not answer in
+//! time. They are made again, a few times; only then their users receive the error.
 //!
-//! Such a request may have been done, wholly or in part, and nothing of it is still going on when the server says so. To
-//! do it again is safe. A read brings what its blocks hold by then. A change leaves the content that it should have left:
-//! its range of the window is still leased, and no other change of its blocks was let past it (`changes`). A flush covers
-//! what was acknowledged before its last try, and with that all that was acknowledged before it was asked.
+//! Such a request may have been done, wholly or in part, and none of it is in progress when the server reports it. To do it
+//! again is safe. A read returns the content of its blocks at that time. A change leaves the same content as its first
+//! try: its range of the window is still leased, and no other change of its blocks was let past it (`changes`). A flush
+//! covers everything acknowledged before its last try, which includes everything acknowledged before its first.
 //!
-//! What was acknowledged and not flushed stays in the controller's cache when the controller is reset. Only a loss of its
-//! power takes it, and nobody can distinguish the two: a flush made again after a loss of power is done, although
-//! something acknowledged before it is lost, just as one that was only asked then.
+//! Acknowledged data that were not flushed stay in the controller's cache when the controller is reset. Only a loss of its
+//! power loses them, and the two cannot be distinguished. A flush retried after a loss of power therefore succeeds although
+//! data acknowledged before it are lost. A flush first submitted after the loss does the same.
 //!
-//! What the device failed is its verdict, and is delivered at once.
+//! A failure by the device is its verdict, and is delivered at once.
 
 use super::State;
 use crate::error::Error;
@@ -19,7 +19,7 @@ use blk_api::ring::{Completed, RingError};
 use platform::Platform;
 
 impl<P: Platform> State<P> {
-    /// Takes an answer to the request it is for, or keeps the request to be made again.
+    /// Completes the request of an answer, or keeps the request for a retry.
     #[inline(always)]
     pub(super) fn deliver(&mut self, completed: &Completed) -> Result<(), Error> {
         if completed.status != Status::Success as u16 && self.is_made_again(completed)? {
@@ -28,7 +28,7 @@ impl<P: Platform> State<P> {
         self.slots.complete(completed)
     }
 
-    /// Keeps the request to be made again if it is one of those.
+    /// Keeps the request for a retry if the controller gave no verdict. Returns whether it did.
     #[cold]
     fn is_made_again(&mut self, completed: &Completed) -> Result<bool, Error> {
         match completed.status() {
@@ -38,10 +38,10 @@ impl<P: Platform> State<P> {
         }
     }
 
-    /// Submits what is resubmitted and what waits for no earlier change any more, and publishes it with all else.
+    /// Submits retries and requests that wait for no earlier change any more, and publishes them with all others.
     pub(super) fn publish(&mut self) -> Result<(), RingError> {
         while let Some(entry) = self.slots.due() {
-            // The ring has room for as many as there are slots, once the server said that it took what it answered.
+            // The ring has room for as many entries as there are slots, once the server published that it took those it answered.
             if !self.session.submit(&entry)? {
                 break;
             }

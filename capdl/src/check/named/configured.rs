@@ -1,11 +1,12 @@
-//! Who is who by the servers' configurations: the sessions of NVMe servers and their policy components, and the PCI server's drivers.
+//! Checks of the servers' configurations: the sessions of NVMe servers and their policy components, and the PCI server's
+//! drivers.
 
 use super::super::{Config, Role, System};
 use blk_api::config::ServerConfig;
 use blk_api::policy::PolicyConfig;
 
 impl System<'_> {
-    /// What a component's environment says of others.
+    /// Compares a component's configuration with the other components that it names.
     pub(super) fn configured(&self, index: usize) -> Vec<String> {
         let who = self.who(index);
         match &self.configs[index] {
@@ -23,8 +24,8 @@ impl System<'_> {
         }
     }
 
-    /// The domains of the IOMMU server are the PCI server's drivers', and the page that every function may write to is the
-    /// interrupt controller's.
+    /// Checks that the domains of the IOMMU server are those of the PCI server's drivers, and that the page that every function
+    /// may write to is the interrupt controller's.
     fn domains_are_drivers(&self, index: usize, config: &iommu_api::ServerConfig) -> Vec<String> {
         let (who, smmu) = (self.who(index), self.machine().smmu.as_ref());
         let mut paths = Vec::new();
@@ -37,7 +38,8 @@ impl System<'_> {
         paths
     }
 
-    /// Each session is of one client, which has no other, with a window as long as the server is configured for.
+    /// Checks that each session belongs to one client, which has no other, and that the client's window is as long as
+    /// configured.
     fn sessions_are_clients(&self, index: usize, config: &ServerConfig) -> Vec<String> {
         let who = self.who(index);
         let mut paths = Vec::new();
@@ -69,8 +71,8 @@ impl System<'_> {
         vec![format!("{} is configured with other sessions than its server", self.who(index))]
     }
 
-    /// Each driver has an arena where the PCI server maps its registers, and a function and an IOMMU domain of its own: in one
-    /// domain a device would reach the windows of another driver's clients.
+    /// Checks that each driver has an arena where the PCI server maps its registers, and a function and an IOMMU domain of its
+    /// own. In a shared domain a device would reach the windows of the other driver's clients.
     fn drivers_are_apart(&self, index: usize, config: &pci_api::ServerConfig) -> Vec<String> {
         let (who, drivers) = (self.who(index), &config.drivers);
         let mut paths = Vec::new();
@@ -109,7 +111,7 @@ impl System<'_> {
         })
     }
 
-    /// Its number as a driver at the PCI server.
+    /// The component's number as a driver at the PCI server.
     pub(super) fn driver(&self, index: usize) -> Option<u8> {
         if !self.roles[index].is_driver() {
             return None;

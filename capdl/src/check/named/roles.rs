@@ -1,7 +1,7 @@
-//! What each role has, under which names: the table that a new capability or region has to be added to.
+//! The capabilities and regions of each role with their names. A new capability or region has to be added to this table.
 //!
-//! Object names say whose they are and what for: `alice.window`. `build.rs` gives out the same names; nothing else is shared
-//! with it, so that what it gives out by mistake is not allowed by the same mistake.
+//! An object's name states its owner and its use: `alice.window`. `build.rs` gives out the same names. Nothing else is shared
+//! with it, so that a mistake there is not allowed by the same mistake here.
 
 use super::super::{Config, Role, System};
 use crate::layout::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
@@ -13,20 +13,20 @@ use capdl_spec::ObjectKind;
 use pci_api::names;
 use platform::{Badge, RegionKind};
 
-/// Capabilities that lie one after the other under one name.
+/// Capabilities in consecutive slots under one name.
 pub(super) struct Wanted {
     pub(super) name: String,
     pub(super) entries: Vec<Entry>,
 }
 
-/// One of them, or those to the objects of one array.
+/// One of these capabilities, or those to the objects of one array.
 pub(super) struct Entry {
     pub(super) object: String,
     pub(super) badge: u64,
     pub(super) rights: u8,
 }
 
-/// A region, and the frames that are mapped there; of an arena there are none.
+/// A region, and the frames that are mapped there; an arena has none.
 pub(super) struct Place {
     pub(super) name: String,
     pub(super) object: String,
@@ -55,14 +55,14 @@ impl Possessions {
     }
 }
 
-/// What kind of object a name stands for.
+/// The kind of object that a name stands for.
 pub(super) struct Kind {
     fits: Fits,
-    /// There is one, and no array.
+    /// Whether there is one object, and no array.
     pub(super) is_one: bool,
 }
 
-/// Which kinds fit.
+/// The kinds that fit.
 enum Fits {
     Exactly(ObjectKind),
     CNode,
@@ -101,7 +101,7 @@ fn is_hex(text: &str) -> bool {
 }
 
 impl System<'_> {
-    /// What the component's role has.
+    /// Returns the capabilities and regions of the component's role.
     pub(super) fn wanted(&self, index: usize) -> Possessions {
         let component = &self.specification.components[index];
         let name = component.name.as_str();
@@ -133,7 +133,7 @@ impl System<'_> {
         }
     }
 
-    /// Where a component is called, with the notification that is bound to its thread.
+    /// Adds the endpoint on which a component is called, and the notification that is bound to its thread.
     fn served(name: &str, all: &mut Possessions) {
         all.cap(platform::names::ENDPOINT, format!("{name}.endpoint"), 0, READ);
         all.cap(platform::names::EVENT, format!("{name}.event"), 0, READ_WRITE);
@@ -176,7 +176,7 @@ impl System<'_> {
         all.region(iommu_api::names::BLOCKED, format!("{name}.blocked"), RegionKind::ReadWrite);
     }
 
-    /// The call to the PCI server that the driver has.
+    /// Adds the capability by which a driver calls the PCI server.
     fn driven(&self, index: usize, all: &mut Possessions) {
         let driver = self.driver(index).unwrap_or(u8::MAX);
         all.cap(names::PCI, format!("{}.endpoint", self.named(Role::PciServer)), u64::from(driver) + 1, CALL);
@@ -194,7 +194,7 @@ impl System<'_> {
         server.map_or("", |server| self.specification.components[server].name.as_str())
     }
 
-    /// Page tables for the device, where the driver brings them.
+    /// Adds page tables for the device, where the driver brings them.
     fn io_tables(&self, name: &str, all: &mut Possessions) {
         if matches!(self.iommu(), Iommu::Kernels) {
             all.cap(blk_api::names::IO_TABLE, format!("{name}.io-table"), 0, ALL);
@@ -292,7 +292,7 @@ impl System<'_> {
         windows.unwrap_or_default().iter().map(|(paddr, bits)| (paddr.bits(), *bits))
     }
 
-    /// What kind of object the name stands for, where it stands for any.
+    /// The kind of object that the name stands for, if any.
     pub(super) fn kind_of(&self, name: &str) -> Option<Kind> {
         Some(match name {
             "serial" => Kind::one(self.machine().serial),

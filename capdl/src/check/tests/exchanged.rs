@@ -1,4 +1,4 @@
-//! Systems in which somebody has what its role has, but another's: each passes every rule about roles.
+//! Systems in which a component has what its role has, but another component's: each system passes every rule about roles.
 
 use super::*;
 use blk_api::config::badge;

@@ -1,8 +1,9 @@
-//! Valid systems with one thing changed: either the checker refuses the system, or nobody can do anything else than before.
+//! Valid systems with one thing changed: either the checker refuses the system, or no component can do anything else than
+//! before.
 //!
-//! [`generator`] changes, [`reachability`] says what everybody can do. That is written apart from the checker and shares
-//! nothing with it, so that a mistake in one is not repeated in the other. Both draw from nothing but a seed, and a failure
-//! names it.
+//! [`generator`] makes the changes, and [`reachability`] lists what everybody can do. It is written apart from the checker and
+//! shares nothing with it, so that a mistake in one is not repeated in the other. Both draw from nothing but a seed, and a
+//! failure names the seed.
 
 mod generator;
 mod reachability;
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MUTATIONS: u64 = 100_000;
 /// Systems with more components are left to the other tests: a check of one takes as long as of a hundred small ones.
 const MOST_COMPONENTS: usize = 14;
-/// Of these few, most changes are made: between them they have all that a system can have.
+/// Most changes are made in these few, which have together everything that a system can have.
 const THOROUGH: [&str; 7] =
     ["boot", "bridge-two-controllers", "client-cycles", "bench-signal-wait", "polled", "probe-revoke", "edu"];
 
@@ -65,8 +66,7 @@ fn all() -> Vec<Valid> {
     scenarios.filter(|scenario| scenario.components().len() <= MOST_COMPONENTS).map(|one| Valid::new(&one)).collect()
 }
 
-/// Three tenants on two controllers, of whom two are started again and two signal each other: more in one system than the
-/// scenarios have.
+/// Three tenants on two controllers: two are started again, and two signal each other. No scenario has as much in one system.
 fn crowded() -> Valid {
     let tenant = |name: &str, controller: &str, first: u32, more: &str| {
         format!(
@@ -88,17 +88,17 @@ fn crowded() -> Valid {
     Valid::new(&Scenario::parse(&text, "crowded.toml").unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// What became of changes.
+/// The outcomes of changes.
 #[derive(Default)]
 struct Tally {
     refused: AtomicU64,
     harmless: AtomicU64,
-    /// Those that were accepted and gave or took something.
+    /// Accepted changes that gave or took something.
     wrong: Mutex<Vec<String>>,
 }
 
 impl Tally {
-    /// Changes the system as `seed` says, and judges what came of it.
+    /// Changes the system by `seed`, and judges the outcome.
     fn judge(&self, valid: &Valid, seed: u64) {
         let Some(Mutant { image, what }) = mutate(&valid.image, seed) else { return };
         if valid.refuses(&image) {
@@ -116,7 +116,7 @@ impl Tally {
         }
     }
 
-    /// Nothing was wrong; how many changes were refused, and how many accepted.
+    /// Asserts that nothing was wrong, and returns how many changes were refused and how many accepted.
     fn close(self) -> (u64, u64) {
         let wrong = self.wrong.into_inner().unwrap();
         assert!(wrong.is_empty(), "{} changes, of them\n{}", wrong.len(), wrong[..wrong.len().min(5)].join("\n"));
@@ -153,7 +153,7 @@ fn mutated_scenarios_are_refused_or_harmless() {
     tally.close();
 }
 
-/// The model itself: each of these gives somebody something, and it has to say so.
+/// Tests the model itself: each of these changes gives somebody something, and the model has to show it.
 #[test]
 fn the_model_sees_what_was_given() {
     type Change = fn(&mut Image);

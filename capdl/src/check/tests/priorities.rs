@@ -1,4 +1,4 @@
-//! Priorities out of their role's place.
+//! Priorities outside their role's bounds.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Planted leaks of memory: in hands it is not for, mapped, or held so that a device could be made to read and write
+//! Planted leaks of memory: held by the wrong component, mapped by it, or held so that a device could be made to read and write
 //! it.
 
 use super::*;

@@ -1,5 +1,5 @@
-//! Systems whose accounting does not add up: numbers, slots and addresses twice, and what the supervisor and the kernel use of a
-//! component's memory being somebody else's.
+//! Systems with contradictory accounting: numbers, slots and addresses given out twice, and memory that the supervisor and the
+//! kernel use for a component but that belongs to another one.
 
 use super::*;
 use crate::layout::{FAULT_SLOT, IPC_BUFFER_VADDR};

@@ -1,10 +1,10 @@
-//! What cannot change: each change is judged by what its tenant and the others have when its time has come.
+//! Refusals of changes: each change is judged by what its tenant and the others have at its time.
 
 use super::{Checked, queues, refuse, share};
 use crate::scenario::{Change, Lines, Scenario, Tenant, What};
 use blk_api::extent::{Blocks, Extent};
 
-/// What a tenant may do with blocks of its namespace: a part of an extent, with its rights at the moment.
+/// A part of an extent, with a tenant's rights to it at the moment.
 #[derive(Clone, Copy)]
 struct Part {
     blocks: Extent,
@@ -24,7 +24,7 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
             return refuse(*line, format!("tenant `{name}` changes after 0 ms: write at least 1"));
         }
         let death = scenario.kills.iter().filter(|kill| kill.component == *name).map(|kill| kill.after_ms).min();
-        // What a dead tenant has may still be taken, to be given to another.
+        // Blocks of a dead tenant may still be taken, to be given to another.
         if let Some(death) = death.filter(|death| death <= after_ms && !matches!(what, What::Revoke(_))) {
             return refuse(
                 *line,
@@ -133,7 +133,7 @@ fn check_one(scenario: &Scenario, holdings: &[Vec<Part>], index: usize, part: Pa
     Ok(())
 }
 
-/// The parts, those that `change` covers with its rights.
+/// The parts after `change`, which sets the rights of the blocks that it covers.
 fn changed(parts: &[Part], change: Part) -> Vec<Part> {
     let mut changed = Vec::new();
     let (first, end) = (change.blocks.first, change.blocks.first.saturating_add(change.blocks.blocks));
@@ -204,7 +204,7 @@ verify = false
         assert!(parsed(&[take, give]).is_ok());
         let alone = parsed(&[give]).unwrap_err();
         assert!(alone.contains("overlap an extent of tenant `bob` then: make both read-only, or take"), "{alone}");
-        // And not back again while she may write them.
+        // Bob does not get them back while alice may write them.
         let back = "after_ms = 3\ntenant = \"bob\"\ngrant = [{ first = 128, blocks = 1, writable = false }]";
         assert!(parsed(&[take, give, back]).unwrap_err().contains("overlap an extent of tenant `alice`"));
     }

@@ -1,10 +1,10 @@
-//! What makes a fault one that cannot happen in this system.
+//! Refusals of faults and kills that cannot happen in this system.
 
 use super::{Checked, refuse};
 use crate::scenario::{Kill, Scenario};
 use sim_fault::{CommandFault, ComponentEffect, ComponentFault, ControllerEffect, ControllerFault, Fault};
 
-/// Every time out of so many.
+/// The rate of a fault that hits every time, per million.
 const ALWAYS: u32 = 1_000_000;
 
 pub(super) fn check(scenario: &Scenario, fault: &Fault, line: usize) -> Checked {
@@ -47,7 +47,7 @@ fn check_controller(scenario: &Scenario, fault: &ControllerFault, line: usize) -
         ControllerEffect::StuckQueuePair { pair } => ("queue pair", pair),
         _ => return Ok(()),
     };
-    // A vector for each queue pair, and the administration's.
+    // One vector for each queue pair, and one for the admin queue.
     let last = named(scenario, &fault.controller).map_or(0, |controller| controller.queue_pairs);
     if number > last {
         return refuse(line, format!("a fault names {what} {number} and the last one is {last}: lower it"));
@@ -72,7 +72,7 @@ fn check_component(scenario: &Scenario, fault: &ComponentFault, line: usize) -> 
     }
 }
 
-/// What makes it impossible to stop a component.
+/// Checks that a component can be stopped as the kill says.
 pub(super) fn check_kill(scenario: &Scenario, kill: &Kill, line: usize) -> Checked {
     let name = &kill.component;
     if !scenario.may_have(name) {

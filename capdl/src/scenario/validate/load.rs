@@ -1,4 +1,4 @@
-//! What makes a workload contradict its tenant or its namespace.
+//! Refusals of workloads that contradict their tenant or its namespace.
 
 use super::{Checked, PAGE, refuse};
 use crate::scenario::{Namespace, Tenant, Workload};
@@ -7,7 +7,7 @@ use workload::{Bench, Digest, Flood, Forbidden};
 /// Largest window: the ring's offsets have 32 bits, and windows of a server lie one after the other below 2^39.
 const MAX_WINDOW: u64 = 1 << 30;
 
-/// Checks what the tenant does, and its window with it.
+/// Checks the tenant's workload, and its window with it.
 pub(super) fn check(tenant: &Tenant, namespace: &Namespace, line: usize) -> Checked {
     check_window(tenant, namespace.block_bytes, line)?;
     match &tenant.workload {
@@ -56,8 +56,8 @@ fn check_window(tenant: &Tenant, block_bytes: u32, line: usize) -> Checked {
     Ok(())
 }
 
-/// Bytes of window one request of a load takes: each of its ranges starts on a page, and where there are several none
-/// touches the next.
+/// Bytes of window that one request of a load takes: each of its ranges starts on a page, and several ranges do not touch each
+/// other.
 fn bench_window(bench: &Bench, block_bytes: u32) -> u64 {
     let largest = bench.block_bytes.max(bench.max_block_bytes);
     let segments = u32::from(bench.segments.max(1));

@@ -4,7 +4,7 @@ use super::{Checked, refuse_file};
 use crate::scenario::Scenario;
 use crate::scenario::pci::BUSES_BELOW_ROOT;
 
-/// All buses of the controllers have numbers.
+/// Checks that all buses of the controllers have numbers.
 pub(super) fn check(scenario: &Scenario) -> Checked {
     let buses: usize = scenario.controllers.iter().map(|controller| controller.attach.buses()).sum();
     if buses > BUSES_BELOW_ROOT {

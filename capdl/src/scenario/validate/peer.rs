@@ -1,10 +1,10 @@
-//! What makes tenants that signal each other contradict each other.
+//! Refusals of tenants that signal each other in contradictory ways.
 
 use super::{Checked, refuse};
 use crate::scenario::{Scenario, Tenant, Workload};
 use workload::Signal;
 
-/// Checks whom the tenant may signal, and that who signals to and fro has somebody who answers.
+/// Checks that the tenant's peer exists, and that it answers if the tenant signals to and fro.
 pub(super) fn check(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
     let Tenant { name, peer, .. } = tenant;
     if peer.is_empty() {

@@ -1,4 +1,4 @@
-//! Scheduling priorities out of their role's place: the kernel runs the highest thread that is ready and nobody else.
+//! Refusals of scheduling priorities outside their role's bounds: the kernel runs the highest ready thread and nobody else.
 
 use super::{Checked, Lines, refuse, refuse_file};
 use crate::priority::{PCI_SERVER_PRIORITY, highest_server_priority, highest_tenant_priority, lowest_server_priority};
@@ -26,7 +26,8 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
     Ok(())
 }
 
-/// Who polls never sleeps: it lets only threads of its own priority run. Nobody else is as urgent as a server.
+/// Checks a tenant's priority. A tenant that polls never sleeps and lets only threads of its own priority run. No other tenant
+/// is as urgent as a server.
 fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
     let (name, priority) = (&tenant.name, scenario.priority(tenant));
     let server = scenario.server.priority;

@@ -5,7 +5,7 @@ use crate::scenario::{Backend, PROBE, Probe, Scenario};
 
 /// Blocks the probe writes, from the first on.
 const BLOCKS: u64 = 2;
-/// Most memory of a machine with a probe: its addresses are then none the probe uses for the device.
+/// Largest memory of a machine with a probe: its memory then has none of the addresses that the probe uses for the device.
 const MAX_MEMORY: u64 = 256 << 20;
 
 /// Checks the scenario as one with `probe`.

@@ -1,4 +1,4 @@
-//! Queue pairs: those of a tenant's own, and those that tenants share.
+//! Refusals of queue pairs: those of a tenant's own, and those that tenants share.
 
 use super::{Checked, Lines, MAX_DEPTH, refuse, refuse_file};
 use crate::scenario::{Entitlement, Scenario, Server, Tenant};
@@ -7,10 +7,10 @@ use blk_api::queues::Queues;
 use blk_api::ring::MAX_ENTRIES;
 use std::collections::BTreeMap;
 
-/// Queue pairs of a tenant whose speed is by the queue.
+/// Queue pairs of a tenant where each has another speed (device-direct).
 const SPEEDS: u16 = 3;
 
-/// What a tenant says of its own.
+/// Checks the queue pairs that a tenant asks for itself.
 pub(super) fn check(server: &Server, tenant: &Tenant, line: usize) -> Checked {
     let Tenant { name, queue_pairs, depth, core, .. } = tenant;
     let queues = server.queues;
@@ -68,7 +68,7 @@ pub(super) fn check(server: &Server, tenant: &Tenant, line: usize) -> Checked {
     Ok(())
 }
 
-/// What a change makes of a tenant's queue pairs: `tenant` has changed already.
+/// Checks the queue pairs that a tenant has after a change, which `tenant` includes already.
 pub(super) fn check_change(scenario: &Scenario, tenant: &Tenant, to: &Entitlement, line: usize) -> Checked {
     let name = &tenant.name;
     if to.queue_pairs.is_none() && to.depth.is_none() {
@@ -86,7 +86,7 @@ pub(super) fn check_change(scenario: &Scenario, tenant: &Tenant, to: &Entitlemen
     check(&scenario.server, tenant, line)?;
     let Some((_, controller)) = scenario.controller(&tenant.controller) else { return Ok(()) };
     let (wanted, has) = (tenant.queue_pairs, controller.queue_pairs);
-    // Room is kept for it from the beginning, beside what the others ever have.
+    // Room for it is kept from the beginning, beside the most that the others ever have.
     if to.queue_pairs.is_some() && scenario.queue_pairs(&controller.name) > u32::from(has) {
         return refuse(
             line,
@@ -100,7 +100,7 @@ pub(super) fn check_change(scenario: &Scenario, tenant: &Tenant, to: &Entitlemen
     Ok(())
 }
 
-/// What all of them need together.
+/// Checks the needs of all tenants together.
 pub(super) fn check_all(scenario: &Scenario, lines: &Lines) -> Checked {
     match scenario.server.queues.common() {
         None => check_own(scenario, lines),
@@ -111,7 +111,7 @@ pub(super) fn check_all(scenario: &Scenario, lines: &Lines) -> Checked {
     }
 }
 
-/// Tenants that are expected to be refused do not count: that is how a scenario shows the refusal at run time.
+/// Tenants with an expected refusal do not count: a scenario shows the refusal at run time that way.
 fn check_own(scenario: &Scenario, lines: &Lines) -> Checked {
     for controller in &scenario.controllers {
         let mut left = controller.queue_pairs;
@@ -151,7 +151,7 @@ fn check_common(scenario: &Scenario, queue_pairs: u16, depth: u16) -> Checked {
     }
 }
 
-/// A queue pair raises interrupts or does not, so those who share it are alike in that.
+/// A queue pair either raises interrupts or does not, so its tenants must notice completions in the same way.
 fn check_completions(scenario: &Scenario, lines: &Lines) -> Checked {
     let queues = scenario.server.queues;
     for controller in &scenario.controllers {

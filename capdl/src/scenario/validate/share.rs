@@ -1,4 +1,4 @@
-//! What no tenant is entitled to, as the scheduler would refuse it at run time.
+//! Refusals of shares that the scheduler would refuse at run time.
 
 use super::{Checked, refuse, refuse_file};
 use crate::scenario::Tenant;

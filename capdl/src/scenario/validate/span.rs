@@ -1,9 +1,9 @@
-//! Parts of a run in which loads must show something.
+//! Refusals of requirements on parts of a run.
 
 use super::{Checked, is_load, refuse_file};
 use crate::scenario::{Scenario, Span, Workload};
 
-/// All that the scenario expects.
+/// Checks all spans that the scenario expects.
 pub(super) fn check(scenario: &Scenario) -> Checked {
     scenario.expect.spans.iter().try_for_each(|span| check_one(scenario, span))
 }
@@ -42,7 +42,7 @@ fn check_one(scenario: &Scenario, span: &Span) -> Checked {
     Ok(())
 }
 
-/// Whether `name` is a load that says while it works what it does.
+/// Whether `name` is a load that reports its progress while it works.
 fn reports_progress(scenario: &Scenario, name: &str) -> bool {
     let reports = |workload: &Workload| matches!(workload, Workload::Bench(bench) if bench.progress_milliseconds > 0);
     is_load(scenario, name) && scenario.tenants.iter().any(|tenant| tenant.name == name && reports(&tenant.workload))

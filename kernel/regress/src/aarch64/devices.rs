@@ -29,7 +29,7 @@ pub(crate) fn open(machine: &mut Machine) -> Check {
     Ok(())
 }
 
-/// Sends a byte to the build machine. Before the port is mapped there is nobody to tell.
+/// Sends a byte to the build machine. Before the port is mapped, the byte is dropped.
 pub(crate) fn put(byte: u8) {
     let page = UART_PAGE.load(Ordering::Relaxed);
     if page == 0 {
@@ -42,7 +42,7 @@ pub(crate) fn put(byte: u8) {
     }
 }
 
-/// Waits to be ended: the build machine does it when it has the verdict.
+/// Waits for the end: the build machine ends it when it has the verdict.
 pub(crate) fn exit() -> ! {
     loop {
         core::hint::spin_loop();

@@ -31,7 +31,7 @@ pub(crate) fn run(machine: &mut Machine) -> Check {
 
 /// The program of both: fills the registers with `pattern`, and sends a message to `endpoint`.
 extern "C" fn floating(pattern: usize, endpoint: Slot) -> ! {
-    // SAFETY: this program is compiled without the registers, so nobody misses what was in them.
+    // SAFETY: this program is compiled without the registers, so nothing depends on their content.
     unsafe {
         asm!(
             ".arch_extension simd",

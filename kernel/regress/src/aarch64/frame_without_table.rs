@@ -1,5 +1,5 @@
-//! Fixes `frame-remap` and `frame-flush`: a frame's capability remembers a mapping whose table is gone, and nothing can be
-//! done to it there.
+//! Fixes `frame-remap` and `frame-flush`: a frame's capability has a mapping whose table is gone, and operations on that
+//! mapping are errors.
 
 use crate::machine::{Machine, READ_WRITE, VSPACE};
 use crate::sys::{self, Slot, values};

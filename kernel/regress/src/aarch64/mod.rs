@@ -1,4 +1,4 @@
-//! The virt machine: the first instruction, the system call, the devices, and the tests of what this kernel alone has.
+//! The virt machine: the first instruction, the system call, the devices, and the tests for this architecture alone.
 
 use core::arch::{asm, global_asm};
 
@@ -33,7 +33,7 @@ global_asm!(
 /// Bytes that a call leaves on the stack.
 pub(crate) const CALL_BYTES: u64 = 0;
 
-/// Does the test `name`, one of those that this architecture alone has.
+/// Runs the test `name`, one of those for this architecture alone.
 pub(crate) fn run(name: &[u8], machine: &mut Machine) -> Check {
     match name {
         b"timer-owner" => timer_owner::run(machine),

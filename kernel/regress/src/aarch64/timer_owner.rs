@@ -1,4 +1,4 @@
-//! Fix `timer-owner`: the physical timer is the first address space's, and the counters are everybody's.
+//! Fix `timer-owner`: only the first address space may use the physical timer; all may read the counters.
 
 use core::arch::asm;
 
@@ -11,10 +11,10 @@ use crate::verdict::{Check, defect_if, need};
 pub(crate) fn run(machine: &mut Machine) -> Check {
     defect_if(!reports(machine, counter())?, "another address space cannot read the counter")?;
     defect_if(reports(machine, timer())?, "another address space reaches the physical timer")?;
-    // Without the timer this is a fault that nobody handles.
+    // Without access to the timer this is a fault that nobody handles.
     sys::print("the timer\n");
     let control: u64;
-    // SAFETY: the register is read and nothing else happens.
+    // SAFETY: only reads the register.
     unsafe { asm!("mrs {}, cntp_ctl_el0", out(reg) control, options(nomem, nostack)) };
     need(control & 1 == 0, "the timer runs, and nobody started it")
 }

@@ -1,4 +1,4 @@
-//! Fix `context-cache`: a device reaches nothing once its address space is gone, whichever way it went.
+//! Fix `context-cache`: a device reaches nothing once its address space is gone, by either way of removal.
 
 use super::edu::{Edu, REQUESTER_ID};
 use crate::machine::{Frame, Machine};
@@ -32,7 +32,7 @@ struct Space {
 }
 
 impl Space {
-    /// Makes it, and sees that the device reaches the frame and holds the pattern in its buffer.
+    /// Makes it, and checks that the device reaches the frame and holds the pattern in its buffer.
     fn new(machine: &mut Machine) -> Check<Self> {
         let device = Edu::new(machine)?;
         let frame = machine.frame()?;

@@ -31,7 +31,7 @@ const REGISTER_DMA_DESTINATION: usize = 0x88;
 const REGISTER_DMA_COUNT: usize = 0x90;
 const REGISTER_DMA_COMMAND: usize = 0x98;
 
-/// What the DMA command says: start, towards memory, interrupt at the end.
+/// Bits of the DMA command: start, towards memory, interrupt at the end.
 const DMA_START: u64 = 1;
 const DMA_TO_MEMORY: u64 = 2;
 const DMA_INTERRUPT: u64 = 4;
@@ -43,10 +43,10 @@ pub(crate) struct Edu {
     registers: usize,
 }
 
-/// What happens at the end of a transfer.
+/// The event at the end of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtEnd {
-    /// Nothing; the command register tells.
+    /// None; the command register shows the end.
     Silence,
     /// A message-signalled interrupt.
     Interrupt,
@@ -56,7 +56,7 @@ impl Edu {
     /// Finds the device, gives its registers an address that can be mapped, and maps them.
     pub(crate) fn new(machine: &mut Machine) -> Check<Self> {
         need(config_read(0)? == IDENTITY, "the edu device is not there")?;
-        // The firmware put the registers somewhere in the middle of a large untyped; at its start they are easily had.
+        // The firmware put the registers somewhere in the middle of a large untyped; at its start they are easy to map.
         let (untyped, address) = machine.device_untyped(PCI_HOLE, BAR_BITS)?;
         config_write(0x10, address as u32)?;
         config_write(0x04, COMMAND)?;
@@ -89,7 +89,7 @@ impl Edu {
         self.write(REGISTER_DMA_DESTINATION, destination);
         self.write(REGISTER_DMA_COUNT, 8_u64);
         self.write(REGISTER_DMA_COMMAND, DMA_START | direction | interrupt);
-        // A transfer takes a tenth of a second; a host that is busy may take much longer.
+        // A transfer takes a tenth of a second; a busy build machine may take much longer.
         for _ in 0..1_000_000_000_u64 {
             if self.read(REGISTER_DMA_COMMAND) & DMA_START as u32 == 0 {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! Fix `io-page-table`: an IO page table that was unmapped brings nothing back when it is mapped again.
+//! Fix `io-page-table`: an IO page table that was unmapped has no old entries when it is mapped again.
 
 use super::edu::{Edu, REQUESTER_ID};
 use crate::machine::Machine;

@@ -1,4 +1,4 @@
-//! The root task's means that only this architecture's tests need: address spaces of devices, handlers of messages.
+//! Tools of the root task that only this architecture's tests need: address spaces of devices, handlers of messages.
 
 use crate::machine::{CNODE, DEPTH, Frame, Machine, READ_WRITE};
 use crate::sys::{self, Slot, values};
@@ -40,18 +40,18 @@ impl Machine {
         Ok(())
     }
 
-    /// Takes an IO page table out, or gives the kernel's error.
+    /// Unmaps an IO page table, or returns the kernel's error.
     pub(crate) fn unmap_io_table(&mut self, table: Slot) -> Result<(), u64> {
         sys::invoke(table, values::IO_PAGE_TABLE_UNMAP, &[], &[]).map(|_| ())
     }
 
-    /// Maps a frame for the device through a fresh copy of its capability, and gives that copy.
+    /// Maps a frame for the device through a fresh copy of its capability, and returns that copy.
     pub(crate) fn map_io(&mut self, frame: &Frame, io_space: Slot, iova: u64) -> Check<Slot> {
         self.try_map_io(frame, io_space, iova)?
             .map_err(|error| Failure::Broken("mapping a frame for the device", error))
     }
 
-    /// Whether the slot `io_space` still holds an IOSpace. Maps a frame at `iova`, which has its tables, to find out.
+    /// Whether the slot `io_space` still holds an IOSpace. The test maps a frame at `iova`, which has its tables.
     pub(crate) fn is_io_space(&mut self, io_space: Slot, iova: u64) -> Check<bool> {
         let frame = self.frame()?;
         match self.try_map_io(&frame, io_space, iova)? {

@@ -1,5 +1,4 @@
-//! Fix `io-space-revoke`: an IOSpace that was minted and given away can be taken back, and nobody can make others of
-//! it.
+//! Fix `io-space-revoke`: an IOSpace that was minted and copied to others can be revoked, and no other can be minted from it.
 
 use super::edu::{Edu, REQUESTER_ID};
 use crate::machine::Machine;
@@ -15,7 +14,7 @@ const FIRST: u64 = 0x10_0000;
 const SECOND: u64 = 0x10_1000;
 const THIRD: u64 = 0x10_2000;
 
-/// The minted capability is revoked: its copies go, the copies' copies too, itself and its sibling stay.
+/// The minted capability is revoked: its copies are deleted, and the copies' copies; it and its sibling stay.
 pub(crate) fn copy(machine: &mut Machine) -> Check {
     // Minted first, so that the walk along the derivations comes to it after the copies.
     let sibling = machine.io_space(REQUESTER_ID, OTHER_DOMAIN)?;
@@ -47,13 +46,13 @@ pub(crate) fn dma(machine: &mut Machine) -> Check {
     defect_if(frame.read() != 0, "the device writes after its IOSpace was revoked and deleted")
 }
 
-/// The master is revoked: everything minted goes, and it can be minted from again.
+/// The master is revoked: all minted capabilities are deleted, and it can be minted from again.
 pub(crate) fn master(machine: &mut Machine) -> Check {
     let (minted, copy) = minted_and_copy(machine)?;
     machine.revoke(MASTER)?;
     defect_if(machine.is_io_space(minted, FIRST)?, "a minted IOSpace outlives the master's revocation")?;
     defect_if(machine.is_io_space(copy, SECOND)?, "a minted IOSpace's copy outlives the master's revocation")?;
-    // Its first table can be installed again: the device's entry went with the last capability.
+    // Its first table can be installed again: the device's entry was removed with the last capability.
     minted_and_copy(machine).map(|_| ())
 }
 

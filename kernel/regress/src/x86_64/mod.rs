@@ -1,4 +1,4 @@
-//! The PC: the first instruction, the system call, the ports, and the tests of what this kernel alone has.
+//! The PC: the first instruction, the system call, the ports, and the tests for this architecture alone.
 
 use core::arch::{asm, global_asm};
 
@@ -36,13 +36,13 @@ global_asm!(
 /// Bytes that a call leaves on the stack: a function finds it aligned but for these.
 pub(crate) const CALL_BYTES: u64 = 8;
 
-/// The ports need nothing to be there.
+/// The ports need no preparation.
 #[expect(clippy::unnecessary_wraps, reason = "the other architecture maps its devices here")]
 pub(crate) fn open(_: &mut Machine) -> Check {
     Ok(())
 }
 
-/// Does the test `name`, one of those that this architecture alone has.
+/// Runs the test `name`, one of those for this architecture alone.
 pub(crate) fn run(name: &[u8], machine: &mut Machine) -> Check {
     match name {
         b"stack-alignment" => stack_alignment::run(machine),

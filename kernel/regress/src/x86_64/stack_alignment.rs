@@ -1,9 +1,9 @@
 //! Fix `stack-alignment`: interrupts that are pending when the kernel is left.
 //!
-//! The device fetches from where nothing is mapped for it and raises its interrupt right after: the IOMMU's fault
-//! interrupt and the device's arrive together, one is taken, and the other is pending when the kernel is about to
-//! leave. What a misplaced stack overwrites depends on how the kernel was linked, so many vectors are tried. A kernel
-//! with the defect does not reach the end.
+//! The device reads from an address that is not mapped for it and raises its interrupt right after. The IOMMU's fault
+//! interrupt and the device's arrive together: one is taken, and the other is pending when the kernel is about to leave. The
+//! memory that a misplaced stack overwrites depends on how the kernel was linked, so many vectors are tried. A kernel with
+//! the defect does not reach the end.
 
 use super::edu::{Edu, REQUESTER_ID};
 use crate::machine::Machine;

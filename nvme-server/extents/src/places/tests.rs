@@ -1,4 +1,4 @@
-//! What holds of every session's order, and of the places that none has.
+//! Laws of the sessions' orders of use, and of the free places.
 
 use super::*;
 use std::vec::Vec;
@@ -17,7 +17,7 @@ pub(crate) fn newest_first(places: &Places, order: u16) -> Vec<u16> {
     all
 }
 
-/// How many places are free.
+/// The number of free places.
 pub(crate) fn free(places: &Places) -> usize {
     let (mut free, mut next) = (0, places.free);
     while next != NOTHING {

@@ -25,8 +25,8 @@ fn records(table: &ExtentTable, session: usize) -> Vec<Record> {
     entries.into_iter().map(|(_, place)| table.places.record(place).unwrap()).collect()
 }
 
-/// What holds of every table: trees and orders have the same places, records of a session are apart, and every node and
-/// place is either used once or free.
+/// Checks the laws of every table: trees and orders have the same places, records of a session are apart, and every node
+/// and place is either used once or free.
 fn assert_in_order(table: &ExtentTable) {
     let (mut used_nodes, mut used_places) = (0, 0);
     for (number, session) in table.sessions.iter().enumerate() {
@@ -217,7 +217,7 @@ fn the_record_not_used_for_longest_goes() {
         table.install(0, readable(first, 100 + 2 * first, 5)).unwrap();
     }
     table.locate(0, 0, 1, Right::Read).unwrap();
-    // Neither a look nor a refusal is a use.
+    // Neither `record_of` nor a refusal counts as a use.
     assert!(table.record_of(0, 10).is_some());
     assert_eq!(table.locate(0, 10, 1, Right::Write), Err(Miss::Forbidden));
     let evicted = table.install(0, readable(30, 160, 5)).unwrap();

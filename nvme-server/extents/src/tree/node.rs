@@ -1,8 +1,8 @@
 //! One node of a tree: entries in the order of their keys.
 
-/// Entries of a node, a power of two: searches go by halves. Tests have few, so that small trees are high.
+/// Entries of a node, a power of two because searches go by halves. Tests use few, so that small trees are high.
 pub(crate) const ENTRIES: usize = if cfg!(test) { 4 } else { 256 };
-/// The fewest that a node below the root has.
+/// The fewest entries of a node below the root.
 pub(crate) const MIN: usize = ENTRIES / 2;
 
 const _: () = assert!(ENTRIES.is_power_of_two() && ENTRIES >= 4);
@@ -25,9 +25,9 @@ impl Node {
         usize::from(self.len)
     }
 
-    /// Where the greatest key at most `key` is, or 0 when all are greater. `key` is not `u64::MAX`.
+    /// The position of the greatest key at most `key`, or 0 when all are greater. `key` is not `u64::MAX`.
     ///
-    /// The same steps for every node, and no branch to mispredict.
+    /// It takes the same steps for every node, with no branch to mispredict.
     #[inline]
     pub(crate) fn find(&self, key: u64) -> usize {
         let (mut at, mut half) = (0_usize, ENTRIES / 2);
@@ -41,7 +41,7 @@ impl Node {
         at
     }
 
-    /// How many keys are less than `key`.
+    /// The number of keys less than `key`.
     pub(crate) fn rank(&self, key: u64) -> usize {
         self.keys.partition_point(|one| *one < key)
     }
@@ -74,7 +74,7 @@ impl Node {
         self.len = self.len.wrapping_add(1);
     }
 
-    /// Inserts behind all, in a node that is not full.
+    /// Inserts behind all entries, in a node that is not full.
     pub(crate) fn push(&mut self, key: u64, link: u16) {
         self.insert(self.len(), key, link);
     }

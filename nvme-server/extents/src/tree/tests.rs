@@ -1,10 +1,10 @@
-//! What holds of every tree, and of the nodes that none has.
+//! Laws of every tree, and of the free nodes.
 
 use super::*;
 use std::vec::Vec;
 
-/// The entries of a tree in the order of their keys, and how many nodes it has, if it is in order: as deep everywhere,
-/// half full below the root, keys ascending and those above exactly the least below.
+/// The entries of a tree in the order of their keys, and the number of its nodes. Checks its laws: it is as deep everywhere
+/// and half full below the root, keys ascend, and a key above is exactly the least key below it.
 pub(crate) fn entries(nodes: &Nodes, tree: &Tree) -> (Vec<(u64, u16)>, usize) {
     if tree.link == NOTHING {
         assert_eq!((tree.key, tree.height), (u64::MAX, 0));
@@ -27,7 +27,7 @@ pub(crate) fn entries(nodes: &Nodes, tree: &Tree) -> (Vec<(u64, u16)>, usize) {
     (level, count)
 }
 
-/// How many nodes are free, and how many there are.
+/// The number of free nodes, and of all.
 pub(crate) fn free(nodes: &Nodes) -> (usize, usize) {
     let (mut free, mut next) = (0, nodes.free);
     while next != NOTHING {

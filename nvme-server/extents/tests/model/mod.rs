@@ -1,4 +1,4 @@
-//! The table as it could be written without a thought of time: a list of records, each with the moment of its last use.
+//! A model of the table, written without regard to time: a list of records, each with the moment of its last use.
 
 use extent_table::{Evicted, InstallError, Located, Merging, Miss, Record, Removed, Right};
 use std::vec::Vec;
@@ -26,7 +26,7 @@ fn overlap(one: &Record, other: &Record) -> bool {
     one.first() < other.end() && other.first() < one.end()
 }
 
-/// Whether two records that overlap say the same of every block that both have.
+/// Whether two records that overlap have the same place and rights for every block of both.
 fn say_the_same(one: &Record, other: &Record) -> bool {
     let common = one.first().max(other.first());
     let lba = |record: &Record| record.lba() + (common - record.first());
@@ -47,7 +47,7 @@ impl Model {
         self.entries.iter().filter(|entry| entry.session == session).count()
     }
 
-    /// The capacity divided by those that hold records, `session` among them in any case.
+    /// The capacity divided by the sessions that hold records, `session` counted in any case.
     pub(crate) fn fair_share(&self, session: usize) -> usize {
         let holders = (0..self.sessions).filter(|one| *one == session || self.held(*one) > 0).count();
         self.capacity / holders
@@ -126,7 +126,7 @@ impl Model {
         Evicted { session: victim, record: self.entries.remove(oldest).record }
     }
 
-    /// Of those that hold most, the first after the last victim.
+    /// Of the sessions that hold most, the first after the last victim.
     fn holds_most(&self) -> usize {
         let most = (0..self.sessions).map(|session| self.held(session)).max().expect("a session");
         let in_turn = (1..=self.sessions).map(|step| (self.last_victim + step) % self.sessions);

@@ -68,8 +68,8 @@ fn extents() -> impl Strategy<Value = Vec<Extent>> {
 }
 
 proptest! {
-    /// A rights map is made exactly when no block is anybody's twice, and no block that somebody may write is anybody else's;
-    /// and then its records say of each number what the extents say.
+    /// A rights map is made exactly when no session has a block twice, and no session has a block that another may write. Then
+    /// its records have the same rights for each number as the extents.
     #[test]
     fn rights_maps_are_of_extents_that_do_not_meet(
         tenants in prop::collection::vec((extents(), any::<bool>(), 1..3u32), 1..4),
@@ -109,8 +109,8 @@ proptest! {
         }
     }
 
-    /// After any changes, each block has the rights of the last that was about it, numbers stay, and what is unsound changes
-    /// nothing.
+    /// After any changes, each block has the rights of the last change about it, numbers stay, and an invalid change has no
+    /// effect.
     #[test]
     fn a_change_is_about_its_blocks_and_no_others(
         changes in prop::collection::vec((0..24u64, 1..12u64, any::<bool>(), any::<bool>()), 0..8),

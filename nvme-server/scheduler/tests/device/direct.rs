@@ -101,7 +101,7 @@ fn commands(session: SessionId, bytes: u32, count: u16) -> Commands {
     Commands { session, kind: Kind::Read, bytes, count }
 }
 
-/// Each gets as much by its weight, within 5 %.
+/// Each gets the same bytes over its weight, within 5 %.
 fn assert_shares(loads: &[Load]) {
     let shares: Vec<f64> = bytes_of(loads).iter().zip(loads).map(|(got, load)| got / f64::from(load.weight)).collect();
     let (least, most) = shares.iter().fold((f64::MAX, 0f64), |(low, high), share| (low.min(*share), high.max(*share)));

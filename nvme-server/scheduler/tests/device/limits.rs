@@ -1,4 +1,4 @@
-//! Limits, whatever the policy: over every window, with their burst, and no less than what they allow.
+//! Limits hold under every policy: over every window, with their burst, and no less than they allow.
 
 use crate::model::Device;
 use crate::run::{Load, MS, Run, SECOND, tenants};
@@ -19,7 +19,7 @@ fn each_policy(loads: &[Load], look: impl Fn(&Run<'_>, &str)) {
     }
 }
 
-/// The most that `amount` of what was submitted comes to in any `window`.
+/// The greatest sum of `amount` over the commands submitted in any `window`.
 fn most_in(run: &Run<'_>, window: u64, amount: impl Fn(u32) -> u64) -> u64 {
     let submitted = run.submitted(0);
     let (mut most, mut sum, mut first) = (0, 0, 0);
@@ -98,7 +98,7 @@ fn limit_changes_while_running_without_a_second_burst() {
     run.until(3 * SECOND);
     let [before, slow, quick] = [0, 1, 2].map(|from| run.result(0, from * SECOND, (from + 1) * SECOND).iops());
     assert!(before > 80_000.0, "{before}");
-    // What was in the device when the limit came is finished as well.
+    // Commands in the device when the limit came are finished as well.
     assert!((1_000.0..=1_200.0).contains(&slow), "{slow}");
     assert!((3_960.0..=4_040.0).contains(&quick), "{quick}");
 }

@@ -1,6 +1,6 @@
-//! Policies over models of devices, in virtual time: what sessions get beside each other.
+//! Policies over models of devices, in virtual time: the rates and latencies of sessions beside each other.
 //!
-//! Nothing here is chance: a test gives the same figures on every machine.
+//! Nothing here is random: a test gives the same figures on every machine.
 
 #![forbid(unsafe_code)]
 #![expect(unreachable_pub, reason = "a test has no interface")]

@@ -1,36 +1,36 @@
-//! Models of devices, in virtual time: when a command completes is known when it is submitted.
+//! Models of devices, in virtual time: a command's completion time is known when it is submitted.
 
 use scheduler::Kind;
 
 /// A device.
 #[derive(Clone, Debug)]
 pub enum Device {
-    /// `channels` that each serve one command at a time, first come, first served.
+    /// Channels that each serve one command at a time, first come, first served.
     Channels { free_at: Vec<u64>, per_command: u64, per_4k: u64 },
     /// QEMU's throttle group: a leaky bucket in front of a device that takes `latency`. Each command is `unit_ns` of
-    /// the bucket, or each 4 KiB of it; what the bucket holds (`burst_ns`) passes at once.
+    /// the bucket, or each 4 KiB of it; the content of the bucket (`burst_ns`) passes at once.
     Throttled { empty_at: u64, unit_ns: u64, unit: Unit, burst_ns: u64, latency: u64 },
-    /// One that is late with some commands, whoever submitted them.
+    /// A device that is late with some commands, whichever tenant submitted them.
     Noisy(Box<Device>, Noise, u64),
-    /// `channels` of which a command takes one by its block, drawn, or the first if its block is the hot one.
+    /// Channels; a command takes one for each 4 KiB, from a drawn one on, or from the first if its block is the hot one.
     Striped { free_at: Vec<u64>, ns: u64, random: u64 },
-    /// One to which a write is so many times as much work as a read.
+    /// A device to which a write is so many times as much work as a read.
     SlowWrites(Box<Device>, u64),
-    /// One that never answers the commands of these numbers, counted from 1; how many it was submitted.
+    /// A device that never answers the commands of these numbers, counted from 1; and how many it was submitted.
     Losing(Box<Device>, Vec<u64>, u64),
 }
 
-/// What a command asks of a device.
+/// A command, as a device sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     pub bytes: u32,
-    /// It is so many times as much work as a read.
+    /// The work of the command, in multiples of a read's.
     pub times: u64,
-    /// It asks for the block for which others ask, too.
+    /// Whether it names the block that others name, too.
     pub is_hot: bool,
 }
 
-/// How late a noisy device is: with `percent` of the commands between the two of `late_ns`, and with all by up to `jitter_ns`.
+/// Lateness of a noisy device: `percent` of the commands are late by between the two of `late_ns`, and all by up to `jitter_ns`.
 #[derive(Clone, Copy, Debug)]
 pub struct Noise {
     pub percent: u64,
@@ -45,7 +45,7 @@ impl Noise {
     pub const CROWDED: Self = Self { percent: 20, late_ns: (1_000_000, 12_000_000), jitter_ns: 300_000 };
 }
 
-/// What the bucket counts.
+/// The unit that the bucket counts.
 #[derive(Clone, Copy, Debug)]
 pub enum Unit {
     Command,
@@ -136,7 +136,7 @@ impl Device {
         }
     }
 
-    /// How many times as much work as a read such a command is.
+    /// The work of such a command, in multiples of a read's.
     pub fn times(&self, kind: Kind) -> u64 {
         match self {
             Self::SlowWrites(_, times) if kind == Kind::Write => *times,
@@ -160,7 +160,7 @@ impl Device {
         }
     }
 
-    /// Commands of `bytes` a second that it serves for as long as one likes.
+    /// The rate of commands of `bytes` that it sustains, a second.
     pub fn rate(&self, bytes: u32) -> f64 {
         let fours = u64::from(bytes).div_ceil(4096);
         match self {

@@ -1,4 +1,4 @@
-//! Latency of a high class beside a noisy low one, and what is left for that one.
+//! Latency of a high class beside a noisy low one, and the rate of the low one.
 
 use crate::model::{Device, Noise, Unit};
 use crate::run::{Load, MS, Outcome, Run, SECOND, tenants};
@@ -24,7 +24,7 @@ fn devices() -> [(&'static str, Device); 5] {
     ]
 }
 
-/// What the tenants get between two times.
+/// The results of the tenants between two times.
 fn paced(device: &Device, loads: &[Load], from: u64, to: u64) -> Vec<Outcome> {
     let mut policy = Paced::new(&tenants(loads)).unwrap();
     let mut run = Run::new(&mut policy, device.clone(), loads);
@@ -53,8 +53,8 @@ fn victim_keeps_its_latency_on_the_throttled_device() {
     }
 }
 
-/// The first second and a half, in which nothing is known of the device, and in which it first serves what its bucket holds
-/// at once and is dozens of times slower from one command to the next.
+/// The first second and a half, in which the device is unknown at first. It serves the content of its bucket at once, and
+/// then is dozens of times slower from one command to the next.
 #[test]
 fn victim_keeps_its_latency_from_the_start() {
     for (unit, bytes) in
@@ -149,7 +149,7 @@ fn who_is_alone_gets_the_whole_device_whatever_its_class() {
             [Class::Low, Class::High].into_iter().flat_map(|class| NEIGHBOURS.map(|bytes| (class, bytes)))
         {
             let load = Load { share: scheduler::Share::of(class), ..neighbour(bytes) };
-            // Somebody above it exists, and is silent.
+            // A tenant of a higher class exists, and is silent.
             let silent = Load::new(Class::Urgent, 4096, 1).between(u64::MAX, u64::MAX);
             let got = paced(&device, &[silent, load], SECOND, 4 * SECOND).remove(1);
             assert!(got.iops() >= 0.9 * device.rate(bytes), "{name}, {class:?} {bytes}: {}", got.iops());
@@ -247,7 +247,7 @@ fn nobody_starves_below_classes_that_never_stop() {
         for tenant in 0..loads.len() {
             let got = run.result(tenant, SECOND, 4 * SECOND);
             let worst = run.longest_pause(tenant, SECOND, 4 * SECOND);
-            // The starvation guard, and what the device holds of the others meanwhile.
+            // The wait for the starvation guard, and the time of the others' commands in the device.
             assert!(got.iops() >= 10.0 && worst <= 100 * MS, "policy {number}, tenant {tenant}: {worst}");
         }
     }

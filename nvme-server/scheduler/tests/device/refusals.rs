@@ -1,4 +1,4 @@
-//! Entries that are refused cost nobody but their session.
+//! Refused entries cost no other session anything.
 
 use crate::model::Device;
 use crate::run::{Load, MS, Run, SECOND, tenants};
@@ -15,7 +15,7 @@ const POLICIES: [(&str, Make); 5] = [
     ("strict urgent", |tenants| Box::new(StrictUrgent::new(tenants).unwrap())),
 ];
 
-/// What the first of the loads gets: commands a second, and the latency that one in a hundred exceeds.
+/// The result of the first of the loads: commands a second, and the latency that one in a hundred exceeds.
 fn first_of(make: Make, device: &Device, loads: &[Load]) -> (f64, u64) {
     let mut policy = make(&tenants(loads));
     let mut run = Run::new(policy.as_mut(), device.clone(), loads);
@@ -45,7 +45,7 @@ fn neighbour_is_unaffected_by_tenants_with_refused_entries() {
     }
 }
 
-/// Who has entries refused and then floods the device has not raised its pace meanwhile.
+/// A tenant with refused entries that then floods the device has not raised its pace meanwhile.
 #[test]
 fn refusals_are_no_sign_that_a_class_may_have_more() {
     let device = Device::channels(1, 0, 50_000);

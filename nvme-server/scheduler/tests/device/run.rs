@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
 
-/// What one tenant does: keeps `depth` requests of `bytes`, each again after `think` nanoseconds, from `from` to `to`.
+/// The load of one tenant: keeps `depth` requests of `bytes`, each again after `think` nanoseconds, from `from` to `to`.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub share: Share,
@@ -16,7 +16,7 @@ pub struct Load {
     pub bytes: u32,
     /// Its requests are refused: they take turns and never reach the device.
     pub is_refused: bool,
-    /// It asks for one block only.
+    /// All its requests are for one block.
     pub is_hot: bool,
     pub depth: u32,
     pub think: u64,
@@ -76,7 +76,7 @@ impl Load {
     }
 }
 
-/// What the tenants are, for a policy's constructor.
+/// The tenants of `loads`, for a policy's constructor.
 pub fn tenants(loads: &[Load]) -> Vec<Tenant> {
     loads.iter().map(Load::tenant).collect()
 }
@@ -120,7 +120,7 @@ enum Event {
 pub struct Run<'p> {
     pub policy: &'p mut dyn Policy,
     pub device: Device,
-    /// After this time a command that is lost is written off, if ever.
+    /// The time after which a lost command is discounted, if ever.
     pub discount: Option<u64>,
     tenants: Vec<State>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -161,7 +161,7 @@ impl<'p> Run<'p> {
         self.events.push(Reverse((time, self.sequence, event)));
     }
 
-    /// Goes on until `end`.
+    /// Runs until `end`.
     pub fn until(&mut self, end: u64) {
         while let Some(Reverse((time, ..))) = self.events.peek()
             && *time <= end
@@ -169,7 +169,7 @@ impl<'p> Run<'p> {
             let Some(Reverse((time, _, event))) = self.events.pop() else { return };
             self.now = time;
             self.happens(event);
-            // What is at the same time is seen at once, as a server sees a batch of completions.
+            // Events of the same time are seen at once, as a server sees a batch of completions.
             if self.events.peek().is_none_or(|Reverse((next, ..))| *next > time) {
                 self.serve();
             }
@@ -215,7 +215,7 @@ impl<'p> Run<'p> {
         Commands { session: SessionId(session), kind, bytes, count: 1 }
     }
 
-    /// The tenant has its answer, and asks again after a while.
+    /// The tenant has its answer, and submits the request again after a while.
     fn answered(&mut self, session: u8, request: usize) {
         let now = self.now;
         let tenant = &mut self.tenants[usize::from(session)];
@@ -281,7 +281,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// The controller is reset: what it held is submitted again by the tenants, who notice nothing but latency.
+    /// Resets the controller: the tenants submit the commands that it held again, and notice nothing but latency.
     pub fn reset(&mut self) {
         self.policy.reset(self.now);
         let held: Vec<_> = std::mem::take(&mut self.events).into_vec();
@@ -325,7 +325,7 @@ impl<'p> Run<'p> {
         longest.max(to - last)
     }
 
-    /// What a tenant got between two times.
+    /// The results of a tenant between two times.
     pub fn result(&self, tenant: usize, from: u64, to: u64) -> Outcome {
         let done = self.tenants[tenant].done.iter().filter(|done| done.at >= from && done.at < to);
         let mut latencies: Vec<u64> = done.clone().map(|done| done.latency).collect();
@@ -335,7 +335,7 @@ impl<'p> Run<'p> {
     }
 }
 
-/// What a tenant got.
+/// The results of a tenant.
 pub struct Outcome {
     latencies: Vec<u64>,
     pub bytes: u64,

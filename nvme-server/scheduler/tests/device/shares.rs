@@ -1,4 +1,4 @@
-//! Shares by weight, and equality of equals.
+//! Shares by weight, and equal shares of equals.
 
 use crate::model::{Device, Unit};
 use crate::run::{Load, MS, Run, SECOND, tenants};
@@ -13,7 +13,7 @@ fn bytes_of(policy: &mut dyn Policy, device: Device, loads: &[Load]) -> Vec<f64>
     (0..loads.len()).map(|tenant| run.result(tenant, SECOND, 6 * SECOND).bytes as f64).collect()
 }
 
-/// Each got its share, of the parts submitted, within a twentieth.
+/// Each got its share, in proportion to `parts`, within a twentieth.
 fn assert_shares(got: &[f64], parts: &[f64], text: &str) {
     let (sum, whole) = (got.iter().sum::<f64>(), parts.iter().sum::<f64>());
     for (got, part) in got.iter().zip(parts) {
@@ -52,7 +52,7 @@ fn sessions_of_a_class_share_it_by_weight() {
 
 #[test]
 fn large_requests_pay_for_their_size() {
-    // Where 4 KiB cost as much wherever they are, who asks for more at once gets no more.
+    // Where 4 KiB always cost the same, a tenant with larger requests gets no more.
     let loads = [4096, 131_072].map(|bytes| Load::new(Class::Low, bytes, 64));
     let mut paced = Paced::new(&tenants(&loads)).unwrap();
     let mut run = Run::new(&mut paced, Device::throttled(Unit::FourKib), &loads);
@@ -91,14 +91,14 @@ fn equals_get_equal_parts_whatever_their_number() {
     }
 }
 
-/// What the second has, of the bytes of two, and of all that the device has to give.
+/// The second tenant's part of the bytes of both, and the part of the device's rate that both use.
 fn modest_part(policy: &mut dyn Policy, device: &Device, loads: &[Load]) -> (f64, f64) {
     let got = bytes_of(policy, device.clone(), loads);
     (got[1] / (got[0] + got[1]), (got[0] + got[1]) / (5.0 * 4096.0 * device.rate(4096)))
 }
 
-/// The experiment of one queue for all (SEEDS V13). The modest one is away while its client takes answers, and still is owed
-/// its half.
+/// The experiment of one queue for all (SEEDS V13). The modest tenant is away while its client takes answers, and still is
+/// owed its half.
 #[test]
 fn equals_have_their_half_however_deep_or_large_the_other_asks() {
     let turnaround = |load: Load| load.thinking(10_000);
@@ -113,7 +113,7 @@ fn equals_have_their_half_however_deep_or_large_the_other_asks() {
             let (part, used) = modest_part(policy, &device, &loads);
             let text = format!("beside {} bytes, {} deep: {part:.3}, {used:.3} used", greedy.bytes, greedy.depth);
             println!("{text}");
-            // Where a device lets a command pass and has the next ones pay for it, what large ones cost is learned too low.
+            // Where a device lets one command pass and delays the next ones for it, the cost of large ones is learned too low.
             let least = if greedy.bytes == modest.bytes { 0.48 } else { 0.38 };
             assert!(part >= least, "{text}");
             assert!(used >= 0.95, "{text}");
@@ -189,7 +189,7 @@ fn session_with_lost_commands_does_not_delay_its_equals() {
     }
 }
 
-/// What three tenants of 8 KiB get together, of a device that loses commands of these numbers.
+/// The rate of three tenants of 8 KiB together, on a device that loses commands of these numbers.
 fn beside_lost_commands(
     make: fn(&[Tenant]) -> Box<dyn Policy>,
     classes: [Class; 3],
@@ -224,15 +224,15 @@ fn a_device_that_loses_commands_is_not_taken_to_be_slow() {
                 let kept = beside_lost_commands(make, classes, &device, lost, None);
                 let text = format!("{lost:?} of {classes:?}: {whole:.0}, {discounted:.0}, {kept:.0}");
                 assert!(discounted > 0.95 * whole, "{text}");
-                // Until it is discounted it may fill the window, and others get what the starvation guard gives: no less and less.
+                // Lost commands that are not discounted may fill the window; the starvation guard still serves the others steadily.
                 assert!(kept > whole / 64.0, "{text}");
             }
         }
     }
 }
 
-/// The slow controller of the simulator's runs in which shares change: it holds many commands, each is on its way for ten times the time it
-/// takes, and the tenants' depths are not much more than the window.
+/// The slow controller of the simulator's runs in which shares change. It holds many commands, and each is on its way for
+/// ten times the time it takes. The tenants' depths are not much more than the window.
 #[test]
 fn weights_hold_on_a_device_that_is_long_and_quick() {
     let device = Device::Throttled { empty_at: 0, unit_ns: 2_500, unit: Unit::Command, burst_ns: 0, latency: 27_000 };
@@ -260,7 +260,7 @@ fn session_moved_to_an_empty_class_starts_level() {
     assert_shares(&got, &[3.0, 1.0], "classes");
 }
 
-/// What is charged before anything is known of the device is not paid for long afterwards.
+/// Charges from before the device is known have no long effect.
 #[test]
 fn many_equals_are_even_from_the_first_milliseconds_on() {
     for (count, bytes) in [2, 8, 16].into_iter().flat_map(|count| [4096, 131_072].map(|bytes| (count, bytes))) {

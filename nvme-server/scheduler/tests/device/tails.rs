@@ -1,4 +1,4 @@
-//! What is rare counts, too: the late commands of a class that others of lower classes contend with.
+//! Rare late commands count, too: those of a class beside contending lower classes.
 
 use crate::model::{Device, Unit};
 use crate::run::{Load, MS, Run, tenants};
@@ -21,7 +21,7 @@ fn devices() -> [(&'static str, Device); 6] {
     ]
 }
 
-/// What so many neighbours of a lower class do beside the victim.
+/// The loads of so many neighbours of a lower class beside the victim.
 fn neighbours() -> [(usize, &'static str, Load); 14] {
     let low = |bytes, depth| Load::new(Class::Low, bytes, depth);
     let flood = low(4096, 1).thinking(2_000);
@@ -46,7 +46,7 @@ fn neighbours() -> [(usize, &'static str, Load); 14] {
 /// Bursts of half a second in each second.
 const SLOW_BURSTS: u64 = 500 * MS;
 
-/// What the victim has.
+/// The latency of the victim, and the rate of the others.
 struct Seen {
     p99: u64,
     p999: u64,
@@ -54,7 +54,7 @@ struct Seen {
     late: f64,
     /// The longest that one waited for its turn.
     held: u64,
-    /// What the others got together, bytes a second.
+    /// The rate of the others together, bytes a second.
     rest: f64,
 }
 
@@ -144,7 +144,7 @@ fn what_is_late_is_no_later_than_where_nothing_is_held_back() {
     });
 }
 
-/// What the bound takes from lower classes: nothing where the device is quick, whoever asks.
+/// The bound takes nothing from lower classes where the device is quick, whatever the loads.
 #[test]
 fn lower_classes_lose_nothing_on_quick_devices() {
     let before = [("dram", 515e6), ("openexpress", 3_280e6)];

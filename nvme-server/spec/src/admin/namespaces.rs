@@ -1,4 +1,4 @@
-//! Making, attaching and formatting namespaces (sections 5.19, 5.20 and 5.23).
+//! Creating, attaching and formatting namespaces (sections 5.19, 5.20 and 5.23).
 
 use bitfield_struct::bitfield;
 
@@ -9,7 +9,7 @@ use crate::{Cid, DataPointer, Nsid, Sqe};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Management {
-    /// 0: create what the data, an [`crate::identify::Namespace`], describes; DW0 of the completion is its NSID.
+    /// 0: create a namespace as the data, an [`crate::identify::Namespace`], describes it; DW0 of the completion is its NSID.
     Create = 0,
     /// 1: delete the NSID, or every namespace.
     Delete = 1,
@@ -72,15 +72,15 @@ pub const fn namespace_attachment(cid: Cid, operation: Attachment, nsid: Nsid, d
     sqe
 }
 
-/// SES of Format NVM: what becomes of the data that was there (section 5.23).
+/// SES of Format NVM: the erase of the previous data (section 5.23).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum SecureErase {
     /// 000b: no promise.
     None = 0,
-    /// 001b: no user data can be had back, wherever it was stored.
+    /// 001b: no user data can be recovered, wherever it was stored.
     UserData = 1,
-    /// 010b: the key is thrown away that user data was encrypted with.
+    /// 010b: the key with which user data was encrypted is deleted.
     Cryptographic = 2,
 }
 
@@ -104,7 +104,7 @@ pub struct FormatDw10 {
     /// LBAF: which of [`crate::identify::Namespace::lbaf`] to format with.
     #[bits(4)]
     pub lbaf: u8,
-    /// MSET: metadata follows each block's data instead of standing apart.
+    /// MSET: metadata follows each block's data instead of being in a separate buffer.
     pub mset: bool,
     /// PI: protection information type; 0 is none.
     #[bits(3)]
@@ -118,7 +118,7 @@ pub struct FormatDw10 {
     __: u32,
 }
 
-/// Format NVM (section 5.23): all data of the namespace, or with [`Nsid::ALL`] of all, is gone.
+/// Format NVM (section 5.23): erases all data of the namespace, or with [`Nsid::ALL`] of all.
 #[must_use]
 pub const fn format_nvm(cid: Cid, nsid: Nsid, how: FormatDw10) -> Sqe {
     let mut sqe = Sqe::new(Opcode::FormatNvm as u8, cid, nsid, DataPointer::NONE);

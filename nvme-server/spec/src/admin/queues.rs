@@ -5,7 +5,7 @@ use bitfield_struct::bitfield;
 use super::Opcode;
 use crate::{Cid, DataPointer, Nsid, QueueId, Sqe};
 
-/// Where a queue's entries are (PC and PRP1 of both create commands).
+/// The memory of a queue's entries (PC and PRP1 of both create commands).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueMemory {
     /// One contiguous piece at this address, aligned to a memory page.
@@ -86,7 +86,7 @@ impl CreateIoCq {
         sqe
     }
 
-    /// What the command asks for. The opcode is the caller's to look at.
+    /// The parameters of the command. The caller checks the opcode.
     #[must_use]
     pub const fn from_sqe(sqe: &Sqe) -> Self {
         let dw10 = CreateDw10::from_bits(sqe.cdw10);
@@ -101,7 +101,7 @@ impl CreateIoCq {
     }
 }
 
-/// QPRIO, the class of an SQ. Only with weighted round robin does it mean anything (section 4.13).
+/// QPRIO, the class of an SQ. It has a meaning only with weighted round robin (section 4.13).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum QueuePriority {
@@ -137,7 +137,7 @@ pub struct CreateIoSq {
     pub qid: QueueId,
     /// QSIZE: entries, 0's based; at least 1, at most CAP.MQES.
     pub qsize_z: u16,
-    /// CQID: where completions go.
+    /// CQID: the CQ for completions.
     pub cqid: QueueId,
     /// QPRIO.
     pub priority: QueuePriority,
@@ -168,7 +168,7 @@ impl CreateIoSq {
         sqe
     }
 
-    /// What the command asks for. The opcode is the caller's to look at.
+    /// The parameters of the command. The caller checks the opcode.
     #[must_use]
     pub const fn from_sqe(sqe: &Sqe) -> Self {
         let dw10 = CreateDw10::from_bits(sqe.cdw10);

@@ -1,4 +1,4 @@
-//! What the values of features mean (section 5.21.1).
+//! The values of features (section 5.21.1).
 
 use bitfield_struct::bitfield;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -8,8 +8,8 @@ use crate::{Cid, Sqe};
 
 /// Number of Queues (section 5.21.1.7): I/O queues, the admin pair not counted.
 ///
-/// Asked for in CDW11 of Set Features, before any I/O queue exists; granted in DW0 of the completion, which may be more
-/// or less. Both are 0's based, so that no queue at all can be neither asked for nor granted.
+/// The driver requests numbers in CDW11 of Set Features, before any I/O queue exists. The controller grants numbers in DW0
+/// of the completion, which may be more or less. Both are 0's based, so zero queues can be neither requested nor granted.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct NumberOfQueues {
@@ -83,7 +83,7 @@ pub struct PowerManagement {
     /// PS: the power state, an index of [`crate::identify::Controller::psd`].
     #[bits(5)]
     pub state: u8,
-    /// WH: what load to expect; 0 for no hint.
+    /// WH: the expected load; 0 for no hint.
     #[bits(3)]
     pub workload: u8,
     #[bits(24)]
@@ -96,10 +96,10 @@ pub struct PowerManagement {
 pub struct TemperatureThreshold {
     /// TMPTH: kelvin.
     pub kelvin: u16,
-    /// TMPSEL: 0 the composite temperature, 1 to 8 a sensor, [`TemperatureThreshold::ALL_SENSORS`] all there are.
+    /// TMPSEL: 0 the composite temperature, 1 to 8 a sensor, [`TemperatureThreshold::ALL_SENSORS`] all sensors.
     #[bits(4)]
     pub sensor: u8,
-    /// THSEL: 0 is exceeded by what is hotter, 1 by what is colder.
+    /// THSEL: 0 is an upper threshold, 1 a lower one.
     #[bits(2)]
     pub under: u8,
     #[bits(10)]
@@ -115,7 +115,7 @@ impl TemperatureThreshold {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct ErrorRecovery {
-    /// TLER: after how long to give up a command, in units of 100 ms; 0 is no limit.
+    /// TLER: the limit of error recovery for a command, in units of 100 ms; 0 is no limit.
     pub retry_limit: u16,
     /// DULBE: reading deallocated or unwritten blocks is an error.
     pub unwritten_is_error: bool,
@@ -137,9 +137,9 @@ pub struct WriteCache {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct InterruptCoalescing {
-    /// THR: how many completions to gather before an interrupt, 0's based.
+    /// THR: completions to gather before an interrupt, 0's based.
     pub threshold_z: u8,
-    /// TIME: how long an interrupt may wait, in units of 100 us; 0 is no delay at all.
+    /// TIME: the longest delay of an interrupt, in units of 100 us; 0 is no delay at all.
     pub time: u8,
     __: u16,
 }
@@ -160,13 +160,13 @@ pub struct InterruptVector {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct WriteAtomicity {
-    /// DN: only what is atomic in a power failure needs to be atomic at all.
+    /// DN: only the atomicity in a power failure is required, and not that of normal operation.
     pub disable_normal: bool,
     #[bits(31)]
     __: u32,
 }
 
-/// Asynchronous Event Configuration (section 5.21.1.11): what is reported.
+/// Asynchronous Event Configuration (section 5.21.1.11): the events that are reported.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct AsyncEvents {
@@ -196,7 +196,7 @@ pub struct AsyncEvents {
 pub struct Timestamp {
     /// Milliseconds, least significant byte first. See [`Timestamp::milliseconds`].
     pub timestamp: [u8; 6],
-    /// What the milliseconds count from; only the controller writes it.
+    /// The origin from which the milliseconds count; only the controller writes it.
     pub attributes: u8,
     /// Reserved.
     pub reserved: u8,
@@ -207,7 +207,7 @@ const _: () = assert!(size_of::<Timestamp>() == 8);
 impl Timestamp {
     /// [`Timestamp::attributes`]: counted from the last reset of the controller.
     pub const SINCE_RESET: u8 = 0;
-    /// [`Timestamp::attributes`]: counted from what the host set last.
+    /// [`Timestamp::attributes`]: counted from the value that the host set last.
     pub const SET_BY_HOST: u8 = 1 << 1;
 
     /// Of the lower 48 bits of a number of milliseconds.

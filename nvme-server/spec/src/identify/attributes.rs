@@ -2,7 +2,7 @@
 
 use bitfield_struct::bitfield;
 
-/// CMIC of [`super::Controller`]: what else the subsystem has (figure 247).
+/// CMIC of [`super::Controller`]: other ports and controllers of the subsystem (figure 247).
 #[bitfield(u8)]
 #[derive(PartialEq, Eq)]
 pub struct Cmic {
@@ -37,7 +37,7 @@ pub struct Oaes {
 pub struct Frmw {
     /// The first slot is read-only.
     pub first_read_only: bool,
-    /// Slots there are, 1 to 7.
+    /// Number of slots, 1 to 7.
     #[bits(3)]
     pub slots: u8,
     /// Firmware can be activated without a reset.
@@ -52,7 +52,7 @@ pub struct Frmw {
 pub struct Lpa {
     /// Each namespace has a SMART page.
     pub smart_of_namespace: bool,
-    /// Commands Supported and Effects is there.
+    /// Commands Supported and Effects is supported.
     pub effects: bool,
     /// Lengths of 32 bits, and offsets.
     pub extended: bool,
@@ -68,11 +68,11 @@ pub struct Lpa {
 #[bitfield(u8)]
 #[derive(PartialEq, Eq)]
 pub struct Fna {
-    /// A format is of all namespaces.
+    /// A format applies to all namespaces.
     pub format_all: bool,
-    /// A secure erase is of all namespaces.
+    /// A secure erase applies to all namespaces.
     pub erase_all: bool,
-    /// Cryptographic erase is there.
+    /// Cryptographic erase is supported.
     pub cryptographic: bool,
     #[bits(5)]
     __: u8,

@@ -132,7 +132,7 @@ pub struct Controller {
     pub oncs: U16,
     /// FUSES: bit 0, compare and write may be fused.
     pub fuses: U16,
-    /// FNA: what format and erase apply to. See [`super::Fna`].
+    /// FNA: the namespaces to which format and erase apply. See [`super::Fna`].
     pub fna: u8,
     /// VWC: bit 0, there is a volatile write cache. See [`Controller::has_volatile_write_cache`].
     pub vwc: u8,
@@ -156,7 +156,7 @@ pub struct Controller {
     /// SUBNQN: the subsystem's name, UTF-8, ends with a NUL. See [`Controller::subsystem_name`].
     pub subnqn: [u8; 256],
     reserved_1024: [u8; 768],
-    /// What concerns NVMe over Fabrics.
+    /// Fields of NVMe over Fabrics.
     pub fabrics: [u8; 256],
     /// PSD0 to PSD31: power states; those beyond NPSS are all zeroes.
     pub psd: [PowerState; 32],
@@ -264,7 +264,7 @@ impl Controller {
         }
     }
 
-    /// Whether entries of 64 bytes in SQs and 16 bytes in CQs are within what SQES and CQES allow.
+    /// Whether SQES and CQES allow entries of 64 bytes in SQs and 16 bytes in CQs.
     #[must_use]
     pub const fn supports_standard_entries(&self) -> bool {
         within_nibbles(self.sqes, IOSQES_64) && within_nibbles(self.cqes, IOCQES_16)
@@ -296,7 +296,7 @@ const fn within_nibbles(range: u8, exponent: u8) -> bool {
 
 /// The text at the start of a field: printable ASCII up to the first other byte, spaces around it trimmed.
 ///
-/// A device may send anything; what comes out is safe to print.
+/// A device may send any bytes; the result is safe to print.
 fn printable(field: &[u8]) -> &str {
     let end = field.iter().position(|byte| !matches!(byte, 0x20..=0x7e)).unwrap_or(field.len());
     let ascii = field.get(..end).unwrap_or_default();

@@ -31,7 +31,7 @@ impl NamespaceList {
 }
 
 impl NamespaceList {
-    /// What the first entry of log page 04h is when more changed than the list can hold (section 5.14.1.4).
+    /// The first entry of log page 04h when more namespaces changed than the list can hold (section 5.14.1.4).
     pub const OVERFLOW: u32 = u32::MAX;
 
     /// The first 1024 of these identifiers; they must ascend.
@@ -49,7 +49,7 @@ impl NamespaceList {
 #[derive(Clone, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ControllerList {
-    /// How many identifiers there are.
+    /// The number of identifiers.
     pub count: U16,
     /// The identifiers as they stand.
     pub ids: [U16; 2047],
@@ -111,8 +111,8 @@ impl IdKind {
     }
 }
 
-/// What stands before each identifier of a namespace in what [`crate::admin::Cns::NamespaceDescriptors`] returns
-/// (section 5.15.2.3). A header of zeroes ends them.
+/// The header of each identifier in the list that [`crate::admin::Cns::NamespaceDescriptors`] returns (section 5.15.2.3).
+/// A header of zeroes ends the list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct IdDescriptor {

@@ -20,7 +20,7 @@ pub struct Namespace {
     pub nsfeat: u8,
     /// NLBAF: formats, 0's based.
     pub nlbaf_z: u8,
-    /// FLBAS: format in use (3:0) and where metadata goes (4). See [`Namespace::format`].
+    /// FLBAS: format in use (3:0) and place of metadata (4). See [`Namespace::format`].
     pub flbas: u8,
     /// MC: metadata capabilities.
     pub mc: u8,
@@ -34,7 +34,7 @@ pub struct Namespace {
     pub rescap: u8,
     /// FPI: progress of a format.
     pub fpi: u8,
-    /// DLFEAT: what deallocated blocks read as (2:0; 1 is zeroes).
+    /// DLFEAT: the value that deallocated blocks read as (2:0; 1 is zeroes).
     pub dlfeat: u8,
     /// NAWUN: atomic write unit, blocks, 0's based.
     pub nawun_z: U16,
@@ -118,7 +118,7 @@ impl LbaFormat {
 }
 
 impl Namespace {
-    /// The format in use; `None` when FLBAS names one that NLBAF says is not there.
+    /// The format in use; `None` when FLBAS names one beyond NLBAF.
     #[must_use]
     pub fn format(&self) -> Option<LbaFormat> {
         let index = self.flbas & 0xf;
@@ -146,7 +146,7 @@ impl Namespace {
         Lba(self.nsze.get())
     }
 
-    /// Whether deallocated blocks are promised to read as zeroes (DLFEAT).
+    /// Whether the controller promises that deallocated blocks read as zeroes (DLFEAT).
     #[must_use]
     pub const fn deallocated_reads_zeroes(&self) -> bool {
         self.dlfeat & 7 == 1

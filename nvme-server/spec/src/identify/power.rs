@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct PowerState {
-    /// MP: the most power drawn, in units that [`PowerFlags::fine`] says.
+    /// MP: the most power drawn, in the unit of [`PowerFlags::fine`].
     pub max_power: U16,
     reserved_2: u8,
     /// MXPS and NOPS. See [`PowerFlags`].

@@ -1,4 +1,4 @@
-//! The log page about which commands there are and what they change (section 5.14.1.5).
+//! The log page about supported commands and their effects (section 5.14.1.5).
 
 use bitfield_struct::bitfield;
 use zerocopy::little_endian::U32;
@@ -17,17 +17,17 @@ pub struct Effects {
 
 const _: () = assert!(size_of::<Effects>() == 4096 && align_of::<Effects>() == 1);
 
-/// What one command may do (section 5.14.1.5).
+/// The effects of one command (section 5.14.1.5).
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct CommandEffects {
     /// CSUPP: the command is supported; all else is 0 when it is not.
     pub supported: bool,
-    /// LBCC: it may change what blocks hold.
+    /// LBCC: it may change the contents of blocks.
     pub block_contents: bool,
     /// NCC: it may change capabilities of a namespace.
     pub namespace: bool,
-    /// NIC: it may change which namespaces there are.
+    /// NIC: it may change the inventory of namespaces.
     pub inventory: bool,
     /// CCC: it may change capabilities of the controller.
     pub controller: bool,
@@ -42,14 +42,14 @@ pub struct CommandEffects {
     __: u16,
 }
 
-/// CSE: what else may be outstanding while a command executes.
+/// CSE: the commands that may be outstanding while a command executes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Execution {
-    /// 000b: anything.
+    /// 000b: any others.
     Any = 0,
-    /// 001b: nothing else for the same namespace.
+    /// 001b: no other for the same namespace.
     AloneInNamespace = 1,
-    /// 010b: nothing else for any namespace.
+    /// 010b: no other for any namespace.
     Alone = 2,
 }

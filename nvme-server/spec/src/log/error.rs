@@ -10,7 +10,7 @@ use crate::{Cid, QueueId, Status};
 #[derive(Clone, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ErrorEntry {
-    /// Error count: a number of its own for each error, from 1; 0 says that the entry is none.
+    /// Error count: a number of its own for each error, from 1; 0 marks an unused entry.
     pub count: U64,
     /// SQID: the SQ the command came from; all ones when the error is of no command.
     pub sqid: U16,
@@ -18,7 +18,7 @@ pub struct ErrorEntry {
     pub cid: U16,
     /// The half word of the completion that has status and phase tag. See [`ErrorEntry::status`].
     pub status: U16,
-    /// Where in the command the error is. See [`ErrorLocation`].
+    /// The place of the error in the command. See [`ErrorLocation`].
     pub location: U16,
     /// The first block that had the error.
     pub lba: U64,
@@ -29,9 +29,9 @@ pub struct ErrorEntry {
     /// TRTYPE: transport type; 0 when the transport has no part in the error.
     pub transport: u8,
     reserved_30: [u8; 2],
-    /// What the command's description says to put here.
+    /// Command specific information, as the command's description defines it.
     pub command_specific: U64,
-    /// What the transport's description says to put here.
+    /// Transport specific information, as the transport's description defines it.
     pub transport_specific: U16,
     reserved_42: [u8; 22],
 }

@@ -10,7 +10,7 @@ pub struct FirmwareSlots {
     /// AFI. See [`ActiveFirmware`].
     pub afi: u8,
     reserved_1: [u8; 7],
-    /// FRS1 to FRS7: the revision in each slot, ASCII; all zeroes in one that is empty or not there.
+    /// FRS1 to FRS7: the revision in each slot, ASCII; all zeroes for a slot that is empty or does not exist.
     pub revisions: [[u8; 8]; 7],
     reserved_64: [u8; 448],
 }

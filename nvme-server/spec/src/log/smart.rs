@@ -45,7 +45,7 @@ pub struct Smart {
     pub warning_minutes: U32,
     /// Minutes above the critical temperature.
     pub critical_minutes: U32,
-    /// Temperature sensors 1 to 8, kelvin; 0 is not there.
+    /// Temperature sensors 1 to 8, kelvin; 0 is no sensor.
     pub sensors: [U16; 8],
     /// Transitions to thermal management states 1 and 2.
     pub thermal_transitions: [U32; 2],

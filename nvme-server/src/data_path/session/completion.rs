@@ -1,4 +1,4 @@
-//! From commands that came back to the client's answers.
+//! Completes commands and answers the client.
 
 use super::{Pending, PollResult, ServeError, Session};
 use crate::controller::fault::DeviceFault;
@@ -12,7 +12,7 @@ use platform::{Kernel, Platform};
 use scheduler::Kind;
 
 impl<P: Platform> Session<P> {
-    /// Rings for what was submitted and shows the client what was answered: each doorbell and signal at most once.
+    /// Rings for the submitted commands and publishes the answers: each doorbell and signal at most once.
     ///
     /// # Errors
     /// As [`Session::take_turn`].
@@ -41,7 +41,7 @@ impl<P: Platform> Session<P> {
         Ok(())
     }
 
-    /// Shows the client what was answered and how far its entries were taken.
+    /// Publishes the answers, and how far the client's entries were taken.
     pub(crate) fn publish(&mut self) -> Result<(), RingError> {
         self.ring.release()?;
         if self.ring.publish()? {
@@ -51,7 +51,7 @@ impl<P: Platform> Session<P> {
         Ok(())
     }
 
-    /// A command came back.
+    /// Handles the completion of a command.
     #[inline(always)]
     pub(crate) fn completed(&mut self, command: &Command, status: nvme_spec::Status) {
         self.in_flight = self.in_flight.wrapping_sub(1);
@@ -73,7 +73,7 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// A command failed.
+    /// Records the failure of a command.
     #[cold]
     fn fail(&mut self, request: Served, status: Status, device_status: u16) {
         match request {
@@ -97,7 +97,7 @@ impl<P: Platform> Session<P> {
         self.ring.reply(&Completed { user_data, status: status as u16, device_status, reserved: 0 });
     }
 
-    /// One command less, or the last was submitted: replies when none is open.
+    /// Counts one open command less, or that the last was submitted; replies when none is open.
     #[inline]
     pub(super) fn close_one(&mut self, place: u16) {
         let Some(slot) = self.pending.get_mut(usize::from(place)) else { return };

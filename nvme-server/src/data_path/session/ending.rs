@@ -1,6 +1,6 @@
-//! How a session ends, or goes through a reset: every request is answered once, whatever became of its commands.
+//! A session's end, and its passage through a reset: every request is answered once, whatever became of its commands.
 //!
-//! Left out: queue pairs and window, which the control plane takes after this.
+//! Left out: queue pairs and window, which the control plane takes afterwards.
 
 use super::Session;
 use crate::data_path::in_flight::{Command, Served};
@@ -9,21 +9,21 @@ use blk_api::ring::{Completed, RingError};
 use platform::Platform;
 
 impl<P: Platform> Session<P> {
-    /// Takes no more of the request that was not wholly submitted: it is answered with `status` after its commands in flight.
-    /// Whether there was one.
+    /// Stops submitting the request that was not wholly submitted: it is answered with `status` after its commands in flight.
+    /// Returns whether there was one.
     pub(crate) fn cut_short(&mut self, status: Status) -> bool {
         let Some((_, place)) = self.current.take() else { return false };
         self.abandon(Served::Part(place), status);
         true
     }
 
-    /// A command will not come back: its request is answered with `status`.
+    /// Answers with `status` the request of a command that will not complete.
     pub(crate) fn lose(&mut self, command: Command, status: Status) {
         self.in_flight = self.in_flight.wrapping_sub(1);
         self.abandon(command.request, status);
     }
 
-    /// No more of a request's commands come back: whatever the others' outcome, its status is this.
+    /// Sets the request's status, whatever the outcome of its other commands.
     fn abandon(&mut self, request: Served, status: Status) {
         match request {
             Served::Whole(user_data) => self.answer(user_data, status, 0),
@@ -36,7 +36,7 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// Answers entries with [`Status::Closed`]: there is no controller any more. Whether more of them wait.
+    /// Answers entries with [`Status::Closed`], because there is no controller any more. Returns whether more of them wait.
     pub(crate) fn turn_away(&mut self) -> Result<bool, RingError> {
         for _ in 0..self.pending.len() {
             if self.ring.answerable(self.outstanding)? == 0 {

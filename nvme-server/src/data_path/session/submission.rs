@@ -1,4 +1,4 @@
-//! From the entries on a session's ring to commands on its queue pairs.
+//! Turns the entries on a session's ring into commands on its queue pairs.
 //!
 //! [`Session::take_turn`] submits as much as the scheduler's budget lets it. Most requests go the short way; the general way decides
 //! about all others. Left out: a queue pair's part (`io_queue`), and how requests are cut (`split`).
@@ -18,7 +18,7 @@ use extent_table::Miss;
 use platform::Platform;
 use scheduler::{Budget, Kind};
 
-/// Which operations without data the controller knows.
+/// Operations without data that the controller supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Abilities {
     /// Write Zeroes.
@@ -38,7 +38,7 @@ impl Abilities {
     }
 }
 
-/// What [`Session::take_request`] found.
+/// Outcome of [`Session::take_request`].
 enum Taken {
     /// No entry, or no room for its answer.
     Nothing,
@@ -48,12 +48,12 @@ enum Taken {
     Request(Cursor, u16),
 }
 
-/// What [`Session::submit_simple`] left on the ring.
+/// Rest of the ring after [`Session::submit_simple`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rest {
     /// No entry.
     None,
-    /// Maybe an entry: what stopped it was another thing.
+    /// Maybe an entry: it stopped for another reason.
     Unknown,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Turn<'a, P: Platform> {
     queues: &'a mut Queues<P>,
     extents: Extents<'a>,
     batch: Batch<'a>,
-    /// Commands of the smallest piece that may still be given.
+    /// Commands of the smallest piece that may still be submitted.
     left: u16,
     limits: CommandLimits,
     now: u64,
@@ -77,7 +77,7 @@ impl<P: Platform> Turn<'_, P> {
     }
 }
 
-/// Commands of the smallest piece as which a command of so many bytes counts.
+/// Number of commands of the smallest piece that a command of `bytes` counts as.
 #[inline(always)]
 const fn pieces(bytes: u32) -> u16 {
     if bytes <= scheduler::MIN_PIECE {
@@ -123,8 +123,8 @@ impl<P: Platform> Session<P> {
         Ok(has_work && self.has_room(queues))
     }
 
-    /// Submits commands until the turn's budget is used, or there is nothing to submit or no room, and says whether it wants
-    /// another turn. Most requests go the short way ([`Session::submit_simple`]).
+    /// Submits commands until the turn's budget is used, or there is nothing to submit or no room; reports to the batch whether
+    /// the session wants another turn. Most requests go the short way ([`Session::submit_simple`]).
     ///
     /// # Errors
     /// [`ServeError`]: the client's, and the session must end; or the device's, and it must be reset.
@@ -288,8 +288,8 @@ impl<P: Platform> Session<P> {
         Ok(())
     }
 
-    /// An entry was answered without a command, which takes of the turn and of what the session may have refused until the
-    /// tick. Beyond that it waits: refusals are the server's time, and so everybody's.
+    /// Counts an entry that was answered without a command, against the turn and against the session's refusals until the
+    /// tick. Beyond them the session waits, because refusals take the server's time, and so everybody's.
     #[cold]
     fn refuse(&mut self, turn: &mut Turn<'_, P>) {
         turn.batch.refused(self.number);
@@ -297,7 +297,7 @@ impl<P: Platform> Session<P> {
         turn.left = if self.refusals_left == 0 { 0 } else { turn.left.saturating_sub(1) };
     }
 
-    /// A request that may not go on, or of which nobody knows where it leads.
+    /// Ends a request that lacks the right to its next blocks, or the record of them.
     #[cold]
     fn miss(&mut self, place: u16, miss: Miss) {
         let (status, count) = match miss {
@@ -312,7 +312,7 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// A request of which a command could not be submitted waits for what the reset makes of it: its client gets an answer.
+    /// Keeps a request of which a command could not be submitted for the reset, which answers it.
     #[cold]
     fn stall(&mut self, cursor: Cursor, place: u16, fault: DeviceFault) -> ServeError {
         self.current = Some((cursor, place));

@@ -1,5 +1,4 @@
-//! What lies between the controller and the rest: the function's address space, its interrupts, and the record of what
-//! happened.
+//! The bus between the controller and the rest: the function's address space, its interrupts, and the record of events.
 
 use super::memory::Ram;
 use nvme_spec::admin::Opcode;
@@ -35,7 +34,7 @@ pub(crate) enum Act {
     Unmapped(u64),
 }
 
-/// How interrupts leave the function.
+/// The function's way to interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wires {
     Msix,
@@ -53,13 +52,13 @@ pub(crate) enum Wires {
 #[derive(Debug)]
 pub(crate) struct Bus {
     pub acts: Vec<Act>,
-    /// What a sound server does not do. Nobody may complain.
+    /// Acts that a sound server does not do. A test fails if there are any.
     pub complaints: Vec<String>,
     /// IOVA page -> memory, offset in it, slot of the frame.
     pub pages: BTreeMap<u64, (Ram, usize, u64)>,
     /// Levels of IO page tables that are there: (shift, index).
     pub tables: BTreeSet<(u32, u64)>,
-    /// Badges by vector; 0 for one that signals nobody.
+    /// Badges by vector; 0 for one without a notification.
     pub vectors: BTreeMap<u16, u64>,
     pub wires: Wires,
     /// The controller asserts its pin.

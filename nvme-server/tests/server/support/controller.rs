@@ -1,5 +1,5 @@
-//! The model of a controller, on a lead: each command waits until a test lets it go on, and what the controller says
-//! can be altered on its way. Without a test's word it does all at once.
+//! The model of a controller under a test's control: a test may hold each command, and alter the controller's answers. By
+//! default it does all at once.
 
 use super::bus::{Act, Bus};
 use nvme_spec::admin::{self, Cns, Opcode, QueuePriority};
@@ -14,12 +14,12 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use zerocopy::FromBytes;
 
-/// How long a command takes that nobody hurries.
+/// Time of a command that no test finishes.
 const FOREVER_NS: u64 = 1 << 62;
 /// The burst it recommends, as a power of two.
 pub(crate) const RAB: u8 = 2;
 
-/// What the controller says of itself.
+/// Properties that the controller reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// Entries of its largest queue, less one.
@@ -30,7 +30,7 @@ pub(crate) struct Shape {
     pub queue_pairs: u16,
     /// Blocks of 512 bytes of namespace 1.
     pub blocks: u64,
-    /// It knows Write Zeroes and Dataset Management.
+    /// Whether it supports Write Zeroes and Dataset Management.
     pub optional: bool,
     /// CAP.AMS has weighted round robin.
     pub weighted: bool,
@@ -43,7 +43,7 @@ pub(crate) type Describe = Box<dyn FnMut(u8, &mut [u8])>;
 
 /// Answers of the controller that the model need not know.
 pub(crate) struct Lies {
-    /// As it was made, or as it is said to be from now on.
+    /// Its shape, as it was made or as a test changed it.
     pub shape: Shape,
     /// DW0 of the answer to Number of Queues, where it is not made of the shape.
     pub granted: Option<u32>,
@@ -55,7 +55,7 @@ pub(crate) struct Lies {
     current: Option<Sqe>,
 }
 
-/// The function's way to memory, with lies told on it.
+/// The function's access to memory, with the lies applied.
 struct Port<'a> {
     bus: &'a mut Bus,
     lies: &'a mut Lies,
@@ -128,7 +128,7 @@ fn model(shape: &Shape) -> sim_nvme::Controller {
 }
 
 impl Controller {
-    /// One that firmware left enabled.
+    /// Creates a controller that firmware left enabled.
     pub(crate) fn new(shape: Shape, bus: &mut Bus) -> Self {
         let mut controller = Self {
             bad_block: None,
@@ -181,7 +181,7 @@ impl Controller {
         io.map(|(_, priority)| priority).collect()
     }
 
-    /// How it chooses between them.
+    /// Its arbitration between them.
     pub(crate) fn arbitration(&mut self) -> Arbitration {
         self.configuration().ams()
     }
@@ -235,7 +235,7 @@ impl Controller {
         self.run(bus);
     }
 
-    /// Something happens to the whole of it.
+    /// Applies an effect to the whole controller.
     pub(crate) fn strike(&mut self, bus: &mut Bus, effect: ControllerEffect) {
         self.model.strike(effect, &mut Port { bus, lies: &mut self.lies });
         self.run(bus);
@@ -249,7 +249,7 @@ impl Controller {
         }
     }
 
-    /// Likewise the one it was given last.
+    /// Does and completes the newest command.
     pub(crate) fn finish_newest(&mut self, bus: &mut Bus) {
         let (queue, sqe) = self.in_flight.iter().rfind(|(queue, _)| *queue != 0).copied().expect("a command");
         self.finish_one(bus, queue, &sqe);
@@ -269,13 +269,13 @@ impl Controller {
         self.model.end(QueueId(queue), sqe.cid(), Status::new(code), &mut port);
     }
 
-    /// Posts a completion nobody waits for: `change` makes it of one that is sound but for its identifier.
+    /// Posts a completion that no command waits for: `change` makes it from one that is sound but for its identifier.
     pub(crate) fn forge(&mut self, bus: &mut Bus, queue: u16, change: impl FnOnce(&mut Cqe)) {
         self.model.forge(QueueId(queue), change, &mut Port { bus, lies: &mut self.lies });
         self.run(bus);
     }
 
-    /// Everything that nothing holds up.
+    /// Does all work that is not held.
     fn run(&mut self, bus: &mut Bus) {
         self.advance(bus);
         if !self.hold {
@@ -286,7 +286,7 @@ impl Controller {
         self.violations = self.model.violations().len();
     }
 
-    /// Everything but the commands that wait to be hurried.
+    /// Does all work but the commands that a test has to finish.
     fn advance(&mut self, bus: &mut Bus) {
         let until_ns = self.model.clock_ns() + FOREVER_NS / 2;
         while let Some(at_ns) = self.model.next_event_ns().filter(|at_ns| *at_ns < until_ns) {
@@ -296,7 +296,7 @@ impl Controller {
         self.listen(bus);
     }
 
-    /// Takes what the model says it did.
+    /// Takes the model's record of its acts.
     fn listen(&mut self, bus: &mut Bus) {
         let discards = |queue: u16, cid| {
             let opcode = Some(nvm::Opcode::DatasetManagement as u8);

@@ -12,7 +12,7 @@ use std::cell::{RefCell, RefMut};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Shifts of what an entry covers in the IO page tables below the root, the largest first.
+/// log2 of the bytes that an entry covers, in the IO page tables below the root, the largest first.
 const LEVELS: [u32; 3] = [39, 30, 21];
 
 #[derive(Clone)]
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// All vectors before have ended, even if the others are refused.
+    /// Changes the interrupt mode. All old vectors end, even if the new ones are refused.
     fn change_interrupts(&mut self, kind: u16) -> Message {
         if self.controller.is_enabled() {
             self.bus.complain("interrupts of a controller that is enabled were changed");
@@ -163,7 +163,7 @@ impl Kernel for FakeKernel {
         if state.slots.contains_key(&slot.index) {
             return Err(Error::DeleteFirst);
         }
-        // Of a message that was sent and not called there is no caller, and nothing is kept.
+        // A message that was sent and not called has no caller to save.
         if let Some(call) = state.open_call.take() {
             state.fill(slot.index, Object::Caller(call))?;
         }

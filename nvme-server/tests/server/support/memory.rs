@@ -1,4 +1,4 @@
-//! Whole ranges of memory, for tests that know what they ask for.
+//! Access to whole ranges of memory, for tests.
 
 use platform::Memory;
 pub(crate) use platform::fake::Ram;

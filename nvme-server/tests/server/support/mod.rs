@@ -1,7 +1,7 @@
 //! A world for the server in memory: a kernel that keeps the accounting it needs, a PCI server that grants, a controller
 //! that is strict and can be configured to lie, clients with their rings.
 //!
-//! A double for these tests and not a simulator: no threads, no time but what a test lets pass, no order but one.
+//! A double for these tests and not a simulator: it has no threads, no time but that which a test lets pass, and one order.
 
 mod bus;
 mod controller;

@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Waker};
 pub(crate) const WINDOW: usize = 256 << 10;
 /// Frames of every window.
 const WINDOW_PAGES: u64 = WINDOW as u64 / 4096;
-/// Polls after which a server that still yields is left alone: it polls for what does not come.
+/// Polls after which a server that still yields is not polled further: it polls for an event that does not come.
 const MAX_POLLS: usize = 8000;
 
 pub(crate) struct Setup {
@@ -99,21 +99,21 @@ pub(crate) fn session(tenant: &str, first: u64) -> Tenant {
 }
 
 impl Tenant {
-    /// With other blocks.
+    /// Returns the tenant with other blocks.
     pub(crate) fn with(mut self, extents: Vec<Extent>) -> Self {
         self.config.blocks = extents.iter().map(|extent| extent.blocks).sum();
         self.extents = extents;
         self
     }
 
-    /// What it is entitled to to begin with.
+    /// Its share at the start.
     pub(crate) fn entitlement(&self) -> Entitlement {
         let SessionConfig { class, weight, queue_pairs, depth, .. } = self.config;
         let (iops, bandwidth) = (self.config.iops_limit, self.config.bandwidth_limit);
         Entitlement { class, weight, iops, bandwidth, queue_pairs, depth }
     }
 
-    /// The records that say what session `number` may do.
+    /// The records with the rights of session `number`.
     fn records(&self, number: u32) -> Vec<Record> {
         let record = |(first, extent): (u64, Extent)| {
             let writes = extent.writable && self.config.writable;
@@ -150,12 +150,12 @@ impl Client {
         Self { window, ring_client, ring_server, liveness, end, entries }
     }
 
-    /// Its supervisor says that it died, or that it is alive again.
+    /// Has the supervisor show that it died, or that it is alive again.
     pub(crate) fn advance_incarnation(&self) {
         Incarnation::load(&self.liveness).unwrap().next().store(&self.liveness).unwrap();
     }
 
-    /// Publishes a tail that cannot be.
+    /// Publishes an impossible tail.
     pub(crate) fn break_tail(&self) {
         self.ring_client.write(ring::PRODUCED, &u32::MAX).unwrap();
     }
@@ -164,19 +164,19 @@ impl Client {
 pub(crate) struct System {
     pub world: World,
     pub clients: Vec<Client>,
-    /// What the policy component installs for each session.
+    /// Records that the policy component installs for each session.
     records: Vec<Vec<Record>>,
     server: Pin<Box<dyn Future<Output = ()>>>,
     calls: u64,
 }
 
 impl System {
-    /// A server that has brought its controller up.
+    /// Starts a server and lets it bring its controller up.
     pub(crate) fn start(setup: Setup) -> Self {
         Self::start_with(setup, |_, _| ())
     }
 
-    /// Likewise, with a controller that is unlike others.
+    /// Starts a server likewise, with a changed controller.
     pub(crate) fn start_with(setup: Setup, change: impl FnOnce(&mut Controller, &mut Bus)) -> Self {
         let rings: Vec<u32> = setup.sessions.iter().map(|session| session.config.ring_entries).collect();
         let records = (0..).zip(&setup.sessions).map(|(number, tenant)| tenant.records(number)).collect();
@@ -209,7 +209,7 @@ impl System {
         assert!(complaints.is_empty(), "the controller complains: {complaints:?}");
     }
 
-    /// The supervisor's ticks of so many seconds.
+    /// Sends the supervisor's ticks of `seconds` seconds.
     pub(crate) fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds * 20 {
             self.tick();
@@ -236,7 +236,7 @@ impl System {
         result
     }
 
-    /// Calls the server; the number with which to ask for the answer.
+    /// Calls the server; returns the number by which to take the answer.
     pub(crate) fn begin_call(&mut self, badge: u64, label: u32) -> u64 {
         self.begin(badge, Message::new(label))
     }
@@ -264,7 +264,7 @@ impl System {
         self.world.state().messages.push_back((badge, Message::new(label), None));
     }
 
-    /// Sends the label with a capability, calling or not. Whether the server kept the capability, or did not look.
+    /// Sends the label with a capability, calling or not. Returns whether the server kept the capability, or did not look.
     pub(crate) fn send_capability(&mut self, badge: u64, label: u32, calls: bool) -> bool {
         let message = Message::new(label).and_cap(CPtr::new(world::EVENT));
         let call = calls.then(|| {
@@ -286,7 +286,7 @@ impl System {
         Ok(answer.payload().unwrap())
     }
 
-    /// The policy component installs all that the session may have.
+    /// Has the policy component install all records of the session.
     pub(crate) fn install(&mut self, index: usize) {
         for record in self.records[index].clone() {
             self.policy(Message::with(policy::INSTALL, &record)).unwrap();
@@ -300,14 +300,14 @@ impl System {
         }
     }
 
-    /// A call of the policy component that is answered at once.
+    /// Makes a call of the policy component that is answered at once.
     pub(crate) fn policy(&mut self, message: Message) -> Result<(), policy::Refusal> {
         let call = self.begin(policy::BADGE, message);
         let answer = self.answer(call).expect("an answer");
         if answer.label == policy::DONE { Ok(()) } else { Err(policy::Refusal::of(&answer)) }
     }
 
-    /// Sets a share; if queue pairs are recreated for it and that is over by then, what came of it.
+    /// Sets a share; if queue pairs are recreated for it and that is over, returns the outcome.
     pub(crate) fn set_share(&mut self, share: &policy::Share) -> Result<(), policy::Refusal> {
         let set = |system: &mut Self| system.policy(Message::with(policy::SET_SHARE, share));
         match set(self) {
@@ -316,7 +316,7 @@ impl System {
         }
     }
 
-    /// How often the policy component was signalled.
+    /// Number of signals to the policy component.
     pub(crate) fn policy_signals(&self) -> u64 {
         self.world.state().client_signals.get(&world::POLICY).copied().unwrap_or(0)
     }
@@ -325,7 +325,7 @@ impl System {
         self.call(index as u64 + 1, CLOSE).map(drop)
     }
 
-    /// Puts entries on the ring and rings if the server asks for it.
+    /// Puts entries on the ring and signals if the server asks for it.
     pub(crate) fn submit(&mut self, index: usize, entries: &[Entry]) {
         let end = &mut self.clients[index].end;
         for entry in entries {
@@ -342,7 +342,7 @@ impl System {
         self.settle();
     }
 
-    /// Takes what was answered.
+    /// Takes the completions.
     pub(crate) fn completions(&mut self, index: usize) -> Vec<Completed> {
         let end = &mut self.clients[index].end;
         let mut found = vec![];
@@ -394,8 +394,8 @@ impl System {
 }
 
 impl System {
-    /// Whether the supervisor was notified that nothing is left of session `index`, whose client is dead; and how often it was
-    /// told anything of the kind.
+    /// Whether the supervisor was notified that nothing is left of session `index`, whose client is dead; and the number of all
+    /// such notifications.
     pub(crate) fn teardown_ack(&self, index: usize) -> (bool, u64) {
         let state = self.world.state();
         let (_, page) = state.regions.iter().find(|(region, _)| region.name == "teardown-acks").unwrap();
@@ -430,7 +430,7 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
     let mut clients = vec![];
     let mut sessions: Vec<SessionConfig> = setup.sessions.into_iter().map(|tenant| tenant.config).collect();
     for session in &mut sessions {
-        // What it has to begin with it may have.
+        // A session may always have what it has at the start.
         session.most_queue_pairs = session.most_queue_pairs.max(session.queue_pairs);
         session.most_depth = session.most_depth.max(session.depth);
     }

@@ -1,4 +1,4 @@
-//! All that is below the server, and the [`Platform`] made of it. Time passes when somebody yields or a test says so.
+//! All that is below the server, and the [`Platform`] made of it. Time passes when the server yields or a test lets it.
 
 use super::bus::Bus;
 use super::controller::Controller;
@@ -29,22 +29,22 @@ pub(crate) const WINDOWS: u64 = 10_000;
 pub(crate) const WINDOW_STEP: u64 = 1000;
 pub(crate) const FREE: u64 = 1_000_000;
 
-/// Where BAR 0 is mapped.
+/// Address at which BAR 0 is mapped.
 pub(crate) const ARENA: u64 = 0x5000_0000;
 
 pub(crate) const TICKS_PER_SECOND: u64 = 1000;
 
-/// What lies in a slot that was empty at first.
+/// Object in a slot that was empty at first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Object {
     /// The server's notification with this badge.
     Notification(u64),
     IoSpace,
-    /// Of this vector.
+    /// The interrupt handler of this vector.
     Handler(u16),
     /// The signal to the PCI server that a shared pin may interrupt again.
     Resume,
-    /// Sent along with a message of a client's.
+    /// Sent along with a client's message.
     Sent,
     /// The right to answer this call.
     Caller(u64),
@@ -65,9 +65,9 @@ pub(crate) struct State {
     pub tables_left: BTreeSet<u64>,
     /// IO page tables that the kernel refuses to map from now on.
     pub refused_tables: u32,
-    /// Messages before the server's door: badge, message, number of the call unless it was only sent.
+    /// Messages that wait for the server: badge, message, number of the call unless it was only sent.
     pub messages: VecDeque<(u64, Message, Option<u64>)>,
-    /// What the kernel gave to the sleeping server.
+    /// Event that the kernel delivered to the sleeping server.
     pub delivered: Option<Event>,
     /// The call that is being handled.
     pub open_call: Option<u64>,
@@ -78,12 +78,12 @@ pub(crate) struct State {
     pub client_signals: BTreeMap<u64, u64>,
     pub reports: Vec<Report>,
     pub now: u64,
-    /// Somebody wants to be polled again.
+    /// Whether the server yielded and is to be polled again.
     pub yielded: bool,
 }
 
 impl State {
-    /// The next event as the kernel gives it: signals first, all at once.
+    /// Returns the next event as the kernel delivers it: signals first, all at once.
     pub(crate) fn receive(&mut self) -> Option<Event> {
         match std::mem::take(&mut self.bus.signals) {
             0 => {}

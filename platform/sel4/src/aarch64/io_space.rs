@@ -1,4 +1,4 @@
-//! IOSpaces, which this kernel does not have: calls to the IOMMU server in its protocol, `iommu_api`.
+//! IOSpaces, which this kernel does not have, by calls to the IOMMU server in its protocol, `iommu_api`.
 
 use crate::invocation::Sel4;
 use crate::kernel::done;
@@ -42,12 +42,12 @@ pub(crate) fn io_space_close(kernel: &Sel4, master: AbsoluteCPtr, domain: u16) -
     calls::close(call(kernel), master, domain)
 }
 
-/// The server has tables of its own, and there are no others: an invocation that nothing knows.
+/// Always fails: the server has tables of its own, and there are no others.
 pub(crate) fn io_page_table_map(kernel: &Sel4, table: Cap<IoPageTable>, _: Cap<IoSpace>, _: Iova) -> Result<()> {
     io_page_table_unmap(kernel, table)
 }
 
-/// Likewise: the kernel says whether anything is in the slot.
+/// Likewise; the kernel reports whether the slot is empty.
 pub(crate) fn io_page_table_unmap(kernel: &Sel4, table: Cap<IoPageTable>) -> Result<()> {
     const NONE: u64 = 0;
     done(kernel.invoke(NONE, table.bits(), &[], &[]))

@@ -1,4 +1,4 @@
-//! The root task's panic message: the serial port, a PL011, taken from whoever has it.
+//! The serial port for the root task's panic message: a PL011, taken from its present owner.
 
 use crate::boot_info::{BootInfo, initial};
 use crate::memory::Sel4Mmio;
@@ -13,9 +13,9 @@ const UART: Paddr = Paddr::new(0x0900_0000);
 const DATA: usize = 0x00;
 const FLAGS: usize = 0x18;
 const TRANSMIT_FULL: u32 = 1 << 5;
-/// A port that has no room after so many polls is not there.
+/// Polls after which a port without room counts as missing.
 const POLLS: u32 = 100_000;
-/// Slots at the end of the empty ones, which nobody has come to when there is no system.
+/// Slots at the end of the empty ones, which are unused when there is no system.
 const SLOTS: u64 = 4;
 
 pub(crate) fn write_panic(root: &RootPlatform, bytes: &[u8]) {
@@ -34,7 +34,7 @@ fn registers(root: &RootPlatform) -> Option<Sel4Mmio> {
     let mut slots = end.checked_sub(SLOTS)?..end;
     let page = root.device_window().vaddr;
     for level in TableLevel::ALL {
-        // That one is there already is an error, and as good.
+        // An error because one exists already does no harm.
         if let Some(table) = make(root, ObjectType::TranslationTable(level), &mut slots) {
             let _ = kernel.translation_table_map(Cap::from_bits(table), level, initial::VSPACE, page);
         }
@@ -43,7 +43,7 @@ fn registers(root: &RootPlatform) -> Option<Sel4Mmio> {
     map(root, frame, page).then(|| root.mmio(page, platform::PAGE_SIZE).ok()).flatten()
 }
 
-/// A capability to the port's page: the one that somebody made, or a new one in `slot`.
+/// A capability to the port's page: an existing one, or a new one in `slot`.
 fn frame(root: &RootPlatform, boot_info: &BootInfo, slot: u64) -> Option<Cap<Frame>> {
     let kernel = root.kernel();
     let made = boot_info.empty_slots.clone().map(Cap::from_bits);
@@ -55,7 +55,7 @@ fn frame(root: &RootPlatform, boot_info: &BootInfo, slot: u64) -> Option<Cap<Fra
     retype(root, untyped.cap, ObjectType::SmallPage, slot).then(|| Cap::from_bits(slot))
 }
 
-/// Made of whatever ordinary memory has room.
+/// Makes an object from any ordinary memory with room.
 fn make(root: &RootPlatform, object_type: ObjectType, slots: &mut Range<u64>) -> Option<u64> {
     let slot = slots.next()?;
     let mut ordinary = root.boot_info().untypeds.iter().filter(|untyped| !untyped.is_device);

@@ -1,6 +1,6 @@
 //! Names and numbers that the kernel has on AArch64 alone, under the names that `kernel.rs` uses.
 //!
-//! It has no I/O ports, and knows nothing of an IOMMU: see `io_space`.
+//! The kernel has no I/O ports there, and no support for an IOMMU: see `io_space`.
 
 mod io_space;
 mod line;
@@ -31,7 +31,7 @@ pub(crate) use crate::bindings::invoke::{
 /// A call leaves nothing on the stack.
 pub(crate) const CALL_BYTES: u64 = 0;
 
-/// Where instruction pointer, stack pointer and the first three arguments are in a thread's context.
+/// Places of instruction pointer, stack pointer and the first three arguments in a thread's context.
 pub(crate) const REGISTERS: [usize; 5] =
     [user_context::pc, user_context::sp, user_context::x0, user_context::x1, user_context::x2];
 
@@ -85,7 +85,7 @@ pub(crate) const fn attributes(attributes: CacheAttributes, rights: Rights) -> u
     }
 }
 
-/// How an interrupt asks is not said here: the kernel's platform set that when it booted.
+/// The trigger is not an argument here: the kernel's platform set it at the boot.
 pub(crate) fn irq_control_get(
     kernel: &Sel4,
     control: Cap<IrqControl>,
@@ -113,17 +113,17 @@ pub(crate) fn io_space_data(_: u16, _: u16) -> Result<u64> {
     Err(Error::IllegalOperation)
 }
 
-/// Whether the syndrome of a data abort says it was a write (Arm ARM DDI 0487, ESR_EL1, ISS encoding for data aborts).
+/// Whether a data abort was a write, by its syndrome (Arm ARM DDI 0487, ESR_EL1, ISS encoding for data aborts).
 pub(crate) const fn is_write(status: u64) -> bool {
     status & 1 << 6 != 0
 }
 
-/// Ticks of the clock a second.
+/// Ticks of the clock per second.
 pub(crate) fn ticks_per_second(_architecture_info: u64) -> u64 {
     syscall::ticks_per_second()
 }
 
-/// The kernel knows no IOMMU.
+/// Always 0: the kernel has no support for an IOMMU.
 pub(crate) fn io_page_table_levels(_boot_info: &[u8]) -> u64 {
     0
 }

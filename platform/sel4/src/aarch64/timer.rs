@@ -23,7 +23,7 @@ impl TimerRegisters {
         ticks
     }
 
-    /// Ticks of the counter a second.
+    /// Ticks of the counter per second.
     #[must_use]
     pub fn ticks_per_second(&self) -> u64 {
         super::syscall::ticks_per_second()

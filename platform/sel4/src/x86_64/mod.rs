@@ -26,10 +26,10 @@ pub(crate) use crate::bindings::invoke::{
     seL4_X86_PageTable_Map as table_three_map,
 };
 
-/// Bytes that a function finds below a stack pointer that was a multiple of 16: the return address.
+/// Bytes below a stack pointer that was a multiple of 16, at a function's entry: the return address.
 pub(crate) const CALL_BYTES: u64 = 8;
 
-/// Where instruction pointer, stack pointer and the first three arguments are in a thread's context.
+/// Places of instruction pointer, stack pointer and the first three arguments in a thread's context.
 pub(crate) const REGISTERS: [usize; 5] =
     [user_context::rip, user_context::rsp, user_context::rdi, user_context::rsi, user_context::rdx];
 
@@ -95,7 +95,7 @@ pub(crate) fn page_map_io(
     done(invoke::seL4_X86_Page_MapIO(kernel, frame.bits(), space.bits(), rights_word(rights), at.bits()))
 }
 
-/// The kernel knows by the capability where the frame is mapped.
+/// Unmaps a frame; the kernel finds the mapping by the capability.
 pub(crate) fn page_unmap_io(kernel: &Sel4, frame: Cap<Frame>, _: Cap<IoSpace>, _: Iova) -> Result<()> {
     kernel.frame_unmap(frame)
 }
@@ -165,12 +165,12 @@ pub(crate) fn io_space_data(domain: u16, requester_id: u16) -> Result<u64> {
     Ok(io_space_capdata::new(u64::from(domain), u64::from(requester_id)))
 }
 
-/// Whether the status of a page fault says it was a write (Intel SDM volume 3, section 4.7).
+/// Whether a page fault was a write, by its status (Intel SDM volume 3, section 4.7).
 pub(crate) const fn is_write(status: u64) -> bool {
     status & 1 << 1 != 0
 }
 
-/// Ticks of the clock a second: the kernel counted them at boot, in MHz.
+/// Ticks of the clock per second, which the kernel counted at boot, in MHz.
 pub(crate) const fn ticks_per_second(architecture_info: u64) -> u64 {
     architecture_info.saturating_mul(1_000_000)
 }
@@ -179,7 +179,7 @@ pub(crate) const fn ticks_per_second(architecture_info: u64) -> u64 {
 const TRANSMIT: u16 = 0x3f8;
 const LINE_STATUS: u16 = 0x3fd;
 const HAS_ROOM: u8 = 1 << 5;
-/// A port that has no room after so many polls is not there.
+/// Polls after which a port without room counts as missing.
 const POLLS: u32 = 100_000;
 
 pub(crate) fn write_panic(root: &RootPlatform, bytes: &[u8]) {

@@ -9,7 +9,7 @@ macro_rules! __start_component {
     };
 }
 
-/// The root task's: the kernel gives the boot info's address and no stack. Takes our own, and calls as if somebody had called.
+/// The root task's: the kernel passes the boot info's address and no stack. Uses our own stack, with a return address on it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __start_root_task {

@@ -7,7 +7,7 @@
 use crate::syscall::{REGISTER_WORDS, Received};
 use core::arch::asm;
 
-/// A call that gives a message and may take one.
+/// A call that sends a message and may receive one.
 #[inline(always)]
 pub(crate) fn exchange(number: u64, cap: u64, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
     let mut received = Received { badge: cap, info, words };
@@ -15,7 +15,7 @@ pub(crate) fn exchange(number: u64, cap: u64, info: u64, words: [u64; REGISTER_W
     // SAFETY: the kernel reads and writes the named registers and, beyond them, only memory this component cannot
     // reach or its IPC buffer, which is behind raw pointers and counts as clobbered here (no `nomem`). The stack
     // pointer is the same afterwards, and nothing is pushed on the stack between. What an invocation does to the
-    // memory this program runs in is the business of whoever holds capabilities to it, the root task.
+    // memory this program runs in is the responsibility of the holder of its capabilities, the root task.
     unsafe {
         asm!(
             "mov r14, rsp",
@@ -37,7 +37,7 @@ pub(crate) fn exchange(number: u64, cap: u64, info: u64, words: [u64; REGISTER_W
     received
 }
 
-/// A call that takes a message and gives none.
+/// A call that receives a message and sends none.
 #[inline(always)]
 pub(crate) fn receive(number: u64, cap: u64) -> Received {
     let (badge, info, word0, word1, word2, word3);
@@ -63,7 +63,7 @@ pub(crate) fn receive(number: u64, cap: u64) -> Received {
     Received { badge, info, words: [word0, word1, word2, word3] }
 }
 
-/// A call that neither gives nor takes words: the kernel leaves their registers alone.
+/// A call that neither sends nor receives words: the kernel leaves their registers alone.
 #[inline(always)]
 pub(crate) fn wordless(number: u64, cap: u64) {
     // SAFETY: as in `exchange`.

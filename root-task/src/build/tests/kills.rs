@@ -6,7 +6,7 @@ use crate::testing::Q35_HZ;
 use capdl_spec::{Kill, RestartPolicy};
 use report::FaultKind;
 
-/// The component is stopped once, so many microseconds after the start.
+/// An order to stop the component once, `after_us` microseconds after the start.
 fn kill(component: u16, after_us: u64) -> Kill {
     Kill { component, after_us, times: 1, every_us: 0, spread_us: 0 }
 }
@@ -37,7 +37,7 @@ fn kill_stops_its_component_at_its_time() {
 
 #[test]
 fn signal_is_handled_before_a_kill_due_at_that_moment() {
-    // The driver's device is silent, and in the same moment, at the first tick, the PCI server that said so is stopped.
+    // The driver's device is silent, and in the same moment, at the first tick, the PCI server that reported it is stopped.
     let mut specification = driven();
     specification.kills = vec![kill(2, 50_000)];
     let both = Happens::Tick { also: Badge::silenced(3) };

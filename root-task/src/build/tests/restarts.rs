@@ -1,15 +1,15 @@
-//! Components that die and are started again.
+//! Components that die and are restarted.
 
 use super::*;
 use capdl_spec::{RestartPolicy, TeardownAck};
 use report::FaultKind;
 
-/// Where the first component has memory of its own, and its number among the objects.
+/// Address of the first component's own memory, and its number among the objects.
 const DATA_VADDR: u64 = 0x50_0000;
-/// Where the second one sees the first one's liveness page.
+/// Address at which the second one has the first one's liveness page.
 const LIVENESS_VADDR: u64 = 0x3_0000;
 
-/// The first component has data of its own, a liveness page that the second one watches, and may die twice.
+/// A system whose first component has data of its own, a liveness page that the second one watches, and may die twice.
 pub(super) fn restartable() -> Specification {
     let mut specification = system();
     let data = specification.objects.len() as u32;
@@ -133,7 +133,7 @@ fn a_driver_waits_until_its_device_is_silent() {
     assert_eq!(restarts(&started), [1]);
 }
 
-/// The second component is what silences the device that the first one drives.
+/// A system whose second component silences the device that the first one drives.
 pub(super) fn driven() -> Specification {
     let mut specification = restartable();
     let event = specification.objects.len() as u32;
@@ -225,7 +225,7 @@ fn dead_pci_server_revokes_all_and_drivers_stay_dead() {
     assert!(!platform.cspace(DRIVER).is_empty(), "for whoever looks");
 }
 
-/// The second component is an IOMMU server, the first one a PCI server that needs it.
+/// A system whose second component is an IOMMU server, and whose first one is a PCI server that needs it.
 fn served_by_an_iommu_server() -> Specification {
     let mut specification = restartable();
     specification.components[0].ends_with = Some(2);
@@ -252,7 +252,7 @@ fn pci_server_without_iommu_server_silences_devices() {
 #[test]
 fn components_that_name_each_other_end_once() {
     let mut specification = driven();
-    // Even if they name each other, nobody ends twice.
+    // Even if they name each other, no component ends twice.
     specification.components[1].ends_with = Some(1);
     let platform = boot_system(&specification, &[23]).supervise([dies(PCI_SERVER), silent()]);
     assert_eq!(ended(&platform), [(2, false), (1, true)]);
@@ -297,8 +297,8 @@ fn what_a_component_keeps_is_as_its_predecessor_left_it() {
     assert_eq!(booted.supervise([dies(1)]).page(1, DATA_VADDR), [0xaa; 4096]);
 }
 
-/// The first component is a client, whose window the second one, its server, holds and of whose session it says when nothing
-/// is left.
+/// A system whose first component is a client. The second one, its server, holds its window and acknowledges the teardown of
+/// its session.
 fn served() -> Specification {
     let mut specification = restartable();
     let page = specification.objects.len() as u32;
@@ -316,7 +316,7 @@ fn torn_down() -> Happens {
     Happens::Signal(Badge::SIGNAL | Badge::TORN_DOWN)
 }
 
-/// Boots the client's system with a server that has said of this death of its third client that nothing is left.
+/// Boots the client's system with a server that has acknowledged the teardown after this death of its third client.
 fn served_and_configured(specification: &Specification, death: u32) -> Booted {
     let booted = boot_system(specification, &[23]);
     booted.platform.write(2, SHARED_VADDR + 8, &death.to_le_bytes());

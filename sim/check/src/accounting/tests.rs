@@ -102,7 +102,7 @@ fn resources_return_to_their_baseline() {
 }
 
 proptest! {
-    /// Any interleaving of proper pairs adds up, and taking out or doubling any one event of it does not.
+    /// Any interleaving of proper pairs adds up. Removing or doubling any one event of it does not.
     #[test]
     fn every_missing_or_doubled_event_is_reported(
         order in prop::collection::vec(0..8_u64, 2..120),
@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// The findings of both requests and commands that go through these events.
+/// Returns the number of findings of requests and of commands with these events.
 fn run(events: &[(u64, bool)]) -> u64 {
     let (mut accounting, mut findings) = (Accounting::new(), Findings::new(0));
     for &(number, asks) in events {

@@ -1,14 +1,14 @@
-//! Who may touch what. The world declares from the specification (and, for what is handed out at run time, from what
-//! the kernel model did on whose behalf) which pages each component may read and write, where each controller's
-//! server has its own memory for the device, and which pages make up each session's window. Then every access is held
-//! against that.
+//! The law of access rights. From the specification (and, for pages that are handed out at run time, from the kernel
+//! model's work and its beneficiary) the simulator declares: the pages that each component may read and write, the memory that each
+//! controller's server has for the device, and the pages of each session's window. Every access is then compared
+//! with that.
 //!
 //! A device may touch its server's pool, and otherwise only pages under a [`Authority::lease`]: a request in flight
-//! which covers the page, in the direction in which the request moves data. A transfer after the answer is as wrong
-//! as one to a stranger's page.
+//! that covers the page, in the direction in which the request moves data. A transfer after the answer is as wrong
+//! as one to another session's page.
 //!
-//! A page is a physical address divided by 4096. Neighbours: none; the IOMMU and the page tables of the kernel model
-//! are what is checked here. Left out: executing as a right of its own (seL4 5.0.0 on x86_64 has none), and bytes
+//! A page is a physical address divided by 4096. Neighbours: none; this checker judges the IOMMU and the page tables of the
+//! kernel model. Left out: executing as a right of its own (seL4 5.0.0 on x86_64 has none), and bytes
 //! within a page.
 
 mod rights;
@@ -32,7 +32,7 @@ pub struct Authority {
     windows: BTreeMap<u32, PageRights>,
     leases: RapidHashMap<RequestId, Lease>,
     leased: RapidHashMap<Leased, Holders>,
-    /// Page lists of ended leases, for the next.
+    /// Page lists of ended leases, kept for the next ones.
     spare: Vec<Vec<u64>>,
 }
 
@@ -50,14 +50,14 @@ struct Leased {
     page: u64,
 }
 
-/// Both in one word: a page's number has at most 52 bits.
+/// Both fields in one word: a page's number has at most 52 bits.
 impl Hash for Leased {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.page ^ u64::from(self.requester).rotate_right(16));
     }
 }
 
-/// How many leases a device has on a page.
+/// The number of leases that a device has on a page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Holders {
     read: u32,
@@ -74,23 +74,23 @@ impl Holders {
 }
 
 impl Authority {
-    /// A checker under which nobody may do anything.
+    /// Creates a checker under which no access is allowed.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A component may do this with these pages, besides what it may already.
+    /// Gives a component rights to these pages, besides those that it has.
     pub fn may(&mut self, component: u32, pages: Range<u64>, rights: Rights) {
         self.components.entry(component).or_default().add(pages, rights);
     }
 
-    /// A component may do nothing with these pages any more.
+    /// Takes all rights to these pages from a component.
     pub fn may_not(&mut self, component: u32, pages: Range<u64>) {
         self.components.entry(component).or_default().remove(pages);
     }
 
-    /// A component touched a page. Needed once per component, page and kind of access for as long as the component's
+    /// Checks a component's access to a page. Needed once per component, page and kind of access for as long as the component's
     /// translation of it stays the same.
     pub fn touched(&self, component: u32, page: u64, access: Access, now_ns: u64, findings: &mut Findings) {
         let rights = self.components.get(&component).map_or(Rights::NONE, |pages| pages.of(page));
@@ -102,28 +102,28 @@ impl Authority {
         }
     }
 
-    /// A device may do this with these pages of its server's own memory (queues, PRP lists) at any time.
+    /// Gives a device rights to these pages of its server's own memory (queues, PRP lists) at any time.
     pub fn pool(&mut self, requester: u16, pages: Range<u64>, rights: Rights) {
         self.pools.entry(requester).or_default().add(pages, rights);
     }
 
-    /// Pages are no longer memory for the device.
+    /// Takes pages of its server's memory from a device.
     pub fn pool_gone(&mut self, requester: u16, pages: Range<u64>) {
         self.pools.entry(requester).or_default().remove(pages);
     }
 
-    /// Pages are part of a session's window, and devices may do this with them for the session's requests.
+    /// Makes pages part of a session's window. Devices have these rights to them, for the session's requests.
     pub fn window(&mut self, session: u32, pages: Range<u64>, rights: Rights) {
         self.windows.entry(session).or_default().add(pages, rights);
     }
 
-    /// Pages are no longer part of the window.
+    /// Removes pages from a session's window.
     pub fn window_gone(&mut self, session: u32, pages: Range<u64>) {
         self.windows.entry(session).or_default().remove(pages);
     }
 
-    /// A request in flight lets a device do this with these pages, which must be of the session's window. `device` is
-    /// what the device does: a request to read from the disk is an [`Access::Write`].
+    /// Lets a device access these pages for a request in flight. They must belong to the session's window. `device` is the
+    /// device's access: a request to read from the disk is an [`Access::Write`].
     pub fn lease(
         &mut self,
         request: RequestId,
@@ -156,14 +156,14 @@ impl Authority {
         }
     }
 
-    /// The request is over, and so is its lease. A request that has none (a flush) may be released as well.
+    /// Ends the request's lease. A request that has none (a flush) may be released as well.
     pub fn release(&mut self, request: RequestId) {
         if let Some(lease) = self.leases.remove(&request) {
             self.end(lease);
         }
     }
 
-    /// A device moved data from or to a page.
+    /// Checks a device's transfer from or to a page.
     pub fn transfer(&mut self, requester: u16, page: u64, access: Access, now_ns: u64, findings: &mut Findings) {
         let pool = self.pools.get(&requester).map_or(Rights::NONE, |pages| pages.of(page));
         if pool.allow(access) {
@@ -177,7 +177,7 @@ impl Authority {
         }
     }
 
-    /// How many leases there are.
+    /// Returns the number of leases.
     #[must_use]
     pub fn leases(&self) -> usize {
         self.leases.len()

@@ -1,37 +1,37 @@
-//! Rights to pages, in runs of pages with the same rights. Left out: whose they are.
+//! Rights to pages, in runs of pages with the same rights. Left out: the holder of the rights.
 
 use std::fmt;
 use std::ops::Range;
 
-/// What is done to a page.
+/// A kind of access to a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// It is read, or executed.
+    /// Reading or executing.
     Read,
-    /// It is written.
+    /// Writing.
     Write,
 }
 
-/// What may be done to a page.
+/// The kinds of access that are allowed to a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rights {
-    /// It may be read, and executed.
+    /// Reading and executing.
     pub read: bool,
-    /// It may be written.
+    /// Writing.
     pub write: bool,
 }
 
 impl Rights {
-    /// Nothing.
+    /// No access.
     pub const NONE: Self = Self { read: false, write: false };
-    /// To read and execute.
+    /// Reading and executing only.
     pub const READ: Self = Self { read: true, write: false };
-    /// To write only, as a device may.
+    /// Writing only, as a device may.
     pub const WRITE: Self = Self { read: false, write: true };
-    /// Everything.
+    /// All kinds of access.
     pub const READ_WRITE: Self = Self { read: true, write: true };
 
-    /// Whether the access is among them.
+    /// Whether the rights allow the access.
     #[must_use]
     pub const fn allow(self, access: Access) -> bool {
         match access {
@@ -54,7 +54,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// The rights to all pages: none, but for the runs in here.
+/// The rights to all pages: none, except for the runs in here.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct PageRights {
     /// Ascending. Runs do not overlap, and neighbours differ.
@@ -77,7 +77,7 @@ impl PageRights {
         }
     }
 
-    /// Adds rights to those that there are.
+    /// Adds rights to the existing ones.
     pub(super) fn add(&mut self, pages: Range<u64>, rights: Rights) {
         if rights == Rights::NONE || pages.is_empty() {
             return;
@@ -107,7 +107,7 @@ impl PageRights {
         self.runs.partition_point(|run| run.end <= page)
     }
 
-    /// Takes out what lies in the range, cutting runs at its ends, and says where it was.
+    /// Removes the runs in the range, cutting those at its ends. Returns their place and them.
     fn take(&mut self, pages: Range<u64>) -> (usize, Vec<Run>) {
         self.cut(pages.start);
         self.cut(pages.end);
@@ -116,7 +116,7 @@ impl PageRights {
         (place, self.runs.drain(place..end).collect())
     }
 
-    /// Makes two runs of one that goes across the page.
+    /// Splits the run that contains the page, unless it begins there.
     fn cut(&mut self, page: u64) {
         let place = self.first_that_ends_after(page);
         if let Some(run) = self.runs.get_mut(place).filter(|run| run.start < page) {
@@ -126,7 +126,7 @@ impl PageRights {
         }
     }
 
-    /// Makes one run of two that meet and have the same rights, among those at these places.
+    /// Joins neighbouring runs at these places that meet and have the same rights.
     fn join(&mut self, places: Range<usize>) {
         let mut at = places.start;
         for _ in places {

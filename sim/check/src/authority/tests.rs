@@ -108,8 +108,8 @@ fn a_lease_stays_inside_the_window_of_its_session() {
 }
 
 proptest! {
-    /// Requests come and go in any order; a device that keeps to what is in flight is never reported, and whatever
-    /// else it does always is.
+    /// Requests come and go in any order. A device is never reported while it keeps to the requests in flight; each of its
+    /// other accesses is.
     #[test]
     fn leases_cover_exactly_what_is_in_flight(
         steps in prop::collection::vec((0..6_u64, 0..8_u64, 1..4_u64, any::<bool>()), 1..60),

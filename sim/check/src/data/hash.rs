@@ -4,11 +4,11 @@ use std::fmt;
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
-/// The content of a block, as far as the checker looks at it.
+/// The content of a block, as far as the checker compares it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Hash(pub u64);
 
-/// The hash of a block's content. Two contents share one by chance with a probability of about 2^-64, and the same
+/// Returns the hash of a block's content. Two contents share one by chance with a probability of about 2^-64, and the same
 /// content has the same hash in every run.
 #[must_use]
 pub fn hash_block(block: &[u8]) -> Hash {

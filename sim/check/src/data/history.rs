@@ -1,34 +1,34 @@
-//! The history of one block, as short as judging the next read allows.
+//! The history of one block, as short as the judgement of the next read allows.
 //!
 //! Each value that was written has two moments: when it was *last asked* (its write, or the latest finished read that
 //! returned it, was submitted) and when it was *first known* (the earliest answer to any of those). A value that was
 //! first known before another was last asked must come before it. Where no two writes have the same content, a
 //! history is linearizable exactly when no two values must each come before the other (Gibbons and Korach, Testing
-//! Shared Memories, 1997), so a finished read is judged against each other value, one comparison apiece. Writes whose
-//! effect is not sure take part only once they were read. A read that several equal values allow binds none of them,
+//! Shared Memories, 1997). So a finished read is judged against each other value, one comparison apiece. Writes with an
+//! uncertain effect take part only after a read has returned them. A read that several equal values allow binds none of them,
 //! so that nothing correct is refused.
 //!
-//! Neighbours: `place` keeps one for each block that needs more than its content. Left out: which block it is.
+//! Neighbours: `place` keeps one for each block that needs more than its content. Left out: the number of the block.
 
 use rapidhash::RapidHashMap;
 use std::collections::VecDeque;
 
 use super::{Hash, Persistence};
 
-/// A moment that has not come. All others count the calls to the checker.
+/// The moment that never comes. All others count the calls to the checker.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Values that a power loss may bring back, per block; a block with more of them takes any value after a loss.
+/// Limit on the values of a block that a power loss may bring back; with more of them a read may return any value after a loss.
 const PAST_LIMIT: usize = 16;
 
-/// How an attempt to write ended, for one block.
+/// The end of an attempt to write, for one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Effect {
     /// It was done.
     Happened,
     /// It was done or not, and is over.
     Perhaps,
-    /// It was done or not, or will be.
+    /// It was done or not, and may still be done.
     Unknown,
 }
 
@@ -73,7 +73,7 @@ impl Value {
         }
     }
 
-    /// On the medium at `moment`, or one of those that may be.
+    /// A value that was, or may have been, on the medium at `moment`.
     const fn stored(hash: Hash, moment: u64, claim: Claim) -> Self {
         Self {
             hash,
@@ -99,12 +99,12 @@ impl Value {
     }
 }
 
-/// Which values a loss of power cannot take away.
+/// The values that a loss of power cannot take away.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Durable {
-    /// All that are sure to have been written.
+    /// All values that are certain to have been written.
     Certain,
-    /// Those that a flush covers which was submitted at this moment.
+    /// The values covered by a flush that was submitted at this moment.
     Flushed(u64),
 }
 
@@ -118,7 +118,7 @@ impl Durable {
     }
 }
 
-/// Whether a read may have returned what it did.
+/// The judgement of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Possible,
@@ -127,26 +127,26 @@ pub(super) enum Verdict {
     Unjudged,
 }
 
-/// The values that a block may hold, and what is known about their order.
+/// The values that a block may hold, and the knowledge about their order.
 #[derive(Debug, Default)]
 pub(super) struct History {
     values: Vec<Value>,
-    /// Overwritten for readers, but still under way, so that it may be repeated.
+    /// Overwritten for readers, but still in flight, so that it may be repeated.
     lapsed: Vec<Value>,
     /// Overwritten for readers, but not for a loss of power. Empty without a volatile cache.
     past: VecDeque<Value>,
-    /// There were more: the latest moment at which one of them was first known.
+    /// The past overflowed: the latest moment at which a dropped value was first known.
     forgotten: Option<u64>,
-    /// After a loss the block may hold anything, since this moment.
+    /// The moment of a loss after which the block may hold any content.
     anything: Option<u64>,
-    /// The moments of the reads in flight, in order, and how many there are that are older than the history.
+    /// The moments of the reads in flight, in order. The number of reads that are older than the history stands beside them.
     reads: Vec<u64>,
     old_reads: u32,
     flush_seen: u64,
 }
 
 impl History {
-    /// Begins with the content that the block has, and with `old_reads` reads of it in flight.
+    /// Begins with the block's content, and with `old_reads` reads of it in flight.
     pub(super) fn begin(&mut self, content: Hash, old_reads: u32) {
         let Self { values, lapsed, past, forgotten, anything, reads, old_reads: old, flush_seen } = self;
         (*old, *forgotten, *anything, *flush_seen) = (old_reads, None, None, 0);
@@ -161,7 +161,7 @@ impl History {
         self.values.push(Value::attempt(hash, ticket, persistence));
     }
 
-    /// The attempt is made once more at `now`; what the first one did stays possible.
+    /// Repeats an attempt at `now`. The first attempt's effect stays possible.
     pub(super) fn write_again(&mut self, ticket: u64, now: u64) {
         let lapsed = self.lapsed.iter().find(|value| value.ticket == ticket).copied();
         let Some(first) = lapsed.or_else(|| self.open(ticket).copied()) else { return };
@@ -169,7 +169,7 @@ impl History {
         self.values.push(Value { last_asked: now, ..Value::attempt(first.hash, ticket, first.persistence) });
     }
 
-    /// The answer to a write.
+    /// Ends an attempt with the answer to its write.
     pub(super) fn close(&mut self, ticket: u64, effect: Effect, now: u64) {
         self.lapsed.retain(|value| value.ticket != ticket);
         let Some(value) = self.open(ticket) else { return };
@@ -187,7 +187,7 @@ impl History {
         self.values.iter_mut().find(|value| value.ticket == ticket && value.attempt == Attempt::Open)
     }
 
-    /// What was unknown until now is not done any more.
+    /// Ends the attempts with an unknown result: they can have no further effect.
     pub(super) fn end_unknown(&mut self, now: u64) {
         for value in self.values.iter_mut().filter(|value| value.attempt == Attempt::Unknown) {
             value.attempt = Attempt::Over;
@@ -199,7 +199,7 @@ impl History {
         self.reads.push(ticket);
     }
 
-    /// The read is over, whatever it returned.
+    /// Ends a read, whatever it returned.
     pub(super) fn read_ends(&mut self, ticket: u64) {
         match self.reads.iter().position(|&read| read == ticket) {
             Some(index) => {
@@ -209,7 +209,7 @@ impl History {
         }
     }
 
-    /// Judges a read that was submitted at `asked` and returned this, and takes note of what it tells about the order.
+    /// Judges a read that was submitted at `asked` and returned `hash`, and records what it shows about the order.
     pub(super) fn read(&mut self, hash: Hash, asked: u64, now: u64) -> Verdict {
         let allowed = |&(index, value): &(usize, &Value)| {
             value.hash == hash && self.fits(&value.returned_by_read(asked, now), Some(index))
@@ -234,14 +234,14 @@ impl History {
         Verdict::Unjudged
     }
 
-    /// Whether a value can have these moments: with none of the others each must come before the other.
+    /// Whether a value can have these moments: it and any other value must not each have to come before the other.
     fn fits(&self, value: &Value, own: Option<usize>) -> bool {
         let mut others =
             self.values.iter().enumerate().filter(|&(index, other)| Some(index) != own && other.is_certain());
         !others.any(|(_, other)| value.first_known < other.last_asked && other.first_known < value.last_asked)
     }
 
-    /// The power fails: the block holds one of the values that may have been on the medium. Open attempts stay open.
+    /// Records a loss of power: the block holds one of the values that may have been on the medium. Open attempts stay open.
     pub(super) fn power_lost(&mut self, durable: Durable, now: u64) {
         let later = Later::than_these(self.values.iter().chain(&self.past), |value| durable.holds(value));
         let all = self.values.iter().chain(&self.past).enumerate();
@@ -263,8 +263,8 @@ impl History {
         self.values.extend(left.into_iter().map(|hash| Value::stored(hash, now, claim)));
     }
 
-    /// Lets go of what no read can return any more and of what no loss can bring back; then reports the content if that
-    /// is all there is to know.
+    /// Drops values that no read can return any more and no loss can bring back. Returns the content if nothing else is
+    /// left to know.
     pub(super) fn tidy(&mut self, durable: Durable, now: u64) -> Option<Hash> {
         let horizon = if self.old_reads > 0 { 0 } else { self.reads.first().copied().unwrap_or(now.saturating_add(1)) };
         if self.values.len() > 1 {
@@ -279,7 +279,7 @@ impl History {
         self.content()
     }
 
-    /// The content, if it is sure and nothing is under way.
+    /// Returns the content, if it is certain and nothing is in flight.
     fn content(&self) -> Option<Hash> {
         let quiet = self.reads.is_empty() && self.old_reads == 0 && self.lapsed.is_empty() && self.past.is_empty();
         let whole = self.forgotten.is_none() && self.anything.is_none();
@@ -288,9 +288,9 @@ impl History {
         (quiet && whole && one).then_some(hash)
     }
 
-    /// A value is overwritten for all reads from the horizon on when another one comes after it that was known before
-    /// them. It goes when its own moments lie before the horizon too: it can then refuse no other value that is not
-    /// overwritten itself.
+    /// Drops values that are overwritten for all reads from the horizon on: another value comes after them, and was known
+    /// before those reads. A value is dropped when its own moments lie before the horizon too: it can then refuse no other
+    /// value that is not overwritten itself.
     fn forget_overwritten(&mut self, durable: Durable, horizon: u64) {
         let later = Later::than_these(self.values.iter(), |value| value.is_certain() && value.first_known < horizon);
         self.anything = self.anything.filter(|&moment| !later.overtakes(moment, None));
@@ -314,7 +314,7 @@ impl History {
         self.forget_doubles(horizon);
     }
 
-    /// Of equal attempts that were perhaps done and are over, the latest allows all that the others do.
+    /// Drops equal attempts that were perhaps done and are over: the latest one allows all that the others do.
     fn forget_doubles(&mut self, horizon: u64) {
         let idle = |value: &Value| !value.is_certain() && value.first_known < horizon && value.last_asked < horizon;
         let mut latest = RapidHashMap::default();
@@ -335,23 +335,23 @@ impl History {
         self.forgotten = self.forgotten.filter(|&moment| !later.overtakes(moment, None));
     }
 
-    /// Nothing is known of this history.
+    /// Whether the history is not in use: it holds no value.
     pub(super) fn is_over(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Ends the history, keeping its memory for the next.
+    /// Ends the history, but keeps its memory for the next one.
     pub(super) fn end(&mut self) {
         self.values.clear();
     }
 
-    /// The contents that the block may hold, for people to read: some already overwritten may be among them.
+    /// Returns the contents that the block may hold, for people to read. Some that are already overwritten may be among them.
     pub(super) fn contents(&self) -> impl Iterator<Item = Hash> {
         self.values.iter().map(|value| value.hash)
     }
 }
 
-/// The latest moments at which chosen values were last asked: of all of them, and of all but the one that holds that.
+/// The latest moments at which chosen values were last asked: of all of them, and of all without the one that holds the latest.
 #[derive(Clone, Copy, Debug)]
 struct Later {
     holder: Option<usize>,

@@ -1,22 +1,22 @@
-//! What may be read: each block of each namespace is a register, and a run is correct when some order of all reads
+//! The law of contents. Each block of each namespace is a register. A run is correct when some order of all reads
 //! and writes that agrees with real time explains every read of every block.
 //!
-//! - A write that failed, or whose end is not known, was done or not, block by block; it never leaves half a block.
-//! - A discarded block holds what [`Discard`] says.
-//! - After a loss of power a block holds a content that was not yet surely replaced on the medium: by a write that was
+//! - A write that failed, or whose result is unknown, was done or not, block by block; it never leaves half a block.
+//! - A discarded block holds the content that [`Discard`] names.
+//! - After a loss of power a block holds a content that was not yet certainly replaced on the medium: by a write that was
 //!   answered before a completed flush was submitted, by one with [`Persistence::Forced`], or by any if there is no
 //!   volatile write cache.
 //!
-//! The world reports requests as their sessions see them: `submitted` before anybody can act on the request, `answered`
-//! after the session could know the answer. What lies between (splitting, retries, other queues) does not matter
-//! here.
+//! The simulator reports requests as their sessions see them: `submitted` before any component can act on the request,
+//! `answered` after the session could know the answer. The work in between (splitting, retries, other queues) does not
+//! matter here.
 //!
-//! Memory follows the blocks touched and the requests in flight, not the length of the run. Where that needs
-//! forgetting (many overwrites without a flush before a loss of power), the first read of such a block after the loss
-//! is not judged and [`Data::unjudged`] counts it.
+//! Memory depends on the blocks touched and the requests in flight, not on the length of the run. To keep it so, some values
+//! are forgotten (many overwrites without a flush before a loss of power). The first read of such a block after the loss
+//! is then not judged, and [`Data::unjudged`] counts it.
 //!
-//! Neighbours: [`crate::Accounting`] says when answers are missing or too many; here they are passed over. Left out:
-//! that the blocks of one request change together (no promise of the kind is made), and metadata.
+//! Neighbours: [`crate::Accounting`] reports missing and additional answers; here they are ignored. Left out:
+//! that the blocks of one request change together (nothing promises that), and metadata.
 
 mod hash;
 mod history;
@@ -43,7 +43,7 @@ pub struct Data {
     namespaces: Vec<Namespace>,
     numbers: BTreeMap<(u32, u32), usize>,
     in_flight: RapidHashMap<RequestId, InFlight>,
-    /// Counts calls: the order of things, which virtual time does not tell when it stands still.
+    /// Counts calls. It gives the order of events, also while virtual time stands still.
     moment: u64,
     unjudged: u64,
 }
@@ -75,14 +75,14 @@ impl Work {
 }
 
 impl Data {
-    /// A checker that knows no namespace.
+    /// Creates a checker without namespaces.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Declares a namespace, and what its blocks hold before anybody writes them. Declaring one again (formatted, or
-    /// recreated) forgets what was known of its content.
+    /// Declares a namespace, and the content of its blocks before the first write. A second declaration (after a format, or
+    /// when it was recreated) forgets the knowledge of its content.
     pub fn namespace(&mut self, controller: u32, nsid: u32, rules: NamespaceRules, initial: Box<dyn Fn(u64) -> Hash>) {
         let namespace = Namespace::new(rules, initial);
         match self.numbers.get(&(controller, nsid)) {
@@ -94,12 +94,12 @@ impl Data {
         }
     }
 
-    /// A session asks. A flush may name all namespaces of the controller with `u32::MAX`.
+    /// Records a session's request. A flush may name all namespaces of the controller with `u32::MAX`.
     ///
-    /// A request whose number is still in flight takes that one's place, whose end is then unknown.
+    /// A request whose number is still in flight replaces the earlier one, whose result is then unknown.
     ///
     /// # Panics
-    /// When a write does not come with one hash for each block: that is a mistake of the caller.
+    /// When a write does not come with one hash for each block, which is a mistake of the caller.
     pub fn submitted(&mut self, request: RequestId, now_ns: u64, controller: u32, nsid: u32, operation: Operation<'_>) {
         let asked = self.tick();
         let work = self.begin(asked, controller, nsid, operation);
@@ -109,7 +109,7 @@ impl Data {
         }
     }
 
-    /// A session has its answer. What it read must be possible. Answers to what was never asked are passed over.
+    /// Judges the answer to a session: what it read must be possible. Answers without a request are ignored.
     pub fn answered(&mut self, request: RequestId, now_ns: u64, outcome: Outcome<'_>, findings: &mut Findings) {
         self.tick();
         if let Some(entry) = self.in_flight.remove(&request) {
@@ -117,9 +117,9 @@ impl Data {
         }
     }
 
-    /// The server attempts a write (or a discard) in flight once more, since it does not know how the first attempt
-    /// ended, but knows that it has (the controller was reset in between). Without this call, the write is taken to
-    /// be done once.
+    /// Records that the server repeats a write (or a discard) in flight. It does not know the first attempt's result, only that
+    /// the attempt has ended (the controller was reset in between). Without this call, the checker assumes that the write
+    /// is done once.
     pub fn repeated(&mut self, request: RequestId) {
         let now = self.tick();
         let Some(entry) = self.in_flight.get(&request) else { return };
@@ -129,7 +129,7 @@ impl Data {
         }
     }
 
-    /// After a confirmed reset of the controller: what was answered with [`Outcome::Unknown`] is not done any more.
+    /// Records a confirmed reset of the controller: requests answered with [`Outcome::Unknown`] can have no further effect.
     pub fn ended(&mut self, controller: u32) {
         let now = self.tick();
         for index in indices(&self.numbers, controller, ALL_NAMESPACES) {
@@ -137,7 +137,7 @@ impl Data {
         }
     }
 
-    /// The controller's power failed: its volatile cache is gone, and what was under way was done or not.
+    /// Records a loss of the controller's power: its volatile cache is gone, and requests in flight were done or not.
     pub fn power_lost(&mut self, controller: u32) {
         let now = self.tick();
         for index in indices(&self.numbers, controller, ALL_NAMESPACES) {
@@ -145,19 +145,19 @@ impl Data {
         }
     }
 
-    /// How many requests wait for their answer.
+    /// Returns the number of requests that wait for their answer.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// How many blocks are known by more than their content at the moment.
+    /// Returns the number of blocks with a history at the moment.
     #[must_use]
     pub fn busy_blocks(&self) -> usize {
         self.namespaces.iter().map(|namespace| namespace.histories.busy()).sum()
     }
 
-    /// How many blocks were read that could not be judged, because a loss of power came after too many overwrites
+    /// Returns the number of blocks that were read but could not be judged: a loss of power came after too many overwrites
     /// without a flush, or in the middle of the read.
     #[must_use]
     pub const fn unjudged(&self) -> u64 {

@@ -1,8 +1,8 @@
-//! The blocks of one namespace. A quiet block is its content and no more; one with writes under way, or with contents
-//! that a power loss could bring back, has a history. So memory follows the blocks touched, and a read of a quiet
-//! block costs a share of a look-up and a comparison.
+//! The blocks of one namespace. A quiet block is only its content. A block with writes in flight, or with contents
+//! that a power loss could bring back, has a history. So memory depends on the blocks touched, and a read of a quiet
+//! block costs a part of a look-up and a comparison.
 //!
-//! Neighbours: `Data` is the door before it, `place` what is behind. Left out: requests.
+//! Neighbours: `Data` calls it, and `place` holds the blocks. Left out: requests.
 
 use rapidhash::RapidHashMap;
 
@@ -10,12 +10,12 @@ use super::history::{Effect, Verdict};
 use super::place::{Histories, Place};
 use super::{BlockRange, Discard, Hash, NamespaceRules, Persistence, hash_block};
 
-/// Blocks that share a look-up.
+/// Number of blocks that share a look-up.
 const CHUNK: u64 = 8;
 
 type Chunk = [Option<Place>; CHUNK as usize];
 
-/// Tells the content of a block that nobody has written.
+/// Returns the content of a block that was never written.
 pub(super) type Initial = Box<dyn Fn(u64) -> Hash>;
 
 pub(super) struct Namespace {
@@ -26,7 +26,7 @@ pub(super) struct Namespace {
     pub(super) histories: Histories,
 }
 
-/// A write as a namespace sees it.
+/// A write to a namespace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt<'a> {
     pub(super) range: BlockRange,
@@ -35,12 +35,12 @@ pub(super) struct Attempt<'a> {
     pub(super) persistence: Persistence,
 }
 
-/// New content.
+/// The new content of blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Contents<'a> {
-    /// Of each block, as many as there are.
+    /// One content for each block.
     Each(&'a [Hash]),
-    /// Zeroes in all.
+    /// Zeroes in all blocks.
     Zeroes,
 }
 
@@ -53,18 +53,18 @@ impl Contents<'_> {
     }
 }
 
-/// What a read came to.
+/// The judgement of a read.
 #[derive(Debug, Default)]
 pub(super) struct Judgement {
-    /// Blocks that cannot have held what was read.
+    /// Number of blocks that cannot have held the content that was read.
     pub(super) wrong: u64,
     /// The first of them.
     pub(super) first: Option<Wrong>,
-    /// Blocks that could not be judged.
+    /// Number of blocks that could not be judged.
     pub(super) unjudged: u64,
 }
 
-/// A block that cannot have held what was read.
+/// A block that cannot have held the content that was read.
 #[derive(Debug)]
 pub(super) struct Wrong {
     pub(super) block: u64,
@@ -82,7 +82,7 @@ impl Namespace {
         self.zeroes
     }
 
-    /// What a discard that succeeded has done.
+    /// Returns the effect of a discard that succeeded.
     pub(super) const fn discarded(&self) -> Effect {
         match self.rules.discard {
             Discard::Zeroes => Effect::Happened,
@@ -94,7 +94,7 @@ impl Namespace {
         self.each(range, |histories, _, place| histories.read_begins(place, ticket));
     }
 
-    /// A read is over. Each block is judged for which there is a content, and violations are reported.
+    /// Ends a read. Judges each block for which there is a content.
     pub(super) fn read_ends(&mut self, range: BlockRange, contents: &[Hash], asked: u64, now: u64) -> Judgement {
         let mut judgement = Judgement::default();
         self.each(range, |histories, block, place| {
@@ -120,7 +120,7 @@ impl Namespace {
         });
     }
 
-    /// The same attempt once more, because nobody knows whether the first was done.
+    /// Repeats an attempt, because it is unknown whether the first one was done.
     pub(super) fn write_repeats(&mut self, range: BlockRange, ticket: u64, now: u64) {
         self.each(range, |histories, _, place| histories.write_repeats(place, ticket, now));
     }

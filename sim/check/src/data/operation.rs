@@ -1,43 +1,43 @@
-//! What is reported to the data checker: operations on blocks, and how they ended. Left out: how they travelled.
+//! Reports to the data checker: operations on blocks, and their results. Left out: the path of an operation to the controller.
 
 use super::Hash;
 
-/// What a namespace promises about its content.
+/// A namespace's promises about its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NamespaceRules {
     /// Bytes of a block.
     pub block_bytes: usize,
-    /// What a discarded block holds.
+    /// The content of a discarded block.
     pub discard: Discard,
-    /// What a loss of power takes away.
+    /// The effect of a loss of power.
     pub write_cache: WriteCache,
 }
 
-/// What a discarded block holds until it is written again. Both are fixed by the first read.
+/// The content of a discarded block until it is written again. Both are fixed by the first read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Discard {
     /// Zeroes.
     Zeroes,
-    /// What it held before, or zeroes, block by block.
+    /// The content from before or zeroes, block by block.
     OldOrZeroes,
 }
 
-/// What a loss of power takes away. A run in which the power cannot fail is judged alike with either, and faster with
-/// [`WriteCache::None`].
+/// The contents that a loss of power takes away. A run in which the power cannot fail is judged alike with either, and faster
+/// with [`WriteCache::None`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteCache {
-    /// Nothing that can have been read or was answered.
+    /// None that can have been read or was answered.
     None,
-    /// What no completed flush covers: a flush covers the writes that were answered before it was submitted.
+    /// Those that no completed flush covers: a flush covers the writes that were answered before it was submitted.
     Volatile,
 }
 
-/// What the answer to a write promises about a loss of power.
+/// The promise of a write's answer about a loss of power.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Persistence {
-    /// As the write cache has it.
+    /// The write survives as the write cache allows.
     Cached,
-    /// It outlasts the loss (Force Unit Access).
+    /// The write survives the loss (Force Unit Access).
     Forced,
 }
 
@@ -56,43 +56,43 @@ impl BlockRange {
     }
 }
 
-/// What a request asks for.
+/// A request's operation.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a> {
-    /// The content of blocks.
+    /// Reads the content of blocks.
     Read(BlockRange),
-    /// New content.
+    /// Writes new content.
     Write {
-        /// Where.
+        /// The blocks.
         range: BlockRange,
-        /// Of each block, in the order of the range.
+        /// One hash per block, in the order of the range.
         hashes: &'a [Hash],
         /// Force Unit Access or not.
         persistence: Persistence,
     },
-    /// Zeroes as the new content.
+    /// Writes zeroes.
     Zeroes {
-        /// Where.
+        /// The blocks.
         range: BlockRange,
         /// Force Unit Access or not.
         persistence: Persistence,
     },
-    /// The content is no longer needed.
+    /// Discards content that is no longer needed.
     Discard(&'a [BlockRange]),
-    /// What was answered before shall outlast a loss of power.
+    /// Makes all writes that were answered before survive a loss of power.
     Flush,
 }
 
-/// How a request ended.
+/// A request's result.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<'a> {
-    /// With success; nothing was read.
+    /// Success; nothing was read.
     Done,
-    /// With success; the content of each block that was asked for, in their order.
+    /// Success, with the content of each block that was read, in their order.
     Read(&'a [Hash]),
-    /// With an error. Each block may have been written or not, but none is written any more.
+    /// An error. Each block may have been written or not, but none is written any more.
     Failed,
-    /// Nobody knows (a controller reset, a client gone). Each block may have been written or not, and may still be
+    /// Unknown (a controller reset, a client gone). Each block may have been written or not, and may still be
     /// until [`super::Data::ended`].
     Unknown,
 }

@@ -1,14 +1,14 @@
-//! Where a block's content is kept: in the place itself while nothing happens, in a [`History`] otherwise.
+//! The content of a block: in the place itself while nothing happens, in a [`History`] otherwise.
 //!
-//! Neighbours: `namespace` finds the places. Left out: which block a place belongs to.
+//! Neighbours: `namespace` finds the places. Left out: the number of the block that a place belongs to.
 
 use super::history::{Durable, Effect, History, Verdict};
 use super::{Hash, Persistence, WriteCache};
 
-/// What is known of one block.
+/// The knowledge of one block.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// Nothing happens but reads, which all return this.
+    /// Only reads are in flight, and all return this content.
     Quiet { reads: u32, content: Hash },
     /// The number of its history.
     Busy { history: u32 },
@@ -38,7 +38,7 @@ impl Histories {
         }
     }
 
-    /// A read is over, and is judged if it returned something.
+    /// Ends a read, and judges it if it returned something.
     pub(super) fn read_ends(&mut self, place: &mut Place, content: Option<Hash>, asked: u64, now: u64) -> Verdict {
         match place {
             Place::Quiet { reads, content: own } => {
@@ -50,7 +50,7 @@ impl Histories {
                 history.read_ends(asked);
                 match content {
                     None => Verdict::Possible,
-                    // It may have been read before the loss or after it, and the order of before is no longer known.
+                    // It may have been read before the loss or after it, and the order from before is no longer known.
                     Some(_) if asked < self.power_lost => Verdict::Unjudged,
                     Some(content) => history.read(content, asked, now),
                 }
@@ -62,7 +62,7 @@ impl Histories {
         self.of(place).write(content, ticket, persistence);
     }
 
-    /// A write in flight is attempted again at `now`.
+    /// Repeats a write in flight at `now`.
     pub(super) fn write_repeats(&mut self, place: &mut Place, ticket: u64, now: u64) {
         self.of(place).write_again(ticket, now);
     }
@@ -73,7 +73,7 @@ impl Histories {
         }
     }
 
-    /// Lets go of what a place need not know any more, up to its whole history.
+    /// Drops knowledge that a place does not need any more, up to its whole history.
     pub(super) fn tidy(&mut self, place: &mut Place, now: u64) {
         let Place::Busy { history: index } = *place else { return };
         let durable = self.durable();
@@ -85,7 +85,7 @@ impl Histories {
         }
     }
 
-    /// A flush that was submitted at `asked` has succeeded. The histories learn of it when they are touched next.
+    /// Records the success of a flush that was submitted at `asked`. Histories take it into account when they are next used.
     pub(super) fn flushed(&mut self, asked: u64) {
         self.flushed = self.flushed.max(asked);
     }
@@ -104,7 +104,7 @@ impl Histories {
         }
     }
 
-    /// What the block may hold.
+    /// Returns the contents that the block may hold.
     pub(super) fn contents(&self, place: &Place) -> Vec<Hash> {
         match place {
             Place::Quiet { content, .. } => vec![*content],
@@ -112,7 +112,7 @@ impl Histories {
         }
     }
 
-    /// How many places are busy.
+    /// Returns the number of busy places.
     pub(super) fn busy(&self) -> usize {
         self.all.len() - self.free.len()
     }
@@ -124,7 +124,7 @@ impl Histories {
         }
     }
 
-    /// The history of a place; it begins now if there is none.
+    /// Returns the history of a place, which begins now if there was none.
     fn of(&mut self, place: &mut Place) -> &mut History {
         let index = match *place {
             Place::Busy { history } => history,

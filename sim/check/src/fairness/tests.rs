@@ -6,8 +6,8 @@ const RULES: FairnessRules = FairnessRules { window_ns: 80_000, factor: 2, slack
 const SHARE: Share = Share { group: 0, weight: 1, saturating: 1, starvation_ns: 30_000 };
 const BLOCK: u64 = 4096;
 
-/// Two sessions with two requests in flight each. Every microsecond one answer goes to the session that `next` names,
-/// whose next request follows `think_ns` later.
+/// Two sessions with two requests in flight each. Every microsecond the session that `next` names gets one answer;
+/// its next request follows `think_ns` later.
 struct Bench {
     fairness: Fairness,
     findings: Findings,
@@ -133,8 +133,8 @@ fn a_long_silence_costs_little_and_changes_nothing() {
 }
 
 proptest! {
-    /// A server that draws whom it serves next, with equal chances, stays within a factor of two in windows of 80
-    /// answers but for bad luck that the slack covers; one that draws one session six times as often never does.
+    /// A server that draws the session it serves next, with equal chances, stays within a factor of two in windows of 80
+    /// answers, except for bad luck that the slack covers. One that draws one session six times as often never does.
     #[test]
     fn even_draws_are_fair_and_uneven_draws_are_not(draws in prop::collection::vec(0..7_u32, 400)) {
         let even = |answer: u64| (draws[answer as usize] + answer as u32) % 2;

@@ -1,7 +1,7 @@
-//! Long random histories of a simple disk that does everything right, and of the same disk with one defect.
+//! Long random histories of a simple disk without defects, and of the same disk with one defect.
 //!
-//! It has a cache that it writes back now and then, does each block of each request at a time of its own, fails
-//! requests half done, loses power, is reset and repeats what was under way: all that the checker must put up with.
+//! The disk has a cache that it writes back now and then. It executes each block of each request at a time of its own, fails
+//! half-done requests, loses power, is reset, and repeats requests in flight. The checker must accept all of that.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -10,9 +10,9 @@ use proptest::test_runner::TestRunner;
 use super::*;
 
 const BLOCKS: u64 = 12;
-/// Requests in flight, at most.
+/// Maximum number of requests in flight.
 const DEPTH: usize = 5;
-/// One in so many chances is taken to do wrong.
+/// A defect shows once in this many chances.
 const SELDOM: usize = 6;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,14 +57,14 @@ struct Disk {
     discard: Discard,
     blocks: Vec<Block>,
     flying: Vec<Flying>,
-    /// Answered without being over: they may go on until the next reset.
+    /// Answered requests that are not over: they may go on until the next reset.
     orphans: Vec<Flying>,
     bench: Bench,
     asked: u64,
     draws: std::vec::IntoIter<u32>,
 }
 
-/// Runs a disk as long as there are draws, and returns what the checker said.
+/// Runs a disk as long as there are draws, and returns the checker with its findings.
 fn run(defect: Defect, discard: Discard, write_cache: WriteCache, draws: Vec<u32>) -> Bench {
     let block = |block| Block { shown: initial(block), before: initial(block), medium: initial(block) };
     let mut disk = Disk {
@@ -134,7 +134,7 @@ impl Disk {
         self.flying.push(Flying { number, range, todo, work });
     }
 
-    /// One block of one request.
+    /// Executes one block of one request.
     fn perform(&mut self) {
         let ready: Vec<usize> = (0..self.flying.len()).filter(|&index| !self.flying[index].todo.is_empty()).collect();
         if ready.is_empty() {
@@ -196,7 +196,7 @@ impl Disk {
         }
     }
 
-    /// Of requests that are done; of others now and then, with an error or without one saying how it ended.
+    /// Answers a request that is done; now and then one that is not, with an error or with an unknown result.
     fn answer(&mut self) {
         if self.flying.is_empty() {
             return;
@@ -247,7 +247,7 @@ impl Disk {
         }
     }
 
-    /// What is under way begins again, in part.
+    /// Resets the disk; repeats some of the requests in flight.
     fn reset(&mut self) {
         self.bench.data.ended(CONTROLLER);
         self.orphans.clear();
@@ -280,7 +280,7 @@ proptest! {
     }
 }
 
-/// Runs in a hundred in which the defect is reported.
+/// Returns the number of runs in a hundred in which the defect is reported.
 fn reported(defect: Defect, write_cache: WriteCache) -> usize {
     let mut runner = TestRunner::deterministic();
     let draws = prop::collection::vec(any::<u32>(), 40_000);

@@ -17,7 +17,7 @@ enum Kind {
     UnknownWrite,
 }
 
-/// Something asked at one moment and answered at another, with the content that it wrote or returned.
+/// An operation that was submitted at one moment and answered at another, with the content that it wrote or returned.
 #[derive(Clone, Copy, Debug)]
 struct Op {
     kind: Kind,
@@ -31,14 +31,14 @@ impl Op {
         matches!(self.kind, Kind::Read | Kind::Write)
     }
 
-    /// The moment at which it has happened if it does.
+    /// Returns the moment by which it has happened, if it happens.
     fn over(&self) -> u64 {
         if self.kind == Kind::UnknownWrite { u64::MAX } else { self.answered }
     }
 }
 
-/// Whether some order explains all reads: the next one is any that was asked before all others that must happen were
-/// over.
+/// Whether some order explains all reads. The next operation is any that was submitted before all others that must happen
+/// were over.
 fn explains(left: &[Op], content: Hash) -> bool {
     if !left.iter().any(Op::must_happen) {
         return true;
@@ -81,11 +81,11 @@ fn checker_accepts(ops: &[Op]) -> bool {
     bench.findings.is_empty()
 }
 
-/// What is drawn for an operation: its kind, when it is asked, how long it takes, and which content it returns.
+/// The draws for an operation: its kind, the moment of its submission, its duration, and the content that it returns.
 type Draw = (Kind, u64, u64, prop::sample::Index);
 
-/// Histories of two to eight operations with moments of their own, in which reads return the content of any write
-/// that was asked before their answer. Writes draw their contents from `contents`.
+/// Draws histories of two to eight operations, each at its own moments, in which reads return the content of any write
+/// that was submitted before their answer. Writes draw their contents from `contents`.
 fn history(contents: impl Strategy<Value = Vec<u64>>) -> impl Strategy<Value = Vec<Op>> {
     use Kind::{FailedWrite, Read, UnknownWrite, Write};
     let kinds = prop::sample::select(vec![Read, Read, Read, Write, Write, FailedWrite, UnknownWrite]);
@@ -114,7 +114,7 @@ fn build(draws: &[Draw], contents: &[u64]) -> Vec<Op> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-    /// Where each content is written once, the checker accepts what can be explained and nothing else.
+    /// Where each content is written once, the checker accepts exactly the histories that can be explained.
     #[test]
     fn the_checker_is_exact_for_contents_written_once(ops in history(Just((1..=8).collect()))) {
         prop_assert_eq!(checker_accepts(&ops), explains(&ops, initial(BLOCK)));
@@ -127,7 +127,7 @@ proptest! {
     }
 }
 
-/// With contents that repeat it may miss what a search finds, but seldom.
+/// Where contents repeat, it may miss defects that a search finds, but seldom.
 #[test]
 fn nearly_all_that_cannot_be_explained_is_reported() {
     let mut runner = TestRunner::deterministic();

@@ -1,4 +1,4 @@
-//! The data checker from outside: written cases, all small histories against a search through all orders, and long
+//! Tests of the data checker from outside: written cases, all small histories against a search through all orders, and long
 //! random histories of a simple disk.
 
 #![forbid(unsafe_code)]
@@ -16,7 +16,7 @@ const CONTROLLER: u32 = 0;
 const NSID: u32 = 1;
 const BLOCK_BYTES: usize = 512;
 
-/// What a block holds before anybody writes it: something else in each.
+/// Returns the content of a block before its first write, different for each.
 fn initial(block: u64) -> Hash {
     hash_block(&block.to_le_bytes())
 }
@@ -51,7 +51,7 @@ impl Bench {
         self.data.answered(request(number), number, outcome, &mut self.findings);
     }
 
-    /// A write of one content to all blocks of a range.
+    /// Writes one content to all blocks of a range.
     fn write(&mut self, number: u64, range: BlockRange, content: u64, persistence: Persistence) {
         let hashes = vec![Hash(content); range.count as usize];
         self.submit(number, Operation::Write { range, hashes: &hashes, persistence });
@@ -67,7 +67,7 @@ impl Bench {
         self.answer(number, Outcome::Done);
     }
 
-    /// Whether a read of one block from beginning to end may return this content. The read happens.
+    /// Reads one block from its submission to its answer. Returns whether the checker accepts this content.
     fn reads(&mut self, number: u64, block: u64, content: Hash) -> bool {
         let before = self.findings.counted();
         self.submit(number, Operation::Read(BlockRange { first: block, count: 1 }));

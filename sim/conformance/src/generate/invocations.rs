@@ -1,4 +1,4 @@
-//! Invocations of the root thread, of every kind there is.
+//! Invocations of the root thread, of every kind.
 
 use super::picture::{DEVICES, Kind, MIXED, NOTIFICATIONS, PDPTS, Picture, Random, THREADS};
 use crate::op::{Context, Op, Path, Shown, Slot};
@@ -6,9 +6,9 @@ use crate::script::{Script, copy, delete, own};
 use crate::stage::{DEVICE, MEMORY, OPEN, WINDOW};
 use platform::{Badge, CacheAttributes, CapData, ObjectType, Resume, Rights, TableLevel, Trigger};
 
-/// Calls of a sequence before its end is looked at.
+/// Calls of a sequence before the survey at its end.
 const CALLS: u32 = 70;
-/// Slots that are looked at then.
+/// Slots that the survey examines.
 const SEEN: u32 = 8;
 
 /// Fills `script`.
@@ -20,7 +20,7 @@ pub(super) fn fill(script: &mut Script, random: &Random) {
     survey(script, random);
 }
 
-/// Tells what is left: whether slots hold something, and what frames they hold.
+/// Surveys the result: whether slots hold a capability, and which frames they hold.
 fn survey(script: &mut Script, random: &Random) {
     for _ in 0..SEEN {
         let slot = random.of(MIXED);
@@ -83,7 +83,7 @@ fn retype(picture: &mut Picture, random: &Random) -> Op {
         _ if random.percent(8) => return into_cnode(picture, random, untyped, object, size_bits),
         _ => picture.pick_empty(random),
     };
-    // What has a range of its own stays inside of it.
+    // Objects of a kind with its own range of slots stay inside of it.
     let count = match kind {
         None => 1,
         Some(_) => random.one(&[1, 1, 1, 2, 3]).min(MIXED.end.saturating_sub(first)),
@@ -191,7 +191,7 @@ fn mint(picture: &mut Picture, random: &Random) -> Op {
     Op::Mint { dest: own(dest), src: Path::Own(src), rights: rights(random), data }
 }
 
-/// Few addresses, so that things meet: in the root thread's window and beyond, some that nothing can be mapped at.
+/// Few addresses, so that calls meet: in the root thread's window and beyond, some that nothing can be mapped at.
 pub(super) fn vaddr(random: &Random) -> u64 {
     let page = random.below(4) << 12;
     match random.below(20) {

@@ -1,5 +1,5 @@
-//! IPC, faults and threads: the helpers wait, ask and touch memory while the root thread receives, answers, and takes
-//! things away from them.
+//! IPC, faults and threads: the helpers wait, call and access memory while the root thread receives, replies, and removes
+//! their capabilities and mappings.
 
 use super::invocations;
 use super::picture::{
@@ -41,7 +41,7 @@ pub(super) fn fill(script: &mut Script, random: &Random) {
     }
 }
 
-/// What stays: endpoints and a notification, memory under the open address, and each helper's capabilities.
+/// Makes the objects that stay: endpoints and a notification, memory under the open address, and each helper's capabilities.
 fn prepare(script: &mut Script, random: &Random) {
     let make = |object, untyped, first: Slot, count| Op::Retype {
         untyped,
@@ -95,7 +95,7 @@ fn letter(random: &Random, caps: &[Slot]) -> Letter {
     if random.percent(35) { letter.and_cap(random.one(caps)) } else { letter }
 }
 
-/// A slot of a helper: mostly one in use, rarely an empty one, its own CNode's, or one that is not there.
+/// A slot of a helper: mostly one in use, rarely an empty one, its own CNode's, or one that does not exist.
 fn helper_slot(random: &Random) -> Slot {
     match random.below(40) {
         0 => Slot(random.one(&[0, 1, 20])),
@@ -192,7 +192,7 @@ fn thread_call<'a>(script: &'a mut Script, random: &Random, helper: u8) -> &'a m
     }
 }
 
-/// Maps and unmaps what helpers touch.
+/// Maps and unmaps the memory that helpers access.
 fn memory_call<'a>(script: &'a mut Script, random: &Random) -> &'a mut Script {
     if random.percent(40) {
         return script.then(Op::UnmapFrame { frame: Slot(FRAME) });
@@ -208,7 +208,7 @@ fn memory_call<'a>(script: &'a mut Script, random: &Random) -> &'a mut Script {
     })
 }
 
-/// Any invocation that leaves alone what the sequence stands on: the memory of what is kept, and the helpers' pages.
+/// Any invocation that does not touch what the sequence depends on: the memory of kept objects, and the helpers' pages.
 fn without_memory(picture: &mut Picture, random: &Random) -> Op {
     loop {
         let op = invocations::call(picture, random);

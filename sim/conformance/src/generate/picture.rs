@@ -1,9 +1,9 @@
-//! What the generator draws from: numbers, and slots by what they may hold.
+//! Random numbers, and the generator's picture of the slots: the kind of capability that each may hold.
 //!
-//! Kinds that are dangerous in the wrong place have ranges of slots of their own, and capabilities do not leave their
-//! range: so whatever the picture gets wrong, an invocation never goes to an endpoint (it would be a call that nobody
-//! answers), nobody copies a second-level paging structure (this kernel stops the machine), and no thread without a
-//! program runs.
+//! Kinds that are dangerous in the wrong place have ranges of slots of their own, and capabilities do not leave their range.
+//! So an error in the picture has no bad effect. An invocation never goes to an endpoint (it would be a call without a
+//! reply). A second-level paging structure is never copied (this kernel stops the machine). A thread without a program never
+//! runs.
 
 use crate::op::Slot;
 use core::cell::Cell;
@@ -46,7 +46,7 @@ impl Random {
     }
 }
 
-/// Everything that has no range of its own.
+/// Capabilities of all kinds without a range of their own.
 pub(super) const MIXED: Range<u16> = 12..56;
 /// TCBs that never run.
 pub(super) const THREADS: Range<u16> = 56..60;
@@ -54,9 +54,9 @@ pub(super) const THREADS: Range<u16> = 56..60;
 pub(super) const PDPTS: Range<u16> = 60..64;
 /// Notifications.
 pub(super) const NOTIFICATIONS: Range<u16> = 64..72;
-/// Endpoints, and whatever came in a message.
+/// Endpoints, and capabilities that came in messages.
 pub(super) const ENDPOINTS: Range<u16> = 72..84;
-/// Rights to answer.
+/// Reply capabilities.
 pub(super) const ANSWERS: Range<u16> = 84..88;
 /// Device memory.
 pub(super) const DEVICES: Range<u16> = 88..94;
@@ -65,7 +65,7 @@ pub(super) const KEPT_ENDPOINTS: [Slot; 2] = [Slot(110), Slot(111)];
 pub(super) const KEPT_NOTIFICATION: Slot = Slot(112);
 pub(super) const KEPT_SIGNALS: [Slot; 2] = [Slot(113), Slot(114)];
 
-/// What the generator takes a slot for.
+/// The kind of capability that the generator expects in a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Untyped,
@@ -82,7 +82,7 @@ pub(super) enum Kind {
     Ports,
 }
 
-/// What lies in [`MIXED`], as far as it is known.
+/// The capabilities in [`MIXED`], as far as known.
 #[derive(Default)]
 pub(super) struct Picture(Vec<(u16, Kind)>);
 
@@ -106,7 +106,7 @@ impl Picture {
         if of_kind.is_empty() || random.percent(8) {
             return Slot(random.of(MIXED));
         }
-        // The latest are the liveliest.
+        // The latest are the most likely to be still there.
         let from = of_kind.len().saturating_sub(4);
         Slot(random.one(&of_kind[from..]))
     }

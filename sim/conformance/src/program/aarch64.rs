@@ -1,6 +1,6 @@
 //! The virt machine's line: its serial port, a PL011, whose page the interpreter maps for itself.
 //!
-//! Neighbours: the stage, which takes slots from the first free one on; the few needed here are the last.
+//! Neighbours: the stage, which takes slots from the first free one on; the line takes its few slots from the end.
 
 use core::ops::Range;
 use platform::{

@@ -1,4 +1,4 @@
-//! The way answers leave the machine: records on the byte line that [`crate::machine`] finds.
+//! Output of answers from the machine: records on the byte line that [`crate::machine`] finds.
 
 use crate::machine::Line;
 use sim_conformance::wire::{END, FAILURE, JOURNAL};
@@ -8,12 +8,12 @@ pub(crate) fn journal(line: &Line, bytes: &[u8]) {
     record(line, JOURNAL, bytes);
 }
 
-/// Sends why the run ends early.
+/// Sends the reason why the run ends early.
 pub(crate) fn failure(line: &Line, reason: &str) {
     record(line, FAILURE, reason.as_bytes());
 }
 
-/// Says that all was sent. The build machine ends the run once it has read this.
+/// Reports that all was sent. The build machine ends the run once it has read this.
 pub(crate) fn end(line: &Line) -> ! {
     record(line, END, &[]);
     loop {

@@ -1,7 +1,7 @@
 //! The interpreter: a root task that makes the calls of sequences on seL4 and reports the answers.
 //!
-//! The sequences are the payload of its image. Its own thread is the sequences' root thread; the helpers are threads of
-//! the same program. Journals go out over a byte line of the machine's, in the format of [`sim_conformance::wire`].
+//! The sequences are the payload of its image. Its own thread is the sequences' root thread; the helpers are threads of the
+//! same program. Journals are sent over the machine's byte line, in the format of [`sim_conformance::wire`].
 
 #![no_std]
 #![no_main]
@@ -107,13 +107,13 @@ impl Workers {
     }
 }
 
-/// What a worker does: a helper its part of a sequence, the lowest thread signals for ever.
+/// The work of a worker: a helper does its part of a sequence, the lowest thread signals for ever.
 fn work(platform: Sel4Platform, argument: u64) {
     let part = Part::from_bits(argument);
     if usize::from(part.thread) == WORKERS {
         thread::signal_for_ever(&platform);
     }
-    // A helper whose part cannot be read has none; its missing answers show that.
+    // A helper whose part cannot be read makes no calls; its missing answers show that.
     let _ = thread::help(&platform, part);
 }
 

@@ -1,6 +1,6 @@
 //! One thread of a sequence: reads its calls, makes them, writes the answers into the journal.
 //!
-//! Helpers run this too. They may not allocate, and what they know comes in one word: their [`Part`].
+//! Helpers run this too. They may not allocate, and get their arguments in one word: their [`Part`].
 
 use crate::machine;
 use platform::{CPtr, Cap, Kernel, Memory, Name, OutOfBounds, Platform, Region, RegionKind, Tcb, UserContext, Vaddr};
@@ -11,7 +11,7 @@ use sim_conformance::stage::{JOURNAL_BYTES, LOWEST_SIGNAL, OWN_TCB, SCRIPT_BYTES
 use sim_conformance::wire::{Journal, Sequence};
 use sim_conformance::{Answer, Arrived, Caller, Entry, Letter, Op};
 
-/// What a helper does: the calls of `thread` in the sequence being played, from `call` on.
+/// The work of a helper: the calls of `thread` in the sequence being played, from `call` on.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) thread: u8,
@@ -34,7 +34,7 @@ pub(crate) struct Thread<'a> {
     caller: Caller<'a>,
     number: u8,
     journal: Journal<Sel4Memory>,
-    /// Where the root thread waits until nobody else can run.
+    /// The notification at which the root thread waits until no other thread can run.
     settled: Option<CPtr>,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Thread<'a> {
     pub(crate) fn make(&self, calls: impl Iterator<Item = Op>, first: u16) {
         for (index, call) in (first..).zip(calls) {
             let Some(answer) = self.answer(&call) else { continue };
-            // A journal that is full lacks the answers to come, and that shows.
+            // A full journal lacks the later answers, and the comparison shows that.
             let _ = self.journal.push(&Entry { thread: self.number, index, answer });
         }
     }
@@ -71,7 +71,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// IPC, and what belongs to it.
+    /// Makes IPC calls, and those that belong to them.
     fn communicate(&self, kernel: &Sel4, call: &Op) -> Option<Answer> {
         let layout = self.caller.layout;
         let received = |(badge, message): (_, FlatMessage)| Answer::received(badge, arrived(&message), fault(&message));
@@ -126,7 +126,7 @@ pub(crate) fn help(platform: &Sel4Platform, part: Part) -> Result<(), OutOfBound
     Ok(())
 }
 
-/// Says again and again that nobody else can run.
+/// Signals again and again that no other thread can run.
 pub(crate) fn signal_for_ever(platform: &Sel4Platform) -> ! {
     loop {
         platform.kernel().signal(Cap::from_bits(u64::from(LOWEST_SIGNAL)));
@@ -138,7 +138,7 @@ pub(crate) fn journal(platform: Sel4Platform) -> Result<Journal<Sel4Memory>, Out
     platform.memory(&region(WINDOW, JOURNAL_BYTES, RegionKind::ReadWrite)).map(Journal::new)
 }
 
-/// Where the sequence being played lies for all threads.
+/// The memory of the sequence being played, which all threads read.
 pub(crate) fn script(platform: Sel4Platform) -> Result<Sel4Memory, OutOfBounds> {
     platform.memory(&region(WINDOW + JOURNAL_BYTES, SCRIPT_BYTES, RegionKind::ReadWrite))
 }

@@ -1,4 +1,4 @@
-//! Copy, mint, move, delete, revoke, and how slots are found.
+//! Copy, mint, move, delete, revoke, and the lookup of slots.
 
 use crate::op::{Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, make_sized, mint, own, revoke};
@@ -15,7 +15,7 @@ fn places() -> Script {
     script.then(mint(own(22), 23, 1)).then(mint(own(21), 20, 1)).then(Op::Move { dest: own(21), src: own(20) });
     script.then(Op::Move { dest: own(24), src: own(23) }).then(Op::Move { dest: own(20), src: own(20) });
     script.then(copy(20, 20)).then(delete(23)).then(revoke(23)).then(delete(20)).then(delete(20)).then(copy(20, 21));
-    // A CNode that is none, and one that is not there. (An endpoint in its place would be sent the call.)
+    // A capability that is no CNode, and one that is not there. (An endpoint in its place would be sent the call.)
     script.then(Op::Delete { slot: Path::In(Slot(2), 0, 5) }).then(Op::Delete { slot: Path::In(Slot::TCB, 0, 64) });
     script.then(Op::Delete { slot: Path::In(Slot::EMPTY, 0, 64) });
     script.then(Op::Copy { dest: own(25), src: Path::In(Slot::TCB, 0, 64), rights: Rights::ALL });
@@ -73,7 +73,7 @@ fn badges() -> Script {
         script.then(copy(slot + 20, slot)).then(Op::Signal { notification: Slot(slot + 20) });
         script.then(Op::NbReceive { from: Slot(21) });
     }
-    // Badges are nothing to other kinds.
+    // Badges have no effect on other kinds.
     script.then(make(ObjectType::Tcb, 22, 1)).then(make(ObjectType::SmallPage, 23, 1));
     script.then(mint(own(100), 22, 4)).then(mint(own(101), 23, 4)).then(mint(own(102), 2, 4));
     script

@@ -1,4 +1,4 @@
-//! Objects that hold themselves, each other, or their last capability: how they end.
+//! Deletion of objects that hold themselves, each other, or their last capability.
 
 use crate::op::{Op, Path, Slot};
 use crate::script::{
@@ -23,7 +23,7 @@ const fn copy_in(dest: Path, src: u16) -> Op {
     Op::Copy { dest, src: own(src), rights: Rights::ALL }
 }
 
-/// Whether all memory came back: a page is made at its start.
+/// Shows that all memory is free again: a page is made at its start.
 fn whole(script: &mut Script) {
     script.then(revoke(2)).then(make(ObjectType::SmallPage, 60, 1)).then(Op::FrameAddress { frame: Slot(60) });
     script.then(revoke(2));
@@ -35,7 +35,7 @@ fn own_slot() -> Script {
         script.then(make_sized(ObjectType::CNode, SLOTS_BITS, A, 1)).then(make(ObjectType::Endpoint, 30, 1));
         script.then(copy_in(inside(A, index), A)).then(copy_in(inside(A, 3), 30)).then(delete(A)).then(copy(31, A));
         whole(&mut script);
-        // Only inside of itself, and out again only while there is a way in.
+        // Move the capability into its own CNode, and out again only while another one leads there.
         script
             .then(make_sized(ObjectType::CNode, SLOTS_BITS, A, 1))
             .then(make(ObjectType::Endpoint, 30, 1))
@@ -72,7 +72,7 @@ fn each_other() -> Script {
             script.then(delete(A)).then(delete(B)).then(delete(32)).then(delete(33)).then(delete(35)).then(delete(31));
             script.then(delete(34));
             whole(&mut script);
-            // Moved, so that nothing outside is left but one.
+            // Moved, so that only one capability is left outside.
             script.then(make_sized(ObjectType::CNode, SLOTS_BITS, A, 2));
             let (kept, given) = if first == A { (A, B) } else { (B, A) };
             script
@@ -133,7 +133,7 @@ fn from_inside() -> Script {
         script.then(mint(of_helper(helper, FAULT_ENDPOINT), 20, 0x10 + u64::from(helper)));
     }
     let own_path = |slot| Path::Own(Slot(slot));
-    // Without its own CNode's capability it changes no slot any more, and still sends.
+    // Without the capability to its own CNode it cannot change slots any more, but still sends.
     script.helper(1, Op::Delete { slot: own_path(OWN_CNODE) }).helper(1, Op::Delete { slot: own_path(HELPER_FREE) });
     script.helper(1, Op::Send { dest: Slot(HELPER_FREE), letter: letter(1, 1) });
     // Without its TCB's it cannot stop itself, and is stopped.

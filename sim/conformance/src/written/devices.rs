@@ -53,7 +53,7 @@ fn io_tables() -> Script {
         script.then(frame(40, 20, at)).then(table(slot, 20, at)).then(table(slot, 20, at));
     }
     script.then(frame(41, 20, at)).then(frame(41, 20, at + 4096)).then(frame(41, 20, at + 1));
-    // Another way shares what is there.
+    // Another address shares the tables that are there.
     for slot in 30..36 {
         script.then(table(slot, 20, at + (1 << 21)));
     }

@@ -1,4 +1,4 @@
-//! Faults: what their messages say, and what answers and resuming do.
+//! Faults: their messages, and the effects of replies and of resuming.
 
 use crate::op::{Op, Path, Slot};
 use crate::script::{Script, Topic, letter, make, mint, of_helper, own, start, tcb_of};
@@ -31,7 +31,7 @@ fn page_faults() -> Script {
         rights,
         cache: CacheAttributes::WriteBack,
     };
-    // Not helped, it faults again; half helped, likewise; then it goes on.
+    // Without a mapping it faults again, with a read-only one likewise; then it continues.
     script
         .then(Op::Reply { letter: letter(0, 0) })
         .then(Op::Settle)
@@ -44,7 +44,7 @@ fn page_faults() -> Script {
         .then(Op::Send { dest: Slot(30), letter: letter(7, 0) })
         .then(Op::Settle)
         .then(Op::NbReceive { from: Slot(20) });
-    // Resumed instead of answered, it tries again as well.
+    // Resumed instead of answered, it retries as well.
     script.then(Op::Resume { tcb: tcb_of(2) }).then(Op::Settle).then(Op::NbReceive { from: Slot(20) });
     script.then(Op::Suspend { tcb: tcb_of(2) }).then(Op::Reply { letter: letter(0, 0) }).then(Op::Settle);
     script.then(Op::NbReceive { from: Slot(20) });
@@ -56,7 +56,7 @@ fn capability_faults() -> Script {
         Script::new(Topic::Faults, "a capability pointer that leads nowhere is a fault of who waits for it");
     script.then(make(ObjectType::Endpoint, 20, 1)).then(mint(of_helper(1, FAULT_ENDPOINT), 20, 0x1f));
     script.then(mint(of_helper(1, HELPER_FREE), 20, 0x100));
-    // Beyond the CNode no slot is found; inside it an empty slot holds nothing to wait at.
+    // Beyond the CNode the lookup finds no slot; inside it an empty slot has nothing to wait at.
     let (beyond, empty) = (Slot(40), Slot(20));
     let ops = [
         Op::Send { dest: beyond, letter: letter(1, 1) },
@@ -80,7 +80,7 @@ fn capability_faults() -> Script {
     for op in ops {
         script.start(1).helper(1, op).then(Op::Settle).then(Op::NbReceive { from: Slot(20) });
     }
-    // The answer has it try again; by then there is something.
+    // The reply makes it retry; by then the slot is filled.
     script.start(1).helper(1, Op::Receive { from: empty }).then(Op::Settle).then(Op::NbReceive { from: Slot(20) });
     script.then(make(ObjectType::Notification, 21, 1)).then(mint(of_helper(1, 20), 21, Badge::SIGNAL | 2));
     script.then(Op::Reply { letter: letter(0, 0) }).then(Op::Settle).then(mint(own(22), 21, Badge::SIGNAL | 4));
@@ -96,7 +96,7 @@ fn no_handler() -> Script {
         script.then(Op::Resume { tcb: tcb_of(1) }).then(Op::Settle);
     };
     nobody(&mut script);
-    // What cannot carry a fault: a notification, an endpoint without grant, without write.
+    // Capabilities that cannot carry a fault: a notification, an endpoint without grant, without write.
     for rights in [Rights::READ_WRITE, Rights { read: true, write: false, grant: true }, Rights::CALL] {
         let data = CapData::Badge(Badge(9));
         script.then(Op::Mint { dest: of_helper(1, FAULT_ENDPOINT), src: own(20), rights, data });

@@ -51,7 +51,7 @@ fn signals() -> Script {
         script.then(Op::Signal { notification: Slot(slot) });
     }
     script.then(Op::Settle).then(Op::NbReceive { from: Slot(20) });
-    // Rights: without write nothing is signalled, and nobody is notified.
+    // Rights: without write nothing is signalled.
     script
         .then(Op::Copy { dest: own(23), src: own(21), rights: Rights::READ })
         .then(Op::Signal { notification: Slot(23) });
@@ -136,7 +136,7 @@ fn queues() -> Script {
     for number in 0..4 {
         script.then(Op::NbSend { dest: Slot(21), letter: letter(2, number) }).then(Op::Settle);
     }
-    // Revoking a badge ends the waits of those who send by it, and of no others.
+    // Revoking a badge ends the waits of the senders with that badge, and of no others.
     for helper in [1, 2, 3] {
         script.start(helper).helper(helper, Op::Send { dest: AT, letter: letter(3, u64::from(helper)) });
         script.helper(helper, Op::NbSend { dest: AT, letter: letter(4, u64::from(helper)) });
@@ -161,7 +161,7 @@ fn answers() -> Script {
         script.helper(helper, Op::Call { endpoint: AT, letter: letter(3, u64::from(helper)) });
         script.then(start(helper, 0));
     }
-    // The second question takes the place of the first: its caller waits for ever.
+    // The second call replaces the first, whose caller waits for ever.
     script.then(Op::Settle).then(Op::NbReceive { from: Slot(20) }).then(Op::NbReceive { from: Slot(20) });
     script.then(Op::Reply { letter: letter(4, 4) }).then(Op::Reply { letter: letter(4, 5) }).then(Op::Settle);
     script
@@ -169,7 +169,7 @@ fn answers() -> Script {
         .then(Op::NbReceive { from: Slot(20) })
         .then(Op::Reply { letter: letter(4, 6) });
     script.then(Op::Settle);
-    // A helper answers a helper, and asks the root thread meanwhile.
+    // A helper replies to a helper, and calls the root thread meanwhile.
     script.start(3).helper(3, Op::Receive { from: AT }).helper(3, Op::Reply { letter: letter(6, 66) });
     script
         .helper(3, Op::Receive { from: AT })
@@ -216,7 +216,7 @@ fn kept() -> Script {
         .then(Op::Settle)
         .then(Op::NbReceive { from: Slot(20) })
         .then(Op::SaveCaller { slot: own(35) });
-    // The caller is stopped, started again, ends: what was kept of it is worth nothing.
+    // The caller is stopped: its saved reply capability has no effect any more.
     script
         .then(Op::Suspend { tcb: tcb_of(1) })
         .then(Op::Suspend { tcb: tcb_of(2) })
@@ -238,7 +238,7 @@ fn transfer() -> Script {
         script.helper(1, Op::Send { dest: by, letter: letter(1, 1).and_cap(Slot(cap)) });
     }
     script.then(start(1, 0)).then(Op::Settle);
-    // No slot named, then an empty one each time, then one that is full.
+    // No receive slot, then an empty one each time, then a full one.
     script.then(Op::Receive { from: Slot(20) });
     for slot in 40..43 {
         script.then(Op::ReceiveSlot { slot: Some(own(slot)) }).then(Op::Receive { from: Slot(20) }).then(Op::Settle);
@@ -364,7 +364,7 @@ fn taken() -> Script {
         script.helper(helper, Op::Call { endpoint: AT, letter: letter(2, u64::from(helper)) });
         script.then(start(helper, 0)).then(Op::Settle);
     }
-    // One waits for its answer, one to be heard, and one was stopped before.
+    // One waits for its reply, one for a receiver, and one was stopped before.
     script.then(Op::NbReceive { from: Slot(20) }).then(Op::Suspend { tcb: tcb_of(3) }).then(revoke(20));
     for helper in 1..=3 {
         script.then(Op::Suspend { tcb: tcb_of(helper) }).then(Op::Resume { tcb: tcb_of(helper) }).then(Op::Settle);

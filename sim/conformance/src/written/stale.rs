@@ -1,4 +1,4 @@
-//! Capabilities that remember a mapping whose place now belongs to another: what they may still take away.
+//! Capabilities with an old mapping whose place now belongs to another: the mappings that they can still remove.
 
 use crate::op::{Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, own};
@@ -35,7 +35,7 @@ fn vspace(script: &mut Script, first: u16, pool: Slot) {
     script.then(map(first + 4, first, AT));
 }
 
-/// What of the levels of the VSpace in slot `vspace` is there: spare structures say so.
+/// Shows which levels of the VSpace in slot `vspace` exist, by mapping spare structures.
 fn see(script: &mut Script, vspace: u16) {
     let (vaddr, vspace_slot) = (AT, Slot(vspace));
     script.then(map(84, vspace, AT)).then(Op::UnmapFrame { frame: Slot(84) });
@@ -100,7 +100,7 @@ fn below_a_table() -> Script {
         .then(delete(23))
         .then(Op::MapTable { level: TableLevel::Three, table: Slot(83), vspace: Slot(20), vaddr: AT })
         .then(map(84, 20, AT));
-    // The old place is remembered until it is given up; the other's page stays.
+    // The capability keeps the old place until it is unmapped; the other's page stays.
     script.then(map(24, 20, AT)).then(map(24, 20, AT + 0x1000)).then(Op::UnmapFrame { frame: Slot(24) });
     script.then(map(24, 20, AT + 0x1000)).then(map(84, 20, AT)).then(Op::UnmapFrame { frame: Slot(84) });
     // A table that was moved to another directory's place.
@@ -177,7 +177,7 @@ fn io_spaces() -> Script {
             script.then(delete(slot));
         }
         script.then(frame(61, 21, 0)).then(frame(61, 21, 0x2000)).then(table(53, 21));
-        // The top table is taken out: all below it is out of reach, and goes without harm.
+        // The top table is unmapped: all below it is out of reach, and can be removed without harm.
         script
             .then(Op::UnmapIoTable { table: Slot(50) })
             .then(frame(61, 21, 0x3000))

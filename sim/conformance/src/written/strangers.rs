@@ -1,7 +1,7 @@
-//! Threads that run in a VSpace of their own: what they find where they start says what is mapped there.
+//! Threads that run in a VSpace of their own: their fault at the start shows what is mapped there.
 //!
-//! Their page holds an undefined instruction, put there through another mapping: an exception says that they reached
-//! it, a page fault that they did not.
+//! Their page holds an undefined instruction, put there through another mapping. An exception shows that they reached it, a
+//! page fault that they did not.
 
 use crate::op::{Context, Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, make_sized, mint, own, revoke};
@@ -12,7 +12,7 @@ pub(super) fn all() -> Vec<Script> {
     vec![reach(), ends(), handlers()]
 }
 
-/// Below 4 GiB, because x86_64's kernel tells no more of an address; and above, where nothing is mapped.
+/// Below 4 GiB, because the x86_64 kernel reports no more of an address; and above, where nothing is mapped.
 const AT: u64 = 0x4567_8000;
 const FAR: u64 = 0x12_3456_7000;
 const VSPACE: Slot = Slot(40);
@@ -57,7 +57,7 @@ fn configure(fault_endpoint: u16, cspace: Slot, guard_bits: u8, vspace: Slot) ->
     Op::Configure { tcb: TCB, fault_endpoint, priority: 50, cspace, guard_bits, vspace, buffer: 0, frame: Slot::EMPTY }
 }
 
-/// Has the thread run at `vaddr`, and looks for its fault.
+/// Makes the thread run at `vaddr`, and polls for its fault.
 fn run(script: &mut Script, vaddr: u64) {
     let context = Context::Plain([vaddr, 0x1000, 1, 2, 3]);
     script.then(Op::WriteRegisters { tcb: TCB, start: Resume::Now, context }).then(Op::Settle);
@@ -74,7 +74,7 @@ fn reach() -> Script {
     run(&mut script, OPEN);
     script.then(Op::UnmapFrame { frame: Slot(31) });
     run(&mut script, AT);
-    // x86_64's kernel knows no execute permission: what may be reached can be executed. On AArch64 what may be written cannot.
+    // The x86_64 kernel has no execute permission: all accessible memory can be executed. On AArch64 writable memory cannot.
     for rights in [Rights::WRITE, Rights::default(), Rights::READ_WRITE] {
         script.then(map(31, VSPACE, AT + 0x2000, rights));
         run(&mut script, AT + 0x2000);
@@ -84,7 +84,7 @@ fn reach() -> Script {
     run(&mut script, AT);
     script.then(delete(32));
     run(&mut script, AT);
-    // Asked to try again, it faults again.
+    // After the reply it retries and faults again.
     script
         .then(Op::Reply { letter: crate::Letter::new(0, 0).long(0) })
         .then(Op::Settle)
@@ -104,7 +104,7 @@ fn ends() -> Script {
         run(&mut script, AT);
         script.then(delete(gone));
         run(&mut script, AT);
-        // Stopped first: it must not run while its things are taken.
+        // Stopped first: it must not run while its capabilities are removed.
         script.then(Op::Suspend { tcb: TCB }).then(revoke(2)).then(revoke(3));
     }
     script

@@ -77,7 +77,7 @@ fn configuration() -> Script {
     }
     script.then(configure((Slot(24 + 60), 0, 50, good.3, 59, good.5, WINDOW, good.7)));
     script.then(configure((Slot(2), 0, 50, good.3, 59, good.5, WINDOW, good.7)));
-    // What a thread holds outlives the capabilities it was given by.
+    // A thread's own capabilities outlive those that it was configured with.
     script.then(delete(21)).then(delete(23)).then(Op::ReadRegisters { tcb: Slot(20), shown: Shown::Values });
     // A helper controls no priority but 0, not even its own.
     let helper_configure = Op::Configure {
@@ -108,7 +108,7 @@ fn binding() -> Script {
     script.then(bind(20, 0)).then(bind(20, 22)).then(bind(20, 22)).then(bind(21, 22)).then(bind(20, 23));
     script.then(Op::NbReceive { from: Slot(23) }).then(bind(Slot::TCB.0, 23)).then(delete(20)).then(bind(21, 22));
     script.then(delete(22)).then(bind(21, 23)).then(bind(22, 23)).then(bind(0, 23));
-    // Somebody waits there: too late to bind.
+    // A thread waits there: too late to bind.
     script.then(make(ObjectType::Notification, 30, 1));
     script.then(Op::Copy { dest: of_helper(1, HELPER_FREE), src: own(30), rights: Rights::ALL });
     script.start(1).helper(1, Op::Receive { from: Slot(HELPER_FREE) }).then(Op::Settle).then(bind(tcb_of(2).0, 30));
@@ -153,7 +153,7 @@ fn suspended() -> Script {
         .then(Op::Settle)
         .then(Op::NbReceive { from: Slot(20) });
     script.then(Op::Settle).then(Op::NbReceive { from: Slot(20) });
-    // The caller waits for its answer; stopped, it asks again, and the first question is nobody's.
+    // The caller waits for its reply. Stopped and resumed, it calls again, and the first call has no caller any more.
     script
         .then(Op::Suspend { tcb: tcb_of(2) })
         .then(Op::Reply { letter: letter(9, 9) })
@@ -166,7 +166,7 @@ fn suspended() -> Script {
     for tcb in [Slot::EMPTY, Slot(2), Slot(20 + 3)] {
         script.then(Op::Suspend { tcb }).then(Op::Resume { tcb });
     }
-    // Who was woken and has not run yet is ready: to resume it changes nothing.
+    // A thread that was woken and has not run yet is ready: resuming it changes nothing.
     let call = script.threads[3].len() as u16;
     script.helper(3, Op::Receive { from: Slot(HELPER_FREE) });
     script
@@ -212,7 +212,7 @@ fn ends() -> Script {
     script.helper(1, Op::Receive { from: Slot(HELPER_FREE) });
     script.helper(2, Op::Call { endpoint: Slot(HELPER_FREE), letter: letter(1, 7) });
     script.then(start(1, 0)).then(Op::Settle).then(start(2, 0)).then(Op::Settle);
-    // Helper 1 has the question and its caller waits; with the caller the right to answer goes, not with the one asked.
+    // Helper 1 has the message and its caller waits. The right to reply is lost with the caller, not with the one called.
     script.then(delete(tcb_of(1).0)).then(Op::Settle).then(Op::Resume { tcb: tcb_of(1) });
     script.then(Op::Suspend { tcb: tcb_of(2) }).then(Op::Resume { tcb: tcb_of(2) }).then(Op::Settle);
     script.then(Op::NbReceive { from: Slot(20) }).then(Op::SaveCaller { slot: own(30) });
@@ -225,7 +225,7 @@ fn ends() -> Script {
     script
 }
 
-/// Two helpers of one priority: who waits, who is woken, who yields.
+/// Two helpers of one priority: which one waits, is woken, yields.
 fn equals() -> Script {
     let mut script = Script::new(Topic::Threads, "equals take turns when they yield or wait");
     script.priorities = [60, 60, 60];
@@ -288,9 +288,9 @@ fn answers(priorities: [u8; 3]) -> Script {
     script.helper(1, Op::Receive { from: endpoint }).helper(1, answer(1));
     script.helper(1, Op::Signal { notification: wake }).helper(1, answer(2));
     script.helper(1, Op::Signal { notification: wake }).helper(1, Op::Yield).helper(1, answer(3));
-    // The third waits to be heard: the server goes on with it.
+    // The third waits to send: the server continues with it.
     script.helper(1, answer(4)).helper(1, answer(5));
-    // An answer that is too long for registers, and one for nobody.
+    // A reply that is too long for registers, and one without a caller.
     script.helper(1, Op::ReplyReceive { letter: letter(2, 6).long(9), from: endpoint }).helper(1, answer(7));
     // A signal that the server gets beside messages.
     script.helper(1, Op::Signal { notification: own_signal }).helper(1, answer(8)).helper(1, answer(9));
@@ -306,7 +306,7 @@ fn answers(priorities: [u8; 3]) -> Script {
     for helper in [3, 1, 2] {
         script.then(start(helper, 0)).then(Op::Settle);
     }
-    // Stopped while it waits behind its answer, the server answers again, and nobody is there to hear it.
+    // Stopped while it waits after its reply, the server replies again, and no caller is there.
     script.then(Op::Suspend { tcb: tcb_of(1) }).then(Op::Resume { tcb: tcb_of(1) }).then(Op::Settle);
     script
 }

@@ -1,4 +1,4 @@
-//! Retype, and what revoking gives back.
+//! Retype, and the memory that revoking frees.
 
 use crate::op::{Op, Slot};
 use crate::script::{Script, Topic, copy, delete, make, make_sized, revoke};
@@ -29,7 +29,7 @@ fn every_kind() -> Script {
     ];
     for (slot, kind) in (20..).zip(kinds) {
         script.then(make(kind, slot, 1));
-        // Far too large: the error says how much is left.
+        // Far too large: the error reports how much is left.
         script.then(make_sized(ObjectType::Untyped, 30, 60, 1));
     }
     script.then(make_sized(ObjectType::CNode, 4, 40, 1)).then(make_sized(ObjectType::Untyped, 5, 41, 3));
@@ -138,7 +138,7 @@ fn destinations() -> Script {
         script.then(into(Slot(30), first, count));
     }
     script.then(retype(Slot::EMPTY, ObjectType::Endpoint, 0, 50, 1));
-    // A thread knows no retype. A notification is signalled by whatever it is asked for.
+    // A thread has no retype. A notification is signalled by any invocation.
     script.then(retype(Slot::TCB, ObjectType::Endpoint, 0, 50, 1)).then(make(ObjectType::Notification, 51, 1));
     script.then(retype(Slot(51), ObjectType::Endpoint, 0, 52, 1)).then(Op::NbReceive { from: Slot(51) });
     script

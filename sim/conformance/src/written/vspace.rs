@@ -1,4 +1,4 @@
-//! Paging structures, frames, ASIDs, and what can be reached afterwards.
+//! Paging structures, frames, ASIDs, and the memory that can be reached afterwards.
 
 use crate::op::{Op, Path, Slot};
 use crate::script::{Script, Topic, copy, delete, make, mint, of_helper, own, revoke};
@@ -24,15 +24,14 @@ const PAGE: u64 = 1 << 12;
 const TABLE: u64 = 1 << 21;
 const DIRECTORY: u64 = 1 << 30;
 const PDPT: u64 = 1 << 39;
-/// Where this kernel's own addresses begin: it lets users have all below, canonical or not.
+/// Start of this kernel's own addresses: it leaves all below to user level, canonical or not.
 const KERNEL: u64 = 0xffff_ff80_0000_0000;
 
 fn map(frame: u16, vspace: Slot, vaddr: u64) -> Op {
     Op::MapFrame { frame: Slot(frame), vspace, vaddr, rights: Rights::READ_WRITE, cache: CacheAttributes::WriteBack }
 }
 
-/// A page table under the first open address of the window, in slot 20, and what is needed to see faults: a fault
-/// endpoint for helper 1 in slot 21.
+/// A page table under the first open address of the window, in slot 20, and a fault endpoint for helper 1 in slot 21.
 fn ready(script: &mut Script) {
     script.then(make(ObjectType::TranslationTable(TableLevel::Three), 20, 1)).then(Op::Retype {
         untyped: MEMORY[2],
@@ -46,7 +45,7 @@ fn ready(script: &mut Script) {
     script.then(mint(of_helper(1, FAULT_ENDPOINT), 21, 0x55));
 }
 
-/// Has helper 1 do `op`, and looks for its fault.
+/// Makes helper 1 do `op`, and polls for its fault.
 fn probe(script: &mut Script, op: Op) {
     script.start(1).helper(1, op).then(Op::Settle).then(Op::NbReceive { from: Slot(21) });
 }
@@ -126,7 +125,7 @@ fn contents() -> Script {
     probe(&mut script, Op::Load { vaddr: OPEN + PAGE + 8 });
     script.then(Op::UnmapFrame { frame: Slot(31) });
     probe(&mut script, Op::Store { vaddr: OPEN + PAGE + 8, value: 1 });
-    // The memory comes back empty.
+    // The memory is empty again.
     script.then(delete(31)).then(revoke(2));
     ready(&mut script);
     script.then(make(ObjectType::SmallPage, 30, 1)).then(map(30, Slot::VSPACE, OPEN));
@@ -149,7 +148,7 @@ fn copies() -> Script {
     see(&mut script);
     script.then(delete(31)).then(Op::UnmapFrame { frame: Slot(32) });
     see(&mut script);
-    // A move takes it along; a copy of what is mapped is not mapped.
+    // A move keeps the mapping; a copy of a mapped capability is not mapped.
     script.then(Op::Move { dest: own(40), src: own(33) }).then(copy(41, 40)).then(Op::UnmapFrame { frame: Slot(41) });
     see(&mut script);
     script.then(Op::UnmapFrame { frame: Slot(40) });
@@ -185,7 +184,7 @@ fn large() -> Script {
     probe(&mut script, Op::Load { vaddr: OPEN + TABLE + 0x1f_fff8 });
     script.then(Op::MapTable { level: TableLevel::Three, table: Slot(32), vspace: Slot::VSPACE, vaddr: OPEN + TABLE });
     script.then(map(33, Slot::VSPACE, OPEN + TABLE + PAGE)).then(map(30, Slot::VSPACE, OPEN + TABLE));
-    // A table that was emptied still stands there.
+    // An empty table is still installed.
     script.then(Op::UnmapFrame { frame: Slot(33) }).then(map(30, Slot::VSPACE, OPEN + TABLE)).then(delete(32));
     script.then(map(30, Slot::VSPACE, OPEN + TABLE)).then(Op::FrameAddress { frame: Slot(30) });
     script
@@ -249,7 +248,7 @@ fn foreign() -> Script {
     ));
     script.then(map(40, Slot::VSPACE, OPEN)).then(map(40, Slot(31), OPEN)).then(map(41, Slot::VSPACE, OPEN));
     probe(&mut script, Op::Store { vaddr: OPEN, value: 3 });
-    // With the VSpace its mappings go; its tables and frames are free for another.
+    // With the VSpace its mappings are removed; its tables and frames are free for another.
     script.then(delete(30)).then(map(40, Slot::VSPACE, OPEN + PAGE));
     probe(&mut script, Op::Load { vaddr: OPEN + PAGE });
     script.then(Op::MapTable { level: TableLevel::One, table: Slot(32), vspace: Slot(31), vaddr: OPEN });

@@ -1,4 +1,4 @@
-//! What the root task finds.
+//! The root task's capabilities and memory at boot.
 
 use crate::machine::Machine;
 use platform::*;

@@ -29,7 +29,7 @@ fn a_badge_is_minted_once_and_fits_28_bits() {
     assert_eq!(machine.mint(badged, Rights::ALL, CapData::Badge(Badge(1))), Err(Error::IllegalOperation));
     let range = Error::RangeError { min: 0, max: (1 << 28) - 1 };
     assert_eq!(machine.mint(endpoint, Rights::ALL, CapData::Badge(Badge(1 << 28))), Err(range));
-    // With the mark of notifications the kernel is asked, and refuses.
+    // The kernel refuses a badge with the mark of notifications.
     let marked = CapData::Badge(Badge(Badge::SIGNAL | 1));
     assert_eq!(machine.mint(endpoint, Rights::ALL, marked), Err(Error::IllegalOperation));
 }

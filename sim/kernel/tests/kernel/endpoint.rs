@@ -1,4 +1,4 @@
-//! Messages, answers and capabilities that go along.
+//! Messages, replies and extra capabilities.
 
 use crate::machine::{Component, Machine};
 use platform::*;
@@ -55,7 +55,7 @@ fn a_call_arrives_with_its_badge_and_is_answered() {
     machine.kernel.reply(server.thread, &Message::from_words(8, &[1]));
     assert_eq!(machine.take(client.thread), Some(reply(Message::from_words(8, &[1]))));
     assert!(machine.kernel.is_runnable(client.thread));
-    // There is nobody left to answer.
+    // No caller is left to answer.
     machine.kernel.reply(server.thread, &Message::new(9));
     machine.check();
 }
@@ -165,7 +165,7 @@ fn a_caller_can_be_kept_and_answered_later_and_once() {
     machine.kernel.receive(server.thread, RECEIVE);
     assert_eq!(machine.kernel.thread_state(client.thread), Some(ThreadState::BlockedOnReply));
     machine.check();
-    // The server waits; it goes on when somebody calls.
+    // The server waits; it continues at the next call.
     let second = machine.component(10, CPtr::new(0));
     let (to, from) = (machine.in_cnode(second.cnode, SEND.bits()), machine.in_cnode(client.cnode, SEND.bits()));
     machine.kernel.cnode_copy(machine.me, to, from, Rights::ALL).unwrap();
@@ -186,7 +186,7 @@ fn receiving_again_gives_up_the_caller() {
     machine.check();
     machine.kernel.tcb_suspend(machine.me, client.tcb).unwrap();
     machine.kernel.tcb_resume(machine.me, client.tcb).unwrap();
-    // What it did is done again.
+    // It repeats its operation.
     assert_eq!(machine.take(client.thread), Some(Delivery::Restart));
     machine.check();
 }

@@ -1,4 +1,4 @@
-//! Interrupts reach who asked for them.
+//! Interrupts reach their handlers.
 
 use crate::machine::Machine;
 use platform::*;

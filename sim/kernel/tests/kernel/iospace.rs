@@ -1,4 +1,4 @@
-//! What devices reach.
+//! Memory that devices reach.
 
 use crate::machine::Machine;
 use platform::*;
@@ -166,7 +166,7 @@ fn a_function_given_to_another_starts_from_nothing() {
     dma.machine.delete(dma.space.cptr()).unwrap();
     let space = mint(&mut dma.machine, 2, FUNCTION);
     let me = dma.machine.me;
-    // The old tables remember where they were and have to be taken out first.
+    // The old tables still have their places and must be unmapped first.
     let kept = dma.machine.kernel.io_page_table_map(me, dma.tables[1], space, IOVA);
     assert_eq!(kept, Err(Error::InvalidCapability(0)));
     for table in dma.tables.clone() {
@@ -175,7 +175,7 @@ fn a_function_given_to_another_starts_from_nothing() {
         dma.machine.check();
     }
     assert_eq!(dma.reaches(0x1000, Access::Read), None);
-    // The frame's capability still thinks it is mapped; unmapping it does no harm.
+    // The frame's capability still has its mapping; unmapping it has no effect.
     dma.machine.kernel.frame_unmap(me, frame).unwrap();
     dma.space = space;
     dma.map(frame, Rights::READ_WRITE, 0x1000).unwrap();

@@ -1,5 +1,5 @@
-//! Laws that hold whatever is done: random sequences of invocations and system calls. Each step checks what it says
-//! about itself, and the whole kernel is checked after it.
+//! Laws for any sequence of invocations and system calls, checked on random ones. Each step checks its own law, and the
+//! whole kernel is checked after it.
 
 mod act;
 mod law;
@@ -16,7 +16,7 @@ use world::World;
 
 const STEPS: usize = 150;
 
-/// What a sequence leaves behind, as far as anybody can tell.
+/// Runs a sequence and returns its visible effects.
 fn run(steps: &[(u8, Step)], check: impl Fn(&Kernel, &Step)) -> Vec<String> {
     let mut world = World::new();
     let mut reported = Vec::new();

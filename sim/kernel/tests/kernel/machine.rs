@@ -1,5 +1,5 @@
-//! A small machine for the tests, and short ways to make things in it. The kernel's state is checked after every step
-//! that goes through here.
+//! A small machine for the tests, and short ways to make objects in it. The kernel's state is checked after every step that
+//! goes through here.
 
 use platform::*;
 use sim_kernel::{Delivery, Kernel, MachineConfig, RootTask, ThreadId};
@@ -9,13 +9,13 @@ pub(crate) const CNODE_BITS: u8 = 9;
 /// log2 of the slots of every other CNode.
 pub(crate) const SMALL_CNODE_BITS: u8 = 4;
 
-/// A booted machine and what is next in it.
+/// A booted machine and its next free slot.
 pub(crate) struct Machine {
     pub(crate) kernel: Kernel,
     pub(crate) root: RootTask,
     pub(crate) me: ThreadId,
     next_slot: u64,
-    /// The untyped that everything comes from.
+    /// The untyped that all objects are made from.
     pub(crate) untyped: Cap<Untyped>,
 }
 
@@ -51,7 +51,7 @@ impl Machine {
         self.next_slot - 1
     }
 
-    /// The root task's slot `cptr`, as CNode invocations want it.
+    /// The root task's slot `cptr`, in the form for CNode invocations.
     pub(crate) fn at(&self, cptr: CPtr) -> AbsoluteCPtr {
         AbsoluteCPtr { root: self.root.cnode, index: cptr.bits(), depth: 64 }
     }

@@ -1,4 +1,4 @@
-//! What the kernel model does, concept by concept, and laws that hold whatever is done to it.
+//! Tests of the kernel model, concept by concept, and laws that hold for any sequence of calls.
 
 mod boot;
 mod cnode;

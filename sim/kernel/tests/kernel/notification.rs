@@ -61,7 +61,7 @@ fn a_bound_notification_ends_a_wait_at_an_endpoint() {
     machine.kernel.receive(component.thread, RECEIVE);
     machine.kernel.signal(machine.me, one);
     assert_eq!(machine.take(component.thread), signal(1));
-    // It left the endpoint's queue: a send finds nobody.
+    // It left the endpoint's queue: a send finds no receiver.
     machine.kernel.nb_send(machine.me, endpoint.cptr(), &Message::new(1));
     assert_eq!(machine.take(component.thread), None);
     // A signal that came first is received first.
@@ -77,14 +77,14 @@ fn binding_is_one_to_one_and_needs_the_right_to_wait() {
     let (me, refused) = (machine.me, Err(Error::IllegalOperation));
     assert_eq!(machine.kernel.tcb_bind_notification(me, component.tcb, one), refused);
     machine.kernel.receive(component.thread, WAIT);
-    // Somebody waits for it already.
+    // A thread waits for it already.
     assert_eq!(machine.kernel.tcb_bind_notification(me, second.tcb, notification), refused);
     machine.kernel.signal(me, one);
     machine.kernel.tcb_bind_notification(me, component.tcb, notification).unwrap();
     assert_eq!(machine.kernel.tcb_bind_notification(me, second.tcb, notification), refused);
     let another = machine.make::<Notification>(ObjectType::Notification, 0);
     assert_eq!(machine.kernel.tcb_bind_notification(me, component.tcb, another), refused);
-    // What is bound is the bound thread's alone to wait for.
+    // Only the bound thread may wait for a bound notification.
     machine.give(second.cnode, WAIT.bits(), notification, Rights::READ);
     machine.kernel.receive(second.thread, WAIT);
     assert_eq!(machine.kernel.thread_state(second.thread), Some(ThreadState::Inactive));

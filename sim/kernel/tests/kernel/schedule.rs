@@ -1,4 +1,4 @@
-//! Who runs next.
+//! The choice of the next thread to run.
 
 use crate::machine::{Component, Machine};
 use platform::*;
@@ -126,7 +126,7 @@ fn two_woken_at_once_leave_the_processor_where_it_is() {
     machine.kernel.send(sender.thread, SEND, &Message::new(2));
     machine.kernel.tcb_suspend(machine.me, machine.root.tcb).unwrap();
     assert_eq!(order(&machine), [server.thread]);
-    // The answer alone would switch to the caller; the next message is there as well, and whoever sent it is woken.
+    // The reply alone would switch to the caller; the next message is there as well, and its sender is woken.
     machine.kernel.reply_receive(server.thread, &Message::new(3), RECEIVE);
     assert_eq!(order(&machine), [server.thread, caller.thread, sender.thread]);
 }

@@ -106,10 +106,10 @@ fn a_thread_ends_with_its_last_capability() {
     machine.delete(copy.cptr()).unwrap();
     assert_eq!(machine.kernel.thread_state(component.thread), None);
     assert!(!machine.kernel.is_runnable(component.thread));
-    // The right to answer it went with it.
+    // The right to reply to it was deleted with it.
     machine.kernel.reply(machine.me, &Message::new(2));
     machine.check();
-    // Its number is nobody else's.
+    // Its number is not reused.
     assert_ne!(machine.component(10, CPtr::new(0)).thread, component.thread);
 }
 

@@ -1,4 +1,4 @@
-//! Memory becomes objects and comes back.
+//! Memory becomes objects and is freed again.
 
 use crate::machine::Machine;
 use platform::*;
@@ -61,7 +61,7 @@ fn memory_that_comes_back_is_clear() {
     let paddr = machine.kernel.frame_get_address(machine.me, Cap::from_bits(slot)).unwrap();
     machine.kernel.memory_mut().write(paddr, b"secret").unwrap();
     machine.revoke(untyped.cptr()).unwrap();
-    // Gone is the capability, not yet the bytes.
+    // The capability is deleted, the bytes are not cleared yet.
     assert_eq!(machine.kernel.cap_at(machine.me, CPtr::new(slot)), Some(Capability::Null));
     assert_eq!(&machine.kernel.memory().page(paddr).unwrap()[..6], b"secret");
     retype(&mut machine, untyped, ObjectType::SmallPage, 0, (slot, slot + 1)).unwrap();

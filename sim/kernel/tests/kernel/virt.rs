@@ -1,4 +1,4 @@
-//! The AArch64 machine where it differs: memory, interrupts, and what its kernel does not have.
+//! Differences of the AArch64 machine: memory, interrupts, and the objects that its kernel lacks.
 
 use crate::machine::{CNODE_BITS, Machine};
 use platform::*;

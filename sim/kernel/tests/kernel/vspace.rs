@@ -78,7 +78,7 @@ fn addresses_are_checked_before_the_way_to_them() {
         machine.kernel.translation_table_map(machine.me, pdpt, TableLevel::One, vspace, kernels),
         Err(Error::DeleteFirst)
     );
-    // Where a page table is, a large frame cannot be.
+    // A large frame cannot be mapped in the place of a page table.
     assert_eq!(map(&mut machine, large, vspace, at(0), Rights::ALL), Err(Error::DeleteFirst));
     map(&mut machine, large, vspace, at(0x20_0000), Rights::ALL).unwrap();
     let table = machine.make(ObjectType::TranslationTable(TableLevel::Three), 0);
@@ -119,7 +119,7 @@ fn a_frame_unmapped_or_deleted_is_out_of_reach() {
     assert_ne!(machine.kernel.translation_generation(), before);
     assert!(machine.kernel.translate(component.thread, VADDR, Access::Read).is_err());
     assert_eq!(machine.kernel.frame_unmap(machine.me, frame), Ok(()));
-    // A copy's mapping goes with the copy, though the frame has another capability.
+    // A copy's mapping is removed with the copy, though the frame has another capability.
     let copy = machine.copy(frame, Rights::ALL).unwrap();
     map(&mut machine, copy, component.vspace, VADDR, Rights::ALL).unwrap();
     assert!(machine.kernel.translate(component.thread, VADDR, Access::Read).is_ok());
@@ -138,7 +138,7 @@ fn what_lies_under_a_deleted_structure_is_gone() {
     map(&mut machine, frame, component.vspace, there, Rights::ALL).unwrap();
     machine.delete(table.cptr()).unwrap();
     assert!(machine.kernel.translate(component.thread, there, Access::Read).is_err());
-    // The frame's capability still remembers the place: it has to be unmapped before it is mapped again.
+    // The frame's capability still has the mapping: it must be unmapped before it is mapped again.
     assert_eq!(map(&mut machine, frame, component.vspace, VADDR, Rights::ALL), Err(Error::InvalidCapability(0)));
     machine.kernel.frame_unmap(me, frame).unwrap();
     map(&mut machine, frame, component.vspace, VADDR, Rights::ALL).unwrap();
@@ -163,7 +163,7 @@ fn pools_of_identifiers_are_made_of_a_page() {
     }
     machine.revoke(page.cptr()).unwrap();
     let frame = machine.make::<Frame>(ObjectType::SmallPage, 0);
-    // Its pool went: the VSpace is none any more.
+    // Its pool was deleted: it is no VSpace any more.
     assert_eq!(map(&mut machine, frame, vspace, VADDR, Rights::ALL), Err(Error::FailedLookup));
 }
 

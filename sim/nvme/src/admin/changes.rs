@@ -1,4 +1,4 @@
-//! Namespaces that changed since the driver looked: log page 04h (section 5.14.1.4).
+//! Namespaces that changed since the driver last read log page 04h (section 5.14.1.4).
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::Admin;
 pub(crate) struct Changes(BTreeSet<u32>);
 
 impl Changes {
-    /// The log page.
+    /// Returns the log page.
     pub(crate) fn page(&self) -> NamespaceList {
         let most = NamespaceList::of(std::iter::empty()).nsids.len();
         if self.0.len() > most {
@@ -22,14 +22,14 @@ impl Changes {
         NamespaceList::of(self.0.iter().copied().map(Nsid))
     }
 
-    /// The page was read, or the controller was reset.
+    /// Empties the list: the page was read, or the controller was reset.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 }
 
 impl Admin {
-    /// A namespace changed in what Identify reports of it, or came to be active or inactive.
+    /// Records a namespace whose Identify data changed, or that became active or inactive.
     pub(crate) fn namespace_changed(&mut self, nsid: u32) {
         self.changes.0.insert(nsid);
         if self.features.current().events.namespace_changed() {

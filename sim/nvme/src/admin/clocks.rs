@@ -1,4 +1,4 @@
-//! What the admin side does with time: power states, the keep alive timer, the timestamp.
+//! Time on the admin side: power states, the keep alive timer, the timestamp.
 
 use nvme_spec::feature::{Select, Timestamp};
 
@@ -24,7 +24,7 @@ impl Power {
         Self { levels, state: 0, last_operational: 0, settled_ns: 0 }
     }
 
-    /// Goes to another state. Returns how long it is until the controller is in it.
+    /// Changes to another state. Returns the time until the controller is in it.
     pub(crate) fn change(&mut self, state: u8, now_ns: u64) -> u64 {
         let started_ns = now_ns.max(self.settled_ns);
         self.settled_ns = started_ns.saturating_add(self.latency_ns(state));
@@ -35,7 +35,7 @@ impl Power {
         self.settled_ns - now_ns
     }
 
-    /// What leaving the present state and entering another takes.
+    /// Returns the time to leave the present state and enter another.
     fn latency_ns(&self, state: u8) -> u64 {
         if state == self.state {
             return 0;
@@ -53,14 +53,14 @@ impl Power {
         self.state == self.last_operational
     }
 
-    /// A controller reset: in the first state, at once.
+    /// Resets with the controller: to the first state, at once.
     pub(crate) const fn reset(&mut self) {
         (self.state, self.last_operational, self.settled_ns) = (0, 0, 0);
     }
 }
 
-/// An I/O command has come: a state that does not process it is left for the last one that does. Returns how long the
-/// command must wait.
+/// Wakes the controller for an I/O command: a state that does not process it is left for the last one that does.
+/// Returns how long the command must wait.
 pub(crate) fn wake(power: &mut Power, features: &mut Features, now_ns: u64) -> u64 {
     if power.is_operational() {
         return power.settled_ns.saturating_sub(now_ns);
@@ -84,36 +84,36 @@ impl KeepAlive {
         Self { granularity_ms: u32::from(units).saturating_mul(MS_PER_UNIT), timeout_ms: 0, expires_ns: None }
     }
 
-    /// The timeout that stands for the one asked for: the next multiple of the granularity.
+    /// Rounds the requested timeout up to a multiple of the granularity.
     pub(crate) fn rounded(&self, timeout_ms: u32) -> u32 {
         timeout_ms.checked_next_multiple_of(self.granularity_ms.max(1)).unwrap_or(u32::MAX)
     }
 
-    /// Sets the timeout and starts to count; 0 stops.
+    /// Sets the timeout and starts the timer; 0 stops it.
     pub(crate) fn set(&mut self, timeout_ms: u32, now_ns: u64) {
         self.timeout_ms = timeout_ms;
         self.restart(now_ns);
     }
 
-    /// Keep Alive was received.
+    /// Restarts the timer: Keep Alive was received.
     pub(crate) fn restart(&mut self, now_ns: u64) {
         let timeout_ns = u64::from(self.timeout_ms).saturating_mul(NS_PER_MS);
         self.expires_ns = (timeout_ns != 0).then(|| now_ns.saturating_add(timeout_ns));
     }
 
-    /// When the host counts as gone.
+    /// Time at which the host counts as lost.
     pub(crate) const fn expires_ns(&self) -> Option<u64> {
         self.expires_ns
     }
 
-    /// Nothing is counted any more.
+    /// Stops the timer.
     pub(crate) const fn stop(&mut self) {
         self.timeout_ms = 0;
         self.expires_ns = None;
     }
 }
 
-/// The timestamp (feature 0Eh): counted from a reset, or from what the host set.
+/// The timestamp (feature 0Eh): counted from a reset, or from the value that the host set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calendar {
     milliseconds: u64,
@@ -130,12 +130,12 @@ impl Calendar {
         *self = Self { milliseconds, since_ns: now_ns, attributes: Timestamp::SET_BY_HOST };
     }
 
-    /// A controller reset: counts from 0.
+    /// Resets with the controller: counts from 0.
     pub(crate) const fn reset(&mut self, now_ns: u64) {
         *self = Self { milliseconds: 0, since_ns: now_ns, attributes: Timestamp::SINCE_RESET };
     }
 
-    /// The value that is asked for; it cannot be saved, and its default is 0.
+    /// Returns the selected value; it cannot be saved, and its default is 0.
     pub(crate) fn at(&self, now_ns: u64, select: Select) -> Timestamp {
         if select != Select::Current {
             return Timestamp::default();
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(power.change(2, 10_010), 9_000);
         assert!(!power.is_operational());
         assert_eq!(power.last_operational, 1);
-        // Asked for before the last change is over.
+        // The next change is requested before the last one is over.
         assert_eq!(power.change(1, 10_011), 8_999 + 9_000);
         assert!(power.is_operational());
     }

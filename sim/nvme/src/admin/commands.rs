@@ -1,7 +1,7 @@
-//! Which admin commands there are, what each may change, and which of its fields it has.
+//! The admin commands: which exist, the effects of each, and the fields that each has.
 //!
-//! One table for three uses: dispatch refuses what is not in it, the check of reserved fields reads masks from it, and
-//! the Commands Supported and Effects log (section 5.14.1.5) is made of it, so that the log cannot claim otherwise.
+//! One table has three uses. Dispatch refuses commands that are not in it, and the check of reserved fields takes its
+//! masks from it. The Commands Supported and Effects log (section 5.14.1.5) is made from it, so the log cannot differ.
 
 use nvme_spec::admin::Opcode;
 use nvme_spec::log::{CommandEffects, Effects, Execution};
@@ -13,7 +13,7 @@ use super::refused;
 use crate::controller::Controller;
 use crate::violation::ViolationKind;
 
-/// What a command may change and which fields it has.
+/// Effects and fields of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) effects: CommandEffects,
@@ -64,13 +64,13 @@ impl Rules {
     }
 }
 
-/// The command of this opcode, if the controller has it.
+/// Returns the command of this opcode, if the controller has it.
 pub(crate) fn supported(config: &AdminConfig, opcode: u8) -> Option<Opcode> {
     let opcode = Opcode::from_raw(opcode)?;
     rules(config, opcode).map(|_| opcode)
 }
 
-/// The rules of a command; `None` for one that the controller does not have.
+/// Returns the rules of a command; `None` for one that the controller does not have.
 pub(crate) fn rules(config: &AdminConfig, opcode: Opcode) -> Option<Rules> {
     let plain = Rules::plain();
     let none = CommandEffects::new();
@@ -84,7 +84,7 @@ pub(crate) fn rules(config: &AdminConfig, opcode: Opcode) -> Option<Rules> {
         }
         Opcode::Identify => plain.with_words([0xffff_00ff]).with_namespace().with_data(),
         Opcode::Abort => plain.with_words([u32::MAX]),
-        // What CDW11 holds is the feature's.
+        // CDW11 belongs to the feature.
         Opcode::SetFeatures => plain.with_words([0x8000_00ff, u32::MAX]).with_namespace().with_data(),
         Opcode::GetFeatures => plain.with_words([0x7ff, u32::MAX]).with_namespace().with_data(),
         Opcode::AsyncEventRequest => plain,
@@ -108,7 +108,7 @@ pub(crate) fn rules(config: &AdminConfig, opcode: Opcode) -> Option<Rules> {
     Some(rules)
 }
 
-/// Refuses a command with anything in a field it does not have (sections 4.2 and 6.1).
+/// Refuses a command with a value in a field that it does not have (sections 4.2 and 6.1).
 ///
 /// # Errors
 /// Invalid Field in Command.
@@ -119,14 +119,14 @@ pub(crate) fn check_reserved(controller: &mut Controller, rules: &Rules, sqe: &S
     }
 }
 
-/// A field of an admin command has a value that no driver may put there: remembers it and gives the answer.
+/// Records a field that has a value which no driver may put there, and returns the status.
 pub(crate) fn bad_field(controller: &mut Controller, sqe: &Sqe, dword: u8) -> Status {
     let (cid, opcode) = (sqe.cid().0, sqe.opcode());
     controller.violation(ViolationKind::CommandField { sq: 0, cid, opcode, dword });
     refused(StatusCode::InvalidField)
 }
 
-/// The first dword in which something reserved is not 0.
+/// Returns the first dword in which a reserved bit is not 0.
 fn reserved_dword(rules: &Rules, sqe: &Sqe) -> Option<u8> {
     let unless = |field: Field, value: u64| if field == Field::Used { 0 } else { value };
     let common = [
@@ -157,7 +157,7 @@ pub(crate) fn effects_log(config: &AdminConfig) -> Effects {
     log
 }
 
-/// What an I/O command may change, if the controller has it.
+/// Returns the effects of an I/O command, if the controller has it.
 fn io_effects(opcode: nvm::Opcode) -> Option<CommandEffects> {
     let supported = CommandEffects::new().with_supported(true);
     match opcode {

@@ -1,4 +1,4 @@
-//! What may differ in a controller's admin side.
+//! Configuration of a controller's admin side.
 
 use nvme_spec::identify::{PowerFlags, PowerState};
 
@@ -7,7 +7,7 @@ use super::health::Health;
 /// Limits and optional parts of the admin command set.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AdminConfig {
-    /// Optional commands that are there.
+    /// The optional commands.
     pub commands: OptionalCommands,
     /// Aborts that may be outstanding, at least 1 (ACL + 1).
     pub aborts: u8,
@@ -15,7 +15,7 @@ pub struct AdminConfig {
     pub event_requests: u8,
     /// Entries of the error log, 1 to 256 (ELPE + 1).
     pub error_entries: u16,
-    /// The largest NSID (NN), 1 to 1024; no less than the namespaces there are at the start.
+    /// The largest NSID (NN), 1 to 1024; at least the number of namespaces at the start.
     pub max_namespaces: u32,
     /// Formats of namespaces that are created: log2 of the bytes of a block, 9 to 12 each; at most 16, at least one.
     pub formats: Vec<u8>,
@@ -92,7 +92,7 @@ impl Default for AdminConfig {
 }
 
 impl AdminConfig {
-    /// The same with every value that no controller could have brought to the nearest possible one.
+    /// Returns the same configuration with each impossible value replaced by the nearest possible one.
     pub(crate) fn sane(&self) -> Self {
         let mut sane = self.clone();
         sane.aborts = sane.aborts.max(1);
@@ -114,7 +114,7 @@ impl AdminConfig {
 }
 
 impl PowerLevel {
-    /// The descriptor in Identify Controller.
+    /// Returns the descriptor in Identify Controller.
     pub(crate) fn descriptor(&self) -> PowerState {
         let mut state = PowerState::default();
         state.max_power.set(self.max_power_10mw);

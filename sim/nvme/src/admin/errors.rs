@@ -1,6 +1,6 @@
 //! The error log: log page 01h (section 5.14.1.1 of the base specification 1.4).
 //!
-//! The newest entries are kept, as many as Identify promises; their number goes on over resets and power losses.
+//! The newest entries are kept, as many as Identify promises. Their numbering continues over resets and power losses.
 
 use std::collections::VecDeque;
 
@@ -8,12 +8,12 @@ use nvme_spec::log::ErrorEntry;
 use nvme_spec::{QueueId, Sqe, Status};
 use zerocopy::IntoBytes;
 
-/// Where a failed command came from, and what else its log entry says.
+/// Further fields of a failed command's log entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Details {
     /// The first block in error, for commands that name blocks.
     pub(crate) lba: u64,
-    /// What the command's description puts into the entry.
+    /// Command specific information of the entry.
     pub(crate) command_specific: u64,
 }
 
@@ -49,12 +49,12 @@ impl ErrorLog {
         self.push(ErrorEntry::of_command(count, QueueId(nobody), nvme_spec::Cid(nobody), Status::SUCCESS));
     }
 
-    /// Entries ever made.
+    /// Number of entries ever made.
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The log page: as many entries as promised, the missing ones zeroes.
+    /// Returns the log page: as many entries as promised, the missing ones zeroes.
     pub(crate) fn page(&self) -> Vec<u8> {
         let mut page: Vec<u8> = self.entries.iter().flat_map(|entry| entry.as_bytes()).copied().collect();
         page.resize(self.limit * size_of::<ErrorEntry>(), 0);

@@ -1,7 +1,7 @@
-//! Asynchronous events: who asked for reports, what happened meanwhile, what is masked until its log page is read.
+//! Asynchronous events: outstanding requests, pending events, and events that are masked until their log page is read.
 //!
-//! Section 5.2 of the base specification 1.4. Left out: whether feature 0Bh lets an event through, which the reporter
-//! asks [`super::features`], and posting completions, which is the core's.
+//! Section 5.2 of the base specification 1.4. Left out: the choice of events by feature 0Bh, for which the reporter
+//! consults [`super::features`], and posting completions, which the core does.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,7 +11,7 @@ use nvme_spec::{Cid, StatusCode};
 /// The kind of event and the log page that clears it: one of each is reported until that page is read.
 type Source = (u8, u8);
 
-/// Outstanding Asynchronous Event Requests and events without one.
+/// Outstanding Asynchronous Event Requests, and events without a request.
 #[derive(Debug)]
 pub(crate) struct Events {
     /// AERL + 1.
@@ -21,7 +21,7 @@ pub(crate) struct Events {
     sources: BTreeMap<Source, State>,
 }
 
-/// What a source of events is at.
+/// The state of a source of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// Happened; waits for a request.
@@ -36,7 +36,7 @@ impl Events {
         Self { limit, requests: VecDeque::with_capacity(limit), sources: BTreeMap::new() }
     }
 
-    /// Takes a request.
+    /// Adds a request.
     ///
     /// # Errors
     /// Asynchronous Event Request Limit Exceeded.
@@ -48,12 +48,12 @@ impl Events {
         Ok(())
     }
 
-    /// Something happened. It is forgotten when its source is masked or has one pending: the log page tells of both.
+    /// Reports an event. It is dropped when its source is masked or has one pending, because the log page covers both.
     pub(crate) fn report(&mut self, event: AsyncEvent) {
         self.sources.entry((event.kind(), event.log_page())).or_insert(State::Pending(event));
     }
 
-    /// The next request to complete, and with what.
+    /// Takes the next request to complete, with its event.
     pub(crate) fn take_due(&mut self) -> Option<(Cid, AsyncEvent)> {
         let (state, event) = self.sources.values_mut().find_map(|state| match *state {
             State::Pending(event) => Some((state, event)),
@@ -64,12 +64,12 @@ impl Events {
         Some((cid, event))
     }
 
-    /// The log page was read with Retain Asynchronous Event 0: its events may be reported again.
+    /// Clears the events of a log page that was read with Retain Asynchronous Event 0: they may be reported again.
     pub(crate) fn log_read(&mut self, log_page: u8) {
         self.sources.retain(|(_, page), _| *page != log_page);
     }
 
-    /// Forgets a request; false when there is none with this identifier.
+    /// Removes a request; false when there is none with this identifier.
     pub(crate) fn abort(&mut self, cid: Cid) -> bool {
         match self.requests.iter().position(|&request| request == cid) {
             Some(index) => self.requests.remove(index).is_some(),
@@ -77,7 +77,7 @@ impl Events {
         }
     }
 
-    /// A controller reset: requests are gone, and so is what was pending or masked.
+    /// Resets with the controller: drops requests, pending events and masks.
     pub(crate) fn reset(&mut self) {
         let Self { limit: _, requests, sources } = self;
         requests.clear();

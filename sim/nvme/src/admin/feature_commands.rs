@@ -1,4 +1,4 @@
-//! Set Features and Get Features (sections 5.21 and 5.13): which values are accepted, and what follows from them.
+//! Set Features and Get Features (sections 5.21 and 5.13): the accepted values and their consequences.
 
 use nvme_spec::feature::{
     ErrorRecovery, Feature, GetDw10, InterruptVector, NumberOfQueues, PowerManagement, Select, SetDw10,
@@ -17,7 +17,7 @@ use crate::host::Host;
 
 /// Hints about the workload that have a meaning.
 const WORKLOADS: u8 = 2;
-/// What a driver must not ask for as a number of queues.
+/// A number of queues that a driver must not request.
 const TOO_MANY_QUEUES: u16 = u16::MAX;
 
 /// Set Features.
@@ -69,7 +69,7 @@ pub(crate) fn get(controller: &mut Controller, command: &Command, host: &mut dyn
     Ok(Outcome::Done { dw0, status: Status::SUCCESS })
 }
 
-/// The feature of this number, if the controller has it.
+/// Returns the feature of this number, if the controller has it.
 fn feature(controller: &Controller, fid: u8) -> Result<Feature, Status> {
     let known = Feature::from_raw(fid).ok_or(refused(StatusCode::InvalidField))?;
     let is_there = match known {
@@ -81,7 +81,7 @@ fn feature(controller: &Controller, fid: u8) -> Result<Feature, Status> {
     is_there.then_some(known).ok_or(refused(StatusCode::InvalidField))
 }
 
-/// The namespaces that the command is about; 0 stands for the controller as a whole.
+/// Returns the namespaces that the command addresses; 0 stands for the controller as a whole.
 fn namespaces(
     controller: &Controller,
     feature: Feature,
@@ -106,7 +106,7 @@ fn namespaces(
     }
 }
 
-/// Bits of CDW11 that Set Features of this feature has.
+/// Bits of CDW11 that Set Features uses for this feature.
 const fn set_mask(feature: Feature) -> u32 {
     match feature {
         Feature::Arbitration => 0xffff_ff07,
@@ -116,13 +116,13 @@ const fn set_mask(feature: Feature) -> u32 {
         Feature::VolatileWriteCache | Feature::WriteAtomicity => 1,
         Feature::NumberOfQueues | Feature::KeepAliveTimer => u32::MAX,
         Feature::InterruptCoalescing => 0xffff,
-        // Warnings there are, and the one notice that OAES promises.
+        // The warnings that exist, and the one notice that OAES promises.
         Feature::AsyncEvents => 0x013f,
         _ => 0,
     }
 }
 
-/// Bits of CDW11 that Get Features of this feature has.
+/// Bits of CDW11 that Get Features uses for this feature.
 const fn get_mask(feature: Feature) -> u32 {
     match feature {
         Feature::TemperatureThreshold => 0x003f_0000,
@@ -131,7 +131,7 @@ const fn get_mask(feature: Feature) -> u32 {
     }
 }
 
-/// Whether what CDW11 of Get Features chooses among values is there.
+/// Whether the value that CDW11 of Get Features selects exists.
 fn names_a_value(controller: &Controller, feature: Feature, sqe: &Sqe) -> bool {
     match feature {
         Feature::TemperatureThreshold => {
@@ -143,7 +143,7 @@ fn names_a_value(controller: &Controller, feature: Feature, sqe: &Sqe) -> bool {
     }
 }
 
-/// Features without data have no data pointer.
+/// Refuses a data pointer for a feature without data.
 fn check_data_pointer(controller: &mut Controller, feature: Feature, sqe: &Sqe) -> Result<(), Status> {
     if feature != Feature::Timestamp && (sqe.prp1 != 0 || sqe.prp2 != 0) {
         return Err(bad_field(controller, sqe, 6));
@@ -151,7 +151,7 @@ fn check_data_pointer(controller: &mut Controller, feature: Feature, sqe: &Sqe) 
     Ok(())
 }
 
-/// Looks whether a feature can have this value. Gives the value that it shall have.
+/// Checks whether a feature can have the requested value. Returns the value to set.
 fn accept(controller: &mut Controller, feature: Feature, sqe: &Sqe) -> Result<u32, Status> {
     let value = sqe.cdw11;
     let is_possible = match feature {
@@ -164,7 +164,7 @@ fn accept(controller: &mut Controller, feature: Feature, sqe: &Sqe) -> Result<u3
             let threshold = TemperatureThreshold::from_bits(value);
             matches!(threshold.sensor(), 0 | TemperatureThreshold::ALL_SENSORS) && threshold.under() <= 1
         }
-        // NSFEAT says that unwritten blocks cannot be made an error.
+        // NSFEAT does not offer errors for unwritten blocks.
         Feature::ErrorRecovery => !ErrorRecovery::from_bits(value).unwritten_is_error(),
         Feature::InterruptVector => is_in_use(controller, InterruptVector::from_bits(value).vector()),
         Feature::NumberOfQueues => {
@@ -190,7 +190,7 @@ fn is_in_use(controller: &Controller, vector: u16) -> bool {
     controller.queues.cqs.iter().skip(1).flatten().any(|cq| cq.vector == Some(vector))
 }
 
-/// Does what a new value brings with it.
+/// Applies the consequences of a new value.
 fn follow(controller: &mut Controller, feature: Feature, value: u32) -> Outcome {
     controller.admin.features.apply(&mut controller.settings);
     match feature {

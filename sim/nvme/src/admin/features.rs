@@ -1,7 +1,7 @@
 //! Feature values: current, default and saved (sections 5.13 and 5.21).
 //!
-//! Plain tables. The commands that use them are in [`super::feature_commands`]; what the data path acts on is copied
-//! into the core's [`Settings`] by [`Features::apply`].
+//! Plain tables. The commands that use them are in [`super::feature_commands`]; [`Features::apply`] copies the values
+//! that the data path uses into the core's [`Settings`].
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ pub(crate) struct Values {
     arbitration: ArbitrationWeights,
     pub(crate) power: PowerManagement,
     pub(crate) thresholds: Thresholds,
-    /// Of namespaces for which it was ever set.
+    /// By NSID; only namespaces for which it was ever set.
     recovery: BTreeMap<u32, ErrorRecovery>,
     write_cache: WriteCache,
-    /// What was granted; none before anything was asked for.
+    /// The numbers granted; `None` before the first request.
     queues: Option<NumberOfQueues>,
     coalescing: InterruptCoalescing,
     /// By vector.
@@ -32,7 +32,7 @@ pub(crate) struct Values {
     pub(crate) keep_alive_ms: u32,
 }
 
-/// What the defaults depend on.
+/// Inputs of the defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     pub(crate) vectors: u16,
@@ -56,7 +56,7 @@ pub(crate) enum Keep {
     Saved,
 }
 
-/// What Get Features may ask about beside the feature itself.
+/// The selector of one value of a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Which {
     pub(crate) nsid: u32,
@@ -75,7 +75,7 @@ impl Features {
         &self.current
     }
 
-    /// A value as DW0 of Get Features gives it. [`Select::Supported`] is [`capabilities`].
+    /// Returns a value as DW0 of Get Features reports it. [`Select::Supported`] is [`capabilities`].
     pub(crate) fn get(&self, feature: Feature, which: Which, select: Select) -> u32 {
         let values = match select {
             Select::Current => &self.current,
@@ -94,24 +94,24 @@ impl Features {
         }
     }
 
-    /// What is granted of the I/O queues asked for.
+    /// Returns the I/O queues granted of those requested.
     pub(crate) fn grant(&self, asked: NumberOfQueues) -> NumberOfQueues {
         NumberOfQueues::new()
             .with_sqs_z(asked.sqs_z().min(self.most_queues.sqs_z()))
             .with_cqs_z(asked.cqs_z().min(self.most_queues.cqs_z()))
     }
 
-    /// The controller enters this power state of its own accord.
+    /// Records that the controller enters this power state of its own accord.
     pub(crate) fn enter_power_state(&mut self, state: u8) {
         self.current.power = self.current.power.with_state(state);
     }
 
-    /// A controller reset: saved values are in force.
+    /// Resets with the controller: the saved values take effect.
     pub(crate) fn reset(&mut self) {
         self.current = self.saved.clone();
     }
 
-    /// Tells the data path.
+    /// Copies the values into the data path's settings.
     pub(crate) fn apply(&self, settings: &mut Settings) {
         settings.arbitration = self.current.arbitration;
         settings.write_cache = self.current.write_cache.enabled();
@@ -124,7 +124,7 @@ impl Features {
     }
 }
 
-/// What can be done to a feature.
+/// Returns the capabilities of a feature.
 pub(crate) const fn capabilities(feature: Feature) -> Capabilities {
     let changeable = Capabilities::new().with_changeable(true);
     match feature {
@@ -151,7 +151,7 @@ impl Values {
         }
     }
 
-    /// `None` for queues that were not asked for.
+    /// Returns `None` for the number of queues before a request.
     fn get(&self, feature: Feature, which: Which) -> Option<u32> {
         Some(match feature {
             Feature::Arbitration => self.arbitration.into_bits(),

@@ -1,7 +1,7 @@
-//! Format NVM (section 5.23): another size of blocks, and nothing left of the data.
+//! Format NVM (section 5.23): sets another block size and erases the data.
 //!
-//! The effect is there at once and the completion comes later; until then nothing else can be done with the namespace,
-//! and Identify reports how far the format is. Left out: metadata, protection information, cryptographic erase.
+//! The format takes effect at once and its completion comes later. Until then nothing else can be done with the
+//! namespace, and Identify reports the progress. Left out: metadata, protection information, cryptographic erase.
 
 use nvme_spec::admin::{FormatDw10, SecureErase};
 use nvme_spec::{Sqe, Status, StatusCode};
@@ -19,7 +19,7 @@ pub(crate) fn execute(controller: &mut Controller, command: &Command) -> Result<
     let nsids = namespaces(controller, sqe)?;
     check_formatted(controller, &nsids)?;
     match SecureErase::from_raw(how.ses()) {
-        // Data that is gone from the model is gone: both promises are kept alike.
+        // Data removed from the model are gone: both promises are kept alike.
         Some(SecureErase::None | SecureErase::UserData) => {}
         // FNA does not offer it.
         Some(SecureErase::Cryptographic) => return Err(refused(StatusCode::InvalidField)),
@@ -29,7 +29,7 @@ pub(crate) fn execute(controller: &mut Controller, command: &Command) -> Result<
         let formats = controller.namespaces.get(*nsid).map_or(0, |namespace| namespace.formats.len());
         usize::from(how.lbaf()) < formats
     };
-    // There is no metadata, so that nothing about it can be chosen.
+    // There is no metadata, so nothing about it can be selected.
     let has_metadata = how.mset() || how.pi() != 0 || how.pil();
     if has_metadata || !nsids.iter().all(has_format) {
         return Err(refused(StatusCode::InvalidFormat));
@@ -51,7 +51,7 @@ fn namespaces(controller: &Controller, sqe: &Sqe) -> Result<Vec<u32>, Status> {
 }
 
 fn format(controller: &mut Controller, nsid: u32, index: u8, ns: u64) {
-    // What was there before writes that are not durable yet must not come back over the format when power is lost.
+    // Writes that are not durable yet must not bring back old data over the format when power is lost.
     controller.settle(nsid);
     let Some(namespace) = controller.namespaces.get_mut(nsid) else { return };
     namespace.store.erase();

@@ -1,5 +1,5 @@
-//! Health: temperature, spare and wear as a scenario sets them, the warnings they cause, the SMART log (section
-//! 5.14.1.2).
+//! Health: temperature, spare and wear as a scenario sets them, the warnings that they cause, and the SMART log
+//! (section 5.14.1.2).
 //!
 //! Left out: minutes busy with commands, and thermal management.
 
@@ -15,7 +15,7 @@ const NS_PER_HOUR: u128 = 60 * NS_PER_MINUTE;
 const SECTOR_BYTES: u64 = 512;
 const SECTORS_PER_UNIT: u64 = 1000;
 
-/// What a controller's sensors say.
+/// Readings of a controller's sensors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Health {
     /// Composite temperature, kelvin.
@@ -30,7 +30,7 @@ pub struct Health {
     pub media: Media,
 }
 
-/// How reliable the media are.
+/// Reliability of the media.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Media {
     /// As they should be.
@@ -65,7 +65,7 @@ pub(crate) struct Monitor {
     warnings: Warnings,
     warning_kelvin: u16,
     critical_kelvin: u16,
-    /// Up to when the times below are counted.
+    /// Time up to which the times below are counted.
     counted_ns: u64,
     warning_ns: u64,
     critical_ns: u64,
@@ -96,7 +96,7 @@ impl Monitor {
         }
     }
 
-    /// Finds the warnings again. Returns those that were not there before.
+    /// Computes the warnings again. Returns those that are new.
     pub(crate) fn reconsider(&mut self, thresholds: Thresholds) -> Warnings {
         let Health { temperature_kelvin: kelvin, spare_percent, spare_threshold_percent, used_percent: _, media } =
             self.health;
@@ -111,8 +111,8 @@ impl Monitor {
 }
 
 impl Controller {
-    /// Sets what the sensors say from now on. Warnings that this causes are reported as asynchronous events, as far as
-    /// the driver enabled them.
+    /// Sets the readings of the sensors from now on. New warnings are reported as asynchronous events, as far as the
+    /// driver enabled them.
     pub fn set_health(&mut self, health: Health, host: &mut dyn Host) {
         self.admin.monitor.pass_time(self.clock_ns);
         self.admin.monitor.health = health;
@@ -122,7 +122,7 @@ impl Controller {
     }
 }
 
-/// Looks at the warnings again, after health or thresholds changed, and makes events of new ones.
+/// Computes the warnings after health or thresholds changed, and reports new ones as events.
 pub(crate) fn warn(controller: &mut Controller) {
     let admin = &mut controller.admin;
     let fresh = admin.monitor.reconsider(admin.features.current().thresholds);
@@ -138,7 +138,7 @@ pub(crate) fn warn(controller: &mut Controller) {
     }
 }
 
-/// The SMART log as it is now.
+/// Returns the present SMART log.
 pub(crate) fn smart(controller: &mut Controller) -> Smart {
     controller.admin.monitor.pass_time(controller.clock_ns);
     let (monitor, counters) = (&controller.admin.monitor, controller.counters());

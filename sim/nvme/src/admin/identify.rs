@@ -1,4 +1,4 @@
-//! Identify (section 5.15): what the controller says of itself, its namespaces and its subsystem.
+//! Identify (section 5.15): data about the controller, its namespaces and its subsystem.
 //!
 //! Left out: NVM sets, primary and secondary controllers, namespace granularity, UUIDs of vendors.
 
@@ -20,18 +20,18 @@ use crate::host::Host;
 use crate::io;
 use crate::namespace::Namespace;
 
-/// What every selector returns.
+/// The data of every selector.
 type Page = [u8; 4096];
 
 /// CNTRLTYPE: a controller that does I/O.
 const IO_CONTROLLER: u8 = 1;
 /// FRMW: there is one slot, which cannot be written.
 const FIRMWARE: Frmw = Frmw::new().with_first_read_only(true).with_slots(1);
-/// VWC: bits 2:1 say that Flush may name all namespaces.
+/// VWC: by bits 2:1, Flush may name all namespaces.
 const FLUSH_ALL: u8 = 0b110;
 /// DLFEAT: deallocated blocks read as zeroes, and Write Zeroes may deallocate.
 const DEALLOCATED_ZEROES: u8 = 0b1001;
-/// FPI: there is a percentage in it.
+/// FPI: the field contains a percentage.
 const FORMAT_PROGRESS_REPORTED: u8 = 0x80;
 /// NMIC: may be attached to more than one controller at a time.
 const SHARED: u8 = 1;
@@ -66,7 +66,7 @@ fn page(controller: &mut Controller, sqe: &Sqe) -> Result<Box<Page>, Status> {
     }
 }
 
-/// Selectors from 10h on belong to namespace management.
+/// Whether a selector is supported. Those from 10h on belong to namespace management.
 const fn is_supported(controller: &Controller, cns: Cns) -> bool {
     (cns as u8) < Cns::AllocatedNamespaces as u8 || controller.config.admin.commands.namespaces
 }
@@ -147,7 +147,7 @@ fn report_io(controller: &Controller, about: &mut identify::Controller) {
     about.awupf_z.set(atomic_z);
 }
 
-/// Fills a field with text, cut to what fits and padded.
+/// Fills a field with text, cut to its length or padded.
 fn put_text(field: &mut [u8], text: &str, padding: u8) {
     let text = text.bytes().chain(std::iter::repeat(padding));
     for (place, byte) in field.iter_mut().zip(text) {
@@ -181,7 +181,7 @@ fn about_namespace(controller: &Controller, nsid: Nsid) -> Box<Page> {
     }
 }
 
-/// What all namespaces that can be created have in common.
+/// Returns the fields common to all namespaces that can be created.
 fn in_common(formats: &[u8]) -> identify::Namespace {
     let mut about = identify::Namespace::new_zeroed();
     about.nlbaf_z = u8::try_from(formats.len().saturating_sub(1)).unwrap_or(u8::MAX);
@@ -237,7 +237,7 @@ fn descriptors(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, Status>
     Ok(Box::new(std::array::from_fn(|index| list[index])))
 }
 
-/// Adds an identifier unless it is all zeroes, which means that there is none.
+/// Adds an identifier unless it is all zeroes, which stands for none.
 fn add_descriptor(list: &mut Vec<u8>, kind: IdKind, id: &[u8]) {
     if id.iter().any(|&byte| byte != 0) {
         list.extend_from_slice(IdDescriptor::new(kind).as_bytes());
@@ -245,7 +245,7 @@ fn add_descriptor(list: &mut Vec<u8>, kind: IdKind, id: &[u8]) {
     }
 }
 
-/// A namespace must have an identifier of some kind: a UUID of the sort that vendors make up (version 8), of the last
+/// Makes an identifier for a namespace, which must have one of some kind: a vendor-defined UUID (version 8) of the last
 /// characters of the serial number and the NSID.
 fn made_up_uuid(serial: &str, nsid: Nsid) -> [u8; 16] {
     let mut uuid = [0; 16];
@@ -258,7 +258,7 @@ fn made_up_uuid(serial: &str, nsid: Nsid) -> [u8; 16] {
     uuid
 }
 
-/// Namespaces above `after` that are wanted.
+/// Lists the wanted namespaces above `after`.
 fn namespace_list(
     controller: &Controller,
     after: Nsid,
@@ -279,7 +279,7 @@ fn attached_controllers(controller: &Controller, nsid: Nsid, first: u16) -> Resu
     }
 }
 
-/// The subsystem has this one controller.
+/// Lists the controllers from `first` on: the subsystem has only this one.
 fn controllers_from(controller: &Controller, first: u16) -> Box<Page> {
     let own = controller.config.identity.controller_id;
     bytes(&ControllerList::of((own >= first).then_some(own).into_iter()))

@@ -1,6 +1,6 @@
 //! Get Log Page (section 5.14): error information, SMART, firmware slots, changed namespaces, commands and effects.
 //!
-//! A length beyond the end of a page leaves open what is returned there: here zeroes, as far as a megabyte.
+//! The standard does not define the result of a read beyond the end of a page: here zeroes, as far as a megabyte.
 
 use nvme_spec::log::{ActiveFirmware, FirmwareSlots, LogEvent, LogPage, LogRead};
 use nvme_spec::{Sqe, Status, StatusCode};
@@ -15,7 +15,7 @@ use crate::host::Host;
 
 /// Offsets are multiples of this.
 const DWORD: u64 = 4;
-/// No page is longer, and nobody needs more zeroes than this.
+/// Limit of a read: no page is longer, and no driver needs more zeroes.
 const MOST_BYTES: usize = 1 << 20;
 
 /// Executes Get Log Page.
@@ -42,7 +42,7 @@ pub(crate) fn execute(controller: &mut Controller, command: &Command, host: &mut
     Ok(Outcome::SUCCESS)
 }
 
-/// All these pages are the controller's, none a namespace's.
+/// Checks the NSID: all these pages belong to the controller, none to a namespace.
 fn check_namespace(controller: &mut Controller, sqe: &Sqe) -> Result<(), Status> {
     match named(controller, sqe.nsid()) {
         Some(Named::Nothing | Named::All) => Ok(()),
@@ -61,7 +61,7 @@ fn contents(controller: &mut Controller, page: LogPage) -> Vec<u8> {
     }
 }
 
-/// The one slot, which runs.
+/// Returns the log of the one slot, which is active.
 fn firmware(revision: &str) -> FirmwareSlots {
     let mut slots = FirmwareSlots::new_zeroed();
     slots.afi = ActiveFirmware::new().with_active(1).into_bits();
@@ -71,7 +71,7 @@ fn firmware(revision: &str) -> FirmwareSlots {
     slots
 }
 
-/// The driver has all of the page that it wants: its events may be reported again, and changes are reported once.
+/// Handles a page that the driver has read completely: its events may be reported again, and changes are reported once.
 fn was_read(controller: &mut Controller, page: LogPage) {
     controller.admin.events.log_read(page as u8);
     if page == LogPage::ChangedNamespaces {

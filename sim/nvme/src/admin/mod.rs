@@ -1,12 +1,12 @@
-//! The admin side: everything that admin commands do, but for queues' places in memory.
+//! The admin side: everything that admin commands do, except the queues' places in memory.
 //!
-//! [`execute`] looks a command up in the table of [`commands`], refuses what has reserved fields set, and hands it to
-//! the module of its kind; afterwards it completes event requests for which something has happened. Statuses are those
-//! of the base specification 1.4; a refusal has Do Not Retry unless the same command may succeed at another time.
+//! [`execute`] looks a command up in the table of [`commands`], refuses one with reserved fields set, and passes it to
+//! the module of its kind. Then it completes event requests for which there is an event. Statuses are those of the base
+//! specification 1.4; a refusal has Do Not Retry unless the same command may succeed at another time.
 //!
-//! Neighbours: [`crate::controller`] fetches and completes, [`crate::settings`] takes what the data path acts on. Left
-//! out: firmware update, self-test, sanitize, security, directives, virtualization management, which are all refused as
-//! unknown opcodes, and nothing in Identify promises them.
+//! Neighbours: [`crate::controller`] fetches and completes, [`crate::settings`] holds the values that the data path
+//! uses. Left out: firmware update, self-test, sanitize, security, directives, virtualization management. All are
+//! refused as unknown opcodes, and Identify promises none of them.
 
 mod changes;
 mod clocks;
@@ -75,12 +75,12 @@ fn dispatch(controller: &mut Controller, command: &Command, host: &mut dyn Host)
     }
 }
 
-/// The status of a command that would be refused again.
+/// Returns the status of a command that would be refused again.
 pub(crate) const fn refused(code: StatusCode) -> Status {
     Status::new(code).with_do_not_retry()
 }
 
-/// Abort (section 5.1), of commands that were fetched; those still in their SQ are not looked for. DW0 bit 0 says that
+/// Executes Abort (section 5.1) for commands that were fetched; it does not search the SQs. Bit 0 of DW0 reports that
 /// the command was not aborted.
 fn abort(controller: &mut Controller, sqe: &Sqe, host: &mut dyn Host) -> Result<Outcome, Status> {
     let is_abort = |command: &Command| command.sq == QueueId::ADMIN.0 && command.sqe.opcode() == Opcode::Abort as u8;
@@ -101,7 +101,7 @@ fn abort(controller: &mut Controller, sqe: &Sqe, host: &mut dyn Host) -> Result<
     Ok(Outcome::Done { dw0: u32::from(!is_done), status: Status::SUCCESS })
 }
 
-/// Doorbell Buffer Config (section 5.7): both buffers begin at a page.
+/// Executes Doorbell Buffer Config (section 5.7): both buffers begin at a page.
 fn doorbell_buffers(controller: &mut Controller, sqe: &Sqe) -> Result<Outcome, Status> {
     let page_bytes = controller.page_bytes();
     let is_page = |address: u64| address != 0 && address.is_multiple_of(page_bytes);

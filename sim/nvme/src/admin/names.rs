@@ -1,4 +1,4 @@
-//! What a namespace identifier stands for (section 6.1).
+//! The meaning of a namespace identifier (section 6.1).
 
 use nvme_spec::{Nsid, Status, StatusCode};
 
@@ -20,7 +20,7 @@ pub(crate) enum Named {
     Unallocated,
 }
 
-/// What the identifier stands for; `None` when it is beyond NN.
+/// Returns the kind of an identifier; `None` when it is beyond NN.
 pub(crate) fn named(controller: &Controller, nsid: Nsid) -> Option<Named> {
     match nsid {
         Nsid::NONE => Some(Named::Nothing),
@@ -40,11 +40,11 @@ pub(crate) fn largest(controller: &Controller) -> u32 {
     controller.config.admin.max_namespaces.max(there.unwrap_or(0))
 }
 
-/// Whether an I/O command can name this namespace now.
+/// Checks that an I/O command can name this namespace now.
 ///
 /// # Errors
-/// Format in Progress; Invalid Field in Command for one that is not active but could be; Invalid Namespace or Format
-/// for one that cannot.
+/// Format in Progress; Invalid Field in Command for a namespace that is not active but could be; Invalid Namespace or
+/// Format for one that cannot.
 pub(crate) fn check_active(controller: &mut Controller, nsid: Nsid) -> Result<(), Status> {
     match controller.namespaces.active(nsid) {
         Ok(namespace) if namespace.formatted_ns > controller.clock_ns => Err(Status::new(StatusCode::FormatInProgress)),
@@ -56,7 +56,7 @@ pub(crate) fn check_active(controller: &mut Controller, nsid: Nsid) -> Result<()
     }
 }
 
-/// Whether none of these namespaces is being formatted.
+/// Checks that none of these namespaces is being formatted.
 ///
 /// # Errors
 /// Format in Progress.

@@ -1,6 +1,6 @@
 //! Namespace Management and Namespace Attachment (sections 5.20 and 5.19).
 //!
-//! Left out: thin provisioning, metadata and protection information, ANA groups and NVM sets; a command that asks for
+//! Left out: thin provisioning, metadata and protection information, ANA groups and NVM sets; a command that requests
 //! them is refused.
 
 use nvme_spec::admin::{Attachment, Management};
@@ -21,7 +21,7 @@ use crate::store::Zeroes;
 const SHARED: u8 = 1;
 /// FLBAS: index of the format.
 const FORMAT_INDEX: u8 = 0xf;
-/// An OUI for the identifiers of namespaces that were created, from the range that anybody may use.
+/// An OUI for the identifiers of created namespaces, from the locally administered range.
 const LOCAL_OUI: [u8; 3] = [0x52, 0x54, 0x00];
 
 /// Executes Namespace Management.
@@ -100,7 +100,7 @@ fn create(controller: &mut Controller, command: &Command, host: &mut dyn Host) -
     Ok(Outcome::Done { dw0: nsid, status: Status::SUCCESS })
 }
 
-/// Looks whether a namespace like this can be. Gives log2 of the bytes of its blocks.
+/// Checks whether such a namespace is possible. Returns log2 of the bytes of its blocks.
 fn check(controller: &mut Controller, command: &Command, asked: &Description) -> Result<u8, Status> {
     let flbas_reserved = asked.flbas & !FORMAT_INDEX;
     if has_reserved(asked) || flbas_reserved != 0 || asked.nmic & !SHARED != 0 {
@@ -118,7 +118,7 @@ fn check(controller: &mut Controller, command: &Command, asked: &Description) ->
     Ok(bits)
 }
 
-/// Whether anything is set that is not for the driver to say, or that concerns what this controller does not have.
+/// Whether a field is set that a driver may not set, or that belongs to a feature which this controller does not have.
 fn has_reserved(asked: &Description) -> bool {
     let mut rest = asked.clone();
     for used in [&mut rest.nsze, &mut rest.ncap] {
@@ -128,7 +128,7 @@ fn has_reserved(asked: &Description) -> bool {
     rest.as_bytes().iter().any(|&byte| byte != 0)
 }
 
-/// An identifier that no namespace of this controller had before.
+/// Returns an identifier that no namespace of this controller had before.
 fn next_nguid(controller: &mut Controller) -> [u8; 16] {
     controller.admin.created += 1;
     let mut nguid = [0; 16];
@@ -166,7 +166,7 @@ fn remove(controller: &mut Controller, nsid: Nsid) {
     }
 }
 
-/// TNVMCAP: what namespaces have and what is left.
+/// TNVMCAP: the bytes of the namespaces and the unallocated ones.
 pub(crate) fn total_bytes(controller: &Controller) -> u128 {
     let allocated: u128 = controller.namespaces.iter().map(|namespace| u128::from(namespace.allocated_bytes)).sum();
     allocated + u128::from(controller.admin.unallocated_bytes)

@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::queue::{CompletionQueue, QueueMemory, SubmissionQueue};
 use crate::violation::ViolationKind;
 
-/// Does one of the four commands. A refusal is a violation: a driver knows what it may ask for.
+/// Executes one of the four commands. A refusal is a violation: a driver knows what it may request.
 pub(super) fn execute(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Outcome {
     let sqe = &command.sqe;
     let result = match Opcode::from_raw(sqe.opcode()) {
@@ -75,7 +75,7 @@ fn create_sq(controller: &mut Controller, sqe: &Sqe, host: &mut dyn Host) -> Res
     Ok(())
 }
 
-/// Deletes an SQ: its commands under way are aborted and completed first, those not fetched are forgotten.
+/// Deletes an SQ: its commands under way are aborted and completed first, those not fetched are dropped.
 fn delete_sq(controller: &mut Controller, sqe: &Sqe, host: &mut dyn Host) -> Result<(), StatusCode> {
     let qid = admin::deleted_queue(sqe).0;
     let cq = match controller.queues.sq(qid) {
@@ -106,7 +106,7 @@ fn delete_cq(controller: &mut Controller, sqe: &Sqe, host: &mut dyn Host) -> Res
     Ok(())
 }
 
-/// Queue 0 is the admin queue; without a grant the controller's own number is the limit.
+/// Checks a queue's number: 0 is the admin queue; without a grant the controller's own number is the limit.
 fn check_id(controller: &Controller, qid: u16, granted: Option<u32>) -> Result<(), StatusCode> {
     let own = u32::from(controller.config.queue_pairs);
     let limit = granted.map_or(own, |granted| granted.min(own));
@@ -118,7 +118,7 @@ fn check_size(controller: &Controller, qsize_z: u16) -> Result<(), StatusCode> {
     if fits { Ok(()) } else { Err(StatusCode::InvalidQueueSize) }
 }
 
-/// Where the queue lies: `bytes` in one piece, or on the pages of a list.
+/// Returns the queue's memory: `bytes` in one piece, or the pages of a list.
 fn queue_memory(
     controller: &mut Controller,
     memory: admin::QueueMemory,
@@ -155,7 +155,7 @@ fn clear<Queue>(queues: &mut [Option<Queue>], id: u16) {
 }
 
 impl Controller {
-    /// Makes the admin queues from AQA, ASQ and ACQ.
+    /// Creates the admin queues from AQA, ASQ and ACQ.
     pub(crate) fn start_admin_queues(&mut self) {
         let aqa = self.registers.aqa;
         let (asq, acq) = (QueueMemory::Contiguous(self.registers.asq), QueueMemory::Contiguous(self.registers.acq));

@@ -1,4 +1,4 @@
-//! What the admin side keeps, and what happens to it without a command: errors, time, resets.
+//! State of the admin side, and its changes without a command: errors, time, resets.
 
 use nvme_spec::event::AsyncEvent;
 use nvme_spec::{Cid, QueueId, Status, StatusCode, nvm};
@@ -27,16 +27,16 @@ pub(crate) struct Admin {
     pub(super) power: Power,
     pub(super) keep_alive: KeepAlive,
     pub(super) timestamp: Calendar,
-    /// Bytes that no namespace has.
+    /// Bytes that belong to no namespace.
     pub(super) unallocated_bytes: u64,
     /// Namespaces ever created by command.
     pub(super) created: u32,
-    /// What the error log is to report of a command that was just refused.
+    /// Details for the error log about a command that was just refused.
     details: Option<(Cid, Details)>,
 }
 
 impl Admin {
-    /// For a controller whose configuration is sane.
+    /// Creates the state for a controller whose configuration is sane.
     pub(crate) fn new(config: &Config) -> Self {
         let admin = &config.admin;
         let shape =
@@ -59,7 +59,7 @@ impl Admin {
         }
     }
 
-    /// A controller reset. Saved features are in force again, and `settings`, just made, receive them.
+    /// Resets with the controller. Saved features take effect again and are copied into `settings`, which are new.
     pub(crate) fn reset(&mut self, settings: &mut Settings, now_ns: u64) {
         let Self {
             features,
@@ -85,17 +85,17 @@ impl Admin {
         *details = None;
     }
 
-    /// When the host counts as gone unless it says something.
+    /// Time at which the host counts as lost, unless it sends Keep Alive.
     pub(crate) const fn next_event_ns(&self) -> Option<u64> {
         self.keep_alive.expires_ns()
     }
 
-    /// An I/O command was fetched: how long it waits because of the power state that the controller was in.
+    /// Returns how long a fetched I/O command waits because of the power state.
     pub(crate) fn wake_ns(&mut self, now_ns: u64) -> u64 {
         clocks::wake(&mut self.power, &mut self.features, now_ns)
     }
 
-    /// Asynchronous Event Request: held until something happens, or complete when it has already.
+    /// Holds an Asynchronous Event Request until there is an event, or completes it if there is one already.
     pub(super) fn event_request(&mut self, cid: Cid) -> Result<Outcome, Status> {
         self.events.request(cid).map_err(Status::new)?;
         match self.events.take_due() {
@@ -104,13 +104,13 @@ impl Admin {
         }
     }
 
-    /// What the error log will report of the command that is being refused.
+    /// Sets the details for the error log about the command that is being refused.
     pub(super) const fn explain(&mut self, cid: Cid, details: Details) {
         self.details = Some((cid, details));
     }
 }
 
-/// The keep alive timer ran out: the controller stops (section 7.12).
+/// Handles the expiry of the keep alive timer: the controller stops (section 7.12).
 pub(crate) fn advance(controller: &mut Controller) {
     if controller.admin.next_event_ns().is_some_and(|at_ns| at_ns <= controller.clock_ns) {
         controller.admin.keep_alive.stop();
@@ -118,8 +118,8 @@ pub(crate) fn advance(controller: &mut Controller) {
     }
 }
 
-/// A command failed: an entry in the error log, and More in its status. Commands that were aborted on request or with
-/// their queue did nothing wrong.
+/// Adds a failed command to the error log and sets More in its status. Commands that were aborted on request or with
+/// their queue are not errors.
 pub(crate) fn on_error(controller: &mut Controller, command: &mut Command) {
     let details =
         controller.admin.details.take_if(|(cid, _)| command.sq == QueueId::ADMIN.0 && *cid == command.sqe.cid());
@@ -131,7 +131,7 @@ pub(crate) fn on_error(controller: &mut Controller, command: &mut Command) {
     command.status = controller.admin.errors.record(command.sq, &command.sqe, command.status, details);
 }
 
-/// The first block of an I/O command that names blocks in CDW10 and CDW11; 0 for any other.
+/// Returns the first block of an I/O command that names blocks in CDW10 and CDW11; 0 for any other.
 fn first_block(command: &Command) -> u64 {
     let opcode = nvm::Opcode::from_raw(command.sqe.opcode());
     match opcode {
@@ -141,7 +141,7 @@ fn first_block(command: &Command) -> u64 {
     }
 }
 
-/// A doorbell was written that should not have been: an entry in the error log, and an event.
+/// Adds a wrong write of a doorbell to the error log, and reports an event.
 pub(crate) fn on_doorbell_error(controller: &mut Controller, which: DoorbellError, host: &mut dyn Host) {
     controller.admin.errors.record_event();
     controller.admin.events.report(match which {
@@ -151,7 +151,7 @@ pub(crate) fn on_doorbell_error(controller: &mut Controller, which: DoorbellErro
     deliver_events(controller, host);
 }
 
-/// Completes event requests for which something has happened, if the controller still completes anything.
+/// Completes event requests for which there is an event, if the controller still completes commands.
 pub(crate) fn deliver_events(controller: &mut Controller, host: &mut dyn Host) {
     if !controller.registers.is_ready() {
         return;

@@ -1,4 +1,4 @@
-//! What is looked at before an I/O command is done.
+//! Checks of an I/O command before its execution.
 
 use std::ops::Range;
 
@@ -12,14 +12,14 @@ fn refused(code: StatusCode) -> Status {
     Status::new(code).with_do_not_retry()
 }
 
-/// The opcode, if this controller does it.
+/// Returns the opcode, if this controller supports it.
 pub(super) fn opcode(sqe: &Sqe) -> Result<Opcode, Status> {
     Opcode::from_raw(sqe.opcode())
         .filter(|&opcode| opcode != Opcode::WriteUncorrectable)
         .ok_or(refused(StatusCode::InvalidOpcode))
 }
 
-/// Reserved fields are zero; no SGLs, no fused pairs, no metadata, no directives.
+/// Checks that reserved fields are zero, and that there are no SGLs, fused pairs, metadata and directives.
 pub(super) fn fields(controller: &mut Controller, opcode: Opcode, sqe: &Sqe, sq: u16) -> Result<(), Status> {
     let reserved = Reserved::of(opcode);
     let dwords = [
@@ -45,7 +45,7 @@ pub(super) fn fields(controller: &mut Controller, opcode: Opcode, sqe: &Sqe, sq:
     }
 }
 
-/// Bits of a command's words that are reserved, or ask for what this controller does not have.
+/// Bits of a command's words that are reserved, or that request features which this controller does not have.
 struct Reserved {
     cdw10: u32,
     cdw11: u32,
@@ -71,7 +71,7 @@ impl Reserved {
     }
 }
 
-/// The bytes of the namespace that the command's blocks are, no more than one command may move.
+/// Returns the byte range of the command's blocks, within the limit of one command.
 pub(super) fn range(controller: &mut Controller, opcode: Opcode, sqe: &Sqe) -> Result<Range<u64>, Status> {
     let limit = controller.transfer_limit();
     let namespace = controller.namespaces.active(sqe.nsid())?;

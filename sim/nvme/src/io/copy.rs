@@ -34,7 +34,7 @@ pub(super) fn list_bytes(sqe: &Sqe) -> u64 {
     (u64::from(CopyDw12::from_bits(sqe.cdw12).ranges_z()) + 1) * RANGE_BYTES
 }
 
-/// Copies. Returns when the command is done.
+/// Executes Copy. Returns when the command is done.
 pub(super) fn perform(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<u64, Status> {
     let dw12 = CopyDw12::from_bits(command.sqe.cdw12);
     if dw12.format() != 0 {
@@ -71,7 +71,7 @@ fn copy(controller: &mut Controller, sqe: &Sqe, list: &[u8]) -> Result<u64, Stat
     Ok(done?.max(read_ns))
 }
 
-/// The bytes that are copied, range by range.
+/// Returns the byte ranges to copy, in order.
 fn sources(controller: &mut Controller, sqe: &Sqe, ranges: &[CopyRange]) -> Result<Vec<std::ops::Range<u64>>, Status> {
     let namespace = controller.namespaces.active(sqe.nsid())?;
     let count = |range: &CopyRange| u32::from(range.nlb_z) + 1;
@@ -88,7 +88,7 @@ fn sources(controller: &mut Controller, sqe: &Sqe, ranges: &[CopyRange]) -> Resu
     Ok(sources)
 }
 
-/// Where the copy goes, in bytes.
+/// Returns the destination of the copy, in bytes.
 fn target(controller: &mut Controller, sqe: &Sqe, bytes: u64) -> Result<u64, Status> {
     let namespace = controller.namespaces.active(sqe.nsid())?;
     let blocks = bytes >> namespace.block_bits();

@@ -1,4 +1,4 @@
-//! The admin command set by behaviour: what the controller answers.
+//! The admin command set by behaviour: the controller's answers.
 
 mod abort;
 mod commands;

@@ -1,4 +1,4 @@
-//! Arbitration seen from outside: who is served while the controller has room for one command at a time.
+//! Arbitration seen from outside: the order of service while the controller has room for one command at a time.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use sim_nvme::{Config, Record};
 
 use crate::driver::{Driver, config};
 
-/// Queues of these priorities, each with 60 commands rung at once; the SQs in the order in which commands were fetched.
+/// Returns the SQs in the order in which commands were fetched. Each queue has one of these priorities and 60 commands,
+/// rung at once.
 fn fetched(mechanism: Arbitration, priorities: &[QueuePriority], weights: ArbitrationWeights) -> Vec<u16> {
     let mut driver = Driver::new(Config { outstanding: 1, recording: Recording::On, ..config() });
     driver.enable(mechanism);

@@ -1,4 +1,4 @@
-//! The volatile write cache: what a power loss may take and what it may not.
+//! The volatile write cache: data that a power loss may take, and data that it may not.
 
 use nvme_spec::admin::QueuePriority;
 use nvme_spec::feature::{Feature, set_feature};
@@ -46,7 +46,7 @@ fn block(driver: &Driver, number: u64) -> u8 {
     bytes[0]
 }
 
-/// How many of 64 blocks, written once each and changed by `after`, outlive a power loss.
+/// Returns how many of 64 blocks, written once each and changed by `after`, survive a power loss.
 fn survivors(config: Config, seed: u64, after: impl FnOnce(&mut Driver)) -> usize {
     let mut driver = up(config, seed);
     for number in 0..64 {

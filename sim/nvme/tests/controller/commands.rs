@@ -1,4 +1,4 @@
-//! I/O commands: what they do and how they are refused.
+//! I/O commands: their effects and their refusals.
 
 use nvme_spec::nvm::{self, Blocks, CopyRange};
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, Sqe, Status, StatusCode};
@@ -173,7 +173,7 @@ fn verify_and_flush_succeed_and_move_nothing() {
     driver.assert_clean();
 }
 
-/// What a command is, and the status it must have.
+/// Returns commands that are refused, each with the status that it must have.
 fn refusals() -> Vec<(Sqe, Status)> {
     let data = DataPointer::page(0x10_0000);
     let good = nvm::read(CID, ONE, blocks(0, 1), data);

@@ -1,4 +1,4 @@
-//! Completions: once each, in turn, with the right phase and head.
+//! Completions: once each, in order, with the right phase and head.
 
 use std::collections::BTreeMap;
 
@@ -107,7 +107,7 @@ proptest! {
         }
     }
 
-    /// Whatever is submitted, in whatever batches, before whatever media: every command completes exactly once.
+    /// Every command completes exactly once, for any commands, batches and media.
     #[test]
     fn every_command_completes_exactly_once(
         batches in proptest::collection::vec(proptest::collection::vec(command(), 1..20), 1..12),

@@ -133,7 +133,7 @@ fn fate_of_commands_at_a_power_loss_is_reported_in_order() {
     driver.advance_to(2_000_000);
     driver.create_pair(1, 8, nvme_spec::admin::QueuePriority::Urgent);
     drop(driver.controller.take_events());
-    // Fetched before the loss, and not over by then.
+    // Fetched before the loss, and not finished by then.
     driver.advance_to(AT_NS - 1_000);
     driver.submit(1, FLUSH);
     driver.ring(1);

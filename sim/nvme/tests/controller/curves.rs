@@ -1,7 +1,7 @@
 //! The shape of the curves of SEEDS O5, with ten threads that have a queue each.
 //!
-//! What is asserted is the shape and the plateaus within the tolerances named at each place. The profile was fitted to
-//! these figures, so that this is a check of the queueing model and not of any hardware.
+//! The tests assert the shape, and the plateaus within the tolerances named at each place. The profile was fitted to
+//! these figures, so this checks the queueing model and not any hardware.
 
 use std::collections::BTreeMap;
 

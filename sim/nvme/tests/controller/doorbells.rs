@@ -1,4 +1,4 @@
-//! Doorbells: what may be written where, and when.
+//! Doorbells: valid values, and the places and times of writes.
 
 use nvme_spec::nvm;
 use nvme_spec::registers::Arbitration;

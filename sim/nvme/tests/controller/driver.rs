@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Memory of the machine, in bytes.
 const MEMORY: usize = 32 << 20;
 pub(crate) const PAGE: u64 = 4096;
-/// A namespace of the tests has so many bytes.
+/// Bytes of a namespace of the tests.
 pub(crate) const NAMESPACE_BYTES: u64 = 64 << 20;
 
 /// Memory and interrupt lines.
@@ -22,7 +22,7 @@ pub(crate) struct Machine {
     /// Messages of each vector.
     pub(crate) messages: BTreeMap<u16, u32>,
     pub(crate) pin: Level,
-    /// The device may not go here.
+    /// Addresses at which DMA is blocked.
     pub(crate) blocked: Range<u64>,
     pub(crate) is_bus_master: bool,
 }
@@ -88,19 +88,19 @@ pub(crate) struct Driver {
     next_cid: u16,
 }
 
-/// What most tests use: two namespaces of zeroes, quick media.
+/// Returns the configuration of most tests: two namespaces of zeroes, quick media.
 pub(crate) fn config() -> Config {
     let namespaces = (0..2).map(|_| NamespaceConfig::zeroes(NAMESPACE_BYTES)).collect();
     Config { namespaces, ..Config::default() }
 }
 
 impl Driver {
-    /// In front of a controller that was just given power.
+    /// Creates the driver of a controller that was just powered on.
     pub(crate) fn new(config: Config) -> Self {
         Self::seeded(config, 1)
     }
 
-    /// The same, with this seed for what the controller draws by chance.
+    /// Does the same, with this seed for the controller's random choices.
     pub(crate) fn seeded(config: Config, seed: u64) -> Self {
         let mut controller = Controller::new(config, seed);
         let cap = Cap::from_bits(controller.read(Register::Cap as u64, AccessSize::Eight));
@@ -115,14 +115,14 @@ impl Driver {
         Self { controller, machine, now_ns: 0, doorbells, pairs: Vec::new(), free: PAGE, next_cid: 0 }
     }
 
-    /// With the controller enabled and its admin queues there.
+    /// Creates the driver, with the controller enabled and its admin queues there.
     pub(crate) fn up(config: Config) -> Self {
         let mut driver = Self::new(config);
         driver.enable(Arbitration::RoundRobin);
         driver
     }
 
-    /// With I/O queue pairs 1 to `pairs` as well, of 64 entries each.
+    /// Creates the driver, with I/O queue pairs 1 to `pairs` as well, of 64 entries each.
     pub(crate) fn with_queues(config: Config, pairs: u16) -> Self {
         let mut driver = Self::up(config);
         for id in 1..=pairs {
@@ -161,7 +161,7 @@ impl Driver {
         self.pairs = vec![Pair { id: 0, entries: u32::from(entries), sq, cq, tail: 0, head: 0, phase: Phase::FIRST }];
     }
 
-    /// From power-on or after a reset to ready.
+    /// Enables the controller, at power-on or after a reset, until it is ready.
     pub(crate) fn enable(&mut self, arbitration: Arbitration) {
         self.set_admin_queues();
         self.set(Register::Cc, Self::cc(arbitration).with_en(true).into_bits());
@@ -169,7 +169,7 @@ impl Driver {
         assert!(self.csts().rdy(), "ready when nothing is left to do");
     }
 
-    /// Zeroed memory, aligned to a page, that nobody else has.
+    /// Returns zeroed memory, aligned to a page, that has no other user.
     pub(crate) fn allocate(&mut self, bytes: u64) -> u64 {
         let address = self.free;
         self.free += bytes.next_multiple_of(PAGE);
@@ -185,7 +185,7 @@ impl Driver {
         &mut self.machine.memory[address as usize..][..len]
     }
 
-    /// A PRP list of these entries on fresh pages, and the pointer to it.
+    /// Writes a PRP list of these entries on fresh pages, and returns the pointer to it.
     pub(crate) fn list(&mut self, entries: &[u64]) -> u64 {
         assert!(entries.len() <= 512, "chaining is the test's");
         let list = self.allocate(PAGE);
@@ -195,7 +195,7 @@ impl Driver {
         list
     }
 
-    /// A buffer in one piece of memory with PRPs for it.
+    /// Returns a buffer in one piece of memory, with PRPs for it.
     pub(crate) fn buffer(&mut self, bytes: u64) -> (u64, DataPointer) {
         let address = self.allocate(bytes);
         let pages: Vec<u64> = (address..address + bytes).step_by(PAGE as usize).collect();
@@ -221,7 +221,7 @@ impl Driver {
         Pair { id, entries, sq, cq, tail: 0, head: 0, phase: Phase::FIRST }
     }
 
-    /// The commands that make a pair: CQ first.
+    /// Returns the commands that create a pair: CQ first.
     pub(crate) fn create(pair: &Pair, priority: QueuePriority) -> [Sqe; 2] {
         let qsize_z = (pair.entries - 1) as u16;
         let cq = CreateIoCq {
@@ -269,7 +269,7 @@ impl Driver {
         self.write(self.tail_doorbell(queue), AccessSize::Four, u64::from(tail));
     }
 
-    /// The next completion, if it is there. The head doorbell is not written.
+    /// Returns the next completion, if it is there. The head doorbell is not written.
     pub(crate) fn peek(&mut self, queue: u16) -> Option<Cqe> {
         let pair = self.pairs[usize::from(queue)];
         let bytes = self.bytes(pair.cq + u64::from(pair.head) * 16, 16);
@@ -290,13 +290,13 @@ impl Driver {
         self.write(self.head_doorbell(queue), AccessSize::Four, u64::from(head));
     }
 
-    /// The commands that were over since the last time.
+    /// Takes the records of the commands that finished since the last call.
     pub(crate) fn take_records(&mut self) -> Vec<Record> {
         let over = |event| if let Event::Over(record) = event { Some(record) } else { None };
         self.controller.take_events().filter_map(over).collect()
     }
 
-    /// Everything completed on a queue, with one head doorbell.
+    /// Takes everything completed on a queue, with one head doorbell.
     pub(crate) fn take_all(&mut self, queue: u16) -> Vec<Cqe> {
         let taken: Vec<Cqe> = std::iter::from_fn(|| self.peek(queue)).collect();
         if !taken.is_empty() {
@@ -312,7 +312,7 @@ impl Driver {
         }
     }
 
-    /// One step of the controller; false when it has nothing to do.
+    /// Does one step of the controller; false when it has nothing to do.
     pub(crate) fn step(&mut self) -> bool {
         let next = self.controller.next_event_ns();
         if let Some(at_ns) = next {
@@ -335,7 +335,7 @@ impl Driver {
         cqe
     }
 
-    /// The next completion, with its head doorbell.
+    /// Waits for the next completion, and takes it with its head doorbell.
     pub(crate) fn wait(&mut self, queue: u16) -> Cqe {
         loop {
             if let Some(cqe) = self.peek(queue) {
@@ -346,7 +346,7 @@ impl Driver {
         }
     }
 
-    /// Kinds of everything that the driver did wrong.
+    /// Kinds of all violations by the driver.
     pub(crate) fn violations(&self) -> Vec<ViolationKind> {
         self.controller.violations().iter().map(|violation| violation.kind).collect()
     }

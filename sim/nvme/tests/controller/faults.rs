@@ -25,7 +25,7 @@ fn verify(start: u64) -> Sqe {
     nvm::verify(Cid(0), ONE, Blocks::new(Lba(start), 1).unwrap())
 }
 
-/// Submits, lets everything happen, and gives what was posted.
+/// Submits a command, lets everything happen, and returns the completions posted.
 fn posted(driver: &mut Driver, sqe: Sqe) -> (Cid, Vec<Cqe>) {
     let cid = driver.submit(1, sqe);
     driver.ring(1);

@@ -1,4 +1,4 @@
-//! Acts of the controller that a test of a driver asks for.
+//! Actions of the controller that a test of a driver requests.
 
 use crate::driver::{Driver, config};
 use nvme_spec::nvm::{self, Blocks};

@@ -1,4 +1,4 @@
-//! Making and deleting I/O queues.
+//! Creating and deleting I/O queues.
 
 use nvme_spec::admin::{self, CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority};
 use nvme_spec::feature::NumberOfQueues;

@@ -1,4 +1,4 @@
-//! Whatever software does: nothing panics, what is fixed stays, and the same again comes to the same.
+//! Arbitrary software: nothing panics, fixed parts stay, and a repetition gives the same result.
 
 use super::machine::Worker;
 use super::system::{System, WINDOW, bdf};
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 enum Act {
     /// Bus, device and function number, dword, value, and which bytes.
     Config(u8, u8, u16, u32, u8),
-    /// A pattern that means something in the register: all ones, zero, or one bit.
+    /// A pattern with a meaning in the register: all ones, zero, or one bit.
     Meant(u8, u8, u16, u32),
     Memory(u64, u64, u8),
     Insert,
@@ -21,7 +21,7 @@ enum Act {
 fn act() -> impl Strategy<Value = Act> {
     let devfn = || prop_oneof![Just(0u8), 0u8..4, Just(8), Just(16), any::<u8>()];
     let dword = || prop_oneof![0u16..16, 16u16..0x38, 0x48u16..0x57, 0u16..1024];
-    // Where firmware puts the BAR of what is in the slot: its registers, its table; and anywhere.
+    // Addresses at which firmware puts the BAR of the device in the slot: its registers, its table; and any others.
     let address = prop_oneof![0u64..0x40, 0x2000u64..0x2090, Just(0x3000), 0u64..0x80_0000];
     let pattern = prop_oneof![Just(0), Just(u32::MAX), (0u32..32).prop_map(|bit| 1 << bit), Just(0x000f_0100)];
     prop_oneof![
@@ -50,7 +50,7 @@ fn insert(system: &mut System, slot: BusId) {
     let config = FunctionConfig::nvme(0x2000, 8).with_virtual_nvme(3, 0x2000, 4);
     let virtual_functions = (0..3).map(|_| Worker::default()).collect();
     let endpoint = Endpoint { config, device: Worker::default(), virtual_functions };
-    // A slot that is full refuses.
+    // A full slot refuses.
     let _ = system.tree.insert(slot, vec![endpoint], system.now_ns, &mut system.above);
 }
 
@@ -86,7 +86,7 @@ fn perform(system: &mut System, slot: BusId, act: &Act) -> u64 {
     }
 }
 
-/// All that can be seen of a run.
+/// Everything that can be observed of a run.
 type Seen = (Vec<u64>, Vec<Record>, Vec<(u16, u64, u32)>, Vec<(u8, Level)>);
 
 fn run(acts: &[Act]) -> Seen {

@@ -1,4 +1,4 @@
-//! BARs: sizing, moving, and who answers which address.
+//! BARs: sizing, moving, and the function that answers each address.
 
 use super::machine::Worker;
 use super::system::{System, WINDOW, bdf};

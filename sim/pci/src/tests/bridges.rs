@@ -1,4 +1,4 @@
-//! Bridges: bus numbers, windows, and whose name requests bear above them.
+//! Bridges: bus numbers, windows, and the requester ids of requests above them.
 
 use super::machine::register;
 use super::system::{System, WINDOW, bdf};
@@ -155,7 +155,7 @@ fn port(step: Step) -> (PortConfig, Option<PortType>) {
 }
 
 proptest! {
-    /// The name at the root is that of the topmost bridge which renames, or the function's own.
+    /// The requester id at the root is that of the topmost bridge which renames, or the function's own.
     #[test]
     fn requesters_are_named_as_the_standards_say(steps in steps()) {
         let mut system = System::bare();

@@ -1,4 +1,4 @@
-//! Configuration space: what answers, what stays, and what the enumerator makes of it.
+//! Configuration space: its answers, the bits that stay, and the enumerator's view of it.
 
 use super::system::{System, bdf, ecam};
 use super::walk::walk;

@@ -1,4 +1,4 @@
-//! DMA: who may, under which name, and what is remembered of what was blocked.
+//! DMA: permission, requester ids, and the records of blocked DMA.
 
 use super::machine::{WRITTEN, register};
 use super::system::{System, bdf};

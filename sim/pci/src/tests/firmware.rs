@@ -1,4 +1,4 @@
-//! What firmware leaves, over written and random trees.
+//! The tree as firmware leaves it, over written and random trees.
 
 use super::machine::{Above, Worker};
 use super::system::{System, WINDOW, bdf};

@@ -1,4 +1,4 @@
-//! Slots: arrival, orderly removal, and the events software hears of.
+//! Slots: arrival, orderly removal, and the events that software is notified of.
 
 use super::machine::Worker;
 use super::system::{System, bdf};

@@ -1,4 +1,4 @@
-//! A machine that remembers what reached it, and a device that does what is written to its registers.
+//! A machine that records everything that reached it, and a device that acts on writes to its registers.
 
 use crate::{Blocked, Device, Interrupts, Level, Machine, Reset, Upstream};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ impl Machine for Above {
     }
 }
 
-/// Registers of [`Worker`], in every BAR: what is written there is done at once.
+/// Registers of [`Worker`], in every BAR: a write takes effect at once.
 pub(super) mod register {
     /// Raises the vector written.
     pub(in super::super) const RAISE: u64 = 0x08;
@@ -59,15 +59,15 @@ pub(super) mod register {
     pub(in super::super) const DMA_WRITE: u64 = 0x18;
     /// Reads 8 bytes by DMA from the address written, into [`DATA`].
     pub(in super::super) const DMA_READ: u64 = 0x20;
-    /// What was read last; kept as written otherwise.
+    /// The value read last; otherwise kept as written.
     pub(in super::super) const DATA: u64 = 0x28;
-    /// Writes as many bytes as the value says by DMA into the interrupt range.
+    /// Writes this number of bytes by DMA into the interrupt range.
     pub(in super::super) const FAKE_INTERRUPT: u64 = 0x30;
     /// Raises vector 0 when the time that was written comes.
     pub(in super::super) const TIMER: u64 = 0x38;
 }
 
-/// What [`register::DMA_WRITE`] writes.
+/// The data that [`register::DMA_WRITE`] writes.
 pub(super) const WRITTEN: u64 = 0x1122_3344_5566_7788;
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! MSI-X and MSI: what is sent, what waits, what is lost.
+//! MSI-X and MSI: messages that are sent, wait, or are lost.
 
 use super::machine::register;
 use super::system::{System, bdf};

@@ -1,5 +1,5 @@
-//! What software sees of whole trees. Each module is one concept; `machine` and `system` are what they stand on, `walk`
-//! is an enumerator that knows nothing of the model.
+//! Whole trees as software sees them. Each module covers one concept; `machine` and `system` are their base, `walk` is
+//! an enumerator that knows nothing of the model.
 
 mod any_software;
 mod bars;

@@ -91,7 +91,7 @@ fn a_function_without_a_pin_asserts_nothing() {
 
 proptest! {
     /// Over random trees: each bridge adds the device's number, and the root bus has the chipset's rule. The standard's
-    /// own types say the same of the way to the root.
+    /// own types give the same way to the root.
     #[test]
     fn the_swizzle_is_the_standards(pin in 1u8..=4, devices in prop::collection::vec(1u8..31, 1..6)) {
         let pin = Pin::from_register(pin).unwrap();

@@ -1,4 +1,4 @@
-//! Surprise removal: what was pulled out is all ones and raises nothing.
+//! Surprise removal: a function that was pulled out reads all ones and raises nothing.
 
 use super::machine::{Worker, register};
 use super::system::{System, bdf};
@@ -58,7 +58,7 @@ fn what_comes_next_is_another_function() {
 }
 
 proptest! {
-    /// Whatever software does to a function that was pulled out: reads are all ones, and nothing arrives anywhere.
+    /// For any actions of software on a function that was pulled out, reads are all ones, and nothing arrives anywhere.
     #[test]
     fn a_removed_function_is_all_ones_and_raises_nothing(
         accesses in prop::collection::vec((0u64..0x4000 / 8, any::<u64>(), 0u16..1024, any::<u32>()), 1..60),

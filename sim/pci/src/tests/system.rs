@@ -24,8 +24,8 @@ impl System {
         Self { tree: Tree::new(config), above: Above::default(), now_ns: 0 }
     }
 
-    /// An NVMe-like function at 01:00.0 behind a root port at 00:01.0, as firmware leaves it. Gives its id and the
-    /// port's lower bus.
+    /// Puts an NVMe-like function at 01:00.0 behind a root port at 00:01.0, as firmware leaves it. Returns its id and
+    /// the port's lower bus.
     pub(super) fn with_function(config: FunctionConfig) -> (Self, FunctionId, BusId) {
         let mut system = Self::bare();
         let below = system.tree.attach_port(BusId::ROOT, 1, 0, PortConfig::root_port(1)).unwrap();
@@ -84,7 +84,7 @@ impl System {
         self.tree.memory_write(address, 4, value.into(), self.now_ns, &mut self.above).unwrap();
     }
 
-    /// Address of a 64-bit BAR 0.
+    /// Returns the address of a 64-bit BAR 0.
     pub(super) fn bar0(&mut self, bdf: Bdf) -> u64 {
         u64::from(self.read(bdf, 0x10) & !0xf) | u64::from(self.read(bdf, 0x14)) << 32
     }

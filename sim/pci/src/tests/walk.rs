@@ -3,7 +3,7 @@
 use super::system::{System, bdf};
 use pci_spec::Bdf;
 
-/// What was found of a function.
+/// A function that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Seen {
     pub(super) bdf: Bdf,
@@ -17,7 +17,8 @@ pub(super) struct Seen {
     pub(super) secondary: Option<u8>,
 }
 
-/// All functions, a bridge before what is below it. Decoding is off while BARs are sized, and as it was afterwards.
+/// Returns all functions, a bridge before what is below it. Decoding is off while BARs are sized, and as before
+/// afterwards.
 pub(super) fn walk(system: &mut System) -> Vec<Seen> {
     let mut seen = Vec::new();
     walk_bus(system, 0, &mut seen);
@@ -34,7 +35,7 @@ fn walk_bus(system: &mut System, bus: u8, seen: &mut Vec<Seen>) {
             let found = look(system, at);
             let secondary = found.secondary;
             seen.push(found);
-            // A bridge nobody has numbered leads nowhere.
+            // A bridge without a bus number leads nowhere.
             if let Some(secondary) = secondary.filter(|secondary| *secondary > bus) {
                 walk_bus(system, secondary, seen);
             }
@@ -72,7 +73,7 @@ fn size_bars(system: &mut System, at: Bdf, last: u16) -> Vec<(u64, u64)> {
     bars
 }
 
-/// What a register reads after all ones were written; it stands afterwards as before.
+/// Returns the value that a register reads after all ones were written, and restores the value before.
 fn stuck(system: &mut System, at: Bdf, register: u16) -> u32 {
     let before = system.read(at, register);
     system.write(at, register, u32::MAX);

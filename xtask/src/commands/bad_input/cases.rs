@@ -1,8 +1,8 @@
-//! The wrong inputs of [`super`]: what is given, and what the sentence must say.
+//! The wrong inputs of [`super`]: the command, and the phrases of its sentence.
 
 use super::{Case, Output, Place, Rights};
 
-/// A command that runs in the project with all our rights, and whose output is read.
+/// A command that runs in the project with all rights of this process, and whose output is read.
 const PLAIN: Case = Case {
     name: "",
     arguments: &[],
@@ -13,7 +13,7 @@ const PLAIN: Case = Case {
     says: &[],
 };
 
-/// All of them.
+/// All cases.
 pub(crate) const CASES: &[Case] = &[
     Case { name: "a scenario that is not there", arguments: &["demo", "dmeo"], says: &["'dmeo'", "demo"], ..PLAIN },
     Case {

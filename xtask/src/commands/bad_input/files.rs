@@ -10,7 +10,7 @@ use std::path::PathBuf;
 const HEAD: &str = "name = \"t\"\ndescription = \"t\"\n";
 const CONTROLLER: &str = "[[controller]]\nname = \"a\"\nqueue_pairs = 4\n[[controller.namespace]]\nsize = \"16M\"\n";
 
-/// With an image that is written in full, larger than any disk this runs on.
+/// A controller whose image is written in full and is larger than any disk of a build machine.
 const VAST_CONTROLLER: &str =
     "[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"65536G\"\ncontent = \"pattern\"\n";
 
@@ -25,7 +25,7 @@ fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
     tenant_with(name, queue_pairs, first, "")
 }
 
-/// With more keys.
+/// A tenant with further keys.
 fn tenant_with(name: &str, queue_pairs: u16, first: u64, keys: &str) -> String {
     format!(
         "[[tenant]]\nname = \"{name}\"\nqueue_pairs = {queue_pairs}\nextents = [{{ first = {first}, blocks = 100 }}]\n\
@@ -47,7 +47,7 @@ fn change(name: &str, key: &str, first: u64, blocks: u64) -> String {
     )
 }
 
-/// Writes the wrong inputs, and says into which folder.
+/// Writes the files of the wrong inputs; returns their folder.
 pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
     let folder = project.target_folder("bad-input")?;
     let files = [
@@ -78,12 +78,12 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
     ];
     for (name, text) in files {
         let path = folder.join(name);
-        // An earlier one may be locked.
+        // An earlier file may be locked.
         let _ = fs::remove_file(&path);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let pipe = folder.join("pipe");
-    // An earlier one is as good.
+    // A pipe of an earlier run serves as well.
     let _ = fs::remove_file(&pipe);
     mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).with_context(|| format!("cannot make {}", pipe.display()))?;
     let locked = folder.join("locked");

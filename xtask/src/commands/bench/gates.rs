@@ -1,23 +1,23 @@
-//! Gates: the most that each benchmark may cost. `cargo xtask bench` and `cargo xtask test` fail above them.
+//! Gates: limits on the cost of each benchmark. `cargo xtask bench` and `cargo xtask test` fail above them.
 //!
-//! A gate is the goal where a slow build machine reaches it too, and else 3 % above the fewest instructions of three runs
-//! when it was last set. At depth 1 the build machine decides which way a read takes, so these gates are for the longer
-//! way. A change that makes an operation cheaper lowers the gate with it, down to the goal.
+//! A gate is the goal where a slow build machine reaches it, otherwise 3 % above the fewest instructions of three runs when it
+//! was last set. At depth 1 the build machine decides which path a read takes, so these gates are for the longer path. A change
+//! that makes an operation cheaper also lowers its gate, down to the goal.
 
 use super::Benchmark;
 use kernel::Arch;
 
-/// The most that one benchmark may cost an operation.
+/// Limits on the cost of one benchmark's operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gate {
     pub(crate) name: &'static str,
-    /// Instructions of the whole system on x86_64.
+    /// Instructions of the whole system on x86_64, at most.
     x86_64: f64,
-    /// And on AArch64.
+    /// Instructions of the whole system on AArch64, at most.
     aarch64: f64,
-    /// Writes to the controller's doorbells.
+    /// Writes to the controller's doorbells, at most.
     doorbells: f64,
-    /// Instructions on x86_64 that are asked for.
+    /// Goal for the instructions on x86_64.
     goal: Option<f64>,
 }
 
@@ -25,7 +25,7 @@ const fn gate(name: &'static str, x86_64: f64, aarch64: f64, doorbells: f64, goa
     Gate { name, x86_64, aarch64, doorbells, goal }
 }
 
-/// All of them.
+/// All gates.
 pub(crate) const GATES: &[Gate] = &[
     // name, x86_64, AArch64, doorbells, goal
     gate("ipc-call", 1_200.0, 1_200.0, 0.0, Some(1_200.0)),
@@ -48,7 +48,7 @@ pub(crate) const GATES: &[Gate] = &[
     gate("device-write-4k-qd32", 1_000.0, 1_000.0, 0.1, Some(1_000.0)),
 ];
 
-/// How many times what another benchmark costs a benchmark may cost.
+/// Ratios: a benchmark costs at most so many times as much as another benchmark.
 const NO_MORE_THAN: &[(&str, f64, &str)] = &[
     ("read-4k-64-tenants-qd8", 1.1, "read-4k-2-tenants-qd8"),
     ("read-4k-qd32-hybrid", 1.05, "read-4k-qd32-interrupt"),
@@ -56,17 +56,17 @@ const NO_MORE_THAN: &[(&str, f64, &str)] = &[
     ("read-4k-2-tenants-hybrid", 1.05, "read-4k-2-tenants-qd32"),
 ];
 
-/// Names that benchmarks had before; the JSON has both.
+/// Former names of benchmarks; the JSON has both names.
 const FORMER_NAMES: &[(&str, &str)] =
     &[("read-4k-2-tenants", "read-4k-2-tenants-qd8"), ("read-4k-64-tenants", "read-4k-64-tenants-qd8")];
 
 impl Gate {
-    /// Of the benchmark `name`.
+    /// The gate of the benchmark `name`.
     pub(crate) fn of(name: &str) -> Option<&'static Self> {
         GATES.iter().find(|gate| gate.name == name)
     }
 
-    /// Instructions an operation, at most.
+    /// Instructions per operation, at most.
     pub(crate) const fn instructions(&self, arch: Arch) -> f64 {
         match arch {
             Arch::X86_64 => self.x86_64,
@@ -74,18 +74,18 @@ impl Gate {
         }
     }
 
-    /// Instructions an operation that are asked for.
+    /// Goal for the instructions per operation.
     pub(crate) fn goal(&self, arch: Arch) -> Option<f64> {
         self.goal.filter(|_| arch == Arch::X86_64)
     }
 }
 
-/// The name that the benchmark called `name` has now.
+/// The current name of the benchmark `name`.
 pub(crate) fn name_now(name: &str) -> &str {
     FORMER_NAMES.iter().find(|(former, _)| *former == name).map_or(name, |(_, now)| now)
 }
 
-/// The benchmarks, and once more those that had another name before, under that.
+/// The benchmarks, with a copy of each renamed one under its former name.
 pub(super) fn with_former_names(benchmarks: &[Benchmark]) -> Vec<Benchmark> {
     let named = |former: &str, now: &str| {
         let benchmark = benchmarks.iter().find(|benchmark| benchmark.name == now);
@@ -95,13 +95,13 @@ pub(super) fn with_former_names(benchmarks: &[Benchmark]) -> Vec<Benchmark> {
     benchmarks.iter().cloned().chain(former).collect()
 }
 
-/// The benchmarks that `name` may cost only so many times.
+/// The benchmarks whose costs limit that of `name`.
 pub(super) fn judged_against(name: &str) -> impl Iterator<Item = &'static str> {
     NO_MORE_THAN.iter().filter(move |(one, ..)| *one == name).map(|(.., other)| *other)
 }
 
-/// A sentence for each gate that `one` misses, beside `others`. The run with the fewest instructions is judged: what another
-/// has more, polls that find nothing and ticks, is the build machine's.
+/// One sentence for each gate that `one` misses; `others` are the benchmarks it is compared with. The run with the fewest
+/// instructions is judged: the excess of other runs, polls without result and timer ticks, depends on the build machine.
 pub(super) fn missed_by(arch: Arch, one: &Benchmark, others: &[Benchmark]) -> Vec<String> {
     let (mut missed, name, cost) = (Vec::new(), &one.name, one.spread.0);
     if let Some(gate) = Gate::of(name) {

@@ -1,4 +1,4 @@
-//! The columns of `docs/benchmarks.md` that are not measured: gates, goals, and how many times the PC's an instruction count is.
+//! The columns of `docs/benchmarks.md` that are not measured: gates, goals, and the ratio of each instruction count to the PC's.
 
 use super::Texts;
 use super::counts::grouped;
@@ -13,7 +13,7 @@ const DOCUMENT: &str = "docs/benchmarks.md";
 /// The column of instructions.
 const IN_ALL: &str = "in all";
 
-/// Fills them.
+/// Fills the columns.
 pub(super) fn make(_: &Project, texts: &mut Texts) -> Result<()> {
     let text = document(texts, DOCUMENT)?;
     *text = filled(text)?;

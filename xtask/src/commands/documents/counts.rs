@@ -1,6 +1,6 @@
 //! Numbers in the documents' sentences that are constants of the code, or points of a figure's data.
 //!
-//! Left out: numbers that tests print and those of measurements, which stand in the documents as they were found.
+//! Left out: numbers printed by tests, and measurements, which stand in the documents as they were found.
 
 use super::Texts;
 use super::made::document;
@@ -11,16 +11,16 @@ use anyhow::{Context, Result, ensure};
 struct Count {
     /// The document, below `docs/`.
     document: &'static str,
-    /// A few words of it, with `{}` for the number.
+    /// Words of the document, with `{}` in the place of the number.
     words: &'static str,
     source: Source,
 }
 
-/// Where a number comes from.
+/// Source of a number.
 enum Source {
     /// A constant of a source file: `const NAME: u64 = 1_000;`.
     Constant(&'static str, &'static str),
-    /// Of a figure's data: its name, the beginning of the line, the column, what the value is multiplied by, decimals.
+    /// A point of a figure's data: the figure's name, the beginning of the line, the column, a factor, decimals.
     Point(&'static str, &'static str, &'static str, f64, usize),
 }
 
@@ -106,7 +106,7 @@ const COUNTS: &[Count] = &[
     count(EXPERIMENTS, "fails above {} ns\n", Constant(LOOKUP, "MOST_NS")),
 ];
 
-/// Writes them into the sentences.
+/// Writes the numbers into the sentences.
 pub(super) fn make(_: &Project, texts: &mut Texts) -> Result<()> {
     for count in COUNTS {
         let number = count.source.number(texts)?;
@@ -122,14 +122,14 @@ pub(super) fn make(_: &Project, texts: &mut Texts) -> Result<()> {
     Ok(())
 }
 
-/// The text with this number in the place that `words` name; nothing if there is not one such place.
+/// The text with this number in the place that `words` name; `None` unless there is exactly one such place.
 fn with_number(text: &str, words: &str, number: &str) -> Option<String> {
     let (before, after) = words.split_once("{}")?;
     let place = |(at, _): (usize, &str)| {
         let begin = at + before.len();
         let rest = text.get(begin..)?;
         let length = rest.find(|sign: char| !sign.is_ascii_digit() && !".,".contains(sign))?;
-        // A full stop or comma at the end is the sentence's.
+        // A full stop or comma at the end belongs to the sentence.
         let length = rest.get(..length)?.trim_end_matches(['.', ',']).len();
         let found = length > 0 && rest.get(length..)?.starts_with(after);
         found.then_some(begin..begin + length)
@@ -142,13 +142,13 @@ fn with_number(text: &str, words: &str, number: &str) -> Option<String> {
 }
 
 impl Source {
-    /// The number as documents write it.
+    /// The number in the documents' form.
     fn number(&self, texts: &Texts) -> Result<String> {
         let (value, decimals) = match *self {
             Constant(file, name) => (constant(texts, file, name)?, 0),
             Point(figure, line, column, times, decimals) => {
                 let value = point(texts, &format!("docs/figures/{figure}.csv"), line, column)?;
-                // What is left of a whole.
+                // The remaining part of a whole.
                 let value = if times < 0.0 { (1.0 - value) * -times } else { value * times };
                 (value, decimals)
             }
@@ -178,7 +178,7 @@ fn point(texts: &Texts, file: &str, line: &str, column: &str) -> Result<f64> {
     value.and_then(|value| value.parse().ok()).with_context(|| format!("{file} has no {column} of {line}"))
 }
 
-/// A number with its thousands apart.
+/// A number with groups of three digits.
 pub(super) fn grouped(number: f64, decimals: usize) -> String {
     let written = format!("{number:.decimals$}");
     let whole = written.find('.').unwrap_or(written.len());

@@ -1,4 +1,4 @@
-//! The README's extract of the demo's output: each of its lines is one of `docs/guide/demo.md`.
+//! The README's extract of the demo's output: each of its lines must be a line of `docs/guide/demo.md`.
 
 use super::Texts;
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 const SHORT: (&str, &str) = ("README.md", "## What the demo shows");
 const LONG: &str = "docs/guide/demo.md";
 
-/// A sentence for each line that the longer output lacks.
+/// One sentence for each line that the longer output lacks.
 pub(super) fn wrong_lines(texts: &Texts) -> Vec<String> {
     let text = |path: &str| texts.get(path).map(String::as_str).unwrap_or_default();
     let (path, heading) = SHORT;

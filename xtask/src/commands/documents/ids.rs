@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// The document whose tables define the ids.
 const SOURCES: &str = "docs/sources.md";
 
-/// A sentence for each id that no row defines.
+/// One sentence for each id that no row defines.
 pub(super) fn unknown_ids(texts: &Texts) -> Vec<String> {
     let known: BTreeSet<_> =
         texts.get(SOURCES).map(String::as_str).unwrap_or_default().lines().filter_map(defined).collect();
@@ -26,7 +26,7 @@ fn defined(line: &str) -> Option<&str> {
     line.strip_prefix("| ")?.split(" |").next().filter(|id| is_id(id))
 }
 
-/// The ids after each `SEEDS` of a line: `SEEDS V9, V13 to V15`.
+/// The ids after each `SEEDS` in a line: `SEEDS V9, V13 to V15`.
 fn cited(line: &str) -> Vec<&str> {
     let list = |citation| str::split(citation, |sign: char| !sign.is_alphanumeric() && !" ,".contains(sign)).next();
     let ids = |list| {

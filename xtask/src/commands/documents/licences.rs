@@ -1,4 +1,4 @@
-//! The table of `docs/licences.md`: crates that crates of ours depend on, from cargo's metadata.
+//! The table of `docs/licences.md`: direct dependencies of the project's crates, from cargo's metadata.
 
 use super::Texts;
 use super::made::replace_part;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Writes it.
+/// Writes the table.
 pub(super) fn make(project: &Project, texts: &mut Texts) -> Result<()> {
     // One platform, so that every build machine has the same table.
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -23,7 +23,7 @@ pub(super) fn make(project: &Project, texts: &mut Texts) -> Result<()> {
     replace_part(texts, "docs/licences.md", "licences", &table(&metadata))
 }
 
-/// For what a crate is used, in the order in which it is said.
+/// Uses of a crate, in the order of the table's words.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Use {
     Programs,
@@ -68,12 +68,12 @@ fn table(metadata: &Value) -> String {
     }
     let row = |package: &Value| {
         let uses = uses.get(package["id"].as_str()?).filter(|_| !package["source"].is_null())?;
-        // Tests use much that is there anyway.
+        // Tests use many crates that are listed for another use anyway.
         let shown = uses.iter().filter(|used| **used != Use::Tests || uses.len() == 1);
         let used = shown.map(|used| used.name()).collect::<Vec<_>>().join(", ");
         let [name, version, licence] =
             ["name", "version", "license"].map(|key| package[key].as_str().unwrap_or_default());
-        // As SPDX has it, of which the oldest manifests have a form of their own.
+        // The SPDX form; the oldest manifests have a form of their own.
         let licence = licence.replace('/', " OR ");
         let version = version.split('+').next().unwrap_or_default();
         Some(format!("| {name} | {version} | {licence} | {used} |\n"))
@@ -82,7 +82,7 @@ fn table(metadata: &Value) -> String {
     "| crate | version | licence | used in |\n|---|---|---|---|\n".to_owned() + &rows.into_iter().collect::<String>()
 }
 
-/// The crates of ours that programs for seL4 are made of.
+/// The project's crates that are linked into programs for seL4.
 fn in_programs<'a>(ours: &BTreeMap<&'a str, &str>, nodes: &BTreeMap<&'a str, &'a Value>) -> BTreeSet<&'a str> {
     let is_program = |name: &str| PROGRAMS.iter().any(|(program, _)| *program == name);
     let mut next: Vec<&str> = ours.iter().filter(|(_, name)| is_program(name)).map(|(id, _)| *id).collect();
@@ -96,7 +96,7 @@ fn in_programs<'a>(ours: &BTreeMap<&'a str, &str>, nodes: &BTreeMap<&'a str, &'a
     found
 }
 
-/// What a crate depends on, and of which kind that is; nothing for what it is linked with.
+/// Dependencies of a crate, each with its kind; no kind means a normal dependency, which is linked.
 fn dependencies(node: &Value) -> impl Iterator<Item = (&str, Option<&str>)> {
     list(&node["deps"])
         .flat_map(|on| list(&on["dep_kinds"]).filter_map(|kind| Some((on["pkg"].as_str()?, kind["kind"].as_str()))))

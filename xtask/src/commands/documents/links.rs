@@ -1,4 +1,4 @@
-//! Links into the repository: each leads to a file that is there, and to a heading of it where it names one.
+//! Links into the repository: each must lead to a file that exists, and to a heading in it if the link names one.
 //!
 //! Left out: addresses outside of the repository.
 
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-/// A sentence for each link that leads nowhere.
+/// One sentence for each link without a target.
 pub(super) fn wrong_links(texts: &Texts, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let documents = || texts.iter().filter(|(path, _)| path.ends_with(".md"));
     let headings: BTreeMap<_, _> = documents().map(|(path, text)| (path.as_str(), anchors(text))).collect();
@@ -32,7 +32,7 @@ fn parser(text: &str) -> Parser<'_> {
     Parser::new_ext(text, Options::ENABLE_TABLES)
 }
 
-/// Where a document links to in the repository, pictures included.
+/// Targets of a document's links in the repository, pictures included.
 pub(crate) fn links(text: &str) -> Vec<(String, Range<usize>)> {
     let link = |(event, place)| match event {
         Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => Some((dest_url.into_string(), place)),
@@ -42,7 +42,7 @@ pub(crate) fn links(text: &str) -> Vec<(String, Range<usize>)> {
     parser(text).into_offset_iter().filter_map(link).filter(is_ours).collect()
 }
 
-/// What a link can name in a document: its headings in lower case, with `-` for spaces and without other signs.
+/// Anchors of a document: its headings in lower case, with `-` for spaces and without other punctuation.
 fn anchors(text: &str) -> BTreeSet<String> {
     let (mut anchors, mut heading) = (BTreeSet::new(), None::<String>);
     for event in parser(text) {
@@ -64,7 +64,7 @@ fn anchor(heading: &str) -> String {
     heading.to_lowercase().chars().filter_map(kept).collect()
 }
 
-/// The place of `link`, which stands in the file `from`.
+/// Path of the target of `link`, a link in the file `from`.
 pub(crate) fn resolved(from: &str, link: &str) -> String {
     let mut place: Vec<_> = Path::new(from).parent().into_iter().flat_map(Path::components).collect();
     for part in Path::new(link).components() {

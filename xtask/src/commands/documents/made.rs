@@ -1,7 +1,7 @@
-//! Parts of documents that are made of something else: code, scenarios, data, cargo's metadata.
+//! Generated parts of documents: their sources are code, scenarios, data, and cargo's metadata.
 //!
-//! A maker replaces its part in the texts; where the part is not found, that is an error. [`stale`] are the texts that
-//! differ then from the files.
+//! A maker replaces its part in the texts; a part that is not found is an error. [`stale`] returns the texts that then differ
+//! from the files.
 
 use super::{Texts, benchmarks, counts, gathered, licences, options, pictures};
 use crate::project::{Project, write_whole};
@@ -11,7 +11,7 @@ type Maker = fn(&Project, &mut Texts) -> Result<()>;
 
 const MAKERS: [Maker; 5] = [pictures::make, options::make, licences::make, benchmarks::make, counts::make];
 
-/// The texts as they should be, of those that are not.
+/// New texts of the documents that are out of date.
 pub(super) fn stale(project: &Project) -> Result<Texts> {
     let texts = gathered(project)?;
     let mut made = texts.clone();
@@ -20,7 +20,7 @@ pub(super) fn stale(project: &Project) -> Result<Texts> {
     Ok(made)
 }
 
-/// Writes what is not as it should be, and says which files that were.
+/// Rewrites the documents that are out of date; returns their names.
 ///
 /// # Errors
 /// A source that cannot be read, a part that is not found, or a file that cannot be written.
@@ -35,7 +35,7 @@ pub(super) fn document<'a>(texts: &'a mut Texts, path: &str) -> Result<&'a mut S
     texts.get_mut(path).with_context(|| format!("{path} is not there"))
 }
 
-/// Replaces what stands between the comments `<!-- made: NAME -->` and `<!-- end -->`.
+/// Replaces the text between the comments `<!-- made: NAME -->` and `<!-- end -->`.
 pub(super) fn replace_part(texts: &mut Texts, path: &str, name: &str, part: &str) -> Result<()> {
     let text = document(texts, path)?;
     let begin = format!("<!-- made: {name} -->\n");

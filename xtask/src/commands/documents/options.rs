@@ -1,4 +1,4 @@
-//! The tables of `docs/guide/options.md`: every command and every option, as the commands themselves have them.
+//! The tables of `docs/guide/options.md`: every command and every option, from the command-line definitions.
 
 use super::Texts;
 use super::made::replace_part;
@@ -7,14 +7,14 @@ use anyhow::Result;
 use clap::{Arg, Command};
 use std::fmt::Write;
 
-/// Writes them.
+/// Writes the tables.
 pub(super) fn make(_: &Project, texts: &mut Texts) -> Result<()> {
     let program = crate::command();
     let sections: Vec<_> = program.get_subcommands().map(section).collect();
     replace_part(texts, "docs/guide/options.md", "options", &sections.join("\n"))
 }
 
-/// What a command is for, and a row for each of its arguments.
+/// Section of a command: its purpose, and a row for each of its arguments.
 fn section(command: &Command) -> String {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let mut section = format!("### {}\n\n{about}.\n", command.get_name());
@@ -41,7 +41,7 @@ fn row(argument: &Arg) -> String {
     let mut row = format!("| `{shown}` | {help}");
     let defaults: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     if argument.get_action().takes_values() && defaults.iter().any(|value| !value.is_empty()) {
-        // A string takes all that is written.
+        // An empty default is not shown.
         let _ = write!(row, "; `{}` without it", defaults.join(" "));
     }
     row + " |\n"

@@ -1,4 +1,4 @@
-//! Pictures: the capability graph, of the demo's scenario, and the figures of experiments, of their data.
+//! Pictures: the capability graph, drawn from the demo's scenario, and the figures of experiments, drawn from their data.
 
 use super::Texts;
 use crate::commands::experiment;
@@ -8,10 +8,10 @@ use capdl::Scenario;
 
 /// The capability graph.
 const GRAPH: &str = "docs/capability-graph.svg";
-/// Where figures stand beside their data.
+/// Folder of the figures and their data.
 const FIGURES: &str = "docs/figures/";
 
-/// Draws them.
+/// Draws the pictures.
 pub(super) fn make(project: &Project, texts: &mut Texts) -> Result<()> {
     texts.insert(GRAPH.into(), graph(project)?);
     let of_data = |(path, csv): (&String, &String)| {
@@ -25,7 +25,7 @@ pub(super) fn make(project: &Project, texts: &mut Texts) -> Result<()> {
     Ok(())
 }
 
-/// Who holds what in the demo. The picture has nothing that depends on the programs' sizes, so the simulator's images do.
+/// Capability graph of the demo. It does not depend on the programs' sizes, so the simulator's images suffice.
 fn graph(project: &Project) -> Result<String> {
     let scenario = Scenario::load(project.scenario("demo")?)?;
     Ok(capdl::build(&scenario, &sim::programs(scenario.machine.arch))?.svg())

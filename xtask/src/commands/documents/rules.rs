@@ -1,4 +1,4 @@
-//! The rules of the authority checker: each has a row in the architecture's table, and each row is a rule.
+//! The rules of the authority checker: each has a row in the architecture's table, and each row names a rule.
 
 use super::Texts;
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 const CODE: &str = "capdl/src/check.rs";
 const DOCUMENT: &str = "docs/ARCHITECTURE.md";
 
-/// A sentence for each rule that one of the two lacks.
+/// One sentence for each rule that the checker or the table lacks.
 pub(super) fn wrong_rules(texts: &Texts) -> Vec<String> {
     let lines = |path: &str, begin: &'static str, end: &'static str| {
         let lines = texts.get(path).map(String::as_str).unwrap_or_default().lines();

@@ -1,12 +1,12 @@
-//! Commands that documents show: `cargo xtask NAME --option` names a command and options that are there.
+//! Commands shown in documents: `cargo xtask NAME --option` must name an existing command and option.
 
 use super::Texts;
 use clap::{Arg, Command};
 
-/// How each of them begins.
+/// Beginning of each command.
 const BEGIN: &str = "cargo xtask ";
 
-/// A sentence for each command or option that a document shows and that is not there.
+/// One sentence for each shown command or option that does not exist.
 pub(super) fn unknown_commands(texts: &Texts, program: &Command) -> Vec<String> {
     let mut wrong = Vec::new();
     for (path, text) in texts.iter().filter(|(path, _)| path.ends_with(".md")) {
@@ -19,7 +19,7 @@ pub(super) fn unknown_commands(texts: &Texts, program: &Command) -> Vec<String> 
     wrong
 }
 
-/// What of a command, which goes on to the end of its code, is not there.
+/// The missing command or option in `shown`, which continues to the end of its code.
 fn unknown(shown: &str, program: &Command) -> Option<String> {
     let mut words = shown.split(['`', '#', ';', '|', ')']).next()?.split_whitespace();
     let name = words.next()?;

@@ -1,10 +1,10 @@
-//! The book's order, `docs/SUMMARY.md`: every document below `docs/` is a chapter, and what a chapter links to is one too.
+//! The book's order, `docs/SUMMARY.md`: every document below `docs/`, and every document that a chapter links to, is a chapter.
 
 use super::links::{links, resolved};
 use super::{Texts, line};
 use std::collections::BTreeSet;
 
-/// The order, in mdBook's form.
+/// File of the order, in mdBook's form.
 pub(in crate::commands) const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// The files of the chapters, in order.
@@ -12,7 +12,7 @@ pub(in crate::commands) fn chapters(summary: &str) -> Vec<String> {
     links(summary).into_iter().map(|(link, _)| resolved(SUMMARY, &link)).collect()
 }
 
-/// A sentence for each document that is not in the book as it should be.
+/// One sentence for each document whose place in the book is wrong or missing.
 pub(super) fn wrong_chapters(texts: &Texts) -> Vec<String> {
     let Some(summary) = texts.get(SUMMARY) else { return vec![format!("{SUMMARY} is not there")] };
     let (mut known, mut wrong) = (BTreeSet::new(), Vec::new());

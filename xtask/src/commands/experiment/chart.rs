@@ -13,21 +13,21 @@ const TOP: u32 = 104;
 
 /// One panel.
 pub(crate) struct Panel {
-    /// Above it.
+    /// Title above the panel.
     pub(crate) title: String,
-    /// From left to right.
+    /// Horizontal axis, from left to right.
     pub(crate) x: Axis,
-    /// From below upwards.
+    /// Vertical axis, upwards.
     pub(crate) y: Axis,
-    /// What is compared. The same index has the same colour and name in all panels.
+    /// Compared series. The same index has the same colour and name in all panels.
     pub(crate) lines: Vec<Line>,
-    /// What must be reached: a height, and what it is.
+    /// Required values: the height of a line, and its label.
     pub(crate) bounds: Vec<(f64, String)>,
 }
 
 /// A line of points.
 pub(crate) struct Line {
-    /// What it is.
+    /// Name in the legend.
     pub(crate) name: String,
     /// Its points, from left to right.
     pub(crate) points: Vec<(f64, f64)>,
@@ -35,26 +35,26 @@ pub(crate) struct Line {
 
 /// An axis.
 pub(crate) struct Axis {
-    /// What it counts.
+    /// Label of the axis.
     pub(crate) label: String,
-    /// How numbers are written.
+    /// Formats a value.
     pub(crate) write: fn(f64) -> String,
-    /// How they lie.
+    /// Positions of values.
     pub(crate) scale: Scale,
 }
 
-/// How values lie on an axis.
+/// Positions of values on an axis.
 pub(crate) enum Scale {
-    /// Evenly, from 0.
+    /// Linear, from 0.
     Linear,
-    /// By their magnitude: a power of the base at even distances.
+    /// Logarithmic, with this base.
     Powers(f64),
     /// The names of the values 0, 1, 2 and so on.
     Names(Vec<String>),
 }
 
 impl Axis {
-    /// Where a value lies, in the axis's own measure.
+    /// Position of a value, in the axis's own measure.
     fn at(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Powers(base) => value.max(f64::MIN_POSITIVE).log(base),
@@ -62,7 +62,7 @@ impl Axis {
         }
     }
 
-    /// The values that have a line of the grid, and from where to where the axis goes, for data between these ends.
+    /// The values with grid lines, and the axis's range, for data between these ends.
     fn ticks(&self, least: f64, most: f64) -> (Vec<f64>, Range<f64>) {
         match &self.scale {
             Scale::Linear => {
@@ -84,7 +84,7 @@ impl Axis {
         }
     }
 
-    /// How far beside their name the points of a line lie, so that equal ones do not hide each other.
+    /// Horizontal shift of a line's points beside their name, so that equal points do not hide each other.
     fn aside(&self, index: usize, of: usize) -> f64 {
         match self.scale {
             Scale::Names(_) => 0.6 * ((index as f64 + 0.5) / of.max(1) as f64 - 0.5),
@@ -95,14 +95,14 @@ impl Axis {
     fn written(&self, at: f64) -> String {
         match &self.scale {
             Scale::Linear => (self.write)(at),
-            // A power that was computed is beside the round number by some last bits.
+            // A computed power differs from the round number in its last bits.
             Scale::Powers(base) => (self.write)((base.powf(at) * 1e6).round() / 1e6),
             Scale::Names(names) => names.get(at.round() as usize).cloned().unwrap_or_default(),
         }
     }
 }
 
-/// An axis as plotters has it: lines of the grid where we want them.
+/// An axis for plotters, with grid lines at our values.
 struct Ruler {
     ticks: Vec<f64>,
     range: Range<f64>,
@@ -118,7 +118,7 @@ impl Ranged for Ruler {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        // Between them there are no lighter ones.
+        // No lighter grid lines in between.
         if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.clone() }
     }
 
@@ -130,7 +130,7 @@ impl Ranged for Ruler {
 /// The picture of `panels`.
 ///
 /// # Errors
-/// That it cannot be drawn.
+/// A failure of the drawing library.
 pub(crate) fn svg(title: &str, about: &str, panels: &[Panel]) -> Result<String> {
     let wide = PANEL.0 * panels.len().max(1) as u32;
     picture(wide, TOP + PANEL.1, |canvas| {
@@ -145,7 +145,7 @@ pub(crate) fn svg(title: &str, about: &str, panels: &[Panel]) -> Result<String> 
     })
 }
 
-/// The names of the lines, once for all panels.
+/// Legend with the names of the lines, once for all panels.
 fn legend(canvas: &Canvas<'_>, panels: &[Panel]) -> Result<()> {
     let lines = panels.iter().map(|panel| &panel.lines).max_by_key(|lines| lines.len());
     let mut x = 30;

@@ -1,20 +1,20 @@
-//! The data of an experiment, as its file has them: a heading, and a line for each point.
+//! The data of an experiment, as in its file: a heading, and a line for each point.
 
 use anyhow::{Context, Result};
 use csv::StringRecord;
 use serde::{Deserialize, Serialize};
 
-/// Data out of CSV.
+/// Data read from CSV.
 pub(crate) struct Data {
     headings: StringRecord,
     records: Vec<StringRecord>,
 }
 
 impl Data {
-    /// Of a file's bytes.
+    /// Reads a file's bytes.
     ///
     /// # Errors
-    /// That they are no CSV.
+    /// Bytes that are not CSV.
     pub(crate) fn of(csv: &[u8]) -> Result<Self> {
         let mut reader = csv::Reader::from_reader(csv);
         let headings = reader.headers().context("the data are no CSV")?.clone();
@@ -27,7 +27,7 @@ impl Data {
         self.headings.iter().collect()
     }
 
-    /// The lines as they are written.
+    /// The lines, as written.
     pub(crate) fn records(&self) -> &[StringRecord] {
         &self.records
     }
@@ -35,14 +35,14 @@ impl Data {
     /// The points.
     ///
     /// # Errors
-    /// That the columns are those of other data.
+    /// Columns of other data.
     pub(crate) fn rows<'a, Row: Deserialize<'a>>(&'a self) -> Result<Vec<Row>> {
         let row = |record: &'a StringRecord| record.deserialize(Some(&self.headings));
         self.records.iter().map(row).collect::<Result<_, _>>().context("the data have other columns")
     }
 }
 
-/// The file of `rows`.
+/// The CSV file of `rows`.
 pub(super) fn csv<Row: Serialize>(rows: &[Row]) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     rows.iter().try_for_each(|row| writer.serialize(row)).context("the data do not encode as CSV")?;

@@ -1,8 +1,8 @@
 //! Throughput against the number of a tenant's extents, up to twice the table's records (SEEDS M5).
 //!
-//! The extents lie one after the other, as those of a file that was written in order. With merging their records become
-//! one. Without it the table is full at as many extents as it has records, and each further read costs a question to the
-//! policy component and a second try. A third line has extents with gaps between them, which nothing can merge.
+//! The extents lie one after the other, as those of a file that was written in order. With merging, their records become one.
+//! Without it, the table is full at as many extents as it has records, and each further read costs a question to the policy
+//! component and a second attempt. A third line has extents with gaps between them, which cannot be merged.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::{Lab, iops, load};
@@ -25,12 +25,12 @@ pub(crate) const EXPERIMENT: One = One {
 const RECORDS: i64 = 1_024;
 /// Blocks of an extent: as much as a request.
 const BLOCKS: i64 = 8;
-/// What throughput must keep of the best with other numbers of extents, with merging.
+/// Least throughput with merging, as a part of the best with other numbers of extents.
 const LEAST_KEPT: f64 = 0.95;
-/// And what is left of it at most without, with twice as many extents as the table has records.
+/// Most throughput without merging at twice as many extents as the table has records, as a part of the best.
 const MOST_LEFT: f64 = 0.85;
 
-/// How the extents lie, and whether they are merged.
+/// Layouts of the extents, with and without merging.
 const KINDS: [Kind; 3] = [
     Kind { name: "touching, merged", merging: true, gap: 0 },
     Kind { name: "touching, not merged", merging: false, gap: 0 },
@@ -40,7 +40,7 @@ const KINDS: [Kind; 3] = [
 struct Kind {
     name: &'static str,
     merging: bool,
-    /// Blocks between an extent and the next.
+    /// Blocks between an extent and the next one.
     gap: i64,
 }
 
@@ -53,7 +53,7 @@ struct Row<'a> {
     iops: f64,
     p50_us: f64,
     p99_us: f64,
-    /// Requests that found no record, of a hundred.
+    /// Requests that found no record, per hundred.
     missed_percent: f64,
 }
 
@@ -95,7 +95,8 @@ fn point(lab: &Lab<'_>, base: &Variant, kind: &Kind, extents: i64) -> Result<Row
     })
 }
 
-/// With merging throughput must stay flat; what cannot be merged must fall beyond the table, or there is nothing to keep.
+/// Conditions: throughput with merging stays flat; extents that cannot be merged lose throughput beyond the table's records,
+/// otherwise merging would have nothing to gain.
 fn misses(rows: &[Row]) -> Vec<String> {
     let kept = |row: &Row| {
         let most = rows.iter().filter(|other| other.kind == row.kind).map(|other| other.iops).fold(0.0, f64::max);

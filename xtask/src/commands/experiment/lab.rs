@@ -1,4 +1,4 @@
-//! Where an experiment runs its systems: in the simulator or on QEMU, one after the other, each scenario kept as a file.
+//! Runs an experiment's systems: in the simulator or on QEMU, one after the other; each scenario is kept as a file.
 
 use super::World;
 use super::variant::Variant;
@@ -17,7 +17,7 @@ use kernel::{BuildOptions, Kernel};
 use report::Load;
 use std::path::{Path, PathBuf};
 
-/// The place of one experiment.
+/// Folder and platform of one experiment.
 pub(crate) struct Lab<'a> {
     project: &'a Project,
     folder: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// A place for the experiment `name`, with all that its world needs made ready.
+    /// Makes a place for the experiment `name`, and prepares everything that its platform needs.
     pub(crate) fn new(project: &'a Project, name: &str, world: World, yes: bool) -> Result<Self> {
         let folder = project.target_folder(&format!("experiments/{name}"))?;
         let qemu = match world {
@@ -47,17 +47,17 @@ impl<'a> Lab<'a> {
         self.project
     }
 
-    /// Where data, picture and scenarios go.
+    /// Folder of data, picture and scenarios.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// On what systems run here.
+    /// Platform of the systems.
     pub(crate) fn world(&self) -> World {
         self.qemu.as_ref().map_or(World::Simulator, |(kernel, _)| World::Qemu(kernel.arch))
     }
 
-    /// Says what part of the experiment is going on.
+    /// Shows the current part of the experiment.
     pub(crate) fn say(&self, what: &str) {
         self.step.tick(what);
     }
@@ -85,25 +85,25 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// What a tenant measured in a run.
+/// Measurements of a tenant in a run.
 pub(crate) fn load<'a>(results: &'a Results, tenant: &str) -> Result<&'a Load> {
     let found = results.tenants.iter().find(|load| load.tenant == tenant);
     found.with_context(|| format!("{tenant} measured nothing"))
 }
 
-/// Requests a second.
+/// Requests per second.
 pub(crate) fn iops(load: &Load) -> f64 {
     (load.reads + load.writes) as f64 * 1e9 / load.elapsed_ns.max(1) as f64
 }
 
-/// When a tenant's load began and ended, as it reported: nanoseconds of machine time.
+/// Start and end of a tenant's load, as it reported them: nanoseconds of machine time.
 pub(crate) fn time_of(results: &Results, tenant: &str) -> Result<(u64, u64)> {
     let own = || results.timeline.progress.iter().filter(|one| one.tenant == tenant);
     let ends = own().map(|one| one.since_ns).min().zip(own().map(|one| one.until_ns).max());
     ends.with_context(|| format!("{tenant} reported no progress"))
 }
 
-/// Requests a second of a tenant in a part of the run; an interval that is only partly in it counts with that part.
+/// Requests per second of a tenant in a part of the run; an interval that is only partly inside counts in proportion.
 pub(crate) fn iops_between(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)) -> f64 {
     let own = results.timeline.progress.iter().filter(|one| one.tenant == tenant);
     let operations = own.map(|one| {

@@ -1,7 +1,7 @@
-//! What a lookup in the extent table costs, against the records among which it looks (SEEDS M3, M5).
+//! Cost of a lookup in the extent table, against the number of records in it (SEEDS M3, M5).
 //!
-//! Instructions are counted by Valgrind's callgrind, of the call alone; times are the build machine's own, of the same
-//! program without it. Blocks are drawn without pattern over all records of one session.
+//! Valgrind's callgrind counts the instructions of the call alone; times are the build machine's, of the same program without
+//! Valgrind. Blocks are drawn at random over all records of one session.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::Lab;
@@ -20,17 +20,18 @@ pub(crate) const EXPERIMENT: One = One {
     picture: |data, _| picture(&data.rows()?),
 };
 
-/// What must be reached among any number of records,
+/// Instructions per lookup at any number of records, at most.
 const MOST_INSTRUCTIONS: f64 = 150.0;
-/// and among this many. A time is judged in the whole experiment alone, which is a benchmark: it is the machine's, and no test.
+/// Nanoseconds per lookup among `MOST_RECORDS` records, at most. The time depends on the machine, so only the whole experiment
+/// judges it, and no test.
 const MOST_NS: f64 = 60.0;
 const MOST_RECORDS: u64 = 16_384;
 
-/// Lookups that are counted, and that are timed.
+/// Counted lookups, and timed lookups.
 const COUNTED: &str = "100000";
 const TIMED: &str = "1000000";
 
-/// How often they are timed; the best one counts, as others' work on the machine only adds to it.
+/// Repetitions of the timing; the best one counts, because other work on the machine only adds time.
 const TIMES: u32 = 7;
 
 /// A point.
@@ -70,7 +71,7 @@ fn picture(rows: &[Row]) -> Result<String> {
     chart::svg("Looking up an extent", "One session's records, 8 blocks each, a gap between each two", &panels)
 }
 
-/// What it costs more than it may.
+/// Costs above their limits.
 fn misses(Row { records, instructions, nanoseconds }: &Row, grid: Grid) -> Vec<String> {
     let mut misses = Vec::new();
     if *instructions > MOST_INSTRUCTIONS {
@@ -83,7 +84,7 @@ fn misses(Row { records, instructions, nanoseconds }: &Row, grid: Grid) -> Vec<S
     misses
 }
 
-/// The program, and that there is a Valgrind.
+/// Builds the program, and checks that Valgrind is installed.
 fn build(lab: &Lab<'_>) -> Result<PathBuf> {
     let found = Command::new("valgrind").arg("--version").output();
     ensure!(
@@ -118,12 +119,12 @@ fn point(lab: &Lab<'_>, program: &Path, records: u64) -> Result<Row> {
     Ok(Row { records, instructions: (collected / lookups * 10.0).round() / 10.0, nanoseconds })
 }
 
-/// The number that follows `word`.
+/// The number after `word`.
 fn after(text: &str, word: &str) -> Option<f64> {
     text.split_once(word)?.1.split_whitespace().next()?.parse().ok()
 }
 
-/// What a command said that must succeed.
+/// Output of a command that must succeed.
 fn finished(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot run {name}"))?;

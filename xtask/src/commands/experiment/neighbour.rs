@@ -1,8 +1,8 @@
 //! A noisy neighbour beside a tenant of a higher class, policy by policy (issue: priority that holds; FACTS-NVME, noisy
 //! neighbour).
 //!
-//! The controller serves 4,000 times 4 KiB a second after a burst, on QEMU and in the simulator. The victim thinks for a
-//! millisecond between its reads, as one that asked at once again would be held back by the limit alone.
+//! The controller serves 4,000 times 4 KiB per second after a burst, on QEMU and in the simulator. The victim waits a millisecond
+//! between its reads: without that wait, the limit alone would hold it back.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::{Lab, iops, iops_between, load, time_of};
@@ -22,36 +22,37 @@ pub(crate) const EXPERIMENT: One = One {
     picture: |data, world| picture(&data.rows()?, world),
 };
 
-/// What the victim must reach under the last policy, in milliseconds.
+/// Latencies that the victim must reach under the last policy, in milliseconds.
 const REACH_MS: [f64; 3] = [0.17, 0.9, 2.0];
-/// And both together, in commands of 4 KiB a second: the limit, less a twentieth.
+/// Least throughput of both together, in commands of 4 KiB per second: the limit less a twentieth.
 const LEAST_TOTAL: f64 = 0.95 * 4_000.0;
-/// And at most, in the victim's four seconds: the limit and one burst, with a hundredth for what is in flight at the ends.
+/// Most throughput in the victim's four seconds: the limit and one burst, and a hundredth for requests in flight at the ends.
 const MOST_TOTAL: f64 = 1.01 * (4_000.0 + 400.0 / 4.0);
-/// Where nothing is held back the victim's median must be so many times what it has alone, or there is nothing to cure.
+/// Least ratio of the victim's median to its median alone, where nothing holds the neighbour back: without it there is no problem
+/// to solve.
 const LEAST_RATIO: f64 = 20.0;
-/// Policies, the one that must reach it last.
+/// Policies; the last one must reach the latencies.
 const POLICIES: [&str; 5] = ["round-robin", "dedicated", "weighted", DEVICE_DIRECT, "paced"];
-/// It needs a controller that weighs queues, which QEMU's does not.
+/// The policy that needs a controller that weighs queues; QEMU's does not.
 const DEVICE_DIRECT: &str = "device-direct";
 const NEIGHBOURS: [u32; 2] = [4_096, 131_072];
 
 /// A point.
 #[derive(Serialize, Deserialize)]
 struct Row<'a> {
-    /// Empty for the victim alone.
+    /// Empty if the victim runs alone.
     neighbour_bytes: Option<u32>,
     policy: &'a str,
     victim_p50_ms: f64,
     victim_p99_ms: f64,
     victim_p999_ms: f64,
     victim_max_ms: f64,
-    /// Against the victim alone, of the medians.
+    /// Median latency, divided by that of the victim alone.
     ratio: f64,
     victim_iops: f64,
-    /// In the victim's time: what is in flight at its end takes up to a second more.
+    /// In the victim's time: requests in flight at its end take up to a second more.
     neighbour_iops: f64,
-    /// Of both in that time, in 4 KiB.
+    /// Of both tenants in that time, in units of 4 KiB.
     total_4k_iops: f64,
 }
 
@@ -68,7 +69,7 @@ fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
         lab.run("alone", &base.clone().with("server.policy", last)?.keeping_tenants(|name| name == "victim"))?;
     let alone_ns = load(&alone, "victim")?.p50_ns;
     let mut rows = vec![row(last, None, load(&alone, "victim")?, 0.0, alone_ns)];
-    // The least that shows it: nothing held back, and paced.
+    // The fewest points that show the effect: nothing held back, and paced.
     let is_shown = |policy: &&str| grid == Grid::Full || *policy == POLICIES[0] || *policy == last;
     let can_run = |policy: &&str| *policy != DEVICE_DIRECT || lab.world() == World::Simulator;
     let policies = POLICIES.into_iter().filter(is_shown).filter(can_run);
@@ -96,7 +97,7 @@ fn under(base: &Variant, policy: &str) -> Result<Variant> {
     variant.with("tenant/victim.queue_pairs", 3)?.with("tenant/neighbour.queue_pairs", 3)
 }
 
-/// The scenario, as this world has it.
+/// The scenario for this platform.
 fn base(lab: &Lab<'_>) -> Result<Variant> {
     let base = Variant::of(lab.project(), "neighbour")?;
     match lab.world() {
@@ -126,12 +127,12 @@ fn rounded(value: f64, parts: f64) -> f64 {
     (value * parts).round() / parts
 }
 
-/// What the victim or both should have reached and did not, and what cannot be.
+/// Requirements that the victim or both tenants miss, and impossible values.
 fn misses(row: &Row, world: World) -> Vec<String> {
     let Row { policy, ratio, total_4k_iops: total, .. } = row;
     let size = row.neighbour_bytes.unwrap_or(0) / 1024;
     let mut misses = Vec::new();
-    // QEMU's throttle begins when the machine does, and its clock is not the machine's.
+    // QEMU's throttle starts with the machine, and its clock differs from the machine's.
     if world == World::Simulator && *total > MOST_TOTAL {
         misses.push(format!(
             "{policy} beside {size} KiB: {total} IOPS of 4 KiB in all, and the controller has {MOST_TOTAL}"
@@ -157,7 +158,7 @@ fn misses(row: &Row, world: World) -> Vec<String> {
     misses
 }
 
-/// What is asked for, as a line.
+/// The required latencies, as a line of the chart.
 fn asked() -> Line {
     let points = REACH_MS.into_iter().enumerate().map(|(index, ms)| (index as f64, ms)).collect();
     Line { name: "asked for, at most".into(), points }

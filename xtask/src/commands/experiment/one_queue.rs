@@ -1,7 +1,7 @@
-//! One queue for two tenants (SEEDS V13): what each gets, policy by policy.
+//! One queue for two tenants (SEEDS V13): the share of each, policy by policy.
 //!
-//! The controller serves 40,000 times 4 KiB a second and takes 32 commands at once; the rest waits in its queues. In the
-//! first case one tenant is sixteen times as deep as the other, in the second its requests are 32 times as large.
+//! The controller serves 40,000 times 4 KiB per second and takes 32 commands at once; the rest waits in its queues. In the first
+//! case one tenant is sixteen times as deep as the other, in the second its requests are 32 times as large.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::{Lab, iops, load};
@@ -20,21 +20,21 @@ pub(crate) const EXPERIMENT: One = One {
     picture: |data, _| picture(&data.rows()?),
 };
 
-/// The thesis's shared queue first.
+/// Policies; the thesis's shared queue first.
 const WAYS: [Way; 5] = [ONE_QUEUE, ROUND_ROBIN, DEDICATED, WEIGHTED, PACED];
-/// The part that the lesser must not have in one line: then there would be nothing to cure.
+/// Part that the modest tenant must stay below in one queue: otherwise there is no unfairness to cure.
 const MOST_PART: f64 = 0.35;
-/// What queue pairs of its own must make of the part of who is less deep, at least: so many times what it has in one queue.
+/// Least factor by which a queue pair of its own raises the part of the shallow tenant, against one queue for both.
 const LEAST_TIMES: f64 = 3.0;
-/// The policies that protect equals from each other,
+/// The policies that protect equal tenants from each other.
 const CURES: [&str; 2] = [WEIGHTED.name, PACED.name];
-/// and the part that the lesser must have with them.
+/// Least part of the modest tenant under these policies.
 const LEAST_PART: f64 = 0.36;
 
-/// What the two ask for.
+/// Requests of the two tenants.
 struct Case {
     name: &'static str,
-    /// Bytes a request, and requests in flight.
+    /// Bytes per request, and requests in flight.
     greedy: (u32, u16),
     modest: (u32, u16),
 }
@@ -53,7 +53,7 @@ struct Row<'a> {
     modest_iops: f64,
     greedy_mib_per_s: f64,
     modest_mib_per_s: f64,
-    /// Of the bytes of both.
+    /// Part of the bytes of both tenants.
     modest_part: f64,
     modest_p99_ms: f64,
 }
@@ -61,7 +61,7 @@ struct Row<'a> {
 fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
     let mut base = Variant::of(lab.project(), "one-queue")?;
     if grid == Grid::Small {
-        // The controller's burst at the beginning is everybody's: it must not be most of the time.
+        // All tenants share the controller's burst at the beginning: it must not fill most of the time.
         for tenant in ["deep", "shallow"] {
             base = base.with(&format!("tenant/{tenant}.program.config.milliseconds"), 700)?;
         }
@@ -98,7 +98,7 @@ fn point(lab: &Lab<'_>, base: &Variant, case: &Case, name: &str, way: Way) -> Re
     })
 }
 
-/// That one line is not unfair, or that the cure is none.
+/// Reports a shared queue that is not unfair, or a cure without effect.
 fn miss(row: &Row) -> Option<String> {
     let Row { case, policy, modest_part, .. } = row;
     let wrong = if *policy == ONE_QUEUE.name && *modest_part >= MOST_PART {
@@ -111,8 +111,8 @@ fn miss(row: &Row) -> Option<String> {
     Some(format!("{case}, {policy}: {wrong}, the modest one has {modest_part} of the work"))
 }
 
-/// That who is less deep has no more of queue pairs of its own than of one for both. Beside larger requests it has none: those
-/// wait in the controller's line.
+/// Reports that the shallow tenant gains too little from a queue pair of its own. Beside larger requests it gains nothing,
+/// because those wait in the controller's own queue; so that case is not judged.
 fn uncured(row: &Row, rows: &[Row]) -> Option<String> {
     let of_case = row.case == CASES[0].name && row.policy == DEDICATED.name;
     let shared = rows.iter().find(|other| other.case == row.case && other.policy == ONE_QUEUE.name)?.modest_part;

@@ -1,6 +1,6 @@
-//! How long tenants are without service when a component dies, over deaths at drawn moments.
+//! Time without service when a component dies, over deaths at random moments.
 //!
-//! One death a run, of the NVMe server or of the PCI server, with which the NVMe server ends. The moment is drawn from the
+//! Each run has one death, of the NVMe server or of the PCI server, with which the NVMe server ends. The moment is drawn from the
 //! run's seed, to the microsecond. The tenants verify all they read, and the image is compared after each run.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
@@ -20,7 +20,7 @@ pub(crate) const EXPERIMENT: One = One {
     picture: |data, _| picture(&data.rows()?),
 };
 
-/// Who dies.
+/// Components that die.
 const COMPONENTS: [&str; 2] = ["nvme-server", "pci-server"];
 /// Milliseconds of virtual time within which every tenant must have its session again.
 const MOST_MS: f64 = 50.0;
@@ -30,15 +30,15 @@ const MOST_MS: f64 = 50.0;
 struct Row<'a> {
     component: &'a str,
     seed: i64,
-    /// After the system began.
+    /// Time of the death after the system began.
     died_at_ms: f64,
-    /// From then until it runs again,
+    /// From the death until the component runs again.
     runs_ms: f64,
-    /// until the first tenant has its session again,
+    /// From the death until the first tenant has its session again.
     first_session_ms: f64,
-    /// and until both have.
+    /// From the death until both tenants have their sessions again.
     last_session_ms: f64,
-    /// Requests that the two asked again.
+    /// Requests that the two tenants retried.
     asked_again: u32,
 }
 
@@ -78,7 +78,7 @@ fn point(lab: &Lab<'_>, base: &Variant, component: &'static str, seed: i64) -> R
     })
 }
 
-/// Service that is too late; and deaths that are all alike, which show nothing of moments.
+/// Reports service that returns too late, and deaths at one moment only, which would show nothing about moments.
 fn misses(rows: &[Row]) -> Vec<String> {
     let late = rows.iter().filter(|row| row.last_session_ms > MOST_MS).map(|row| {
         let Row { component, seed, last_session_ms, .. } = row;

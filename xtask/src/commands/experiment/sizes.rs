@@ -1,7 +1,7 @@
-//! The parts of the device that tenants with requests of different sizes get, policy by policy.
+//! Shares of the device for tenants with requests of different sizes, policy by policy.
 //!
-//! The controller serves so many times 4 KiB a second whatever their commands' sizes, so bytes are its time. It weighs queues
-//! for device-direct, which needs that; under every other policy it does not, and a tenant's queue pairs are alike.
+//! The controller serves a fixed number of 4 KiB units per second whatever the sizes of commands, so bytes measure its time. It
+//! weighs queues for device-direct, which needs that; under every other policy it does not, and a tenant's queue pairs are alike.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::{Lab, iops, load};
@@ -23,9 +23,10 @@ const POLICIES: [&str; 5] = ["round-robin", "dedicated", "weighted", "paced", DE
 const DEVICE_DIRECT: &str = "device-direct";
 /// The tenants, as in the scenario, and KiB of their requests.
 const TENANTS: [(&str, u32); 3] = [("small", 4), ("middle", 16), ("large", 128)];
-/// How far a part may be from a third under device-direct, of that third.
+/// Largest distance of a part from a third under device-direct, relative to that third.
 const TOLERANCE: f64 = 0.05;
-/// Times what the small requests get that the large ones get, where nobody sees to it, or there is nothing to cure.
+/// Least ratio of the large requests' throughput to that of the small ones where no policy shares by size: otherwise there is no
+/// unfairness to cure.
 const LEAST_RATIO: f64 = 8.0;
 
 /// A point.
@@ -33,7 +34,7 @@ const LEAST_RATIO: f64 = 8.0;
 struct Row<'a> {
     policy: &'a str,
     request_kib: u32,
-    /// Of the bytes of all three.
+    /// Part of the bytes of all three tenants.
     part: f64,
     mb_per_s: f64,
     p99_ms: f64,

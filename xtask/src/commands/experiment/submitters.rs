@@ -1,8 +1,7 @@
 //! Throughput against the number of tenants that submit, policy by policy (SEEDS V9, V14).
 //!
-//! Tenants share queue pairs or have one of their own, and so many requests in flight that one alone does not fill the
-//! controller.
-//! The simulator has one processor, on which all components run, as the kernel has.
+//! Tenants share queue pairs or have one of their own. Each has few enough requests in flight that one alone does not fill the
+//! controller. The simulator has one processor, on which all components run, as the kernel has.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::{Lab, iops};
@@ -22,11 +21,11 @@ pub(crate) const EXPERIMENT: One = One {
 };
 
 const WAYS: [Way; 7] = [ONE_QUEUE, PER_CORE, POOL_PER_CORE, ROUND_ROBIN, DEDICATED, WEIGHTED, PACED];
-/// Bytes a request.
+/// Bytes per request.
 const SIZES: [u32; 2] = [4_096, 131_072];
-/// What all tenants must have together, of the most that fewer of them have.
+/// Least throughput of all tenants together, as a part of the most that fewer tenants reach.
 const LEAST_OF_MOST: f64 = 0.8;
-/// How even tenants with queue pairs of their own must be, of what they are in one line before these.
+/// Least evenness with queue pairs of their own, as a part of the evenness in one line before these.
 const LEAST_EVEN: f64 = 0.8;
 
 /// A point.
@@ -37,7 +36,7 @@ struct Row<'a> {
     tenants: u16,
     iops: f64,
     mib_per_s: f64,
-    /// Of the tenant that got the least, against the one that got the most.
+    /// Throughput of the tenant that got the least, divided by that of the tenant that got the most.
     evenness: f64,
     p99_us: f64,
 }
@@ -76,7 +75,7 @@ fn point(lab: &Lab<'_>, base: &Variant, (bytes, way, tenants): (u32, Way, u16)) 
     })
 }
 
-/// That many tenants get clearly less together than fewer of them do, or some of them clearly less than others.
+/// Reports that many tenants get clearly less together than fewer, or some of them clearly less than others.
 fn miss(row: &Row, rows: &[Row]) -> Option<String> {
     let alike = |other: &&Row| other.policy == row.policy && other.block_bytes == row.block_bytes;
     let most = rows.iter().filter(alike).filter(|other| other.tenants <= row.tenants).map(|other| other.iops);

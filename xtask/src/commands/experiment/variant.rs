@@ -1,7 +1,7 @@
-//! A scenario that differs from a written one in some values: what an experiment runs a point with.
+//! A scenario that differs from a written one in some values: the input for one point of an experiment.
 //!
-//! The values are put into the file's own structure and the whole is read again as text, so that a variant is checked as
-//! every other scenario is, and can be run by hand from the file it is written to.
+//! The values are put into the file's structure, and the whole text is parsed again. So a variant passes the same checks as every
+//! other scenario, and can be run by hand from its file.
 
 use crate::project::Project;
 use anyhow::{Context, Result};
@@ -24,7 +24,7 @@ impl Variant {
         Ok(Self(text.parse()?))
     }
 
-    /// With `value` at `place`: keys with dots between them; `tenant/red` is the element of the list with that name.
+    /// Sets `value` at `place`: keys with dots between them; `tenant/red` is the element of the list with that name.
     pub(crate) fn with(mut self, place: &str, value: impl Into<Value>) -> Result<Self> {
         let (way, last) = place.rsplit_once('.').unwrap_or(("", place));
         let table = way.split('.').filter(|key| !key.is_empty()).try_fold(&mut self.0, inside);
@@ -32,7 +32,7 @@ impl Variant {
         Ok(self)
     }
 
-    /// Without the tenants that `keeps` does not keep.
+    /// Removes the tenants for which `keeps` is false.
     pub(crate) fn keeping_tenants(mut self, keeps: impl Fn(&str) -> bool) -> Self {
         if let Some(Value::Array(tenants)) = self.0.get_mut("tenant") {
             tenants.retain(|tenant| name_of(tenant).is_some_and(&keeps));
@@ -46,7 +46,7 @@ impl Variant {
     }
 }
 
-/// What has the key `key` in `table`, made if it is not there; an element of a list must be there.
+/// The table at `key` in `table`, created if it is missing; an element of a list must exist.
 fn inside<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Table> {
     if let Some((list, name)) = key.split_once('/') {
         let elements = table.get_mut(list)?.as_array_mut()?;

@@ -1,11 +1,11 @@
-//! The submission policies that experiments compare (SEEDS V9): whose turn it is, and who shares queue pairs with whom.
+//! The submission policies that experiments compare (SEEDS V9): the order of requests, and which tenants share queue pairs.
 
 use super::variant::Variant;
 use anyhow::Result;
 use blk_api::queues::Queues;
 use toml::Value;
 
-/// One of them.
+/// A submission policy.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     /// Its name in data and pictures.
@@ -16,7 +16,7 @@ pub(super) struct Way {
     queues: Queues,
 }
 
-/// One queue for everybody, as the thesis begins with.
+/// One queue for all tenants, the thesis's starting point.
 pub(super) const ONE_QUEUE: Way =
     Way { name: "one queue", policy: "round-robin", queues: Queues::Shared { queue_pairs: 1, depth: 128 } };
 /// A queue for each of eight cores.
@@ -30,11 +30,11 @@ pub(super) const POOL_PER_CORE: Way = Way {
 };
 /// Queue pairs of their own, and one line before them.
 pub(super) const ROUND_ROBIN: Way = Way::own("round-robin");
-/// Likewise, and nothing before them.
+/// Queue pairs of their own, and nothing before them.
 pub(super) const DEDICATED: Way = Way::own("dedicated");
-/// Likewise, weighed by the server.
+/// Queue pairs of their own, weighed by the server.
 pub(super) const WEIGHTED: Way = Way::own("weighted");
-/// Likewise, paced.
+/// Queue pairs of their own, paced.
 pub(super) const PACED: Way = Way::own("paced");
 
 impl Way {
@@ -47,12 +47,12 @@ impl Way {
         self.queues == Queues::Dedicated
     }
 
-    /// Its name in names of files.
+    /// The policy's name in file names.
     pub(super) fn file_name(self) -> String {
         self.name.replace(' ', "-")
     }
 
-    /// A scenario whose tenants, each with one queue pair as written, go this way.
+    /// A scenario in which `tenants`, each with one queue pair in the file, use this policy.
     pub(super) fn apply(self, variant: Variant, tenants: &[&str]) -> Result<Variant> {
         let variant =
             variant.with("server.policy", self.policy)?.with("server.queues", Value::try_from(self.queues)?)?;

@@ -1,7 +1,8 @@
-//! What three classes get that all ask for more than there is, by who weighs them: the controller, the server, nobody.
+//! Shares of three classes that all ask for more than the controller can serve, by the component that weighs them: the
+//! controller, the server, or none.
 //!
-//! The controller of the simulator has weighted round robin with urgent priority class, which QEMU's has not; so what is seen
-//! here is the model's arbitration (`sim/nvme/`), written after the standard, under the server's own settings.
+//! The controller of the simulator has weighted round robin with urgent priority class; QEMU's has not. So the figure shows the
+//! model's arbitration (`sim/nvme/`), written after the standard, under the server's own settings.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::{Lab, iops, load};
@@ -19,12 +20,12 @@ pub(crate) const EXPERIMENT: One = One {
     picture: |data, _| picture(&data.rows()?),
 };
 
-/// The classes, as in the scenario, and their parts.
+/// The classes, as in the scenario, and their weights.
 const CLASSES: [(&str, f64); 3] = [("high", 0.6), ("medium", 0.3), ("low", 0.1)];
-/// How far a part may be from its weight, of that weight, and the sum from what it is unweighed.
+/// Largest relative distance of a part from its weight, and of the throughput from that without weights.
 const TOLERANCE: f64 = 0.05;
 
-/// Who weighs, `[server] policy`, and the controller's arbitration.
+/// Name of the point, `[server] policy`, and the controller's arbitration.
 const WEIGHERS: [(&str, &str, &str); 3] = [
     (CONTROLLER, "weighted", "weighted-round-robin"),
     (SERVER, "weighted", "round-robin"),
@@ -84,7 +85,8 @@ fn points(
     Ok(loads.into_iter().map(row).collect())
 }
 
-/// Parts that are not the weights, and throughput that weighing costs; and that without it there is something to weigh.
+/// Conditions: parts equal the weights, weighing costs no throughput, and without weights the parts are equal, so that weighing
+/// has an effect.
 fn misses(rows: &[Row]) -> Vec<String> {
     let unweighed = rows.iter().find(|row| row.weighed_by == NOBODY).map_or(0.0, |row| row.total_iops);
     let mut misses = Vec::new();

@@ -1,4 +1,4 @@
-//! The programs of the targets: built with coverage, run with libFuzzer's options, and what they say understood.
+//! The programs of the targets: built with coverage, run with libFuzzer's options; their output is parsed here.
 
 use super::Target;
 use crate::out;
@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// The pass of LLVM that counts which edges an input takes and shows comparisons to the engine.
+/// The LLVM pass that counts the edges an input takes and reports comparisons to the engine.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
                         -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
-/// Seconds that an input may take.
+/// Seconds that an input may take, at most.
 const INPUT_SECONDS: u32 = 20;
-/// MiB that a target may take.
+/// MiB that a target may take, at most.
 const MEMORY_MIB: u32 = 2048;
-/// Seconds in which a finding is made shorter.
+/// Seconds for minimizing a finding.
 const SHORTEN_SECONDS: u32 = 15;
-/// What begins the names of findings' files.
+/// Prefixes of the names of findings' files.
 const FINDINGS: [&str; 3] = ["crash-", "timeout-", "oom-"];
 
-/// What a law is held against.
+/// Code that the law is checked on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Subject {
     /// The code as it is.
@@ -43,7 +43,7 @@ pub(crate) struct Search<'a> {
     pub(crate) subject: Subject,
 }
 
-/// What came of it.
+/// Result of a search.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Searched {
     /// The target.
@@ -56,14 +56,14 @@ pub(crate) struct Searched {
     pub(crate) seconds: f64,
     /// Edges of the code that some input took.
     pub(crate) edges: u64,
-    /// The input that ended it, where one did.
+    /// The input that ended the search, if one did.
     pub(crate) finding: Option<Finding>,
 }
 
 /// An input under which the law does not hold.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Finding {
-    /// What happened, one sentence.
+    /// Description of the failure, one sentence.
     pub(crate) what: String,
     /// Its file, relative to the project.
     pub(crate) input: String,
@@ -104,12 +104,12 @@ impl<'a> Engine<'a> {
         if subject == Subject::Planted {
             command.env("CAPNVME_FUZZ_PLANTED", "1");
         }
-        // A panic's place is what counts; the engine's own stack says nothing.
+        // The panic's place suffices; a backtrace of the engine has no further information.
         command.env("RUST_BACKTRACE", "0");
         command
     }
 
-    /// Tries one input, and lets the program say what comes of it.
+    /// Tries one input; the program prints the result.
     pub(crate) fn try_one(&self, target: &Target, input: &Path, subject: Subject) -> Result<ExitCode> {
         let input = input.canonicalize().with_context(|| format!("cannot read {}", input.display()))?;
         let status = self.command(target, subject).arg(input).status().context("cannot run the fuzzer")?;
@@ -118,7 +118,7 @@ impl<'a> Engine<'a> {
         Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Searches from the seeds and the kept inputs, and reports how many inputs were tried so far.
+    /// Searches from the seeds and the kept inputs; calls `show` with the number of inputs so far.
     pub(crate) fn search(&self, search: &Search<'_>, mut show: impl FnMut(u64)) -> Result<Searched> {
         let Search { target, time, seed, subject } = *search;
         let folder = self.emptied(&format!("fuzz/{}", target.name))?;
@@ -128,7 +128,7 @@ impl<'a> Engine<'a> {
         command.args(["-reload=0", "-print_final_stats=1", "-verbosity=1"]);
         command.arg(format!("-artifact_prefix={}/", folder.display())).arg(&corpus);
         let kept = self.project.path("fuzz/kept").join(&target.name);
-        // A planted defect is to be found, not remembered.
+        // A planted defect must be found by the search, not by a kept input.
         command.args(Some(kept).filter(|kept| subject == Subject::Real && kept.is_dir()));
         command.env("CAPNVME_FUZZ_SEEDS", &corpus).stdout(Stdio::null()).stderr(Stdio::piped());
         let since = std::time::Instant::now();
@@ -149,13 +149,13 @@ impl<'a> Engine<'a> {
             target.name,
             self.project.shown(&folder)
         );
-        // What a search saw is of no use to the next one.
+        // Inputs of one search are not used by the next one.
         fs::remove_dir_all(&corpus).context("cannot remove the inputs of a search")?;
         let seconds = since.elapsed().as_secs_f64();
         Ok(Searched { target: target.name.clone(), seed, inputs: said.inputs, seconds, edges: said.edges, finding })
     }
 
-    /// The finding in `folder`, as short as it can be made.
+    /// The finding in `folder`, minimized.
     fn finding(&self, search: &Search<'_>, folder: &Path, said: &Said) -> Result<Option<Finding>> {
         let is_finding = |name: &str| FINDINGS.iter().any(|begins| name.starts_with(begins));
         let files = fs::read_dir(folder).context("cannot read the folder of findings")?.filter_map(Result::ok);
@@ -170,14 +170,14 @@ impl<'a> Engine<'a> {
             let mut command = self.command(search.target, search.subject);
             command.args(["-minimize_crash=1", "-seed=1"]).arg(format!("-max_total_time={SHORTEN_SECONDS}"));
             command.arg(format!("-exact_artifact_path={}", shorter.display())).arg(&found);
-            // One that cannot be made shorter stays as it is.
+            // A finding that cannot be minimized stays as it is.
             let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
         let input = if shorter.is_file() { shorter } else { found };
         Ok(Some(Finding { what: said.what(), input: self.project.shown(&input) }))
     }
 
-    /// A folder below `target/`, empty.
+    /// An empty folder below `target/`.
     fn emptied(&self, below: &str) -> Result<PathBuf> {
         let folder = self.project.target_folder(below)?;
         fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", self.project.shown(&folder)))?;
@@ -189,7 +189,7 @@ fn program(target: &Target) -> String {
     format!("fuzz-{}", target.name)
 }
 
-/// The machine that is built for and on.
+/// Target triple of the build machine.
 fn host() -> Result<String> {
     let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("-vV").output();
     let output = output.context("cannot run rustc; install Rust from https://rustup.rs")?;
@@ -200,20 +200,20 @@ fn host() -> Result<String> {
     }
 }
 
-/// What libFuzzer said so far.
+/// Parsed output of libFuzzer so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Said {
     inputs: u64,
     edges: u64,
-    /// Where a panic was, and its words.
+    /// Place of a panic, and its message.
     place: String,
     words: String,
-    /// What the engine itself found wrong.
+    /// Error that the engine itself reported.
     error: String,
 }
 
 impl Said {
-    /// Takes the next line.
+    /// Parses the next line.
     fn take(&mut self, line: &str) {
         if !self.place.is_empty() && self.words.is_empty() {
             line.clone_into(&mut self.words);
@@ -232,7 +232,7 @@ impl Said {
         self.edges = words.next().and_then(|edges| edges.parse().ok()).unwrap_or(self.edges);
     }
 
-    /// Whether the input can be tried again and again.
+    /// Whether the input can be tried many times: a panic, not a timeout or too much memory.
     fn is_quick(&self) -> bool {
         !self.place.is_empty()
     }

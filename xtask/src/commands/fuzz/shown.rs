@@ -9,13 +9,13 @@ use comfy_table::{CellAlignment, Table};
 /// Prints the targets.
 ///
 /// # Errors
-/// That standard output takes no more.
+/// Standard output that takes no more.
 pub(super) fn list(targets: &[Target]) -> Result<()> {
     let longest = targets.iter().map(|target| target.name.len()).max().unwrap_or(0);
     targets.iter().try_for_each(|target| out::line(format_args!("{:longest$}  {}", target.name, target.about)))
 }
 
-/// What came of each search.
+/// Table of the searches' results.
 pub(super) fn table(searched: &[Searched]) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED).set_header(["target", "inputs", "a second", "seconds", "edges", "found"]);

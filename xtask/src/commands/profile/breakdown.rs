@@ -1,7 +1,7 @@
 //! A component's instructions by function and by source line.
 //!
-//! Four of the five lists divide all instructions of the component: each instruction is in one row. In the list of
-//! functions with what is inlined into them an instruction is in a row for each function around it.
+//! Four of the five lists divide all instructions of the component: each instruction is in one row. In the list of functions with
+//! the code inlined into them, an instruction has a row for each function around it.
 
 use super::histogram::Addresses;
 use super::symbols::{Frame, Symbols};
@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How the paths of Rust's own library begin.
+/// Beginning of the paths of Rust's own library.
 const LIBRARY: &str = "library/";
 
 /// Instructions of one function or line.
@@ -26,7 +26,7 @@ pub(super) struct Function {
     pub(super) function: String,
 }
 
-/// A source line, with the function it is in and the one that the compiler made of all around that.
+/// A source line, with its function and the outermost function that the compiler generated around it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub(super) struct Line {
     pub(super) place: String,
@@ -39,23 +39,23 @@ pub(super) struct Line {
 pub(super) struct Breakdown {
     pub(super) component: String,
     pub(super) instructions: u64,
-    /// By the function that the compiler made, with everything inlined into it.
+    /// By the function that the compiler generated, with everything inlined into it.
     pub(super) outermost: Vec<Row<Function>>,
-    /// By the innermost function, inlined or not, without what is inlined into it.
+    /// By the innermost function, inlined or not, without the code inlined into it.
     pub(super) innermost: Vec<Row<Function>>,
-    /// By every function, inlined or not, with what is inlined into it.
+    /// By every function, inlined or not, with the code inlined into it.
     pub(super) inclusive: Vec<Row<Function>>,
     /// By source line.
     pub(super) lines: Vec<Row<Line>>,
-    /// By source line outside of Rust's own library, with what of that is inlined there.
+    /// By source line outside of Rust's own library; code inlined from the library counts for the line around it.
     pub(super) own_lines: Vec<Row<Line>>,
 }
 
 impl Breakdown {
-    /// Breaks the instructions of `component` down. Without its program's symbols every function is unknown.
+    /// Breaks down the instructions of `component`. Without its program's symbols every function is unknown.
     ///
     /// # Errors
-    /// That the debug information cannot be read.
+    /// Debug information that cannot be read.
     pub(super) fn of(component: &str, addresses: &Addresses, symbols: Option<&Symbols<'_>>) -> Result<Self> {
         let mut sums = Sums::default();
         for (address, count) in addresses {
@@ -93,7 +93,7 @@ impl Sums {
         let function = |frame: &Frame| Function { function: frame.function.clone() };
         *self.outermost.entry(function(outer)).or_default() += count;
         *self.innermost.entry(function(inner)).or_default() += count;
-        // A function that is inlined into itself has the instruction once.
+        // A function that is inlined into itself counts an instruction once.
         for function in frames.iter().map(function).collect::<BTreeSet<_>>() {
             *self.inclusive.entry(function).or_default() += count;
         }

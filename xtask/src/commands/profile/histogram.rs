@@ -10,7 +10,7 @@ pub(super) type Addresses = BTreeMap<u64, u64>;
 /// The addresses of each component.
 ///
 /// # Errors
-/// The line that is no address and count.
+/// A line that is not an address and a count.
 pub(super) fn by_component(text: &str) -> Result<BTreeMap<String, Addresses>> {
     let mut all: BTreeMap<String, Addresses> = BTreeMap::new();
     for line in text.lines() {

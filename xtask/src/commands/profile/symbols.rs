@@ -1,7 +1,7 @@
 //! The functions and source lines of a program's addresses, from its debug information.
 //!
 //! Neighbours: `profile` asks for the addresses that a run executed. Left out: line numbers of programs without debug
-//! information; of those the symbol table gives the function.
+//! information; for those the symbol table gives the function.
 
 use addr2line::Context;
 use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
@@ -14,9 +14,9 @@ type Reader<'a> = EndianSlice<'a, LittleEndian>;
 /// One of the functions an address belongs to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Frame {
-    /// Its name, with the modules it is in.
+    /// Its name, with its modules.
     pub(super) function: String,
-    /// File and line in it, if they are known.
+    /// File and line in it, if known.
     pub(super) place: Option<String>,
 }
 
@@ -27,10 +27,10 @@ pub(super) struct Symbols<'a> {
 }
 
 impl<'a> Symbols<'a> {
-    /// Those of an ELF file.
+    /// Symbols of an ELF file.
     ///
     /// # Errors
-    /// That it is no ELF file, or that its debug information cannot be read.
+    /// A file that is not ELF, or debug information that cannot be read.
     pub(super) fn of(elf: &'a [u8]) -> Result<Self> {
         let file = File::parse(elf).context("the program is not an ELF file")?;
         let section = |id: SectionId| -> Result<Reader<'a>> {
@@ -41,11 +41,11 @@ impl<'a> Symbols<'a> {
         Ok(Self { lines, table: file.symbol_map() })
     }
 
-    /// The functions an address belongs to: the innermost inlined one first, the one that the compiler made last. At least
+    /// The functions an address belongs to: the innermost inlined one first, the one that the compiler generated last. At least
     /// one.
     ///
     /// # Errors
-    /// That the debug information of this address cannot be read.
+    /// Debug information of this address that cannot be read.
     pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>> {
         let mut found = Vec::new();
         let mut frames = self.lines.find_frames(address).skip_all_loads()?;

@@ -7,7 +7,7 @@ use capdl::Scenario;
 use kernel::{Arch, FixName};
 use std::fmt;
 
-/// One test, by what it tests; its name is what it displays as.
+/// One test, by its subject; `Display` writes its name.
 pub(super) enum TestCase {
     Units,
     Check(check::Part),
@@ -30,7 +30,7 @@ pub(super) enum TestCase {
 }
 
 impl TestCase {
-    /// Whether it is a run of QEMU of which no time is judged, so that another may go on beside it.
+    /// Whether it is a run of QEMU whose times are not judged, so that another may run beside it.
     pub(super) fn may_run_beside(&self, project: &Project) -> bool {
         match self {
             Self::Scenario(name, _) => {
@@ -73,11 +73,11 @@ impl fmt::Display for TestCase {
     }
 }
 
-/// With which seeds a scenario is simulated.
+/// Seeds for the simulation of a scenario.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seeds {
-    /// The one that its file names.
+    /// The seed in the scenario's file.
     Own,
-    /// Others, too.
+    /// Other seeds, too.
     Several,
 }

@@ -1,4 +1,4 @@
-//! How each kind of test is run.
+//! Runs each kind of test.
 
 use super::case::{Seeds, TestCase};
 use crate::commands::counted::Counted;
@@ -20,25 +20,25 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// Seeds beside its own with which a scenario is simulated, at most.
+/// Seeds for the simulation of a scenario besides its own, at most.
 const MORE_SEEDS: u64 = 8;
-/// And no more of them than make so many commands together, which is a few seconds.
+/// Commands that these further runs make together, at most; this takes a few seconds.
 const MORE_COMMANDS: u64 = 200_000;
-/// Seeds of the soak that every test run makes.
+/// Seeds of the soak in every test run.
 pub(super) const SOAK_SEEDS: u64 = 200;
-/// How long each fuzz target searches, and the seed of its search.
+/// Time of each fuzz target's search, and the seed of the search.
 const FUZZ_TIME: Duration = Duration::from_secs(20);
 const FUZZ_SEED: u32 = 1;
 
-/// What tests stand on.
+/// State that the tests share.
 pub(super) struct Ground<'a> {
     project: &'a Project,
     kernel: Kernel,
     /// The folder of the wrong inputs.
     inputs: PathBuf,
-    /// For each architecture its kernel, the programs and the instruction counter, from its first scenario on.
+    /// For each architecture its kernel, programs and instruction counter, built when its first scenario runs.
     built: Vec<Built>,
-    /// What was measured so far.
+    /// Measurements so far.
     known: bench::Known,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Ground<'a> {
         Ok(Self { project, kernel, inputs, built: Vec::new(), known: bench::Known::default() })
     }
 
-    /// Builds what a scenario on QEMU needs.
+    /// Builds the parts that a scenario on QEMU needs.
     pub(super) fn build_for(&mut self, case: &TestCase) -> Result<()> {
         if let TestCase::Scenario(_, arch) = case { self.build_programs(*arch) } else { Ok(()) }
     }
@@ -91,7 +91,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Runs a test that may have another beside it.
+    /// Runs a test that may run beside another.
     pub(super) fn run_beside(&self, case: &TestCase) -> Result<Counted> {
         match case {
             TestCase::Scenario(name, arch) => self.unmeasured(name, *arch),
@@ -100,8 +100,8 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Simulates a scenario twice, on its own machine or that of `arch`: it passes, and the second run is the first one once
-    /// more. Then with other seeds.
+    /// Simulates a scenario twice, on its own machine or that of `arch`: it must pass, and the second run must equal the first.
+    /// Then simulates it with other seeds.
     fn simulation(&self, name: &str, arch: Option<Arch>, seeds: Seeds) -> Result<Counted> {
         let mut scenario = Scenario::load(self.project.scenario(name)?)?;
         scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
@@ -139,7 +139,7 @@ impl<'a> Ground<'a> {
         Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
     }
 
-    /// Runs a scenario; one that measures is run by instructions and must reach what is asked of it.
+    /// Runs a scenario; one that measures is run by instructions and must reach its gates.
     fn scenario(&mut self, name: &str, arch: Arch) -> Result<Counted> {
         let file = self.project.scenario(name)?;
         if Scenario::load(&file)?.expect.measured.is_empty() {
@@ -151,7 +151,7 @@ impl<'a> Ground<'a> {
         Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed, ..Counted::default() })
     }
 
-    /// Profiles a benchmark: its sums are those of a run without a histogram.
+    /// Profiles a benchmark: its sums must equal those of a run without a histogram.
     fn profile(&mut self) -> Result<Counted> {
         self.build_programs(Arch::X86_64)?;
         let (kernel, programs, plugin) = built(&self.built, Arch::X86_64)?;
@@ -159,8 +159,8 @@ impl<'a> Ground<'a> {
         Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
     }
 
-    /// The root task of an image without kill orders has no code of the module that executes them, and refuses them: so say its
-    /// debug information, and its unit tests without the feature, with which all others are built.
+    /// Tests that the root task of an image without kill orders lacks the module that executes them, and refuses them. Its debug
+    /// information shows the first. Its unit tests show the second, built without the feature that all other tests have.
     fn product(&mut self) -> Result<Counted> {
         self.build_programs(Arch::X86_64)?;
         let (kernel, programs, _) = built(&self.built, Arch::X86_64)?;
@@ -178,7 +178,7 @@ impl<'a> Ground<'a> {
         let scenario = Scenario::load(&file)?;
         let mut results = runner.run(&file, Options::default())?;
         if !results.passed && (verdict::is_too_short(&scenario, &results) || scenario.expect.is_about_time()) {
-            // Such a run shows nothing either way, or what moments of other work of this machine's did to it.
+            // The run was too short to show anything, or other work of the build machine disturbed its times: repeat it, longer.
             let missed = results.reasons.join("; ");
             results = runner.run(&file, Options { longer: true, ..Options::default() })?;
             if results.passed {
@@ -196,7 +196,7 @@ impl<'a> Ground<'a> {
 /// A kernel, the programs for it, and the instruction counter.
 type Built = (Kernel, Programs, PathBuf);
 
-/// Those of an architecture.
+/// The builds of an architecture.
 fn built(all: &[Built], arch: Arch) -> Result<&Built> {
     all.iter().find(|(kernel, ..)| kernel.arch == arch).context("the programs for seL4 are not built")
 }
@@ -206,7 +206,7 @@ fn unit_tests(project: &Project, packages: &[&str]) -> Result<Counted> {
         .current_dir(project.root())
         .args(["test", "--no-fail-fast"])
         .args(packages)
-        // The settings of the run we are in are not for those of the tests.
+        // The settings of this cargo run must not reach the tests.
         .env_remove("CARGO_MANIFEST_DIR")
         .output()
         .context("cannot run cargo")?;
@@ -220,7 +220,7 @@ fn unit_tests(project: &Project, packages: &[&str]) -> Result<Counted> {
     Ok(counted)
 }
 
-/// The tests in what the test harness prints.
+/// Counts the tests in the output of the test harness.
 fn count(text: &str) -> Counted {
     let mut counted = Counted::default();
     for line in text.lines() {
@@ -233,7 +233,7 @@ fn count(text: &str) -> Counted {
     counted
 }
 
-/// Runs of drawn systems with drawn faults; each passes.
+/// Simulates random systems with random faults; each run must pass.
 fn soaked() -> Result<Counted> {
     let swept = sweep::sweep(0..SOAK_SEEDS, None, soak::one, |_| {});
     let sentence = |failure: &Failure| {
@@ -243,10 +243,10 @@ fn soaked() -> Result<Counted> {
     Ok(Counted { passed: swept.runs - failed.len() as u64, failed, ..Counted::default() })
 }
 
-/// Searches; each that found nothing passes, or, of planted defects, each that found its own.
+/// Runs the fuzz targets. Each passes if it finds nothing or, with planted defects, if it finds its own.
 fn fuzzed(project: &Project, subject: fuzz::Subject) -> Result<Counted> {
     let mut counted = Counted::default();
-    // A planted defect ends its search, and a busy machine has time to find it.
+    // A planted defect ends its search early; a busy machine gets more time to find it.
     let time = if subject == fuzz::Subject::Planted { FUZZ_TIME * 3 } else { FUZZ_TIME };
     for searched in fuzz::search(project, &fuzz::targets(project)?, time, FUZZ_SEED, None, subject)? {
         let violations = fuzz::violations(&searched, subject);
@@ -262,7 +262,7 @@ fn kernel_fix(project: &Project, name: FixName, arch: Arch) -> Result<Counted> {
     Ok(Counted::one())
 }
 
-/// A test that `cargo test` alone leaves out, because QEMU has to be there.
+/// A test that `cargo test` alone leaves out, because it needs QEMU.
 fn smmu(project: &Project) -> Result<Counted> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(project.root())

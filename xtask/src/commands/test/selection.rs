@@ -1,4 +1,4 @@
-//! Which tests there are, and which of them a run is asked for.
+//! Lists all tests, and selects those of a run.
 
 use super::case::{Seeds, TestCase};
 use crate::commands::{bad_input, check, conformance, experiment, fuzz};
@@ -8,23 +8,23 @@ use anyhow::{Result, ensure};
 use capdl::Scenario;
 use kernel::Arch;
 
-/// Scenarios by who runs them.
+/// Names of scenarios, by where they run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
-    /// The simulator.
+    /// In the simulator.
     simulated: Vec<String>,
-    /// The simulator, as an AArch64 machine.
+    /// In the simulator, as an AArch64 machine.
     simulated_on_arm: Vec<String>,
-    /// QEMU.
+    /// On QEMU.
     on_qemu: Vec<String>,
-    /// QEMU, as an AArch64 machine.
+    /// On QEMU, as an AArch64 machine.
     on_arm: Vec<String>,
-    /// The simulator: those that the soak found.
+    /// In the simulator: scenarios that the soak found.
     found: Vec<String>,
 }
 
 impl Names {
-    /// Of the project.
+    /// The scenarios of the project.
     pub(super) fn of(project: &Project) -> Result<Self> {
         let all = project.scenarios()?;
         let on_pc = suiting(project, &all, Arch::X86_64);
@@ -39,7 +39,7 @@ impl Names {
     }
 }
 
-/// The scenarios that a machine can run. One that cannot be read is among the PC's, so that somebody says so.
+/// The scenarios that a machine can run. One that cannot be read stays among the PC's, so that its test reports the error.
 fn suiting(project: &Project, names: &[String], arch: Arch) -> Vec<String> {
     let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
     let has_machine = |scenario| run::has_machine(&scenario, arch).is_ok();
@@ -47,33 +47,33 @@ fn suiting(project: &Project, names: &[String], arch: Arch) -> Vec<String> {
     names.iter().filter(can).cloned().collect()
 }
 
-/// The scenarios of which QEMU has all that they name.
+/// The scenarios that QEMU can run; some need the simulator.
 fn on_qemu(project: &Project, names: Vec<String>) -> Vec<String> {
     let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
     names.into_iter().filter(|name| load(name).is_none_or(|scenario| !scenario.is_simulators_alone())).collect()
 }
 
-/// The scenarios that the simulator has all for.
+/// The scenarios that the simulator can run: those with an IOMMU.
 fn with_iommu(project: &Project, names: Vec<String>) -> Vec<String> {
     let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
     names.into_iter().filter(|name| load(name).is_none_or(|scenario| scenario.machine.iommu)).collect()
 }
 
-/// The scenario of thirty floods, whose least rate is that of the PC: costs of the AArch64 machine are higher.
+/// The scenario of thirty floods. Its least rate is that of the PC; costs of the AArch64 machine are higher.
 const LEAGUE: &str = "hostile-league";
 
-/// Whether the scenario is one attacker's last act that the soak draws, on both machines and in less time: of those the
-/// attempt to stop the clock is not, nor what thirty floods leave an honest tenant.
+/// Whether the scenario is one attacker's last act, which the soak draws too, on both machines and in less time. The soak does
+/// not draw the attempt to stop the clock, nor measure the throughput that thirty floods leave to an honest tenant.
 fn is_drawn_by_soak(name: &str) -> bool {
     name.starts_with("hostile-") && !["hostile-stop-clock", LEAGUE].contains(&name)
 }
 
-/// How much is tested.
+/// Extent of a test run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scope {
-    /// All.
+    /// All tests.
     Whole,
-    /// What takes little time and still comes to every component.
+    /// Tests that take little time; together they run every component.
     Quick,
 }
 
@@ -92,7 +92,7 @@ impl Scope {
 pub(super) fn chosen(names: &Names, scope: Scope, only: &str) -> Result<Vec<TestCase>> {
     let checks = check::Part::all().into_iter().map(TestCase::Check);
     let inputs = bad_input::CASES.iter().map(TestCase::BadInput);
-    // The soak draws seeds enough for what it has.
+    // The soak draws enough seeds for its own attackers.
     let seeds = |name: &str| if scope == Scope::Quick || is_drawn_by_soak(name) { Seeds::Own } else { Seeds::Several };
     let simulation = |name: &String| TestCase::Simulation(name.clone(), Arch::X86_64, seeds(name));
     let simulations = names.simulated.iter().map(simulation);

@@ -1,4 +1,4 @@
-//! Runs tests, keeps what came of each, and reports that.
+//! Runs tests, keeps their results, and reports them.
 
 use super::case::TestCase;
 use crate::commands::counted::Counted;
@@ -9,10 +9,10 @@ use quick_junit::{NonSuccessKind, Report, TestCase as JunitCase, TestCaseStatus,
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-/// Tests of which the time is reported at the end, at most.
+/// Number of tests whose time is reported at the end, at most.
 const SLOWEST: usize = 10;
 
-/// The tests so far, in the order in which they ended.
+/// Tests so far, in the order in which they ended.
 #[derive(Debug, Default)]
 pub(super) struct Tally(Vec<Ended>);
 
@@ -25,7 +25,7 @@ struct Ended {
 }
 
 impl Tally {
-    /// Runs one test and says what came of it.
+    /// Runs one test and prints its result.
     pub(super) fn run(&mut self, case: &TestCase, test: impl FnOnce() -> Result<Counted>) -> Result<()> {
         self.add(timed(case, test))
     }
@@ -63,12 +63,12 @@ impl Tally {
         Ok(())
     }
 
-    /// Whether none failed.
+    /// Whether no test failed.
     pub(super) fn passed(&self) -> bool {
         self.0.iter().all(|ended| ended.counted.failed.is_empty())
     }
 
-    /// Says which were repeated, which took longest, which failed, and the sums.
+    /// Prints the repeated tests, the slowest ones, the failures, and the sums.
     pub(super) fn report(&self) -> Result<()> {
         for Ended { name, counted, .. } in &self.0 {
             counted
@@ -117,7 +117,7 @@ impl Tally {
     }
 }
 
-/// Runs a test; a test that cannot be run fails.
+/// Runs a test; a test that returns an error fails.
 fn timed(case: &TestCase, test: impl FnOnce() -> Result<Counted>) -> Ended {
     let (name, since) = (case.to_string(), Instant::now());
     let _step = Step::new(name.clone());

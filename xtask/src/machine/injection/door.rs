@@ -1,7 +1,7 @@
-//! QEMU's door for tests (`-qtest`): reads and writes of the machine's memory as its processor makes them, from outside,
-//! while it runs. One line asks, one answers.
+//! QEMU's test port (`-qtest`): reads and writes the machine's memory from outside, as its processor would, while it runs. Each
+//! line is a request or its answer.
 //!
-//! Left out: everything else that the door is for, as to stop the machine's clock.
+//! Left out: the port's other functions, such as stopping the machine's clock.
 
 use anyhow::{Context, Result, ensure};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -11,38 +11,38 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// How long QEMU may take to answer: it answers between two turns of its own work.
+/// Time QEMU may take to answer: it answers between two turns of its own work.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The door, from outside.
+/// Our end of the test port.
 pub(crate) struct Door {
     line: BufReader<UnixStream>,
 }
 
-/// QEMU's side of the door, which it inherits.
+/// QEMU's end of the test port, which it inherits.
 pub(crate) struct Inside(OwnedFd);
 
 impl Door {
-    /// A door, and what QEMU is to be started with.
+    /// Creates both ends of a test port.
     pub(crate) fn new() -> Result<(Self, Inside)> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
         ours.set_read_timeout(Some(TIMEOUT)).context("cannot limit how long a socket is read")?;
         Ok((Self { line: BufReader::new(ours) }, Inside(theirs.into())))
     }
 
-    /// The 32 bits at the physical address.
+    /// Reads 32 bits at a physical address.
     pub(crate) fn read32(&mut self, address: u64) -> Result<u32> {
         let value = self.ask(&format!("readl {address:#x}"))?;
-        // It is told as 64 bits.
+        // QEMU answers with 64 bits.
         Ok(hexadecimal(&value)? as u32)
     }
 
-    /// The 64 bits there.
+    /// Reads 64 bits at a physical address.
     pub(crate) fn read64(&mut self, address: u64) -> Result<u64> {
         hexadecimal(&self.ask(&format!("readq {address:#x}"))?)
     }
 
-    /// So many bytes from there on.
+    /// Reads so many bytes from a physical address on.
     pub(crate) fn read(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>> {
         let text = self.ask(&format!("read {address:#x} {bytes:#x}"))?;
         let digits = text.strip_prefix("0x").unwrap_or_default().as_bytes();
@@ -74,10 +74,10 @@ impl Door {
 }
 
 impl Inside {
-    /// QEMU's arguments, which hold for a process that inherits this.
+    /// QEMU's arguments, valid for a process that inherits this end.
     pub(crate) fn arguments(&self) -> Result<Vec<OsString>> {
         fcntl_setfd(&self.0, FdFlags::empty()).context("cannot let QEMU inherit a socket")?;
-        // QEMU looks for the door by this name, whatever it is told.
+        // QEMU finds the port by this name only.
         let socket = format!("socket,id=qtest,fd={}", self.0.as_raw_fd());
         let words = ["-chardev", &socket, "-qtest", "chardev:qtest", "-qtest-log", "none"];
         Ok(words.map(OsString::from).into())
@@ -89,7 +89,7 @@ fn hexadecimal(text: &str) -> Result<u64> {
     u64::from_str_radix(digits, 16).with_context(|| format!("'{text}' is not a hexadecimal number"))
 }
 
-/// A machine's memory behind the door, for tests: what was never written is zero.
+/// Memory of a machine behind the test port, for tests: bytes that were never written are zero.
 #[cfg(test)]
 pub(super) mod memory {
     use super::*;
@@ -100,19 +100,19 @@ pub(super) mod memory {
     /// Bytes by address.
     pub(crate) type Memory = Arc<Mutex<BTreeMap<u64, u8>>>;
 
-    /// Puts a number there.
+    /// Writes a number at an address.
     pub(crate) fn put(memory: &Memory, address: u64, bytes: &[u8]) {
         memory.lock().unwrap().extend((address..).zip(bytes.iter().copied()));
     }
 
-    /// The little endian number of so many bytes there.
+    /// The little-endian number of so many bytes at an address.
     pub(crate) fn get(memory: &Memory, address: u64, bytes: u64) -> u64 {
         let memory = memory.lock().unwrap();
         let byte = |at: u64| u64::from(memory.get(&(address + at)).copied().unwrap_or(0));
         (0..bytes).map(|at| byte(at) << (8 * at)).sum()
     }
 
-    /// A door to it.
+    /// A test port to this memory.
     pub(crate) fn door(memory: &Memory) -> Door {
         let (door, inside) = Door::new().unwrap();
         let memory = Arc::clone(memory);

@@ -1,5 +1,5 @@
-//! A controller's function as whoever stands outside finds it: its configuration space, by the way that QEMU's command line
-//! put it, and its registers.
+//! Finds a controller's function from outside the machine: its configuration space, through the topology of QEMU's command line,
+//! and its registers.
 //!
 //! Sections are of the PCI Local Bus Specification 3.0, of the PCI-to-PCI Bridge Architecture 1.2, and of PCI Express 4.0.
 
@@ -8,7 +8,7 @@ use crate::machine::qemu::FIRST_DEVICE;
 use anyhow::{Result, bail};
 use capdl::scenario::Attach;
 
-/// Where firmware puts the memory-mapped configuration space of a q35.
+/// Address of a q35's memory-mapped configuration space, as firmware sets it.
 const ECAM: u64 = 0xb000_0000;
 
 /// Command register (6.2.2).
@@ -21,7 +21,7 @@ const BUS_NUMBERS: u64 = 0x18;
 const ROM: u64 = 0x30;
 /// Pointer to the first capability (6.7).
 const CAPABILITIES: u64 = 0x34;
-/// Capabilities that configuration space has room for.
+/// Number of capabilities that fit into configuration space.
 const MAX_CAPABILITIES: usize = 48;
 /// The PCI Express capability, and Slot Control in it (Express, 7.5.3.10).
 const EXPRESS: u8 = 0x10;
@@ -43,7 +43,7 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// The controller `index` of the scenario.
+    /// Finds the controller `index` of the scenario.
     pub(super) fn find(door: &mut Door, index: usize, attach: Attach) -> Result<Self> {
         let on_root = Self::at(0, (FIRST_DEVICE + index) as u8);
         match attach {
@@ -77,7 +77,7 @@ impl Function {
         Ok(bar)
     }
 
-    /// Puts its expansion ROM in front of its registers. What the ROM's register held.
+    /// Puts the expansion ROM in front of the registers; returns the former value of the ROM's register.
     pub(super) fn cover(self, door: &mut Door) -> Result<u32> {
         let registers = self.registers(door)? as u32;
         let before = door.read32(self.configuration + ROM)?;
@@ -85,12 +85,12 @@ impl Function {
         Ok(before)
     }
 
-    /// Takes it away again.
+    /// Removes the expansion ROM from in front of the registers.
     pub(super) fn uncover(self, door: &mut Door, before: u32) -> Result<()> {
         door.write32(self.configuration + ROM, before & !1)
     }
 
-    /// Takes it out of its slot: its port has the power off.
+    /// Removes the function from its slot: switches off the power of its port.
     pub(super) fn pull(self, door: &mut Door) -> Result<()> {
         let Some(port) = self.slot else { bail!("the controller is in no slot") };
         let mut capability = door.read32(port + CAPABILITIES)? as u8;

@@ -1,8 +1,8 @@
-//! A completion queue that takes itself for full: its head doorbell is written to the entry behind the one that the controller
-//! posts next. The driver, which sees no completion, has no head to write any more.
+//! Makes a completion queue appear full to the controller: writes the queue's head doorbell to the entry behind the one that the
+//! controller posts next. The driver, which sees no completion, has no reason to write a head again.
 //!
-//! Which entry that is says the queue in memory, by its phase tags. It is found as the controller finds it: by the command
-//! that created it, which still stands in the admin queue, and through the IOMMU's tables.
+//! The queue's phase tags in memory show the next entry. The queue is found as the controller finds it: by the command that
+//! created it, which is still in the admin queue, and through the IOMMU's tables.
 //!
 //! Sections are of the NVM Express base specification 1.4 and of Intel's VT-d 3.3.
 
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::thread;
 use std::time::Duration;
 
-/// Registers (NVMe, 3.1): the admin queues' sizes, where they are, the first doorbell.
+/// Registers (NVMe, 3.1): the admin queues' sizes, their addresses, the first doorbell.
 const AQA: u64 = 0x24;
 const ASQ: u64 = 0x28;
 const ACQ: u64 = 0x30;
@@ -23,14 +23,13 @@ const SQE: usize = 64;
 const CQE: usize = 16;
 const PAGE: u64 = 4096;
 
-/// The IOMMU's register with the root table (VT-d, 10.4.5), where a q35 has it.
+/// The IOMMU's register with the root table (VT-d, 10.4.5), at its address on a q35.
 const ROOT_TABLE: u64 = 0xfed9_0020;
-/// The address in an entry, and its mark of a large page (VT-d, 9.8).
+/// The address in an entry, and its flag of a large page (VT-d, 9.8).
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 const LARGE: u64 = 1 << 7;
 
-/// How often it is tried before the controller counts as too busy, how often the queue must have stayed as it was, and the
-/// time in between.
+/// Tries before the controller counts as too busy, checks in a row without a change of the queue, and the time in between.
 const TRIES: usize = 200;
 const STILL: usize = 5;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -38,12 +37,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// A completion queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Queue {
-    /// As the controller addresses it.
+    /// Address in the controller's view.
     iova: u64,
     entries: usize,
 }
 
-/// Makes the completion queue `pair` of the function take itself for full.
+/// Makes the completion queue `pair` of the function appear full to the controller.
 pub(super) fn stick(door: &mut Door, function: Function, pair: u16) -> Result<()> {
     let registers = function.registers(door)?;
     let queue = find(door, function, registers, pair)?;
@@ -57,7 +56,7 @@ pub(super) fn stick(door: &mut Door, function: Function, pair: u16) -> Result<()
                 return Ok(());
             }
         } else {
-            // A driver that was about to write its own head undoes it: once more then.
+            // A driver that was about to write its own head undoes this; then write again.
             door.write32(doorbell, ((tail + 1) % queue.entries) as u32)?;
             (known, still) = (Some(tail), 0);
         }
@@ -66,7 +65,7 @@ pub(super) fn stick(door: &mut Door, function: Function, pair: u16) -> Result<()
     bail!("completion queue {pair} could not be made to take itself for full")
 }
 
-/// Where the queue is.
+/// Finds the queue.
 fn find(door: &mut Door, function: Function, registers: u64, pair: u16) -> Result<Queue> {
     let [sq_z, cq_z] = {
         let sizes = door.read32(registers + AQA)?;
@@ -77,12 +76,12 @@ fn find(door: &mut Door, function: Function, registers: u64, pair: u16) -> Resul
     }
     let base = door.read64(registers + ASQ)? & !(PAGE - 1);
     let commands = read(door, function, base, (sq_z + 1) * SQE)?;
-    // Of several that created it, the server numbered the last one highest.
+    // If several commands created it, the server numbered the last one highest.
     let created = commands.chunks(SQE).filter_map(|command| created(command, pair)).max_by_key(|(cid, _)| *cid);
     created.map(|(_, queue)| queue).with_context(|| format!("completion queue {pair} was not created lately"))
 }
 
-/// The command's identifier and the queue it creates, if it is this one.
+/// The command's identifier and the queue that it creates, if it creates `pair`.
 fn created(command: &[u8], pair: u16) -> Option<(u16, Queue)> {
     let word = |at: usize| Some(u16::from_le_bytes(*command.get(at..)?.first_chunk()?));
     if *command.first()? != CREATE_CQ || word(40)? != pair {
@@ -92,19 +91,19 @@ fn created(command: &[u8], pair: u16) -> Option<(u16, Queue)> {
     Some((word(2)?, Queue { iova, entries: usize::from(word(42)?) + 1 }))
 }
 
-/// The queue's entries, as they are in memory.
+/// The queue's entries in memory.
 fn entries(door: &mut Door, function: Function, queue: Queue) -> Result<Vec<u8>> {
     read(door, function, queue.iova, queue.entries * CQE)
 }
 
-/// The entry the controller posts next: the first whose phase tag is another than the ones before (NVMe, 4.6).
+/// The entry the controller posts next: the first whose phase tag differs from those before (NVMe, 4.6).
 fn tail(entries: &[u8]) -> usize {
     let phase = |entry: &[u8]| entry.get(14).copied().unwrap_or(0) & 1;
     let first = entries.chunks(CQE).map(phase).next();
     entries.chunks(CQE).position(|entry| Some(phase(entry)) != first).unwrap_or(0)
 }
 
-/// Memory as the function reads it.
+/// Reads memory at addresses of the function.
 fn read(door: &mut Door, function: Function, iova: u64, bytes: usize) -> Result<Vec<u8>> {
     let mut read = Vec::with_capacity(bytes);
     while read.len() < bytes {
@@ -116,7 +115,7 @@ fn read(door: &mut Door, function: Function, iova: u64, bytes: usize) -> Result<
     Ok(read)
 }
 
-/// The physical address by the IOMMU's tables (VT-d, 3.4 and 3.7).
+/// Translates an address by the IOMMU's tables (VT-d, 3.4 and 3.7).
 fn translated(door: &mut Door, function: Function, iova: u64) -> Result<u64> {
     let root = door.read64(ROOT_TABLE)? & ADDRESS;
     let contexts = door.read64(root + 16 * u64::from(function.bus))? & ADDRESS;
@@ -161,7 +160,7 @@ mod tests {
         number(0xb002_0010, 0xfe60_0004);
         number(0xfe60_0024, 0x0003_0003);
         number(0xfe60_0028, 0x1000_0000);
-        // Three levels of tables; a page of the admin queue, and a large one with the other.
+        // Three levels of tables: a page with the admin queue, and a large page with the other queue.
         number(ROOT_TABLE, 0x1000);
         number(0x1000, 0x2001);
         number(0x2000 + 16 * 0x20, 0x3001);
@@ -170,7 +169,7 @@ mod tests {
         number(0x4000 + 8 * 0x80, 0x5003);
         number(0x5000, 0x7003);
         number(0x4000 + 8 * 0x81, 0x20_0083);
-        // Two commands made queue 2, the later one first in the ring, and one another queue.
+        // Two commands created queue 2, the later one first in the ring; one created another queue.
         for (slot, cid, queue, iova) in [(0, 9, 2, 0x1020_3000u64), (1, 8, 2, 0x1020_5000), (2, 10, 1, 0x1020_6000)] {
             put(&memory, 0x7000 + 64 * slot, &[5, 0, cid, 0]);
             number(0x7000 + 64 * slot + 24, iova);

@@ -1,4 +1,4 @@
-//! Changes one thing in a system: what a mistake in the builder, or a hand on a specification, could change.
+//! Changes one thing in a system, as a mistake in the builder or a change to the specification by hand could.
 
 use crate::check::tests::{Image, reconfigure};
 use capdl_spec::{CapRun, Component, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role, TeardownAck};
@@ -11,7 +11,7 @@ pub(super) struct Mutant {
     pub(super) what: String,
 }
 
-/// The system with one thing changed, as `seed` says. `None` where nothing came of it.
+/// The system with one thing changed, as `seed` says; `None` if the change had no effect.
 pub(super) fn mutate(valid: &Image, seed: u64) -> Option<Mutant> {
     let mut chance = Rng::with_seed(seed);
     let mut image = valid.clone();

@@ -1,15 +1,16 @@
-//! What everybody in a system can do, as facts of a small model of the kernel, the root task and the components' programs.
+//! The abilities of everybody in a system, as facts of a small model of the kernel, the root task and the components' programs.
 //!
-//! Two systems with the same facts are the same for everybody in them. What makes no fact is harmless, and says so here:
+//! Two systems with the same facts are the same for everybody in them. A property without a fact is harmless, and is listed
+//! here:
 //!
 //! - Where in its address space a component has memory that nobody else reaches, and how many pages of it: its program alone
 //!   finds it elsewhere, or short.
-//! - What such memory is filled with, and where in its code a program starts: authority is what any program could do.
+//! - The contents of such memory, and where in its code a program starts: authority is what any program could do.
 //! - Paging structures where nothing is mapped: behind them lies nothing.
 //! - How often a component is started again: each time it has what it had before.
 //! - Priorities as long as they leave everybody where it is against servers: among tenants they are the scenario's to say,
 //!   and the console may be anywhere that is not above a server.
-//! - What a scenario has stopped, and whether capabilities are reported: faults and tests by declaration.
+//! - Kills that a scenario declares, and whether capabilities are reported: faults and tests by declaration.
 
 use capdl_spec::{CapRun, Component, Fill, Mapping, Object, ObjectId, ObjectKind, Specification};
 use std::cmp::Ordering;
@@ -19,13 +20,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Number of a component, by its place in the specification.
 type Who = usize;
 
-/// An object as somebody reaches it: its name, and what kind and how many, since both are part of what it gives.
+/// An object as a component reaches it: its name, kind and number, since all of them are part of what it gives.
 type Thing = String;
 
-/// Something that somebody can do, or that is done for it.
+/// Something that a component can do, or that is done for it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fact {
-    /// A capability under this address, with this badge and these rights: what the component can name.
+    /// A capability under this address, with this badge and these rights: the component can name it.
     Names { who: Who, slot: u64, thing: Thing, badge: u64, rights: u8 },
     /// The fault endpoint, and the badge of its faults.
     Faults { who: Who, slot: u64, as_number: u16 },
@@ -35,15 +36,15 @@ pub(super) enum Fact {
     Owns { who: Who, thing: Thing, writes: bool, runs: bool },
     /// An arena with all paging structures under it.
     Arena { who: Who, vaddr: u64, len: u64 },
-    /// What the kernel takes long messages from, and what the component sees there.
+    /// The page from which the kernel takes long messages, and what the component sees there.
     Buffer { who: Who, vaddr: u64, kernels: Thing, own: Option<Thing> },
     /// By itself or through the CSpaces and threads that it controls: a thing, and how.
     Reaches { who: Who, thing: Thing, badge: u64, rights: u8 },
-    /// What it runs with.
+    /// The objects that it runs with.
     Thread { who: Who, tcb: Thing, cspace: Thing, vspace: Thing, bound: Option<Thing> },
     /// It starts in its own code on its own stack.
     Starts { who: Who, in_code: bool, on_stack: bool },
-    /// What the supervisor ticks, writes, leaves and waits for.
+    /// The objects that the supervisor ticks, writes, leaves unchanged and waits for.
     Supervised {
         who: Who,
         tick: Option<Thing>,
@@ -55,9 +56,9 @@ pub(super) enum Fact {
         ends_with: Option<u16>,
         blocked: Option<Thing>,
     },
-    /// As whom it is known where it calls: the receiver, and the badge.
+    /// Its identity where it calls: the receiver, and the badge.
     Known { who: Who, by: Who, badge: u64 },
-    /// Whom its signals wake, and with which bits.
+    /// The components that its signals wake, and with which bits.
     Wakes { who: Who, whom: Who, bits: u64 },
     /// Its environment, by a hash.
     Configured { who: Who, name: String, hash: u64 },
@@ -65,7 +66,7 @@ pub(super) enum Fact {
     Order { who: Who, against: Who, is: Ordering },
 }
 
-/// All that is so in a system that the root task builds of `specification` and `data`.
+/// All facts of a system that the root task builds from `specification` and `data`.
 pub(super) fn facts(specification: &Specification, data: &[u8]) -> BTreeSet<Fact> {
     let model = Model::new(specification, data);
     let mut facts = BTreeSet::new();
@@ -81,7 +82,7 @@ pub(super) fn facts(specification: &Specification, data: &[u8]) -> BTreeSet<Fact
 struct Model<'a> {
     specification: &'a Specification,
     data: &'a [u8],
-    /// Who reaches each object by a mapping or a capability.
+    /// The components that reach each object, by a mapping or a capability.
     reached_by: BTreeMap<ObjectId, BTreeSet<Who>>,
 }
 
@@ -91,7 +92,7 @@ impl<'a> Model<'a> {
         for (who, component) in specification.components.iter().enumerate() {
             let mapped = specification.mappings.iter().filter(|mapping| mapping.vspace == component.vspace);
             let held = specification.caps.iter().filter(|run| run.cnode == component.cnode);
-            // The supervisor's pages count as reached by one more.
+            // The supervisor's pages are reached by one more.
             let configured = component
                 .liveness
                 .iter()
@@ -222,7 +223,7 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// What the component's program reads as its environment, as bytes and as what they say.
+    /// The environment that the component's program reads, as bytes and decoded.
     fn environment(&self, who: Who) -> Option<(Vec<u8>, platform::Environment)> {
         let here = self.component(who).environment_vaddr;
         let is_frame = |mapping: &&Mapping| bytes_of(self.object(mapping.object)).is_some() && mapping.vaddr == here;
@@ -261,7 +262,7 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// What it is to others: whom it calls and wakes, and against whom it gets the processor.
+    /// Its relations to others: the components that it calls and wakes, and its priority against servers.
     fn others(&self, who: Who, facts: &mut BTreeSet<Fact>) {
         for other in 0..self.specification.components.len() {
             let receives = |object: ObjectId| {
@@ -289,7 +290,7 @@ impl<'a> Model<'a> {
             let is = if name == "console" { is.max(Ordering::Equal) } else { is };
             facts.insert(Fact::Order { who, against: other, is });
         }
-        // The root task is above all, and nobody is where the kernel idles.
+        // The root task is above all, and no component has the kernel's idle priority.
         let priority = self.component(who).priority;
         let is = if priority == 0 { Ordering::Greater } else { priority.cmp(&u8::MAX) };
         facts.insert(Fact::Order { who, against: usize::MAX, is });

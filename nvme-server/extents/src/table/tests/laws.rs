@@ -1,4 +1,4 @@
-//! Random operations: the table does what the model does, and stays in order.
+//! Random operations: the table does the same as the model, and keeps its laws.
 
 use super::*;
 use crate::model::Model;
@@ -52,7 +52,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     proptest::collection::vec(call(), 1..150)
 }
 
-/// Makes the call on both and holds the answers against each other.
+/// Makes the call on both and compares the results.
 fn both(table: &mut ExtentTable, model: &mut Model, call: Call) {
     match call {
         Call::Install(session, record) => {
@@ -133,7 +133,7 @@ proptest! {
         }
     }
 
-    /// The least that a fair part can be is that of all sessions, whoever holds records at the moment.
+    /// The least fair part is the one with all sessions, whichever of them hold records at the moment.
     #[test]
     fn session_within_its_fair_part_keeps_every_record(
         calls in calls(),

@@ -1,4 +1,4 @@
-//! How each step is done.
+//! Execution of each step.
 
 use super::step::{KINDS, Step, rights};
 use super::world::{BUFFER, GUARD, World};
@@ -7,7 +7,7 @@ use platform::*;
 use sim_kernel::{Capability, Fault, Level, ThreadId};
 
 impl World {
-    /// Does a step, and checks what it says about itself.
+    /// Does a step, and checks its law.
     pub(super) fn act(&mut self, actor: ThreadId, step: &Step) -> Result<()> {
         match *step {
             Step::Retype { from, kind, bits, to, count } => self.retype(actor, from, (KINDS[kind], bits), (to, count)),
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// The root task never waits: somebody has to let the others go on.
+    /// The root task never waits: it must let the others run.
     fn communicate(&mut self, actor: ThreadId, step: &Step) {
         let may_wait = actor != self.machine.me;
         let message = |cap: Option<u8>| {
@@ -234,7 +234,7 @@ impl World {
     }
 
     fn receive(&mut self, actor: ThreadId, from: CPtr, waits: bool) {
-        // What cannot be received from is a fault, which stops the root task.
+        // Receiving from another kind of capability is a fault, which stops the root task.
         let is_safe = match self.held(from) {
             Some(Capability::Endpoint { rights, .. }) => rights.read,
             _ => false,

@@ -6,7 +6,7 @@ use platform::*;
 use sim_kernel::{Capability, Delivery, Mapping, ThreadId};
 
 impl World {
-    /// New memory is empty, whoever had it before.
+    /// New memory is empty, whatever used it before.
     pub(super) fn retype(
         &mut self,
         actor: ThreadId,
@@ -22,7 +22,7 @@ impl World {
         }
         let (cnode, (kind, bits)) = (self.machine.root.cnode, what);
         self.machine.kernel.untyped_retype(actor, from.cast(), kind, bits, cnode, slots.clone())?;
-        // Another kind takes the message for its own: nothing was made.
+        // Another kind of capability takes the message for its own: nothing was made.
         let Some(Capability::Untyped { .. }) = self.held(from) else { return Ok(()) };
         for slot in slots {
             if let Some(Capability::Frame { paddr, .. }) = self.held(CPtr::new(slot)) {
@@ -69,7 +69,7 @@ impl World {
         Ok(())
     }
 
-    /// Revoking leaves no descendant, and what was revoked stays.
+    /// Revoking leaves no descendant, and the revoked capability stays.
     pub(super) fn revoke(&mut self, actor: ThreadId, slot: u8) -> Result<()> {
         let slot = match slot.is_multiple_of(2) {
             true => self.pick(slot, |cap| matches!(cap, Capability::Untyped { size_bits: ..=14, .. })),
@@ -91,7 +91,7 @@ impl World {
         Ok(())
     }
 
-    /// What was unmapped is mapped nowhere by that capability.
+    /// A capability that was unmapped maps its object nowhere.
     pub(super) fn unmap(&mut self, actor: ThreadId, slot: u8) -> Result<()> {
         let frame = self.frame(slot, true);
         if self.is_trap(actor, frame) {
@@ -120,7 +120,7 @@ impl World {
         Ok(())
     }
 
-    /// Badges arrive as they were minted: only such as anybody minted.
+    /// Only badges that were minted arrive.
     pub(super) fn check_delivery(&mut self, actor: ThreadId) {
         if let Some(Delivery::Message(badge, _)) = self.machine.kernel.take(actor) {
             assert!(self.badges.contains(&badge.0), "nobody minted {badge:?}");
@@ -128,7 +128,7 @@ impl World {
     }
 }
 
-/// Whether `after` gives nothing that `before` does not.
+/// Whether `after` gives no right that `before` does not.
 fn is_within(after: &Capability, before: &Capability) -> bool {
     let implies = |new: bool, old: bool| !new || old;
     match (after, before) {

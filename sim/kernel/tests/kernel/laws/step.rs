@@ -6,7 +6,7 @@ use proptest::prelude::*;
 /// The PCI function that IOSpaces are minted for, and the two after it.
 pub(super) const FUNCTION: u16 = 0x0010;
 
-/// What retype is asked for.
+/// Object types for retype.
 pub(super) const KINDS: [ObjectType; 12] = [
     ObjectType::Untyped,
     ObjectType::Endpoint,
@@ -22,7 +22,7 @@ pub(super) const KINDS: [ObjectType; 12] = [
     ObjectType::IoPageTable,
 ];
 
-/// A step; numbers choose among what there is.
+/// A step; its numbers choose among the existing capabilities.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Retype { from: u8, kind: usize, bits: u8, to: u8, count: u8 },
@@ -67,7 +67,7 @@ fn slot() -> impl Strategy<Value = u8> {
     any::<u8>()
 }
 
-/// Frames more often than the others: most happens to them.
+/// Chooses frames more often than the others: most steps are about them.
 fn kind() -> impl Strategy<Value = usize> {
     prop_oneof![3 => 0..KINDS.len(), 1 => Just(9)]
 }
@@ -150,7 +150,7 @@ fn interrupts() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A step, and who does it.
+/// A step, and the choice of its actor.
 pub(super) fn step() -> impl Strategy<Value = (u8, Step)> {
     let step = prop_oneof![4 => capabilities(), 2 => threads(), 3 => mappings(), 3 => messages(), 1 => interrupts()];
     (any::<u8>(), step)

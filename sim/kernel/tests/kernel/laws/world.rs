@@ -1,6 +1,6 @@
 //! The machine that random sequences run on: three threads that share one CNode, so that everything meets everything.
 //!
-//! A step's numbers choose a capability of the kind that the step is about, mostly, and now and then any slot at all.
+//! A step's numbers mostly choose a capability of the kind that the step is about, and sometimes any slot at all.
 
 use super::step::FUNCTION;
 use crate::machine::{CNODE_BITS, Machine};
@@ -14,11 +14,11 @@ pub(super) const SLOTS: u64 = 48;
 const ANY: u8 = 248;
 /// From this number on the components act, below it the root task.
 const COMPONENTS: u8 = 150;
-/// Where components have their IPC buffer, and the guard of the shared CNode.
+/// Address of the components' IPC buffer, and the guard of the shared CNode.
 pub(super) const BUFFER: Vaddr = Vaddr::new(0x10_0000);
 pub(super) const GUARD: u8 = 64 - CNODE_BITS;
 
-/// What is made in the first slots: the second is where faults go.
+/// Objects in the first slots: the second receives faults.
 const START: [(ObjectType, u8); 12] = [
     (ObjectType::Untyped, 21),
     (ObjectType::Endpoint, 0),
@@ -38,7 +38,7 @@ pub(super) struct World {
     pub(super) machine: Machine,
     /// The first of the slots that the sequences work on.
     pub(super) first: u64,
-    /// Badges that were given to endpoints' capabilities, and none.
+    /// Badges that endpoint capabilities were given, and 0 for none.
     pub(super) badges: BTreeSet<u64>,
 }
 
@@ -85,7 +85,7 @@ impl World {
         self.machine.check();
     }
 
-    /// Who acts: the root task, or a component that can.
+    /// The thread that acts: the root task, or a component that can run.
     pub(super) fn actor(&self, choice: u8) -> ThreadId {
         let kernel = &self.machine.kernel;
         let able = |thread: &ThreadId| *thread != self.machine.me && kernel.is_runnable(*thread);
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// The slot that `choice` means among those with what `fits`.
+    /// The slot that `choice` selects among those whose capability `fits`.
     pub(super) fn pick(&self, choice: u8, fits: impl Fn(&Capability) -> bool) -> CPtr {
         let slots = (self.first..self.first + SLOTS).map(CPtr::new);
         let fitting: Vec<_> = slots.filter(|cptr| self.held(*cptr).is_some_and(|cap| fits(&cap))).collect();
@@ -150,12 +150,12 @@ impl World {
         self.pick(choice, |cap| matches!(cap, Capability::Table { level, place: None, .. } if *level == wanted))
     }
 
-    /// What the root task's CSpace has at `cptr`.
+    /// The capability at `cptr` in the root task's CSpace.
     pub(super) fn held(&self, cptr: CPtr) -> Option<Capability> {
         self.machine.kernel.cap_at(self.machine.me, cptr)
     }
 
-    /// Whether the root task would wait for an answer that may never come, were it to invoke what lies here.
+    /// Whether the root task would wait for a reply that may never come, if it invoked this capability.
     pub(super) fn is_trap(&self, actor: ThreadId, cptr: CPtr) -> bool {
         actor == self.machine.me && matches!(self.held(cptr), Some(Capability::Endpoint { .. }))
     }

@@ -1,4 +1,4 @@
-//! Which opcodes there are, and fields that must be zero.
+//! Opcodes that exist, and fields that must be zero.
 
 use nvme_spec::admin::{self, FormatDw10, Opcode};
 use nvme_spec::identify::Controller;
@@ -38,13 +38,13 @@ fn every_opcode_of_the_effects_log_is_known_and_no_other_is() {
         driver.make_io_queue();
         let (admin, io) = claimed(&mut driver);
         for opcode in 0..=u8::MAX {
-            // An asynchronous event request is known by not being answered.
+            // An asynchronous event request is recognized by the missing completion.
             if opcode == Opcode::AsyncEventRequest as u8 {
                 assert!(admin.contains(&opcode));
                 continue;
             }
             let unknown = |status: nvme_spec::Status| status.code() == StatusCode::InvalidOpcode;
-            // CDW2 is reserved in every command: none does anything.
+            // CDW2 is reserved in every command, so none is executed.
             let mut sqe = Sqe::new(opcode, CID, Nsid::NONE, DataPointer::NONE);
             sqe.cdw2 = 1;
             assert_eq!(unknown(driver.admin(sqe).status()), !admin.contains(&opcode), "admin {opcode:#x}");
@@ -130,7 +130,7 @@ fn word() -> impl Strategy<Value = u32> {
     prop_oneof![4 => Just(0), 3 => 0..0x30_u32, 2 => (0..32_u32).prop_map(|bit| 1 << bit), 1 => any::<u32>()]
 }
 
-/// Where data may be: nowhere, well placed, badly placed, where there is no memory.
+/// Addresses of data: nowhere, well placed, badly placed, and without memory.
 fn address() -> impl Strategy<Value = u64> {
     select(vec![0, BUFFER, BUFFER + 0x1000, BUFFER + 4, BUFFER + 1, BUFFER + 0xff8, 1 << 40, u64::MAX - 7])
 }
@@ -152,7 +152,7 @@ fn any_command() -> impl Strategy<Value = Sqe> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// Whatever is submitted is answered once, and the controller goes on.
+    /// Every submitted command is answered once, and the controller goes on.
     #[test]
     fn every_command_is_answered_once(commands in proptest::collection::vec(any_command(), 1..25), fill: u8) {
         let mut driver = Driver::new(config());

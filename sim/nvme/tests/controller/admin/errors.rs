@@ -1,4 +1,4 @@
-//! The error log: what it reports of commands that failed.
+//! The error log: its entries about commands that failed.
 
 use nvme_spec::log::{ErrorEntry, LogPage, Smart};
 use nvme_spec::nvm::{self, Blocks};

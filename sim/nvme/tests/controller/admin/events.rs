@@ -1,4 +1,4 @@
-//! Asynchronous events: who is notified of what and when.
+//! Asynchronous events: requests, reports and masks.
 
 use nvme_spec::admin::{self, Attachment};
 use nvme_spec::event::AsyncEvent;
@@ -145,7 +145,7 @@ fn requests_beyond_the_limit_are_refused() {
     let held = [request(&mut driver), request(&mut driver)];
     let refused = driver.admin(admin::async_event_request(CID));
     assert_eq!(refused.status().code(), StatusCode::AerLimit);
-    // Nothing is wrong with the request, only with the time.
+    // The request is valid, only its time is wrong.
     assert!(!refused.status().do_not_retry());
     for cid in held {
         assert_eq!(reported(&mut driver, cid), None);
@@ -160,7 +160,7 @@ fn a_reset_ends_requests_and_forgets_events() {
     driver.reset();
     detach(&mut driver);
     assert_eq!(reported(&mut driver, cid), None);
-    // What is enabled was not saved.
+    // The set of enabled events was not saved.
     let cid = request(&mut driver);
     assert_eq!(reported(&mut driver, cid), None);
 }

@@ -1,4 +1,4 @@
-//! Features: current, default and saved values, and what is refused.
+//! Features: current, default and saved values, and refusals.
 
 use nvme_spec::admin::{self, CqInterrupt, CreateIoCq, QueueMemory};
 use nvme_spec::feature::{
@@ -162,7 +162,7 @@ fn error_recovery_belongs_to_namespaces_and_the_rest_does_not() {
     }
     driver.refuse(get(u32::MAX), StatusCode::InvalidNamespaceOrFormat);
     driver.refuse(set(9, 1), StatusCode::InvalidField);
-    // Unwritten blocks cannot be made an error: NSFEAT does not offer it.
+    // NSFEAT does not offer errors for unwritten blocks.
     driver.refuse_field(set(1, 1 << 16), 11);
     let arbitration = Sqe { nsid: 1, ..set_feature(CID, Feature::Arbitration, 0) };
     driver.refuse(arbitration, StatusCode::FeatureNotNamespace);

@@ -1,4 +1,4 @@
-//! Format NVM: another size of blocks, and nothing left.
+//! Format NVM: another size of blocks, and no data left.
 
 use nvme_spec::admin::{self, FormatDw10};
 use nvme_spec::event::AsyncEvent;
@@ -51,7 +51,7 @@ fn a_format_changes_blocks_and_takes_everything_away() {
     assert_eq!((read(&mut driver, 1, 0), read(&mut driver, 1, 255)), (0, 0));
     let beyond = nvm::read(CID, Nsid(1), Blocks::new(Lba(256), 1).unwrap(), PAGE);
     assert_eq!(driver.io(beyond).status().code(), StatusCode::LbaOutOfRange);
-    // Back again: the rest that made no whole block is there again too.
+    // With the old format again, the rest that made no whole block is also there again.
     driver.succeed(admin::format_nvm(CID, Nsid(1), FormatDw10::new().with_ses(1)));
     assert_eq!(identify(&mut driver, 1).nsze.get(), 2050);
     driver.assert_clean();

@@ -1,4 +1,4 @@
-//! The SMART log: what is counted, and warnings.
+//! The SMART log: its counts and warnings.
 
 use nvme_spec::admin;
 use nvme_spec::event::AsyncEvent;

@@ -1,4 +1,4 @@
-//! Identify: what the controller says of itself and of namespaces.
+//! Identify: data about the controller and about namespaces.
 
 use nvme_spec::admin::{self, Attachment, Cns};
 use nvme_spec::identify::{Controller, ControllerList, Namespace, NamespaceList, Oacs, Oncs};

@@ -14,7 +14,7 @@ use super::support::{Driver, PAGE, config, zeroed};
 
 const CID: Cid = Cid(0);
 
-/// A namespace of so many blocks of 512 bytes.
+/// A namespace of this many blocks of 512 bytes.
 fn wanted(blocks: u64) -> Namespace {
     let mut namespace: Namespace = zeroed();
     namespace.nsze.set(blocks);
@@ -255,7 +255,7 @@ fn a_command_under_way_when_its_namespace_goes_fails() {
     let read = driver.submit(1, nvm::read(CID, Nsid(1), Blocks::new(Lba(0), 8).unwrap(), PAGE));
     let delete = driver.submit(0, admin::delete_namespace(CID, Nsid(1)));
     assert!(driver.wait(delete).status().is_success());
-    // Whichever was first: the read is answered once, and later ones fail.
+    // In either order the read is answered once, and later ones fail.
     driver.wait(read);
     let later = driver.io(nvm::read(CID, Nsid(1), Blocks::new(Lba(0), 8).unwrap(), PAGE));
     assert_eq!(later.status().code(), StatusCode::InvalidField);

@@ -72,7 +72,7 @@ fn with_keep_alive() -> Driver {
 fn a_silent_host_counts_as_gone() {
     let mut driver = with_keep_alive();
     driver.succeed(set_feature(CID, Feature::KeepAliveTimer, 1));
-    // Rounded up to what the timer can do.
+    // Rounded up to the granularity of the timer.
     assert_eq!(driver.succeed(get_feature(CID, Feature::KeepAliveTimer)), 100);
     driver.pass(99_000_000);
     assert!(!driver.csts().cfs());

@@ -1,5 +1,5 @@
-//! What the admin command set's tests need beside the driver: a place for data, completions by command, and the words for
-//! what a command must come to.
+//! Additions to the driver for tests of the admin command set: memory for data, completions by command, and checks of a
+//! command's result.
 
 use crate::driver;
 use nvme_spec::admin::QueuePriority;
@@ -10,16 +10,16 @@ use sim_nvme::{AccessSize, Config, Controller, Host, NamespaceConfig, ViolationK
 use std::ops::{Deref, DerefMut};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
-/// Where commands have their data: far behind what the driver allocates.
+/// Address of the commands' data: far beyond the memory that the driver allocates.
 pub(crate) const BUFFER: u64 = 16 << 20;
-/// Bytes of that place.
+/// Bytes of the commands' data.
 const BUFFER_BYTES: usize = 0x8000;
 /// Entries of I/O queue 1.
 const ENTRIES: u32 = 32;
-/// Longer than anything takes that is not a timer.
+/// Longer than anything but a timer takes.
 const STARVATION_LIMIT_NS: u64 = 5_000_000_000;
 
-/// The driver, with the completions that nobody asked for yet.
+/// The driver, with the completions that no test has requested yet.
 pub(crate) struct Driver {
     driver: driver::Driver,
     completions: Vec<Cqe>,
@@ -39,13 +39,13 @@ impl DerefMut for Driver {
     }
 }
 
-/// A configuration with one namespace of 1 MiB and room for another of the same size.
+/// Returns a configuration with one namespace of 1 MiB and room for another of the same size.
 pub(crate) fn config() -> Config {
     Config { namespaces: vec![NamespaceConfig::zeroes(1 << 20)], unallocated_bytes: 1 << 20, ..Config::default() }
 }
 
 impl Driver {
-    /// A controller that is ready, with its admin queues.
+    /// Creates a controller that is ready, with its admin queues.
     pub(crate) fn new(config: Config) -> Self {
         let mut driver = Self { driver: driver::Driver::new(config), completions: Vec::new() };
         driver.enable();
@@ -73,29 +73,29 @@ impl Driver {
         self.enable();
     }
 
-    /// Rings a tail doorbell with a value of the caller's.
+    /// Rings a tail doorbell with a value from the caller.
     pub(crate) fn ring(&mut self, queue: u16, value: u16) {
         let doorbell = self.tail_doorbell(queue);
         self.write(doorbell, AccessSize::Four, value.into());
     }
 
-    /// Puts data where commands have theirs.
+    /// Writes the commands' data.
     pub(crate) fn put(&mut self, data: &(impl IntoBytes + Immutable + ?Sized)) {
         let bytes = data.as_bytes();
         self.bytes_mut(BUFFER, bytes.len()).copy_from_slice(bytes);
     }
 
-    /// What is where commands have their data.
+    /// Reads the commands' data.
     pub(crate) fn data<T: FromBytes>(&self) -> T {
         T::read_from_bytes(self.bytes(BUFFER, size_of::<T>())).unwrap()
     }
 
-    /// Fills the place where commands have their data.
+    /// Fills the memory of the commands' data with a byte.
     pub(crate) fn fill(&mut self, byte: u8) {
         self.bytes_mut(BUFFER, BUFFER_BYTES).fill(byte);
     }
 
-    /// Submits a command under an identifier of its own, which replaces the one it has.
+    /// Submits a command under a fresh identifier, which replaces its own.
     pub(crate) fn submit(&mut self, queue: u16, sqe: Sqe) -> Cid {
         let cid = self.enqueue(queue, sqe);
         self.driver.ring(queue);
@@ -115,7 +115,7 @@ impl Driver {
         }
     }
 
-    /// Lets time pass until something holds.
+    /// Lets time pass until a condition holds.
     pub(crate) fn wait_until(&mut self, mut holds: impl FnMut(&mut Self) -> bool) {
         let end_ns = self.now_ns + STARVATION_LIMIT_NS;
         while !holds(self) {
@@ -131,7 +131,7 @@ impl Driver {
         self.poll();
     }
 
-    /// The completion of a command, if it has come.
+    /// Returns the completion of a command, if it has come.
     pub(crate) fn completion(&mut self, cid: Cid) -> Option<Cqe> {
         self.poll();
         let index = self.completions.iter().position(|entry| entry.cid() == cid)?;
@@ -160,7 +160,7 @@ impl Driver {
         self.wait(cid)
     }
 
-    /// Executes an admin command that must succeed. Gives DW0.
+    /// Executes an admin command that must succeed. Returns DW0.
     #[track_caller]
     pub(crate) fn succeed(&mut self, sqe: Sqe) -> u32 {
         let entry = self.admin(sqe);
@@ -175,7 +175,7 @@ impl Driver {
         assert_eq!(self.admin(sqe).status(), expected, "{sqe:?}");
     }
 
-    /// As [`Driver::refuse`], and the controller takes it for misuse of this dword of the command.
+    /// Does the same as [`Driver::refuse`], and expects a violation for this dword of the command.
     #[track_caller]
     pub(crate) fn refuse_field(&mut self, sqe: Sqe, dword: u8) {
         let before = self.controller.violations().len();
@@ -187,7 +187,7 @@ impl Driver {
         assert!(is_expected, "{sqe:?}: {new:?}");
     }
 
-    /// Makes I/O queue 1, which interrupts on vector 1.
+    /// Creates I/O queue 1, which interrupts on vector 1.
     pub(crate) fn make_io_queue(&mut self) {
         let pair = self.queue_memory(1, ENTRIES);
         for sqe in driver::Driver::create(&pair, QueuePriority::Medium) {
@@ -203,14 +203,14 @@ impl Driver {
         self.data()
     }
 
-    /// Calls something that needs the machine.
+    /// Calls a function that needs the machine.
     pub(crate) fn with_host<R>(&mut self, call: impl FnOnce(&mut Controller, &mut dyn Host) -> R) -> R {
         let driver::Driver { controller, machine, .. } = &mut self.driver;
         call(controller, machine)
     }
 }
 
-/// The data pointer of a command that moves so many bytes, at most two pages, at [`BUFFER`].
+/// Returns the data pointer of a command that moves this many bytes, at most two pages, at [`BUFFER`].
 pub(crate) fn buffer(bytes: usize) -> DataPointer {
     let prp2 = if bytes > 4096 { BUFFER + 4096 } else { 0 };
     DataPointer { prp1: BUFFER, prp2 }
@@ -219,7 +219,7 @@ pub(crate) fn buffer(bytes: usize) -> DataPointer {
 /// A page of data at [`BUFFER`].
 pub(crate) const PAGE: DataPointer = DataPointer::page(BUFFER);
 
-/// A structure of zeroes.
+/// Returns a structure of zeroes.
 pub(crate) fn zeroed<T: FromZeros>() -> T {
     T::new_zeroed()
 }
