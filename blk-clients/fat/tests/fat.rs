@@ -178,7 +178,7 @@ fn sessions_that_hold_no_volume_and_windows_that_hold_no_block_are_reported() {
 fn scenario_has_a_configuration_that_the_program_carries_out() {
     let scenario: toml::Table = toml::from_str(include_str!("../../../scenarios/fat.toml")).unwrap();
     let program = &scenario["tenant"][0]["program"];
-    assert_eq!(program["name"].as_str(), Some("fat"));
+    assert_eq!(program["path"].as_str(), Some("../blk-clients/fat"));
     let config: Config = program["config"].clone().try_into().unwrap();
     let platform = FakePlatform::new(&setup(9));
     assert_passed(&run(&platform, &config));

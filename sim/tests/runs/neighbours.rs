@@ -104,7 +104,7 @@ fn floods_leave_a_higher_class_its_throughput_and_latency() {
 #[test]
 fn on_dram_floods_take_time_of_the_server() {
     for policy in POLICIES {
-        floods_leave(Media::Dram, policy, &[1, 31], &Bounds { part: 0.45, times: 3.0 });
+        floods_leave(Media::Dram, policy, &[1, 31], &Bounds { part: 0.45, times: 3.3 });
     }
 }
 
