@@ -63,6 +63,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     // Report wrong arguments before any long step.
     let file = project.scenario(&demo.scenario)?;
     let mut scenario = Scenario::load(&file)?;
+    own::check(&scenario)?;
     if demo.sim && own::is_missing(&scenario) {
         return sim::with_own(project, &scenario);
     }

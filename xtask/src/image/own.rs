@@ -116,8 +116,12 @@ fn dependencies(manifest: &mut Table) -> &mut Table {
     dependencies.as_table_mut().expect("it was made a table")
 }
 
-/// Adds the user's crate as a dependency, after a check that it exists under that name.
-fn depend(manifest: &mut Table, own: &Own, features: &[&str]) -> Result<()> {
+/// Checks that each crate of a scenario exists under the name of its folder.
+pub(crate) fn check(scenario: &Scenario) -> Result<()> {
+    scenario.own_programs().into_iter().try_for_each(check_crate)
+}
+
+fn check_crate(own: &Own) -> Result<()> {
     let (name, path) = (&own.name, own.path.display());
     let file = own.path.join("Cargo.toml");
     let read = fs::read_to_string(&file);
@@ -129,8 +133,15 @@ fn depend(manifest: &mut Table, own: &Own, features: &[&str]) -> Result<()> {
         "the crate in {path} is called {}: give it the name of its folder, {name}",
         package.unwrap_or("nothing")
     );
+    Ok(())
+}
+
+/// Adds the user's crate as a dependency.
+fn depend(manifest: &mut Table, own: &Own, features: &[&str]) -> Result<()> {
+    check_crate(own)?;
+    let name = &own.name;
     let mut dependency = Table::new();
-    let path = own.path.canonicalize().with_context(|| format!("{path} cannot be found"))?;
+    let path = own.path.canonicalize().with_context(|| format!("{} cannot be found", own.path.display()))?;
     dependency.insert("path".into(), text(path));
     let features: Vec<_> = features.iter().map(|feature| Value::String((*feature).into())).collect();
     dependency.insert("features".into(), Value::Array(features));

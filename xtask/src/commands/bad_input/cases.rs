@@ -35,6 +35,30 @@ pub(crate) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "a program whose folder is no crate",
+        arguments: &["demo", "FOLDER/no-crate.toml"],
+        says: &["nowhere/my-program is no crate", "make one with cargo xtask new"],
+        ..PLAIN
+    },
+    Case {
+        name: "a program that is not there",
+        arguments: &["demo", "FOLDER/no-program.toml"],
+        says: &["no-program.toml:", "`bnech`", "name bench, digest, flood, hostile or signal"],
+        ..PLAIN
+    },
+    Case {
+        name: "an option that a program has not",
+        arguments: &["demo", "FOLDER/no-option.toml"],
+        says: &["no-option.toml:", "bench has an unknown field `dpeth`", "expected one of"],
+        ..PLAIN
+    },
+    Case {
+        name: "a new program where something is already",
+        arguments: &["new", "scenarios"],
+        says: &["scenarios is there already", "name another folder"],
+        ..PLAIN
+    },
+    Case {
         name: "an extent beyond the namespace",
         arguments: &["demo", "FOLDER/beyond.toml"],
         says: &["beyond.toml:8", "up to block 32800", "32768 blocks", "shorten it"],
@@ -220,19 +244,19 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "rights taken that the tenant has not",
         arguments: &["demo", "FOLDER/taken-twice.toml"],
-        says: &["taken-twice.toml:14", "5 blocks at block 98", "tenant `w`", "name blocks that it has"],
+        says: &["taken-twice.toml:15", "5 blocks at block 98", "tenant `w`", "name blocks that it has"],
         ..PLAIN
     },
     Case {
         name: "rights given beyond the numbering",
         arguments: &["demo", "FOLDER/given-beyond.toml"],
-        says: &["given-beyond.toml:14", "1 blocks at block 100", "name blocks of its extents"],
+        says: &["given-beyond.toml:15", "1 blocks at block 100", "name blocks of its extents"],
         ..PLAIN
     },
     Case {
         name: "a change for nobody",
         arguments: &["demo", "FOLDER/changes-nobody.toml"],
-        says: &["changes-nobody.toml:14", "`nobody`", "name one that is"],
+        says: &["changes-nobody.toml:15", "`nobody`", "name one that is"],
         ..PLAIN
     },
     Case {

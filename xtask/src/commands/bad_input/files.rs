@@ -21,6 +21,11 @@ const NO_CLASS_WEIGHT: &str = "[server]\nclass_weights = { high = 6, medium = 0,
 const TWO_EXTENTS: &str = "[[tenant]]\nname = \"w\"\nqueue_pairs = 1\n\
                            extents = [{ first = 0, blocks = 8 }, { first = 8, blocks = 8 }]\nprogram.name = \"digest\"\n[tenant.program.config]\n";
 
+/// The program of [`tenant`], and programs that do not exist.
+const BENCH: &str = "program.name = \"bench\"";
+const NO_CRATE: &str = "program.path = \"nowhere/my-program\"";
+const NO_PROGRAM: &str = "program.name = \"bnech\"";
+
 fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
     tenant_with(name, queue_pairs, first, "")
 }
@@ -54,6 +59,9 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
         ("unknown-key.toml", format!("{HEAD}colour = \"red\"\n{CONTROLLER}{}", tenant("w", 1, 0))),
         ("overlap.toml", format!("{HEAD}{CONTROLLER}{}{}", tenant("v", 1, 0), tenant("w", 1, 99))),
         ("empty-extent.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 1, 0).replace("blocks = 100", "blocks = 0"))),
+        ("no-crate.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 1, 0).replace(BENCH, NO_CRATE))),
+        ("no-program.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 1, 0).replace(BENCH, NO_PROGRAM))),
+        ("no-option.toml", format!("{HEAD}{CONTROLLER}{}dpeth = 3\n", tenant("w", 1, 0))),
         ("beyond.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 1, 32_700))),
         ("few-records.toml", format!("{HEAD}{CONTROLLER}[server]\nrecords = 3\n{}", tenant("w", 1, 0))),
         ("no-pairs.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 0, 0))),
