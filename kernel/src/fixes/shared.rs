@@ -3,7 +3,7 @@
 use super::{Edit, Fix, FixName};
 use crate::Arch;
 
-/// What the fastpath's header needs before it, and with it, in the file of the system calls.
+/// Includes of the system calls' file: the headers that the fastpath's header needs, and that one.
 const SYSCALL_INCLUDES: &str = "#include <arch/machine.h>\n#include <machine/fpu.h>\n#include <smp/lock.h>\n\
                                 #ifdef CONFIG_ARCH_X86\n#include <arch/kernel/tlb_bitmap.h>\n#endif\n\
                                 #include <fastpath/fastpath.h>\n#include <object/notification.h>";
