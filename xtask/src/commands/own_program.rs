@@ -3,7 +3,7 @@
 
 use crate::commands::counted::Counted;
 use crate::commands::new;
-use crate::image::own;
+use crate::image::{own, programs};
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -20,7 +20,8 @@ const FILE: (&str, &str) = ("::DIR/HELLO.TXT", "In a folder.\n");
 pub(crate) fn check(project: &Project) -> Result<Counted> {
     let place = tempfile::tempdir().context("there is no place for a program")?;
     let folder = new::make(project, &place.path().join(NAME))?;
-    let test = own::cargo(&folder).args(["test", "--quiet", "--target-dir"]).arg(project.path("target")).output();
+    let test =
+        programs::plain_cargo(&folder).args(["test", "--quiet", "--target-dir"]).arg(project.path("target")).output();
     succeeded(&test.context("cannot run cargo")?, "its test")?;
     let (scenario, json) = (folder.join(format!("{NAME}.toml")), folder.join("results.json"));
     for world in ["--sim", "--arch=x86_64"] {

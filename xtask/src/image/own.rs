@@ -72,7 +72,7 @@ pub(crate) fn simulator(project: &Project, scenario: &Scenario) -> Result<PathBu
     );
     generate(project, &folder, &manifest, &main)?;
     let target = project.path("target");
-    let mut command = cargo(&folder);
+    let mut command = programs::plain_cargo(&folder);
     command.args(["build", "--quiet", "--target-dir"]).arg(&target);
     finish(&mut command, "the simulator with your program")?;
     Ok(target.join("debug").join(SIMULATOR))
@@ -88,11 +88,6 @@ pub(crate) fn command(project: &Project, simulator: &Path) -> Command {
     let mut command = Command::new(simulator);
     command.env("CARGO_MANIFEST_DIR", project.path("xtask"));
     command
-}
-
-/// Cargo in the folder of a crate.
-pub(crate) fn cargo(folder: &Path) -> Command {
-    programs::plain_cargo(folder)
 }
 
 /// The beginning of a generated crate's manifest. It has a workspace of its own, so that it joins no other one.
