@@ -9,12 +9,14 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody takes the line: see `out`")]
 
+mod cargo;
 mod commands;
 mod destination;
 mod image;
 mod judges;
 mod machine;
 mod out;
+mod parallel;
 mod progress;
 mod project;
 mod records;

@@ -4,6 +4,7 @@
 //! counts it. It excludes other work on the build machine, except for the effects of shared caches and memory. So the fastest of
 //! several runs counts.
 
+use crate::cargo::cargo_in;
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
@@ -29,24 +30,19 @@ pub(crate) fn run(project: &Project) -> Result<ExitCode> {
     if std::env::var_os(INNER).is_some() {
         return speed(project);
     }
-    let cargo = || {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.current_dir(project.root());
-        command
-    };
     {
         let _step = Step::new("building the simulator, optimized");
         // The program is looked up there afterwards, whatever the environment says.
         let folder = project.path("target");
         let build = ["build", "--quiet", "--profile", "sim", "--package", "xtask", "--target-dir"];
-        let built = cargo().args(build).arg(folder).status();
+        let built = cargo_in(project.root()).args(build).arg(folder).status();
         ensure!(built.context("cannot run cargo")?.success(), "the simulator cannot be built: see above");
     }
     let program = project.path("target/sim/xtask");
     let measured = Command::new(&program).args(["bench", "--sim"]).env(INNER, "1").status();
     let reached = measured.with_context(|| format!("cannot run {}", project.shown(&program)))?.success();
     let pieces = ["--package", "blk-api", "--bench", "data_path", "--package", "nvme-server", "--bench", "prp"];
-    let pieces = cargo().args(["bench", "--quiet"]).args(pieces).status();
+    let pieces = cargo_in(project.root()).args(["bench", "--quiet"]).args(pieces).status();
     if !pieces.context("cannot run cargo")?.success() {
         bail!("the benchmark of the data path's pieces failed: see above");
     }

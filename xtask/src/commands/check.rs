@@ -5,6 +5,7 @@
 //! without warnings. Each part is also one of the tests of `cargo xtask test`. The output of cargo for a failed part is kept in
 //! `target/check/`.
 
+use crate::cargo::cargo_in;
 use crate::commands::{directions, documents};
 use crate::image::programs::{self, FEATURES, INJECTING, INTERPRETER, PROGRAMS, ROOT_TASK};
 use crate::out;
@@ -142,9 +143,8 @@ impl Part {
 }
 
 fn cargo(project: &Project, arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // The settings of this cargo run must not reach the inner one.
-    command.current_dir(project.root()).args(arguments).env_remove("CARGO_MANIFEST_DIR");
+    let mut command = cargo_in(project.root());
+    command.args(arguments);
     command
 }
 

@@ -1,9 +1,9 @@
 //! Checks the direction of dependencies between the project's crates, from cargo's metadata of the workspace.
 
+use crate::cargo::cargo_in;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use std::process::Command;
 
 /// Dependencies that each crate of the project may have. Others are errors. A crate that is missing from the table is an error
 /// too, so that a new crate gets its place here.
@@ -137,8 +137,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
 
 /// Reads the workspace from cargo and compares its dependencies with the table.
 pub(crate) fn check(project: &Project) -> Result<()> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(project.root())
+    let output = cargo_in(project.root())
         .args(["metadata", "--format-version", "1", "--no-deps"])
         .output()
         .context("cannot run cargo")?;

@@ -4,6 +4,7 @@
 //! documents, and to files beside `docs/`, have the same targets as in the project. The first chapter is the project's README.
 //! Left out: the rules for documents, which `documents` checks.
 
+use crate::cargo::cargo_in;
 use crate::commands::documents::{self, SUMMARY, Texts, chapters, links, resolved};
 use crate::out;
 use crate::progress::Step;
@@ -69,12 +70,10 @@ fn mdbook(project: &Project) -> Result<PathBuf> {
         return Ok(program);
     }
     let step = Step::new(format!("installing mdBook {MDBOOK} below {}, in a few minutes", project.shown(&root)));
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        // Outside of the project, whose cargo settings must not apply.
-        .current_dir(&root)
+    // Outside of the project, whose cargo settings must not apply.
+    let mut cargo = cargo_in(&root)
         .args(["install", "mdbook", "--version", MDBOOK, "--locked", "--no-default-features", "--root"])
         .arg(&root)
-        .env_remove("CARGO_MANIFEST_DIR")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()

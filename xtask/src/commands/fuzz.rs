@@ -14,6 +14,7 @@ pub(crate) use engine::{Searched, Subject};
 
 use crate::destination::Destination;
 use crate::out;
+use crate::parallel;
 use crate::progress::Step;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
@@ -24,7 +25,6 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Arguments of the fuzzers.
@@ -133,7 +133,6 @@ pub(crate) fn search(
     let engine = Engine::build(project, targets)?;
     let step = Step::new(format!("fuzzing {} for {} s each", count(targets.len()), time.as_secs()));
     let progress: Mutex<Vec<String>> = Mutex::new(vec![String::new(); targets.len()]);
-    let (next, searched) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let show = |number: usize, text: String| {
         let Ok(mut progress) = progress.lock() else { return };
         if let Some(place) = progress.get_mut(number) {
@@ -141,25 +140,14 @@ pub(crate) fn search(
         }
         step.tick(&progress.iter().filter(|text| !text.is_empty()).cloned().collect::<Vec<_>>().join(", "));
     };
-    let work = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(target) = targets.get(number) else { break };
-            let search = Search { target, time, seed, subject };
-            let outcome = engine.search(&search, |runs| show(number, format!("{} {runs}", target.name)));
-            show(number, String::new());
-            if let Ok(mut searched) = searched.lock() {
-                searched.push((number, outcome));
-            }
-        }
+    let work = |(number, target): (usize, &Target)| {
+        let search = Search { target, time, seed, subject };
+        let outcome = engine.search(&search, |runs| show(number, format!("{} {runs}", target.name)));
+        show(number, String::new());
+        (number, outcome)
     };
-    let at_a_time = jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    std::thread::scope(|scope| {
-        for _ in 0..at_a_time.min(targets.len()) {
-            scope.spawn(work);
-        }
-    });
-    let mut searched = searched.into_inner().unwrap_or_default();
+    let mut searched = Vec::new();
+    parallel::each((0..).zip(targets), jobs, work, |outcome| searched.push(outcome));
     searched.sort_by_key(|(number, _)| *number);
     searched.into_iter().map(|(_, outcome)| outcome).collect()
 }

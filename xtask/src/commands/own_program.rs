@@ -1,6 +1,7 @@
 //! Tests a user's own program, as a newcomer creates it: outside of the project, with its test, in the simulator and on seL4.
 //! Also tests files that a program keeps in a session, read by other software.
 
+use crate::cargo::cargo_in;
 use crate::commands::counted::Counted;
 use crate::commands::new;
 use crate::image::{own, programs};
@@ -20,8 +21,7 @@ const FILE: (&str, &str) = ("::DIR/HELLO.TXT", "In a folder.\n");
 pub(crate) fn check(project: &Project) -> Result<Counted> {
     let place = tempfile::tempdir().context("there is no place for a program")?;
     let folder = new::make(project, &place.path().join(NAME))?;
-    let test =
-        programs::plain_cargo(&folder).args(["test", "--quiet", "--target-dir"]).arg(project.path("target")).output();
+    let test = cargo_in(&folder).args(["test", "--quiet", "--target-dir"]).arg(project.path("target")).output();
     succeeded(&test.context("cannot run cargo")?, "its test")?;
     let (scenario, json) = (folder.join(format!("{NAME}.toml")), folder.join("results.json"));
     for world in ["--sim", "--arch=x86_64"] {

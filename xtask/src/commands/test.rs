@@ -16,6 +16,7 @@ mod case;
 mod running;
 mod selection;
 mod tally;
+mod units;
 
 use crate::destination::Destination;
 use crate::project::Project;
@@ -53,15 +54,13 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let cases = chosen(&Names::of(project)?, scope, &test.only)?;
     let junit = test.junit.as_deref().map(Destination::open).transpose()?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
-    let mut ground = Ground::prepare(project, consent)?;
+    let mut ground = Ground::prepare(project, consent, &cases)?;
     let mut tally = Tally::default();
     let (beside, alone): (Vec<TestCase>, Vec<TestCase>) =
         cases.into_iter().partition(|case| case.may_run_beside(project));
     for case in &alone {
-        ground.build_for(case)?;
         tally.run(case, || ground.run(case))?;
     }
-    beside.iter().try_for_each(|case| ground.build_for(case))?;
     tally.run_pairs(beside, |case| ground.run_beside(case))?;
     tally.report()?;
     junit.map(|mut file| file.write(tally.junit()?.as_bytes())).transpose()?;

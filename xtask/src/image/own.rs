@@ -4,6 +4,7 @@
 //! generated that depends on it, with the profiles and the lock file of this project. Neighbours: `programs` builds the project's
 //! own programs. Left out: running the results.
 
+use crate::cargo::cargo_in;
 use crate::image::programs;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
@@ -72,7 +73,7 @@ pub(crate) fn simulator(project: &Project, scenario: &Scenario) -> Result<PathBu
     );
     generate(project, &folder, &manifest, &main)?;
     let target = project.path("target");
-    let mut command = programs::plain_cargo(&folder);
+    let mut command = cargo_in(&folder);
     command.args(["build", "--quiet", "--target-dir"]).arg(&target);
     finish(&mut command, "the simulator with your program")?;
     Ok(target.join("debug").join(SIMULATOR))

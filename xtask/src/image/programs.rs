@@ -4,6 +4,7 @@
 //! component, by address (see `bench`). The address is an argument of the last link alone, so that the dependencies are compiled
 //! once.
 
+use crate::cargo::cargo_in;
 use crate::progress::Step;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
@@ -125,7 +126,7 @@ pub(crate) fn cargo(
     verb: &str,
     (name, features): (&str, &str),
 ) -> Command {
-    let mut command = plain_cargo(project.root());
+    let mut command = cargo_in(project.root());
     command
         // With the version, because an external crate is also called `digest`.
         .args([
@@ -141,14 +142,6 @@ pub(crate) fn cargo(
             name,
         ]);
     for_sel4(&mut command, project, kernel, level);
-    command
-}
-
-/// Cargo in the folder of a crate.
-pub(crate) fn plain_cargo(folder: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // The settings of this cargo run must not reach the inner one.
-    command.current_dir(folder).env_remove("CARGO_MANIFEST_DIR");
     command
 }
 
@@ -174,7 +167,7 @@ pub(crate) fn build_elsewhere(
     (name, base): (&str, u64),
     step: &Step,
 ) -> Result<Vec<u8>> {
-    let mut command = plain_cargo(elsewhere);
+    let mut command = cargo_in(elsewhere);
     command.args(["rustc", "--release", "--target", kernel::target(kernel.arch), "--bin", name]);
     for_sel4(&mut command, project, kernel, level);
     finish(command, project, kernel, level, (name, base), step)

@@ -1,13 +1,11 @@
 //! Many simulated runs, several at a time. Each has a thread of its own and shares nothing, so their number and order do not
 //! change any result.
 
+use crate::parallel;
 use crate::run::simulate::Simulated;
 use anyhow::Result;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 /// Results of the runs.
 #[derive(Debug, Default)]
@@ -35,27 +33,13 @@ pub(crate) fn sweep(
     seeds: Range<u64>,
     jobs: Option<NonZeroUsize>,
     run: impl Fn(u64) -> Result<Simulated> + Sync,
-    done: impl Fn(u64) + Sync,
+    mut done: impl FnMut(u64),
 ) -> Sweep {
-    let jobs = jobs.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    let next = AtomicU64::new(seeds.start);
-    let sum = Mutex::new(Sweep::default());
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
-                loop {
-                    // The end may be the greatest number, so never go beyond it.
-                    let following = |seed: u64| seed.checked_add(1).filter(|following| *following <= seeds.end);
-                    let Ok(seed) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, following) else { return };
-                    let outcome = run(seed);
-                    let mut sum = sum.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    sum.add(seed, outcome);
-                    done(sum.runs);
-                }
-            });
-        }
+    let mut sum = Sweep::default();
+    parallel::each(seeds, jobs, |seed| (seed, run(seed)), |(seed, outcome)| {
+        sum.add(seed, outcome);
+        done(sum.runs);
     });
-    let mut sum = sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     sum.failures.sort_by_key(|failure| failure.seed);
     sum
 }

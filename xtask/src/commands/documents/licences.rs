@@ -2,18 +2,17 @@
 
 use super::Texts;
 use super::made::replace_part;
+use crate::cargo::cargo_in;
 use crate::image::programs::PROGRAMS;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
 
 /// Writes the table.
 pub(super) fn make(project: &Project, texts: &mut Texts) -> Result<()> {
     // One platform, so that every build machine has the same table.
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(project.root())
+    let output = cargo_in(project.root())
         .args(["metadata", "--format-version", "1", "--all-features", "--locked"])
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
         .output()

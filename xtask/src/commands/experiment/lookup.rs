@@ -6,6 +6,7 @@
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::Lab;
 use super::{Grid, One, Outcome};
+use crate::cargo::cargo_in;
 use crate::reports::figure::short;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -92,10 +93,10 @@ fn build(lab: &Lab<'_>) -> Result<PathBuf> {
         "valgrind is not there: `cargo xtask setup` installs it"
     );
     lab.say("building");
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = cargo_in(lab.project().root());
     cargo.args(["build", "--release", "--quiet", "-p", "extent-table", "--example", "lookups", "--target-dir"]);
     let target = lab.project().path("target");
-    finished(cargo.arg(&target).current_dir(lab.project().root()))?;
+    finished(cargo.arg(&target))?;
     Ok(target.join("release/examples/lookups"))
 }
 

@@ -1,6 +1,7 @@
 //! The programs of the targets: built with coverage, run with libFuzzer's options; their output is parsed here.
 
 use super::Target;
+use crate::cargo::cargo_in;
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
@@ -80,14 +81,14 @@ impl<'a> Engine<'a> {
     pub(crate) fn build(project: &'a Project, targets: &[Target]) -> Result<Self> {
         let _step = Step::new("building the fuzzers");
         let host = host()?;
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.current_dir(project.root()).args(["build", "--quiet", "--package", "fuzz", "--features", "engine"]);
+        let mut command = cargo_in(project.root());
+        command.args(["build", "--quiet", "--package", "fuzz", "--features", "engine"]);
         // With a target named, build scripts and macros are built without coverage.
         command.args(["--profile", "fuzz", "--target", &host, "--target-dir"]).arg(project.path("target"));
         for target in targets {
             command.args(["--bin", &program(target)]);
         }
-        command.env("RUSTFLAGS", COVERAGE).env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_MANIFEST_DIR");
+        command.env("RUSTFLAGS", COVERAGE).env_remove("CARGO_ENCODED_RUSTFLAGS");
         let output = command.output().context("cannot run cargo")?;
         ensure!(
             output.status.success(),
@@ -155,7 +156,7 @@ impl<'a> Engine<'a> {
         Ok(Searched { target: target.name.clone(), seed, inputs: said.inputs, seconds, edges: said.edges, finding })
     }
 
-    /// The finding in `folder`, minimized.
+    /// The finding in `folder`, minimized unless its defect is planted.
     fn finding(&self, search: &Search<'_>, folder: &Path, said: &Said) -> Result<Option<Finding>> {
         let is_finding = |name: &str| FINDINGS.iter().any(|begins| name.starts_with(begins));
         let files = fs::read_dir(folder).context("cannot read the folder of findings")?.filter_map(Result::ok);
@@ -166,7 +167,7 @@ impl<'a> Engine<'a> {
             return Ok(None);
         };
         let shorter = folder.join("shortened");
-        if said.is_quick() {
+        if said.is_quick() && search.subject == Subject::Real {
             let mut command = self.command(search.target, search.subject);
             command.args(["-minimize_crash=1", "-seed=1"]).arg(format!("-max_total_time={SHORTEN_SECONDS}"));
             command.arg(format!("-exact_artifact_path={}", shorter.display())).arg(&found);

@@ -30,6 +30,15 @@ pub(super) enum TestCase {
 }
 
 impl TestCase {
+    /// The architecture whose programs it runs, if it runs those of all scenarios.
+    pub(super) const fn needs_programs(&self) -> Option<Arch> {
+        match self {
+            Self::Scenario(_, arch) => Some(*arch),
+            Self::Profile | Self::Product => Some(Arch::X86_64),
+            _ => None,
+        }
+    }
+
     /// Whether it is a run of QEMU whose times are not judged, so that another may run beside it.
     pub(super) fn may_run_beside(&self, project: &Project) -> bool {
         match self {

@@ -1,12 +1,15 @@
 //! Runs each kind of test.
 
 use super::case::{Seeds, TestCase};
+use super::units;
+use crate::cargo::cargo_in;
 use crate::commands::counted::Counted;
 use crate::commands::{bad_input, bench, conformance, experiment, fuzz, hang, own_program, profile, soak};
 use crate::image::own;
 use crate::image::programs::{self, Programs, ROOT_TASK};
 use crate::judges::verdict;
 use crate::machine::counts;
+use crate::parallel;
 use crate::project::Project;
 use crate::run::simulate::{RunInput, simulate};
 use crate::run::sweep::{self, Failure};
@@ -17,7 +20,6 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use capdl::Scenario;
 use kernel::{Arch, BuildOptions, FixName, Kernel};
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 /// Seeds for the simulation of a scenario besides its own, at most.
@@ -36,37 +38,32 @@ pub(super) struct Ground<'a> {
     kernel: Kernel,
     /// The folder of the wrong inputs.
     inputs: PathBuf,
-    /// For each architecture its kernel, programs and instruction counter, built when its first scenario runs.
+    /// For each architecture that a test needs its kernel, programs and instruction counter.
     built: Vec<Built>,
     /// Measurements so far.
     known: bench::Known,
 }
 
 impl<'a> Ground<'a> {
-    /// Installs and builds what every test needs.
-    pub(super) fn prepare(project: &'a Project, consent: Consent) -> Result<Self> {
+    /// Installs and builds what these tests need.
+    pub(super) fn prepare(project: &'a Project, consent: Consent, cases: &[TestCase]) -> Result<Self> {
         let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
         let inputs = bad_input::prepare(project)?;
-        Ok(Self { project, kernel, inputs, built: Vec::new(), known: bench::Known::default() })
-    }
-
-    /// Builds the parts that a scenario on QEMU needs.
-    pub(super) fn build_for(&mut self, case: &TestCase) -> Result<()> {
-        if let TestCase::Scenario(_, arch) = case { self.build_programs(*arch) } else { Ok(()) }
-    }
-
-    fn build_programs(&mut self, arch: Arch) -> Result<()> {
-        if self.built.iter().all(|(kernel, ..)| kernel.arch != arch) {
-            let kernel = setup::build_kernel(self.project, &BuildOptions { arch, ..BuildOptions::default() })?;
-            let programs = programs::build(self.project, &kernel, "info")?;
-            self.built.push((kernel, programs, counts::plugin(self.project)?));
-        }
-        Ok(())
+        let needed = |arch: &Arch| cases.iter().any(|case| case.needs_programs() == Some(*arch));
+        let kernel_of = |arch| setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() });
+        let kernels = Arch::ALL.into_iter().filter(needed).map(kernel_of).collect::<Result<Vec<_>>>()?;
+        // The last steps of a program's build keep one processor busy.
+        let build = |kernel: Kernel| programs::build(project, &kernel, "info").map(|programs| (kernel, programs));
+        let mut built = Vec::new();
+        parallel::each(kernels, None, build, |one| built.push(one));
+        let with_plugin = |one: Result<_>| one.and_then(|(kernel, programs)| Ok((kernel, programs, counts::plugin(project)?)));
+        let built = built.into_iter().map(with_plugin).collect::<Result<_>>()?;
+        Ok(Self { project, kernel, inputs, built, known: bench::Known::default() })
     }
 
     pub(super) fn run(&mut self, case: &TestCase) -> Result<Counted> {
         match case {
-            TestCase::Units => unit_tests(self.project, &[]),
+            TestCase::Units => units::check(self.project, &[]),
             TestCase::Check(part) => part.run(self.project, &self.kernel).map(|()| Counted::one()),
             TestCase::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             TestCase::Scenario(name, arch) => self.scenario(name, *arch),
@@ -152,8 +149,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Profiles a benchmark: its sums must equal those of a run without a histogram.
-    fn profile(&mut self) -> Result<Counted> {
-        self.build_programs(Arch::X86_64)?;
+    fn profile(&self) -> Result<Counted> {
         let (kernel, programs, plugin) = built(&self.built, Arch::X86_64)?;
         let failed = profile::check(&Runner { project: self.project, kernel, programs }, plugin)?;
         Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
@@ -161,13 +157,12 @@ impl<'a> Ground<'a> {
 
     /// Tests that the root task of an image without kill orders lacks the module that executes them, and refuses them. Its debug
     /// information shows the first. Its unit tests show the second, built without the feature that all other tests have.
-    fn product(&mut self) -> Result<Counted> {
-        self.build_programs(Arch::X86_64)?;
+    fn product(&self) -> Result<Counted> {
         let (kernel, programs, _) = built(&self.built, Arch::X86_64)?;
         let injecting = programs::build_injecting(self.project, kernel, "info")?;
         ensure!(programs::injects(&injecting), "the module of fault injection is not found where it is");
         ensure!(!programs::injects(programs.elf(ROOT_TASK)?), "the product's root task has fault injection");
-        unit_tests(self.project, &["--package", "root-task"])
+        units::check(self.project, &["--package", "root-task"])
     }
 
     /// Runs a scenario that measures nothing.
@@ -201,38 +196,6 @@ fn built(all: &[Built], arch: Arch) -> Result<&Built> {
     all.iter().find(|(kernel, ..)| kernel.arch == arch).context("the programs for seL4 are not built")
 }
 
-fn unit_tests(project: &Project, packages: &[&str]) -> Result<Counted> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(project.root())
-        .args(["test", "--no-fail-fast"])
-        .args(packages)
-        // The settings of this cargo run must not reach the tests.
-        .env_remove("CARGO_MANIFEST_DIR")
-        .output()
-        .context("cannot run cargo")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let mut counted = count(&text);
-    if !output.status.success() && counted.failed.is_empty() {
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        let shown = errors.lines().filter(|line| line.starts_with("error")).take(5).collect::<Vec<_>>().join("; ");
-        counted.failed.push(format!("the tests cannot be built: {shown}; see: cargo test"));
-    }
-    Ok(counted)
-}
-
-/// Counts the tests in the output of the test harness.
-fn count(text: &str) -> Counted {
-    let mut counted = Counted::default();
-    for line in text.lines() {
-        match line.strip_prefix("test ").and_then(|line| line.rsplit_once(" ... ")) {
-            Some((_, "ok")) => counted.passed += 1,
-            Some((name, "FAILED")) => counted.failed.push(format!("{name}; see: cargo test {name}")),
-            _ => {}
-        }
-    }
-    counted
-}
-
 /// Simulates random systems with random faults; each run must pass.
 fn soaked() -> Result<Counted> {
     let swept = sweep::sweep(0..SOAK_SEEDS, None, soak::one, |_| {});
@@ -264,8 +227,7 @@ fn kernel_fix(project: &Project, name: FixName, arch: Arch) -> Result<Counted> {
 
 /// A test that `cargo test` alone leaves out, because it needs QEMU.
 fn smmu(project: &Project) -> Result<Counted> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(project.root())
+    let output = cargo_in(project.root())
         .args(["test", "--quiet", "--package", "iommu-server", "--test", "qemu", "--", "--ignored"])
         .output()
         .context("cannot run cargo")?;
@@ -280,18 +242,4 @@ fn loader(project: &Project) -> Result<Counted> {
     let logs = project.target_folder("kernel/boot")?;
     kernel::boot::check(project.root(), &logs, &mut |_| {})?;
     Ok(Counted::one())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_harness_is_counted_by_its_lines() {
-        let text = "running 3 tests\ntest a::b ... ok\ntest c ... FAILED\ntest d ... ignored\ntest e ... ok\n\n\
-                    test result: FAILED. 2 passed; 1 failed\n";
-        let counted = count(text);
-        assert_eq!(counted.passed, 2);
-        assert_eq!(counted.failed, ["c; see: cargo test c"]);
-    }
 }

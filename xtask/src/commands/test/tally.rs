@@ -3,10 +3,11 @@
 use super::case::TestCase;
 use crate::commands::counted::Counted;
 use crate::out;
+use crate::parallel;
 use crate::progress::Step;
 use anyhow::Result;
 use quick_junit::{NonSuccessKind, Report, TestCase as JunitCase, TestCaseStatus, TestSuite};
-use std::sync::{Mutex, mpsc};
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 /// Number of tests whose time is reported at the end, at most.
@@ -36,22 +37,13 @@ impl Tally {
         cases: Vec<TestCase>,
         test: impl Fn(&TestCase) -> Result<Counted> + Sync,
     ) -> Result<()> {
-        let left = Mutex::new(cases.into_iter());
-        let (done, ended) = mpsc::channel();
-        std::thread::scope(|scope| {
-            for done in [done.clone(), done] {
-                let (left, test) = (&left, &test);
-                scope.spawn(move || {
-                    let next = || left.lock().ok().and_then(|mut left| left.next());
-                    while let Some(case) = next() {
-                        if done.send(timed(&case, || test(&case))).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-            ended.iter().try_for_each(|ended| self.add(ended))
-        })
+        let mut printed = Ok(());
+        let work = |case: TestCase| timed(&case, || test(&case));
+        parallel::each(cases, NonZeroUsize::new(2), work, |ended| {
+            let added = self.add(ended);
+            printed = std::mem::replace(&mut printed, Ok(())).and(added);
+        });
+        printed
     }
 
     fn add(&mut self, ended: Ended) -> Result<()> {

@@ -1,0 +1,111 @@
+//! Runs the tests of the build machine: the binaries that cargo builds, several at a time, and the tests in documentation.
+//!
+//! Cargo itself runs one binary after the other, and those of the simulated systems have tests of a minute on one processor.
+
+use crate::cargo::cargo_in;
+use crate::commands::counted::Counted;
+use crate::parallel;
+use crate::project::Project;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Builds and runs the tests of `packages`, arguments of cargo; without them, those of all default members.
+pub(super) fn check(project: &Project, packages: &[&str]) -> Result<Counted> {
+    let built = cargo_in(project.root())
+        .args(["test", "--no-run", "--message-format=json-render-diagnostics"])
+        .args(packages)
+        .output()
+        .context("cannot run cargo")?;
+    let errors = String::from_utf8_lossy(&built.stderr);
+    let shown = errors.lines().filter(|line| line.starts_with("error")).take(5).collect::<Vec<_>>().join("; ");
+    ensure!(built.status.success(), "the tests cannot be built: {shown}; see: cargo test --no-run");
+    let mut documentation = cargo_in(project.root());
+    documentation.args(["test", "--doc", "--no-fail-fast"]).args(packages);
+    let binaries = String::from_utf8_lossy(&built.stdout);
+    // The crates that cargo builds last depend on the others and have the longest tests.
+    let tests = binaries.lines().filter_map(binary).rev();
+    let mut all = Counted::default();
+    parallel::each(tests.chain([documentation]).collect::<Vec<_>>(), None, run, |counted| {
+        all.passed += counted.passed;
+        all.failed.extend(counted.failed);
+    });
+    Ok(all)
+}
+
+/// The test binary that one of cargo's messages reports, as a command in the folder of its package.
+fn binary(message: &str) -> Option<Command> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let is_test = message["profile"]["test"].as_bool()?;
+    let (program, manifest) = (message["executable"].as_str()?, message["manifest_path"].as_str()?);
+    let folder = Path::new(manifest).parent()?;
+    let mut command = Command::new(program);
+    command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
+    is_test.then_some(command)
+}
+
+fn run(mut command: Command) -> Counted {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let failed = |reason: String| Counted { failed: vec![reason], ..Counted::default() };
+    match command.output() {
+        Err(error) => failed(format!("cannot run {program}: {error}")),
+        Ok(output) => {
+            let counted = count(&String::from_utf8_lossy(&output.stdout));
+            if output.status.success() || !counted.failed.is_empty() {
+                return counted;
+            }
+            let said = String::from_utf8_lossy(&output.stderr);
+            failed(format!("{program} ended with {}: {}", output.status, said.lines().last().unwrap_or_default()))
+        }
+    }
+}
+
+/// Counts the tests in the output of the test harness.
+fn count(text: &str) -> Counted {
+    let mut counted = Counted::default();
+    for line in text.lines() {
+        match line.strip_prefix("test ").and_then(|line| line.rsplit_once(" ... ")) {
+            Some((_, "ok")) => counted.passed += 1,
+            Some((name, "FAILED")) => counted.failed.push(format!("{name}; see: cargo test {name}")),
+            _ => {}
+        }
+    }
+    counted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_harness_is_counted_by_its_lines() {
+        let text = "running 3 tests\ntest a::b ... ok\ntest c ... FAILED\ntest d ... ignored\ntest e ... ok\n\n\
+                    test result: FAILED. 2 passed; 1 failed\n";
+        let counted = count(text);
+        assert_eq!(counted.passed, 2);
+        assert_eq!(counted.failed, ["c; see: cargo test c"]);
+    }
+
+    #[test]
+    fn test_binaries_are_found_among_cargos_messages() {
+        let message = |test: bool, program: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/p/sim/Cargo.toml","profile":{{"test":{test}}},"executable":{program}}}"#
+            )
+        };
+        let found = binary(&message(true, r#""/p/target/runs""#)).unwrap();
+        assert_eq!((found.get_program(), found.get_current_dir()), ("/p/target/runs".as_ref(), Some(Path::new("/p/sim"))));
+        for other in [message(false, r#""/p/target/xtask""#), message(true, "null"), "no JSON".to_owned()] {
+            assert!(binary(&other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_binary_that_ends_without_a_failed_test_fails() {
+        let mut killed = Command::new("sh");
+        killed.args(["-c", "echo 'test a ... ok'; echo overflow >&2; kill -9 $$"]);
+        let failed = run(killed).failed;
+        assert!(failed[0].starts_with("sh ended with signal: 9") && failed[0].ends_with(": overflow"), "{failed:?}");
+    }
+}
