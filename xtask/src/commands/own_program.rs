@@ -4,7 +4,7 @@
 use crate::cargo::cargo_in;
 use crate::commands::counted::Counted;
 use crate::commands::new;
-use crate::image::{own, programs};
+use crate::image::own;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
