@@ -101,13 +101,13 @@ impl Builder<'_> {
                 clients.push(self.client(tenant, server, policy, index)?);
             }
             let numbered = scenario.sessions(&controller.name).zip(0u16..);
-            let queues = scenario.server.queues;
+            let queue_sharing = scenario.server.queues;
             let sessions = numbered.map(|(tenant, number)| tenants::session(scenario, tenant, number)).collect();
             let config = ServerConfig {
                 interrupts: controller.interrupts,
                 policy: scenario.server.policy,
                 class_weights: scenario.server.class_weights,
-                queues,
+                queue_sharing,
                 sessions,
                 records: scenario.server.records,
                 merging: scenario.server.merging,
@@ -118,7 +118,7 @@ impl Builder<'_> {
             let changes = scenario.changes.iter().filter_map(|change| {
                 let mut numbered = tenants.iter_mut().zip(0..);
                 let (tenant, number) = numbered.find(|(tenant, _)| tenant.name == change.tenant)?;
-                Some(tenants::change(change, tenant, queues, number))
+                Some(tenants::change(change, tenant, queue_sharing, number))
             });
             let changes = changes.collect();
             let interrupts = tenants::interrupts(controller);

@@ -98,9 +98,9 @@ pub(crate) const fn of(arch: Arch) -> &'static Machine {
 }
 
 /// NVM Express: mass storage, non-volatile memory, NVMe.
-pub(crate) const NVME_CLASS: [u8; 3] = [1, 8, 2];
+pub(crate) const NVME_CLASS_CODE: [u8; 3] = [1, 8, 2];
 /// QEMU's edu device: unclassified, no VGA.
-pub(crate) const EDU_CLASS: [u8; 3] = [0, 0xff, 0];
+pub(crate) const EDU_CLASS_CODE: [u8; 3] = [0, 0xff, 0];
 
 impl Machine {
     /// The PCI window as device untypeds: the largest aligned powers of two, ascending.

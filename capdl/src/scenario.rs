@@ -31,8 +31,8 @@ pub use program::{Own, Workload};
 pub use tenant::Tenant;
 
 use crate::priority::{CONSOLE_PRIORITY, SERVER_PRIORITY, priority_of};
-use blk_api::config::{ClassWeights, Completion, PolicyKind};
-use blk_api::queues::Queues;
+use blk_api::config::{ClassWeights, Completion, SchedulingPolicy};
+use blk_api::queue_sharing::QueueSharing;
 use capdl_spec::{Arch, RestartPolicy};
 use error::shown;
 use serde::Deserialize;
@@ -145,11 +145,11 @@ pub struct Server {
     /// Its scheduling priority.
     pub priority: u8,
     /// The scheduling policy: which session's request goes to the controller next.
-    pub policy: PolicyKind,
+    pub policy: SchedulingPolicy,
     /// Weights of the classes below urgent.
     pub class_weights: ClassWeights,
     /// How tenants share queue pairs.
-    pub queues: Queues,
+    pub queues: QueueSharing,
     /// How often a server, or the policy component beside it, is started again after a fault.
     pub restart: Restart,
     /// Records of extents that a server keeps for all its sessions together.
@@ -162,9 +162,9 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             priority: SERVER_PRIORITY,
-            policy: PolicyKind::default(),
+            policy: SchedulingPolicy::default(),
             class_weights: ClassWeights::default(),
-            queues: Queues::default(),
+            queues: QueueSharing::default(),
             restart: Restart::default(),
             records: RECORDS,
             merging: true,
@@ -189,7 +189,7 @@ impl Default for Restart {
 }
 
 impl Restart {
-    pub(crate) fn policy(self) -> RestartPolicy {
+    pub(crate) fn to_policy(self) -> RestartPolicy {
         RestartPolicy { times: self.times, within_ms: u32::from(self.within_seconds) * 1000 }
     }
 }

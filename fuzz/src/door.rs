@@ -1,4 +1,4 @@
-//! The request door: any 64 bytes on a ring, against any limits of a session.
+//! The request door: any 64 bytes on a ring, against any bounds of a session.
 //!
 //! The law: `Entry::check` accepts an entry exactly when an oracle finds no error in it. It refuses it otherwise with one of
 //! the statuses that the oracle finds, and an accepted entry is unchanged. The oracle is written apart, in arithmetic of 128
@@ -7,7 +7,7 @@
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use blk_api::Status;
-use blk_api::request::{Entry, Limits, Request, Segment};
+use blk_api::request::{Bounds, Entry, Request, Segment};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The target.
@@ -17,26 +17,26 @@ const ENTRY: usize = size_of::<Entry>();
 
 fn law(input: &[u8], subject: Subject) {
     let mut rest = Unstructured::new(input);
-    let Ok(limits) = limits(&mut rest) else { return };
+    let Ok(bounds) = bounds(&mut rest) else { return };
     for bytes in rest.take_rest().chunks_exact(ENTRY) {
         let Ok(entry) = Entry::read_from_bytes(bytes) else { continue };
-        holds(&entry, &limits, subject);
+        holds(&entry, &bounds, subject);
     }
 }
 
-fn holds(entry: &Entry, limits: &Limits, subject: Subject) {
+fn holds(entry: &Entry, bounds: &Bounds, subject: Subject) {
     let outcome = match subject {
-        Subject::Real => entry.check(limits),
-        Subject::Planted => narrow(entry, limits),
+        Subject::Real => entry.check(bounds),
+        Subject::Planted => narrow(entry, bounds),
     };
-    let wrong = oracle(entry, limits);
+    let wrong = oracle(entry, bounds);
     match outcome {
         Ok(request) => {
-            assert!(wrong.is_empty(), "accepted, although {wrong:?}: {entry:?} under {limits:?}");
+            assert!(wrong.is_empty(), "accepted, although {wrong:?}: {entry:?} under {bounds:?}");
             assert_same(entry, &request);
         }
         Err(status) => {
-            assert!(wrong.contains(&status), "refused as {status:?}, not {wrong:?}: {entry:?} under {limits:?}")
+            assert!(wrong.contains(&status), "refused as {status:?}, not {wrong:?}: {entry:?} under {bounds:?}")
         }
     }
 }
@@ -48,12 +48,12 @@ fn assert_same(entry: &Entry, request: &Request) {
 }
 
 /// All errors of an entry.
-fn oracle(entry: &Entry, limits: &Limits) -> Vec<Status> {
+fn oracle(entry: &Entry, bounds: &Bounds) -> Vec<Status> {
     const READ: u8 = 1;
     const WRITE: u8 = 2;
     const FLUSH: u8 = 3;
     let (lba, blocks) = (u128::from(entry.lba), u128::from(entry.blocks));
-    let (window, block) = (u128::from(limits.window_bytes), 1u128 << limits.block_shift);
+    let (window, block) = (u128::from(bounds.window_bytes), 1u128 << bounds.block_shift);
     let moves = entry.opcode == READ || entry.opcode == WRITE;
     let known = (READ..=5).contains(&entry.opcode);
     let named = usize::from(entry.segment_count);
@@ -62,9 +62,9 @@ fn oracle(entry: &Entry, limits: &Limits) -> Vec<Status> {
     is(!known || entry.reserved != 0 || named > 5 || moves != (named > 0), Status::InvalidRequest);
     is(entry.opcode == FLUSH && (lba != 0 || blocks != 0), Status::InvalidRequest);
     if known && entry.opcode != FLUSH {
-        is(entry.opcode != READ && !limits.writable, Status::ReadOnly);
-        is(blocks == 0 || lba + blocks > u128::from(limits.blocks), Status::OutsideExtents);
-        is(blocks > u128::from(limits.max_blocks), Status::TooLarge);
+        is(entry.opcode != READ && !bounds.writable, Status::ReadOnly);
+        is(blocks == 0 || lba + blocks > u128::from(bounds.blocks), Status::OutsideExtents);
+        is(blocks > u128::from(bounds.max_blocks), Status::TooLarge);
     }
     if moves {
         let ranges: Vec<_> =
@@ -77,18 +77,18 @@ fn oracle(entry: &Entry, limits: &Limits) -> Vec<Status> {
 }
 
 /// The planted defect: a door that adds offset and length in 32 bits.
-fn narrow(entry: &Entry, limits: &Limits) -> core::result::Result<Request, Status> {
-    let wraps = |s: &Segment| u64::from(s.offset.wrapping_add(s.len)) <= limits.window_bytes;
-    let wide = Limits { window_bytes: u64::MAX, ..limits.clone() };
+fn narrow(entry: &Entry, bounds: &Bounds) -> core::result::Result<Request, Status> {
+    let wraps = |s: &Segment| u64::from(s.offset.wrapping_add(s.len)) <= bounds.window_bytes;
+    let wide = Bounds { window_bytes: u64::MAX, ..bounds.clone() };
     if entry.segments.iter().take(usize::from(entry.segment_count)).all(wraps) {
         entry.check(&wide)
     } else {
-        entry.check(limits)
+        entry.check(bounds)
     }
 }
 
-fn limits(input: &mut Unstructured<'_>) -> Result<Limits> {
-    Ok(Limits {
+fn bounds(input: &mut Unstructured<'_>) -> Result<Bounds> {
+    Ok(Bounds {
         block_shift: input.int_in_range(9..=12)?,
         writable: input.arbitrary()?,
         max_blocks: input.arbitrary()?,
@@ -118,7 +118,7 @@ fn seeds() -> Vec<Vec<u8>> {
         entry(4, 0, 100, 28, none),
         entry(5, 0, 0, 64, none),
     ];
-    // Block size, rights, blocks a request, window, blocks of the session: as `limits` reads them.
+    // Block size, rights, blocks a request, window, blocks of the session: as `bounds` reads them.
     let mut seed = vec![0, 1];
     seed.extend(64u32.to_le_bytes());
     seed.extend(65536u64.to_le_bytes());

@@ -25,7 +25,7 @@ pub mod scenario;
 pub struct Target {
     /// Its name: that of its module, of its program (`fuzz-NAME`) and of its folder of kept inputs.
     pub name: &'static str,
-    /// Panics when the law does not hold for this input.
+    /// Panics when this input violates the law.
     pub law: fn(&[u8], Subject),
     /// Sound inputs from which a search starts, beside the kept ones.
     pub seeds: fn() -> Vec<Vec<u8>>,

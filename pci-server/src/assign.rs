@@ -1,4 +1,4 @@
-//! Numbers buses and places registers in the machine's windows, on a machine without firmware.
+//! Numbers buses and places registers in the machine's PCI windows, on a machine without firmware.
 //!
 //! `scan` numbers and sizes, `layout` computes addresses, and this module writes them, with decoding off. Then bridges
 //! decode and forward; functions do so when they are claimed. A function that cannot be placed, or that does not keep the
@@ -8,21 +8,21 @@
 //!
 //! Neighbours: `enumerate` walks the numbered buses as if firmware had configured them. Left out: I/O ports, which stay
 //! disabled, expansion ROMs, room for hot-plugged functions, and registers of host and ISA bridges, which must lie outside
-//! the windows.
+//! the PCI windows.
 
 pub mod layout;
 mod scan;
 
-use self::layout::{Class, Need, Node, Part, Place, Placed, Prefetchable, lay_out};
+use self::layout::{MemoryType, Need, Node, Part, Place, Placed, Prefetchable, lay_out};
 use self::scan::{Found, VirtualFunctions, close, scan};
-use crate::bars::Windows;
+use crate::bars::PciWindows;
 use crate::config_space::ConfigSpace;
 use crate::sizing::Note;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use pci_spec::bar::Prefetch;
-use pci_spec::bridge::{self, PrefetchableRegisters, Window};
+use pci_spec::bridge::{self, MemoryWindow, PrefetchableRegisters};
 use pci_spec::header::offset;
 use pci_spec::{Bar, BarKind, Bdf, sriov};
 use platform::log::warn;
@@ -34,7 +34,7 @@ use virtio_drivers::transport::pci::bus::Command;
 pub enum LeftOut {
     /// An impossible BAR.
     Bar,
-    /// The windows have no room for its BARs.
+    /// The PCI windows have no room for its BARs.
     NoRoom,
     /// No bus number is left for what is behind it.
     NoBus,
@@ -42,7 +42,7 @@ pub enum LeftOut {
     TooDeep,
     /// There are more functions than the scan covers.
     TooMany,
-    /// Its BARs, windows or bus numbers do not keep the values written.
+    /// Its BARs, bridge windows or bus numbers do not keep the values written.
     Forgets,
     /// A bridge above it is left out.
     Behind,
@@ -54,7 +54,7 @@ impl LeftOut {
     pub const fn text(self) -> &'static str {
         match self {
             Self::Bar => "has an impossible BAR",
-            Self::NoRoom => "finds no room in the windows",
+            Self::NoRoom => "finds no room in the PCI windows",
             Self::NoBus => "finds no bus number for what is behind it",
             Self::TooDeep => "lies too deep for what is behind it",
             Self::TooMany => "is one function too many",
@@ -70,11 +70,11 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Assigns bus numbers, windows and addresses. Returns the functions that are left out.
+/// Assigns bus numbers, bridge windows and addresses. Returns the functions that are left out.
 pub fn assign<M: Mmio>(
     config: &mut ConfigSpace<M>,
     note: &Note<impl Memory>,
-    windows: &Windows,
+    windows: &PciWindows,
 ) -> Vec<(Bdf, LeftOut)> {
     let (found, surplus) = scan(config, note);
     let nodes: Vec<Node> = found.iter().map(node).collect();
@@ -131,16 +131,16 @@ fn node(found: &Found) -> Node {
 
 /// The range that a BAR needs when `functions` functions have a part of it each. No two functions share a page.
 fn need(part: Part, bar: &Bar, functions: u16) -> Option<Need> {
-    let class = match bar.kind() {
+    let memory_type = match bar.kind() {
         BarKind::Io => return None,
-        BarKind::Memory32(Prefetch::NonPrefetchable) => Class::Low,
-        BarKind::Memory32(Prefetch::Prefetchable) => Class::LowPrefetchable,
-        BarKind::Memory64(Prefetch::NonPrefetchable) => Class::Any,
-        BarKind::Memory64(Prefetch::Prefetchable) => Class::AnyPrefetchable,
+        BarKind::Memory32(Prefetch::NonPrefetchable) => MemoryType::Low,
+        BarKind::Memory32(Prefetch::Prefetchable) => MemoryType::LowPrefetchable,
+        BarKind::Memory64(Prefetch::NonPrefetchable) => MemoryType::Any,
+        BarKind::Memory64(Prefetch::Prefetchable) => MemoryType::AnyPrefetchable,
     };
     let align = bar.size().max(PAGE_SIZE as u64);
     // A size that overflows has no room either.
-    Some(Need { part, bar: bar.index(), class, align, bytes: align.saturating_mul(functions.into()) })
+    Some(Need { part, bar: bar.index(), memory_type, align, bytes: align.saturating_mul(functions.into()) })
 }
 
 /// Writes a function's addresses, and a bridge's windows.
@@ -194,7 +194,7 @@ fn write_memory<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, range: Option<&R
     let Some(range) = range else { return Ok(()) };
     let window = window(range)?;
     config.write(bdf, bridge::offset::MEMORY, window.to_memory().map_err(|_| LeftOut::NoRoom)?);
-    let read = Window::from_memory(config.read(bdf, bridge::offset::MEMORY));
+    let read = MemoryWindow::from_memory(config.read(bdf, bridge::offset::MEMORY));
     if read == Some(window) { Ok(()) } else { Err(LeftOut::Forgets) }
 }
 
@@ -213,7 +213,7 @@ fn write_prefetchable<M: Mmio>(
         config.write(bdf, bridge::offset::PREFETCHABLE_LIMIT_UPPER, registers.limit_upper);
     }
     config.write(bdf, bridge::offset::PREFETCHABLE, registers.low);
-    let read = Window::from_prefetchable(PrefetchableRegisters {
+    let read = MemoryWindow::from_prefetchable(PrefetchableRegisters {
         low: config.read(bdf, bridge::offset::PREFETCHABLE),
         base_upper: config.read(bdf, bridge::offset::PREFETCHABLE_BASE_UPPER),
         limit_upper: config.read(bdf, bridge::offset::PREFETCHABLE_LIMIT_UPPER),
@@ -221,8 +221,8 @@ fn write_prefetchable<M: Mmio>(
     if read == Some(window) { Ok(()) } else { Err(LeftOut::Forgets) }
 }
 
-fn window(range: &Range<u64>) -> Result<Window, LeftOut> {
-    Window::new(range.start, range.end.saturating_sub(range.start)).map_err(|_| LeftOut::NoRoom)
+fn window(range: &Range<u64>) -> Result<MemoryWindow, LeftOut> {
+    MemoryWindow::new(range.start, range.end.saturating_sub(range.start)).map_err(|_| LeftOut::NoRoom)
 }
 
 /// Takes the addresses of a function that is left out, and a bridge's buses and windows. It decodes nothing.

@@ -1,4 +1,4 @@
-//! Sizes BARs, and checks them against the windows, the bridges and each other.
+//! Sizes BARs, and checks them against the PCI windows, the bridges and each other.
 //!
 //! They are sized with decoding off. `pci_spec::Bar` refuses impossible ones. It also refuses a type that changes with all
 //! ones, which the library's own sizing does not check. This module decides which BARs may be given away: those of whole
@@ -68,13 +68,13 @@ fn size_noted<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, count: u8) -> Size
 
 /// The physical memory that BARs may lie in: the server's device untypeds.
 #[derive(Clone, Debug)]
-pub struct Windows {
+pub struct PciWindows {
     /// Disjoint, not touching, ascending.
     ranges: Vec<Range<u64>>,
 }
 
-impl Windows {
-    /// The windows of untypeds with these addresses and log2 sizes.
+impl PciWindows {
+    /// The PCI windows of untypeds with these addresses and log2 sizes.
     #[must_use]
     pub fn new(untypeds: &[(Paddr, u8)]) -> Self {
         let mut all: Vec<Range<u64>> = untypeds
@@ -95,13 +95,13 @@ impl Windows {
         Self { ranges }
     }
 
-    /// The windows, disjoint and ascending.
+    /// The PCI windows, disjoint and ascending.
     #[must_use]
     pub fn ranges(&self) -> &[Range<u64>] {
         &self.ranges
     }
 
-    /// Whether all of `range` lies in the windows.
+    /// Whether all of `range` lies in the PCI windows.
     #[must_use]
     pub fn cover(&self, range: &Range<u64>) -> bool {
         self.ranges.iter().any(|window| window.start <= range.start && range.end <= window.end)
@@ -128,7 +128,7 @@ pub fn stand<M: Mmio>(config: &ConfigSpace<M>, function: &Function) -> bool {
 }
 
 /// Marks the functions with a memory BAR that must not be given away.
-pub fn place(functions: &mut [Function], windows: &Windows) {
+pub fn place(functions: &mut [Function], windows: &PciWindows) {
     let reasons: Vec<Option<Unusable>> =
         functions.iter().map(|function| misplaced(function, functions, windows)).collect();
     for (function, reason) in functions.iter_mut().zip(reasons) {
@@ -138,12 +138,12 @@ pub fn place(functions: &mut [Function], windows: &Windows) {
     }
 }
 
-fn misplaced(function: &Function, all: &[Function], windows: &Windows) -> Option<Unusable> {
+fn misplaced(function: &Function, all: &[Function], windows: &PciWindows) -> Option<Unusable> {
     let above: Vec<&Function> = all.iter().filter(|other| function.path.contains(&other.bdf)).collect();
     for bar in function.memory_bars() {
         let pages = page_range(bar);
         if !windows.cover(&pages) {
-            return Some(Unusable::OutsideWindows);
+            return Some(Unusable::OutsidePciWindows);
         }
         if pages.start != bar.address() {
             return Some(Unusable::InsidePage);

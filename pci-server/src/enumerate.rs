@@ -6,14 +6,14 @@
 //! here and decides which can be given away; `assign` numbers buses and places BARs before, where firmware has not.
 
 use crate::assign::LeftOut;
-use crate::bars::{self, Windows};
+use crate::bars::{self, PciWindows};
 use crate::config_space::ConfigSpace;
 use crate::function::{Bridge, Function, Unusable};
 use crate::msi;
 use crate::msix;
 use crate::sizing::Note;
 use alloc::vec::Vec;
-use pci_spec::bridge::{self, BusNumbers, PrefetchableRegisters, Window};
+use pci_spec::bridge::{self, BusNumbers, MemoryWindow, PrefetchableRegisters};
 use pci_spec::capability::{self, CapabilityError, id};
 use pci_spec::header::{HeaderType, Layout, offset};
 use pci_spec::msi::MsiCapability;
@@ -36,7 +36,7 @@ const BASE_CLASS_BRIDGE: u8 = 0x06;
 pub fn enumerate<M: Mmio>(
     config: &mut ConfigSpace<M>,
     note: &Note<impl Memory>,
-    windows: &Windows,
+    windows: &PciWindows,
     left_out: &[(Bdf, LeftOut)],
 ) -> Vec<Function> {
     let mut walk = Walk { config, note, left_out, functions: Vec::new(), walked: [false; 256] };
@@ -133,9 +133,9 @@ fn inside(numbers: BusNumbers, above: BusNumbers) -> bool {
 /// Whether a function is a bridge of the machine itself: to the host, or to ISA. It decodes for the machine, and is left
 /// alone.
 pub(crate) fn is_machines<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> bool {
-    let class = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION));
+    let class_code = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION));
     let header = HeaderType::from_dword(config.read(bdf, offset::HEADER_TYPE));
-    class.base == BASE_CLASS_BRIDGE && header.layout() != Layout::Bridge
+    class_code.base == BASE_CLASS_BRIDGE && header.layout() != Layout::Bridge
 }
 
 /// Turns off bus mastering and interrupts of every kind of a function. Bridges keep them: without bus mastering they would
@@ -164,7 +164,7 @@ fn describe<M: Mmio>(
     path: &[Step],
 ) -> Function {
     let [vendor, device] = halves(config.read(bdf, offset::ID));
-    let class = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION));
+    let class_code = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION));
     let header = HeaderType::from_dword(config.read(bdf, offset::HEADER_TYPE));
     let [_, pin_register, ..] = config.read(bdf, offset::INTERRUPT).to_le_bytes();
     let kinds: Vec<BridgeKind> = path.iter().map(|step| step.bridge.kind).collect();
@@ -174,7 +174,7 @@ fn describe<M: Mmio>(
         path: path.iter().map(|step| step.bdf).collect(),
         vendor,
         device,
-        class,
+        class_code,
         bars: heapless::Vec::new(),
         msix: None,
         msi: find_msi(config, bdf),
@@ -211,7 +211,7 @@ fn add_bars<M: Mmio>(
     header: HeaderType,
 ) {
     // Sizing turns decoding off for a moment. Host and ISA bridges decode for the machine itself: they are left alone.
-    if function.class.base == BASE_CLASS_BRIDGE && header.layout() != Layout::Bridge {
+    if function.class_code.base == BASE_CLASS_BRIDGE && header.layout() != Layout::Bridge {
         function.refuse(Unusable::NoEndpoint);
         return;
     }
@@ -262,8 +262,8 @@ fn describe_bridge<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Bridge {
     Bridge {
         numbers,
         kind: BridgeKind::new(bdf, numbers, port),
-        memory: Window::from_memory(read(bridge::offset::MEMORY)),
-        prefetchable: Window::from_prefetchable(prefetchable),
+        memory: MemoryWindow::from_memory(read(bridge::offset::MEMORY)),
+        prefetchable: MemoryWindow::from_prefetchable(prefetchable),
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 use pci_api::IntxRouting;
-use pci_spec::bridge::{BusNumbers, Window};
+use pci_spec::bridge::{BusNumbers, MemoryWindow};
 use pci_spec::intx::RootPin;
 use pci_spec::msi::MsiCapability;
 use pci_spec::msix::MsixCapability;
@@ -22,7 +22,7 @@ pub struct Function {
     /// Device id.
     pub device: u16,
     /// Its class code.
-    pub class: ClassCode,
+    pub class_code: ClassCode,
     /// Its BARs, those of I/O ports too.
     pub bars: heapless::Vec<Bar, 6>,
     /// MSI-X, when it has it.
@@ -49,9 +49,9 @@ pub struct Bridge {
     /// Its effect on requester ids.
     pub kind: BridgeKind,
     /// Addresses it forwards downwards, except prefetchable ones.
-    pub memory: Option<Window>,
+    pub memory: Option<MemoryWindow>,
     /// Prefetchable addresses it forwards downwards.
-    pub prefetchable: Option<Window>,
+    pub prefetchable: Option<MemoryWindow>,
 }
 
 impl Bridge {
@@ -77,8 +77,8 @@ pub enum Unusable {
     Unassigned,
     /// An impossible BAR.
     Bar,
-    /// A memory BAR lies outside the windows.
-    OutsideWindows,
+    /// A memory BAR lies outside the PCI windows.
+    OutsidePciWindows,
     /// A memory BAR begins inside a page: the page's start is not its own.
     InsidePage,
     /// A memory BAR shares a page with another.
@@ -98,7 +98,7 @@ impl Unusable {
             Self::TableSharesPage => "has registers in the page of its MSI-X table",
             Self::Unassigned => "was assigned no addresses",
             Self::Bar => "has an impossible BAR",
-            Self::OutsideWindows => "has a BAR outside the windows",
+            Self::OutsidePciWindows => "has a BAR outside the PCI windows",
             Self::InsidePage => "has a BAR that begins inside a page",
             Self::Overlap => "has a BAR in a page of another",
             Self::NotForwarded => "has a BAR that a bridge above does not forward",
@@ -143,8 +143,8 @@ impl Function {
 
     /// Class << 16 | subclass << 8 | programming interface.
     #[must_use]
-    pub fn class_bits(&self) -> u32 {
-        u32::from_be_bytes([0, self.class.base, self.class.sub, self.class.interface])
+    pub fn class_code_bits(&self) -> u32 {
+        u32::from_be_bytes([0, self.class_code.base, self.class_code.sub, self.class_code.interface])
     }
 
     /// The interrupt line its interrupt pin ends at.
@@ -161,7 +161,7 @@ impl Function {
             parent: self.parent().map_or(u16::MAX, Bdf::to_raw),
             vendor: self.vendor,
             device: self.device,
-            class: self.class_bits(),
+            class_code: self.class_code_bits(),
             msix_vectors: self.msix_vectors(),
             msi_vectors: self.msi_vectors(),
             pin: self.pin_register,
@@ -176,7 +176,7 @@ impl Function {
             parent: self.parent().map(Bdf::to_raw),
             vendor: self.vendor,
             device: self.device,
-            class: [self.class.base, self.class.sub, self.class.interface],
+            class_code: [self.class_code.base, self.class_code.sub, self.class_code.interface],
             bars: self.memory_bars().map(|bar| (bar.index(), bar.address(), bar.size())).collect(),
             msix_vectors: self.msix_vectors(),
             buses: self.bridge.map(|bridge| (bridge.numbers.secondary(), bridge.numbers.subordinate())),

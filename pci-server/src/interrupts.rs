@@ -5,7 +5,7 @@
 //! | MSI-X | the table, mapped here | every entry masked | a kernel interrupt; the entry is written and unmasked | at the capability |
 //! | MSI | a run of kernel interrupts | address, data, every vector masked | the handler; the mask bit | at the capability |
 //! | a pin of its own | nothing | nothing | a kernel interrupt; the pin is let through | by the command register |
-//! | a pin that drivers share | nothing | nothing | a share in the line (`shared_line`) | by the command register |
+//! | a pin that drivers share | nothing | nothing | its place in the line (`shared_line`) | by the command register |
 //!
 //! [`Interrupts::give_back`] returns all that was reserved, after [`Interrupts::turn_off`]. Messages are on before
 //! a driver gets to enable its controller (see `msix`), and two modes are never on together (PCI 6.8.1.3, 6.8.2.3).

@@ -3,7 +3,7 @@
 //! All of them are the server's own and return when a claim ends. Left out: which driver has what (`claim`) and which may
 //! (`server`).
 
-use crate::bars::Windows;
+use crate::bars::PciWindows;
 use crate::config_space::ConfigSpace;
 use crate::shared_line::SharedLine;
 use alloc::vec::Vec;
@@ -161,14 +161,14 @@ impl<P: Platform> Resources<P> {
     }
 
     /// Address of the MSI-X table of driver number `driver` of `drivers` in the server's arena, if `pages` fit into its
-    /// share. Shares are equal and fixed, so that no driver's table can crowd out another's.
+    /// share. Parts are equal and fixed, so that no driver's table can crowd out another's.
     #[must_use]
     pub fn table_place(&self, driver: usize, drivers: usize, pages: u64) -> Option<Vaddr> {
         let page = PAGE_SIZE as u64;
         let all = self.arena.end.checked_sub(self.arena.start)?.checked_div(page)?;
-        let share = all.checked_div(u64::try_from(drivers).ok()?)?;
-        (pages <= share).then_some(())?;
-        let first = share.checked_mul(u64::try_from(driver).ok()?)?;
+        let part = all.checked_div(u64::try_from(drivers).ok()?)?;
+        (pages <= part).then_some(())?;
+        let first = part.checked_mul(u64::try_from(driver).ok()?)?;
         self.arena.start.checked_add(first.checked_mul(page)?).map(Vaddr::new)
     }
 
@@ -229,10 +229,10 @@ pub fn refused(what: &'static str) -> impl FnOnce(Error) -> Refusal {
     }
 }
 
-/// The windows that BARs may lie in.
+/// The PCI windows that BARs may lie in.
 #[must_use]
-pub fn windows(config: &ServerConfig) -> Windows {
-    Windows::new(&config.windows)
+pub fn pci_windows(config: &ServerConfig) -> PciWindows {
+    PciWindows::new(&config.pci_windows)
 }
 
 fn configuration_space<P: Platform>(
@@ -249,8 +249,8 @@ fn configuration_space<P: Platform>(
 }
 
 fn untypeds(environment: &Environment, config: &ServerConfig) -> Result<Vec<DeviceUntyped>, Missing> {
-    let mut untypeds = Vec::with_capacity(config.windows.len());
-    for (index, (paddr, size_bits)) in (0u32..).zip(&config.windows) {
+    let mut untypeds = Vec::with_capacity(config.pci_windows.len());
+    for (index, (paddr, size_bits)) in (0u32..).zip(&config.pci_windows) {
         let cap = environment.cap_at::<platform::Untyped>(names::PCI_WINDOW, index).ok_or(Missing("run pci-window"))?;
         untypeds.push(DeviceUntyped { paddr: *paddr, size_bits: *size_bits, cptr: cap.cptr() });
     }

@@ -15,7 +15,7 @@ use crate::claim::{Claim, Driver};
 use crate::enumerate::enumerate;
 use crate::function::Function;
 use crate::interrupts::{Kind, Source};
-use crate::resources::{Missing, Resources, windows};
+use crate::resources::{Missing, Resources, pci_windows};
 use crate::shared_line;
 use crate::sizing::Note;
 use alloc::vec::Vec;
@@ -28,8 +28,8 @@ use platform::{Badge, CPtr, Environment, Event, Incarnation, Kernel, Message, No
 use report::Report;
 
 const BASE_CLASS_BRIDGE: u8 = 0x06;
-/// In a claim: by class.
-const BY_CLASS: u16 = 0xffff;
+/// In a claim: by class code.
+const BY_CLASS_CODE: u16 = 0xffff;
 
 /// Serves drivers as long as the component runs. Returns only when its environment lacks what it needs.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
@@ -121,7 +121,7 @@ impl<P: Platform> Server<P> {
         if let Some(bdf) = note.put_back(&mut resources.config).map_err(|_| unfinished)? {
             warn!("{:x}:{:x}.{} was being sized: put back", bdf.bus(), bdf.device(), bdf.function());
         }
-        let windows = windows(&config);
+        let windows = pci_windows(&config);
         let left_out = if config.assign { assign(&mut resources.config, &note, &windows) } else { Vec::new() };
         let functions = enumerate(&mut resources.config, &note, &windows, &left_out);
         // All of them are silent now: IOSpaces that an earlier server opened belong to no driver.
@@ -280,12 +280,12 @@ impl<P: Platform> Server<P> {
         if self.claims.get(driver).is_some_and(Option::is_some) {
             return Err(Refusal::Busy);
         }
-        // Of several functions of a class the first free one is taken, and the last one's refusal reported if there is
+        // Of several functions of a class code the first free one is taken, and the last one's refusal reported if there is
         // none.
         let mut refusal = Refusal::NoSuchFunction;
         for (index, function) in self.functions.iter().enumerate() {
             let wanted = match asked.bdf {
-                BY_CLASS => function.class_bits() == asked.class,
+                BY_CLASS_CODE => function.class_code_bits() == asked.class_code,
                 bdf => function.bdf.to_raw() == bdf,
             };
             if wanted {
@@ -318,8 +318,10 @@ impl<P: Platform> Server<P> {
     fn matches(&self, allowed: &Match, function: &Function) -> bool {
         match allowed {
             Match::Bdf(bdf) => function.bdf.to_raw() == *bdf,
-            Match::Class { class, index } => {
-                let same = |other: &&Function| [other.class.base, other.class.sub, other.class.interface] == *class;
+            Match::ClassCode { class_code, index } => {
+                let same = |other: &&Function| {
+                    [other.class_code.base, other.class_code.sub, other.class_code.interface] == *class_code
+                };
                 self.functions
                     .iter()
                     .filter(same)
@@ -409,13 +411,13 @@ fn log(function: &Function) {
         function.path.len(),
         function.vendor,
         function.device,
-        function.class_bits(),
+        function.class_code_bits(),
         function.msix_vectors(),
         function.msi_vectors()
     );
     if let Some(bridge) = function.bridge {
         info!("  a bridge to buses {:x} to {:x}", bridge.numbers.secondary(), bridge.numbers.subordinate());
-    } else if let Some(reason) = function.unusable.filter(|_| function.class.base != BASE_CLASS_BRIDGE) {
+    } else if let Some(reason) = function.unusable.filter(|_| function.class_code.base != BASE_CLASS_BRIDGE) {
         warn!("  {}", reason.text());
     }
 }

@@ -35,7 +35,7 @@ pub struct SharedLine {
     interrupt: Vector,
     /// Notification of the server itself, which the handler signals.
     own: Cap<Notification>,
-    shares: Vec<Share>,
+    sharers: Vec<Sharer>,
     /// Interrupts since the last tick that no function wanted.
     idle: u32,
     /// Whether there were too many of them, so that the line is not acknowledged before the tick.
@@ -44,7 +44,7 @@ pub struct SharedLine {
 
 /// A function's part in a line.
 #[derive(Debug)]
-struct Share {
+struct Sharer {
     bdf: Bdf,
     /// The number of its driver.
     driver: usize,
@@ -78,11 +78,11 @@ pub fn join<P: Platform>(
     joined
 }
 
-/// Ends the share of the function at `bdf`, if it has one, and with the last share the line.
+/// Removes the function at `bdf` from the line's sharers, and with the last sharer the line.
 pub fn leave<P: Platform>(resources: &mut Resources<P>, line: u8, bdf: Bdf) {
     let Some(mut shared) = take_out(resources, line) else { return };
-    if let Some(place) = shared.shares.iter().position(|share| share.bdf == bdf) {
-        let Share { bdf: _, driver: _, notification, resume, disabled: _ } = shared.shares.swap_remove(place);
+    if let Some(place) = shared.sharers.iter().position(|sharer| sharer.bdf == bdf) {
+        let Sharer { bdf: _, driver: _, notification, resume, disabled: _ } = shared.sharers.swap_remove(place);
         // Logged where it fails; the slot is then lost.
         let _ = resources.revoke_and_delete(resume.cptr());
         let _ = resources.delete(notification);
@@ -94,8 +94,8 @@ pub fn leave<P: Platform>(resources: &mut Resources<P>, line: u8, bdf: Bdf) {
 pub fn on_signal<P: Platform>(resources: &mut Resources<P>, badge: Badge) {
     let Resources { platform, config, shared_lines, .. } = resources;
     for shared in shared_lines {
-        for share in shared.shares.iter_mut().filter(|share| badge.has(driver_bit(share.driver))) {
-            share.enable(config);
+        for sharer in shared.sharers.iter_mut().filter(|sharer| badge.has(driver_bit(sharer.driver))) {
+            sharer.enable(config);
         }
         if badge.has(line_bit(shared.bit)) {
             shared.on_interrupt(platform.kernel(), config);
@@ -119,7 +119,7 @@ impl SharedLine {
         match resources.own_signal(Badge::SIGNAL | line_bit(bit)) {
             Ok(own) => {
                 info!("interrupt line {} is kept for several drivers", line);
-                Ok(Self { line, bit, interrupt, own, shares: Vec::new(), idle: 0, stopped: false })
+                Ok(Self { line, bit, interrupt, own, sharers: Vec::new(), idle: 0, stopped: false })
             }
             Err(refusal) => {
                 interrupt.unmake(resources);
@@ -130,7 +130,7 @@ impl SharedLine {
 
     /// Keeps the line, unless no function shares it any more.
     fn put_back<P: Platform>(self, resources: &mut Resources<P>) {
-        if !self.shares.is_empty() {
+        if !self.sharers.is_empty() {
             return resources.shared_lines.push(self);
         }
         self.interrupt.unmake(resources);
@@ -151,12 +151,12 @@ impl SharedLine {
         for bound in [notification, self.own] {
             kernel.irq_handler_set_notification(handler, bound).map_err(refused("binding an interrupt"))?;
         }
-        let share = self.share(resources, bdf, driver)?;
-        let (dest, source) = (resources.slot(share.notification), resources.slot(notification.cptr()));
+        let sharer = self.sharer(resources, bdf, driver)?;
+        let (dest, source) = (resources.slot(sharer.notification), resources.slot(notification.cptr()));
         let moved = kernel.cnode_delete(dest).and_then(|()| kernel.cnode_move(dest, source));
         moved.map_err(refused("keeping a notification"))?;
-        share.disabled = false;
-        let resume = share.resume;
+        sharer.disabled = false;
+        let resume = sharer.resume;
         resources.config.change_command(bdf, Command::empty(), Command::INTERRUPT_DISABLE);
         // The kernel keeps a new line masked until the first acknowledgement; and an interrupt that came while the
         // handler was bound to the driver's notification comes again.
@@ -164,14 +164,14 @@ impl SharedLine {
         Ok(resume)
     }
 
-    /// The function's share; a new one has an empty slot for the notification.
-    fn share<P: Platform>(
+    /// The function as a sharer; a new one has an empty slot for the notification.
+    fn sharer<P: Platform>(
         &mut self,
         resources: &mut Resources<P>,
         bdf: Bdf,
         driver: usize,
-    ) -> Result<&mut Share, Refusal> {
-        let place = match self.shares.iter().position(|share| share.bdf == bdf) {
+    ) -> Result<&mut Sharer, Refusal> {
+        let place = match self.sharers.iter().position(|sharer| sharer.bdf == bdf) {
             Some(place) => place,
             None => {
                 let resume = resources.own_signal(Badge::SIGNAL | driver_bit(driver))?;
@@ -182,20 +182,20 @@ impl SharedLine {
                         return Err(refusal);
                     }
                 };
-                self.shares.push(Share { bdf, driver, notification, resume, disabled: true });
-                self.shares.len().saturating_sub(1)
+                self.sharers.push(Sharer { bdf, driver, notification, resume, disabled: true });
+                self.sharers.len().saturating_sub(1)
             }
         };
-        self.shares.get_mut(place).ok_or(Refusal::Exhausted)
+        self.sharers.get_mut(place).ok_or(Refusal::Exhausted)
     }
 
     fn on_interrupt<K: Kernel, M: Mmio>(&mut self, kernel: &K, config: &mut ConfigSpace<M>) {
         let mut wanted = false;
-        for share in self.shares.iter_mut().filter(|share| !share.disabled) {
-            if config.wants_interrupt(share.bdf) {
-                config.change_command(share.bdf, Command::INTERRUPT_DISABLE, Command::empty());
-                share.disabled = true;
-                kernel.signal(share.notification.cast());
+        for sharer in self.sharers.iter_mut().filter(|sharer| !sharer.disabled) {
+            if config.wants_interrupt(sharer.bdf) {
+                config.change_command(sharer.bdf, Command::INTERRUPT_DISABLE, Command::empty());
+                sharer.disabled = true;
+                kernel.signal(sharer.notification.cast());
                 wanted = true;
             }
         }
@@ -224,7 +224,7 @@ impl SharedLine {
     }
 }
 
-impl Share {
+impl Sharer {
     fn enable<M: Mmio>(&mut self, config: &mut ConfigSpace<M>) {
         if core::mem::take(&mut self.disabled) {
             config.change_command(self.bdf, Command::empty(), Command::INTERRUPT_DISABLE);

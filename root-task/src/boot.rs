@@ -47,9 +47,9 @@ pub struct BootInfo {
     pub iommu_levels: u8,
     /// Addresses for frames of the root task's own, at a 1 GiB boundary of which no paging structure exists yet below
     /// the second level. At least 4 MiB.
-    pub window: Region,
+    pub mapping_area: Region,
     /// Addresses for device registers, in the same GiB, at a 2 MiB boundary.
-    pub device_window: Region,
+    pub device_area: Region,
     /// log2 of an object's bytes, from its type and the size given to retype. The kernel's own numbers.
     pub object_bits: fn(ObjectType, u8) -> u8,
     /// Objects the kernel makes in one retype, at most.
@@ -70,10 +70,10 @@ pub trait Services<P: Platform>: Clone + 'static {
     /// Decodes a message to the fault endpoint; `None` when the kernel did not write it.
     fn fault(&self, message: &Message) -> Option<Fault>;
 
-    /// Starts the log: log and reports go to the ring in `region`, a mapped part of the window, and `console` is signalled.
+    /// Starts the log: log and reports go to the ring in `region`, a mapped part of the mapping area, and `console` is signalled.
     ///
     /// # Errors
-    /// [`OutOfBounds`] when the region is not of the window or has no size for a ring.
+    /// [`OutOfBounds`] when the region is not of the mapping area or has no size for a ring.
     fn start_log(&self, region: &Region, console: Cap<Notification>) -> Result<(), OutOfBounds>;
 }
 

@@ -13,7 +13,7 @@ use platform::{Beginning, Incarnation, PAGE_SIZE, Platform, Rights};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// Offset of the pages in the root task's window: behind the one for filling frames, under the same page table.
+/// Offset of the pages in the root task's mapping area: behind the one for filling frames, under the same page table.
 const LIVENESS: u64 = PAGE;
 /// The number of pages that that page table has room for.
 const MOST: u64 = 511;
@@ -57,12 +57,12 @@ impl<P: Platform> Build<P> {
     fn map_page(&mut self, id: ObjectId, place: u64, rights: Rights) -> Result<P::Memory, BuildError> {
         let specification = alloc::rc::Rc::clone(&self.specification);
         let object = object(&specification, id)?;
-        let too_many = || BuildError::specification(&object.name, "has no room in the root task's window");
+        let too_many = || BuildError::specification(&object.name, "has no room in the root task's mapping area");
         let offset = place.checked_mul(PAGE).and_then(|offset| offset.checked_add(LIVENESS)).filter(|_| place < MOST);
-        let page = self.boot.window.part(offset.ok_or_else(too_many)?, PAGE).ok_or_else(too_many)?;
+        let page = self.boot.mapping_area.part(offset.ok_or_else(too_many)?, PAGE).ok_or_else(too_many)?;
         let frames = self.frames_to_map(id, object)?;
         self.map_frames(self.boot.vspace, frames, page.vaddr.bits(), PAGE, rights, object)?;
-        self.platform.memory(&page).map_err(|_| BuildError::OutOfBounds { what: "the root task's window" })
+        self.platform.memory(&page).map_err(|_| BuildError::OutOfBounds { what: "the root task's mapping area" })
     }
 }
 

@@ -48,8 +48,8 @@ fn boot_info(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> BootInfo {
         io_space_master: initial::IO_SPACE,
         io_ports: initial::IO_PORTS,
         iommu_levels: u8::try_from(boot.io_page_table_levels).unwrap_or(u8::MAX),
-        window: root.window().clone(),
-        device_window: root.device_window().clone(),
+        mapping_area: root.mapping_area().clone(),
+        device_area: root.device_area().clone(),
         object_bits,
         retype_limit: RETYPE_LIMIT,
     }

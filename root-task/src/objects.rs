@@ -32,7 +32,7 @@ pub(crate) struct Own {
     pub(crate) endpoint: CPtr,
     /// The notification bound to the root task's thread.
     pub(crate) notification: CPtr,
-    /// Page directory for the GiB of the windows.
+    /// Page directory for the GiB of both areas.
     pub(crate) page_directory: CPtr,
     /// [`PAGE_TABLES`] in consecutive slots.
     pub(crate) page_tables: CPtr,

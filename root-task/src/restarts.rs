@@ -13,7 +13,7 @@ pub(crate) struct Restarts {
 }
 
 impl Restarts {
-    /// Creates the count, with no restart so far. Without a policy there never is one.
+    /// Creates the count, with no restart so far. Without a restart policy there never is one.
     pub(crate) const fn new(policy: Option<RestartPolicy>) -> Self {
         Self { policy, recent_ms: Vec::new(), times: 0 }
     }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_policy_the_first_death_is_the_last() {
+    fn without_a_restart_policy_the_first_death_is_the_last() {
         assert!(!Restarts::new(None).take(0));
         assert!(!Restarts::new(Some(RestartPolicy { times: 0, within_ms: 100 })).take(0));
     }

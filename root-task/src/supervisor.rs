@@ -5,9 +5,9 @@
 //! back, so that nothing of the dead one is in flight when its memory is used again. A caller that waits for an answer from
 //! the dead component repeats its call to the next incarnation. If the PCI server dies, its drivers end with it, because no
 //! other component could silence their devices. It is restarted first: it silences all devices, and then signals it for each.
-//! A client with a policy waits likewise, until its server acknowledges the teardown of its session, because until then a
+//! A client with a restart policy waits likewise, until its server acknowledges the teardown of its session, because until then a
 //! device may reach its window. The PCI server in its turn ends with the IOMMU server, where a component drives the IOMMU.
-//! A component without a policy, or that dies too often, stays dead. Its memory and capabilities stay as they are, for
+//! A component without a restart policy, or that dies too often, stays dead. Its memory and capabilities stay as they are, for
 //! inspection, and its peers go on. Capabilities to its endpoints are taken from all components.
 //!
 //! A driver that wants to go on in a moment, long before the next tick, asks for the alarm and is woken by it.

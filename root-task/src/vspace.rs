@@ -17,7 +17,7 @@ use platform::{
 /// Bytes under one table of the last level.
 const TABLE_SPAN: u64 = 1 << TableLevel::Three.span_bits();
 
-/// Offset in the root task's window at which frames are filled, and that of its log ring. Between them: `liveness`.
+/// Offset in the root task's mapping area at which frames are filled, and that of its log ring. Between them: `liveness`.
 const SCRATCH: u64 = 0;
 const RING: u64 = TABLE_SPAN;
 
@@ -32,16 +32,16 @@ const fn order(kind: ObjectKind) -> u8 {
 }
 
 impl<P: Platform> Build<P> {
-    /// Puts paging structures under the root task's windows.
+    /// Puts paging structures under the root task's areas.
     pub(crate) fn map_own_tables(&self) -> Result<(), BuildError> {
         let (kernel, boot, own) = (self.kernel(), &self.boot, &self.objects.own);
         let refused = || BuildError::refused("map", "the root task's paging structures");
-        let (window, devices) = (boot.window.vaddr, boot.device_window.vaddr);
+        let (mapping_area, devices) = (boot.mapping_area.vaddr, boot.device_area.vaddr);
         let map = |table: CPtr, level, vaddr| kernel.translation_table_map(table.cast(), level, boot.vspace, vaddr);
-        map(own.page_directory, TableLevel::Two, window).map_err(refused())?;
-        let ring = window.checked_add(RING).ok_or(BuildError::OutOfBounds { what: "the window" })?;
+        map(own.page_directory, TableLevel::Two, mapping_area).map_err(refused())?;
+        let ring = mapping_area.checked_add(RING).ok_or(BuildError::OutOfBounds { what: "the mapping area" })?;
         let tables = own.page_tables.bits()..own.page_tables.bits().saturating_add(PAGE_TABLES);
-        for (table, vaddr) in tables.zip([window, ring, devices]) {
+        for (table, vaddr) in tables.zip([mapping_area, ring, devices]) {
             map(CPtr::new(table), TableLevel::Three, vaddr).map_err(refused())?;
         }
         Ok(())
@@ -52,19 +52,19 @@ impl<P: Platform> Build<P> {
         let specification = Rc::clone(&self.specification);
         let object = object(&specification, log)?;
         let len = PAGE.saturating_mul(u64::from(object.count));
-        let too_large = || BuildError::specification(&object.name, "does not fit the root task's window");
-        let ring = self.boot.window.part(RING, len).filter(|_| len <= TABLE_SPAN).ok_or_else(too_large)?;
+        let too_large = || BuildError::specification(&object.name, "does not fit the root task's mapping area");
+        let ring = self.boot.mapping_area.part(RING, len).filter(|_| len <= TABLE_SPAN).ok_or_else(too_large)?;
         let frames = self.frames_to_map(log, object)?;
         self.map_frames(self.boot.vspace, frames, ring.vaddr.bits(), PAGE, Rights::READ_WRITE, object)?;
         Ok(ring)
     }
 
-    /// Maps a page of device registers for the root task itself, as the first of its device window.
+    /// Maps a page of device registers for the root task itself, as the first of its device area.
     pub(crate) fn map_own_registers(&mut self, paddr: Paddr) -> Result<P::Mmio, BuildError> {
         const NAME: &str = "the root task's device registers";
         let (platform, kernel) = (&self.platform, self.platform.kernel());
         let frame = self.objects.devices.frame(kernel, paddr).map_err(BuildError::refused("make", NAME))?;
-        let vaddr = self.boot.device_window.vaddr;
+        let vaddr = self.boot.device_area.vaddr;
         kernel
             .frame_map(frame, self.boot.vspace, vaddr, Rights::READ_WRITE, CacheAttributes::Uncached)
             .map_err(BuildError::refused("map", NAME))?;
@@ -98,8 +98,8 @@ impl<P: Platform> Build<P> {
 
     /// Writes `bytes` into a frame from `place` on. The capability must not be used for a mapping.
     pub(crate) fn write_frame(&self, frame: CPtr, place: usize, bytes: &[u8], name: &str) -> Result<(), BuildError> {
-        let unreachable = || BuildError::OutOfBounds { what: "the root task's window" };
-        let scratch = self.boot.window.part(SCRATCH, PAGE).ok_or_else(unreachable)?;
+        let unreachable = || BuildError::OutOfBounds { what: "the root task's mapping area" };
+        let scratch = self.boot.mapping_area.part(SCRATCH, PAGE).ok_or_else(unreachable)?;
         let frame = frame.cast::<Frame>();
         let (kernel, rights) = (self.kernel(), Rights::READ_WRITE);
         kernel

@@ -16,7 +16,7 @@ use std::ops::Range;
 pub(crate) struct Places {
     /// Configuration space: 16 buses.
     ecam: u64,
-    window: (u64, u64),
+    pci_window: (u64, u64),
     pub(crate) host: HostBridge,
 }
 
@@ -27,8 +27,8 @@ impl Places {
     /// The addresses of an architecture's machine.
     pub(crate) const fn of(arch: Arch) -> Self {
         match arch {
-            Arch::X86_64 => Self { ecam: 0xb000_0000, window: (0xc000_0000, 0xfec0_0000), host: HostBridge::Q35 },
-            Arch::Aarch64 => Self { ecam: 0x3f00_0000, window: (0x1000_0000, 0x3eff_0000), host: HostBridge::Virt },
+            Arch::X86_64 => Self { ecam: 0xb000_0000, pci_window: (0xc000_0000, 0xfec0_0000), host: HostBridge::Q35 },
+            Arch::Aarch64 => Self { ecam: 0x3f00_0000, pci_window: (0x1000_0000, 0x3eff_0000), host: HostBridge::Virt },
         }
     }
 
@@ -38,8 +38,8 @@ impl Places {
     }
 
     /// The PCI window.
-    pub(crate) const fn window(self) -> Range<u64> {
-        self.window.0..self.window.1
+    pub(crate) const fn pci_window(self) -> Range<u64> {
+        self.pci_window.0..self.pci_window.1
     }
 }
 

@@ -99,7 +99,7 @@ impl Machine {
     pub(crate) fn read(&mut self, at: Paddr, bytes: u8, now_ns: u64, kernel: &mut Kernel) -> u64 {
         let address = at.bits();
         let nothing = u64::MAX >> (64 - 8 * u32::from(bytes));
-        let read = if self.places.window().contains(&address) {
+        let read = if self.places.pci_window().contains(&address) {
             self.tree.memory_read(address, bytes, now_ns)
         } else if self.places.ecam().contains(&address) {
             self.tree.config_read(address - self.places.ecam().start, bytes, now_ns)
@@ -129,7 +129,7 @@ impl Machine {
         }
         let above = &mut Above { iommu: &mut self.iommu, kernel, trace, observer, now_ns, interrupts: 0 };
         // A bus would not carry an access that the tree refuses: it has no effect, as a write to an address without a register.
-        if self.places.window().contains(&address) {
+        if self.places.pci_window().contains(&address) {
             let _ = self.tree.memory_write(address, bytes, value, now_ns, above);
         } else if self.places.ecam().contains(&address) {
             let _ = self.tree.config_write(address - self.places.ecam().start, bytes, value, now_ns, above);
@@ -140,8 +140,8 @@ impl Machine {
     }
 
     /// The PCI window.
-    pub(crate) const fn window(&self) -> std::ops::Range<u64> {
-        self.places.window()
+    pub(crate) const fn pci_window(&self) -> std::ops::Range<u64> {
+        self.places.pci_window()
     }
 
     /// The pages of memory and of other things that a function reaches by DMA.

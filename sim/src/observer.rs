@@ -210,8 +210,8 @@ impl Observer {
         }
         if role == Some(Role::PciServer) {
             self.pci_server_is_dead = false;
-            let window = machine.window();
-            self.pages.registers(name, window.start >> PAGE_BITS..window.end >> PAGE_BITS);
+            let range = machine.pci_window();
+            self.pages.registers(name, range.start >> PAGE_BITS..range.end >> PAGE_BITS);
         }
         let window = mapped(&self.pages, name, regions, names::WINDOW);
         self.end_incarnation(name, &window, kernel, machine, now_ns);

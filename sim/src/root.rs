@@ -29,8 +29,8 @@ impl Root {
     }
 
     pub(crate) fn platform(&self, world: &Rc<World>) -> SimPlatform {
-        let RootTask { payload, window, device_window, .. } = &self.task;
-        let regions = vec![payload.clone(), window.clone(), device_window.clone()];
+        let RootTask { payload, mapping_area, device_area, .. } = &self.task;
+        let regions = vec![payload.clone(), mapping_area.clone(), device_area.clone()];
         let name = "root-task".into();
         SimPlatform::new(world, Identity { thread: self.task.thread, name, regions, wait: None, crash_at: None })
     }
@@ -86,8 +86,8 @@ fn boot_info(task: RootTask) -> BootInfo {
         io_space_master: task.io_space_master,
         io_ports: task.io_ports,
         iommu_levels: task.iommu_levels,
-        window: task.window,
-        device_window: task.device_window,
+        mapping_area: task.mapping_area,
+        device_area: task.device_area,
         object_bits,
         retype_limit: RETYPE_LIMIT,
     }

@@ -7,7 +7,7 @@ use crate::inside::{Inside, Nvme};
 use crate::machine::Disk;
 use capdl::scenario::{Arbitration, Attach, Controller, Interrupts, Media, Model, Namespace};
 use capdl::{Arch, Scenario};
-use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, Queues};
+use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, QueueKind};
 use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
 use sim_nvme::profile::{self, Throttle};
 use sim_nvme::{Base, NamespaceConfig, Profile};
@@ -39,7 +39,7 @@ pub(crate) struct Built {
 /// Builds the tree with the controllers of the scenario, as firmware leaves it or unconfigured.
 pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], seed: u64) -> Built {
     let places = Places::of(arch);
-    let mut tree = Tree::with_host(places.host, TreeConfig { buses: BUSES, windows: vec![places.window()] });
+    let mut tree = Tree::with_host(places.host, TreeConfig { buses: BUSES, windows: vec![places.pci_window()] });
     let (mut controllers, mut register_bytes) = (Vec::new(), Vec::new());
     for (index, controller) in scenario.controllers.iter().enumerate() {
         let disks = disks.get(index).map(Vec::as_slice).unwrap_or_default();
@@ -61,7 +61,7 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         tree.attach(BusId::ROOT, FIRST_DEVICE, 0, endpoint).ok()
     });
     if arch == Arch::X86_64 && !scenario.pci.assign {
-        // The window has room for all controllers that a scenario can have. A function that did not fit would not be found.
+        // The PCI window has room for all controllers that a scenario can have. A function that did not fit would not be found.
         let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
     }
     Built { tree, controllers, edu, register_bytes }
@@ -186,7 +186,7 @@ fn media_error(nsid: u32, block: u64) -> Fault {
         opcodes: vec![READ],
         nsid: Some(nsid),
         blocks: Some(Blocks { first: block, count: 1 }),
-        ..CommandFault::new(Queues::Io, CommandEffect::Status { sct, sc, dnr: false })
+        ..CommandFault::new(QueueKind::Io, CommandEffect::Status { sct, sc, dnr: false })
     })
 }
 

@@ -52,7 +52,7 @@ enum Command {
     },
     /// Run a scenario on seL4 in QEMU and show what happened
     Demo(demo::Demo),
-    /// Make a client program of one's own: a crate with a test and a scenario
+    /// Create a client program: a crate with a test and a scenario
     New(new::New),
     /// Keep a scenario running, with its log on the terminal; --debug waits for gdb
     Qemu(qemu::Qemu),
@@ -60,7 +60,7 @@ enum Command {
     Sim(sim::Sim),
     /// Run random systems with random faults in the simulator
     Soak(soak::Soak),
-    /// Search for inputs under which a law does not hold
+    /// Search for inputs that violate a law
     Fuzz(fuzz::Fuzz),
     /// Run every test there is
     Test(test::Test),
@@ -70,7 +70,7 @@ enum Command {
     Bench(bench::Bench),
     /// Regenerate a figure: data as CSV, picture as SVG
     Experiment(experiment::Experiment),
-    /// Make a book of the documents, or redraw what is in them
+    /// Build a book of the documents, or redraw the figures in them
     Docs(docs::Docs),
 }
 

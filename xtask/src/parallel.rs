@@ -6,12 +6,8 @@ use std::thread;
 
 /// Calls `work` for each item, `jobs` at a time; without `jobs`, as many as there are processors. Calls `done` on this thread with
 /// each result, in the order in which they finish.
-pub(crate) fn each<I, R>(
-    items: I,
-    jobs: Option<NonZeroUsize>,
-    work: impl Fn(I::Item) -> R + Sync,
-    done: impl FnMut(R),
-) where
+pub(crate) fn each<I, R>(items: I, jobs: Option<NonZeroUsize>, work: impl Fn(I::Item) -> R + Sync, done: impl FnMut(R))
+where
     I: IntoIterator<IntoIter: Send>,
     R: Send,
 {

@@ -41,7 +41,7 @@ pub(crate) enum Unmeasured {
     Failed(Error),
     /// The server completed a request that was not submitted.
     Unknown,
-    /// Size, depth, blocks or share of reads are impossible.
+    /// Size, depth, blocks or percentage of reads are impossible.
     Configuration,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Unmeasured {
             Self::Failed(error) => write!(f, "request failed: {error}"),
             Self::Unknown => f.write_str("completion of a request that was not submitted"),
             Self::Configuration => f.write_str(
-                "window, blocks or rings do not hold the configured requests, or not in this share of reads",
+                "window, blocks or rings do not hold the configured requests, or not this percentage of reads",
             ),
         }
     }
@@ -142,7 +142,7 @@ impl Shape {
         Some(Self { blocks, depth: bench.depth, places, read_percent: bench.read_percent })
     }
 
-    /// The operation of the request `index` of those in flight: the first ones read, as many as the share says.
+    /// The operation of the request `index` of those in flight: the first ones read, as many as the percentage says.
     fn opcode(&self, index: u16) -> Opcode {
         let is_read =
             u32::from(index).saturating_mul(100) < u32::from(self.depth).saturating_mul(u32::from(self.read_percent));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_requests_in_flight_read_as_the_share_says() {
+    fn as_many_requests_in_flight_read_as_the_percentage_says() {
         for (depth, percent, expected) in [(32, 100, 32), (32, 0, 0), (32, 50, 16), (10, 70, 7), (1, 100, 1)] {
             let shape = shape(depth, percent).unwrap();
             let reads = (0..depth).filter(|index| shape.opcode(*index) == Opcode::Read).count();

@@ -329,7 +329,7 @@ fn measuring_reports_what_lay_between_the_markers() {
 }
 
 #[test]
-fn measuring_submits_as_many_reads_and_writes_as_the_share_says() {
+fn measuring_submits_as_many_reads_and_writes_as_the_percentage_says() {
     for (name, read_percent) in [("device-write-4k-qd32", 0), ("read-4k-qd32", 100), ("read-4k-qd32", 50)] {
         let (reads, writes) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0u64)));
         let bench = Bench { measure: name.into(), depth: 32, read_percent, operations: 6400, ..Bench::default() };
@@ -355,7 +355,7 @@ fn measuring_submits_as_many_reads_and_writes_as_the_share_says() {
 fn failed_or_impossible_measurement_is_none() {
     let base = Bench { measure: "device-read-4k-qd32".into(), depth: 32, read_percent: 100, ..Bench::default() };
     let cases = [
-        (Bench { read_percent: 70, ..base.clone() }, "not in this share of reads"),
+        (Bench { read_percent: 70, ..base.clone() }, "not this percentage of reads"),
         (Bench { measure: "read-4k-qd32".into(), block_bytes: 1 << 20, ..base.clone() }, "do not hold"),
         (Bench { block_bytes: 1 << 20, ..base }, "do not hold"),
     ];

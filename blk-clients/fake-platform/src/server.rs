@@ -3,7 +3,7 @@
 use super::FakeMemory;
 use blk_api::Status;
 use blk_api::policy::{self, Asked, Covered};
-use blk_api::request::{Entry, Limits, Opcode, Request, Segment};
+use blk_api::request::{Bounds, Entry, Opcode, Request, Segment};
 use blk_api::ring::{Completed, ServerEnd};
 use blk_api::session::{self, Geometry, Refusal, Statistics};
 use platform::{Memory, Message};
@@ -108,7 +108,7 @@ pub struct FakeServer {
     /// Blocks with records, the oldest first.
     records: VecDeque<u64>,
     most_records: Option<usize>,
-    limits: Limits,
+    bounds: Bounds,
     memories: (FakeMemory, FakeMemory, FakeMemory),
     ring_entries: u32,
     ring: Option<ServerEnd<FakeMemory>>,
@@ -118,7 +118,7 @@ pub struct FakeServer {
 
 impl FakeServer {
     pub(crate) fn new(setup: &Setup, client: FakeMemory, server: FakeMemory, window: FakeMemory) -> Self {
-        let limits = Limits {
+        let bounds = Bounds {
             block_shift: setup.block_shift,
             max_blocks: setup.max_blocks,
             window_bytes: setup.window_bytes,
@@ -140,7 +140,7 @@ impl FakeServer {
             asked: 0,
             records: VecDeque::new(),
             most_records: setup.records,
-            limits,
+            bounds,
             memories: (client, server, window),
             ring_entries: setup.ring_entries,
             ring: None,
@@ -164,7 +164,7 @@ impl FakeServer {
                     }
                 };
             self.statistics.requests += 1;
-            let status = match entry.check(&self.limits) {
+            let status = match entry.check(&self.bounds) {
                 Ok(mut request) => {
                     if let (Some(refetch), Some(again)) = (self.refetch, self.memories.0.flipped()) {
                         refetch(&mut request, &again);
@@ -229,7 +229,7 @@ impl FakeServer {
         }
         let Asked { first, blocks } = message.payload().expect("a call of the interface");
         assert_eq!(message.label, policy::ASK, "a call of the interface");
-        let has = self.limits.blocks;
+        let has = self.bounds.blocks;
         if blocks == 0 {
             return policy::Refusal::Empty { first }.message();
         }
@@ -271,13 +271,13 @@ impl FakeServer {
         let (client, server, _) = self.memories.clone();
         self.ring = Some(ServerEnd::new(client, server, self.ring_entries).expect("own memory"));
         let geometry = Geometry {
-            blocks: self.limits.blocks,
-            block_bytes: 1 << self.limits.block_shift,
-            max_blocks: self.limits.max_blocks,
-            window_bytes: self.limits.window_bytes,
+            blocks: self.bounds.blocks,
+            block_bytes: 1 << self.bounds.block_shift,
+            max_blocks: self.bounds.max_blocks,
+            window_bytes: self.bounds.window_bytes,
             queue_pairs: 1,
             depth: 64,
-            writable: u32::from(self.limits.writable),
+            writable: u32::from(self.bounds.writable),
         };
         Message::with(session::DONE, &geometry)
     }
@@ -325,7 +325,7 @@ impl FakeServer {
     /// Does the first `blocks` blocks of the request.
     fn transfer(&mut self, request: &Request, blocks: u32) {
         let (first, end) = (request.lba, request.lba + u64::from(blocks));
-        let bytes = (first as usize) << self.limits.block_shift..(end as usize) << self.limits.block_shift;
+        let bytes = (first as usize) << self.bounds.block_shift..(end as usize) << self.bounds.block_shift;
         let segments = &request.segments[..usize::from(request.segment_count)];
         match request.opcode {
             Opcode::Read => {

@@ -62,7 +62,7 @@ pub struct Bench {
     pub pattern: Pattern,
     /// Bytes of a request: a multiple of the namespace's block size.
     pub block_bytes: u32,
-    /// Share of reads in percent.
+    /// Percentage of reads.
     pub read_percent: u8,
     /// Requests in flight.
     pub depth: u16,
@@ -259,7 +259,7 @@ pub struct Flood {
     pub depth: u16,
     /// Number of its first blocks that valid requests name, one after the other; 0 for all of them.
     pub blocks: u64,
-    /// Share of reads among valid requests in percent; the others are writes.
+    /// Percentage of reads among valid requests; the others are writes.
     pub read_percent: u8,
     /// The block with which it begins, and the first variant of invalid entries.
     pub seed: u64,

@@ -39,7 +39,7 @@ impl Builder<'_> {
         self.model.cap(who, blk_api::names::SERVER, server.endpoint, policy::BADGE, rights::CALL);
         self.model.cap(server.driver.who, blk_api::names::POLICY, event, Badge::SIGNAL, rights::WRITE);
         self.model.watches(who, blk_api::names::LIVENESS_SERVER, server.driver.who);
-        self.model.restarts(who, self.scenario.server.restart.policy());
+        self.model.restarts(who, self.scenario.server.restart.to_policy());
         Ok(Policy { who, endpoint })
     }
 
@@ -79,7 +79,7 @@ impl Builder<'_> {
         self.model.region(who, blk_api::names::RING_SERVER, ring, RegionKind::ReadOnly);
         self.model.region(server.driver.who, &blk_api::names::ring_server(index), ring, RegionKind::ReadWrite);
         if let (Some(restart), Some(page)) = (tenant.restart, server.teardown_acks) {
-            self.model.restarts(who, restart.policy());
+            self.model.restarts(who, restart.to_policy());
             self.model.waits_for_teardown(who, TeardownAck { page, session: index });
         }
         self.model.configure(who, &tenants::client(tenant, self.scenario.server.queues, index as u16))?;

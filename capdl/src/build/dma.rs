@@ -1,7 +1,7 @@
 //! Amounts of memory for devices: the pool of a device's driver, and the IO page tables by which the device reaches the pool
 //! and the windows.
 
-use blk_api::queues::Queues;
+use blk_api::queue_sharing::QueueSharing;
 
 /// Bytes that one leaf of the IO page tables covers.
 const IO_LEAF_BYTES: u64 = 2 << 20;
@@ -16,7 +16,7 @@ const SPARE_IO_TABLES: u64 = 4;
 
 /// Pages of an NVMe server's pool: the admin queue pair, identify data, and for each queue pair its two queues and the PRP
 /// lists of its commands. `own` has for each tenant the most queue pairs of its own and their depth.
-pub(super) fn pool_pages(queues: Queues, own: impl Iterator<Item = (u16, u16)>) -> u64 {
+pub(super) fn pool_pages(queues: QueueSharing, own: impl Iterator<Item = (u16, u16)>) -> u64 {
     let pages = |(queue_pairs, depth): (u16, u16)| u64::from(queue_pairs) * (4 + 2 * u64::from(depth));
     64 + queues.common().map_or_else(|| own.map(pages).sum(), pages)
 }

@@ -5,7 +5,7 @@ use super::dma::{io_tables, pool_pages};
 use super::pci::Pci;
 use crate::error::BuildError;
 use crate::layout::{PAGE, PROBE_MEMORY_BITS, rights};
-use crate::machine::{EDU_CLASS, Iommu, NVME_CLASS};
+use crate::machine::{EDU_CLASS_CODE, Iommu, NVME_CLASS_CODE};
 use crate::model::Who;
 use crate::programs;
 use crate::scenario::{Controller, EDU_DRIVER, Interrupts, PROBE, Probe};
@@ -27,8 +27,8 @@ const PROBE_FRAMES: u64 = 16;
 pub(super) struct Driver {
     pub(super) who: Who,
     pub(super) arena: u64,
-    pub(super) class: [u8; 3],
-    /// The function's number among those of its class.
+    pub(super) class_code: [u8; 3],
+    /// The function's number among those of its class code.
     pub(super) index: u16,
     pub(super) max_vectors: u16,
 }
@@ -44,12 +44,12 @@ pub(super) struct Server {
 
 impl Builder<'_> {
     /// Vectors a controller's server may have: one for the admin queue, one for each queue pair of its tenants, as far as the
-    /// controllers' shares of the machine's interrupts go. Queue pairs beyond share them.
+    /// controllers' parts of the machine's interrupts go. Queue pairs beyond share them.
     fn vectors(&self, controller: &Controller) -> u16 {
         let queue_pairs = self.scenario.queue_pairs(&controller.name).min(u32::from(controller.queue_pairs)) as u16;
         let (_, interrupts) = self.machine().irqs;
-        let share = u16::from(interrupts) / self.scenario.controllers.len().max(1) as u16;
-        if controller.ways().all(|way| way == Interrupts::Intx) { 1 } else { (queue_pairs + 1).min(share) }
+        let part = u16::from(interrupts) / self.scenario.controllers.len().max(1) as u16;
+        if controller.ways().all(|way| way == Interrupts::Intx) { 1 } else { (queue_pairs + 1).min(part) }
     }
 
     pub(super) fn nvme_server(&mut self, controller: &Controller, pci: &Pci) -> Result<Server, BuildError> {
@@ -63,7 +63,7 @@ impl Builder<'_> {
         self.model.cap(who, names::PCI, pci.endpoint, u64::from(index) + 1, rights::CALL);
         let alarm = Badge::alarm(index as u8);
         self.model.cap(who, blk_api::names::ALARM, pci.supervisor, alarm, rights::WRITE);
-        self.model.restarts(who, self.scenario.server.restart.policy());
+        self.model.restarts(who, self.scenario.server.restart.to_policy());
         let own = self.scenario.sessions(&controller.name).map(|tenant| self.scenario.most_queues(tenant));
         let pool_pages = pool_pages(self.scenario.server.queues, own);
         let pool = self.model.object(format!("{name}.dma"), ObjectKind::SmallFrame, pool_pages);
@@ -76,7 +76,7 @@ impl Builder<'_> {
         self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
         let is_again = self.scenario.sessions(&controller.name).any(|tenant| tenant.restart.is_some());
         let teardown_acks = is_again.then(|| self.teardown_acks(&name, who, pci));
-        let driver = Driver { who, arena, class: NVME_CLASS, index, max_vectors: self.vectors(controller) };
+        let driver = Driver { who, arena, class_code: NVME_CLASS_CODE, index, max_vectors: self.vectors(controller) };
         Ok(Server { driver, endpoint, event, teardown_acks })
     }
 
@@ -116,7 +116,7 @@ impl Builder<'_> {
         self.model.configure(who, &workload::Probe { last: probe.last })?;
         // The scenario has one controller.
         let max_vectors = self.scenario.controllers.first().map_or(1, |controller| self.vectors(controller));
-        Ok(Driver { who, arena, class: NVME_CLASS, index: 0, max_vectors })
+        Ok(Driver { who, arena, class_code: NVME_CLASS_CODE, index: 0, max_vectors })
     }
 
     /// Builds a driver that reaches no memory but its own; its device reaches none.
@@ -129,7 +129,7 @@ impl Builder<'_> {
         self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL);
         let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
         self.model.own_cnode(who, 8);
-        Ok(Driver { who, arena, class: EDU_CLASS, index: 0, max_vectors: 1 })
+        Ok(Driver { who, arena, class_code: EDU_CLASS_CODE, index: 0, max_vectors: 1 })
     }
 
     /// Makes page tables for the device, where the driver brings them and the kernel installs them.

@@ -48,7 +48,7 @@ impl Builder<'_> {
         self.model.cap(who, names::OWN_VSPACE, vspace, 0, rights::ALL);
         self.model.own_cnode(who, 2048 + 1024 * self.drivers().len() as u64);
         self.model.keeps(who, names::SIZING);
-        self.model.restarts(who, self.scenario.pci_server.restart.policy());
+        self.model.restarts(who, self.scenario.pci_server.restart.to_policy());
         let supervisor = self.one("root-task.event", ObjectKind::Notification);
         Ok(Pci { who, endpoint, supervisor })
     }
@@ -87,7 +87,7 @@ impl Builder<'_> {
         let messages = Paddr::new(smmu.messages);
         self.model.configure(who, &iommu_api::ServerConfig { memory, messages, drivers })?;
         self.model.writes_blocked(who);
-        self.model.restarts(who, self.scenario.iommu_server.restart.policy());
+        self.model.restarts(who, self.scenario.iommu_server.restart.to_policy());
         Ok(Some(who))
     }
 
@@ -105,7 +105,7 @@ impl Builder<'_> {
             vspaces.push(Grant { object: self.model.vspace(driver.who), badge: 0, rights: rights::ALL });
             drivers.push(DriverConfig {
                 name: self.model.name(driver.who).into(),
-                allowed: Match::Class { class: driver.class, index: driver.index },
+                allowed: Match::ClassCode { class_code: driver.class_code, index: driver.index },
                 arena: Vaddr::new(driver.arena),
                 arena_len: ARENA_BYTES,
                 max_vectors: driver.max_vectors,
@@ -115,12 +115,12 @@ impl Builder<'_> {
         self.model.caps(pci.who, names::DRIVER_VSPACE, &vspaces);
         self.model.caps(pci.who, names::SILENCED, &silenced);
         let machine = self.machine();
-        let windows = machine.pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
+        let pci_windows = machine.pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
         let Machine { intx_pins, irqs, is_without_firmware, .. } = *machine;
         let assign = is_without_firmware || self.scenario.pci.assign;
         let config = pci_api::ServerConfig {
             buses: BUSES,
-            windows,
+            pci_windows,
             assign,
             iommu: self.scenario.machine.iommu,
             intx_pins,

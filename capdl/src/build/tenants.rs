@@ -3,7 +3,7 @@
 use crate::scenario::{Change, Controller, ControllerChange, Scenario, Tenant, What};
 use blk_api::config::{Completion, SessionConfig};
 use blk_api::policy::{self, Holder};
-use blk_api::queues::Queues;
+use blk_api::queue_sharing::QueueSharing;
 use workload::Client;
 
 /// The configuration of `tenant`'s session, which has this number at its server.
@@ -31,7 +31,7 @@ pub(super) fn session(scenario: &Scenario, tenant: &Tenant, number: u16) -> Sess
 }
 
 /// The depth of queue pairs, of a tenant's own or of those that it shares.
-fn depth(queues: Queues, own: u16) -> u16 {
+fn depth(queues: QueueSharing, own: u16) -> u16 {
     queues.common().map_or(own, |(_, depth)| depth)
 }
 
@@ -43,7 +43,7 @@ pub(super) fn holder(tenant: &Tenant) -> Holder {
 
 /// A change for `tenant`, whose session has this number, as the policy component receives it. Applies the change to `tenant`,
 /// too.
-pub(super) fn change(change: &Change, tenant: &mut Tenant, queues: Queues, session: u32) -> policy::Change {
+pub(super) fn change(change: &Change, tenant: &mut Tenant, queues: QueueSharing, session: u32) -> policy::Change {
     let what = match &change.what {
         What::Revoke(all) => policy::What::Revoke(all.clone()),
         What::Grant(all) => policy::What::Grant(all.clone()),
@@ -65,12 +65,12 @@ pub(super) fn interrupts(controller: &Controller) -> Vec<policy::InterruptsChang
 }
 
 /// The configuration of `tenant`'s client, which has this number at its server.
-pub(super) fn client(tenant: &Tenant, queues: Queues, number: u16) -> Client {
+pub(super) fn client(tenant: &Tenant, queues: QueueSharing, number: u16) -> Client {
     let shared = queues.of_core(tenant.core.unwrap_or(number)).len() as u16;
     Client {
         tenant: tenant.name.clone(),
         class: tenant.class.name().into(),
-        queue_pairs: if queues == Queues::Dedicated { tenant.queue_pairs } else { shared },
+        queue_pairs: if queues == QueueSharing::Dedicated { tenant.queue_pairs } else { shared },
         ring_entries: tenant.ring_entries,
         window_bytes: tenant.window,
         first_block: tenant.extents.first().map_or(0, |extent| extent.first),

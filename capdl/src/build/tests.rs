@@ -1,7 +1,7 @@
 use super::dma::io_tables;
 use super::*;
 use crate::programs::tests::{samples, samples_for};
-use blk_api::config::{Class, Limit, PolicyKind};
+use blk_api::config::{Class, RateLimit, SchedulingPolicy};
 use capdl_spec::{Arch, Object};
 use pci_api::Match;
 use platform::Environment;
@@ -153,16 +153,16 @@ fn the_server_holds_windows_it_does_not_map() {
 fn the_server_receives_what_its_tenants_are_entitled_to() {
     let path = format!("{}/../scenarios/boot.toml", env!("CARGO_MANIFEST_DIR"));
     let mut scenario = Scenario::load(&path).unwrap();
-    scenario.server.policy = PolicyKind::Dedicated;
+    scenario.server.policy = SchedulingPolicy::Dedicated;
     scenario.server.class_weights.high = 9;
-    let limits = [Limit { per_second: 500, burst: 10 }, Limit { per_second: 1 << 20, burst: 1 << 16 }];
+    let limits = [RateLimit { per_second: 500, burst: 10 }, RateLimit { per_second: 1 << 20, burst: 1 << 16 }];
     scenario.tenants[0].highest_class = Some(Class::Urgent);
     scenario.tenants[0].weight = 4;
     scenario.tenants[0].iops = Some(limits[0]);
     scenario.tenants[0].bandwidth = Some(limits[1]);
     let system = build(&scenario, &samples()).unwrap();
     let config: ServerConfig = environment(&system, "nvme-server").config().unwrap();
-    assert_eq!((config.policy, config.class_weights.high), (PolicyKind::Dedicated, 9));
+    assert_eq!((config.policy, config.class_weights.high), (SchedulingPolicy::Dedicated, 9));
     let session = &config.sessions[0];
     assert_eq!((session.class, session.highest, session.weight), (Class::Medium, Class::Urgent, 4));
     assert_eq!((session.iops_limit, session.bandwidth_limit), (Some(limits[0]), Some(limits[1])));
@@ -189,7 +189,7 @@ fn every_server_is_a_driver_with_a_domain_of_its_own() {
     let pci = environment(&system, "pci-server");
     let config: pci_api::ServerConfig = pci.config().unwrap();
     assert_eq!(pci.cap_count("driver-vspace"), 2);
-    assert_eq!(usize::try_from(pci.cap_count("pci-window")).unwrap(), config.windows.len());
+    assert_eq!(usize::try_from(pci.cap_count("pci-window")).unwrap(), config.pci_windows.len());
     let domains: Vec<_> = config.drivers.iter().map(|driver| driver.domain).collect();
     assert_eq!(domains, [1, 2]);
 }
@@ -268,7 +268,7 @@ fn edu_driver_holds_a_pci_call_and_its_own_memory() {
     assert_eq!(regions, [("log", RegionKind::ReadWrite), ("arena", RegionKind::Arena)]);
     let pci: pci_api::ServerConfig = environment(&system, "pci-server").config().unwrap();
     let [driver] = pci.drivers.as_slice() else { panic!("{} drivers", pci.drivers.len()) };
-    assert_eq!(driver.allowed, Match::Class { class: [0, 0xff, 0], index: 0 });
+    assert_eq!(driver.allowed, Match::ClassCode { class_code: [0, 0xff, 0], index: 0 });
     assert_eq!((driver.max_vectors, driver.domain), (1, 1));
 }
 

@@ -2,7 +2,7 @@
 
 use super::tenant::Bandwidth;
 use super::validate::Refusal;
-use blk_api::config::{Class, Limit};
+use blk_api::config::{Class, RateLimit};
 use blk_api::extent::{Blocks, Extent};
 use core::fmt;
 use core::marker::PhantomData;
@@ -39,9 +39,9 @@ pub struct Entitlement {
     /// The weight within it.
     pub weight: Option<u16>,
     /// Commands a second, at most, or without a limit.
-    pub iops: Option<Option<Limit>>,
+    pub iops: Option<Option<RateLimit>>,
     /// Bytes a second, at most, or without a limit.
-    pub bandwidth: Option<Option<Limit>>,
+    pub bandwidth: Option<Option<RateLimit>>,
     /// Hardware queue pairs of its own.
     pub queue_pairs: Option<u16>,
     /// Commands each of them may hold.
@@ -63,7 +63,7 @@ pub(super) struct Written {
     #[serde(default)]
     weight: Option<u16>,
     #[serde(default)]
-    iops: Option<OrNone<Limit>>,
+    iops: Option<OrNone<RateLimit>>,
     #[serde(default)]
     bandwidth: Option<OrNone<Bandwidth>>,
     #[serde(default)]
@@ -103,7 +103,7 @@ impl Written {
     pub(super) fn change(self, line: usize) -> Result<Change, Refusal> {
         let Self { after_ms, tenant, revoke, grant, class, weight, iops, bandwidth, queue_pairs, depth } = self;
         let iops = iops.map(|OrNone(limit)| limit);
-        let bandwidth = bandwidth.map(|OrNone(limit)| limit.map(Limit::from));
+        let bandwidth = bandwidth.map(|OrNone(limit)| limit.map(RateLimit::from));
         let entitlement = Entitlement { class, weight, iops, bandwidth, queue_pairs, depth };
         let entitle = (entitlement != Entitlement::default()).then_some(What::Entitle(entitlement));
         let mut all = [revoke.map(What::Revoke), grant.map(What::Grant), entitle].into_iter().flatten();

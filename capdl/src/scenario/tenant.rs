@@ -1,7 +1,7 @@
 //! Tenants as scenarios name them.
 
 use super::{Entitlement, Restart, Workload, bytes};
-use blk_api::config::{Class, Completion, Limit};
+use blk_api::config::{Class, Completion, RateLimit};
 use blk_api::extent::Extent;
 use serde::{Deserialize, Deserializer};
 
@@ -28,10 +28,10 @@ pub struct Tenant {
     pub weight: u16,
     /// Commands a second, at most.
     #[serde(default)]
-    pub iops: Option<Limit>,
+    pub iops: Option<RateLimit>,
     /// Bytes a second, at most.
     #[serde(default, deserialize_with = "bandwidth")]
-    pub bandwidth: Option<Limit>,
+    pub bandwidth: Option<RateLimit>,
     /// Hardware queue pairs of its own; none where tenants share queue pairs ([`Server::queues`](super::Server::queues)).
     #[serde(default)]
     pub queue_pairs: u16,
@@ -101,7 +101,7 @@ const fn default_completion() -> Completion {
 }
 
 /// Reads a limit in bytes, which may have units.
-pub(super) fn bandwidth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Limit>, D::Error> {
+pub(super) fn bandwidth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RateLimit>, D::Error> {
     Bandwidth::deserialize(deserializer).map(|bandwidth| Some(bandwidth.into()))
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Bandwidth {
     burst: u64,
 }
 
-impl From<Bandwidth> for Limit {
+impl From<Bandwidth> for RateLimit {
     fn from(Bandwidth { per_second, burst }: Bandwidth) -> Self {
         Self { per_second, burst }
     }

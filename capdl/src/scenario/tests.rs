@@ -1,5 +1,5 @@
 use super::*;
-use blk_api::config::{Class, Limit};
+use blk_api::config::{Class, RateLimit};
 
 const GOOD: &str = r#"
 name = "good"
@@ -266,14 +266,14 @@ fn shares_and_the_policy_are_read() {
             1,
         );
     let scenario = Scenario::parse(&text, "good.toml").unwrap();
-    assert_eq!(scenario.server.policy, PolicyKind::Weighted);
+    assert_eq!(scenario.server.policy, SchedulingPolicy::Weighted);
     assert_eq!(scenario.server.class_weights, ClassWeights { high: 8, medium: 3, low: 1 });
     let [alice, bob] = scenario.tenants.as_slice() else { panic!("two tenants") };
     assert_eq!((alice.highest(), alice.weight, alice.iops, alice.bandwidth), (Class::Medium, 1, None, None));
     assert_eq!((bob.class, bob.highest(), bob.weight), (Class::Low, Class::High, 7));
-    assert_eq!(bob.iops, Some(Limit { per_second: 500, burst: 10 }));
-    assert_eq!(bob.bandwidth, Some(Limit { per_second: 10 << 20, burst: 1 << 20 }));
-    assert_eq!(Scenario::parse(GOOD, "good.toml").unwrap().server.policy, PolicyKind::Paced);
+    assert_eq!(bob.iops, Some(RateLimit { per_second: 500, burst: 10 }));
+    assert_eq!(bob.bandwidth, Some(RateLimit { per_second: 10 << 20, burst: 1 << 20 }));
+    assert_eq!(Scenario::parse(GOOD, "good.toml").unwrap().server.policy, SchedulingPolicy::Paced);
 }
 
 #[test]

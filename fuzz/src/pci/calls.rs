@@ -67,12 +67,12 @@ impl Run {
         let badge = driver as u64 + 1;
         match input.int_in_range(0..=8u8)? {
             0 => {
-                let claim = Claim { bdf: FUNCTIONS[driver].0.to_raw(), interrupts: INTERRUPTS_MSIX, class: 0 };
+                let claim = Claim { bdf: FUNCTIONS[driver].0.to_raw(), interrupts: INTERRUPTS_MSIX, class_code: 0 };
                 self.call(badge, Message::with(CLAIM, &claim), None);
             }
             1 => {
                 let bdf = input.choose(&FUNCTIONS)?.0.to_raw();
-                let claim = Claim { bdf, interrupts: input.int_in_range(0..=3)?, class: input.arbitrary()? };
+                let claim = Claim { bdf, interrupts: input.int_in_range(0..=3)?, class_code: input.arbitrary()? };
                 self.call(badge, Message::with(CLAIM, &claim), None);
             }
             2 => {

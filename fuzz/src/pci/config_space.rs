@@ -2,7 +2,7 @@
 //! claim each of them.
 //!
 //! The law: the walk ends, and finds each function once. Every BAR then reads as before, and so do the bits that switch
-//! decoding on. The driver can map whole pages of the claimed function's BARs inside the windows. None of them is a page
+//! decoding on. The driver can map whole pages of the claimed function's BARs inside the PCI windows. None of them is a page
 //! that another function or the MSI-X structures touch. The sizes and places for comparison are computed here from the bits
 //! themselves, in 128 bits.
 
@@ -25,7 +25,7 @@ const FUNCTIONS: usize = 12;
 const PAGE: u128 = 4096;
 const DECODING: u32 = 3;
 const MSIX: u32 = 0x11;
-/// The class of bridges.
+/// The base class of bridges.
 const BRIDGE: u32 = 6;
 
 /// A function as the input has it.

@@ -13,7 +13,7 @@ const ALL_RIGHTS: u64 = 0b111;
 /// Bits of a slot number: the root task's CNode resolves whole words.
 pub(crate) const DEPTH: u64 = 64;
 /// Start of the addresses where frames are mapped: a part of the address space that the root task's image does not use.
-const WINDOW: usize = 0x80_0000_0000;
+const MAPPING_AREA: usize = 0x80_0000_0000;
 /// Bytes of a small page.
 pub(crate) const PAGE: usize = 4096;
 /// log2 of the bytes of memory that the tests need at most.
@@ -53,7 +53,7 @@ pub(crate) struct Machine {
     next_slot: Slot,
     next_address: usize,
     memory: Option<Slot>,
-    window_is_open: bool,
+    mapping_area_is_open: bool,
 }
 
 impl Machine {
@@ -62,9 +62,9 @@ impl Machine {
         Self {
             next_slot: boot_info.word(values::BOOT_INFO_EMPTY_START),
             boot_info,
-            next_address: WINDOW,
+            next_address: MAPPING_AREA,
             memory: None,
-            window_is_open: false,
+            mapping_area_is_open: false,
         }
     }
 
@@ -156,19 +156,19 @@ impl Machine {
     pub(crate) fn map(&mut self, frame: Slot, attributes: u64) -> Check<usize> {
         let address = self.next_address;
         self.next_address += PAGE;
-        self.open_window()?;
+        self.open_mapping_area()?;
         sys::invoke(frame, values::PAGE_MAP, &[address as u64, READ_WRITE, attributes], &[VSPACE])
             .map_err(|error| Failure::Broken("mapping a frame", error))?;
         Ok(address)
     }
 
-    /// The paging structures over the window, one of each level.
-    fn open_window(&mut self) -> Check {
-        if self.window_is_open {
+    /// The paging structures over the mapping area, one of each level.
+    fn open_mapping_area(&mut self) -> Check {
+        if self.mapping_area_is_open {
             return Ok(());
         }
-        self.map_tables(VSPACE, WINDOW)?;
-        self.window_is_open = true;
+        self.map_tables(VSPACE, MAPPING_AREA)?;
+        self.mapping_area_is_open = true;
         Ok(())
     }
 

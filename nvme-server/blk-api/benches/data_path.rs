@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use blk_api::request::{Entry, Limits, Opcode, Segment};
+use blk_api::request::{Bounds, Entry, Opcode, Segment};
 use blk_api::ring::{ClientEnd, Completed, ServerEnd, client_region_bytes, server_region_bytes};
 use criterion::{Criterion, criterion_group, criterion_main};
 use platform::fake::Ram;
@@ -38,10 +38,10 @@ fn ring(criterion: &mut Criterion) {
 }
 
 fn door(criterion: &mut Criterion) {
-    let limits = Limits { block_shift: 9, max_blocks: 1024, window_bytes: 1 << 20, writable: true, blocks: 1024 };
+    let bounds = Bounds { block_shift: 9, max_blocks: 1024, window_bytes: 1 << 20, writable: true, blocks: 1024 };
     let entry = entry();
     criterion.bench_function("door: a request is checked", |bencher| {
-        bencher.iter(|| black_box(&entry).check(black_box(&limits)));
+        bencher.iter(|| black_box(&entry).check(black_box(&bounds)));
     });
 }
 

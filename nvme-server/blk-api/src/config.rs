@@ -4,7 +4,7 @@
 //! "to begin with" later ([`crate::policy`]), within the bounds beside it. This module also has the badges on the server's
 //! notification. Left out: a session's blocks on the namespace, which the policy component's configuration has.
 
-use crate::queues::Queues;
+use crate::queue_sharing::QueueSharing;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -22,11 +22,11 @@ pub struct ServerConfig {
     /// The controller's interrupt mode to begin with.
     pub interrupts: Interrupts,
     /// Its scheduling policy, which chooses the next command for the controller.
-    pub policy: PolicyKind,
+    pub policy: SchedulingPolicy,
     /// Relative weights of the classes below urgent, where the scheduling policy goes by weight.
     pub class_weights: ClassWeights,
     /// How sessions share queue pairs.
-    pub queues: Queues,
+    pub queue_sharing: QueueSharing,
     /// The sessions; the badge of session i on the server's endpoint is i + 1.
     pub sessions: Vec<SessionConfig>,
     /// Records of extents that it keeps for all sessions together.
@@ -44,8 +44,8 @@ impl ServerConfig {
     #[must_use]
     pub fn queue_pairs_of(&self, index: usize) -> Range<u16> {
         let Some(session) = self.sessions.get(index) else { return 0..0 };
-        if self.queues != Queues::Dedicated {
-            return self.queues.of_core(session.core);
+        if self.queue_sharing != QueueSharing::Dedicated {
+            return self.queue_sharing.of_core(session.core);
         }
         let before = self.sessions.iter().take(index);
         let first = before.fold(0u16, |sum, session| sum.saturating_add(session.most_queue_pairs));
@@ -56,7 +56,7 @@ impl ServerConfig {
     #[must_use]
     pub fn queue_pairs(&self) -> u16 {
         let own = self.sessions.iter().fold(0u16, |sum, session| sum.saturating_add(session.most_queue_pairs));
-        self.queues.common().map_or(own, |(queue_pairs, _)| queue_pairs)
+        self.queue_sharing.common().map_or(own, |(queue_pairs, _)| queue_pairs)
     }
 }
 
@@ -72,9 +72,9 @@ pub struct SessionConfig {
     /// Its weight against the other sessions of its class; at least 1.
     pub weight: u16,
     /// Commands a second.
-    pub iops_limit: Option<Limit>,
+    pub iops_limit: Option<RateLimit>,
     /// Bytes a second.
-    pub bandwidth_limit: Option<Limit>,
+    pub bandwidth_limit: Option<RateLimit>,
     /// Hardware queue pairs of its own to begin with; 0 where it shares some.
     pub queue_pairs: u16,
     /// Commands each of its queue pairs may hold at once, to begin with.
@@ -139,17 +139,17 @@ impl Interrupts {
     }
 }
 
-/// Submission policies (`docs/guide/priority.md`).
+/// Scheduling policies (`docs/guide/priority.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum PolicyKind {
+pub enum SchedulingPolicy {
     /// One line for all, command by command.
     RoundRobin,
     /// The most urgent class first, and nothing held back.
     Dedicated,
-    /// Shares of the controller by weight.
+    /// Parts of the controller's time by weight.
     Weighted,
-    /// Equal shares by weight, of the controller's own making: each session has a queue pair of each of three speeds.
+    /// Parts by weight, of the controller's own making: each session has a queue pair of each of three speeds.
     DeviceDirect,
     /// Latency of higher classes kept near their latency without other load.
     #[default]
@@ -185,14 +185,14 @@ impl Default for ClassWeights {
 /// A rate with a burst after a pause: in any time `t` at most `per_second * t + burst`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limit {
+pub struct RateLimit {
     /// Commands, or bytes, a second.
     pub per_second: u64,
     /// Commands, or bytes, at once.
     pub burst: u64,
 }
 
-impl Limit {
+impl RateLimit {
     /// Bytes below which a limit of bandwidth lets no request pass.
     pub const LEAST_BYTES: u64 = 4096;
 

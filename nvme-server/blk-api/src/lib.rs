@@ -17,7 +17,7 @@ pub mod config;
 pub mod extent;
 pub mod names;
 pub mod policy;
-pub mod queues;
+pub mod queue_sharing;
 pub mod request;
 pub mod ring;
 pub mod session;

@@ -8,7 +8,7 @@
 //! Left out: the right to call, which the authority checker proves, and overlaps between extents of two sessions, which the
 //! policy component checks, because it knows all extents.
 
-use crate::config::{Class, Interrupts, Limit};
+use crate::config::{Class, Interrupts, RateLimit};
 use crate::extent::{Blocks, Extent};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -129,8 +129,8 @@ impl Share {
     #[must_use]
     pub fn new(session: u32, entitlement: &Entitlement) -> Self {
         let Entitlement { class, weight, iops, bandwidth, queue_pairs, depth } = *entitlement;
-        let words = |limit: Option<Limit>| limit.map_or([0; 2], |limit| [limit.per_second, limit.burst]);
-        let bit = |limit: Option<Limit>, bit| if limit.is_some() { bit } else { 0 };
+        let words = |limit: Option<RateLimit>| limit.map_or([0; 2], |limit| [limit.per_second, limit.burst]);
+        let bit = |limit: Option<RateLimit>, bit| if limit.is_some() { bit } else { 0 };
         Self {
             session,
             class: class.number(),
@@ -147,12 +147,12 @@ impl Share {
     ///
     /// # Errors
     /// [`Refusal::UnknownLimits`].
-    pub fn limits(&self) -> Result<[Option<Limit>; 2], Refusal> {
+    pub fn limits(&self) -> Result<[Option<RateLimit>; 2], Refusal> {
         if self.limits & !(IOPS | BANDWIDTH) != 0 {
             return Err(Refusal::UnknownLimits(self.limits));
         }
         let limit =
-            |bit, [per_second, burst]: [u64; 2]| (self.limits & bit != 0).then_some(Limit { per_second, burst });
+            |bit, [per_second, burst]: [u64; 2]| (self.limits & bit != 0).then_some(RateLimit { per_second, burst });
         Ok([limit(IOPS, self.iops), limit(BANDWIDTH, self.bandwidth)])
     }
 }
@@ -450,9 +450,9 @@ pub struct Entitlement {
     /// Its weight within it.
     pub weight: u16,
     /// Commands a second.
-    pub iops: Option<Limit>,
+    pub iops: Option<RateLimit>,
     /// Bytes a second.
-    pub bandwidth: Option<Limit>,
+    pub bandwidth: Option<RateLimit>,
     /// Hardware queue pairs of its own; 0 where it shares some.
     pub queue_pairs: u16,
     /// Commands each of its queue pairs may hold.

@@ -73,19 +73,19 @@ impl Head {
     /// valid: that check decides.
     #[must_use]
     #[inline(always)]
-    pub fn simple(&self, limits: &Limits) -> Option<Simple> {
+    pub fn simple(&self, bounds: &Bounds) -> Option<Simple> {
         let Self { lba, blocks, user_data, segment, .. } = *self;
         let opcode = match (self.opcode, self.segment_count, self.reserved) {
             (1, 1, 0) => Opcode::Read,
-            (2, 1, 0) if limits.writable => Opcode::Write,
+            (2, 1, 0) if bounds.writable => Opcode::Write,
             _ => return None,
         };
         let end = u64::from(segment.offset).wrapping_add(u64::from(segment.len));
-        let is_sound = limits.contain(lba, u64::from(blocks))
-            && blocks <= limits.max_blocks
-            && u64::from(segment.len) == u64::from(blocks) << limits.block_shift
+        let is_sound = bounds.contain(lba, u64::from(blocks))
+            && blocks <= bounds.max_blocks
+            && u64::from(segment.len) == u64::from(blocks) << bounds.block_shift
             && segment.offset.is_multiple_of(4)
-            && end <= limits.window_bytes;
+            && end <= bounds.window_bytes;
         is_sound.then_some(Simple { opcode, lba, blocks, user_data, offset: segment.offset })
     }
 }
@@ -167,9 +167,9 @@ pub struct Request {
     pub segment_count: u8,
 }
 
-/// A session's limits, against which entries are checked.
+/// A session's bounds, against which entries are checked.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct Bounds {
     /// log2 of the block size.
     pub block_shift: u8,
     /// Blocks one request may move or name.
@@ -182,7 +182,7 @@ pub struct Limits {
     pub blocks: u64,
 }
 
-impl Limits {
+impl Bounds {
     /// Whether the session numbers `blocks` blocks from `first` on; false for no blocks.
     #[must_use]
     #[inline(always)]
@@ -207,7 +207,7 @@ impl Entry {
     /// # Errors
     /// The [`Status`] to answer with, of the first invalid field in their order.
     #[inline(always)]
-    pub fn check(&self, limits: &Limits) -> Result<Request, Status> {
+    pub fn check(&self, bounds: &Bounds) -> Result<Request, Status> {
         let opcode = Opcode::from_raw(self.opcode).ok_or(Status::InvalidRequest)?;
         let count = usize::from(self.segment_count);
         let segments = self.segments.get(..count).ok_or(Status::InvalidRequest)?;
@@ -219,10 +219,10 @@ impl Entry {
                 return Err(Status::InvalidRequest);
             }
         } else {
-            self.check_blocks(opcode, limits)?;
+            self.check_blocks(opcode, bounds)?;
         }
         if opcode.moves_data() {
-            self.check_segments(segments, limits)?;
+            self.check_segments(segments, bounds)?;
         }
         Ok(Request {
             opcode,
@@ -235,26 +235,26 @@ impl Entry {
     }
 
     #[inline(always)]
-    fn check_blocks(&self, opcode: Opcode, limits: &Limits) -> Result<(), Status> {
-        if opcode != Opcode::Read && !limits.writable {
+    fn check_blocks(&self, opcode: Opcode, bounds: &Bounds) -> Result<(), Status> {
+        if opcode != Opcode::Read && !bounds.writable {
             return Err(Status::ReadOnly);
         }
-        if !limits.contain(self.lba, u64::from(self.blocks)) {
+        if !bounds.contain(self.lba, u64::from(self.blocks)) {
             return Err(Status::OutsideExtents);
         }
-        if self.blocks > limits.max_blocks {
+        if self.blocks > bounds.max_blocks {
             return Err(Status::TooLarge);
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn check_segments(&self, segments: &[Segment], limits: &Limits) -> Result<(), Status> {
-        let block_mask = (1u32 << limits.block_shift).wrapping_sub(1);
+    fn check_segments(&self, segments: &[Segment], bounds: &Bounds) -> Result<(), Status> {
+        let block_mask = (1u32 << bounds.block_shift).wrapping_sub(1);
         let mut total: u64 = 0;
         for segment in segments {
             let end = u64::from(segment.offset).saturating_add(u64::from(segment.len));
-            if end > limits.window_bytes || !segment.offset.is_multiple_of(4) {
+            if end > bounds.window_bytes || !segment.offset.is_multiple_of(4) {
                 return Err(Status::OutsideWindow);
             }
             if segment.len == 0 || segment.len & block_mask != 0 {
@@ -262,7 +262,7 @@ impl Entry {
             }
             total = total.saturating_add(u64::from(segment.len));
         }
-        if total != u64::from(self.blocks) << limits.block_shift {
+        if total != u64::from(self.blocks) << bounds.block_shift {
             return Err(Status::LengthMismatch);
         }
         Ok(())
@@ -275,8 +275,8 @@ mod tests {
     use proptest::prelude::*;
     use zerocopy::FromBytes;
 
-    fn limits() -> Limits {
-        Limits { block_shift: 9, max_blocks: 64, window_bytes: 65536, writable: true, blocks: 128 }
+    fn bounds() -> Bounds {
+        Bounds { block_shift: 9, max_blocks: 64, window_bytes: 65536, writable: true, blocks: 128 }
     }
 
     fn read() -> Entry {
@@ -288,12 +288,12 @@ mod tests {
     fn refused(change: impl FnOnce(&mut Entry)) -> Status {
         let mut entry = read();
         change(&mut entry);
-        entry.check(&limits()).unwrap_err()
+        entry.check(&bounds()).unwrap_err()
     }
 
     #[test]
     fn a_sound_entry_becomes_a_request() {
-        let request = read().check(&limits()).unwrap();
+        let request = read().check(&bounds()).unwrap();
         assert_eq!((request.opcode, request.lba, request.blocks), (Opcode::Read, 4, 8));
     }
 
@@ -331,24 +331,24 @@ mod tests {
 
     #[test]
     fn a_reader_may_not_write_zero_or_discard() {
-        let limits = Limits { writable: false, ..limits() };
+        let bounds = Bounds { writable: false, ..bounds() };
         for opcode in [Opcode::Write, Opcode::Discard, Opcode::WriteZeroes] {
             let mut entry = read();
             entry.opcode = opcode as u8;
             entry.segment_count = u8::from(opcode.moves_data());
-            assert_eq!(entry.check(&limits).unwrap_err(), Status::ReadOnly);
+            assert_eq!(entry.check(&bounds).unwrap_err(), Status::ReadOnly);
         }
-        assert!(read().check(&limits).is_ok());
+        assert!(read().check(&bounds).is_ok());
     }
 
     #[test]
     fn what_needs_the_right_to_write_is_what_changes_blocks() {
-        let limits = Limits { writable: false, ..limits() };
+        let bounds = Bounds { writable: false, ..bounds() };
         for opcode in (0..=u8::MAX).filter_map(Opcode::from_raw) {
             let (lba, blocks) = if opcode == Opcode::Flush { (0, 0) } else { (4, 8) };
             let segment_count = u8::from(opcode.moves_data());
             let entry = Entry { opcode: opcode as u8, segment_count, lba, blocks, ..read() };
-            assert_eq!(entry.check(&limits) == Err(Status::ReadOnly), opcode.changes_blocks(), "{opcode:?}");
+            assert_eq!(entry.check(&bounds) == Err(Status::ReadOnly), opcode.changes_blocks(), "{opcode:?}");
             assert_eq!(entry.changes_blocks(), opcode.changes_blocks());
         }
         assert!(!Entry { opcode: 6, ..read() }.changes_blocks(), "none of this interface");
@@ -357,8 +357,8 @@ mod tests {
     #[test]
     fn flush_names_no_blocks() {
         let flush = Entry { opcode: 3, user_data: 1, ..Entry::default() };
-        assert!(flush.check(&limits()).is_ok());
-        assert_eq!(Entry { lba: 1, ..flush }.check(&limits()), Err(Status::InvalidRequest));
+        assert!(flush.check(&bounds()).is_ok());
+        assert_eq!(Entry { lba: 1, ..flush }.check(&bounds()), Err(Status::InvalidRequest));
     }
 
     /// Any entry, and more often one that is at an edge of a limit or beside it.
@@ -386,13 +386,13 @@ mod tests {
             entry in entries(),
             writable: bool,
         ) {
-            let limits = Limits { writable, ..limits() };
+            let bounds = Bounds { writable, ..bounds() };
             let head = Head::read_from_bytes(&entry.as_bytes()[..32]).unwrap();
-            let checked = entry.check(&limits).ok().filter(|request| request.segment_count == 1);
+            let checked = entry.check(&bounds).ok().filter(|request| request.segment_count == 1);
             let expected = checked.map(|Request { opcode, lba, blocks, user_data, segments, .. }| {
                 Simple { opcode, lba, blocks, user_data, offset: segments[0].offset }
             });
-            prop_assert_eq!(head.simple(&limits), expected);
+            prop_assert_eq!(head.simple(&bounds), expected);
         }
     }
 }

@@ -19,8 +19,8 @@ fn decide(criterion: &mut Criterion, name: &str, make: impl Fn(&[Tenant]) -> Box
         group.bench_function(BenchmarkId::from_parameter(sessions), |bencher| {
             bencher.iter(|| {
                 now += 1000;
-                let Decision::Serve { session, budget } = black_box(policy.next(now)) else { return };
-                let command = Commands { session, kind: Kind::Read, bytes: budget.bytes.min(4096), count: 1 };
+                let Decision::Serve { session, quantum } = black_box(policy.next(now)) else { return };
+                let command = Commands { session, kind: Kind::Read, bytes: quantum.bytes.min(4096), count: 1 };
                 policy.submitted(command, now);
                 policy.completed(command, now, now + 500);
             });

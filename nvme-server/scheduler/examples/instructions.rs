@@ -9,8 +9,8 @@
 #![forbid(unsafe_code)]
 
 use scheduler::{
-    Class, ClassWeights, Commands, Decision, Dedicated, DeviceDirect, Kind, Paced, Policy, RoundRobin, SessionId, Share,
-    Tenant, Weighted,
+    Class, ClassWeights, Commands, Decision, Dedicated, DeviceDirect, Kind, Paced, Policy, RoundRobin, SessionId,
+    Share, Tenant, Weighted,
 };
 use std::error::Error;
 
@@ -43,9 +43,9 @@ fn decide(mut policy: impl Policy, sessions: u8, commands: u64, each: u16) {
     let (mut now, mut served) = (0, 0u64);
     while served < commands {
         now += 20_000;
-        let Decision::Serve { session, budget } = policy.next(now) else { continue };
-        let count = budget.commands.min(each);
-        let turn = Commands { session, kind: Kind::Read, bytes: budget.bytes.min(4096), count };
+        let Decision::Serve { session, quantum } = policy.next(now) else { continue };
+        let count = quantum.commands.min(each);
+        let turn = Commands { session, kind: Kind::Read, bytes: quantum.bytes.min(4096), count };
         policy.submitted(turn, now);
         policy.completed(turn, now, now + 10_000);
         served += u64::from(count);

@@ -3,7 +3,7 @@
 //! That form (the virtual scheduling of the generic cell rate algorithm, ITU-T I.371) needs no refilling. A command
 //! moves the time on; the rest of the bucket is the span from that time to now plus the burst.
 
-use blk_api::config::Limit;
+use blk_api::config::RateLimit;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 /// Fraction bits of a unit's time.
@@ -23,7 +23,7 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     /// A full bucket. The caller has checked the limit.
-    pub(crate) fn new(limit: Limit) -> Self {
+    pub(crate) fn new(limit: RateLimit) -> Self {
         let unit = (u128::from(NS_PER_SECOND) << FRACTION).div_ceil(u128::from(limit.per_second.max(1)));
         let mut bucket = Self { unit, per_second: limit.per_second, burst_ns: 0, full_at: 0 };
         bucket.burst_ns = bucket.time_of(limit.burst);
@@ -31,7 +31,7 @@ impl Bucket {
     }
 
     /// The same session's bucket under another limit: used units stay used.
-    pub(crate) fn with_limit(self, limit: Limit) -> Self {
+    pub(crate) fn with_limit(self, limit: RateLimit) -> Self {
         Self { full_at: self.full_at, ..Self::new(limit) }
     }
 
@@ -70,13 +70,13 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The law of the bucket: over every window from the first command on.
+        /// The law of the bucket: over every interval from the first command on.
         #[test]
         fn what_passes_is_the_rate_and_one_burst(
             per_second in 1u64..10_000_000, burst in 1u64..1000,
             gaps in proptest::collection::vec(0u64..2_000_000, 1..400),
         ) {
-            let mut bucket = Bucket::new(Limit { per_second, burst });
+            let mut bucket = Bucket::new(RateLimit { per_second, burst });
             let (mut now, mut passed) = (0u64, 0u64);
             for gap in gaps {
                 now += gap;
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn after_the_burst_one_passes_each_interval() {
-        let mut bucket = Bucket::new(Limit { per_second: 1000, burst: 4 });
+        let mut bucket = Bucket::new(RateLimit { per_second: 1000, burst: 4 });
         bucket.take(4, 0);
         assert_eq!(bucket.left(0), 0);
         assert_eq!(bucket.ready_at(1), 1_000_000);

@@ -1,7 +1,7 @@
 //! The most urgent class goes first, and nothing is held back: for tenants with queue pairs of their own.
 
 use crate::flow_table::{FlowTable, Lines};
-use crate::policy::{Budget, Commands, Decision, Policy};
+use crate::policy::{Commands, Decision, Policy, Quantum};
 use crate::share::{SessionId, Share, ShareError, Tenant};
 use crate::starvation_guard::StarvationGuard;
 use blk_api::config::Class;
@@ -35,7 +35,7 @@ impl Dedicated {
                 let bytes = self.flow_table.bytes_left(session, now);
                 let commands =
                     if self.flow_table.is_alone(session) { self.flow_table.commands_left(session, now) } else { 1 };
-                Decision::Serve { session, budget: Budget { commands, bytes, named: bytes, fastest: None } }
+                Decision::Serve { session, quantum: Quantum { commands, bytes, named: bytes, fastest: None } }
             }
             None => Decision::wait(self.flow_table.next_unpark()),
         }

@@ -8,7 +8,7 @@
 //! Left out: the queues and their weights at the controller, which the server sets.
 
 use crate::flow_table::{FlowTable, Lines};
-use crate::policy::{Budget, Commands, Decision, Kind, Policy};
+use crate::policy::{Commands, Decision, Kind, Policy, Quantum};
 use crate::share::{MIN_PIECE, SessionId, Share, ShareError, Tenant};
 use crate::winner_tree::WinnerTree;
 use alloc::vec::Vec;
@@ -113,7 +113,7 @@ impl Policy for DeviceDirect {
                 let named = self.flow_table.bytes_left(session, now);
                 let commands = self.flow_table.commands_left(session, now).min(TURN);
                 let fastest = Some(self.queue(session));
-                Decision::Serve { session, budget: Budget { commands, bytes: named.min(LONGEST), named, fastest } }
+                Decision::Serve { session, quantum: Quantum { commands, bytes: named.min(LONGEST), named, fastest } }
             }
             None => Decision::wait(self.flow_table.next_unpark()),
         }

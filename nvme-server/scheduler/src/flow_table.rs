@@ -7,14 +7,14 @@
 //! A session whose limit is used up is parked until a time, and left out of its line until then.
 
 use crate::bucket::Bucket;
-use crate::policy::{Budget, Commands, Kind};
+use crate::policy::{Commands, Kind, Quantum};
 use crate::share::{self, CLASSES, MAX_SESSIONS, MIN_PIECE, SessionId, Share, ShareError, Tenant};
 use crate::winner_tree::WinnerTree;
 use alloc::vec::Vec;
 use blk_api::config::Class;
 
 /// Commands of one turn where only equals wait: as many as a controller's own arbitration takes from a queue at once. A
-/// client is then notified of so many together. The window, not the turn, bounds the commands in the device.
+/// client is then notified of so many together. The in-flight limit, not the turn, bounds the commands in the device.
 const TURN: u16 = 8;
 
 /// Whether sessions of different classes stand in one line.
@@ -356,15 +356,15 @@ impl FlowTable {
         u32::try_from(left).unwrap_or(u32::MAX).max(MIN_PIECE)
     }
 
-    /// Cuts `budget` to what a session's limits leave it now. The turn is short where equals wait too, and one command where
+    /// Cuts `quantum` to what a session's limits leave it now. The turn is short where equals wait too, and one command where
     /// another class may come.
     #[inline]
-    pub(crate) fn within_limits(&self, session: SessionId, budget: Budget, now: u64) -> Budget {
+    pub(crate) fn within_limits(&self, session: SessionId, quantum: Quantum, now: u64) -> Quantum {
         let others = if self.class(session).is_some_and(|class| self.has_other(class)) { 1 } else { TURN };
-        let most = if self.is_alone(session) { budget.commands } else { budget.commands.min(others) };
+        let most = if self.is_alone(session) { quantum.commands } else { quantum.commands.min(others) };
         let commands = if most > 1 { most.min(self.commands_left(session, now)) } else { 1 };
         let bytes = self.bytes_left(session, now);
-        Budget { commands, bytes: budget.bytes.min(bytes), named: budget.named.min(bytes), ..budget }
+        Quantum { commands, bytes: quantum.bytes.min(bytes), named: quantum.named.min(bytes), ..quantum }
     }
 
     /// Commands were submitted, and count `cost` in their line. Returns their class.

@@ -16,7 +16,7 @@
 use crate::baseline::Baseline;
 use crate::cost::CostModel;
 use crate::flow_table::Load;
-use crate::policy::{Budget, Commands};
+use crate::policy::{Commands, Quantum};
 use crate::room::{MOST as MOST_RATE, Room, WHOLE};
 use crate::share::{CLASSES, MIN_PIECE};
 use blk_api::config::Class;
@@ -58,7 +58,7 @@ const PROBE_SAMPLES: u32 = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
     /// Now, so much.
-    Now(Budget),
+    Now(Quantum),
     /// At this time; or, without a time, when the device holds less.
     Later(Option<u64>),
 }
@@ -225,7 +225,7 @@ impl LatencyController {
             return Admission::Later(None);
         }
         let piece = cost.bytes_within(self.bearable().max(self.typical)).max(u64::from(MIN_PIECE));
-        Admission::Now(Budget { bytes: u32::try_from(piece).unwrap_or(u32::MAX), ..Budget::ONE })
+        Admission::Now(Quantum { bytes: u32::try_from(piece).unwrap_or(u32::MAX), ..Quantum::ONE })
     }
 
     /// `class` submitted a command of this cost, while the protected class was active.

@@ -10,7 +10,7 @@
 //! | [`Dedicated`] | by class, then weight; nothing held back | queue pairs of each tenant's own, on a quick controller |
 //! | [`StrictUrgent`] | the controller's; urgent gives way to a class that starves | controllers with WRR |
 //! | [`DeviceDirect`] | equal by weight, by the speed of the queue; nothing held back | controllers with WRR, at the least cost |
-//! | [`Weighted`] | shares of the device's time by weight | WRR where the controller has none |
+//! | [`Weighted`] | parts of the device's time by weight | WRR where the controller has none |
 //! | [`Paced`] | latency of higher classes kept near what it is alone | the default |
 //!
 //! In all of them limits hold, classes that wait get their turn ([`STARVATION_LIMIT_NS`]), and equals are served in the order
@@ -18,7 +18,7 @@
 //!
 //! Modules: `flow_table` records the waiting sessions and the commands in the device, `winner_tree` finds the first session,
 //! `bucket` is one limit. `starvation_guard` bounds the wait of a class. `contention` detects a session that has the device
-//! to itself. `cost` and `window` learn the device; `baseline`, `room` and `latency_controller` are the pacing.
+//! to itself. `cost` and `in_flight_limit` learn the device; `baseline`, `room` and `latency_controller` are the pacing.
 //!
 //! Left out: taking entries, cutting requests, queue pairs themselves, and everything about extents.
 
@@ -36,6 +36,7 @@ mod cost;
 mod dedicated;
 mod device_direct;
 mod flow_table;
+mod in_flight_limit;
 mod latency_controller;
 mod paced;
 mod policy;
@@ -45,14 +46,13 @@ mod share;
 mod starvation_guard;
 mod strict_urgent;
 mod weighted;
-mod window;
 mod winner_tree;
 
-pub use blk_api::config::{Class, ClassWeights, Limit};
+pub use blk_api::config::{Class, ClassWeights, RateLimit};
 pub use dedicated::Dedicated;
 pub use device_direct::DeviceDirect;
 pub use paced::Paced;
-pub use policy::{Budget, Commands, Decision, Kind, Policy};
+pub use policy::{Commands, Decision, Kind, Policy, Quantum};
 pub use round_robin::RoundRobin;
 pub use share::{MAX_SESSIONS, MIN_PIECE, Resource, SessionId, Share, ShareError, Tenant};
 pub use starvation_guard::STARVATION_LIMIT_NS;

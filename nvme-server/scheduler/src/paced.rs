@@ -11,7 +11,7 @@
 //!   person, and goes badly wrong when they are wrong. Here both are measured.
 //! - **Bottleneck rate and minimum latency, measured in operation.** BBR (Cardwell and others, ACM Queue 2016) keeps in
 //!   flight as much as the bottleneck serves in the least round trip. Now and then it stops sending for a moment to measure
-//!   that least again. The window here works the same way, and so do the pauses that measure the baseline.
+//!   that least again. The in-flight limit here works the same way, and so do the pauses that measure the baseline.
 //! - **Bounded depth, in the device's time.** K2 (Miemietz and others, RTSS 2019) and SFQ(D) (Jin, Chase, Kaur,
 //!   SIGMETRICS 2004) bound the commands in the device, because commands in the device cannot be reordered any more. A
 //!   bound on their number is useless when one can be 32 times as long as another, so the bound is on their cost.
@@ -30,11 +30,11 @@
 
 use crate::contention::ContentionTracker;
 use crate::flow_table::{FlowTable, Lines, Load};
+use crate::in_flight_limit::InFlightLimit;
 use crate::latency_controller::{Admission, LatencyController};
-use crate::policy::{Budget, Commands, Decision, Policy};
+use crate::policy::{Commands, Decision, Policy, Quantum};
 use crate::share::{CLASSES, MIN_PIECE, SessionId, Share, ShareError, Tenant};
 use crate::starvation_guard::StarvationGuard;
-use crate::window::Window;
 use blk_api::config::Class;
 
 #[cfg(doc)]
@@ -50,7 +50,7 @@ pub struct Paced {
     starvation: StarvationGuard,
     /// One tracker for each class.
     contention: [ContentionTracker; CLASSES],
-    window: Window,
+    in_flight_limit: InFlightLimit,
     /// One controller for each of `PROTECTED`.
     controllers: [LatencyController; PROTECTED.len()],
 }
@@ -65,7 +65,7 @@ impl Paced {
             flow_table: FlowTable::new(tenants, Lines::PerClass)?,
             starvation: StarvationGuard::default(),
             contention: Default::default(),
-            window: Window::new(),
+            in_flight_limit: InFlightLimit::new(),
             controllers: [LatencyController::new(), LatencyController::new(), LatencyController::new()],
         })
     }
@@ -74,7 +74,7 @@ impl Paced {
     #[inline]
     fn admits(&mut self, session: SessionId, class: Class, now: u64) -> Admission {
         if self.has_device(session, class, now) {
-            return Admission::Now(Budget::ALL);
+            return Admission::Now(Quantum::ALL);
         }
         let mut piece = None;
         let above = PROTECTED.into_iter().take_while(|protected| *protected < class);
@@ -82,8 +82,13 @@ impl Paced {
             if !is_active(&self.flow_table, controller, protected, now) {
                 continue;
             }
-            match controller.admits(class, self.flow_table.load_between(protected, class), &self.window.cost, now) {
-                Admission::Now(Budget { bytes, .. }) => {
+            match controller.admits(
+                class,
+                self.flow_table.load_between(protected, class),
+                &self.in_flight_limit.cost,
+                now,
+            ) {
+                Admission::Now(Quantum { bytes, .. }) => {
                     piece = Some(piece.map_or(bytes, |piece: u32| piece.min(bytes)));
                 }
                 // The protection may end before.
@@ -93,13 +98,13 @@ impl Paced {
                 }
             }
         }
-        let budget = match piece {
-            // The latency controllers bound the class's load in the device more closely than the window.
-            Some(bytes) => Some(Budget { bytes, ..Budget::ONE }),
+        let quantum = match piece {
+            // The latency controllers bound the class's load in the device more closely than the in-flight limit.
+            Some(bytes) => Some(Quantum { bytes, ..Quantum::ONE }),
             // Commands of lower classes in the device do not hold it up.
-            None => self.window.admits(self.flow_table.load_down_to(class), self.flow_table.total(), now),
+            None => self.in_flight_limit.admits(self.flow_table.load_down_to(class), self.flow_table.total(), now),
         };
-        budget.map_or(Admission::Later(None), Admission::Now)
+        quantum.map_or(Admission::Later(None), Admission::Now)
     }
 
     /// Records that a session submitted commands or got some back.
@@ -148,15 +153,15 @@ impl Policy for Paced {
     fn next(&mut self, now: u64) -> Decision {
         self.flow_table.unpark(now);
         if let Some(session) = self.starvation.overdue(&mut self.flow_table, now) {
-            let budget = Budget { bytes: MIN_PIECE, ..Budget::ONE };
-            return Decision::Serve { session, budget: self.flow_table.within_limits(session, budget, now) };
+            let quantum = Quantum { bytes: MIN_PIECE, ..Quantum::ONE };
+            return Decision::Serve { session, quantum: self.flow_table.within_limits(session, quantum, now) };
         }
         let mut wake: Option<u64> = None;
         for class in Class::ALL {
             let Some(session) = self.flow_table.head(class, now) else { continue };
             match self.admits(session, class, now) {
-                Admission::Now(budget) => {
-                    return Decision::Serve { session, budget: self.flow_table.within_limits(session, budget, now) };
+                Admission::Now(quantum) => {
+                    return Decision::Serve { session, quantum: self.flow_table.within_limits(session, quantum, now) };
                 }
                 Admission::Later(at) => wake = [wake, at].into_iter().flatten().min(),
             }
@@ -166,16 +171,16 @@ impl Policy for Paced {
     }
 
     fn refused(&mut self, session: SessionId, count: u16, now: u64) {
-        let cost = self.window.cost.charge(Load { commands: u64::from(count), bytes: 0 });
+        let cost = self.in_flight_limit.cost.charge(Load { commands: u64::from(count), bytes: 0 });
         self.flow_table.refused(session, count, cost, now);
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {
-        let cost = self.window.cost.of(Load::of(&commands));
-        let charge = self.window.cost.charge(Load::of(&commands));
+        let cost = self.in_flight_limit.cost.of(Load::of(&commands));
+        let charge = self.in_flight_limit.cost.charge(Load::of(&commands));
         let Some(class) = self.flow_table.submitted(&commands, charge, now) else { return };
         self.seen(commands.session, class, now);
-        self.window.submitted(self.flow_table.total(), now);
+        self.in_flight_limit.submitted(self.flow_table.total(), now);
         self.starvation.served(class, &self.flow_table, now);
         self.starvation.learn(charge, commands.count);
         if !self.flow_table.has_other(class) {
@@ -197,12 +202,12 @@ impl Policy for Paced {
         self.seen(commands.session, class, now);
         self.starvation.completed(now);
         let held = self.flow_table.total();
-        self.window.completed(&commands, held, submitted_at, now);
+        self.in_flight_limit.completed(&commands, held, submitted_at, now);
         if !self.flow_table.has_other(class) {
             return;
         }
         for (protected, controller) in above(&mut self.controllers, class) {
-            controller.lower_left(self.flow_table.load_below(protected), &self.window.cost, now);
+            controller.lower_left(self.flow_table.load_below(protected), &self.in_flight_limit.cost, now);
         }
         let lower = self.flow_table.load_below(class);
         if let Some(controller) = self.controllers.get_mut(class.index()) {
@@ -213,13 +218,13 @@ impl Policy for Paced {
     fn aborted(&mut self, commands: Commands, now: u64) {
         let Some(class) = self.flow_table.left_device(&commands) else { return };
         for (protected, controller) in above(&mut self.controllers, class) {
-            controller.lower_left(self.flow_table.load_below(protected), &self.window.cost, now);
+            controller.lower_left(self.flow_table.load_below(protected), &self.in_flight_limit.cost, now);
         }
     }
 
     fn reset(&mut self, now: u64) {
         self.flow_table.reset();
-        self.window.reset();
+        self.in_flight_limit.reset();
         self.controllers.iter_mut().for_each(|controller| controller.reset(now));
     }
 

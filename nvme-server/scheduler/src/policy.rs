@@ -1,4 +1,4 @@
-//! The trait that every policy implements, and the types of its calls.
+//! The trait that every scheduling policy implements, and the types of its calls.
 
 use crate::share::{SessionId, Share, ShareError};
 
@@ -30,7 +30,7 @@ pub struct Commands {
 /// The most that a session may submit before the next call of [`Policy::next`]. It is many commands where no other session
 /// waits for the device, few or one where another does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Budget {
+pub struct Quantum {
     /// Commands of up to [`MIN_PIECE`](crate::MIN_PIECE) bytes, at least 1. A longer one counts as many as it has pieces of
     /// that size; the first always goes.
     pub commands: u16,
@@ -44,7 +44,7 @@ pub struct Budget {
     pub fastest: Option<u16>,
 }
 
-impl Budget {
+impl Quantum {
     /// No bound.
     pub const ALL: Self = Self { commands: u16::MAX, bytes: u32::MAX, named: u32::MAX, fastest: None };
     /// One command, however long.
@@ -60,7 +60,7 @@ pub enum Decision {
         /// The session whose turn it is.
         session: SessionId,
         /// The most that it may submit.
-        budget: Budget,
+        quantum: Quantum,
     },
     /// No session now. Call again at this time, or when a command completes or a session becomes ready, whatever is first.
     Wait {

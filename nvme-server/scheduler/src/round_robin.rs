@@ -1,7 +1,7 @@
 //! One line for all sessions: neither class nor weight counts.
 
 use crate::flow_table::{FlowTable, Lines};
-use crate::policy::{Budget, Commands, Decision, Policy};
+use crate::policy::{Commands, Decision, Policy, Quantum};
 use crate::share::{SessionId, Share, ShareError, Tenant};
 use blk_api::config::Class;
 
@@ -38,7 +38,7 @@ impl Policy for RoundRobin {
                 let bytes = self.flow_table.bytes_left(session, now);
                 let commands =
                     if self.flow_table.is_alone(session) { self.flow_table.commands_left(session, now) } else { 1 };
-                Decision::Serve { session, budget: Budget { commands, bytes, named: bytes, fastest: None } }
+                Decision::Serve { session, quantum: Quantum { commands, bytes, named: bytes, fastest: None } }
             }
             None => Decision::wait(self.flow_table.next_unpark()),
         }

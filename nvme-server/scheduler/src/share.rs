@@ -1,6 +1,6 @@
 //! A session's share (its class, weight and limits), and the most urgent class that the specification allows it.
 
-use blk_api::config::{Class, Limit};
+use blk_api::config::{Class, RateLimit};
 use thiserror::Error;
 
 /// Sessions one scheduler decides between.
@@ -24,9 +24,9 @@ pub struct Share {
     /// Its weight among the sessions of its class; at least 1.
     pub weight: u16,
     /// Commands a second.
-    pub iops_limit: Option<Limit>,
+    pub iops_limit: Option<RateLimit>,
     /// Bytes a second.
-    pub bandwidth_limit: Option<Limit>,
+    pub bandwidth_limit: Option<RateLimit>,
 }
 
 impl Share {
@@ -87,7 +87,7 @@ pub enum ShareError {
         /// The limited resource.
         resource: Resource,
         /// The limit.
-        limit: Limit,
+        limit: RateLimit,
     },
     /// A class above the most urgent one that the specification allows the session.
     #[error("session {} asks for class {asked:?} and may have {highest:?} at most", session.0)]

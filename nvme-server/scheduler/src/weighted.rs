@@ -5,10 +5,10 @@
 
 use crate::contention::ContentionTracker;
 use crate::flow_table::{FlowTable, Lines, Load};
-use crate::policy::{Budget, Commands, Decision, Policy};
+use crate::in_flight_limit::InFlightLimit;
+use crate::policy::{Commands, Decision, Policy, Quantum};
 use crate::share::{CLASSES, SessionId, Share, ShareError, Tenant};
 use crate::starvation_guard::StarvationGuard;
-use crate::window::Window;
 use blk_api::config::{Class, ClassWeights};
 
 /// Urgent first, as far as its sessions' limits go; the others by weight. The device gets as much as keeps it busy and no
@@ -19,7 +19,7 @@ pub struct Weighted {
     flow_table: FlowTable,
     starvation: StarvationGuard,
     contention: ContentionTracker,
-    window: Window,
+    in_flight_limit: InFlightLimit,
     weights: [u64; CLASSES],
     /// The start of each class's next command, in a virtual time that all classes share.
     begins: [u64; CLASSES],
@@ -41,7 +41,7 @@ impl Weighted {
             flow_table: FlowTable::new(tenants, Lines::PerClass)?,
             starvation: StarvationGuard::default(),
             contention: ContentionTracker::default(),
-            window: Window::new(),
+            in_flight_limit: InFlightLimit::new(),
             weights: [1, high, medium, low].map(|weight| u64::from(weight.max(1))),
             begins: [0; CLASSES],
             time: 0,
@@ -57,16 +57,17 @@ impl Weighted {
             && beside.is_none_or(|at| now >= at.saturating_add(self.starvation.length()))
     }
 
-    /// The session whose turn it is and its budget, if the device may get more.
-    fn in_turn(&mut self, now: u64) -> Option<(SessionId, Budget)> {
+    /// The session whose turn it is and its quantum, if the device may get more.
+    fn in_turn(&mut self, now: u64) -> Option<(SessionId, Quantum)> {
         let first = Class::ALL.into_iter().find_map(|class| self.flow_table.head(class, now))?;
         if self.has_device(first, now) {
-            return Some((first, Budget::ALL));
+            return Some((first, Quantum::ALL));
         }
         if let Some(session) = self.flow_table.head(Class::Urgent, now) {
             // Commands of the others in the device do not hold it up.
-            let budget = self.window.admits(self.flow_table.load(Class::Urgent), self.flow_table.total(), now)?;
-            return Some((session, budget));
+            let quantum =
+                self.in_flight_limit.admits(self.flow_table.load(Class::Urgent), self.flow_table.total(), now)?;
+            return Some((session, quantum));
         }
         let mut least: Option<(u64, SessionId)> = None;
         for class in [Class::High, Class::Medium, Class::Low] {
@@ -78,7 +79,7 @@ impl Weighted {
         }
         let (_, session) = least?;
         let held = self.flow_table.total();
-        Some((session, self.window.admits(held, held, now)?))
+        Some((session, self.in_flight_limit.admits(held, held, now)?))
     }
 
     /// Charges the class for a turn of this cost.
@@ -116,9 +117,9 @@ impl Policy for Weighted {
     fn next(&mut self, now: u64) -> Decision {
         self.flow_table.unpark(now);
         let overdue = self.starvation.overdue(&mut self.flow_table, now);
-        match overdue.map(|session| (session, Budget::ONE)).or_else(|| self.in_turn(now)) {
-            Some((session, budget)) => {
-                Decision::Serve { session, budget: self.flow_table.within_limits(session, budget, now) }
+        match overdue.map(|session| (session, Quantum::ONE)).or_else(|| self.in_turn(now)) {
+            Some((session, quantum)) => {
+                Decision::Serve { session, quantum: self.flow_table.within_limits(session, quantum, now) }
             }
             None => {
                 let (limit, starvation) = (self.flow_table.next_unpark(), self.starvation.next_end(&self.flow_table));
@@ -128,15 +129,15 @@ impl Policy for Weighted {
     }
 
     fn refused(&mut self, session: SessionId, count: u16, now: u64) {
-        let cost = self.window.cost.charge(Load { commands: u64::from(count), bytes: 0 });
+        let cost = self.in_flight_limit.cost.charge(Load { commands: u64::from(count), bytes: 0 });
         self.flow_table.refused(session, count, cost, now);
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {
-        let cost = self.window.cost.charge(Load::of(&commands));
+        let cost = self.in_flight_limit.cost.charge(Load::of(&commands));
         if let Some(class) = self.flow_table.submitted(&commands, cost, now) {
             self.contention.seen(commands.session, now);
-            self.window.submitted(self.flow_table.total(), now);
+            self.in_flight_limit.submitted(self.flow_table.total(), now);
             self.starvation.served(class, &self.flow_table, now);
             self.starvation.learn(cost, commands.count);
             self.charge(class, cost);
@@ -148,7 +149,7 @@ impl Policy for Weighted {
             self.contention.seen(commands.session, now);
             self.starvation.completed(now);
             let held = self.flow_table.total();
-            self.window.completed(&commands, held, submitted_at, now);
+            self.in_flight_limit.completed(&commands, held, submitted_at, now);
         }
     }
 
@@ -158,7 +159,7 @@ impl Policy for Weighted {
 
     fn reset(&mut self, _: u64) {
         self.flow_table.reset();
-        self.window.reset();
+        self.in_flight_limit.reset();
     }
 
     fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use scheduler::{
-    Class, ClassWeights, Commands, Decision, Dedicated, Kind, Limit, Paced, Policy, Resource, RoundRobin,
+    Class, ClassWeights, Commands, Decision, Dedicated, Kind, Paced, Policy, RateLimit, Resource, RoundRobin,
     STARVATION_LIMIT_NS, SessionId, Share, ShareError, StrictUrgent, Tenant, Weighted,
 };
 
@@ -80,12 +80,12 @@ proptest! {
                     waiting.iter_mut().skip(usize::from(session)).take(1).for_each(|waiting| *waiting = false);
                 }
                 Step::Serve(bytes, many) => match policy.next(now) {
-                    Decision::Serve { session, budget } => {
+                    Decision::Serve { session, quantum } => {
                         prop_assert!(waiting[usize::from(session.0)], "{session:?} has nothing to give");
-                        prop_assert!(budget.commands >= 1 && budget.bytes >= 4096);
-                        prop_assert_eq!(policy.next(now), Decision::Serve { session, budget });
-                        let bytes = bytes.min(budget.bytes);
-                        let command = Commands { session, kind: Kind::Write, bytes, count: many.clamp(1, budget.commands) };
+                        prop_assert!(quantum.commands >= 1 && quantum.bytes >= 4096);
+                        prop_assert_eq!(policy.next(now), Decision::Serve { session, quantum });
+                        let bytes = bytes.min(quantum.bytes);
+                        let command = Commands { session, kind: Kind::Write, bytes, count: many.clamp(1, quantum.commands) };
                         policy.submitted(command, now);
                         held.push((command, now));
                     }
@@ -99,7 +99,7 @@ proptest! {
                 Step::Back(..) => {}
                 Step::Pass(ns) => now += ns,
                 Step::Change(session, class, weight, per_second) => {
-                    let iops_limit = per_second.map(|per_second| Limit { per_second, burst: 4 });
+                    let iops_limit = per_second.map(|per_second| RateLimit { per_second, burst: 4 });
                     let share = Share { class, weight, iops_limit, bandwidth_limit: None };
                     prop_assert_eq!(policy.set_share(SessionId(session), share), Ok(()));
                     prop_assert_eq!(policy.share(SessionId(session)), Some(share));
@@ -141,12 +141,12 @@ fn invalid_shares_are_refused_and_change_nothing() {
     let highest = Class::High;
     let share = Share::of(Class::Medium);
     let session = SessionId(0);
-    let iops = |per_second, burst| Share { iops_limit: Some(Limit { per_second, burst }), ..share };
-    let bandwidth = |per_second, burst| Share { bandwidth_limit: Some(Limit { per_second, burst }), ..share };
+    let iops = |per_second, burst| Share { iops_limit: Some(RateLimit { per_second, burst }), ..share };
+    let bandwidth = |per_second, burst| Share { bandwidth_limit: Some(RateLimit { per_second, burst }), ..share };
     let below = |resource, per_second, burst| ShareError::LimitBelowOneRequest {
         session,
         resource,
-        limit: Limit { per_second, burst },
+        limit: RateLimit { per_second, burst },
     };
     let wrong = [
         (Share { weight: 0, ..share }, ShareError::Weight { session, weight: 0 }),
@@ -191,7 +191,7 @@ fn nobody_is_first_by_number() {
 fn starved_session_at_its_limit_yields_to_the_next() {
     for number in [1, 2, 4] {
         let mut policy = policy(number, &[Class::Urgent, Class::High, Class::Low].map(tenant));
-        let limited = |class| Share { iops_limit: Some(Limit { per_second: 1, burst: 1 }), ..Share::of(class) };
+        let limited = |class| Share { iops_limit: Some(RateLimit { per_second: 1, burst: 1 }), ..Share::of(class) };
         policy.set_share(SessionId(2), limited(Class::Low)).unwrap();
         [2, 0, 1].iter().for_each(|session| policy.ready(SessionId(*session), 0));
         let mut serve = || {
@@ -206,7 +206,7 @@ fn starved_session_at_its_limit_yields_to_the_next() {
     }
 }
 
-/// Both want the only place whenever it is free; the one that is asked second finds it taken and is turned away.
+/// Both want the only place whenever it is free; the one that is asked second finds it taken and has to wait.
 #[test]
 fn session_without_room_is_served_by_the_starvation_guard() {
     for number in 0..5 {

@@ -4,8 +4,8 @@
 //! the session's, or one of three speeds, of which the session has a queue each.
 
 use crate::shared::Shared;
-use blk_api::config::{Class, ClassWeights, PolicyKind};
-use blk_api::queues::Queues;
+use blk_api::config::{Class, ClassWeights, SchedulingPolicy};
+use blk_api::queue_sharing::QueueSharing;
 use nvme_spec::admin::QueuePriority;
 use nvme_spec::feature::ArbitrationWeights;
 use nvme_spec::registers::Arbitration;
@@ -18,7 +18,7 @@ const MAX_BURST: u8 = 3;
 /// The classes of a session's queue pairs, where they are speeds. More of them are as slow as the last.
 const SPEEDS: [Class; 3] = [Class::High, Class::Medium, Class::Low];
 /// Their weights. A session that uses its slowest queue gets less than its share beside others, even if each of its commands
-/// moves as much as the policy allows and each of theirs as little as possible.
+/// moves as much as the scheduling policy allows and each of theirs as little as possible.
 const SPEED_WEIGHTS: ClassWeights = ClassWeights { high: 64, medium: 8, low: 1 };
 
 /// The property by which the controller weighs queues.
@@ -36,13 +36,13 @@ impl<P: Platform> Shared<P> {
     /// Returns the property by which the controller weighs queues: known from the first bring-up on, and constant after it.
     /// Sessions that share queue pairs cannot be weighed in this way.
     pub(crate) fn weighing(&self) -> Weighing {
-        if !self.device.controller.cap().ams_wrr() || self.config.queues != Queues::Dedicated {
+        if !self.device.controller.cap().ams_wrr() || self.config.queue_sharing != QueueSharing::Dedicated {
             return Weighing::Nothing;
         }
         match self.config.policy {
-            PolicyKind::Weighted => Weighing::Classes,
-            PolicyKind::DeviceDirect => Weighing::Speeds,
-            PolicyKind::RoundRobin | PolicyKind::Dedicated | PolicyKind::Paced => Weighing::Nothing,
+            SchedulingPolicy::Weighted => Weighing::Classes,
+            SchedulingPolicy::DeviceDirect => Weighing::Speeds,
+            SchedulingPolicy::RoundRobin | SchedulingPolicy::Dedicated | SchedulingPolicy::Paced => Weighing::Nothing,
         }
     }
 

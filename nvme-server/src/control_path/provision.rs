@@ -13,7 +13,7 @@ use crate::data_path::queues::Allotment;
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::config::Class;
-use blk_api::queues::Queues as Sharing;
+use blk_api::queue_sharing::QueueSharing;
 use core::ops::Range;
 use nvme_spec::QueueId;
 use platform::Platform;
@@ -21,8 +21,8 @@ use platform::Platform;
 /// The numbers of the queue pairs that session `index` has with this allotment.
 pub(crate) fn numbers_of<P: Platform>(shared: &Shared<P>, index: usize, allotment: Allotment) -> Range<u16> {
     let numbers = shared.config.queue_pairs_of(index);
-    match shared.config.queues {
-        Sharing::Dedicated => numbers.start..numbers.start.saturating_add(allotment.queue_pairs).min(numbers.end),
+    match shared.config.queue_sharing {
+        QueueSharing::Dedicated => numbers.start..numbers.start.saturating_add(allotment.queue_pairs).min(numbers.end),
         _ => numbers,
     }
 }
@@ -35,7 +35,7 @@ pub(crate) fn class_of<P: Platform>(shared: &Shared<P>, index: usize) -> Class {
 /// Makes the queue pairs that sessions share, if they were not made yet. Without enough of them the controller's sessions
 /// are refused.
 pub(crate) fn make_common<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Result<(), DeviceFault> {
-    match shared.config.queues.common() {
+    match shared.config.queue_sharing.common() {
         Some((queue_pairs, _)) => make(shared, identity, 0..queue_pairs.min(identity.queue_pairs)),
         None => Ok(()),
     }
@@ -73,7 +73,7 @@ fn queue<P: Platform>(shared: &Shared<P>, identity: &Identity, number: u16) -> R
     let id = QueueId(number.checked_add(1).ok_or(DeviceFault::OwnMemory)?);
     let user = users(shared, number).next();
     let own = user.and_then(|user| shared.config.sessions.get(user)).map_or(1, |session| session.most_depth);
-    let depth = shared.config.queues.common().map_or(own, |(_, depth)| depth);
+    let depth = shared.config.queue_sharing.common().map_or(own, |(_, depth)| depth);
     let in_flight = depth.min(most_in_flight(shared)).max(1);
     let entries = in_flight.saturating_add(1);
     let mut pool = shared.function.pool.borrow_mut();
@@ -93,7 +93,7 @@ fn queue<P: Platform>(shared: &Shared<P>, identity: &Identity, number: u16) -> R
         state: State::Absent,
         class: user.map_or(Class::Medium, |user| class_of(shared, user)),
         users: users(shared, number).collect(),
-        turned_away: false,
+        has_waiter: false,
     })
 }
 

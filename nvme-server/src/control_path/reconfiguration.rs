@@ -18,7 +18,7 @@ use crate::sessions::shares;
 use crate::sessions::slot::completed;
 use crate::shared::Shared;
 use blk_api::policy::{Refusal, Share as AskedShare};
-use blk_api::queues::Queues;
+use blk_api::queue_sharing::QueueSharing;
 use core::ops::Range;
 use platform::Platform;
 use platform::log::{info, warn};
@@ -100,7 +100,7 @@ impl Reconfiguration {
     fn compare<P: Platform>(&self, shared: &Shared<P>) -> Option<(Allotment, Option<Range<u16>>)> {
         let mut slots = shared.slots.borrow_mut();
         let slot = slots.get_mut(self.index)?;
-        let open = slot.phase.serving_mut().filter(|_| shared.config.queues == Queues::Dedicated);
+        let open = slot.phase.serving_mut().filter(|_| shared.config.queue_sharing == QueueSharing::Dedicated);
         Some((slot.allotment, open.map(|session| session.queues.clone())))
     }
 

@@ -10,7 +10,7 @@ use platform::{
 };
 
 /// Class, subclass and programming interface of an NVMe controller (NVM Express 1.4, section 2.1.5).
-const NVME_CLASS: u32 = 0x01_08_02;
+const NVME_CLASS_CODE: u32 = 0x01_08_02;
 
 /// Reason why there is no controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,7 +158,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
     pub async fn claim(&mut self, interrupts: Interrupts, max_vectors: u16) -> Result<Device<P>, PciError> {
         // Of an earlier claim, after its release.
         self.empty_vector_slots()?;
-        let claim = Claim { bdf: u16::MAX, interrupts: to_api(interrupts), class: NVME_CLASS };
+        let claim = Claim { bdf: u16::MAX, interrupts: to_api(interrupts), class_code: NVME_CLASS_CODE };
         let answer = self.ask(&Message::with(pci_api::CLAIM, &claim)).await?;
         let claimed: Claimed = answer.payload().map_err(|_| PciError::Answer)?;
         let registers = self.registers(&claimed)?;

@@ -53,7 +53,7 @@ struct State {
 }
 
 impl State {
-    /// Asks for an alarm before a wait, after which a session that the policy holds back has its turn.
+    /// Asks for an alarm before a wait, after which a session that the scheduling policy holds back has its turn.
     fn ask_for_alarm<P: Platform>(&mut self, shared: &Shared<P>) {
         if self.pass.waits && self.alarm == Alarm::Off {
             shared.platform.kernel().signal(shared.alarm);

@@ -31,8 +31,8 @@ pub(crate) struct IoQueue<P: Platform> {
     pub class: Class,
     /// The sessions whose commands go to it.
     pub users: Bits,
-    /// Whether one of them found no room in it and waits for some.
-    pub turned_away: bool,
+    /// Whether one of them found no room in it and waits for it.
+    pub has_waiter: bool,
 }
 
 /// A queue pair's state at the controller.

@@ -1,4 +1,4 @@
-//! One pass over the ready sessions: completions, turns in the policy's order, doorbells and answers.
+//! One pass over the ready sessions: completions, turns in the scheduling policy's order, doorbells and answers.
 
 use crate::controller::device::Health;
 use crate::controller::fault::DeviceFault;
@@ -30,7 +30,7 @@ pub(crate) struct Pass {
     pub progress: bool,
     /// A session is to be polled again without a signal.
     pub again: bool,
-    /// The policy holds a session back until a time.
+    /// The scheduling policy holds a session back until a time.
     pub waits: bool,
 }
 
@@ -126,7 +126,7 @@ fn take_completions<P: Platform>(
         return Ok(false);
     }
     queue.last_completion = now;
-    if core::mem::take(&mut queue.turned_away) {
+    if core::mem::take(&mut queue.has_waiter) {
         for user in queue.users {
             slots.get_mut(user).into_iter().for_each(SessionSlot::poll_too);
         }
@@ -178,7 +178,7 @@ fn poll_all<P: Platform>(
     }
 }
 
-/// Has sessions submit commands, in the policy's order.
+/// Has sessions submit commands, in the scheduling policy's order.
 fn take_turns<P: Platform>(
     shared: &Shared<P>,
     slots: &mut [SessionSlot<P>],
@@ -193,8 +193,8 @@ fn take_turns<P: Platform>(
     }
     let mut table = shared.extents.borrow_mut();
     for _ in 0..TURNS {
-        let (index, budget) = match schedule.next(now) {
-            Decision::Serve { session, budget } => (usize::from(session.0), budget),
+        let (index, quantum) = match schedule.next(now) {
+            Decision::Serve { session, quantum } => (usize::from(session.0), quantum),
             Decision::Wait { .. } => {
                 pass.waits = true;
                 return Ok(());
@@ -207,7 +207,7 @@ fn take_turns<P: Platform>(
         };
         let taken = {
             let extents = Extents::new(&mut table, index);
-            let mut turn = session.turn(queues, extents, schedule.batch(now), budget, now);
+            let mut turn = session.turn(queues, extents, schedule.batch(now), quantum, now);
             session.take_turn(&mut turn)
         };
         if core::mem::replace(polled, PollResult::Turn) != PollResult::Turn {
@@ -329,7 +329,7 @@ fn serve_without_controller<P: Platform>(shared: &Shared<P>, slot: &mut SessionS
     }
     slot.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));
     // A ring-index error has no consequence any more: the device reaches no window.
-    if slot.phase.serving_mut().is_some_and(|session| session.turn_away().unwrap_or(false)) {
+    if slot.phase.serving_mut().is_some_and(|session| session.answer_closed().unwrap_or(false)) {
         slot.poll();
     }
 }

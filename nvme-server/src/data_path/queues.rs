@@ -71,10 +71,10 @@ impl<P: Platform> Queues<P> {
 
     /// Notes that a session waits for room in one of these.
     #[cold]
-    pub(crate) fn turn_away(&mut self, numbers: Range<u16>) {
+    pub(crate) fn note_waiter(&mut self, numbers: Range<u16>) {
         for number in numbers {
             if let Some(queue) = self.get_mut(number) {
-                queue.turned_away = true;
+                queue.has_waiter = true;
             }
         }
     }

@@ -1,14 +1,14 @@
 //! The server's adapter to the scheduling policy: asks it for the next turn, and reports submitted and completed commands.
 //!
-//! A policy counts nanoseconds and runs of commands that are alike; the data plane has ticks and single commands. Left
+//! A scheduling policy counts nanoseconds and runs of commands that are alike; the data plane has ticks and single commands. Left
 //! out: the policies themselves (`nvme-server/scheduler`), and the use of a turn (`session`).
 
 use crate::data_path::in_flight::{Accounting, Command, Work};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use blk_api::config::{Class, ClassWeights, Limit, PolicyKind, ServerConfig, SessionConfig};
+use blk_api::config::{Class, ClassWeights, RateLimit, SchedulingPolicy, ServerConfig, SessionConfig};
 use scheduler::{
-    Budget, Commands, Decision, Dedicated, DeviceDirect, Kind, MAX_SESSIONS, Paced, Policy, RoundRobin, SessionId,
+    Commands, Decision, Dedicated, DeviceDirect, Kind, MAX_SESSIONS, Paced, Policy, Quantum, RoundRobin, SessionId,
     Share, ShareError, StrictUrgent, Tenant, Weighted,
 };
 
@@ -38,12 +38,12 @@ impl Schedule {
     pub(crate) fn new(config: &ServerConfig, ticks_per_second: u64) -> Result<Self, ShareError> {
         let tenants: Vec<Tenant> = config.sessions.iter().map(tenant).collect();
         let policy: Box<dyn Policy> = match config.policy {
-            PolicyKind::RoundRobin => Box::new(RoundRobin::new(&tenants)?),
-            PolicyKind::Dedicated => Box::new(Dedicated::new(&tenants)?),
-            PolicyKind::Weighted => Box::new(Weighted::new(&tenants, config.class_weights)?),
+            SchedulingPolicy::RoundRobin => Box::new(RoundRobin::new(&tenants)?),
+            SchedulingPolicy::Dedicated => Box::new(Dedicated::new(&tenants)?),
+            SchedulingPolicy::Weighted => Box::new(Weighted::new(&tenants, config.class_weights)?),
             // Until the controller reports that it weighs queues, which many do not.
-            PolicyKind::DeviceDirect => Box::new(Weighted::new(&tenants, ClassWeights::EQUAL)?),
-            PolicyKind::Paced => Box::new(Paced::new(&tenants)?),
+            SchedulingPolicy::DeviceDirect => Box::new(Weighted::new(&tenants, ClassWeights::EQUAL)?),
+            SchedulingPolicy::Paced => Box::new(Paced::new(&tenants)?),
         };
         Ok(Self {
             policy,
@@ -70,7 +70,7 @@ impl Schedule {
             })
             .collect();
         self.policy = match config.policy {
-            PolicyKind::DeviceDirect => Box::new(DeviceDirect::new(&tenants)?),
+            SchedulingPolicy::DeviceDirect => Box::new(DeviceDirect::new(&tenants)?),
             _ => Box::new(StrictUrgent::new(&tenants)?),
         };
         Ok(())
@@ -85,7 +85,7 @@ impl Schedule {
         index: usize,
         class: Class,
         weight: u16,
-        [iops_limit, bandwidth_limit]: [Option<Limit>; 2],
+        [iops_limit, bandwidth_limit]: [Option<RateLimit>; 2],
         now: u64,
     ) -> Result<Share, ShareError> {
         let session = session(index);
@@ -151,7 +151,7 @@ impl Schedule {
     pub(crate) fn next(&mut self, now: u64) -> Decision {
         match self.bypass {
             Bypass::On { waits: true } => {
-                Decision::Serve { session: SessionId(0), budget: Budget { commands: BYPASS_BATCH, ..Budget::ALL } }
+                Decision::Serve { session: SessionId(0), quantum: Quantum { commands: BYPASS_BATCH, ..Quantum::ALL } }
             }
             Bypass::On { waits: false } => Decision::Nothing,
             Bypass::Off if !self.policy.any_waits() => Decision::Nothing,
@@ -317,7 +317,7 @@ mod tests {
     use alloc::rc::Rc;
     use alloc::vec;
     use blk_api::config::{Completion, Interrupts};
-    use blk_api::queues::Queues;
+    use blk_api::queue_sharing::QueueSharing;
     use core::cell::RefCell;
 
     /// Notes the calls.
@@ -437,9 +437,9 @@ mod tests {
     fn sole_session_is_scheduled_from_its_first_limit_on() {
         let config = ServerConfig {
             interrupts: Interrupts::Msix,
-            policy: PolicyKind::Paced,
+            policy: SchedulingPolicy::Paced,
             class_weights: ClassWeights::default(),
-            queues: Queues::Dedicated,
+            queue_sharing: QueueSharing::Dedicated,
             sessions: vec![session(Class::Low)],
             records: 1,
             merging: true,
@@ -447,10 +447,10 @@ mod tests {
         let mut schedule = Schedule::new(&config, 1_000_000_000).unwrap();
         assert_eq!(schedule.next(0), Decision::Nothing);
         schedule.set_waiting(0, true, 0);
-        let Decision::Serve { budget, .. } = schedule.next(0) else { panic!("it has a turn") };
-        assert_eq!(budget, Budget { commands: BYPASS_BATCH, ..Budget::ALL });
+        let Decision::Serve { quantum, .. } = schedule.next(0) else { panic!("it has a turn") };
+        assert_eq!(quantum, Quantum { commands: BYPASS_BATCH, ..Quantum::ALL });
         [0; 5].iter().for_each(|_| schedule.batch(0).submitted(&of_session(0, 4096, Kind::Read)));
-        let limit = Limit { per_second: 1000, burst: 2 };
+        let limit = RateLimit { per_second: 1000, burst: 2 };
         schedule.set_share(0, Class::Low, 1, [Some(limit), None], 0).unwrap();
         assert!(schedule.is_waiting(0));
         for _ in 0..2 {
@@ -470,9 +470,9 @@ mod tests {
         let weights = ClassWeights::default();
         let config = ServerConfig {
             interrupts: Interrupts::Msix,
-            policy: PolicyKind::Weighted,
+            policy: SchedulingPolicy::Weighted,
             class_weights: weights,
-            queues: Queues::Dedicated,
+            queue_sharing: QueueSharing::Dedicated,
             sessions,
             records: 1,
             merging: true,

@@ -19,7 +19,7 @@ use crate::data_path::split::{CommandLimits, Cursor};
 use alloc::vec::Vec;
 use blk_api::Status;
 use blk_api::config::{Interrupts, SessionConfig};
-use blk_api::request::Limits;
+use blk_api::request::Bounds;
 use blk_api::ring::{RingError, ServerEnd};
 use blk_api::session::Statistics;
 use core::ops::Range;
@@ -75,7 +75,7 @@ struct Pending {
 /// An open session.
 pub(crate) struct Session<P: Platform> {
     pub config: SessionConfig,
-    pub limits: Limits,
+    pub bounds: Bounds,
     /// Its number.
     number: u8,
     /// The numbers of its queue pairs.
@@ -96,7 +96,7 @@ pub(crate) struct Session<P: Platform> {
     refusals_left: u16,
     /// The queue pair at which the next batch begins.
     turn: u16,
-    /// The queue pairs that its commands go to: all, or the slower ones that the policy allows.
+    /// The queue pairs that its commands go to: all, or the slower ones that the scheduling policy allows.
     usable: Range<u16>,
     /// The client was asked to signal when it submits.
     is_signalled: bool,
@@ -114,7 +114,7 @@ pub(crate) struct Session<P: Platform> {
 /// The parts of a session.
 pub(crate) struct Parts<P: Platform> {
     pub config: SessionConfig,
-    pub limits: Limits,
+    pub bounds: Bounds,
     pub command_limits: CommandLimits,
     pub abilities: Abilities,
     pub window: Window,
@@ -130,7 +130,7 @@ pub(crate) struct Parts<P: Platform> {
 impl<P: Platform> Session<P> {
     /// An open session with nothing in flight.
     pub(crate) fn new(parts: Parts<P>) -> Self {
-        let Parts { config, limits, command_limits, abilities, window, namespace_blocks, refusals, .. } = parts;
+        let Parts { config, bounds, command_limits, abilities, window, namespace_blocks, refusals, .. } = parts;
         let Parts { number, queues, ring, client, kernel, .. } = parts;
         // A ring has at most 4096 entries (`blk_api::ring::MAX_ENTRIES`).
         let entries = config.ring_entries.min(blk_api::ring::MAX_ENTRIES) as u16;
@@ -138,7 +138,7 @@ impl<P: Platform> Session<P> {
             target: Target { nsid: Nsid(config.nsid), window },
             namespace_blocks,
             config,
-            limits,
+            bounds,
             number,
             refusals,
             refusals_left: refusals,
@@ -175,7 +175,7 @@ impl<P: Platform> Session<P> {
     /// Replaces the session's queue pairs; their list pages suffice for `max_transfer` bytes. Nothing is in flight on those
     /// that it loses.
     pub(crate) fn set_queues(&mut self, queues: Range<u16>, max_transfer: u64) {
-        let data_blocks = u32::try_from(max_transfer >> self.limits.block_shift).unwrap_or(Blocks::MAX);
+        let data_blocks = u32::try_from(max_transfer >> self.bounds.block_shift).unwrap_or(Blocks::MAX);
         self.command_limits.data_blocks = self.command_limits.data_blocks.min(data_blocks);
         if !queues.contains(&self.turn) {
             self.turn = queues.start;

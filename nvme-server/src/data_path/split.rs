@@ -159,7 +159,7 @@ impl Cursor {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
-    use blk_api::request::{Entry, Limits, MAX_SEGMENTS, Segment};
+    use blk_api::request::{Bounds, Entry, MAX_SEGMENTS, Segment};
     use extent_table::{ExtentTable, Merging, Record, Rights};
     use proptest::prelude::*;
 
@@ -182,8 +182,8 @@ mod tests {
         let mut entry = Entry { opcode: opcode as u8, lba, blocks, ..Entry::default() };
         entry.segment_count = segments.len() as u8;
         entry.segments[..segments.len()].copy_from_slice(segments);
-        let limits = Limits { block_shift: 9, max_blocks: 320, window_bytes: 1 << 20, writable: true, blocks: 320 };
-        entry.check(&limits).unwrap()
+        let bounds = Bounds { block_shift: 9, max_blocks: 320, window_bytes: 1 << 20, writable: true, blocks: 320 };
+        entry.check(&bounds).unwrap()
     }
 
     /// The short way of a request of one segment.
@@ -265,8 +265,8 @@ mod tests {
     #[test]
     fn a_flush_is_one_command_without_blocks() {
         let flush = Entry { opcode: 3, ..Entry::default() };
-        let limits = Limits { block_shift: 9, max_blocks: 1, window_bytes: 0, writable: false, blocks: 320 };
-        assert_eq!(pieces(flush.check(&limits).unwrap()), [Piece { lba: 0, blocks: 0, offset: 0 }]);
+        let bounds = Bounds { block_shift: 9, max_blocks: 1, window_bytes: 0, writable: false, blocks: 320 };
+        assert_eq!(pieces(flush.check(&bounds).unwrap()), [Piece { lba: 0, blocks: 0, offset: 0 }]);
     }
 
     proptest! {

@@ -14,7 +14,7 @@ use crate::sessions::phase::Cause;
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::Status;
-use blk_api::queues::Queues as Sharing;
+use blk_api::queue_sharing::QueueSharing;
 use platform::Platform;
 use platform::log::info;
 
@@ -135,8 +135,8 @@ async fn create_queues<P: Platform>(shared: &Shared<P>, identity: &Identity) -> 
 /// The queue pairs that the controller is to have now: shared ones, and those of open sessions.
 fn in_use<P: Platform>(shared: &Shared<P>) -> Vec<Desired> {
     let (queues, slots) = (shared.queues.borrow(), shared.slots.borrow());
-    let common = shared.config.queues.common().map_or(0..0, |(queue_pairs, _)| 0..queue_pairs);
-    let is_own = shared.config.queues == Sharing::Dedicated;
+    let common = shared.config.queue_sharing.common().map_or(0..0, |(queue_pairs, _)| 0..queue_pairs);
+    let is_own = shared.config.queue_sharing == QueueSharing::Dedicated;
     let open = slots.iter().filter_map(|slot| slot.phase.session()).filter(|_| is_own);
     let numbers = common.chain(open.flat_map(|session| session.queues.clone()));
     numbers.filter_map(|number| Some(Desired { number, form: Some(queues.get(number)?.form()) })).collect()
@@ -169,9 +169,9 @@ fn all_fit<P: Platform>(shared: &Shared<P>, identity: &Identity) -> bool {
 }
 
 fn fits<P: Platform>(queues: &Queues<P>, identity: &Identity, session: &Session<P>) -> bool {
-    let Session { config, limits, namespace_blocks, .. } = session;
+    let Session { config, bounds, namespace_blocks, .. } = session;
     let namespace = identity.namespaces.iter().find(|namespace| namespace.nsid.0 == config.nsid);
     let blocks_fit = namespace
-        .is_some_and(|namespace| namespace.block_shift == limits.block_shift && *namespace_blocks <= namespace.blocks);
+        .is_some_and(|namespace| namespace.block_shift == bounds.block_shift && *namespace_blocks <= namespace.blocks);
     blocks_fit && queues.of(session.queues.clone()).all(|queue| queue.max_transfer <= identity.max_transfer)
 }

@@ -19,8 +19,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use blk_api::config::SessionConfig;
 use blk_api::names;
-use blk_api::queues::Queues as Sharing;
-use blk_api::request::Limits;
+use blk_api::queue_sharing::QueueSharing;
+use blk_api::request::Bounds;
 use blk_api::ring::ServerEnd;
 use blk_api::session::{Geometry, Refusal};
 use core::ops::Range;
@@ -60,7 +60,7 @@ pub(crate) async fn open<P: Platform>(
 /// The queue pairs of session `index` as they should be while it is open, as far as they are its own.
 fn own_queues<P: Platform>(shared: &Shared<P>, index: usize, numbers: Range<u16>) -> Vec<Desired> {
     let depth = shared.slots.borrow().get(index).map(|slot| slot.allotment.depth);
-    match depth.filter(|_| shared.config.queues == Sharing::Dedicated) {
+    match depth.filter(|_| shared.config.queue_sharing == QueueSharing::Dedicated) {
         Some(depth) => Desired::own(shared, index, numbers, depth),
         None => Vec::new(),
     }
@@ -96,7 +96,7 @@ fn fill_slot<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<'_,
     let of_session = || pairs.of(queues.clone());
     let max_transfer = of_session().fold(identity.max_transfer, |least, queue| least.min(queue.max_transfer));
     let data_blocks = u32::try_from(max_transfer >> shift).unwrap_or(Blocks::MAX).min(Blocks::MAX);
-    let limits = Limits {
+    let bounds = Bounds {
         block_shift: shift,
         max_blocks: u32::try_from(MAX_REQUEST >> shift).unwrap_or(u32::MAX),
         window_bytes: config.window_bytes,
@@ -106,9 +106,9 @@ fn fill_slot<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<'_,
     let mut slots = shared.slots.borrow_mut();
     let slot = slots.get_mut(index).ok_or(Refusal::BadRequest)?;
     let geometry = Geometry {
-        blocks: limits.blocks,
+        blocks: bounds.blocks,
         block_bytes: 1 << shift,
-        max_blocks: limits.max_blocks,
+        max_blocks: bounds.max_blocks,
         window_bytes: config.window_bytes,
         queue_pairs: queues.len() as u16,
         depth: slot.allotment.depth,
@@ -116,7 +116,7 @@ fn fill_slot<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<'_,
     };
     let session = Session::new(Parts {
         config: config.clone(),
-        limits,
+        bounds,
         command_limits: CommandLimits { data_blocks, bare_blocks: Blocks::MAX, block_shift: shift },
         abilities: identity.abilities,
         window,
@@ -156,7 +156,7 @@ fn queues_for<P: Platform>(shared: &Shared<P>, identity: &Identity, index: usize
     if numbers.end > identity.queue_pairs {
         return Err(Refusal::NoQueuePairs);
     }
-    if shared.config.queues == Sharing::Dedicated {
+    if shared.config.queue_sharing == QueueSharing::Dedicated {
         make(shared, identity, numbers.clone()).map_err(|_| Refusal::Device)?;
     }
     Ok(numbers)

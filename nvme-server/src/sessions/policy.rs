@@ -65,7 +65,7 @@ fn install<P: Platform>(shared: &Shared<P>, record: &Record) -> Result<(), Refus
     let mut slots = shared.slots.borrow_mut();
     let slot = slots.get_mut(index).ok_or(Refusal::NotOpen(number))?;
     let session = slot.phase.serving_mut().ok_or(Refusal::NotOpen(number))?;
-    let (has, namespace_has) = (session.limits.blocks, session.namespace_blocks);
+    let (has, namespace_has) = (session.bounds.blocks, session.namespace_blocks);
     let beyond_session = Refusal::BeyondSession { first, blocks, has };
     let beyond_namespace = Refusal::BeyondNamespace { lba, blocks, has: namespace_has };
     let record = extent_table::Record::new(first, lba, blocks, rights).map_err(|error| match error {

@@ -10,13 +10,13 @@ use crate::control_path::changes::Reconfiguration;
 use crate::control_path::provision::most_in_flight;
 use crate::data_path::queues::Allotment;
 use crate::shared::Shared;
-use blk_api::config::{Class, Limit};
+use blk_api::config::{Class, RateLimit};
 use blk_api::policy::{Refusal, Share};
-use blk_api::queues::Queues;
+use blk_api::queue_sharing::QueueSharing;
 use platform::Platform;
 use scheduler::{MIN_PIECE, Resource, ShareError};
 
-const _: () = assert!(MIN_PIECE as u64 == Limit::LEAST_BYTES, "what scenarios are checked against");
+const _: () = assert!(MIN_PIECE as u64 == RateLimit::LEAST_BYTES, "what scenarios are checked against");
 
 /// Changes the share of a session, or nothing. Returns the reconfiguration of its queue pairs, if one is needed: the change
 /// is in force only after it, and undone if it fails.
@@ -44,7 +44,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<Opti
             burst: limit.burst,
             request: match resource {
                 Resource::Commands => 1,
-                Resource::Bytes => Limit::LEAST_BYTES,
+                Resource::Bytes => RateLimit::LEAST_BYTES,
             },
         },
         ShareError::ClassNotAllowed { .. } => Refusal::ClassNotAllowed { asked, highest: config.highest },
@@ -64,7 +64,7 @@ pub(crate) fn judge<P: Platform>(
     if same_pairs && same_depth {
         return Ok(now);
     }
-    if shared.config.queues != Queues::Dedicated {
+    if shared.config.queue_sharing != QueueSharing::Dedicated {
         return Err(Refusal::SharesQueuePairs(index as u32));
     }
     let most = most(shared, index);

@@ -10,7 +10,7 @@ use crate::sessions::phase::Cause;
 use crate::sessions::slot::completed;
 use crate::sessions::windows::unmap_window;
 use crate::shared::Shared;
-use blk_api::queues::Queues as Sharing;
+use blk_api::queue_sharing::QueueSharing;
 use blk_api::session::{DONE, Refusal};
 use platform::log::info;
 use platform::{Message, Platform};
@@ -20,7 +20,7 @@ use report::{Report, clip};
 pub(crate) async fn tear_down<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>, index: usize) {
     let drained = shared.slots.borrow_mut().get_mut(index).and_then(|slot| slot.phase.tear_down());
     let Some((session, cause)) = drained else { return };
-    let is_own = shared.config.queues == Sharing::Dedicated;
+    let is_own = shared.config.queue_sharing == QueueSharing::Dedicated;
     if is_own
         && shared.device.health.get() == Health::Up
         && let Err(fault) = reconcile(shared, &Desired::absent(session.queues.clone())).await

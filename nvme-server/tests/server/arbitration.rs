@@ -1,7 +1,7 @@
 //! Arbitration: a controller that can weigh queues is configured with the classes of its queues and their weights.
 
 use crate::support::{RAB, Setup, System, session};
-use blk_api::config::{Class, ClassWeights, PolicyKind};
+use blk_api::config::{Class, ClassWeights, SchedulingPolicy};
 use blk_api::policy::{Entitlement, Refusal, Share};
 use nvme_spec::admin::{Opcode, QueuePriority};
 use nvme_spec::feature::ArbitrationWeights;
@@ -13,7 +13,7 @@ const PRIORITIES: [QueuePriority; 4] =
     [QueuePriority::Urgent, QueuePriority::High, QueuePriority::Medium, QueuePriority::Low];
 
 /// A session of each class, all of them open.
-fn classes(policy: PolicyKind, weighted: bool) -> System {
+fn classes(policy: SchedulingPolicy, weighted: bool) -> System {
     let sessions = CLASSES.map(|class| {
         let mut session = session(class.name(), class as u64 * 1000);
         (session.config.class, session.config.highest) = (class, class);
@@ -35,7 +35,7 @@ fn arbitration(system: &mut System) -> (Arbitration, Option<ArbitrationWeights>)
 
 #[test]
 fn arbitration_is_configured_and_again_after_a_reset() {
-    let mut system = classes(PolicyKind::Weighted, true);
+    let mut system = classes(SchedulingPolicy::Weighted, true);
     let weights = ArbitrationWeights::new().with_burst(RAB).with_high_z(11).with_medium_z(3).with_low_z(0);
     for resets in [1, 2] {
         assert_eq!(arbitration(&mut system), (Arbitration::WeightedUrgent, Some(weights)));
@@ -49,19 +49,19 @@ fn arbitration_is_configured_and_again_after_a_reset() {
 
 #[test]
 fn a_controller_that_cannot_weigh_is_left_to_its_round_robin() {
-    assert_eq!(arbitration(&mut classes(PolicyKind::Weighted, false)), (Arbitration::RoundRobin, None));
+    assert_eq!(arbitration(&mut classes(SchedulingPolicy::Weighted, false)), (Arbitration::RoundRobin, None));
 }
 
 #[test]
 fn policy_without_weights_leaves_round_robin() {
-    for policy in [PolicyKind::RoundRobin, PolicyKind::Dedicated, PolicyKind::Paced] {
+    for policy in [SchedulingPolicy::RoundRobin, SchedulingPolicy::Dedicated, SchedulingPolicy::Paced] {
         assert_eq!(arbitration(&mut classes(policy, true)), (Arbitration::RoundRobin, None));
     }
 }
 
 #[test]
 fn changed_class_applies_to_the_queues_at_once() {
-    let mut system = classes(PolicyKind::Weighted, true);
+    let mut system = classes(SchedulingPolicy::Weighted, true);
     let entitlement = Entitlement { class: Class::Low, ..session("high", 0).entitlement() };
     system.set_share(&Share::new(1, &entitlement)).unwrap();
     let low = QueuePriority::Low;
@@ -79,7 +79,7 @@ fn changed_class_applies_to_the_queues_at_once() {
 
 #[test]
 fn class_that_the_controller_refuses_is_undone() {
-    let mut system = classes(PolicyKind::Weighted, true);
+    let mut system = classes(SchedulingPolicy::Weighted, true);
     system.controller(|controller, _| controller.refuse = Some((Opcode::CreateIoSq, 1)));
     let high = Entitlement { class: Class::High, ..session("high", 0).entitlement() };
     let low = Share::new(1, &Entitlement { class: Class::Low, ..high });
@@ -103,7 +103,7 @@ fn speeds(weighted: bool) -> System {
         (session.config.queue_pairs, session.config.most_queue_pairs) = (3, 3);
         session
     });
-    let mut setup = Setup { sessions: sessions.to_vec(), policy: PolicyKind::DeviceDirect, ..Setup::default() };
+    let mut setup = Setup { sessions: sessions.to_vec(), policy: SchedulingPolicy::DeviceDirect, ..Setup::default() };
     (setup.shape.weighted, setup.shape.queue_pairs) = (weighted, 6);
     let mut system = System::start(setup);
     (0..2).for_each(|index| assert!(system.open(index).is_ok()));

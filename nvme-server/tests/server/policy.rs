@@ -2,7 +2,7 @@
 
 use crate::support::{Setup, System, entry, session};
 use blk_api::Status;
-use blk_api::config::{Class, Limit, PolicyKind};
+use blk_api::config::{Class, RateLimit, SchedulingPolicy};
 use blk_api::extent::Extent;
 use blk_api::policy::{
     self, BADGE, CLEAR, DONE, DRAINED, Entitlement, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_SHARE,
@@ -207,23 +207,23 @@ fn a_read_only_extent_is_read_and_not_written() {
     assert_eq!(policy::Refusal::of(&Message::new(0xff)), Refusal::BadRequest);
 }
 
-const NO_LIMIT: Option<Limit> = None;
+const NO_LIMIT: Option<RateLimit> = None;
 
 /// A share of the first session, whose queue pairs stay as they are.
-fn share(class: Class, weight: u16, iops: Option<Limit>, bandwidth: Option<Limit>) -> Share {
+fn share(class: Class, weight: u16, iops: Option<RateLimit>, bandwidth: Option<RateLimit>) -> Share {
     Share::new(0, &Entitlement { class, weight, iops, bandwidth, ..session("first", 0).entitlement() })
 }
 
 #[test]
 fn invalid_share_is_refused_and_changes_nothing() {
-    let mut setup = Setup { policy: PolicyKind::Dedicated, ..Setup::default() };
+    let mut setup = Setup { policy: SchedulingPolicy::Dedicated, ..Setup::default() };
     setup.sessions[0].config.highest = Class::High;
     let mut system = System::start(setup);
     system.open(0).unwrap();
     system.controller(|controller, _| controller.hold = true);
     let good = share(Class::Medium, 1, NO_LIMIT, NO_LIMIT);
     let limited = |iops, bandwidth| share(Class::Medium, 1, iops, bandwidth);
-    let limit = |per_second, burst| Some(Limit { per_second, burst });
+    let limit = |per_second, burst| Some(RateLimit { per_second, burst });
     let cases = [
         (Share { session: 2, ..good }, Refusal::NoSession(2)),
         (Share { class: 4, ..good }, Refusal::UnknownClass(4)),
@@ -252,11 +252,13 @@ fn invalid_share_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_share_counts_from_the_moment_it_is_set() {
-    for policy in [PolicyKind::RoundRobin, PolicyKind::Dedicated, PolicyKind::Weighted, PolicyKind::Paced] {
+    for policy in
+        [SchedulingPolicy::RoundRobin, SchedulingPolicy::Dedicated, SchedulingPolicy::Weighted, SchedulingPolicy::Paced]
+    {
         let mut system = System::start(Setup { policy, ..Setup::default() });
         system.open(0).unwrap();
         system.controller(|controller, _| controller.hold = true);
-        system.set_share(&share(Class::Low, 3, Some(Limit { per_second: 1, burst: 2 }), NO_LIMIT)).unwrap();
+        system.set_share(&share(Class::Low, 3, Some(RateLimit { per_second: 1, burst: 2 }), NO_LIMIT)).unwrap();
         let reads: Vec<_> = (0..6).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
         system.submit(0, &reads);
         assert_eq!(system.world.state().controller.submitted.len(), 2, "{policy:?}");

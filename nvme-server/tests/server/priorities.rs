@@ -2,12 +2,12 @@
 
 use crate::support::{Setup, System, Tenant, entry, session};
 use blk_api::Status;
-use blk_api::config::{Class, Limit, PolicyKind};
+use blk_api::config::{Class, RateLimit, SchedulingPolicy};
 use blk_api::request::{Entry, Opcode};
 use platform::Badge;
 
-const POLICIES: [PolicyKind; 4] =
-    [PolicyKind::RoundRobin, PolicyKind::Dedicated, PolicyKind::Weighted, PolicyKind::Paced];
+const POLICIES: [SchedulingPolicy; 4] =
+    [SchedulingPolicy::RoundRobin, SchedulingPolicy::Dedicated, SchedulingPolicy::Weighted, SchedulingPolicy::Paced];
 
 fn of_class(tenant: &str, first: u64, class: Class) -> Tenant {
     let mut tenant = session(tenant, first);
@@ -16,7 +16,7 @@ fn of_class(tenant: &str, first: u64, class: Class) -> Tenant {
 }
 
 /// A server with both sessions open, on a controller that holds commands back.
-fn system(policy: PolicyKind, sessions: Vec<Tenant>) -> System {
+fn system(policy: SchedulingPolicy, sessions: Vec<Tenant>) -> System {
     let mut system = System::start(Setup { policy, sessions, ..Setup::default() });
     system.open(0).unwrap();
     system.open(1).unwrap();
@@ -50,7 +50,7 @@ fn alarm(system: &mut System, after_ms: u64) -> bool {
 fn limit_holds_under_every_policy() {
     for policy in POLICIES {
         let mut limited = session("limited", 0);
-        limited.config.iops_limit = Some(Limit { per_second: 100, burst: 2 });
+        limited.config.iops_limit = Some(RateLimit { per_second: 100, burst: 2 });
         let mut system = system(policy, vec![limited, session("free", 1000)]);
         system.submit(0, &reads(6));
         assert_eq!(submitted(&system), [1, 1], "{policy:?}");
@@ -72,7 +72,7 @@ fn limit_holds_under_every_policy() {
 #[test]
 fn the_more_urgent_class_goes_first_whatever_its_number() {
     for (classes, first) in [([Class::Low, Class::Urgent], 2), ([Class::Urgent, Class::Low], 1)] {
-        for policy in [PolicyKind::Dedicated, PolicyKind::Weighted, PolicyKind::Paced] {
+        for policy in [SchedulingPolicy::Dedicated, SchedulingPolicy::Weighted, SchedulingPolicy::Paced] {
             let sessions = vec![of_class("first", 0, classes[0]), of_class("second", 1000, classes[1])];
             let mut system = system(policy, sessions);
             for index in [0, 1] {

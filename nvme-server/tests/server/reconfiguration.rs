@@ -4,7 +4,7 @@
 use crate::support::{Act, Setup, System, Tenant, entry, session};
 use blk_api::Status;
 use blk_api::policy::{Entitlement, REMOVE, Range, Refusal, SET_SHARE, Share};
-use blk_api::queues::Queues;
+use blk_api::queue_sharing::QueueSharing;
 use blk_api::request::{Entry, Opcode};
 use blk_api::session::{self as door, OPEN};
 use nvme_spec::admin::Opcode as Admin;
@@ -205,7 +205,7 @@ fn a_session_has_no_more_than_the_controller_granted() {
 
 #[test]
 fn sessions_that_share_queue_pairs_keep_them() {
-    let mut setup = Setup { queues: Queues::Shared { queue_pairs: 2, depth: 8 }, ..Setup::default() };
+    let mut setup = Setup { queues: QueueSharing::Shared { queue_pairs: 2, depth: 8 }, ..Setup::default() };
     for session in &mut setup.sessions {
         session.config.queue_pairs = 0;
     }

@@ -2,15 +2,15 @@
 
 use crate::support::{Act, Setup, System, entry, session};
 use blk_api::Status;
-use blk_api::queues::Queues;
+use blk_api::queue_sharing::QueueSharing;
 use blk_api::request::{Entry, Opcode};
 use blk_api::session::{CLOSE, DONE, Refusal};
 use nvme_spec::admin::Opcode as Admin;
 use sim_fault::ControllerEffect;
 
-const ONE: Queues = Queues::Shared { queue_pairs: 1, depth: 8 };
+const ONE: QueueSharing = QueueSharing::Shared { queue_pairs: 1, depth: 8 };
 
-fn setup(queues: Queues, sessions: u16) -> Setup {
+fn setup(queues: QueueSharing, sessions: u16) -> Setup {
     let numbered = (0..sessions).map(|number| {
         let mut session = session(&format!("tenant-{number}"), u64::from(number) * 1000);
         (session.config.queue_pairs, session.config.core) = (0, number);
@@ -20,7 +20,7 @@ fn setup(queues: Queues, sessions: u16) -> Setup {
 }
 
 /// Sessions, all of them open.
-fn open(queues: Queues, sessions: u16) -> System {
+fn open(queues: QueueSharing, sessions: u16) -> System {
     let mut system = System::start(setup(queues, sessions));
     for index in 0..usize::from(sessions) {
         system.open(index).unwrap();
@@ -51,7 +51,7 @@ fn submitted(system: &System) -> Vec<u16> {
 
 #[test]
 fn shared_queue_pairs_exist_from_the_bring_up_on() {
-    let mut system = System::start(setup(Queues::Shared { queue_pairs: 2, depth: 8 }, 3));
+    let mut system = System::start(setup(QueueSharing::Shared { queue_pairs: 2, depth: 8 }, 3));
     let both = (vec![1, 2], vec![1, 2]);
     assert_eq!(system.world.state().controller.queues(), both);
     let geometry = system.open(1).unwrap();
@@ -68,12 +68,12 @@ fn shared_queue_pairs_exist_from_the_bring_up_on() {
 
 #[test]
 fn a_session_submits_to_the_queue_pairs_of_its_core() {
-    let mut system = open(Queues::PerCore { cores: 2, depth: 8 }, 3);
+    let mut system = open(QueueSharing::PerCore { cores: 2, depth: 8 }, 3);
     for (index, queue) in [(0, 1), (1, 2), (2, 1)] {
         system.submit(index, &reads(0, 2));
         assert_eq!(submitted(&system), [queue; 2]);
     }
-    let mut system = open(Queues::PoolPerCore { cores: 2, queue_pairs: 2, depth: 8 }, 2);
+    let mut system = open(QueueSharing::PoolPerCore { cores: 2, queue_pairs: 2, depth: 8 }, 2);
     for (index, queues) in [(0, [1, 2, 1]), (1, [3, 4, 3])] {
         // One batch stays together, the next goes to the next queue pair.
         queues.iter().for_each(|_| system.submit(index, &reads(0, 1)));
@@ -203,11 +203,11 @@ fn a_reset_answers_what_each_of_them_had_in_flight() {
 
 #[test]
 fn too_many_shared_queue_pairs_are_refused() {
-    let mut system = System::start(setup(Queues::PerCore { cores: 6, depth: 4 }, 2));
+    let mut system = System::start(setup(QueueSharing::PerCore { cores: 6, depth: 4 }, 2));
     // The controller has four, so those of the first cores are there.
     assert_eq!(system.world.state().controller.queues().0, [1, 2, 3, 4]);
     system.open(0).unwrap();
-    let mut setup = setup(Queues::PerCore { cores: 6, depth: 4 }, 2);
+    let mut setup = setup(QueueSharing::PerCore { cores: 6, depth: 4 }, 2);
     setup.sessions[1].config.core = 5;
     let mut system = System::start(setup);
     assert_eq!(system.open(1), Err(Refusal::NoQueuePairs));

@@ -3,7 +3,7 @@
 //! A driver is known by the badge of its endpoint capability. It claims a function, fetches the function's capabilities, one
 //! per message (an seL4 message cannot deliver more), and starts it:
 //!
-//! 1. [`CLAIM`] by class or BDF. The server maps the function's BAR pages (never the page of an MSI-X table or PBA)
+//! 1. [`CLAIM`] by class code or BDF. The server maps the function's BAR pages (never the page of an MSI-X table or PBA)
 //!    into the driver's arena and answers with a [`Claimed`]: where they are.
 //! 2. [`BAR_FRAME`] for a capability to each page, [`VECTOR`] for each interrupt (the call carries the driver's badged
 //!    notification, the answer the capability that binds it), [`IO_SPACE`] for the function's IOSpace.
@@ -137,8 +137,8 @@ pub struct Function {
     pub vendor: u16,
     /// Device id.
     pub device: u16,
-    /// Class << 16 | subclass << 8 | programming interface.
-    pub class: u32,
+    /// Class code: class << 16 | subclass << 8 | programming interface.
+    pub class_code: u32,
     /// MSI-X vectors, 0 without MSI-X.
     pub msix_vectors: u16,
     /// MSI vectors, 0 without MSI that can be used.
@@ -151,12 +151,12 @@ pub struct Function {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Claim {
-    /// By BDF, or 0xffff to claim by class.
+    /// By BDF, or 0xffff to claim by class code.
     pub bdf: u16,
     /// [`INTERRUPTS_MSIX`], [`INTERRUPTS_INTX`] or [`INTERRUPTS_MSI`].
     pub interrupts: u16,
-    /// By class << 16 | subclass << 8 | programming interface: the first free one the driver is allowed.
-    pub class: u32,
+    /// By class code (class << 16 | subclass << 8 | programming interface): the first free one the driver is allowed.
+    pub class_code: u32,
 }
 
 /// Deliver interrupts by MSI-X.
@@ -220,8 +220,8 @@ pub struct ServerConfig {
     /// Buses whose configuration space is in the device region `ecam`, from 0 on, 1 MiB each.
     pub buses: u16,
     /// The device untypeds of the run `pci-window`, in its order: address and log2 of the size.
-    pub windows: Vec<(Paddr, u8)>,
-    /// Whether the server numbers the buses and places BARs and bridges' windows in `windows`, as on a machine without
+    pub pci_windows: Vec<(Paddr, u8)>,
+    /// Whether the server numbers the buses and places BARs and bridge windows in `pci_windows`, as on a machine without
     /// firmware. Otherwise they stay as firmware left them.
     pub assign: bool,
     /// Whether there is an IOMMU, of which drivers are given IOSpaces.
@@ -268,9 +268,9 @@ pub enum Match {
     /// The one at this BDF.
     Bdf(u16),
     /// Number `index`, in the order of the bus walk, of those with this class, subclass and programming interface.
-    Class {
+    ClassCode {
         /// Class, subclass, programming interface.
-        class: [u8; 3],
+        class_code: [u8; 3],
         /// Its number among them, from 0.
         index: u16,
     },

@@ -12,7 +12,7 @@ pub const ARENA: &str = "arena";
 pub const IRQ_CONTROL: &str = "irq-control";
 /// Its source of IOSpaces. Where a component keeps them, a run: the server's own call to that, and one for each driver.
 pub const IO_SPACE_MASTER: &str = "io-space-master";
-/// Its run of device untypeds, in the order of [`ServerConfig::windows`](crate::ServerConfig::windows).
+/// Its run of device untypeds, in the order of [`ServerConfig::pci_windows`](crate::ServerConfig::pci_windows).
 pub const PCI_WINDOW: &str = "pci-window";
 /// Its region of configuration space.
 pub const ECAM: &str = "ecam";

@@ -8,8 +8,8 @@ use platform::{
     PAGE_SIZE, Platform, Rights, Vaddr,
 };
 
-/// The class of an `edu` device: unclassified, no VGA.
-const CLASS: u32 = 0x00_ff_00;
+/// The class code of an `edu` device: unclassified, no VGA.
+const CLASS_CODE: u32 = 0x00_ff_00;
 /// The function's only vector.
 const VECTOR: u64 = 0;
 
@@ -38,7 +38,7 @@ impl<'a, P: Platform> Pci<'a, P> {
     /// # Errors
     /// [`Failure::Refused`], [`Failure::Answer`], [`Failure::Kernel`].
     pub(crate) async fn claim(&self, mode: Mode) -> Result<P::Mmio, Failure> {
-        let claim = Claim { bdf: u16::MAX, interrupts: mode.to_api(), class: CLASS };
+        let claim = Claim { bdf: u16::MAX, interrupts: mode.to_api(), class_code: CLASS_CODE };
         let answer = self.ask(&Message::with(pci_api::CLAIM, &claim)).await?;
         let claimed: Claimed = answer.payload().map_err(|_| Failure::Answer)?;
         let runs = claimed.runs.get(..usize::from(claimed.run_count)).ok_or(Failure::Answer)?;

@@ -14,9 +14,9 @@ pub mod offset {
     pub const BUS_NUMBERS: u8 = 0x18;
     /// I/O base (7:0) and limit (15:8): [`super::IoWindow`]; secondary status in 31:16.
     pub const IO: u8 = 0x1c;
-    /// Memory base (15:0) and limit (31:16): [`super::Window::from_memory`].
+    /// Memory base (15:0) and limit (31:16): [`super::MemoryWindow::from_memory`].
     pub const MEMORY: u8 = 0x20;
-    /// Prefetchable memory base (15:0) and limit (31:16): [`super::Window::from_prefetchable`].
+    /// Prefetchable memory base (15:0) and limit (31:16): [`super::MemoryWindow::from_prefetchable`].
     pub const PREFETCHABLE: u8 = 0x24;
     /// Upper 32 bits of the prefetchable base.
     pub const PREFETCHABLE_BASE_UPPER: u8 = 0x28;
@@ -57,19 +57,19 @@ impl BusNumbers {
 }
 
 /// Granularity of both memory windows: 1 MiB.
-pub const WINDOW_ALIGN: u64 = 1 << 20;
+pub const MEMORY_WINDOW_ALIGN: u64 = 1 << 20;
 
 /// Addresses a bridge forwards downwards: from `base` to `limit`, both included (Bridge 3.2.5.8, 3.2.5.9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
+pub struct MemoryWindow {
     base: u64,
     limit: u64,
 }
 
 /// Why a window cannot be programmed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WindowError {
-    /// Base or size is not a multiple of [`WINDOW_ALIGN`].
+pub enum MemoryWindowError {
+    /// Base or size is not a multiple of [`MEMORY_WINDOW_ALIGN`].
     Misaligned,
     /// The size is 0, or the end has no address.
     ImpossibleSize,
@@ -77,7 +77,7 @@ pub enum WindowError {
     Above4Gib,
 }
 
-impl fmt::Display for WindowError {
+impl fmt::Display for MemoryWindowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Misaligned => "a bridge's window is not a multiple of 1 MiB",
@@ -87,7 +87,7 @@ impl fmt::Display for WindowError {
     }
 }
 
-impl core::error::Error for WindowError {}
+impl core::error::Error for MemoryWindowError {}
 
 /// The dword at [`offset::MEMORY`] or [`offset::PREFETCHABLE`] that closes the window: its base lies above its limit.
 pub const CLOSED: u32 = 0x0000_fff0;
@@ -105,22 +105,22 @@ pub struct PrefetchableRegisters {
     pub limit_upper: u32,
 }
 
-impl Window {
+impl MemoryWindow {
     /// A window of `bytes` from `base`, both multiples of 1 MiB.
     ///
     /// # Errors
     ///
-    /// A [`WindowError`] when there is no such window.
-    pub const fn new(base: u64, bytes: u64) -> Result<Self, WindowError> {
+    /// A [`MemoryWindowError`] when there is no such window.
+    pub const fn new(base: u64, bytes: u64) -> Result<Self, MemoryWindowError> {
         if (base | bytes) & 0xf_ffff != 0 {
-            return Err(WindowError::Misaligned);
+            return Err(MemoryWindowError::Misaligned);
         }
         let Some(beyond_first) = bytes.checked_sub(1) else {
-            return Err(WindowError::ImpossibleSize);
+            return Err(MemoryWindowError::ImpossibleSize);
         };
         match base.checked_add(beyond_first) {
             Some(limit) => Ok(Self { base, limit }),
-            None => Err(WindowError::ImpossibleSize),
+            None => Err(MemoryWindowError::ImpossibleSize),
         }
     }
 
@@ -155,10 +155,10 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// [`WindowError::Above4Gib`].
-    pub const fn to_memory(self) -> Result<u32, WindowError> {
+    /// [`MemoryWindowError::Above4Gib`].
+    pub const fn to_memory(self) -> Result<u32, MemoryWindowError> {
         if self.limit > u32::MAX as u64 {
-            return Err(WindowError::Above4Gib);
+            return Err(MemoryWindowError::Above4Gib);
         }
         Ok(self.low_halves())
     }

@@ -27,47 +27,47 @@ fn bus_numbers_that_would_lead_in_circles_are_inconsistent() {
 #[test]
 fn memory_window_is_decoded_and_made() {
     // Base FE80_0000, limit FE9F_FFFF.
-    let window = Window::from_memory(0xfe90_fe80).unwrap();
+    let window = MemoryWindow::from_memory(0xfe90_fe80).unwrap();
     assert_eq!((window.base(), window.limit()), (0xfe80_0000, 0xfe9f_ffff));
-    assert_eq!(Window::new(0xfe80_0000, 0x20_0000), Ok(window));
+    assert_eq!(MemoryWindow::new(0xfe80_0000, 0x20_0000), Ok(window));
     assert_eq!(window.to_memory(), Ok(0xfe90_fe80));
 }
 
 #[test]
 fn closed_windows_forward_nothing() {
-    assert_eq!(Window::from_memory(CLOSED), None);
+    assert_eq!(MemoryWindow::from_memory(CLOSED), None);
     let closed = PrefetchableRegisters { low: CLOSED, base_upper: 0, limit_upper: 0 };
-    assert_eq!(Window::from_prefetchable(closed), None);
+    assert_eq!(MemoryWindow::from_prefetchable(closed), None);
     // All zeroes is not closed: the first mebibyte.
-    assert_eq!(Window::from_memory(0).map(Window::limit), Some(0xf_ffff));
+    assert_eq!(MemoryWindow::from_memory(0).map(MemoryWindow::limit), Some(0xf_ffff));
 }
 
 #[test]
 fn prefetchable_window_has_upper_halves_if_the_bridge_says_so() {
     let registers = PrefetchableRegisters { low: 0x3ff1_0001, base_upper: 0x80, limit_upper: 0x80 };
-    let window = Window::from_prefetchable(registers).unwrap();
+    let window = MemoryWindow::from_prefetchable(registers).unwrap();
     assert_eq!((window.base(), window.limit()), (0x80_0000_0000, 0x80_3fff_ffff));
-    let made = Window::new(0x80_0000_0000, 0x4000_0000).unwrap().to_prefetchable();
+    let made = MemoryWindow::new(0x80_0000_0000, 0x4000_0000).unwrap().to_prefetchable();
     assert_eq!(made, PrefetchableRegisters { low: 0x3ff0_0000, base_upper: 0x80, limit_upper: 0x80 });
 
     let short = PrefetchableRegisters { low: 0xfd00_fc00, base_upper: 0x80, limit_upper: 0x80 };
-    assert_eq!(Window::from_prefetchable(short).map(Window::base), Some(0xfc00_0000));
+    assert_eq!(MemoryWindow::from_prefetchable(short).map(MemoryWindow::base), Some(0xfc00_0000));
     assert!(is_prefetchable_64(0x0001_0001));
     assert!(!is_prefetchable_64(0x0000_0001));
 }
 
 #[test]
 fn windows_that_cannot_be_are_refused() {
-    assert_eq!(Window::new(0xfe88_0000, 0x10_0000), Err(WindowError::Misaligned));
-    assert_eq!(Window::new(0xfe80_0000, 0x1000), Err(WindowError::Misaligned));
-    assert_eq!(Window::new(0xfe80_0000, 0), Err(WindowError::ImpossibleSize));
-    assert_eq!(Window::new(0xffff_ffff_fff0_0000, 0x20_0000), Err(WindowError::ImpossibleSize));
-    assert_eq!(Window::new(0xfff0_0000, 0x20_0000).unwrap().to_memory(), Err(WindowError::Above4Gib));
+    assert_eq!(MemoryWindow::new(0xfe88_0000, 0x10_0000), Err(MemoryWindowError::Misaligned));
+    assert_eq!(MemoryWindow::new(0xfe80_0000, 0x1000), Err(MemoryWindowError::Misaligned));
+    assert_eq!(MemoryWindow::new(0xfe80_0000, 0), Err(MemoryWindowError::ImpossibleSize));
+    assert_eq!(MemoryWindow::new(0xffff_ffff_fff0_0000, 0x20_0000), Err(MemoryWindowError::ImpossibleSize));
+    assert_eq!(MemoryWindow::new(0xfff0_0000, 0x20_0000).unwrap().to_memory(), Err(MemoryWindowError::Above4Gib));
 }
 
 #[test]
 fn window_contains_what_lies_in_it_whole() {
-    let window = Window::new(0xfe80_0000, 0x10_0000).unwrap();
+    let window = MemoryWindow::new(0xfe80_0000, 0x10_0000).unwrap();
     assert!(window.contains(0xfe80_0000, 0x10_0000));
     assert!(window.contains(0xfe8f_c000, 0x4000));
     assert!(!window.contains(0xfe8f_c000, 0x8000));

@@ -1,4 +1,4 @@
-//! Addresses for a tree of functions: pure computation over sizes and windows.
+//! Addresses for a tree of functions: pure computation over sizes and PCI windows.
 //!
 //! From below, the ranges behind each bridge are put one after the other, the most aligned first, and make its two
 //! windows. On the root bus ranges and windows are placed where the platform has room. Where there is too little, the
@@ -11,14 +11,14 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
-use pci_spec::bridge::WINDOW_ALIGN;
+use pci_spec::bridge::MEMORY_WINDOW_ALIGN;
 
 /// Registers that take 32 bits end below it, and so do bridges' non-prefetchable windows.
 const LOW_END: u64 = 1 << 32;
 
 /// Addresses at which a range may lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Class {
+pub enum MemoryType {
     /// Below 4 GiB.
     Low,
     /// The same, and in prefetchable windows too.
@@ -29,7 +29,7 @@ pub enum Class {
     AnyPrefetchable,
 }
 
-impl Class {
+impl MemoryType {
     const fn is_low(self) -> bool {
         matches!(self, Self::Low | Self::LowPrefetchable)
     }
@@ -56,15 +56,15 @@ pub enum Kind {
 }
 
 impl Prefetchable {
-    /// The window by which a bridge forwards a range of this class, and the window's own class. Ranges that could lie
+    /// The window by which a bridge forwards a range of this type, and the window's own type. Ranges that could lie
     /// anywhere do not share a window with those that must lie below 4 GiB.
-    const fn forwards(self, class: Class) -> (Kind, Class) {
-        match (self, class) {
-            (Self::Any, Class::AnyPrefetchable) => (Kind::Prefetchable, Class::AnyPrefetchable),
-            (Self::Low, Class::AnyPrefetchable | Class::LowPrefetchable) => {
-                (Kind::Prefetchable, Class::LowPrefetchable)
+    const fn forwards(self, memory_type: MemoryType) -> (Kind, MemoryType) {
+        match (self, memory_type) {
+            (Self::Any, MemoryType::AnyPrefetchable) => (Kind::Prefetchable, MemoryType::AnyPrefetchable),
+            (Self::Low, MemoryType::AnyPrefetchable | MemoryType::LowPrefetchable) => {
+                (Kind::Prefetchable, MemoryType::LowPrefetchable)
             }
-            _ => (Kind::Memory, Class::Low),
+            _ => (Kind::Memory, MemoryType::Low),
         }
     }
 }
@@ -77,7 +77,7 @@ pub struct Need {
     /// The BAR.
     pub bar: u8,
     /// Addresses at which it may lie.
-    pub class: Class,
+    pub memory_type: MemoryType,
     /// A power of two of at least a page.
     pub align: u64,
     /// A multiple of `align`, more than 0.
@@ -113,7 +113,7 @@ pub struct Placed {
     pub address: u64,
 }
 
-/// Ranges and windows of a function.
+/// Ranges and bridge windows of a function.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     /// Its ranges. Those of a part that is left out are not among them.
@@ -157,13 +157,13 @@ enum What {
     /// A need of a function.
     Need { node: usize, number: usize },
     /// A bridge's window.
-    Window { node: usize, kind: Kind },
+    BridgeWindow { node: usize, kind: Kind },
 }
 
 /// A range on a bus.
 #[derive(Clone, Copy, Debug)]
 struct Item {
-    class: Class,
+    memory_type: MemoryType,
     align: u64,
     bytes: u64,
     what: What,
@@ -192,26 +192,29 @@ impl<'a> Attempt<'a> {
         Self { nodes, left_out, gone, root: Vec::new(), inside }
     }
 
-    /// Puts every range on the bus it lies on, from below, and packs the windows. Fails with a window that has no size.
+    /// Puts every range on the bus it lies on, from below, and packs the bridge windows. Fails with a window that has no size.
     fn gather(&mut self) -> Result<(), Vec<What>> {
         for (node, of) in self.nodes.iter().enumerate().rev() {
             if self.gone.get(node).copied().unwrap_or(true) {
                 continue;
             }
             if let Some(prefetchable) = of.bridge {
-                let high =
-                    if prefetchable == Prefetchable::Any { Class::AnyPrefetchable } else { Class::LowPrefetchable };
-                for (kind, class) in [(Kind::Memory, Class::Low), (Kind::Prefetchable, high)] {
-                    let what = What::Window { node, kind };
+                let high = if prefetchable == Prefetchable::Any {
+                    MemoryType::AnyPrefetchable
+                } else {
+                    MemoryType::LowPrefetchable
+                };
+                for (kind, memory_type) in [(Kind::Memory, MemoryType::Low), (Kind::Prefetchable, high)] {
+                    let what = What::BridgeWindow { node, kind };
                     let Some(items) = self.inside_mut(node, kind).filter(|items| !items.is_empty()) else { continue };
                     let (align, bytes) = pack(items).ok_or_else(|| Vec::from([what]))?;
-                    self.push(of.parent, Item { class, align, bytes, what, at: 0 });
+                    self.push(of.parent, Item { memory_type, align, bytes, what, at: 0 });
                 }
             }
             for (number, need) in of.needs.iter().enumerate() {
                 if !self.left_out.contains(&(node, need.part)) {
-                    let Need { class, align, bytes, .. } = *need;
-                    self.push(of.parent, Item { class, align, bytes, what: What::Need { node, number }, at: 0 });
+                    let Need { memory_type, align, bytes, .. } = *need;
+                    self.push(of.parent, Item { memory_type, align, bytes, what: What::Need { node, number }, at: 0 });
                 }
             }
         }
@@ -221,7 +224,7 @@ impl<'a> Attempt<'a> {
     fn push(&mut self, parent: Option<usize>, item: Item) {
         let Some(bridge) = parent else { return self.root.push(item) };
         let forwards = self.nodes.get(bridge).and_then(|node| node.bridge).unwrap_or(Prefetchable::Absent);
-        if let Some(items) = self.inside_mut(bridge, forwards.forwards(item.class).0) {
+        if let Some(items) = self.inside_mut(bridge, forwards.forwards(item.memory_type).0) {
             items.push(item);
         }
     }
@@ -237,7 +240,7 @@ impl<'a> Attempt<'a> {
         self.root.sort_by_key(order);
         for (before, item) in (0..).zip(self.root.clone()) {
             let Some(at) = free.take(&item) else {
-                let is_low = item.class.is_low();
+                let is_low = item.memory_type.is_low();
                 let placed = self.root.iter().take(before).filter(|other| !is_low || other.at < LOW_END);
                 return Err(placed.chain([&item]).map(|item| item.what).collect());
             };
@@ -258,7 +261,7 @@ impl<'a> Attempt<'a> {
                     let need = self.nodes.get(node).and_then(|node| node.needs.get(number));
                     largest = largest.max(need.map(|need| (need.bytes, node, need.part)));
                 }
-                What::Window { node, kind } => {
+                What::BridgeWindow { node, kind } => {
                     let [memory, prefetchable] = self.inside.get(node)?;
                     let items = if kind == Kind::Memory { memory } else { prefetchable };
                     ranges.extend(items.iter().map(|item| item.what));
@@ -298,7 +301,7 @@ impl<'a> Attempt<'a> {
                         place.ranges.push(Placed { need, address });
                     }
                 }
-                What::Window { node, kind } => {
+                What::BridgeWindow { node, kind } => {
                     if let Some(Place { windows: [memory, prefetchable], .. }) = places.get_mut(node) {
                         let window = if kind == Kind::Memory { memory } else { prefetchable };
                         *window = Some(address..address.saturating_add(item.bytes));
@@ -317,13 +320,13 @@ fn order(item: &Item) -> (Reverse<u64>, Reverse<u64>, What) {
 /// Puts ranges one after the other. Returns the alignment and the size of a window around them; `None` when it has no end.
 fn pack(items: &mut [Item]) -> Option<(u64, u64)> {
     items.sort_by_key(order);
-    let align = items.first()?.align.max(WINDOW_ALIGN);
+    let align = items.first()?.align.max(MEMORY_WINDOW_ALIGN);
     let mut end = 0u64;
     for item in items {
         item.at = end.checked_next_multiple_of(item.align)?;
         end = item.at.checked_add(item.bytes)?;
     }
-    Some((align, end.checked_next_multiple_of(WINDOW_ALIGN)?))
+    Some((align, end.checked_next_multiple_of(MEMORY_WINDOW_ALIGN)?))
 }
 
 /// Room on the root bus.
@@ -339,12 +342,12 @@ impl Free {
             let ranges = windows.iter().map(move |window| window.start.max(least)..window.end.min(most));
             ranges.filter(|range| range.start < range.end).collect()
         };
-        Self { low: clip(WINDOW_ALIGN, LOW_END), high: clip(LOW_END, u64::MAX) }
+        Self { low: clip(MEMORY_WINDOW_ALIGN, LOW_END), high: clip(LOW_END, u64::MAX) }
     }
 
     /// Room for `item`: above 4 GiB where it may lie there, so that the rest has room below.
     fn take(&mut self, item: &Item) -> Option<u64> {
-        let high = if item.class.is_low() { None } else { take(&mut self.high, item.align, item.bytes) };
+        let high = if item.memory_type.is_low() { None } else { take(&mut self.high, item.align, item.bytes) };
         high.or_else(|| take(&mut self.low, item.align, item.bytes))
     }
 }

@@ -11,7 +11,7 @@ use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
 
-/// Identity, class, and kind and size of each memory BAR of a function.
+/// Identity, class code, and kind and size of each memory BAR of a function.
 type Seen = (u16, Option<u16>, u16, u16, u32, Vec<(u8, BarKind, u64)>, Option<(u8, u8)>);
 
 fn seen(functions: &[Function]) -> Vec<Seen> {
@@ -19,7 +19,7 @@ fn seen(functions: &[Function]) -> Vec<Seen> {
         let bars = function.memory_bars().map(|bar| (bar.index(), bar.kind(), bar.size())).collect();
         let parent = function.parent().map(|parent| parent.to_raw());
         let buses = function.bridge.map(|bridge| (bridge.numbers.secondary(), bridge.numbers.subordinate()));
-        (function.bdf.to_raw(), parent, function.vendor, function.device, function.class_bits(), bars, buses)
+        (function.bdf.to_raw(), parent, function.vendor, function.device, function.class_code_bits(), bars, buses)
     };
     functions.iter().map(one).collect()
 }

@@ -3,7 +3,7 @@
 use super::bus::{Device, Effect, at};
 use super::machine::Act;
 use super::system::{System, WINDOW, config, driver};
-use crate::bars::Windows;
+use crate::bars::PciWindows;
 use pci_api::{INTERRUPTS_MSIX, Match, Refusal};
 use pci_spec::Bdf;
 use platform::Paddr;
@@ -106,7 +106,7 @@ fn bar_that_moved_since_it_was_sized_is_refused() {
 
 #[test]
 fn touching_windows_are_one() {
-    let windows = Windows::new(&[(Paddr::new(0x3000), 12), (Paddr::new(0x2000), 12), (Paddr::new(0x6000), 12)]);
+    let windows = PciWindows::new(&[(Paddr::new(0x3000), 12), (Paddr::new(0x2000), 12), (Paddr::new(0x6000), 12)]);
     assert!(windows.cover(&(0x2000..0x4000)));
     assert!(!windows.cover(&(0x2000..0x5000)));
     assert!(!windows.cover(&(0x5000..0x7000)));

@@ -3,8 +3,8 @@
 use super::bus::{Device, Effect, at};
 use super::machine::{ARENA, Act, Object};
 use super::system::{
-    BEHIND_BRIDGES, BEHIND_PORT, DRIVER_ARENA, DRIVER_VSPACE, NVME_CLASS, ON_ROOT, OWN_VSPACE, System, config, devices,
-    driver,
+    BEHIND_BRIDGES, BEHIND_PORT, DRIVER_ARENA, DRIVER_VSPACE, NVME_CLASS_CODE, ON_ROOT, OWN_VSPACE, System, config,
+    devices, driver,
 };
 use pci_api::{BAR_FRAME, INTERRUPTS_INTX, INTERRUPTS_MSIX, IO_SPACE, Match, RELEASE, Refusal, START};
 use std::vec;
@@ -38,7 +38,7 @@ fn no_capability_to_the_table_can_be_had() {
 #[test]
 fn pages_around_a_table_in_the_middle_come_in_two_runs() {
     let here = at(0, 1, 0);
-    let device = Device::endpoint(NVME_CLASS).bar64(0, 0xc000_0000, 0x8000).msix(4, 0x3000, 0x3800);
+    let device = Device::endpoint(NVME_CLASS_CODE).bar64(0, 0xc000_0000, 0x8000).msix(4, 0x3000, 0x3800);
     let mut config = config();
     config.drivers = vec![driver("only", Match::Bdf(here.to_raw()), 1)];
     let claimed = System::with(vec![(here, device)], config).claim(1, here, INTERRUPTS_MSIX).unwrap();
@@ -57,10 +57,10 @@ fn table_page_stays_here_without_messages_too() {
 #[test]
 fn claim_by_class_takes_the_one_the_driver_is_allowed() {
     let mut system = System::start();
-    assert_eq!(system.claim_class(2, NVME_CLASS).unwrap().bdf, ON_ROOT.to_raw());
-    assert_eq!(system.claim_class(1, NVME_CLASS).unwrap().bdf, BEHIND_PORT.to_raw());
-    assert_eq!(system.claim_class(3, 0x02_00_00).unwrap_err(), Refusal::NotAllowed);
-    assert_eq!(system.claim_class(3, 0x0c_03_30).unwrap_err(), Refusal::NoSuchFunction);
+    assert_eq!(system.claim_class_code(2, NVME_CLASS_CODE).unwrap().bdf, ON_ROOT.to_raw());
+    assert_eq!(system.claim_class_code(1, NVME_CLASS_CODE).unwrap().bdf, BEHIND_PORT.to_raw());
+    assert_eq!(system.claim_class_code(3, 0x02_00_00).unwrap_err(), Refusal::NotAllowed);
+    assert_eq!(system.claim_class_code(3, 0x0c_03_30).unwrap_err(), Refusal::NoSuchFunction);
 }
 
 #[test]

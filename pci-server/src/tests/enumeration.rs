@@ -41,7 +41,7 @@ fn walk_goes_through_ports_bridges_and_functions_in_order() {
 fn list_reports_identity_vectors_and_pin_and_ends() {
     let mut system = System::start();
     let nvme = found(&mut system)[2];
-    assert_eq!((nvme.vendor, nvme.device, nvme.class), (0x1b36, 0x0010, 0x01_08_02));
+    assert_eq!((nvme.vendor, nvme.device, nvme.class_code), (0x1b36, 0x0010, 0x01_08_02));
     assert_eq!((nvme.msix_vectors, nvme.pin), (4, 1));
     assert_eq!(system.ask_index(1, LIST, 10).unwrap_err(), Refusal::NoSuchFunction);
     assert_eq!(system.ask_index(1, LIST, u64::MAX).unwrap_err(), Refusal::NoSuchFunction);

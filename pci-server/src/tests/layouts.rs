@@ -1,6 +1,6 @@
 //! Layouts of trees: the places of all ranges, and the functions that are left out.
 
-use crate::assign::layout::{Class, Layout, Need, Node, Part, Placed, Prefetchable, lay_out};
+use crate::assign::layout::{Layout, MemoryType, Need, Node, Part, Placed, Prefetchable, lay_out};
 use core::ops::Range;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-fn own(bar: u8, class: Class, bytes: u64) -> Need {
-    Need { part: Part::Own, bar, class, align: bytes, bytes }
+fn own(bar: u8, memory_type: MemoryType, bytes: u64) -> Need {
+    Need { part: Part::Own, bar, memory_type, align: bytes, bytes }
 }
 
 fn endpoint(parent: Option<usize>, needs: &[Need]) -> Node {
@@ -39,7 +39,7 @@ fn all_in(nodes: &[Node], windows: &[Range<u64>]) -> Layout {
 #[test]
 fn the_largest_comes_first_so_that_nothing_is_lost() {
     let sizes = [PAGE, 4 * MIB, PAGE, MIB];
-    let nodes = sizes.map(|bytes| endpoint(None, &[own(0, Class::Low, bytes)]));
+    let nodes = sizes.map(|bytes| endpoint(None, &[own(0, MemoryType::Low, bytes)]));
     let layout = in_one(&nodes, 4 * MIB..9 * MIB + 2 * PAGE);
     assert!(layout.left_out.is_empty());
     let ends = [9 * MIB, 4 * MIB, 9 * MIB + PAGE, 8 * MIB];
@@ -50,7 +50,7 @@ fn the_largest_comes_first_so_that_nothing_is_lost() {
 fn bridge_has_a_window_only_for_what_is_behind_it() {
     let nodes = [
         bridge(None, Prefetchable::Any),
-        endpoint(Some(0), &[own(0, Class::Low, PAGE), own(2, Class::AnyPrefetchable, 2 * MIB)]),
+        endpoint(Some(0), &[own(0, MemoryType::Low, PAGE), own(2, MemoryType::AnyPrefetchable, 2 * MIB)]),
         bridge(None, Prefetchable::Any),
     ];
     let layout = all_in(&nodes, &[16 * MIB..64 * MIB, 8 * GIB..9 * GIB]);
@@ -62,7 +62,7 @@ fn bridge_has_a_window_only_for_what_is_behind_it() {
 
 #[test]
 fn prefetchable_bars_go_where_all_bridges_forward() {
-    let needs = [own(0, Class::AnyPrefetchable, MIB), own(2, Class::LowPrefetchable, MIB)];
+    let needs = [own(0, MemoryType::AnyPrefetchable, MIB), own(2, MemoryType::LowPrefetchable, MIB)];
     let windows = [16 * MIB..64 * MIB, 8 * GIB..9 * GIB];
     let windows_of = |outer, inner| {
         let nodes = [bridge(None, outer), bridge(Some(0), inner), endpoint(Some(1), &needs)];
@@ -79,7 +79,7 @@ fn prefetchable_bars_go_where_all_bridges_forward() {
 
 #[test]
 fn ranges_that_may_lie_anywhere_leave_the_room_below_to_others() {
-    let nodes = [endpoint(None, &[own(0, Class::Any, MIB)]), endpoint(None, &[own(0, Class::Low, MIB)])];
+    let nodes = [endpoint(None, &[own(0, MemoryType::Any, MIB)]), endpoint(None, &[own(0, MemoryType::Low, MIB)])];
     let layout = all_in(&nodes, &[16 * MIB..17 * MIB, 4 * GIB..5 * GIB]);
     assert_eq!(addresses(&layout), [[4 * GIB], [16 * MIB]]);
     let layout = in_one(&nodes, 16 * MIB..18 * MIB);
@@ -88,13 +88,13 @@ fn ranges_that_may_lie_anywhere_leave_the_room_below_to_others() {
 
 #[test]
 fn a_function_that_asks_for_too_much_is_left_out_alone() {
-    let hog = [512, 256, 128, 64].map(|mebibytes| own(0, Class::Low, mebibytes * MIB));
+    let hog = [512, 256, 128, 64].map(|mebibytes| own(0, MemoryType::Low, mebibytes * MIB));
     let nodes = [
-        endpoint(None, &[own(0, Class::Low, PAGE)]),
+        endpoint(None, &[own(0, MemoryType::Low, PAGE)]),
         endpoint(None, &hog),
         bridge(None, Prefetchable::Absent),
-        endpoint(Some(2), &[own(0, Class::Low, 1 << 40)]),
-        endpoint(Some(2), &[own(0, Class::Low, 32 * MIB), own(1, Class::Low, PAGE)]),
+        endpoint(Some(2), &[own(0, MemoryType::Low, 1 << 40)]),
+        endpoint(Some(2), &[own(0, MemoryType::Low, 32 * MIB), own(1, MemoryType::Low, PAGE)]),
     ];
     let layout = in_one(&nodes, 1024 * MIB..1984 * MIB);
     assert_eq!(layout.left_out, BTreeSet::from([(1, Part::Own), (3, Part::Own)]));
@@ -103,15 +103,15 @@ fn a_function_that_asks_for_too_much_is_left_out_alone() {
 
 #[test]
 fn a_range_above_4_gib_is_no_reason_for_want_of_room_below() {
-    let nodes = [endpoint(None, &[own(0, Class::Any, GIB)]), endpoint(None, &[own(0, Class::Low, 2 * MIB)])];
+    let nodes = [endpoint(None, &[own(0, MemoryType::Any, GIB)]), endpoint(None, &[own(0, MemoryType::Low, 2 * MIB)])];
     let layout = all_in(&nodes, &[16 * MIB..17 * MIB, 4 * GIB..6 * GIB]);
     assert_eq!(layout.left_out, BTreeSet::from([(1, Part::Own)]));
 }
 
 #[test]
 fn virtual_functions_are_left_out_before_their_physical_one() {
-    let virtual_part = Need { part: Part::Virtual, bar: 0, class: Class::Any, align: MIB, bytes: 100 * MIB };
-    let nodes = [endpoint(None, &[own(0, Class::Any, MIB), virtual_part])];
+    let virtual_part = Need { part: Part::Virtual, bar: 0, memory_type: MemoryType::Any, align: MIB, bytes: 100 * MIB };
+    let nodes = [endpoint(None, &[own(0, MemoryType::Any, MIB), virtual_part])];
     let layout = in_one(&nodes, 16 * MIB..32 * MIB);
     assert_eq!(layout.left_out, BTreeSet::from([(0, Part::Virtual)]));
     assert_eq!(addresses(&layout), [[16 * MIB]]);
@@ -119,29 +119,34 @@ fn virtual_functions_are_left_out_before_their_physical_one() {
 
 #[test]
 fn sizes_beyond_all_numbers_are_left_out() {
-    let endless = Need { part: Part::Own, bar: 0, class: Class::Any, align: 1 << 63, bytes: u64::MAX };
+    let endless = Need { part: Part::Own, bar: 0, memory_type: MemoryType::Any, align: 1 << 63, bytes: u64::MAX };
     let nodes = [
         bridge(None, Prefetchable::Any),
         endpoint(Some(0), &[endless, endless]),
         endpoint(None, &[endless]),
-        endpoint(None, &[own(0, Class::Any, PAGE)]),
+        endpoint(None, &[own(0, MemoryType::Any, PAGE)]),
     ];
     let layout = in_one(&nodes, 0..u64::MAX);
     assert_eq!(layout.left_out, BTreeSet::from([(1, Part::Own), (2, Part::Own)]));
     assert_ne!(addresses(&layout)[3], [0]);
 }
 
-fn class() -> impl Strategy<Value = Class> {
-    prop::sample::select(vec![Class::Low, Class::LowPrefetchable, Class::Any, Class::AnyPrefetchable])
+fn memory_type() -> impl Strategy<Value = MemoryType> {
+    prop::sample::select(vec![
+        MemoryType::Low,
+        MemoryType::LowPrefetchable,
+        MemoryType::Any,
+        MemoryType::AnyPrefetchable,
+    ])
 }
 
 fn need() -> impl Strategy<Value = Need> {
     let log2 = prop_oneof![10 => 12u32..24, 3 => 24u32..32, 1 => 32u32..64];
     let count = prop_oneof![3 => Just(None), 1 => (1u64..300).prop_map(Some)];
-    (0u8..6, class(), log2, count).prop_map(|(bar, class, log2, count)| {
+    (0u8..6, memory_type(), log2, count).prop_map(|(bar, memory_type, log2, count)| {
         let align = 1u64 << log2;
         let part = if count.is_some() { Part::Virtual } else { Part::Own };
-        Need { part, bar, class, align, bytes: align.saturating_mul(count.unwrap_or(1)) }
+        Need { part, bar, memory_type, align, bytes: align.saturating_mul(count.unwrap_or(1)) }
     })
 }
 
@@ -161,7 +166,7 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
     })
 }
 
-/// Windows of a platform: disjoint, ascending, from 64 KiB on.
+/// PCI windows of a platform: disjoint, ascending, from 64 KiB on.
 fn windows() -> impl Strategy<Value = Vec<Range<u64>>> {
     let low = (0u64..0x8_0000, 16u64..0x4_0000).prop_map(|(first, pages)| first * PAGE..(first + pages) * PAGE);
     let second = (0u64..0x1_0000, 1u64..0x3_0000).prop_map(|(first, pages)| {
@@ -211,7 +216,7 @@ proptest! {
                 let range = *address..address + need.bytes;
                 prop_assert!(address % need.align == 0 && *address > 0);
                 prop_assert!(windows.iter().any(|window| within(&range, window)));
-                prop_assert!(matches!(need.class, Class::Any | Class::AnyPrefetchable) || range.end <= 4 * GIB);
+                prop_assert!(matches!(need.memory_type, MemoryType::Any | MemoryType::AnyPrefetchable) || range.end <= 4 * GIB);
                 for bridge in above(&nodes, number) {
                     let windows = layout.places[bridge].windows.iter().flatten();
                     prop_assert_eq!(windows.filter(|window| within(&range, window)).count(), 1);
@@ -251,7 +256,7 @@ proptest! {
     #[test]
     fn nothing_is_left_out_where_there_is_room(mut nodes in nodes()) {
         for need in nodes.iter_mut().flat_map(|node| &mut node.needs) {
-            need.class = Class::AnyPrefetchable;
+            need.memory_type = MemoryType::AnyPrefetchable;
             (need.align, need.bytes) = (need.align.min(1 << 24), need.align.min(1 << 24));
         }
         for bridge in nodes.iter_mut().filter_map(|node| node.bridge.as_mut()) {

@@ -2,7 +2,7 @@
 
 use super::trees::Page;
 use crate::assign::assign;
-use crate::bars::{Windows, page_range};
+use crate::bars::{PciWindows, page_range};
 use crate::config_space::ConfigSpace;
 use crate::enumerate::{MAX_FUNCTIONS, enumerate};
 use crate::sizing::Note;
@@ -139,7 +139,7 @@ proptest! {
     ) {
         let liar = Liar { seed, manner, density, accesses: 0, written: BTreeMap::new() };
         let mut config = ConfigSpace::new(Registers(Rc::new(RefCell::new(liar))), BUSES);
-        let windows = Windows::new(&[(Paddr::new(0xc000_0000), 29), (Paddr::new(0x20_0000_0000), 36)]);
+        let windows = PciWindows::new(&[(Paddr::new(0xc000_0000), 29), (Paddr::new(0x20_0000_0000), 36)]);
         let note = Note::new(Page::default());
         let left_out = assign(&mut config, &note, &windows);
         let functions = enumerate(&mut config, &note, &windows, &left_out);

@@ -47,7 +47,7 @@ const FREE: Range<u64> = 512..1536;
 /// Address of the drivers' liveness pages.
 pub(super) const LIVENESS: u64 = 0x7000_0000;
 pub(super) const WINDOW: u64 = 0xc000_0000;
-pub(super) const NVME_CLASS: u32 = 0x01_08_02;
+pub(super) const NVME_CLASS_CODE: u32 = 0x01_08_02;
 
 /// The controller behind the root port: driver 1's.
 pub(super) const BEHIND_PORT: Bdf = Bdf::from_raw(0x0100);
@@ -84,7 +84,7 @@ pub(super) fn driver(name: &str, allowed: Match, domain: u16) -> DriverConfig {
 }
 
 fn drivers() -> Vec<DriverConfig> {
-    let nvme = |index| Match::Class { class: [1, 8, 2], index };
+    let nvme = |index| Match::ClassCode { class_code: [1, 8, 2], index };
     vec![
         driver("first", nvme(0), 1),
         driver("second", nvme(1), 2),
@@ -95,7 +95,7 @@ fn drivers() -> Vec<DriverConfig> {
 pub(super) fn config() -> ServerConfig {
     ServerConfig {
         buses: 16,
-        windows: vec![(Paddr::new(WINDOW), 26), (Paddr::new(0xc400_0000), 26)],
+        pci_windows: vec![(Paddr::new(WINDOW), 26), (Paddr::new(0xc400_0000), 26)],
         assign: false,
         iommu: true,
         intx_pins: IntxRouting::Q35,
@@ -123,7 +123,7 @@ fn environment(config: &ServerConfig) -> Environment {
             caps("io-space-master", IO_SPACE_MASTER, 1),
             caps("own-vspace", OWN_VSPACE, 1),
             caps("driver-vspace", DRIVER_VSPACE, config.drivers.len() as u32),
-            caps("pci-window", PCI_WINDOW, config.windows.len() as u32),
+            caps("pci-window", PCI_WINDOW, config.pci_windows.len() as u32),
             caps("silenced", SILENCED, config.drivers.len() as u32),
         ],
         regions: [
@@ -147,7 +147,7 @@ fn kernel(config: &ServerConfig) -> Invoker {
     let (kernel, root) = Kernel::boot(MachineConfig {
         arch: if is_pc { Arch::X86_64 } else { Arch::Aarch64 },
         ram: core::iter::once(0x10_0000..0x100_0000).collect(),
-        device: config.windows.iter().map(window).collect(),
+        device: config.pci_windows.iter().map(window).collect(),
         iommu: if is_pc { Iommu::Present } else { Iommu::Absent },
         payload: Vec::new(),
         cnode_bits: 13,
@@ -179,7 +179,7 @@ fn kernel(config: &ServerConfig) -> Invoker {
         let (dest, silenced) = (slot(SILENCED + u64::from(index)), CapData::Badge(Badge(Badge::silenced(index))));
         kernel.cnode_mint(dest, slot(OTHERS), Rights::WRITE, silenced).unwrap();
     }
-    for (dest, (paddr, _)) in (PCI_WINDOW..).zip(&config.windows) {
+    for (dest, (paddr, _)) in (PCI_WINDOW..).zip(&config.pci_windows) {
         let window = root.untypeds.iter().find(|untyped| untyped.paddr == *paddr).expect("a window");
         kernel.cnode_move(slot(dest), slot(window.cptr.bits())).unwrap();
     }
@@ -295,12 +295,12 @@ impl System {
     }
 
     pub(super) fn claim(&mut self, badge: u64, bdf: Bdf, interrupts: u16) -> Result<Claimed, Refusal> {
-        let claim = Claim { bdf: bdf.to_raw(), interrupts, class: 0 };
+        let claim = Claim { bdf: bdf.to_raw(), interrupts, class_code: 0 };
         granted(self.call(badge, Message::with(CLAIM, &claim))).map(|answer| answer.payload().unwrap())
     }
 
-    pub(super) fn claim_class(&mut self, badge: u64, class: u32) -> Result<Claimed, Refusal> {
-        let claim = Claim { bdf: u16::MAX, interrupts: pci_api::INTERRUPTS_MSIX, class };
+    pub(super) fn claim_class_code(&mut self, badge: u64, class_code: u32) -> Result<Claimed, Refusal> {
+        let claim = Claim { bdf: u16::MAX, interrupts: pci_api::INTERRUPTS_MSIX, class_code };
         granted(self.call(badge, Message::with(CLAIM, &claim))).map(|answer| answer.payload().unwrap())
     }
 

@@ -1,7 +1,7 @@
 //! The modelled PCI tree as configuration space, and random trees.
 
 use crate::assign::{LeftOut, assign};
-use crate::bars::Windows;
+use crate::bars::PciWindows;
 use crate::config_space::ConfigSpace;
 use crate::enumerate::enumerate;
 use crate::function::Function;
@@ -91,7 +91,7 @@ pub(super) fn nodes(largest: u32) -> impl Strategy<Value = Vec<Node>> {
 /// The tree under test.
 pub(super) struct Tested {
     tree: Rc<RefCell<Tree<Worker>>>,
-    windows: Windows,
+    windows: PciWindows,
     note: Rc<RefCell<BTreeMap<usize, u32>>>,
     writes_left: Rc<RefCell<Option<u32>>>,
     /// Registers that keep nothing, by their place in configuration space.
@@ -106,7 +106,7 @@ impl Tested {
         attach(&mut tree, BusId::ROOT, 1, nodes, &mut name);
         Self {
             tree: Rc::new(RefCell::new(tree)),
-            windows: Windows::new(&windows.into_iter().flat_map(untypeds).collect::<Vec<_>>()),
+            windows: PciWindows::new(&windows.into_iter().flat_map(untypeds).collect::<Vec<_>>()),
             note: Rc::default(),
             writes_left: Rc::default(),
             frozen: Vec::new(),

@@ -398,7 +398,7 @@ pub struct PciFunction {
     /// Device id.
     pub device: u16,
     /// Class, subclass, programming interface.
-    pub class: [u8; 3],
+    pub class_code: [u8; 3],
     /// Its memory BARs: index, bus address, bytes.
     pub bars: Bars,
     /// MSI-X vectors it has.

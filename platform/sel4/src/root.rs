@@ -1,7 +1,7 @@
 //! The root task's start, from its first instruction to its main function, and the root task's own platform.
 //!
 //! The kernel starts the root task without a stack and with an address space that it laid out: the image, then the IPC
-//! buffer, then the boot info. Beyond that, and apart from any component, the root task has a window of addresses to map
+//! buffer, then the boot info. Beyond that, and apart from any component, the root task has an area of addresses to map
 //! frames into and a payload behind its program. Both are regions of its platform, by name.
 
 use crate::arch;
@@ -25,10 +25,10 @@ use platform::{Region, RegionKind, Vaddr};
 /// Bytes of the root task's stack.
 pub const STACK_BYTES: usize = 256 << 10;
 
-/// Window in which the root task may map anything; it makes the paging structures itself.
-pub const WINDOW: (Vaddr, u64) = (Vaddr::new(0x4000_0000), 0x3000_0000);
-/// Window in which it may map device registers, likewise; in the same GiB.
-pub const DEVICE_WINDOW: (Vaddr, u64) = (Vaddr::new(0x7000_0000), 0x1000_0000);
+/// Area in which the root task may map anything; it makes the paging structures itself.
+pub const MAPPING_AREA: (Vaddr, u64) = (Vaddr::new(0x4000_0000), 0x3000_0000);
+/// Area in which it may map device registers, likewise; in the same GiB.
+pub const DEVICE_AREA: (Vaddr, u64) = (Vaddr::new(0x7000_0000), 0x1000_0000);
 
 /// Depth that addresses a slot of the root task's CSpace, as of every component's.
 const CSPACE_DEPTH: u8 = 64;
@@ -56,8 +56,8 @@ pub struct RootPlatform {
     ipc_buffer: IpcBuffer,
     boot_info: Rc<BootInfo>,
     payload: Region,
-    window: Region,
-    device_window: Region,
+    mapping_area: Region,
+    device_area: Region,
 }
 
 impl RootPlatform {
@@ -72,14 +72,14 @@ impl RootPlatform {
 
     /// Addresses that are free for mapping frames: [`Platform::memory`] of parts of it gives access to the mapped frames.
     #[must_use]
-    pub fn window(&self) -> &Region {
-        &self.window
+    pub fn mapping_area(&self) -> &Region {
+        &self.mapping_area
     }
 
     /// Addresses that are free for mapping device registers, for [`Platform::mmio`].
     #[must_use]
-    pub fn device_window(&self) -> &Region {
-        &self.device_window
+    pub fn device_area(&self) -> &Region {
+        &self.device_area
     }
 
     /// Prints on the kernel's serial port, for what happens before the log is there: debug kernels only.
@@ -87,11 +87,11 @@ impl RootPlatform {
         log::print(text);
     }
 
-    /// Starts the log: frames and reports go to the ring in `region`, a part of the window that was mapped, and `console` is
+    /// Starts the log: frames and reports go to the ring in `region`, a part of the mapping area that was mapped, and `console` is
     /// signalled for them.
     ///
     /// # Errors
-    /// [`OutOfBounds`] when the region is not of the window or has no size for a ring.
+    /// [`OutOfBounds`] when the region is not of the mapping area or has no size for a ring.
     pub fn start_log(&self, region: &Region, console: Option<Cap<Notification>>) -> Result<(), OutOfBounds> {
         log::start(self.platform.memory(region)?, self.platform.kernel(), console)
     }
@@ -132,7 +132,7 @@ impl RootPlatform {
 
     /// All regions of the root task.
     pub(crate) fn regions(&self) -> Vec<Region> {
-        vec![self.payload.clone(), self.window.clone(), self.device_window.clone()]
+        vec![self.payload.clone(), self.mapping_area.clone(), self.device_area.clone()]
     }
 
     /// The platform, for code that is written against the seam.
@@ -172,17 +172,18 @@ pub unsafe fn start_root_task(boot_info: *const u8, main: fn(&BootInfo, RootPlat
         len: boot_info.ipc_buffer.bits().saturating_sub(payload_start),
         kind: RegionKind::ReadOnly,
     };
-    let window = Region { name: name("window"), vaddr: WINDOW.0, len: WINDOW.1, kind: RegionKind::ReadWrite };
-    let (vaddr, len) = DEVICE_WINDOW;
-    let device_window = Region { name: name("device-window"), vaddr, len, kind: RegionKind::Arena };
-    let regions = vec![payload.clone(), window.clone(), device_window.clone()];
-    // SAFETY: the payload is the last part of the image, in a section that holds nothing else, and the window starts
+    let mapping_area =
+        Region { name: name("mapping-area"), vaddr: MAPPING_AREA.0, len: MAPPING_AREA.1, kind: RegionKind::ReadWrite };
+    let (vaddr, len) = DEVICE_AREA;
+    let device_area = Region { name: name("device-area"), vaddr, len, kind: RegionKind::Arena };
+    let regions = vec![payload.clone(), mapping_area.clone(), device_area.clone()];
+    // SAFETY: the payload is the last part of the image, in a section that holds nothing else, and the mapping area starts
     // behind image, IPC buffer and boot info, where the program maps nothing that Rust would know of.
     let platform = unsafe { Sel4Platform::new(Sel4::new(ipc_buffer), regions, boot_info.ticks_per_second) };
     let boot_info = Rc::new(boot_info);
     main(
         &boot_info,
-        RootPlatform { platform, ipc_buffer, boot_info: Rc::clone(&boot_info), payload, window, device_window },
+        RootPlatform { platform, ipc_buffer, boot_info: Rc::clone(&boot_info), payload, mapping_area, device_area },
     )
 }
 

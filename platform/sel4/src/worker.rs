@@ -25,11 +25,11 @@ struct Job {
 
 impl RootPlatform {
     /// A thread that shares the root task's VSpace and does `work`. It gets a platform with the root task's regions and
-    /// an IPC buffer of its own at `ipc_buffer`, which must be a frame mapped in the window; `None` elsewhere.
+    /// an IPC buffer of its own at `ipc_buffer`, which must be a frame mapped in the mapping area; `None` elsewhere.
     #[must_use]
     pub fn worker(&self, ipc_buffer: Vaddr, work: fn(Sel4Platform, u64)) -> Option<Worker> {
-        let page = self.window().part(ipc_buffer.bits().checked_sub(self.window().vaddr.bits())?, 4096)?;
-        // SAFETY: nothing of the program lies in the window. That a frame is mapped there is the caller's affair: a
+        let page = self.mapping_area().part(ipc_buffer.bits().checked_sub(self.mapping_area().vaddr.bits())?, 4096)?;
+        // SAFETY: nothing of the program lies in the mapping area. That a frame is mapped there is the caller's affair: a
         // fault without one, and nothing worse.
         let buffer = unsafe { IpcBuffer::new(page.vaddr) }?;
         // SAFETY: the root task's own regions, for which the same holds.

@@ -62,14 +62,14 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         self.tick_peers(id);
     }
 
-    /// Gives up the restart for which the component `id` waits. A component without a policy is never restarted, and only its
+    /// Gives up the restart for which the component `id` waits. A component without a restart policy is never restarted, and only its
     /// fault is reported. No component can call it any more: a caller that waits for its answer gets the kernel's, that there is
     /// no such capability ([`Message::NO_CAPABILITY`]).
     pub(super) fn stays_dead(&mut self, id: u16, reason: &str) {
-        let has_policy = self.build.policy(id).is_some();
+        let has_restart_policy = self.build.restart_policy(id).is_some();
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
         let waited = matches!(thread.state, State::Waits { .. });
-        if waited && has_policy {
+        if waited && has_restart_policy {
             error!("{} stays dead: {}", thread.name.as_str(), reason);
             let reason = clip(&alloc::format!("stays dead: {reason}"));
             let component = thread.name.clone();

@@ -14,7 +14,7 @@ impl<P: Platform> Build<P> {
         self.specification.components.iter().find(|component| component.id == id)
     }
 
-    pub(super) fn policy(&self, id: u16) -> Option<capdl_spec::RestartPolicy> {
+    pub(super) fn restart_policy(&self, id: u16) -> Option<capdl_spec::RestartPolicy> {
         self.component(id)?.restart
     }
 

@@ -59,8 +59,8 @@ pub(crate) fn machine(sizes: &[u8], payload: &[u8]) -> Machine {
         io_space_master: root.io_space_master,
         io_ports: root.io_ports,
         iommu_levels: root.iommu_levels,
-        window: root.window,
-        device_window: root.device_window,
+        mapping_area: root.mapping_area,
+        device_area: root.device_area,
         object_bits,
         retype_limit: RETYPE_LIMIT,
     };

@@ -132,7 +132,7 @@ fn others(criterion: &mut Criterion) {
     authority.window(1, 64..1024, Rights::READ_WRITE);
     let mut liveness = Liveness::new(LivenessBounds { answer_ns: 1_000_000, run_ns: 1_000_000 });
     let mut accounting = Accounting::new();
-    let mut fairness = Fairness::new(FairnessRules { window_ns: 1_000_000, factor: 2, slack_bytes: 65_536 });
+    let mut fairness = Fairness::new(FairnessRules { interval_ns: 1_000_000, factor: 2, slack_bytes: 65_536 });
     fairness.session(1, Share { group: 0, weight: 1, saturating: 16, starvation_ns: u64::MAX }, 0);
     let mut findings = Findings::new(1);
     let (mut number, mut asked) = (0, VecDeque::new());

@@ -1,11 +1,11 @@
 //! The law of shares: sessions with equal shares that ask without pause are served alike.
 //!
-//! Virtual time is cut into slices. Eight of them make a window, which slides by one. A session
-//! *asks without pause* in a window when it had at least [`Share::saturating`] requests in flight during 15/16 of it.
-//! Of those sessions in one group, the bytes answered in the window, divided by the weight, must not differ by
+//! Virtual time is cut into slices. Eight of them make an interval, which slides by one. A session
+//! *asks without pause* in an interval when it had at least [`Share::saturating`] requests in flight during 15/16 of it.
+//! Of those sessions in one group, the bytes answered in the interval, divided by the weight, must not differ by
 //! more than [`FairnessRules::factor`], plus [`FairnessRules::slack_bytes`] for requests in flight at the edges.
 //! Besides, no session that asks without any pause may wait for an answer longer than [`Share::starvation_ns`] while others
-//! are answered. A session that asks less is not judged, and neither is a window with faults.
+//! are answered. A session that asks less is not judged, and neither is an interval with faults.
 //!
 //! Neighbours: [`crate::Liveness`] judges single requests. Left out: shares between groups, beyond
 //! starvation. Policies are compared by those; they are not a law.
@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 
 use crate::{Checker, Findings, Subject};
 
-/// Slices in a window.
+/// Slices in an interval.
 const SLICES: usize = 8;
-/// Divisor of a window: for this part of it a session may ask too little and still be judged.
+/// Divisor of an interval: for this part of it a session may ask too little and still be judged.
 const PAUSE_PART: u64 = 16;
 
 /// Limits on the difference between sessions with equal shares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FairnessRules {
-    /// Length of a window in nanoseconds of virtual time; long against the time of a request.
-    pub window_ns: u64,
+    /// Length of an interval in nanoseconds of virtual time; long against the time of a request.
+    pub interval_ns: u64,
     /// Upper limit on the ratio between the session that gets most and the one that gets least.
     pub factor: u64,
     /// Additional bytes that are allowed, for each unit of weight.
@@ -55,7 +55,7 @@ pub struct Fairness {
     faults_until_ns: u64,
     /// Answers to all sessions so far.
     answers: u64,
-    /// By group: no finding before this time, since the window overlaps one that was reported.
+    /// By group: no finding before this time, since the interval overlaps one that was reported.
     reported_until_ns: BTreeMap<u32, u64>,
 }
 
@@ -66,8 +66,8 @@ struct Session {
     /// Time since which it asks too little.
     pause_ns: Option<u64>,
     slice: Slice,
-    window: [Slice; SLICES],
-    /// Number of slices that it has seen in full, up to a window.
+    interval: [Slice; SLICES],
+    /// Number of slices that it has seen in full, up to an interval.
     seen: usize,
     hunger: Hunger,
 }
@@ -91,7 +91,7 @@ impl Fairness {
     /// Creates a checker with these rules. Virtual time begins at 0.
     #[must_use]
     pub fn new(rules: FairnessRules) -> Self {
-        let rules = FairnessRules { window_ns: rules.window_ns.max(SLICES as u64), ..rules };
+        let rules = FairnessRules { interval_ns: rules.interval_ns.max(SLICES as u64), ..rules };
         let (sessions, reported_until_ns) = (BTreeMap::new(), BTreeMap::new());
         Self { rules, sessions, slice_ns: 0, faults_until_ns: 0, answers: 0, reported_until_ns }
     }
@@ -100,8 +100,8 @@ impl Fairness {
     pub fn session(&mut self, session: u32, share: Share, now_ns: u64) {
         let hunger = Hunger { since_ns: now_ns, answers: self.answers, reported: false };
         let share = Share { weight: share.weight.max(1), saturating: share.saturating.max(1), ..share };
-        let (slice, window) = (Slice::default(), [Slice::default(); SLICES]);
-        let new = Session { share, in_flight: 0, pause_ns: Some(self.slice_ns), slice, window, seen: 0, hunger };
+        let (slice, interval) = (Slice::default(), [Slice::default(); SLICES]);
+        let new = Session { share, in_flight: 0, pause_ns: Some(self.slice_ns), slice, interval, seen: 0, hunger };
         self.sessions.insert(session, new);
     }
 
@@ -110,7 +110,7 @@ impl Fairness {
         self.sessions.remove(&session);
     }
 
-    /// Announces faults until `ns`; windows that begin before are not judged. Later calls can only move it forward.
+    /// Announces faults until `ns`; intervals that begin before are not judged. Later calls can only move it forward.
     pub fn faults_until(&mut self, ns: u64) {
         self.faults_until_ns = self.faults_until_ns.max(ns);
     }
@@ -134,7 +134,7 @@ impl Fairness {
         }
     }
 
-    /// Judges all windows that ended by now. Every call does so; one at the end of the run judges the rest.
+    /// Judges all intervals that ended by now. Every call does so; one at the end of the run judges the rest.
     pub fn check(&mut self, now_ns: u64, findings: &mut Findings) {
         let length_ns = self.slice_length_ns();
         let mut left = 2 * SLICES;
@@ -143,7 +143,7 @@ impl Fairness {
             self.end_slice(end_ns, findings);
             left -= 1;
             if left == 0 {
-                // Nothing happened for longer than two windows, so all further windows are like the last one.
+                // Nothing happened for longer than two intervals, so all further intervals are like the last one.
                 self.slice_ns += (now_ns - self.slice_ns) / length_ns * length_ns;
                 self.sessions.values_mut().for_each(|session| session.skip_to(self.slice_ns));
                 return;
@@ -152,7 +152,7 @@ impl Fairness {
     }
 
     const fn slice_length_ns(&self) -> u64 {
-        self.rules.window_ns / SLICES as u64
+        self.rules.interval_ns / SLICES as u64
     }
 
     fn end_slice(&mut self, end_ns: u64, findings: &mut Findings) {
@@ -165,20 +165,20 @@ impl Fairness {
     }
 
     fn judge_shares(&mut self, end_ns: u64, findings: &mut Findings) {
-        let window_ns = self.slice_length_ns() * SLICES as u64;
-        if end_ns.saturating_sub(window_ns) < self.faults_until_ns {
+        let interval_ns = self.slice_length_ns() * SLICES as u64;
+        if end_ns.saturating_sub(interval_ns) < self.faults_until_ns {
             return;
         }
-        for (group, Extremes { least, most }) in self.extremes(window_ns) {
+        for (group, Extremes { least, most }) in self.extremes(interval_ns) {
             let FairnessRules { factor, slack_bytes, .. } = self.rules;
             let allowed = least.1.saturating_mul(factor).saturating_add(slack_bytes);
             let reported_until_ns = self.reported_until_ns.entry(group).or_default();
             if most.1 > allowed && end_ns >= *reported_until_ns {
-                *reported_until_ns = end_ns + window_ns;
+                *reported_until_ns = end_ns + interval_ns;
                 findings.add(end_ns, Checker::Fairness, Subject::Session(least.0), || {
                     let (other, much, little) = (most.0, most.1, least.1);
                     format!(
-                        "it got {little} bytes per weight in the last {window_ns} ns while session {other} got {much}, \
+                        "it got {little} bytes per weight in the last {interval_ns} ns while session {other} got {much}, \
                          which should have been at most {allowed}"
                     )
                 });
@@ -187,10 +187,10 @@ impl Fairness {
     }
 
     /// Returns each group's sessions that got least and most, among those that asked without pause.
-    fn extremes(&self, window_ns: u64) -> BTreeMap<u32, Extremes> {
+    fn extremes(&self, interval_ns: u64) -> BTreeMap<u32, Extremes> {
         let mut groups: BTreeMap<u32, Extremes> = BTreeMap::new();
         for (&number, session) in &self.sessions {
-            let Some(got) = session.got(window_ns / PAUSE_PART) else { continue };
+            let Some(got) = session.got(interval_ns / PAUSE_PART) else { continue };
             let own = (number, got);
             let extremes = groups.entry(session.share.group).or_insert(Extremes { least: own, most: own });
             if got < extremes.least.1 {
@@ -222,7 +222,7 @@ impl Fairness {
     }
 }
 
-/// A session and its bytes in a window, per weight.
+/// A session and its bytes in an interval, per weight.
 type Got = (u32, u64);
 
 #[derive(Clone, Copy, Debug)]
@@ -256,8 +256,8 @@ impl Session {
             self.slice.paused_ns += end_ns.saturating_sub(*since_ns);
             *since_ns = end_ns;
         }
-        self.window.rotate_left(1);
-        self.window[SLICES - 1] = std::mem::take(&mut self.slice);
+        self.interval.rotate_left(1);
+        self.interval[SLICES - 1] = std::mem::take(&mut self.slice);
         self.seen = SLICES.min(self.seen + 1);
     }
 
@@ -267,10 +267,10 @@ impl Session {
         }
     }
 
-    /// Returns its bytes in the window per weight, if it asked without pause all the time.
+    /// Returns its bytes in the interval per weight, if it asked without pause all the time.
     fn got(&self, pause_ns: u64) -> Option<u64> {
-        let paused_ns: u64 = self.window.iter().map(|slice| slice.paused_ns).sum();
-        let bytes = self.window.iter().fold(0_u64, |sum, slice| sum.saturating_add(slice.bytes));
+        let paused_ns: u64 = self.interval.iter().map(|slice| slice.paused_ns).sum();
+        let bytes = self.interval.iter().fold(0_u64, |sum, slice| sum.saturating_add(slice.bytes));
         (self.seen == SLICES && paused_ns <= pause_ns).then(|| bytes / u64::from(self.share.weight))
     }
 }

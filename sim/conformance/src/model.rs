@@ -8,7 +8,7 @@ use crate::answer::{Answer, Arrived, Entry};
 use crate::invoke::{CSpaceLayout, Caller};
 use crate::op::{Context, HELPERS, Letter, Op, THREADS};
 use crate::script::Script;
-use crate::stage::{Boot, BootUntyped, Failure, HELPER_TCB, LOWEST_SIGNAL, OWN_TCB, Stage, WINDOW};
+use crate::stage::{Boot, BootUntyped, Failure, HELPER_TCB, LOWEST_SIGNAL, MAPPING_AREA, OWN_TCB, Stage};
 use core::cell::RefCell;
 use platform::{Cap, MESSAGE_WORDS, Message, Tcb, UserContext, Vaddr};
 use report::FaultKind;
@@ -21,8 +21,8 @@ const RAM: u64 = 256 << 20;
 const STEPS: u32 = 100_000;
 /// Start address of the model's helpers. They have no program: their calls are counted in the second argument.
 const START: u64 = 0x1000;
-/// End of the window (`platform-sel4`).
-const WINDOW_END: u64 = 0x7000_0000;
+/// End of the mapping area (`platform-sel4`).
+const MAPPING_AREA_END: u64 = 0x7000_0000;
 
 /// Bytes that are no instruction on either architecture: `ud2` (Intel SDM volume 2), and `udf` (Arm DDI 0487, section
 /// C6.2), whose upper half is zero.
@@ -55,8 +55,8 @@ pub fn run(script: &Script) -> Result<Vec<Entry>, Stuck> {
         Arch::Aarch64 => MachineConfig::virt(RAM, Vec::new()),
     };
     let (kernel, root) = Kernel::boot(machine);
-    if root.window.vaddr != Vaddr::new(WINDOW) {
-        return Err(Stuck("the window is not where sequences have it".to_owned()));
+    if root.mapping_area.vaddr != Vaddr::new(MAPPING_AREA) {
+        return Err(Stuck("the mapping area is not where sequences have it".to_owned()));
     }
     let kernel = Rc::new(RefCell::new(kernel));
     let invoker = Invoker::new(kernel.clone(), root.thread);
@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
             Op::Store { vaddr, .. } => (vaddr, Access::Write),
             _ => return None,
         };
-        if !(WINDOW..WINDOW_END).contains(&vaddr) || vaddr % 8 != 0 {
+        if !(MAPPING_AREA..MAPPING_AREA_END).contains(&vaddr) || vaddr % 8 != 0 {
             return Some(Some(Answer::Nothing));
         }
         let thread = self.parts.get(number)?.thread;

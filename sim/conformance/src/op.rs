@@ -204,7 +204,7 @@ pub enum Op {
     Settle,
     /// Lets threads of the same priority run.
     Yield,
-    /// Reads the word at an address of the window; never answered where nothing is mapped.
+    /// Reads the word at an address of the mapping area; never answered where nothing is mapped.
     Load { vaddr: u64 },
     /// Writes it.
     Store { vaddr: u64, value: u64 },

@@ -62,13 +62,13 @@ pub const SCRIPT_BYTES: u64 = 16 * PAGE;
 pub const STACK_BYTES: u64 = 15 * PAGE;
 const PAGE: u64 = PAGE_SIZE as u64;
 const STACK_SPAN: u64 = STACK_BYTES + PAGE;
-/// Offsets in the root thread's window. Its first 2 MiB are the stage's, the rest is for sequences.
+/// Offsets in the root thread's mapping area. Its first 2 MiB are the stage's, the rest is for sequences.
 const STACKS: u64 = JOURNAL_BYTES + SCRIPT_BYTES;
 const BUFFERS: u64 = STACKS + WORKERS as u64 * STACK_SPAN;
-/// Start of the window.
-pub const WINDOW: u64 = 0x4000_0000;
-/// The first address in the window where nothing is mapped, no table either.
-pub const OPEN: u64 = WINDOW + 0x1000_0000;
+/// Start of the mapping area.
+pub const MAPPING_AREA: u64 = 0x4000_0000;
+/// The first address in the mapping area where nothing is mapped, no table either.
+pub const OPEN: u64 = MAPPING_AREA + 0x1000_0000;
 
 const LOWEST_PRIORITY: u8 = 1;
 /// log2 of the bytes of the untyped that is divided.
@@ -210,13 +210,13 @@ impl Stage {
     /// The address of a worker's IPC buffer.
     #[must_use]
     pub const fn buffer(worker: usize) -> Vaddr {
-        Vaddr::new(WINDOW + BUFFERS + worker as u64 * PAGE)
+        Vaddr::new(MAPPING_AREA + BUFFERS + worker as u64 * PAGE)
     }
 
     /// The upper end of a worker's stack.
     #[must_use]
     pub const fn stack_top(worker: usize) -> Vaddr {
-        Vaddr::new(WINDOW + STACKS + (worker as u64 + 1) * STACK_SPAN)
+        Vaddr::new(MAPPING_AREA + STACKS + (worker as u64 + 1) * STACK_SPAN)
     }
 
     /// Makes all that a sequence finds, with helpers of these priorities. None of them runs yet.
@@ -302,12 +302,12 @@ impl Stage {
     /// Journal, script, stacks and IPC buffers.
     fn map_memory<K: Kernel>(&mut self, kernel: &K, all: Cap<Untyped>) -> Result<()> {
         let directory = self.make(kernel, all, ObjectType::TranslationTable(TableLevel::Two), 0, 1)?;
-        let window = Vaddr::new(WINDOW);
-        let mapped = kernel.translation_table_map(directory.cast(), TableLevel::Two, self.boot.vspace, window);
-        step("mapping the window's table of the second level", mapped)?;
+        let mapping_area = Vaddr::new(MAPPING_AREA);
+        let mapped = kernel.translation_table_map(directory.cast(), TableLevel::Two, self.boot.vspace, mapping_area);
+        step("mapping the mapping area's table of the second level", mapped)?;
         let table = self.make(kernel, all, ObjectType::TranslationTable(TableLevel::Three), 0, 1)?;
-        let mapped = kernel.translation_table_map(table.cast(), TableLevel::Three, self.boot.vspace, window);
-        step("mapping the window's table of the last level", mapped)?;
+        let mapped = kernel.translation_table_map(table.cast(), TableLevel::Three, self.boot.vspace, mapping_area);
+        step("mapping the mapping area's table of the last level", mapped)?;
         self.map(kernel, all, 0, (JOURNAL_BYTES + SCRIPT_BYTES) / PAGE)?;
         for worker in 0..WORKERS as u64 {
             self.map(kernel, all, STACKS + worker * STACK_SPAN + PAGE, STACK_BYTES / PAGE)?;
@@ -319,7 +319,8 @@ impl Stage {
     fn map<K: Kernel>(&mut self, kernel: &K, all: Cap<Untyped>, offset: u64, pages: u64) -> Result<u64> {
         let first = self.make(kernel, all, ObjectType::SmallPage, 0, pages)?.bits();
         for page in 0..pages {
-            let (frame, vaddr) = (Cap::<Frame>::from_bits(first + page), Vaddr::new(WINDOW + offset + page * PAGE));
+            let (frame, vaddr) =
+                (Cap::<Frame>::from_bits(first + page), Vaddr::new(MAPPING_AREA + offset + page * PAGE));
             let cache = CacheAttributes::WriteBack;
             step("mapping", kernel.frame_map(frame, self.boot.vspace, vaddr, Rights::READ_WRITE, cache))?;
         }

@@ -30,7 +30,7 @@ pub struct CommandFault {
     pub controller: String,
     /// The queues whose commands it hits.
     #[serde(default)]
-    pub queues: Queues,
+    pub queues: QueueKind,
     /// Opcodes (NVM command set 1.0c, figure 22; base 2.0c, figure 87 for the admin queue); all when empty.
     #[serde(default)]
     pub opcodes: Vec<u8>,
@@ -62,7 +62,7 @@ pub struct CommandFault {
 impl CommandFault {
     /// Creates a fault that hits every command of these queues.
     #[must_use]
-    pub const fn new(queues: Queues, effect: CommandEffect) -> Self {
+    pub const fn new(queues: QueueKind, effect: CommandEffect) -> Self {
         Self {
             controller: String::new(),
             queues,
@@ -82,7 +82,7 @@ impl CommandFault {
 /// Submission queues by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Queues {
+pub enum QueueKind {
     /// All I/O queues.
     #[default]
     Io,
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_fault_that_says_little_hits_every_io_command() {
         let Fault::Command(fault) = parse("[command]\neffect = \"drop-completion\"") else { panic!("a command's") };
-        assert_eq!(fault.queues, Queues::Io);
+        assert_eq!(fault.queues, QueueKind::Io);
         assert_eq!((fault.from_ns, fault.until_ns, fault.skip), (0, None, 0));
         assert_eq!((fault.per_million, fault.times), (1_000_000, None));
         assert_eq!(fault.effect, CommandEffect::DropCompletion);

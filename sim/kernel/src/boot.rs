@@ -37,8 +37,8 @@ const ROOT_ASID: u16 = 1;
 const ROOT_PRIORITY: u8 = 255;
 /// Addresses of its image: the payload, then the IPC buffer, then the boot info.
 const PAYLOAD: u64 = 0x80_0000;
-const WINDOW: (u64, u64) = (0x4000_0000, 0x3000_0000);
-const DEVICE_WINDOW: (u64, u64) = (0x7000_0000, 0x1000_0000);
+const MAPPING_AREA: (u64, u64) = (0x4000_0000, 0x3000_0000);
+const DEVICE_AREA: (u64, u64) = (0x7000_0000, 0x1000_0000);
 const PAGE: u64 = PAGE_SIZE as u64;
 /// The kernel's upper end of device memory.
 const DEVICE_TOP: u64 = 1 << 47;
@@ -150,9 +150,9 @@ pub struct RootTask {
     /// Its payload, up to the end of the last page, mapped.
     pub payload: Region,
     /// Addresses for frames, without paging structures below the second level.
-    pub window: Region,
+    pub mapping_area: Region,
     /// Addresses for device registers, likewise, in the same GiB.
-    pub device_window: Region,
+    pub device_area: Region,
     /// Levels of IO page tables, 0 without an IOMMU.
     pub iommu_levels: u8,
 }
@@ -193,8 +193,8 @@ impl Kernel {
             ipc_buffer: Vaddr::new(ipc_buffer),
             ipc_buffer_frame: CPtr::new(IPC_BUFFER_SLOT).cast(),
             payload: region("payload", (PAYLOAD, payload_len), RegionKind::ReadOnly),
-            window: region("window", WINDOW, RegionKind::ReadWrite),
-            device_window: region("device-window", DEVICE_WINDOW, RegionKind::Arena),
+            mapping_area: region("mapping-area", MAPPING_AREA, RegionKind::ReadWrite),
+            device_area: region("device-area", DEVICE_AREA, RegionKind::Arena),
             iommu_levels: if has_iommu { crate::iospace::IO_LEVELS } else { 0 },
         };
         (boot.kernel, root)

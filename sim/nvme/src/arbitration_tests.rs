@@ -62,7 +62,7 @@ fn a_class_without_commands_leaves_its_share_to_the_others() {
 }
 
 proptest! {
-    /// Over whole rounds each class has exactly the share of its weight, and queues of a class have equal shares.
+    /// Over whole rounds each class has exactly the part of its weight, and queues of a class have equal parts.
     #[test]
     fn shares_are_those_of_the_weights(
         high in 1..40_u8, medium in 1..40_u8, low in 1..40_u8, per_class in 1..5_u16, burst in 0..7_u8,

@@ -1,7 +1,7 @@
 //! Acting on [`sim_fault`]: selection of the faults that hit a command, and the times of those that hit the controller.
 
 use nvme_spec::{Sqe, Status, StatusCode, nvm};
-use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, Queues};
+use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
 
 use crate::generator::Generator;
 
@@ -113,8 +113,8 @@ fn moment(armed: &[Armed], index: usize) -> Option<u64> {
 /// Whether all conditions hold, except chance and count.
 fn concerns(fault: &CommandFault, now_ns: u64, sq: u16, sqe: &Sqe) -> bool {
     let queue = match fault.queues {
-        Queues::Io => sq != 0,
-        Queues::Admin => sq == 0,
+        QueueKind::Io => sq != 0,
+        QueueKind::Admin => sq == 0,
     };
     queue
         && now_ns >= fault.from_ns

@@ -154,7 +154,7 @@ impl WriteLog {
         for entry in self.entries.iter_mut().rev() {
             entry.old.undo(store);
         }
-        // The surviving share differs from loss to loss, so that nothing, everything and all between occur.
+        // The surviving part differs from loss to loss, so that nothing, everything and all between occur.
         let kept = (generator.below(5) * 250_000) as u32;
         for entry in self.entries.drain(..) {
             let durable = entry.times.durable_ns <= now_ns;

@@ -12,7 +12,7 @@ use core::cell::RefCell;
 use core::fmt;
 use core::ops::Range;
 use pci_spec::bar::{RawBar, decode_all};
-use pci_spec::bridge::{self, BusNumbers, WINDOW_ALIGN, Window};
+use pci_spec::bridge::{self, BusNumbers, MEMORY_WINDOW_ALIGN, MemoryWindow};
 use pci_spec::header::{Command, FUNCTIONS, HeaderType, Layout, NO_VENDOR, offset};
 use pci_spec::{Bar, BarKind, Bdf, capability, express};
 
@@ -127,8 +127,8 @@ impl<D: Device> Setup<'_, D> {
         }
         let functions = self.walk(secondary)?;
         self.write(bdf, bridge::offset::BUS_NUMBERS, numbers.with_subordinate(self.last_bus).into_bits());
-        let least_bytes = if self.has_slot(bdf) { 2 * WINDOW_ALIGN } else { WINDOW_ALIGN };
-        Ok(Below { functions, least_bytes, bytes: 0, align: WINDOW_ALIGN })
+        let least_bytes = if self.has_slot(bdf) { 2 * MEMORY_WINDOW_ALIGN } else { MEMORY_WINDOW_ALIGN };
+        Ok(Below { functions, least_bytes, bytes: 0, align: MEMORY_WINDOW_ALIGN })
     }
 
     /// Sizes the first `count` BARs: writes all ones, reads back, and restores the value. Nothing decodes yet.
@@ -152,8 +152,8 @@ impl<D: Device> Setup<'_, D> {
             next = start.checked_add(room.bytes).filter(|end| *end <= window.end).ok_or(FirmwareError::NoRoom)?;
             match room.what {
                 What::Bar(bdf, bar) => self.move_bar(bdf, bar, start),
-                What::Window(bdf, below) => {
-                    let dword = Window::new(start, room.bytes).and_then(Window::to_memory);
+                What::BridgeWindow(bdf, below) => {
+                    let dword = MemoryWindow::new(start, room.bytes).and_then(MemoryWindow::to_memory);
                     self.write(bdf, bridge::offset::MEMORY, dword.map_err(|_| FirmwareError::NoRoom)?);
                     self.place(below, start..next)?;
                 }
@@ -220,7 +220,7 @@ struct Room<'a> {
 
 enum What<'a> {
     Bar(Bdf, Bar),
-    Window(Bdf, &'a [Found]),
+    BridgeWindow(Bdf, &'a [Found]),
 }
 
 /// Computes the windows' sizes from below. Returns the bytes that all of `found` needs, from an address aligned well
@@ -228,9 +228,9 @@ enum What<'a> {
 fn place_order(found: &mut [Found]) -> u64 {
     for below in found.iter_mut().filter_map(|function| function.below.as_mut()) {
         let needs = place_order(&mut below.functions);
-        below.bytes = needs.max(below.least_bytes).next_multiple_of(WINDOW_ALIGN);
+        below.bytes = needs.max(below.least_bytes).next_multiple_of(MEMORY_WINDOW_ALIGN);
         let widest = rooms(&below.functions).into_iter().map(|room| room.align).max();
-        below.align = widest.unwrap_or(0).max(WINDOW_ALIGN);
+        below.align = widest.unwrap_or(0).max(MEMORY_WINDOW_ALIGN);
     }
     rooms(found).iter().fold(0, |end: u64, room| end.next_multiple_of(room.align).saturating_add(room.bytes))
 }
@@ -246,7 +246,7 @@ fn rooms(found: &[Found]) -> Vec<Room<'_>> {
         };
         rooms.extend(function.bars.iter().map(bar));
         if let Some(Below { functions, bytes, align, .. }) = &function.below {
-            rooms.push(Room { align: *align, bytes: *bytes, what: What::Window(function.bdf, functions) });
+            rooms.push(Room { align: *align, bytes: *bytes, what: What::BridgeWindow(function.bdf, functions) });
         }
     }
     rooms.sort_by_key(|room| core::cmp::Reverse(room.align));

@@ -94,7 +94,7 @@ impl<D: Device> Tree<D> {
         self.outer.batch.violations_lost.saturating_add(self.outer.batch.dma_faults_lost)
     }
 
-    /// Number of accesses to memory in the windows that nothing answered. They are not violations: a driver cannot know
+    /// Number of accesses to memory in the PCI windows that nothing answered. They are not violations: a driver cannot know
     /// that its device was pulled out.
     #[must_use]
     pub fn unanswered_accesses(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Bridges and ports: type 1 headers, windows, bus numbers, and the slot of a hot-plug port.
+//! Bridges and ports: type 1 headers, bridge windows, bus numbers, and the slot of a hot-plug port.
 //!
 //! Neighbours: `view` follows the registers from the root down; `hot_plug` moves things in and out of slots. Left out:
 //! I/O windows (no port is decoded here), secondary status, and switches' internal link states.
@@ -9,7 +9,7 @@ use crate::space::{CONVENTIONAL_BYTES, EXPRESS_BYTES, Space};
 use crate::tree::BusId;
 use core::ops::Range;
 use pci_spec::bar::Prefetch;
-use pci_spec::bridge::{BusNumbers, PrefetchableRegisters, Window, offset};
+use pci_spec::bridge::{BusNumbers, MemoryWindow, PrefetchableRegisters, offset};
 use pci_spec::express::{Capabilities, DeviceCapabilities, PortType};
 use pci_spec::{BarKind, ClassCode, Pin};
 
@@ -227,6 +227,6 @@ pub(crate) fn windows(space: &Space) -> impl Iterator<Item = Range<u64>> {
         base_upper: space.read(PREFETCHABLE + 4),
         limit_upper: space.read(PREFETCHABLE_LIMIT_UPPER),
     };
-    let windows = [Window::from_memory(space.read(MEMORY)), Window::from_prefetchable(prefetchable)];
+    let windows = [MemoryWindow::from_memory(space.read(MEMORY)), MemoryWindow::from_prefetchable(prefetchable)];
     windows.into_iter().flatten().map(|window| window.base()..window.limit().saturating_add(1))
 }

@@ -88,7 +88,7 @@ impl<D: Device> Tree<D> {
         Ok(())
     }
 
-    /// Reads physical memory in a window: all ones where nothing answers.
+    /// Reads physical memory in a PCI window: all ones where nothing answers.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl<D: Device> Tree<D> {
         })
     }
 
-    /// Writes physical memory in a window. Lost where nothing answers.
+    /// Writes physical memory in a PCI window. Lost where nothing answers.
     ///
     /// # Errors
     ///

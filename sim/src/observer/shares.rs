@@ -7,8 +7,8 @@ use sim_check::{Fairness, FairnessRules, Share};
 use sim_fault::Fault;
 use workload::{Bench, Digest};
 
-/// Length of a window: long against a request, and against some time slices of the processor, by which sessions may differ.
-const WINDOW_NS: u64 = 40_000_000;
+/// Length of an interval: long against a request, and against some time slices of the processor, by which sessions may differ.
+const INTERVAL_NS: u64 = 40_000_000;
 /// Upper limit on the ratio of two sessions' throughput.
 const FACTOR: u64 = 2;
 /// Allowance on top of the ratio: some requests of the usual size.
@@ -20,7 +20,7 @@ const RECOVERY_NS: u64 = 10_000_000_000;
 
 /// Returns the checker for a scenario's sessions, which are numbered as its tenants.
 pub(crate) fn fairness(scenario: &Scenario) -> Fairness {
-    let rules = FairnessRules { window_ns: WINDOW_NS, factor: FACTOR, slack_bytes: SLACK_BYTES };
+    let rules = FairnessRules { interval_ns: INTERVAL_NS, factor: FACTOR, slack_bytes: SLACK_BYTES };
     let mut fairness = Fairness::new(rules);
     let alike: Vec<Tenant> = scenario.tenants.iter().map(|tenant| anonymous(scenario, tenant)).collect();
     for (number, tenant) in (0..).zip(&alike) {

@@ -134,7 +134,7 @@ impl Draw {
     fn tenants(&mut self, controller: &mut Controller, server: Server, expect: &mut Expect, text: &mut String) {
         let Server { priorities, sharing, has_speeds } = server;
         let tenants = 1 + self.below(4);
-        let share = BLOCKS / tenants;
+        let part = BLOCKS / tenants;
         let attacks = tenants > 1 && self.once_in(4);
         for number in 0..tenants {
             let name = format!("{}-{number}", controller.name.replace("disk-", "t"));
@@ -143,7 +143,7 @@ impl Draw {
             let own = if has_speeds { 3 } else { 1 + self.below(3) };
             let depth = 1 << self.below(6);
             let queue_pairs = if sharing.is_some() { 0 } else { own };
-            let extents = self.extents(share * number, share);
+            let extents = self.extents(part * number, part);
             let priority = if priorities == Priorities::Alike { "priority = 100\n" } else { "" };
             let _ = write!(
                 text,
@@ -153,7 +153,7 @@ impl Draw {
                 controller.name
             );
             if attacks && number + 1 == tenants {
-                self.attack(&name, share, priorities, expect, text);
+                self.attack(&name, part, priorities, expect, text);
                 controller.attacker = Some(name);
             } else {
                 self.load(text);
@@ -162,10 +162,10 @@ impl Draw {
         }
     }
 
-    /// Draws up to eight extents among `share` blocks from `first` on, in any order, with or without blocks between them.
-    fn extents(&mut self, first: u64, share: u64) -> String {
+    /// Draws up to eight extents among `part` blocks from `first` on, in any order, with or without blocks between them.
+    fn extents(&mut self, first: u64, part: u64) -> String {
         let pieces = 1 + self.below(8);
-        let stride = share / pieces;
+        let stride = part / pieces;
         let blocks = if self.once_in(2) { stride } else { stride / 8 * 7 };
         let mut left: Vec<u64> = (0..pieces).collect();
         let mut extents = Vec::new();
@@ -194,8 +194,8 @@ impl Draw {
         );
     }
 
-    /// Draws attacks on the blocks of the first tenant, which has `share` of them, and a last attack.
-    fn attack(&mut self, name: &str, share: u64, priorities: Priorities, expect: &mut Expect, text: &mut String) {
+    /// Draws attacks on the blocks of the first tenant, which has `part` of them, and a last attack.
+    fn attack(&mut self, name: &str, part: u64, priorities: Priorities, expect: &mut Expect, text: &mut String) {
         let mut ends = vec!["close", SILENCE];
         ends.extend(EXPELLED.into_iter().chain(FAULTS));
         if priorities == Priorities::Alike {
@@ -204,7 +204,7 @@ impl Draw {
         let (last, rounds) = (self.one_of(&ends), 1 + self.below(2));
         let _ = write!(
             text,
-            "program.name = \"hostile\"\n[tenant.program.config]\nforeign_first_block = 0\nforeign_blocks = {share}\nrounds = {rounds}\n\
+            "program.name = \"hostile\"\n[tenant.program.config]\nforeign_first_block = 0\nforeign_blocks = {part}\nrounds = {rounds}\n\
              last = \"{last}\"\n\n"
         );
         expect.attackers.push(name.to_owned());

@@ -2,7 +2,7 @@
 //! so bounds are facts about the run.
 
 use super::{iops, run_with, scenario};
-use blk_api::config::{Class, PolicyKind};
+use blk_api::config::{Class, SchedulingPolicy};
 use capdl::Scenario;
 use capdl::scenario::{Arbitration, Change, Entitlement, What, Workload};
 use report::Load;
@@ -40,7 +40,7 @@ fn saturating_classes_get_their_weights_without_loss() {
     let (by_server, parts) = shares(&loads(&scenario, CLASSES));
     println!("{by_server:.0} IOPS weighed by the server, of which {parts:.3?}");
     assert_weights(&parts);
-    scenario.server.policy = PolicyKind::RoundRobin;
+    scenario.server.policy = SchedulingPolicy::RoundRobin;
     let (in_turn, equal) = shares(&loads(&scenario, CLASSES));
     println!("{in_turn:.0} IOPS in turn, of which {equal:.3?}");
     for weighed in [weighed, by_server] {

@@ -16,13 +16,13 @@ mod speeds;
 mod tenants;
 mod virt;
 
-use blk_api::config::{Class, PolicyKind};
+use blk_api::config::{Class, SchedulingPolicy};
 use capdl::scenario::Arbitration;
 use capdl::{Scenario, System, ThreadOrder};
 use report::frame::{Kind, Piece, Reader};
 use report::{Load, Report, Stamped};
 use sim::{Account, Disk, Progress, Simulation};
-use sim_fault::{CommandEffect, CommandFault, ComponentEffect, ComponentFault, Fault, Queues};
+use sim_fault::{CommandEffect, CommandFault, ComponentEffect, ComponentFault, Fault, QueueKind};
 use sim_nvme::Base;
 use std::path::Path;
 use std::rc::Rc;
@@ -59,7 +59,7 @@ impl Run {
 
 /// The scenario of one tenant of this class with four reads in flight, which measures for 60 ms from the tick after the delay
 /// on. Ready threads run in seL4's order.
-fn reader(policy: (PolicyKind, Arbitration), class: Class, delay_ms: u64) -> Scenario {
+fn reader(policy: (SchedulingPolicy, Arbitration), class: Class, delay_ms: u64) -> Scenario {
     let text = format!(
         r#"
 name = "reader"
@@ -160,7 +160,7 @@ fn command_fault(opcode: u8, times: u64, effect: CommandEffect) -> Fault {
         opcodes: vec![opcode],
         skip: 20,
         times: Some(times),
-        ..CommandFault::new(Queues::Io, effect)
+        ..CommandFault::new(QueueKind::Io, effect)
     })
 }
 

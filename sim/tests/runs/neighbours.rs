@@ -2,25 +2,25 @@
 //! (`docs/guide/priority.md`). Ready threads run in seL4's order.
 
 use super::{Run, iops, reader, run_for};
-use blk_api::config::{Class, PolicyKind};
+use blk_api::config::{Class, SchedulingPolicy};
 use capdl::Scenario;
 use capdl::scenario::{Arbitration, Media, Tenant, Workload};
 use report::{Load, Report};
 use workload::{Bench, Flood, FloodKind};
 
-const POLICIES: [(PolicyKind, Arbitration); 5] = [
-    (PolicyKind::Paced, Arbitration::RoundRobin),
-    (PolicyKind::RoundRobin, Arbitration::RoundRobin),
-    (PolicyKind::Dedicated, Arbitration::RoundRobin),
-    (PolicyKind::Weighted, Arbitration::RoundRobin),
-    (PolicyKind::Weighted, Arbitration::WeightedRoundRobin),
+const POLICIES: [(SchedulingPolicy, Arbitration); 5] = [
+    (SchedulingPolicy::Paced, Arbitration::RoundRobin),
+    (SchedulingPolicy::RoundRobin, Arbitration::RoundRobin),
+    (SchedulingPolicy::Dedicated, Arbitration::RoundRobin),
+    (SchedulingPolicy::Weighted, Arbitration::RoundRobin),
+    (SchedulingPolicy::Weighted, Arbitration::WeightedRoundRobin),
 ];
 
 /// Milliseconds of virtual time of a run: the tenant measures for 60 of them, from the tick after the 200th on.
 const LONGEST_MS: u64 = 450;
 
 /// The scenario of a tenant of class high with four reads in flight, alone.
-fn alone(policy: (PolicyKind, Arbitration), media: Media) -> Scenario {
+fn alone(policy: (SchedulingPolicy, Arbitration), media: Media) -> Scenario {
     let mut scenario = reader(policy, Class::High, 200);
     scenario.controllers[0].model.media = media;
     scenario
@@ -78,7 +78,7 @@ struct Bounds {
     times: f64,
 }
 
-fn floods_leave(media: Media, policy: (PolicyKind, Arbitration), counts: &[u64], least: &Bounds) {
+fn floods_leave(media: Media, policy: (SchedulingPolicy, Arbitration), counts: &[u64], least: &Bounds) {
     let scenario = alone(policy, media);
     let own = measured(&scenario);
     for count in counts {

@@ -1,7 +1,7 @@
 //! Tenants that send only entries that are refused cost their neighbours nothing (`docs/guide/priority.md`).
 
 use super::{iops, reader, run_for};
-use blk_api::config::{Class, PolicyKind};
+use blk_api::config::{Class, SchedulingPolicy};
 use capdl::Scenario;
 use capdl::scenario::{Arbitration, Tenant, Workload};
 use report::Load;
@@ -74,7 +74,7 @@ fn suffers(alone: &Load, beside: Option<Load>) -> Option<String> {
 }
 
 /// Checks the tenant of each class under this policy, beside one, seven and thirty-one whose requests are all refused.
-fn refusals_cost_others_nothing(policy: (PolicyKind, Arbitration)) {
+fn refusals_cost_others_nothing(policy: (SchedulingPolicy, Arbitration)) {
     let mut wrong = Vec::new();
     for class in CLASSES {
         let scenario = reader(policy, class, 20);
@@ -102,25 +102,25 @@ fn refusals_cost_others_nothing(policy: (PolicyKind, Arbitration)) {
 
 #[test]
 fn refusals_cost_others_nothing_round_robin() {
-    refusals_cost_others_nothing((PolicyKind::RoundRobin, Arbitration::RoundRobin));
+    refusals_cost_others_nothing((SchedulingPolicy::RoundRobin, Arbitration::RoundRobin));
 }
 
 #[test]
 fn refusals_cost_others_nothing_dedicated() {
-    refusals_cost_others_nothing((PolicyKind::Dedicated, Arbitration::RoundRobin));
+    refusals_cost_others_nothing((SchedulingPolicy::Dedicated, Arbitration::RoundRobin));
 }
 
 #[test]
 fn refusals_cost_others_nothing_weighted() {
-    refusals_cost_others_nothing((PolicyKind::Weighted, Arbitration::RoundRobin));
+    refusals_cost_others_nothing((SchedulingPolicy::Weighted, Arbitration::RoundRobin));
 }
 
 #[test]
 fn refusals_cost_others_nothing_weighted_by_the_controller() {
-    refusals_cost_others_nothing((PolicyKind::Weighted, Arbitration::WeightedRoundRobin));
+    refusals_cost_others_nothing((SchedulingPolicy::Weighted, Arbitration::WeightedRoundRobin));
 }
 
 #[test]
 fn refusals_cost_others_nothing_paced() {
-    refusals_cost_others_nothing((PolicyKind::Paced, Arbitration::RoundRobin));
+    refusals_cost_others_nothing((SchedulingPolicy::Paced, Arbitration::RoundRobin));
 }

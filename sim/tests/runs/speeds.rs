@@ -1,7 +1,7 @@
 //! Equal parts by the speeds of queues (`docs/guide/priority.md`): virtual time is exact, so bounds are facts about the run.
 
 use super::{iops, run_for, scenario};
-use blk_api::config::PolicyKind;
+use blk_api::config::SchedulingPolicy;
 use capdl::Scenario;
 use capdl::scenario::{Arbitration, Workload};
 
@@ -59,7 +59,7 @@ fn a_controller_that_does_not_weigh_has_the_server_do_it() {
     scenario.controllers[0].model.arbitration = Arbitration::RoundRobin;
     // By costs that the server learns; it takes half of this controller's costs for the commands'.
     assert_equal(&parts(&scenario), 0.3);
-    scenario.server.policy = PolicyKind::RoundRobin;
+    scenario.server.policy = SchedulingPolicy::RoundRobin;
     // Otherwise the scenario would show nothing.
     assert!(parts(&scenario)[2] > 0.8);
 }

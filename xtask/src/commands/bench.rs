@@ -45,10 +45,10 @@ pub(crate) struct Bench {
     /// Write the numbers as JSON, too: a file is replaced as a whole, a link's target too, a device or pipe is written to
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Show in which functions and source lines the instructions of this benchmark are
+    /// Show this benchmark's instructions by function and source line
     #[arg(long, value_name = "NAME", conflicts_with = "only")]
     profile: Option<String>,
-    /// Of this component alone, such as nvme-server, bench or kernel
+    /// With --profile: only this component, such as nvme-server, bench or kernel
     #[arg(long, value_name = "NAME", requires = "profile")]
     component: Option<String>,
     /// Measure the simulator and the data path's pieces on the build machine instead

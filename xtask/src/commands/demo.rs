@@ -41,16 +41,16 @@ pub(crate) struct Demo {
     /// Show log lines while it runs: LEVEL, or COMPONENT=LEVEL; several with commas
     #[arg(long, value_name = "FILTER")]
     log: Vec<String>,
-    /// Build the kernel without one of its fixes, to see what it is for; several with several
+    /// Build the kernel without this fix, to see its effect; repeat the option for several
     #[arg(long, value_name = "FIX")]
     without: Vec<FixName>,
-    /// Leave out the IOMMU: devices then reach all memory, and what keeps tenants apart is their server's checks alone
+    /// Leave out the IOMMU: devices then reach all memory, and only the server's checks isolate tenants
     #[arg(long)]
     no_iommu: bool,
     /// Run it in the simulator instead of QEMU
     #[arg(long, conflicts_with_all = ["without", "write", "arch", "no_iommu"])]
     sim: bool,
-    /// With --sim: what all chance comes from; the scenario's own without it
+    /// With --sim: seed of all random choices; the scenario's own without it
     #[arg(long, requires = "sim")]
     seed: Option<u64>,
     /// Install missing packages through sudo without asking

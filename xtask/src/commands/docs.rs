@@ -23,7 +23,7 @@ const MDBOOK: &str = "0.5.4";
 /// Arguments of the book.
 #[derive(Debug, Args)]
 pub(crate) struct Docs {
-    /// Redraw figures and rewrite the tables and numbers that have a source, instead
+    /// Redraw figures and rewrite the tables and numbers that have a source instead
     #[arg(long)]
     redraw: bool,
 }

@@ -35,13 +35,13 @@ use std::process::ExitCode;
 pub(crate) struct Experiment {
     /// Its name, or `list` for all there are
     name: String,
-    /// Run it on seL4 in QEMU, where it can be
+    /// Run it on seL4 in QEMU, if it supports that
     #[arg(long)]
     qemu: bool,
     /// The architecture there: x86_64 or aarch64
     #[arg(long, default_value = "x86_64", requires = "qemu")]
     arch: String,
-    /// A few points of it alone, as the tests do
+    /// Measure only a few points, as the tests do
     #[arg(long)]
     small: bool,
     /// Write data and picture to docs/figures/, too

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: coverage-guided search for inputs under which a law does not hold.
+//! `cargo xtask fuzz`: coverage-guided search for inputs that violate a law.
 //!
 //! The targets and their laws are in `fuzz/`; the engine is libFuzzer, from the crate `libfuzzer-sys`. Stable Rust builds it: the
 //! coverage is a pass of LLVM, and no sanitizer is used. A finding is a panic, a broken law, or an input that takes too long or
@@ -35,7 +35,7 @@ pub(crate) struct Fuzz {
     /// Minutes for each target
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     minutes: u64,
-    /// What the choice of inputs comes from
+    /// Seed of the choice of inputs
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     seed: u32,
     /// Targets at a time; as many as there are processors without it
@@ -44,10 +44,10 @@ pub(crate) struct Fuzz {
     /// Try this one input instead of searching
     #[arg(long, requires = "target", conflicts_with_all = ["minutes", "seed", "jobs", "json"])]
     input: Option<PathBuf>,
-    /// Search for the defect that each target plants: to see that a search finds it
+    /// Search for the planted defect of each target, to test the search
     #[arg(long)]
     planted: bool,
-    /// Write what came of it to this file, too, as JSON
+    /// Write the results to this file, too, as JSON
     #[arg(long)]
     json: Option<PathBuf>,
 }

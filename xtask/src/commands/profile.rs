@@ -31,7 +31,7 @@ use symbols::Symbols;
 
 /// Rows of each printed list; the JSON has all.
 const SHOWN_ROWS: usize = 40;
-/// A component with a smaller share of the instructions, in thousandths, is shown only if it was named.
+/// A component with a smaller part of the instructions, in thousandths, is shown only if it was named.
 const SHOWN_SHARE: u64 = 10;
 
 /// The profile of one run.

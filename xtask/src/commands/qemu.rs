@@ -26,7 +26,7 @@ pub(crate) struct Qemu {
     /// The architecture: x86_64 or aarch64
     #[arg(long, default_value = "x86_64")]
     arch: String,
-    /// Leave out the IOMMU: devices then reach all memory, and what keeps tenants apart is their server's checks alone
+    /// Leave out the IOMMU: devices then reach all memory, and only the server's checks isolate tenants
     #[arg(long)]
     no_iommu: bool,
     /// Stop before the first instruction and wait for gdb; the kernel is the one with assertions
@@ -38,7 +38,7 @@ pub(crate) struct Qemu {
     /// Let the tenants write to the disk of --disk
     #[arg(long, requires = "disk")]
     write: bool,
-    /// Which log lines are shown: LEVEL, or COMPONENT=LEVEL; several with commas
+    /// Log lines to show: LEVEL, or COMPONENT=LEVEL; several with commas
     #[arg(long, value_name = "FILTER")]
     log: Vec<String>,
     /// Install missing packages through sudo without asking

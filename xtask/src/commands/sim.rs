@@ -24,7 +24,7 @@ use std::str::FromStr;
 pub(crate) struct Sim {
     /// The scenario: a name in scenarios/, or a TOML file
     scenario: String,
-    /// What all chance comes from: the same seed gives the same run; the scenario's own without it
+    /// Seed of all random choices: the same seed gives the same run; the scenario's own without it
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
     /// Many runs, one for each seed from A up to and without B
@@ -33,7 +33,7 @@ pub(crate) struct Sim {
     /// The architecture: x86_64 or aarch64; the scenario's without it
     #[arg(long, value_name = "ARCH")]
     arch: Option<Arch>,
-    /// Which of several ready threads of one priority runs: drawn, or sel4 as the kernel queues them; the scenario's without it
+    /// Order of ready threads of one priority: drawn, or sel4 as the kernel queues them; the scenario's without it
     #[arg(long, value_name = "ORDER")]
     order: Option<ThreadOrder>,
     /// Runs at a time; as many as there are processors without it

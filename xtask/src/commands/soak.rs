@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Arguments of the soak.
 #[derive(Debug, Args)]
 pub(crate) struct Soak {
-    /// Minutes after which it ends; without it, it goes on until it is interrupted
+    /// Minutes after which it ends; without it, it runs until interrupted
     #[arg(long)]
     minutes: Option<u64>,
     /// The first seed

@@ -36,7 +36,7 @@ pub(crate) struct Test {
     /// Only the tests whose names contain this
     #[arg(default_value = "")]
     only: String,
-    /// Only what takes little time: unit tests, check, each scenario once in the simulator, the demo on QEMU
+    /// Only quick parts: unit tests, check, each scenario once in the simulator, the demo on QEMU
     #[arg(long)]
     quick: bool,
     /// Write the results to this file, too, as JUnit's XML

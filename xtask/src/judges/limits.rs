@@ -7,7 +7,7 @@
 
 use crate::judges::spans::reported;
 use crate::records::results::Results;
-use blk_api::config::Limit;
+use blk_api::config::RateLimit;
 use capdl::Scenario;
 use capdl::scenario::{Tenant, What, Workload};
 use report::Progress;
@@ -30,8 +30,8 @@ struct Epoch {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Limits {
-    iops: Option<Limit>,
-    bandwidth: Option<Limit>,
+    iops: Option<RateLimit>,
+    bandwidth: Option<RateLimit>,
 }
 
 fn of_tenant(scenario: &Scenario, tenant: &Tenant, results: &Results) -> Vec<String> {
@@ -57,7 +57,7 @@ fn of_tenant(scenario: &Scenario, tenant: &Tenant, results: &Results) -> Vec<Str
         for (limit, in_flight, what, amount) in judged {
             let Some(limit) = limit else { continue };
             if let Some((passed, allowed, ns)) = most_beyond(&row, amount, limit, in_flight) {
-                let (name, ms, Limit { per_second, burst }) = (&tenant.name, ns / 1_000_000, limit);
+                let (name, ms, RateLimit { per_second, burst }) = (&tenant.name, ns / 1_000_000, limit);
                 violations.push(format!(
                     "{name} had {passed} {what} done in {ms} ms, and its limit of {per_second} a second with a burst of \
                      {burst} lets {allowed} pass"
@@ -72,7 +72,7 @@ fn of_tenant(scenario: &Scenario, tenant: &Tenant, results: &Results) -> Vec<Str
 fn most_beyond(
     row: &[&Progress],
     amount: fn(&Progress) -> u64,
-    limit: Limit,
+    limit: RateLimit,
     in_flight: u64,
 ) -> Option<(u64, u64, u64)> {
     let mut most: Option<(u64, (u64, u64, u64))> = None;

@@ -101,7 +101,7 @@ fn pci(results: &Results) -> Option<String> {
 /// Writes the functions below `parent`. The depth is limited by the number of functions, so a cyclic list ends too.
 fn branch(functions: &[PciFunction], parent: Option<u16>, depth: usize, text: &mut String) {
     for function in functions.iter().filter(|function| function.parent == parent && depth <= functions.len()) {
-        let [class, subclass, interface] = function.class;
+        let [class, subclass, interface] = function.class_code;
         let (vendor, device) = (function.vendor, function.device);
         // Writing to a string cannot fail.
         let _ = write!(text, "{:1$}", "", 2 * depth);
@@ -397,7 +397,7 @@ fn wrap(phrases: impl Iterator<Item = String>, text: &mut String) {
 /// Components that died and were restarted, each with the clients that opened their sessions again after that. Of components that
 /// died together, the first is named.
 fn restarts(results: &Results) -> Option<String> {
-    let mut table = table(&["component", "died at ms", "again after ms", "tenant", "session after ms", "asked again"]);
+    let mut table = table(&["component", "died at ms", "again after ms", "tenant", "session after ms", "resubmitted"]);
     for (number, one) in results.restarts.iter().enumerate() {
         let next = results.restarts.iter().skip(number + 1).find(|later| later.name == one.name);
         let lived = one.ended_at_ns..next.map_or(u64::MAX, |next| next.ended_at_ns);

@@ -36,10 +36,15 @@ pub(crate) fn sweep(
     mut done: impl FnMut(u64),
 ) -> Sweep {
     let mut sum = Sweep::default();
-    parallel::each(seeds, jobs, |seed| (seed, run(seed)), |(seed, outcome)| {
-        sum.add(seed, outcome);
-        done(sum.runs);
-    });
+    parallel::each(
+        seeds,
+        jobs,
+        |seed| (seed, run(seed)),
+        |(seed, outcome)| {
+            sum.add(seed, outcome);
+            done(sum.runs);
+        },
+    );
     sum.failures.sort_by_key(|failure| failure.seed);
     sum
 }

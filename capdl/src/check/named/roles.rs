@@ -286,7 +286,7 @@ impl System<'_> {
     /// The device memory of the PCI window, as the PCI server is configured: address and log2 of the bytes.
     fn pci_windows(&self) -> impl Iterator<Item = (u64, u8)> {
         let windows = self.configs.iter().find_map(|config| match config {
-            Config::PciServer(config) => Some(config.windows.as_slice()),
+            Config::PciServer(config) => Some(config.pci_windows.as_slice()),
             _ => None,
         });
         windows.unwrap_or_default().iter().map(|(paddr, bits)| (paddr.bits(), *bits))

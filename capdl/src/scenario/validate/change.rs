@@ -152,7 +152,7 @@ fn changed(parts: &[Part], change: Part) -> Vec<Part> {
 mod tests {
     use crate::Scenario;
     use crate::scenario::What;
-    use blk_api::config::Limit;
+    use blk_api::config::RateLimit;
     use blk_api::extent::Blocks;
 
     const SYSTEM: &str = r#"
@@ -219,7 +219,7 @@ verify = false
             let What::Entitle(entitlement) = &change.what else { panic!("{change:?}") };
             alice.entitle(entitlement);
         }
-        let bandwidth = Some(Limit { per_second: 1 << 20, burst: 1 << 16 });
+        let bandwidth = Some(RateLimit { per_second: 1 << 20, burst: 1 << 16 });
         assert_eq!((alice.iops, alice.bandwidth, alice.weight), (None, bandwidth, 1));
         let refusal = parsed(&["after_ms = 1\ntenant = \"alice\"\nbandwidth = \"all\""]).unwrap_err();
         assert!(refusal.contains("burst = 10 }, or \"none\""), "{refusal}");

@@ -2,8 +2,8 @@
 
 use super::{Checked, Lines, MAX_DEPTH, refuse, refuse_file};
 use crate::scenario::{Entitlement, Scenario, Server, Tenant};
-use blk_api::config::PolicyKind;
-use blk_api::queues::Queues;
+use blk_api::config::SchedulingPolicy;
+use blk_api::queue_sharing::QueueSharing;
 use blk_api::ring::MAX_ENTRIES;
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ pub(super) fn check(server: &Server, tenant: &Tenant, line: usize) -> Checked {
     let Tenant { name, queue_pairs, depth, core, .. } = tenant;
     let queues = server.queues;
     match (queues, *queue_pairs) {
-        (Queues::Shared { .. } | Queues::PerCore { .. } | Queues::PoolPerCore { .. }, _)
-            if server.policy == PolicyKind::DeviceDirect =>
+        (QueueSharing::Shared { .. } | QueueSharing::PerCore { .. } | QueueSharing::PoolPerCore { .. }, _)
+            if server.policy == SchedulingPolicy::DeviceDirect =>
         {
             return refuse_file(
                 "[server] policy is device-direct, which needs queue pairs of each tenant's own: take [server] queues away, or \
@@ -24,10 +24,10 @@ pub(super) fn check(server: &Server, tenant: &Tenant, line: usize) -> Checked {
                     .into(),
             );
         }
-        (Queues::Dedicated, 0) => {
+        (QueueSharing::Dedicated, 0) => {
             return refuse(line, format!("tenant `{name}` has no queue pairs: give it `queue_pairs = 1` or more"));
         }
-        (Queues::Dedicated, own) if server.policy == PolicyKind::DeviceDirect && own != SPEEDS => {
+        (QueueSharing::Dedicated, own) if server.policy == SchedulingPolicy::DeviceDirect && own != SPEEDS => {
             return refuse(
                 line,
                 format!(
@@ -36,7 +36,7 @@ pub(super) fn check(server: &Server, tenant: &Tenant, line: usize) -> Checked {
                 ),
             );
         }
-        (Queues::Dedicated, _) | (_, 0) => {}
+        (QueueSharing::Dedicated, _) | (_, 0) => {}
         (_, own) => {
             return refuse(
                 line,
@@ -46,7 +46,7 @@ pub(super) fn check(server: &Server, tenant: &Tenant, line: usize) -> Checked {
             );
         }
     }
-    let by_core = matches!(queues, Queues::PerCore { .. } | Queues::PoolPerCore { .. });
+    let by_core = matches!(queues, QueueSharing::PerCore { .. } | QueueSharing::PoolPerCore { .. });
     if let Some(core) = core.filter(|_| !by_core) {
         return refuse(
             line,
@@ -74,7 +74,7 @@ pub(super) fn check_change(scenario: &Scenario, tenant: &Tenant, to: &Entitlemen
     if to.queue_pairs.is_none() && to.depth.is_none() {
         return Ok(());
     }
-    if scenario.server.queues != Queues::Dedicated {
+    if scenario.server.queues != QueueSharing::Dedicated {
         return refuse(
             line,
             format!(

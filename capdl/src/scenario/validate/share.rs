@@ -2,7 +2,7 @@
 
 use super::{Checked, refuse, refuse_file};
 use crate::scenario::Tenant;
-use blk_api::config::{ClassWeights, Limit};
+use blk_api::config::{ClassWeights, RateLimit};
 
 /// Checks a tenant's class, weight and limits.
 pub(super) fn check(tenant: &Tenant, line: usize) -> Checked {
@@ -20,9 +20,9 @@ pub(super) fn check(tenant: &Tenant, line: usize) -> Checked {
             ),
         );
     }
-    let limits = [("iops", tenant.iops, 1), ("bandwidth", tenant.bandwidth, Limit::LEAST_BYTES)];
+    let limits = [("iops", tenant.iops, 1), ("bandwidth", tenant.bandwidth, RateLimit::LEAST_BYTES)];
     for (key, limit, request) in limits {
-        if let Some(Limit { per_second, burst }) = limit.filter(|limit| !limit.passes(request)) {
+        if let Some(RateLimit { per_second, burst }) = limit.filter(|limit| !limit.passes(request)) {
             return refuse(
                 line,
                 format!(

@@ -5,7 +5,7 @@ use crate::machine::{Machine, READ_WRITE, VSPACE};
 use crate::sys::{self, Slot, values};
 use crate::verdict::{Check, Failure, defect_if, need};
 
-/// An address far from the image and from the window.
+/// An address far from the image and from the mapping area.
 const ADDRESS: usize = 0x100_0000_0000;
 const FAILED_LOOKUP: u64 = values::ERROR_FAILED_LOOKUP as u64;
 

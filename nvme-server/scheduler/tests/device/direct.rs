@@ -70,10 +70,10 @@ fn bytes_of(loads: &[Load]) -> Vec<f64> {
                 policy.ready(SessionId(index as u8), now);
             }
         }
-        while let Decision::Serve { session, budget } = policy.next(now) {
+        while let Decision::Serve { session, quantum } = policy.next(now) {
             let index = usize::from(session.0);
-            let queue = usize::from(budget.fastest.expect("each command has its queue"));
-            let count = waiting[index].min(u32::from(budget.commands));
+            let queue = usize::from(quantum.fastest.expect("each command has its queue"));
+            let count = waiting[index].min(u32::from(quantum.commands));
             assert!(count > 0, "only who waits is served");
             (0..count).for_each(|_| controller.queues[queue][index].push_back(now));
             waiting[index] -= count;

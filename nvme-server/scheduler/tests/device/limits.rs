@@ -1,8 +1,10 @@
-//! Limits hold under every policy: over every window, with their burst, and no less than they allow.
+//! Limits hold under every policy: over every interval, with their burst, and no less than they allow.
 
 use crate::model::Device;
 use crate::run::{Load, MS, Run, SECOND, tenants};
-use scheduler::{Class, ClassWeights, Dedicated, Kind, Limit, MIN_PIECE, Paced, Policy, RoundRobin, Share, Weighted};
+use scheduler::{
+    Class, ClassWeights, Dedicated, Kind, MIN_PIECE, Paced, Policy, RateLimit, RoundRobin, Share, Weighted,
+};
 
 fn each_policy(loads: &[Load], look: impl Fn(&Run<'_>, &str)) {
     let tenants = tenants(loads);
@@ -19,13 +21,13 @@ fn each_policy(loads: &[Load], look: impl Fn(&Run<'_>, &str)) {
     }
 }
 
-/// The greatest sum of `amount` over the commands submitted in any `window`.
-fn most_in(run: &Run<'_>, window: u64, amount: impl Fn(u32) -> u64) -> u64 {
+/// The greatest sum of `amount` over the commands submitted in any `interval`.
+fn most_in(run: &Run<'_>, interval: u64, amount: impl Fn(u32) -> u64) -> u64 {
     let submitted = run.submitted(0);
     let (mut most, mut sum, mut first) = (0, 0, 0);
     for (at, bytes) in submitted {
         sum += amount(*bytes);
-        while submitted[first].0 + window <= *at {
+        while submitted[first].0 + interval <= *at {
             sum -= amount(submitted[first].1);
             first += 1;
         }
@@ -35,15 +37,15 @@ fn most_in(run: &Run<'_>, window: u64, amount: impl Fn(u32) -> u64) -> u64 {
 }
 
 #[test]
-fn commands_stay_within_rate_and_burst_in_every_window() {
-    let limit = Limit { per_second: 2_000, burst: 20 };
+fn commands_stay_within_rate_and_burst_in_every_interval() {
+    let limit = RateLimit { per_second: 2_000, burst: 20 };
     let mut limited = Load::new(Class::High, 4096, 64);
     limited.share.iops_limit = Some(limit);
     each_policy(&[limited, Load::new(Class::Low, 4096, 16)], |run, name| {
-        for window in [MS, 10 * MS, 100 * MS, SECOND] {
-            let allowed = limit.per_second * window / SECOND + limit.burst;
-            let most = most_in(run, window, |_| 1);
-            assert!(most <= allowed + 1, "{name}: {most} in {window}");
+        for interval in [MS, 10 * MS, 100 * MS, SECOND] {
+            let allowed = limit.per_second * interval / SECOND + limit.burst;
+            let most = most_in(run, interval, |_| 1);
+            assert!(most <= allowed + 1, "{name}: {most} in {interval}");
         }
         let got = run.result(0, SECOND, 3 * SECOND).iops();
         assert!((1_960.0..=2_040.0).contains(&got), "{name}: {got}");
@@ -52,14 +54,14 @@ fn commands_stay_within_rate_and_burst_in_every_window() {
 
 #[test]
 fn large_requests_stay_within_rate_and_burst() {
-    let limit = Limit { per_second: 50_000_000, burst: 1 << 18 };
+    let limit = RateLimit { per_second: 50_000_000, burst: 1 << 18 };
     let mut limited = Load::new(Class::High, 1 << 20, 8);
     limited.share.bandwidth_limit = Some(limit);
     each_policy(&[limited, Load::new(Class::Low, 4096, 16)], |run, name| {
-        for window in [MS, 10 * MS, 100 * MS, SECOND] {
-            let allowed = limit.per_second * window / SECOND + limit.burst;
-            let most = most_in(run, window, u64::from);
-            assert!(most <= allowed + u64::from(MIN_PIECE), "{name}: {most} in {window}");
+        for interval in [MS, 10 * MS, 100 * MS, SECOND] {
+            let allowed = limit.per_second * interval / SECOND + limit.burst;
+            let most = most_in(run, interval, u64::from);
+            assert!(most <= allowed + u64::from(MIN_PIECE), "{name}: {most} in {interval}");
         }
         let got = run.result(0, SECOND, 3 * SECOND).bytes as f64 / 2.0;
         assert!((0.96..=1.04).contains(&(got / 50e6)), "{name}: {got}");
@@ -69,14 +71,14 @@ fn large_requests_stay_within_rate_and_burst() {
 /// Write Zeroes and Discard move nothing and count for the blocks that they name.
 #[test]
 fn blocks_that_are_named_stay_within_the_limit_of_bytes() {
-    let limit = Limit { per_second: 1_000_000, burst: 1 << 16 };
+    let limit = RateLimit { per_second: 1_000_000, burst: 1 << 16 };
     let mut limited = Load::new(Class::High, 32 << 20, 4).of(Kind::Other);
     limited.share.bandwidth_limit = Some(limit);
     each_policy(&[limited, Load::new(Class::Low, 4096, 16)], |run, name| {
-        for window in [MS, 100 * MS, SECOND] {
-            let allowed = limit.per_second * window / SECOND + limit.burst;
-            let most = most_in(run, window, u64::from);
-            assert!(most <= allowed + u64::from(MIN_PIECE), "{name}: {most} in {window}");
+        for interval in [MS, 100 * MS, SECOND] {
+            let allowed = limit.per_second * interval / SECOND + limit.burst;
+            let most = most_in(run, interval, u64::from);
+            assert!(most <= allowed + u64::from(MIN_PIECE), "{name}: {most} in {interval}");
         }
         let all: u64 = run.submitted(0).iter().map(|(_, bytes)| u64::from(*bytes)).sum();
         assert!((0.96..=1.04).contains(&(all as f64 / 3e6)), "{name}: {all}");
@@ -89,7 +91,7 @@ fn limit_changes_while_running_without_a_second_burst() {
     let mut policy = Paced::new(&tenants(&loads)).unwrap();
     let mut run = Run::new(&mut policy, Device::channels(4, 40_000, 2_000), &loads);
     run.until(SECOND);
-    let limited = |per_second| Share { iops_limit: Some(Limit { per_second, burst: 10 }), ..Share::of(Class::Low) };
+    let limited = |per_second| Share { iops_limit: Some(RateLimit { per_second, burst: 10 }), ..Share::of(Class::Low) };
     run.set_share(0, limited(1_000));
     run.until(2 * SECOND);
     for _ in 0..10 {

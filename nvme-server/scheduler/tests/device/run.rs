@@ -1,7 +1,7 @@
 //! A server in virtual time: tenants that submit in a loop, a policy that decides, a device.
 
 use crate::model::{Asked, Device};
-use scheduler::{Budget, Class, Commands, Decision, Kind, Policy, SessionId, Share, Tenant};
+use scheduler::{Class, Commands, Decision, Kind, Policy, Quantum, SessionId, Share, Tenant};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -230,7 +230,7 @@ impl<'p> Run<'p> {
     fn serve(&mut self) {
         for _ in 0..100_000 {
             match self.policy.next(self.now) {
-                Decision::Serve { session, budget } => self.submit(session, budget),
+                Decision::Serve { session, quantum } => self.submit(session, quantum),
                 Decision::Wait { until_ns } => {
                     assert!(until_ns > self.now, "a policy that waits for the past turns in circles");
                     return self.at(until_ns, Event::Wake);
@@ -241,7 +241,7 @@ impl<'p> Run<'p> {
         panic!("the policy never comes to an end");
     }
 
-    fn submit(&mut self, session: SessionId, budget: Budget) {
+    fn submit(&mut self, session: SessionId, quantum: Quantum) {
         let now = self.now;
         let tenant = &mut self.tenants[usize::from(session.0)];
         let request = *tenant.waiting.front().expect("only who waits is served");
@@ -254,7 +254,7 @@ impl<'p> Run<'p> {
             return self.at(now, Event::Refused { session: session.0, request });
         }
         let state = &mut tenant.requests[request];
-        let most = if tenant.load.kind == Kind::Other { budget.named } else { budget.bytes };
+        let most = if tenant.load.kind == Kind::Other { quantum.named } else { quantum.bytes };
         let bytes = state.left.min(most);
         if state.left == tenant.load.bytes {
             tenant.held = tenant.held.max(now - state.begun);

@@ -64,7 +64,7 @@ fn large_requests_pay_for_their_size() {
 #[test]
 fn urgent_goes_first_and_only_as_far_as_its_limit() {
     let mut loads = [Load::new(Class::Urgent, 4096, 64), Load::new(Class::Low, 4096, 64)];
-    loads[0].share.iops_limit = Some(scheduler::Limit { per_second: 10_000, burst: 16 });
+    loads[0].share.iops_limit = Some(scheduler::RateLimit { per_second: 10_000, burst: 16 });
     let mut weighted = Weighted::new(&tenants(&loads), ClassWeights::default()).unwrap();
     let device = Device::channels(4, 80_000, 5_000);
     let got = bytes_of(&mut weighted, device.clone(), &loads);
@@ -224,7 +224,8 @@ fn a_device_that_loses_commands_is_not_taken_to_be_slow() {
                 let kept = beside_lost_commands(make, classes, &device, lost, None);
                 let text = format!("{lost:?} of {classes:?}: {whole:.0}, {discounted:.0}, {kept:.0}");
                 assert!(discounted > 0.95 * whole, "{text}");
-                // Lost commands that are not discounted may fill the window; the starvation guard still serves the others steadily.
+                // Lost commands that are not discounted may use up the in-flight limit; the starvation guard still
+                // serves the others steadily.
                 assert!(kept > whole / 64.0, "{text}");
             }
         }
@@ -232,7 +233,7 @@ fn a_device_that_loses_commands_is_not_taken_to_be_slow() {
 }
 
 /// The slow controller of the simulator's runs in which shares change. It holds many commands, and each is on its way for
-/// ten times the time it takes. The tenants' depths are not much more than the window.
+/// ten times the time it takes. The tenants' depths are not much more than the in-flight limit.
 #[test]
 fn weights_hold_on_a_device_that_is_long_and_quick() {
     let device = Device::Throttled { empty_at: 0, unit_ns: 2_500, unit: Unit::Command, burst_ns: 0, latency: 27_000 };

@@ -16,7 +16,7 @@ pub struct Smart {
     pub spare: u8,
     /// Spare below which the device warns, percent.
     pub spare_threshold: u8,
-    /// Share of its life the device estimates as used, percent; may exceed 100; 255 stands for all above 254.
+    /// Part of its life the device estimates as used, percent; may exceed 100; 255 stands for all above 254.
     pub used: u8,
     /// Critical warnings of endurance groups.
     pub endurance_warning: u8,

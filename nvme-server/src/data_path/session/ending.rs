@@ -37,7 +37,7 @@ impl<P: Platform> Session<P> {
     }
 
     /// Answers entries with [`Status::Closed`], because there is no controller any more. Returns whether more of them wait.
-    pub(crate) fn turn_away(&mut self) -> Result<bool, RingError> {
+    pub(crate) fn answer_closed(&mut self) -> Result<bool, RingError> {
         for _ in 0..self.pending.len() {
             if self.ring.answerable(self.outstanding)? == 0 {
                 break;

@@ -1,6 +1,6 @@
 //! Turns the entries on a session's ring into commands on its queue pairs.
 //!
-//! [`Session::take_turn`] submits as much as the scheduler's budget lets it. Most requests go the short way; the general way decides
+//! [`Session::take_turn`] submits as much as the scheduler's quantum lets it. Most requests go the short way; the general way decides
 //! about all others. Left out: a queue pair's part (`io_queue`), and how requests are cut (`split`).
 
 use super::{Pending, ServeError, Session};
@@ -16,7 +16,7 @@ use blk_api::ring::RingError;
 use core::ops::Range;
 use extent_table::Miss;
 use platform::Platform;
-use scheduler::{Budget, Kind};
+use scheduler::{Kind, Quantum};
 
 /// Operations without data that the controller supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +57,7 @@ enum Rest {
     Unknown,
 }
 
-/// A session's turn: its budget, with the queue pairs, extents and batch that it works on.
+/// A session's turn: its quantum, with the queue pairs, extents and batch that it works on.
 pub(crate) struct Turn<'a, P: Platform> {
     queues: &'a mut Queues<P>,
     extents: Extents<'a>,
@@ -88,28 +88,28 @@ const fn pieces(bytes: u32) -> u16 {
 }
 
 impl<P: Platform> Session<P> {
-    /// A turn within a budget of the scheduler.
+    /// A turn within a quantum of the scheduler.
     #[inline(always)]
     pub(crate) fn turn<'a>(
         &mut self,
         queues: &'a mut Queues<P>,
         extents: Extents<'a>,
         batch: Batch<'a>,
-        budget: Budget,
+        quantum: Quantum,
         now: u64,
     ) -> Turn<'a, P> {
         // One block always goes.
         let CommandLimits { data_blocks, bare_blocks, block_shift } = self.command_limits;
-        let data_blocks = (budget.bytes >> block_shift).clamp(1, data_blocks);
-        let bare_blocks = (budget.named >> block_shift).clamp(1, bare_blocks);
+        let data_blocks = (quantum.bytes >> block_shift).clamp(1, data_blocks);
+        let bare_blocks = (quantum.named >> block_shift).clamp(1, bare_blocks);
         let limits = CommandLimits { data_blocks, bare_blocks, block_shift };
-        if let Some(fastest) = budget.fastest {
+        if let Some(fastest) = quantum.fastest {
             // The first is the fastest. One that is full gives way to slower ones alone.
             let Range { start, end } = self.queues;
             self.turn = start.saturating_add(fastest).min(end.saturating_sub(1));
             self.usable = self.turn..end;
         }
-        Turn { queues, extents, batch, left: budget.commands, limits, now }
+        Turn { queues, extents, batch, left: quantum.commands, limits, now }
     }
 
     /// Whether it has entries, or the rest of one, and room for their commands. Where it has none in queue pairs that it
@@ -123,7 +123,7 @@ impl<P: Platform> Session<P> {
         Ok(has_work && self.has_room(queues))
     }
 
-    /// Submits commands until the turn's budget is used, or there is nothing to submit or no room; reports to the batch whether
+    /// Submits commands until the turn's quantum is used, or there is nothing to submit or no room; reports to the batch whether
     /// the session wants another turn. Most requests go the short way ([`Session::submit_simple`]).
     ///
     /// # Errors
@@ -174,7 +174,7 @@ impl<P: Platform> Session<P> {
                 Ok(None) => break Ok(Rest::None),
                 Err(error) => break Err(error),
             };
-            let Some(request) = head.simple(&self.limits) else { break Ok(Rest::Unknown) };
+            let Some(request) = head.simple(&self.bounds) else { break Ok(Rest::Unknown) };
             let Some(piece) = split::simple(&request, extents, *limits) else { break Ok(Rest::Unknown) };
             let kind = if request.opcode == Opcode::Read { Kind::Read } else { Kind::Write };
             let bytes = piece.blocks << limits.block_shift;
@@ -217,7 +217,7 @@ impl<P: Platform> Session<P> {
     pub(super) fn has_room(&self, queues: &mut Queues<P>) -> bool {
         let has_room = queues.with_room(&self.usable, self.turn).is_some();
         if !has_room {
-            queues.turn_away(self.usable.clone());
+            queues.note_waiter(self.usable.clone());
         }
         has_room
     }
@@ -236,7 +236,7 @@ impl<P: Platform> Session<P> {
         let Some(entry) = self.ring.take()? else { return Ok(Taken::Nothing) };
         self.statistics.requests = self.statistics.requests.wrapping_add(1);
         self.outstanding = self.outstanding.wrapping_add(1);
-        let refusal = match entry.check(&self.limits) {
+        let refusal = match entry.check(&self.bounds) {
             Ok(request) => match self.abilities.answer_now(request.opcode) {
                 None => return self.begin(request),
                 Some(answer) => answer,
@@ -339,7 +339,7 @@ impl<P: Platform> Session<P> {
             Opcode::Write => Kind::Write,
             Opcode::Flush | Opcode::WriteZeroes | Opcode::Discard => Kind::Other,
         };
-        let bytes = piece.blocks << self.limits.block_shift;
+        let bytes = piece.blocks << self.bounds.block_shift;
         let request = Served::Part(place);
         let command = Command { work: Work::new(self.number, kind, bytes), submitted: turn.now, request };
         let Some(queue) = turn.queues.get_mut(queue) else { return Err(DeviceFault::OwnMemory) };

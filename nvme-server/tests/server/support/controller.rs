@@ -7,7 +7,7 @@ use nvme_spec::feature::{ArbitrationWeights, Feature, NumberOfQueues};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register};
 use nvme_spec::{Cid, Cqe, QueueId, Sqe, Status, StatusCode, identify};
-use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, Queues};
+use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
 use sim_nvme::config::{Capabilities, Config, Recording};
 use sim_nvme::{AccessSize, Blocked, Event, Host, Level, NamespaceConfig};
 use std::collections::BTreeSet;
@@ -120,7 +120,7 @@ fn model(shape: &Shape) -> sim_nvme::Controller {
         mdts: shape.mdts,
         namespaces: vec![NamespaceConfig { base: Box::new(base), ..NamespaceConfig::zeroes(shape.blocks * 512) }],
         ready_ns: 0,
-        faults: vec![waits(Queues::Io), waits(Queues::Admin)],
+        faults: vec![waits(QueueKind::Io), waits(QueueKind::Admin)],
         recording: Recording::On,
         ..Config::default()
     };

@@ -83,10 +83,18 @@ impl State {
                     return Message::new(pci_api::Refusal::NoSuchFunction as u32);
                 }
                 let (msix_vectors, msi_vectors) = (self.msix_vectors, self.msi_vectors);
-                let (vendor, device, class) = (0x1b36, 0x10, 0x01_08_02);
+                let (vendor, device, class_code) = (0x1b36, 0x10, 0x01_08_02);
                 let parent = u16::MAX;
-                let function =
-                    pci_api::Function { bdf: 0x18, parent, vendor, device, class, msix_vectors, msi_vectors, pin: 1 };
+                let function = pci_api::Function {
+                    bdf: 0x18,
+                    parent,
+                    vendor,
+                    device,
+                    class_code,
+                    msix_vectors,
+                    msi_vectors,
+                    pin: 1,
+                };
                 Message::with(pci_api::GRANTED, &function)
             }
             pci_api::INTERRUPTS => self.change_interrupts(message.payload::<Index>().expect("a kind").0 as u16),

@@ -4,10 +4,12 @@ use super::bus::{Act, Bus, Wires};
 use super::controller::{Controller, Shape};
 use super::memory::Ram;
 use super::world::{self, State, TICKS_PER_SECOND, World};
-use blk_api::config::{Class, ClassWeights, Completion, Interrupts, PolicyKind, ServerConfig, SessionConfig, badge};
+use blk_api::config::{
+    Class, ClassWeights, Completion, Interrupts, SchedulingPolicy, ServerConfig, SessionConfig, badge,
+};
 use blk_api::extent::{Extent, ExtentMap};
 use blk_api::policy::{self, Entitlement, Record};
-use blk_api::queues::Queues;
+use blk_api::queue_sharing::QueueSharing;
 use blk_api::request::{Entry, Opcode, Segment};
 use blk_api::ring::{self, ClientEnd, Completed};
 use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
@@ -36,9 +38,9 @@ pub(crate) struct Setup {
     /// Pages at the pool's end that are not there when the server writes to them.
     pub lost_dma_pages: u32,
     pub io_tables: u64,
-    pub policy: PolicyKind,
+    pub policy: SchedulingPolicy,
     pub class_weights: ClassWeights,
-    pub queues: Queues,
+    pub queues: QueueSharing,
 }
 
 impl Default for Setup {
@@ -60,9 +62,9 @@ impl Default for Setup {
             dma_pages: 64,
             lost_dma_pages: 0,
             io_tables: 16,
-            policy: PolicyKind::default(),
+            policy: SchedulingPolicy::default(),
             class_weights: ClassWeights::default(),
-            queues: Queues::Dedicated,
+            queues: QueueSharing::Dedicated,
         }
     }
 }
@@ -461,7 +463,7 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         },
         policy: setup.policy,
         class_weights: setup.class_weights,
-        queues: setup.queues,
+        queue_sharing: setup.queues,
         sessions,
         records: setup.records,
         merging: true,

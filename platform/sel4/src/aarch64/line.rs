@@ -32,7 +32,7 @@ fn registers(root: &RootPlatform) -> Option<Sel4Mmio> {
     let (kernel, boot_info) = (root.kernel(), root.boot_info());
     let end = boot_info.empty_slots.end;
     let mut slots = end.checked_sub(SLOTS)?..end;
-    let page = root.device_window().vaddr;
+    let page = root.device_area().vaddr;
     for level in TableLevel::ALL {
         // An error because one exists already does no harm.
         if let Some(table) = make(root, ObjectType::TranslationTable(level), &mut slots) {

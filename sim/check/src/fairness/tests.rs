@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const RULES: FairnessRules = FairnessRules { window_ns: 80_000, factor: 2, slack_bytes: 8192 };
+const RULES: FairnessRules = FairnessRules { interval_ns: 80_000, factor: 2, slack_bytes: 8192 };
 const SHARE: Share = Share { group: 0, weight: 1, saturating: 1, starvation_ns: 30_000 };
 const BLOCK: u64 = 4096;
 
@@ -43,7 +43,7 @@ fn alike_sessions_served_in_turn_are_fair() {
 }
 
 #[test]
-fn a_session_that_gets_a_fifth_is_reported_once_per_window() {
+fn a_session_that_gets_a_fifth_is_reported_once_per_interval() {
     let mut bench = Bench::new(&[SHARE, SHARE]);
     bench.serve(320, |answer| u32::from(answer % 5 != 0));
     assert_eq!(bench.findings.counted_by(Checker::Fairness), 4, "{}", bench.findings);
@@ -82,7 +82,7 @@ fn a_session_that_asks_too_little_is_not_judged() {
 }
 
 #[test]
-fn windows_with_faults_are_not_judged() {
+fn intervals_with_faults_are_not_judged() {
     let mut bench = Bench::new(&[SHARE, SHARE]);
     bench.fairness.faults_until(200_000);
     bench.serve(279, |_| 1);
@@ -110,7 +110,7 @@ fn nobody_starves_while_nothing_is_answered() {
 }
 
 #[test]
-fn a_session_is_compared_only_after_a_whole_window() {
+fn a_session_is_compared_only_after_a_whole_interval() {
     let mut bench = Bench::new(&[SHARE]);
     bench.serve(500, |_| 0);
     bench.fairness.session(1, SHARE, bench.now_ns);
@@ -133,7 +133,7 @@ fn a_long_silence_costs_little_and_changes_nothing() {
 }
 
 proptest! {
-    /// A server that draws the session it serves next, with equal chances, stays within a factor of two in windows of 80
+    /// A server that draws the session it serves next, with equal chances, stays within a factor of two in intervals of 80
     /// answers, except for bad luck that the slack covers. One that draws one session six times as often never does.
     #[test]
     fn even_draws_are_fair_and_uneven_draws_are_not(draws in prop::collection::vec(0..7_u32, 400)) {

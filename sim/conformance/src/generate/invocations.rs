@@ -3,7 +3,7 @@
 use super::picture::{DEVICES, Kind, MIXED, NOTIFICATIONS, PDPTS, Picture, Random, THREADS};
 use crate::op::{Context, Op, Path, Shown, Slot};
 use crate::script::{Script, copy, delete, own};
-use crate::stage::{DEVICE, MEMORY, OPEN, WINDOW};
+use crate::stage::{DEVICE, MAPPING_AREA, MEMORY, OPEN};
 use platform::{Badge, CacheAttributes, CapData, ObjectType, Resume, Rights, TableLevel, Trigger};
 
 /// Calls of a sequence before the survey at its end.
@@ -191,7 +191,7 @@ fn mint(picture: &mut Picture, random: &Random) -> Op {
     Op::Mint { dest: own(dest), src: Path::Own(src), rights: rights(random), data }
 }
 
-/// Few addresses, so that calls meet: in the root thread's window and beyond, some that nothing can be mapped at.
+/// Few addresses, so that calls meet: in the root thread's mapping area and beyond, some that nothing can be mapped at.
 pub(super) fn vaddr(random: &Random) -> u64 {
     let page = random.below(4) << 12;
     match random.below(20) {
@@ -199,7 +199,7 @@ pub(super) fn vaddr(random: &Random) -> u64 {
         12..15 => OPEN + (random.below(3) << 21) + page,
         15 => 0x1_0000_0000 + (random.below(2) << 30) + page,
         16 => (1 << 39) * random.below(3) + 0x8_0000_0000 + page,
-        17 => random.one(&[WINDOW, 0x1000, 0x10_0000]) + page,
+        17 => random.one(&[MAPPING_AREA, 0x1000, 0x10_0000]) + page,
         18 => OPEN + page + random.one(&[1, 8, 0x800]),
         _ => random.one(&[1 << 47, (1 << 47) - 4096, 1 << 63, u64::MAX - 4095]),
     }
@@ -321,7 +321,7 @@ fn thread(picture: &Picture, random: &Random) -> Op {
             cspace: picture.pick(random, Kind::CNode),
             guard_bits: random.one(&[0, 58, 59, 60, 61, 62]),
             vspace: vspace(picture, random),
-            buffer: random.one(&[0, WINDOW, WINDOW + 0x400, WINDOW + 0x10]),
+            buffer: random.one(&[0, MAPPING_AREA, MAPPING_AREA + 0x400, MAPPING_AREA + 0x10]),
             frame: picture.pick(random, Kind::SmallPage),
         },
     }

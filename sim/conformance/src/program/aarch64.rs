@@ -26,7 +26,7 @@ impl Line {
     pub(crate) fn open(root: &RootPlatform) -> Option<Self> {
         let (kernel, boot_info) = (root.kernel(), root.boot_info());
         let mut slots = boot_info.empty_slots.end.checked_sub(SLOTS)?..boot_info.empty_slots.end;
-        let page = root.device_window().vaddr;
+        let page = root.device_area().vaddr;
         for level in TableLevel::ALL {
             let table = make(root, ObjectType::TranslationTable(level), &mut slots)?;
             // A level that is there already is refused, and serves as well.

@@ -19,7 +19,7 @@ use alloc::string::{String, ToString};
 use machine::Line;
 use platform::{Memory, OutOfBounds, Platform, UserContext, Vaddr};
 use platform_sel4::{RootPlatform, Sel4Memory, Sel4Platform, Worker, initial};
-use sim_conformance::stage::{self, Boot, BootUntyped, Failure, Stage, WINDOW, WORKERS};
+use sim_conformance::stage::{self, Boot, BootUntyped, Failure, MAPPING_AREA, Stage, WORKERS};
 use sim_conformance::wire::{Journal, Sequence};
 use sim_conformance::{Caller, HELPERS};
 use thread::{Part, Thread};
@@ -37,8 +37,8 @@ fn main(boot: &platform_sel4::BootInfo, root: RootPlatform) -> ! {
 }
 
 fn build(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> Result<Stage, String> {
-    if root.window().vaddr != Vaddr::new(WINDOW) {
-        return Err("the window is not where sequences have it".to_string());
+    if root.mapping_area().vaddr != Vaddr::new(MAPPING_AREA) {
+        return Err("the mapping area is not where sequences have it".to_string());
     }
     Stage::build(root.kernel(), boot_of(boot)).map_err(reported)
 }
@@ -99,8 +99,8 @@ impl Workers {
     /// Empties the IPC buffers, where a sequence's threads may have named receive slots.
     fn forget(&self, root: &RootPlatform) -> Result<(), OutOfBounds> {
         for worker in 0..self.0.len() {
-            let offset = Stage::buffer(worker).bits().saturating_sub(WINDOW);
-            let page = root.window().part(offset, 4096).ok_or(OutOfBounds)?;
+            let offset = Stage::buffer(worker).bits().saturating_sub(MAPPING_AREA);
+            let page = root.mapping_area().part(offset, 4096).ok_or(OutOfBounds)?;
             root.memory(&page)?.write(0, &[0u64; 512])?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use platform::{CPtr, Cap, Kernel, Memory, Name, OutOfBounds, Platform, Region, R
 use platform_sel4::{Fault, FlatMessage, Sel4, Sel4Memory, Sel4Platform};
 use report::FaultKind;
 use sim_conformance::stage::Ground;
-use sim_conformance::stage::{JOURNAL_BYTES, LOWEST_SIGNAL, OWN_TCB, SCRIPT_BYTES, Stage, WINDOW};
+use sim_conformance::stage::{JOURNAL_BYTES, LOWEST_SIGNAL, MAPPING_AREA, OWN_TCB, SCRIPT_BYTES, Stage};
 use sim_conformance::wire::{Journal, Sequence};
 use sim_conformance::{Answer, Arrived, Caller, Entry, Letter, Op};
 
@@ -135,12 +135,12 @@ pub(crate) fn signal_for_ever(platform: &Sel4Platform) -> ! {
 
 /// The journal that all threads write.
 pub(crate) fn journal(platform: Sel4Platform) -> Result<Journal<Sel4Memory>, OutOfBounds> {
-    platform.memory(&region(WINDOW, JOURNAL_BYTES, RegionKind::ReadWrite)).map(Journal::new)
+    platform.memory(&region(MAPPING_AREA, JOURNAL_BYTES, RegionKind::ReadWrite)).map(Journal::new)
 }
 
 /// The memory of the sequence being played, which all threads read.
 pub(crate) fn script(platform: Sel4Platform) -> Result<Sel4Memory, OutOfBounds> {
-    platform.memory(&region(WINDOW + JOURNAL_BYTES, SCRIPT_BYTES, RegionKind::ReadWrite))
+    platform.memory(&region(MAPPING_AREA + JOURNAL_BYTES, SCRIPT_BYTES, RegionKind::ReadWrite))
 }
 
 const fn region(vaddr: u64, len: u64, kind: RegionKind) -> Region {

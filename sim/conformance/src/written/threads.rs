@@ -2,7 +2,7 @@
 
 use crate::op::{Context, Op, Path, Shown, Slot};
 use crate::script::{Script, Topic, cnode_of, copy, delete, letter, make, mint, of_helper, own, start, tcb_of};
-use crate::stage::{HELPER_FREE, OWN_TCB, WINDOW};
+use crate::stage::{HELPER_FREE, MAPPING_AREA, OWN_TCB};
 use platform::{Badge, CapData, ObjectType, Resume, Rights};
 
 pub(super) fn all() -> Vec<Script> {
@@ -44,7 +44,7 @@ fn configuration() -> Script {
     ));
     script.then(Op::AssignPool { pool: Slot::ASID_POOL, vspace: Slot(21) }).then(make(ObjectType::Endpoint, 24, 1));
     script.then(copy(25, 9)).then(mint(own(26), 24, 3));
-    let good = (Slot(20), 0, 50, Slot(9), 59, Slot(21), WINDOW, Slot(23));
+    let good = (Slot(20), 0, 50, Slot(9), 59, Slot(21), MAPPING_AREA, Slot(23));
     let configure = |(tcb, fault_endpoint, priority, cspace, guard_bits, vspace, buffer, frame)| Op::Configure {
         tcb,
         fault_endpoint,
@@ -57,26 +57,26 @@ fn configuration() -> Script {
     };
     script.then(configure(good));
     for cspace in [Slot(24), Slot(2), Slot::EMPTY, Slot::CNODE, Slot(25)] {
-        script.then(configure((good.0, 0, 50, cspace, 59, good.5, WINDOW, good.7)));
+        script.then(configure((good.0, 0, 50, cspace, 59, good.5, MAPPING_AREA, good.7)));
     }
     for vspace in [Slot(22), Slot(24), Slot::EMPTY, Slot::VSPACE, Slot(23)] {
-        script.then(configure((good.0, 0, 50, good.3, 59, vspace, WINDOW, good.7)));
+        script.then(configure((good.0, 0, 50, good.3, 59, vspace, MAPPING_AREA, good.7)));
     }
     for (buffer, frame) in [
         (0, Slot::EMPTY),
         (0, Slot(24)),
-        (WINDOW + 1, good.7),
-        (WINDOW + 512, good.7),
-        (WINDOW + 1024, good.7),
+        (MAPPING_AREA + 1, good.7),
+        (MAPPING_AREA + 512, good.7),
+        (MAPPING_AREA + 1024, good.7),
         (0, good.7),
     ] {
         script.then(configure((good.0, 0, 50, good.3, 59, good.5, buffer, frame)));
     }
     for (guard_bits, priority) in [(0, 0), (58, 255), (60, 1), (63, 2), (64, 3), (255, 4)] {
-        script.then(configure((good.0, 77, priority, good.3, guard_bits, good.5, WINDOW, good.7)));
+        script.then(configure((good.0, 77, priority, good.3, guard_bits, good.5, MAPPING_AREA, good.7)));
     }
-    script.then(configure((Slot(24 + 60), 0, 50, good.3, 59, good.5, WINDOW, good.7)));
-    script.then(configure((Slot(2), 0, 50, good.3, 59, good.5, WINDOW, good.7)));
+    script.then(configure((Slot(24 + 60), 0, 50, good.3, 59, good.5, MAPPING_AREA, good.7)));
+    script.then(configure((Slot(2), 0, 50, good.3, 59, good.5, MAPPING_AREA, good.7)));
     // A thread's own capabilities outlive those that it was configured with.
     script.then(delete(21)).then(delete(23)).then(Op::ReadRegisters { tcb: Slot(20), shown: Shown::Values });
     // A helper controls no priority but 0, not even its own.

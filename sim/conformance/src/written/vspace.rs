@@ -31,7 +31,7 @@ fn map(frame: u16, vspace: Slot, vaddr: u64) -> Op {
     Op::MapFrame { frame: Slot(frame), vspace, vaddr, rights: Rights::READ_WRITE, cache: CacheAttributes::WriteBack }
 }
 
-/// A page table under the first open address of the window, in slot 20, and a fault endpoint for helper 1 in slot 21.
+/// A page table under the first open address of the mapping area, in slot 20, and a fault endpoint for helper 1 in slot 21.
 fn ready(script: &mut Script) {
     script.then(make(ObjectType::TranslationTable(TableLevel::Three), 20, 1)).then(Op::Retype {
         untyped: MEMORY[2],

@@ -57,7 +57,7 @@ fn the_window_lacks_structures_below_the_second_level() {
         machine.make(ObjectType::TranslationTable(TableLevel::Two), 0),
         machine.make(ObjectType::TranslationTable(TableLevel::Three), 0),
     );
-    let (vspace, vaddr) = (machine.root.vspace, machine.root.window.vaddr);
+    let (vspace, vaddr) = (machine.root.vspace, machine.root.mapping_area.vaddr);
     let (me, kernel) = (machine.me, &mut machine.kernel);
     assert_eq!(kernel.translation_table_map(me, table, TableLevel::Three, vspace, vaddr), Err(Error::FailedLookup));
     assert_eq!(kernel.translation_table_map(me, directory, TableLevel::Two, vspace, vaddr), Ok(()));

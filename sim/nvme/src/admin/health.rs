@@ -24,7 +24,7 @@ pub struct Health {
     pub spare_percent: u8,
     /// Spare below which the controller warns, percent.
     pub spare_threshold_percent: u8,
-    /// Share of the device's life used, percent; 255 stands for all above 254.
+    /// Part of the device's life used, percent; 255 stands for all above 254.
     pub used_percent: u8,
     /// Whether the media can be relied upon.
     pub media: Media,

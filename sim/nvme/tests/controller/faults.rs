@@ -2,7 +2,7 @@
 
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, Cqe, Lba, Nsid, Sqe, Status, StatusCode};
-use sim_fault::{CommandEffect, CommandFault, Fault, Queues};
+use sim_fault::{CommandEffect, CommandFault, Fault, QueueKind};
 use sim_nvme::{Config, Controller};
 
 use crate::driver::{Driver, config};
@@ -10,7 +10,7 @@ use crate::driver::{Driver, config};
 const ONE: Nsid = Nsid(1);
 
 fn fault(effect: CommandEffect) -> CommandFault {
-    CommandFault::new(Queues::Io, effect)
+    CommandFault::new(QueueKind::Io, effect)
 }
 
 fn driver(fault: CommandFault) -> Driver {
@@ -73,7 +73,7 @@ fn namespaces_queues_and_opcodes_are_conditions() {
     let mut other = driver(CommandFault { nsid: Some(2), ..fault(STATUS) });
     assert!(!is_hit(&mut other, verify(0)));
     assert!(is_hit(&mut other, nvm::flush(Cid(0), Nsid(2))));
-    let mut admin = driver(CommandFault { opcodes: vec![0x0a], queues: Queues::Admin, ..fault(STATUS) });
+    let mut admin = driver(CommandFault { opcodes: vec![0x0a], queues: QueueKind::Admin, ..fault(STATUS) });
     assert!(!is_hit(&mut admin, verify(0)));
     let get = nvme_spec::feature::get_feature(Cid(0), nvme_spec::feature::Feature::Arbitration);
     assert_eq!(admin.execute(0, get).status().code(), StatusCode::UnrecoveredRead);

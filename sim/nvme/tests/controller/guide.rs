@@ -4,14 +4,14 @@ use crate::driver::{Driver, config};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{Cc, IOCQES_16, IOSQES_64, Register};
 use nvme_spec::{Cid, Lba, Nsid, QueueId, Status, StatusCode};
-use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, Queues};
+use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
 use sim_nvme::Config;
 
 const PAIR: QueueId = QueueId(1);
 
 /// Commands wait for an hour before they are done.
 fn waiting() -> Driver {
-    let fault = CommandFault::new(Queues::Io, CommandEffect::Delay { ns: 3_600_000_000_000 });
+    let fault = CommandFault::new(QueueKind::Io, CommandEffect::Delay { ns: 3_600_000_000_000 });
     Driver::with_queues(Config { faults: vec![Fault::Command(fault)], ..config() }, 1)
 }
 

@@ -2,7 +2,7 @@
 
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, Lba, Nsid, Status};
-use sim_fault::{CommandEffect, CommandFault, Fault, Queues};
+use sim_fault::{CommandEffect, CommandFault, Fault, QueueKind};
 use sim_nvme::config::Recording;
 use sim_nvme::{Config, Direction, Record, Transfer};
 
@@ -11,7 +11,7 @@ use crate::driver::{Driver, PAGE, config};
 fn faulty() -> Config {
     let fault = CommandFault {
         controller: String::new(),
-        queues: Queues::Io,
+        queues: QueueKind::Io,
         opcodes: Vec::new(),
         nsid: None,
         blocks: None,

@@ -1,10 +1,10 @@
-//! Bridges: bus numbers, windows, and the requester ids of requests above them.
+//! Bridges: bus numbers, bridge windows, and the requester ids of requests above them.
 
 use super::machine::register;
 use super::system::{System, WINDOW, bdf};
 use super::walk::walk;
 use crate::{BusId, BusType, FunctionConfig, PortConfig, Violation};
-use pci_spec::bridge::{BridgeKind, BusNumbers, Window, requester_id};
+use pci_spec::bridge::{BridgeKind, BusNumbers, MemoryWindow, requester_id};
 use pci_spec::express::PortType;
 use proptest::prelude::*;
 
@@ -192,7 +192,7 @@ proptest! {
             bus = system.tree.attach_port(bus, device, 0, PortConfig::conventional()).unwrap();
             let bridge = bdf(above, device, 0);
             system.write(bridge, 0x18, u32::from_le_bytes([above, above + 1, 15, 0]));
-            let window = Window::new(WINDOW.start + base * MIB, len * MIB).unwrap();
+            let window = MemoryWindow::new(WINDOW.start + base * MIB, len * MIB).unwrap();
             system.write(bridge, 0x20, window.to_memory().unwrap());
             system.write(bridge, 0x24, pci_spec::bridge::CLOSED);
             system.write16(bridge, 4, 2);

@@ -113,8 +113,8 @@ impl Ranged for Ruler {
     type FormatOption = DefaultFormatting;
 
     fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
-        let share = (value - self.range.start) / (self.range.end - self.range.start);
-        first + (f64::from(last - first) * share).round() as i32
+        let part = (value - self.range.start) / (self.range.end - self.range.start);
+        first + (f64::from(last - first) * part).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {

@@ -39,7 +39,7 @@ struct Row<'a> {
     /// From the death until both tenants have their sessions again.
     last_session_ms: f64,
     /// Requests that the two tenants retried.
-    asked_again: u32,
+    resubmitted: u32,
 }
 
 fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
@@ -74,7 +74,7 @@ fn point(lab: &Lab<'_>, base: &Variant, component: &'static str, seed: i64) -> R
         runs_ms: ms(restart.took_ns),
         first_session_ms: ms(first),
         last_session_ms: ms(last),
-        asked_again: results.reconnected.iter().map(|one| one.reissued).sum(),
+        resubmitted: results.reconnected.iter().map(|one| one.reissued).sum(),
     })
 }
 
@@ -130,7 +130,7 @@ mod tests {
             runs_ms: 1.0,
             first_session_ms: 2.0,
             last_session_ms,
-            asked_again: 0,
+            resubmitted: 0,
         };
         let other = || [row(COMPONENTS[1], 1.0, 3.0), row(COMPONENTS[1], 2.0, 3.0)];
         let all = |rows: [Row; 2]| misses(&rows.into_iter().chain(other()).collect::<Vec<_>>());

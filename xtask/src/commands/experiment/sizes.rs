@@ -1,4 +1,4 @@
-//! Shares of the device for tenants with requests of different sizes, policy by policy.
+//! Parts of the device for tenants with requests of different sizes, policy by policy.
 //!
 //! The controller serves a fixed number of 4 KiB units per second whatever the sizes of commands, so bytes measure its time. It
 //! weighs queues for device-direct, which needs that; under every other policy it does not, and a tenant's queue pairs are alike.

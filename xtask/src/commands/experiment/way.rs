@@ -1,11 +1,11 @@
-//! The submission policies that experiments compare (SEEDS V9): the order of requests, and which tenants share queue pairs.
+//! The ways of submission that experiments compare (SEEDS V9): the order of requests, and which tenants share queue pairs.
 
 use super::variant::Variant;
 use anyhow::Result;
-use blk_api::queues::Queues;
+use blk_api::queue_sharing::QueueSharing;
 use toml::Value;
 
-/// A submission policy.
+/// A way of submission: a scheduling policy, and which tenants share queue pairs.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     /// Its name in data and pictures.
@@ -13,20 +13,20 @@ pub(super) struct Way {
     /// `[server] policy`.
     policy: &'static str,
     /// `[server] queues`.
-    queues: Queues,
+    queues: QueueSharing,
 }
 
 /// One queue for all tenants, the thesis's starting point.
 pub(super) const ONE_QUEUE: Way =
-    Way { name: "one queue", policy: "round-robin", queues: Queues::Shared { queue_pairs: 1, depth: 128 } };
+    Way { name: "one queue", policy: "round-robin", queues: QueueSharing::Shared { queue_pairs: 1, depth: 128 } };
 /// A queue for each of eight cores.
 pub(super) const PER_CORE: Way =
-    Way { name: "per core", policy: "round-robin", queues: Queues::PerCore { cores: 8, depth: 128 } };
+    Way { name: "per core", policy: "round-robin", queues: QueueSharing::PerCore { cores: 8, depth: 128 } };
 /// A pool for each of eight cores.
 pub(super) const POOL_PER_CORE: Way = Way {
     name: "pool per core",
     policy: "round-robin",
-    queues: Queues::PoolPerCore { cores: 8, queue_pairs: 4, depth: 128 },
+    queues: QueueSharing::PoolPerCore { cores: 8, queue_pairs: 4, depth: 128 },
 };
 /// Queue pairs of their own, and one line before them.
 pub(super) const ROUND_ROBIN: Way = Way::own("round-robin");
@@ -39,20 +39,20 @@ pub(super) const PACED: Way = Way::own("paced");
 
 impl Way {
     const fn own(policy: &'static str) -> Self {
-        Self { name: policy, policy, queues: Queues::Dedicated }
+        Self { name: policy, policy, queues: QueueSharing::Dedicated }
     }
 
     /// Whether tenants have queue pairs of their own.
     pub(super) fn is_own(self) -> bool {
-        self.queues == Queues::Dedicated
+        self.queues == QueueSharing::Dedicated
     }
 
-    /// The policy's name in file names.
+    /// Its name in file names.
     pub(super) fn file_name(self) -> String {
         self.name.replace(' ', "-")
     }
 
-    /// A scenario in which `tenants`, each with one queue pair in the file, use this policy.
+    /// A scenario in which `tenants`, each with one queue pair in the file, use this way.
     pub(super) fn apply(self, variant: Variant, tenants: &[&str]) -> Result<Variant> {
         let variant =
             variant.with("server.policy", self.policy)?.with("server.queues", Value::try_from(self.queues)?)?;

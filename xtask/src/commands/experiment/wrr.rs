@@ -1,4 +1,4 @@
-//! Shares of three classes that all ask for more than the controller can serve, by the component that weighs them: the
+//! Parts of three classes that all ask for more than the controller can serve, by the component that weighs them: the
 //! controller, the server, or none.
 //!
 //! The controller of the simulator has weighted round robin with urgent priority class; QEMU's has not. So the figure shows the

@@ -61,7 +61,7 @@ pub(crate) struct Searched {
     pub(crate) finding: Option<Finding>,
 }
 
-/// An input under which the law does not hold.
+/// An input that violates the law.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Finding {
     /// Description of the failure, one sentence.

@@ -56,7 +56,8 @@ impl<'a> Ground<'a> {
         let build = |kernel: Kernel| programs::build(project, &kernel, "info").map(|programs| (kernel, programs));
         let mut built = Vec::new();
         parallel::each(kernels, None, build, |one| built.push(one));
-        let with_plugin = |one: Result<_>| one.and_then(|(kernel, programs)| Ok((kernel, programs, counts::plugin(project)?)));
+        let with_plugin =
+            |one: Result<_>| one.and_then(|(kernel, programs)| Ok((kernel, programs, counts::plugin(project)?)));
         let built = built.into_iter().map(with_plugin).collect::<Result<_>>()?;
         Ok(Self { project, kernel, inputs, built, known: bench::Known::default() })
     }

@@ -95,7 +95,10 @@ mod tests {
             )
         };
         let found = binary(&message(true, r#""/p/target/runs""#)).unwrap();
-        assert_eq!((found.get_program(), found.get_current_dir()), ("/p/target/runs".as_ref(), Some(Path::new("/p/sim"))));
+        assert_eq!(
+            (found.get_program(), found.get_current_dir()),
+            ("/p/target/runs".as_ref(), Some(Path::new("/p/sim")))
+        );
         for other in [message(false, r#""/p/target/xtask""#), message(true, "null"), "no JSON".to_owned()] {
             assert!(binary(&other).is_none(), "{other}");
         }

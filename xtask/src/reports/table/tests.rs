@@ -8,7 +8,7 @@ fn function(bdf: u16, parent: Option<u16>, buses: Option<(u8, u8)>) -> PciFuncti
         parent,
         vendor: 0x1b36,
         device: 0x0010,
-        class: [1, 8, 2],
+        class_code: [1, 8, 2],
         bars: heapless_bars(buses.is_none()),
         msix_vectors: if buses.is_none() { 65 } else { 0 },
         buses,

@@ -3,7 +3,7 @@
 use nvme_spec::admin::{self, CommandName, FormatDw10, was_aborted};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, Lba, Nsid, QueueId, Status, StatusCode};
-use sim_fault::{CommandEffect, CommandFault, Fault, Queues};
+use sim_fault::{CommandEffect, CommandFault, Fault, QueueKind};
 use sim_nvme::{AdminConfig, Config};
 
 use super::support::{Driver, PAGE, config};
@@ -16,8 +16,10 @@ fn abort(sq: u16, cid: Cid) -> nvme_spec::Sqe {
 
 /// Reads take a second.
 fn slow_reads() -> Config {
-    let fault =
-        CommandFault { opcodes: vec![2], ..CommandFault::new(Queues::Io, CommandEffect::Delay { ns: 1_000_000_000 }) };
+    let fault = CommandFault {
+        opcodes: vec![2],
+        ..CommandFault::new(QueueKind::Io, CommandEffect::Delay { ns: 1_000_000_000 })
+    };
     Config { faults: vec![Fault::Command(fault)], ..config() }
 }
 

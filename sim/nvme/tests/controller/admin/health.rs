@@ -6,7 +6,7 @@ use nvme_spec::feature::{AsyncEvents, Feature, set_feature};
 use nvme_spec::log::{LogPage, Smart, Warnings};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, Lba, Nsid, StatusCode};
-use sim_fault::{CommandEffect, CommandFault, Fault, Queues};
+use sim_fault::{CommandEffect, CommandFault, Fault, QueueKind};
 use sim_nvme::{AdminConfig, Config, Health, MediaHealth};
 
 use super::support::{Driver, PAGE, config};
@@ -81,7 +81,7 @@ fn one_unreadable() -> Fault {
     Fault::Command(CommandFault {
         opcodes: vec![2],
         times: Some(1),
-        ..CommandFault::new(Queues::Io, CommandEffect::Status { sct: 2, sc: 0x81, dnr: false })
+        ..CommandFault::new(QueueKind::Io, CommandEffect::Status { sct: 2, sc: 0x81, dnr: false })
     })
 }
 

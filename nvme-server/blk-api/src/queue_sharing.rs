@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// How sessions share queue pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Queues {
+pub enum QueueSharing {
     /// Queue pairs of its own for each session, with the number and depth of its configuration.
     #[default]
     Dedicated,
@@ -38,7 +38,7 @@ pub enum Queues {
     },
 }
 
-impl Queues {
+impl QueueSharing {
     /// Queue pairs that sessions share, and the commands each of them may hold; `None` where each session has its own.
     #[must_use]
     pub const fn common(self) -> Option<(u16, u16)> {
@@ -73,17 +73,17 @@ mod tests {
 
     #[test]
     fn each_core_has_its_queue_pairs_and_there_are_no_others() {
-        let shared = Queues::Shared { queue_pairs: 2, depth: 8 };
+        let shared = QueueSharing::Shared { queue_pairs: 2, depth: 8 };
         assert_eq!((shared.of_core(0), shared.of_core(5), shared.common()), (0..2, 0..2, Some((2, 8))));
-        let each = Queues::PerCore { cores: 4, depth: 16 };
+        let each = QueueSharing::PerCore { cores: 4, depth: 16 };
         assert_eq!((each.of_core(0), each.of_core(5), each.common()), (0..1, 1..2, Some((4, 16))));
-        let pool = Queues::PoolPerCore { cores: 4, queue_pairs: 2, depth: 32 };
+        let pool = QueueSharing::PoolPerCore { cores: 4, queue_pairs: 2, depth: 32 };
         assert_eq!((pool.of_core(3), pool.of_core(5), pool.common()), (6..8, 2..4, Some((8, 32))));
-        assert_eq!((Queues::Dedicated.of_core(1), Queues::Dedicated.common()), (0..0, None));
+        assert_eq!((QueueSharing::Dedicated.of_core(1), QueueSharing::Dedicated.common()), (0..0, None));
     }
 
     #[test]
     fn no_cores_are_no_panic() {
-        assert_eq!(Queues::PerCore { cores: 0, depth: 1 }.of_core(3), 0..1);
+        assert_eq!(QueueSharing::PerCore { cores: 0, depth: 1 }.of_core(3), 0..1);
     }
 }
