@@ -49,6 +49,9 @@ enum Command {
         /// Install missing packages through sudo without asking
         #[arg(long)]
         yes: bool,
+        /// Install a QEMU with the device vfio-user-pci too, below target/tools
+        #[arg(long)]
+        with_vfio_user: bool,
     },
     /// Run a scenario on seL4 in QEMU and show what happened
     Demo(demo::Demo),
@@ -97,9 +100,13 @@ pub fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<ExitCode> {
     let project = Project::here()?;
     match &arguments.command {
-        Command::Setup { yes } => {
+        Command::Setup { yes, with_vfio_user } => {
             let consent = if *yes { Consent::Given } else { Consent::NotAsked };
             let kernel = setup::prepare(&project, consent, &kernel::BuildOptions::default())?;
+            if *with_vfio_user {
+                let qemu = setup::vfio_user::install(&project)?;
+                out::line(format_args!("ready: QEMU {} has vfio-user-pci", qemu.version()))?;
+            }
             out::line(format_args!("ready: the kernel is {}", project.shown(&kernel.elf32)))?;
             Ok(ExitCode::SUCCESS)
         }
