@@ -58,6 +58,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("sim-pci", &["pci-spec", "sim-page"]),
     ("sim-nvme", &["nvme-spec", "sim-fault", "sim-page"]),
     ("sim-smmu", &["platform", "smmu-spec"]),
+    ("sim-vfio-user", &[]),
     (
         "sim",
         &[
