@@ -73,7 +73,7 @@ impl Device for Inside {
 pub(crate) struct Nvme(pub(crate) Controller);
 
 /// A controller's path to memory and interrupts, through its function.
-struct Up<'a>(&'a mut dyn Upstream);
+pub(crate) struct Up<'a>(pub(crate) &'a mut dyn Upstream);
 
 impl sim_nvme::Host for Up<'_> {
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), sim_nvme::Blocked> {

@@ -14,6 +14,7 @@
 //! | `programs.rs`, `components.rs`, `root.rs`, `timer.rs` | the components' libraries, loaded and started by the root task |
 //! | `machine.rs`, `topology.rs`, `iommu.rs` | the PCI tree, and the parts between it and the kernel |
 //! | `inside.rs`, `edu.rs` | the device models of PCI functions |
+//! | `exported.rs` | one controller in its function, for a virtual machine that is not simulated |
 //! | `board.rs`, `hpet.rs`, `generic_timer.rs`, `serial.rs`, `pl011.rs` | the other devices of q35 and of virt |
 //! | `observer.rs` and below | observation of a run, and reports to the checkers (`sim-check`) |
 //! | `trace.rs`, `log.rs`, `panics.rs` | the records of a run |
@@ -33,6 +34,7 @@ mod components;
 mod coroutine;
 mod costs;
 mod edu;
+mod exported;
 mod generic_timer;
 mod hpet;
 mod inbox;
@@ -59,6 +61,7 @@ mod world;
 pub use component::SimPlatform;
 pub use components::Panic;
 pub use costs::Costs;
+pub use exported::Exported;
 pub use log::LogLine;
 pub use machine::Disk;
 pub use programs::{Incarnation, Run, is_linked, link, programs};

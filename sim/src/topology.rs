@@ -12,8 +12,8 @@ use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
 use sim_nvme::profile::{self, Throttle};
 use sim_nvme::{Base, NamespaceConfig, Profile};
 use sim_pci::{
-    AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, MsiConfig,
-    PortConfig, Tree, TreeConfig,
+    AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, HostBridge, Level, Link,
+    MsiConfig, PortConfig, Tree, TreeConfig,
 };
 use std::rc::Rc;
 
@@ -21,6 +21,8 @@ use std::rc::Rc;
 const BUSES: u16 = 16;
 /// Device number on the root bus of the first controller, of the port that it is attached to, or of the edu device.
 const FIRST_DEVICE: u8 = 4;
+/// Byte offset in the ECAM region of a controller that is alone in its tree.
+pub(crate) const ALONE_ECAM: u64 = (FIRST_DEVICE as u64) << 15;
 /// MSI vectors of a controller that has MSI, as a power of two: the largest number possible.
 const MSI_VECTORS_LOG2: u8 = 5;
 /// Unrecovered Read Error (NVMe base specification 2.0, media and data integrity errors).
@@ -44,17 +46,12 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
     for (index, controller) in scenario.controllers.iter().enumerate() {
         let disks = disks.get(index).map(Vec::as_slice).unwrap_or_default();
         let config = config(controller, index, disks, faults);
-        let bytes = config.bar_bytes();
-        let mut function = FunctionConfig::nvme(bytes as u32, config.vectors);
-        // QEMU's controller has no MSI, so it is added only where the scenario asks for it.
-        let has_msi = controller.ways().any(|way| way == Interrupts::Msi);
-        function.msi = has_msi.then_some(MsiConfig { vectors_log2: MSI_VECTORS_LOG2 });
-        let model = sim_nvme::Controller::new(config, seed ^ (index as u64 + 1) << 32);
+        register_bytes.push(config.bar_bytes());
+        let mut endpoint = endpoint(controller, index, config, seed);
         // Places are free and the configuration is one of ours: a scenario cannot make this fail.
-        let placed = place(&mut tree, index, controller.attach, &mut function)
-            .and_then(|(bus, device)| tree.attach(bus, device, 0, Endpoint::new(function, Inside::Nvme(Nvme(model)))));
+        let placed = place(&mut tree, index, controller.attach, &mut endpoint.config)
+            .and_then(|(bus, device)| tree.attach(bus, device, 0, endpoint));
         controllers.extend(placed);
-        register_bytes.push(bytes);
     }
     let edu = scenario.edu.and_then(|_| {
         let endpoint = Endpoint::new(FunctionConfig::edu(), Inside::Edu(Edu::default()));
@@ -65,6 +62,35 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
     }
     Built { tree, controllers, edu, register_bytes }
+}
+
+/// A controller of the scenario alone in a tree, without firmware: for an emulator that has the tree itself.
+pub(crate) fn alone(
+    controller: &Controller,
+    index: usize,
+    disks: &[Disk],
+    faults: &[Fault],
+    seed: u64,
+) -> Result<(Tree<Inside>, FunctionId, FunctionConfig), AttachError> {
+    let config = Config { recording: Recording::Off, ..config(controller, index, disks, faults) };
+    let mut endpoint = endpoint(controller, index, config, seed);
+    if controller.attach == Attach::Root {
+        endpoint.config.bus_type = BusType::Integrated;
+    }
+    let mut tree = Tree::with_host(HostBridge::Q35, TreeConfig { buses: 1, windows: Vec::new() });
+    let config = endpoint.config.clone();
+    let function = tree.attach(BusId::ROOT, FIRST_DEVICE, 0, endpoint)?;
+    Ok((tree, function, config))
+}
+
+/// A controller in its function.
+fn endpoint(controller: &Controller, index: usize, config: Config, seed: u64) -> Endpoint<Inside> {
+    let mut function = FunctionConfig::nvme(config.bar_bytes() as u32, config.vectors);
+    // QEMU's controller has no MSI, so it is added only where the scenario asks for it.
+    let has_msi = controller.ways().any(|way| way == Interrupts::Msi);
+    function.msi = has_msi.then_some(MsiConfig { vectors_log2: MSI_VECTORS_LOG2 });
+    let model = sim_nvme::Controller::new(config, seed ^ (index as u64 + 1) << 32);
+    Endpoint::new(function, Inside::Nvme(Nvme(model)))
 }
 
 /// Creates the ports on the way to the controller. Returns its bus and device number.

@@ -3,13 +3,14 @@
 pub(crate) mod counts;
 pub(crate) mod disk;
 pub(crate) mod injection;
+pub(crate) mod model;
 pub(crate) mod qemu;
 
 use anyhow::{Context, Result};
 use injection::Inside;
 use kernel::Arch;
 use rustix::process::{Pid, Signal, kill_process};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -32,14 +33,18 @@ pub(crate) struct Machine {
 impl Machine {
     /// Starts QEMU with `arguments`. Its messages go to the file `qemu` in `folder`.
     pub(crate) fn start(arch: Arch, arguments: &[OsString], folder: &Path) -> Result<Self> {
-        Self::start_with(arch, arguments, folder, None)
+        Self::start_with(Command::new(kernel::qemu::program(arch)), arguments, folder, None)
     }
 
-    /// The same, with a test port (`-qtest`).
-    pub(crate) fn start_with(arch: Arch, arguments: &[OsString], folder: &Path, door: Option<Inside>) -> Result<Self> {
+    /// The same with this QEMU, and with a test port (`-qtest`).
+    pub(crate) fn start_with(
+        program: Command,
+        arguments: &[OsString],
+        folder: &Path,
+        door: Option<Inside>,
+    ) -> Result<Self> {
         let said = folder.join("qemu");
         let errors = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
-        let program = kernel::qemu::program(arch);
         let started = Instant::now();
         let mut child = ended_with_us(&program)
             .args(arguments)
@@ -51,7 +56,8 @@ impl Machine {
             .stderr(errors)
             .spawn()
             .with_context(|| {
-                format!("cannot run QEMU ({}); install it with: cargo xtask setup --yes", program.display())
+                let program = program.get_program().display();
+                format!("cannot run QEMU ({program}); install it with: cargo xtask setup --yes")
             })?;
         let mut output = child.stdout.take().context("QEMU has no standard output")?;
         // Bounded: a machine that floods its serial line must wait for us.
@@ -114,14 +120,18 @@ impl Machine {
     }
 }
 
-/// A command of `program` that the system ends when this process ends, for any reason.
-fn ended_with_us(program: &OsStr) -> Command {
+/// The same command, which the system ends when this process ends, for any reason.
+fn ended_with_us(program: &Command) -> Command {
     let setter = Path::new("/usr/bin/setpriv");
-    if !setter.exists() {
-        return Command::new(program);
-    }
-    let mut command = Command::new(setter);
-    command.args(["--pdeathsig", "TERM"]).arg(program);
+    let mut command = if setter.exists() {
+        let mut command = Command::new(setter);
+        command.args(["--pdeathsig", "TERM"]).arg(program.get_program());
+        command
+    } else {
+        Command::new(program.get_program())
+    };
+    let set = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    command.args(program.get_args()).envs(set);
     command
 }
 

@@ -23,21 +23,25 @@ use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::Machine;
 use crate::machine::disk::{self, UserDisk};
 use crate::machine::injection::Injection;
+use crate::machine::model::Models;
 use crate::machine::qemu::{self, Boot, Parts, Start, Time};
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::records::decode::{Decoder, Filter};
 use crate::records::results::{Results, hex};
-use anyhow::{Result, ensure};
+use crate::setup::vfio_user;
+use anyhow::{Context, Result, ensure};
 use capdl::scenario::Workload;
 use capdl::{Scenario, System};
 use capdl_spec::Component;
+use clap::ValueEnum;
 use kernel::{Arch, Kernel};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use workload::LastProbe;
 
@@ -75,6 +79,18 @@ pub(crate) struct Options<'a> {
     pub(crate) longer: bool,
     /// Whether to leave out the IOMMU of the scenario's machine.
     pub(crate) no_iommu: bool,
+    /// The controllers of the machine.
+    pub(crate) device: Device,
+}
+
+/// The controllers of a machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum Device {
+    /// QEMU's own
+    #[default]
+    Qemu,
+    /// The simulator's, as devices of a QEMU that has vfio-user
+    Model,
 }
 
 /// A system ready to be started.
@@ -89,13 +105,15 @@ pub(crate) struct Prepared {
     pub(crate) folder: PathBuf,
     /// QEMU's arguments.
     pub(crate) arguments: Vec<OsString>,
+    /// The simulator's controllers, if it has these.
+    models: Option<Models>,
 }
 
 impl Runner<'_> {
     /// Builds the system of the scenario in `file`, its image and its disks.
     pub(crate) fn prepare(&self, file: &Path, options: Options<'_>, start: Start) -> Result<Prepared> {
         let mut scenario = Scenario::load(file)?;
-        suits(&scenario, self.kernel.arch)?;
+        suits(&scenario, self.kernel.arch, options.device)?;
         if options.no_iommu {
             leave_out_iommu(&mut scenario)?;
         }
@@ -111,14 +129,15 @@ impl Runner<'_> {
         let programs = own.iter().fold(self.programs.for_model(), |all, (name, elf)| all.with(name, elf.clone()));
         let system = capdl::build(&scenario.drawn(seed), &programs)?;
         let folder = folder::make(self.project, &scenario.name)?;
-        let arguments = self.fill(&folder, &scenario, &system, options, start).inspect_err(|_| {
+        let (arguments, models) = self.fill(&folder, &scenario, &system, options, start).inspect_err(|_| {
             // Remove the partial folder; a failure of that matters less than the error itself.
             let _ = fs::remove_dir_all(&folder);
         })?;
-        Ok(Prepared { scenario, system, own, folder, arguments })
+        Ok(Prepared { scenario, system, own, folder, arguments, models })
     }
 
-    /// Writes a run's system, image, disks and command into its folder; returns QEMU's arguments.
+    /// Writes a run's system, image, disks and command into its folder; returns QEMU's arguments, and the simulator's controllers
+    /// if it has these.
     fn fill(
         &self,
         folder: &Path,
@@ -126,7 +145,7 @@ impl Runner<'_> {
         system: &System,
         options: Options<'_>,
         start: Start,
-    ) -> Result<Vec<OsString>> {
+    ) -> Result<(Vec<OsString>, Option<Models>)> {
         write_whole(&folder.join("system.cdl"), system.cdl().as_bytes())?;
         write_whole(&folder.join("system.svg"), system.svg().as_bytes())?;
         let root_task = self.programs.root_task(self.project, self.kernel, &system.specification)?;
@@ -138,6 +157,10 @@ impl Runner<'_> {
         let image_file = folder.join("image.elf");
         write_whole(&image_file, &image)?;
         disks::make(scenario, folder, options.disk)?;
+        let models = match options.device {
+            Device::Qemu => None,
+            Device::Model => Some(Models::serve(scenario, folder, options.disk)?),
+        };
         if !scenario.faults.is_empty() {
             write_whole(&qemu::ones_file(folder), &[u8::MAX; qemu::REGISTERS_BYTES])?;
         }
@@ -150,11 +173,26 @@ impl Runner<'_> {
             Arch::X86_64 => Boot::Multiboot(&self.kernel.elf32, &image_file),
             Arch::Aarch64 => Boot::Whole(&image_file),
         };
-        let arguments = qemu::arguments(&Parts { boot, scenario, images: folder, disk: options.disk, time, start })?;
-        let words: Vec<_> = arguments.iter().map(|word| folder::shell_word(&word.to_string_lossy())).collect();
-        let command = format!("{} {}\n", kernel::qemu::program(self.kernel.arch).display(), words.join(" "));
-        write_whole(&folder.join("command"), command.as_bytes())?;
-        Ok(arguments)
+        let sockets = models.as_ref().map(Models::sockets);
+        let (images, disk, models_at) = (folder, options.disk, sockets.as_deref());
+        let arguments = qemu::arguments(&Parts { boot, scenario, images, disk, time, models: models_at, start })?;
+        let qemu = self.qemu(options.device)?;
+        let words =
+            std::iter::once(qemu.get_program()).chain(qemu.get_args()).chain(arguments.iter().map(OsString::as_os_str));
+        let words: Vec<_> = words.map(|word| folder::shell_word(&word.to_string_lossy())).collect();
+        write_whole(&folder.join("command"), format!("{}\n", words.join(" ")).as_bytes())?;
+        Ok((arguments, models))
+    }
+
+    /// The QEMU that has this device.
+    fn qemu(&self, device: Device) -> Result<Command> {
+        match device {
+            Device::Qemu => Ok(Command::new(kernel::qemu::program(self.kernel.arch))),
+            Device::Model => {
+                let qemu = vfio_user::installed(self.project)?;
+                Ok(qemu.context(vfio_user::MISSING)?.command())
+            }
+        }
     }
 
     /// A decoder for the system's log.
@@ -177,8 +215,12 @@ impl Runner<'_> {
 
     /// Runs the scenario in `file`. An error means that it could not be run; a run that did not pass returns results.
     pub(crate) fn run(&self, file: &Path, options: Options<'_>) -> Result<Results> {
-        let prepared = self.prepare(file, options, Start::AtOnce)?;
-        let mut results = self.observe(&prepared, options)?;
+        let mut prepared = self.prepare(file, options, Start::AtOnce)?;
+        let models = prepared.models.take();
+        let mut results = self.observe(&prepared, options, models.as_ref())?;
+        if let Some(Err(error)) = models.map(Models::end) {
+            results.reasons.push(format!("{error:#}"));
+        }
         self.check_outside(&prepared, options, &mut results)?;
         results.reasons.extend(verdict::violations(&prepared.scenario, &results));
         results.reasons.extend(missing::lines(&prepared.scenario, &prepared.system, &results));
@@ -192,15 +234,19 @@ impl Runner<'_> {
     }
 
     /// Runs the machine until every expected event has happened, or cannot happen any more.
-    fn observe(&self, prepared: &Prepared, options: Options<'_>) -> Result<Results> {
+    fn observe(&self, prepared: &Prepared, options: Options<'_>, models: Option<&Models>) -> Result<Results> {
         let mut collector =
             Collector::new(self.decoder(prepared)?, &prepared.folder, options.show)?.telling(options.step);
         collector.results.scenario = prepared.scenario.name.clone();
         collector.results.arch = (self.kernel.arch != Arch::default()).then(|| self.kernel.arch.name());
         collector.results.log = self.project.shown(&prepared.folder);
         let limit = Duration::from_secs(prepared.scenario.expect.timeout_seconds);
-        let (mut injection, door) = Injection::of(&prepared.scenario)?.unzip();
-        let mut machine = Machine::start_with(self.kernel.arch, &prepared.arguments, &prepared.folder, door)?;
+        let (mut injection, door) = match models {
+            None => Injection::of(&prepared.scenario)?.unzip(),
+            Some(models) => (Injection::of_models(&prepared.scenario, models.faults()), None),
+        };
+        let qemu = self.qemu(options.device)?;
+        let mut machine = Machine::start_with(qemu, &prepared.arguments, &prepared.folder, door)?;
         let ended = wait(&mut machine, &mut collector, &prepared.scenario, injection.as_mut(), limit)?;
         machine.end()?;
         collector.finish()?;
@@ -238,14 +284,27 @@ impl Runner<'_> {
     }
 }
 
-/// Whether QEMU's machine of an architecture can run the scenario; the error names an alternative.
-pub(crate) fn suits(scenario: &Scenario, arch: Arch) -> Result<()> {
-    ensure!(
-        !scenario.is_simulators_alone(),
-        "the scenario '{0}' has faults or a controller that only the simulator has, by its model or with MSI: \
-         cargo xtask sim {0}",
-        scenario.name
-    );
+/// Whether QEMU's machine of an architecture, with these controllers, can run the scenario; the error names an alternative.
+pub(crate) fn suits(scenario: &Scenario, arch: Arch, device: Device) -> Result<()> {
+    match device {
+        Device::Qemu => ensure!(
+            !scenario.is_simulators_alone(),
+            "the scenario '{0}' has faults or a controller that only the simulator has, by its model or with MSI: \
+             cargo xtask sim {0}, or cargo xtask demo {0} --device model",
+            scenario.name
+        ),
+        Device::Model => {
+            ensure!(
+                arch == Arch::X86_64,
+                "the simulator's controllers are devices of the x86_64 machine: leave out --arch"
+            );
+            ensure!(
+                !scenario.controllers.is_empty(),
+                "the scenario '{}' has no controller: leave out --device",
+                scenario.name
+            );
+        }
+    }
     has_machine(scenario, arch)
 }
 

@@ -209,6 +209,14 @@ impl Controller {
         }
     }
 
+    /// Lets a fault happen now, besides those of the configuration.
+    pub fn inject(&mut self, effect: ControllerEffect, host: &mut dyn Host) {
+        if !self.registers.is_removed() {
+            self.suffer(effect, host);
+            self.look_ahead();
+        }
+    }
+
     pub(crate) fn suffer(&mut self, effect: ControllerEffect, host: &mut dyn Host) {
         match effect {
             // A message that cannot be sent now must not stay pending: nothing would ever take it back. Software that

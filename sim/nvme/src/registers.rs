@@ -163,6 +163,15 @@ impl Controller {
         }
     }
 
+    /// Appends the registers below the doorbells to `bytes`, as reads return them, and without the effects of reads.
+    pub fn copy_registers(&self, bytes: &mut Vec<u8>) {
+        let is_present = self.registers.is_present();
+        for offset in (0..=ACQ_HIGH).step_by(4) {
+            let value = if is_present { self.read_half(offset) as u32 } else { u32::MAX };
+            bytes.extend(value.to_le_bytes());
+        }
+    }
+
     fn read_half(&self, offset: u64) -> u64 {
         let registers = &self.registers;
         let value = match offset {

@@ -23,6 +23,7 @@ mod arena;
 mod build;
 mod config;
 mod effects;
+mod emulator;
 mod firmware;
 mod function;
 mod host;

@@ -90,6 +90,13 @@ impl Msix {
         self.waiting.fill(0);
     }
 
+    /// All entries unmasked, with the vector's number as data.
+    pub(crate) fn number(&mut self, address: u32) {
+        for (vector, entry) in (0..).zip(&mut self.dwords) {
+            *entry = [address, 0, vector, 0];
+        }
+    }
+
     /// Returns the place of `offset` of `bar` in the table or the pending bits, if it lies there.
     pub(crate) fn place(&self, bar: u8, offset: u64) -> Option<Place> {
         if bar == self.table_bar && self.table.contains(&offset) {

@@ -33,6 +33,11 @@ impl Space {
         self.dwords.get(usize::from(register / 4)).map_or(u32::MAX, |dword| dword.value)
     }
 
+    /// Appends all dwords to `bytes`, little endian.
+    pub(crate) fn copy_to(&self, bytes: &mut Vec<u8>) {
+        self.dwords.iter().for_each(|dword| bytes.extend(dword.value.to_le_bytes()));
+    }
+
     /// Writes the bits in `mask` as software does. Returns the previous value.
     pub(crate) fn write(&mut self, register: u16, value: u32, mask: u32) -> u32 {
         let Some(dword) = self.dwords.get_mut(usize::from(register / 4)) else {

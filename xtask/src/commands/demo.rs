@@ -10,10 +10,10 @@ use crate::project::Project;
 use crate::records::decode::{Filter, Level};
 use crate::reports::{table, timeline};
 use crate::run::simulate::RunInput;
-use crate::run::{self, Options, Runner};
+use crate::run::{self, Device, Options, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
-use anyhow::{Error, Result};
+use anyhow::{Error, Result, ensure};
 use capdl::Scenario;
 use clap::Args;
 use kernel::{Arch, BuildOptions, FixName};
@@ -47,8 +47,11 @@ pub(crate) struct Demo {
     /// Leave out the IOMMU: devices then reach all memory, and only the server's checks isolate tenants
     #[arg(long)]
     no_iommu: bool,
+    /// The machine's controllers
+    #[arg(long, value_enum, default_value_t)]
+    device: Device,
     /// Run it in the simulator instead of QEMU
-    #[arg(long, conflicts_with_all = ["without", "write", "arch", "no_iommu"])]
+    #[arg(long, conflicts_with_all = ["without", "write", "arch", "no_iommu", "device"])]
     sim: bool,
     /// With --sim: seed of all random choices; the scenario's own without it
     #[arg(long, requires = "sim")]
@@ -76,7 +79,10 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     }
     let arch: Arch = demo.arch.parse().map_err(Error::msg)?;
     if !demo.sim {
-        run::suits(&scenario, arch)?;
+        run::suits(&scenario, arch, demo.device)?;
+        if demo.device == Device::Model {
+            ensure!(!demo.write, "the simulator's controllers do not write to the disk of --disk: leave out --write");
+        }
     }
     if demo.no_iommu {
         run::leave_out_iommu(&mut scenario)?;
@@ -94,8 +100,9 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let results = {
         let step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
-        let no_iommu = demo.no_iommu;
-        runner.run(&file, Options { disk: disk.as_ref(), show, step: Some(&step), no_iommu, ..Options::default() })?
+        let (no_iommu, device) = (demo.no_iommu, demo.device);
+        let step = Some(&step);
+        runner.run(&file, Options { disk: disk.as_ref(), show, step, no_iommu, device, ..Options::default() })?
     };
     timeline::write(&results, &project.path(&results.log), json.as_ref())?;
     json.map(|mut json| json.write_json(&results)).transpose()?;

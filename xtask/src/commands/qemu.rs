@@ -7,7 +7,7 @@ use crate::machine::qemu::Start;
 use crate::out;
 use crate::project::Project;
 use crate::records::decode::{Filter, Level};
-use crate::run::{self, Collector, Options, Prepared, Runner};
+use crate::run::{self, Collector, Device, Options, Prepared, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
 use anyhow::{Error, Result};
@@ -51,7 +51,7 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
     let mut scenario = Scenario::load(&file)?;
     let arch: Arch = qemu.arch.parse().map_err(Error::msg)?;
-    run::suits(&scenario, arch)?;
+    run::suits(&scenario, arch, Device::Qemu)?;
     if qemu.no_iommu {
         run::leave_out_iommu(&mut scenario)?;
     }

@@ -8,6 +8,8 @@
 //! | `stuck-queue-pair` | a head is written to its doorbell that makes the completion queue appear full (`stuck`) |
 //! | `removal` | its port switches off the slot's power, which takes it off the bus |
 //!
+//! With the simulator's model in QEMU (`--device model`), the model is sent the fault instead.
+//!
 //! A fault's time counts from the moment when every load at the controller had its first verified transfer, because the boot time
 //! of a machine is unknown to a scenario. Left out: faults of single commands, which cannot be caused from outside of QEMU's
 //! controller.
@@ -24,6 +26,7 @@ use capdl::Scenario;
 use capdl::scenario::{Controller, Workload};
 use function::Function;
 use sim_fault::ControllerEffect;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// Registers of the controller (NVM Express base specification 1.4, section 3.1).
@@ -34,8 +37,16 @@ const AQA: u64 = 0x24;
 /// The faults of a run that are still to come.
 pub(crate) struct Injection<'a> {
     scenario: &'a Scenario,
-    door: Door,
+    way: Way,
     ahead: Vec<Act<'a>>,
+}
+
+/// How faults reach the controllers.
+enum Way {
+    /// By accesses to QEMU's own.
+    Door(Door),
+    /// By messages to the simulator's, in the scenario's order.
+    Models(Vec<Sender<ControllerEffect>>),
 }
 
 /// One action.
@@ -74,6 +85,21 @@ pub(crate) struct Done {
 impl<'a> Injection<'a> {
     /// The faults of the scenario, and QEMU's side of the test port; `None` without faults.
     pub(crate) fn of(scenario: &'a Scenario) -> Result<Option<(Self, Inside)>> {
+        let ahead = Self::ahead(scenario);
+        if ahead.is_empty() {
+            return Ok(None);
+        }
+        let (door, inside) = Door::new()?;
+        Ok(Some((Self { scenario, way: Way::Door(door), ahead }, inside)))
+    }
+
+    /// The faults of the scenario, for the simulator's controllers; `None` without faults.
+    pub(crate) fn of_models(scenario: &'a Scenario, models: Vec<Sender<ControllerEffect>>) -> Option<Self> {
+        let ahead = Self::ahead(scenario);
+        (!ahead.is_empty()).then_some(Self { scenario, way: Way::Models(models), ahead })
+    }
+
+    fn ahead(scenario: &'a Scenario) -> Vec<Act<'a>> {
         let mut ahead = Vec::new();
         for (index, controller) in scenario.controllers.iter().enumerate() {
             ahead.extend(scenario.faults_of(controller).map(|fault| Act {
@@ -83,11 +109,7 @@ impl<'a> Injection<'a> {
                 what: Doing::Begin(fault.effect),
             }));
         }
-        if ahead.is_empty() {
-            return Ok(None);
-        }
-        let (door, inside) = Door::new()?;
-        Ok(Some((Self { scenario, door, ahead }, inside)))
+        ahead
     }
 
     /// Does the actions that are due at `age` after QEMU's start.
@@ -123,38 +145,47 @@ impl<'a> Injection<'a> {
     }
 
     fn act(&mut self, act: Act<'a>, age: Duration) -> Result<String> {
-        let function = Function::find(&mut self.door, act.index, act.controller.attach)?;
+        let door = match (&mut self.way, act.what) {
+            (Way::Door(door), _) => door,
+            (Way::Models(models), Doing::Begin(effect)) => {
+                // A model that has ended is reported at the end.
+                let _ = models.get(act.index).map(|model| model.send(effect));
+                return Ok(words(effect));
+            }
+            (Way::Models(_), Doing::Uncover(_)) => return Ok(String::new()),
+        };
+        let function = Function::find(door, act.index, act.controller.attach)?;
         let effect = match act.what {
             Doing::Uncover(before) => {
-                function.uncover(&mut self.door, before)?;
+                function.uncover(door, before)?;
                 return Ok("its registers are there again".into());
             }
             Doing::Begin(effect) => effect,
         };
         match effect {
-            ControllerEffect::FatalStatus => self.fail(function)?,
+            ControllerEffect::FatalStatus => fail(door, function)?,
             ControllerEffect::AllOnes { for_ns } => {
-                let before = function.cover(&mut self.door)?;
+                let before = function.cover(door)?;
                 let until = for_ns.map(|ns| When::Age(age + Duration::from_nanos(ns)));
                 self.ahead.extend(until.map(|when| Act { when, what: Doing::Uncover(before), ..act }));
             }
-            ControllerEffect::StuckQueuePair { pair } => stuck::stick(&mut self.door, function, pair)?,
-            ControllerEffect::Removal => function.pull(&mut self.door)?,
+            ControllerEffect::StuckQueuePair { pair } => stuck::stick(door, function, pair)?,
+            ControllerEffect::Removal => function.pull(door)?,
             // A scenario that QEMU runs has none of these.
             ControllerEffect::SpuriousInterrupt { .. } | ControllerEffect::NeverReady | ControllerEffect::PowerLoss => {
             }
         }
         Ok(words(effect))
     }
+}
 
-    /// Makes the controller fail: it rejects admin queues of one entry when it is enabled.
-    fn fail(&mut self, function: Function) -> Result<()> {
-        let registers = function.registers(&mut self.door)?;
-        let configuration = self.door.read32(registers + CC)?;
-        self.door.write32(registers + AQA, 0)?;
-        self.door.write32(registers + CC, configuration & !CC_EN)?;
-        self.door.write32(registers + CC, configuration | CC_EN)
-    }
+/// Makes the controller fail: it rejects admin queues of one entry when it is enabled.
+fn fail(door: &mut Door, function: Function) -> Result<()> {
+    let registers = function.registers(door)?;
+    let configuration = door.read32(registers + CC)?;
+    door.write32(registers + AQA, 0)?;
+    door.write32(registers + CC, configuration & !CC_EN)?;
+    door.write32(registers + CC, configuration | CC_EN)
 }
 
 /// Time of an action after QEMU's start, once it is known.
@@ -226,7 +257,7 @@ controller = { at_ns = 20000000, effect = { all-ones = { for_ns = 30000000 } } }
         let scenario = Scenario::parse(SCENARIO, "file").unwrap();
         assert!(!scenario.is_simulators_alone());
         let (mut injection, _) = Injection::of(&scenario).unwrap().unwrap();
-        injection.door = door(&memory);
+        injection.way = Way::Door(door(&memory));
         let mut results = Results::default();
         let ms = Duration::from_millis;
         works(&mut results, "alice", 100);

@@ -40,6 +40,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) disk: Option<&'a UserDisk>,
     /// How time passes.
     pub(crate) time: Time<'a>,
+    /// The sockets of the simulator's controllers, which then stand in the place of QEMU's own.
+    pub(crate) models: Option<&'a [PathBuf]>,
     /// When the machine starts.
     pub(crate) start: Start,
 }
@@ -97,22 +99,37 @@ pub(crate) fn user_place(scenario: &Scenario) -> Option<(usize, usize)> {
 /// The arguments of QEMU.
 pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     let mut line = Line(Vec::new());
+    let memory = format!("{}M", parts.scenario.machine.memory >> 20);
     match parts.boot {
-        Boot::Multiboot(..) => line.words("-M q35 -accel tcg -cpu Nehalem -smp 1,maxcpus=2"),
+        Boot::Multiboot(..) => {
+            // The models read and write the machine's memory by its file.
+            let shared = if parts.models.is_some() { ",memory-backend=ram" } else { "" };
+            line.words(&format!("-M q35{shared} -accel tcg -cpu Nehalem -smp 1,maxcpus=2"));
+        }
         Boot::Whole(_) => {
             let iommu = if parts.scenario.machine.iommu { ",iommu=smmuv3" } else { "" };
             line.words(&format!("-M virt,gic-version=2,highmem=off{iommu} -accel tcg -cpu cortex-a57 -smp 1"));
         }
     }
-    line.pair("-m", format!("{}M", parts.scenario.machine.memory >> 20));
+    if parts.models.is_some() {
+        line.pair("-object", format!("memory-backend-memfd,id=ram,size={memory},share=on"));
+    }
+    line.pair("-m", memory);
     line.words("-nodefaults -display none -no-reboot");
     if matches!(parts.boot, Boot::Multiboot(..)) && parts.scenario.machine.iommu {
-        line.words("-device intel-iommu");
+        // QEMU lets no vfio-user device behind an IOMMU without caching mode.
+        let caching = if parts.models.is_some() { ",caching-mode=on" } else { "" };
+        line.pair("-device", format!("intel-iommu{caching}"));
     }
     // Standard output carries the serial line, without a file or a socket in between.
     line.words("-chardev stdio,id=line,signal=off -serial chardev:line");
     for (index, controller) in parts.scenario.controllers.iter().enumerate() {
-        attach(&mut line, index, controller, rom(parts, controller));
+        let place = place(&mut line, index, controller.attach);
+        if let Some(socket) = parts.models.and_then(|sockets| sockets.get(index)) {
+            line.pair("-device", model(index, &place, socket).to_string());
+            continue;
+        }
+        attach(&mut line, index, &place, controller, rom(parts, controller));
         if controller.iops_limit > 0 {
             let units = format!("x-iops-total={},x-iops-size={UNIT_BYTES}", controller.iops_limit);
             line.pair("-object", format!("throttle-group,id={},{units}", throttle_group(index)));
@@ -155,30 +172,54 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     Ok(line.0)
 }
 
-/// Adds the controller and the devices between it and the root bus.
-fn attach(line: &mut Line, index: usize, controller: &Controller, rom: Option<PathBuf>) {
+/// Place of a device.
+struct Place {
+    bus: String,
+    /// Its number on the bus, if that is not QEMU's choice.
+    address: Option<String>,
+}
+
+/// Adds the devices between a controller and the root bus; returns the controller's place.
+fn place(line: &mut Line, index: usize, attach: Attach) -> Place {
     let address = format!("addr={:#x}", FIRST_DEVICE + index);
     // Chassis and slot numbers are unique in the machine.
     let slot = 2 * index + 1;
     let port = format!("pcie-root-port,id=port{index},bus=pcie.0,{address},chassis={slot},slot={slot}");
-    let place = match controller.attach {
-        Attach::Root => format!("bus=pcie.0,{address}"),
+    let alone = |bus: String| Place { bus, address: None };
+    match attach {
+        Attach::Root => Place { bus: "pcie.0".into(), address: Some(format!("{:#x}", FIRST_DEVICE + index)) },
         Attach::RootPort => {
             line.pair("-device", port);
-            format!("bus=port{index}")
+            alone(format!("port{index}"))
         }
         Attach::Switch => {
             line.pair("-device", port);
             line.pair("-device", format!("x3130-upstream,id=up{index},bus=port{index}"));
             let slot = slot + 1;
             line.pair("-device", format!("xio3130-downstream,id=down{index},bus=up{index},chassis={slot},slot={slot}"));
-            format!("bus=down{index}")
+            alone(format!("down{index}"))
         }
         Attach::Bridge => {
             line.pair("-device", format!("pci-bridge,id=bridge{index},bus=pcie.0,{address},chassis_nr={slot}"));
-            format!("bus=bridge{index},addr=0x1")
+            Place { bus: format!("bridge{index}"), address: Some("0x1".into()) }
         }
-    };
+    }
+}
+
+/// The device that connects to a model's socket; QEMU takes it as JSON alone.
+fn model(index: usize, place: &Place, socket: &Path) -> serde_json::Value {
+    let mut device = json!({"driver": "vfio-user-pci", "id": format!("nvme{index}"), "bus": place.bus,
+                            "socket": {"type": "unix", "path": socket}});
+    if let (Some(address), Some(device)) = (&place.address, device.as_object_mut()) {
+        device.insert("addr".into(), address.as_str().into());
+    }
+    device
+}
+
+/// Adds QEMU's controller.
+fn attach(line: &mut Line, index: usize, place: &Place, controller: &Controller, rom: Option<PathBuf>) {
+    let address = place.address.as_ref().map_or_else(String::new, |address| format!(",addr={address}"));
+    let place = format!("bus={}{address}", place.bus);
     // One vector for each queue pair, and one for the admin queue.
     let (pairs, vectors) = (controller.queue_pairs, controller.queue_pairs.saturating_add(1));
     let serial = &controller.serial;

@@ -28,6 +28,9 @@ const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 /// Folders of firmware, in QEMU's order. It would search the machine's own after them.
 const FIRMWARE: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
 
+/// The sentence for a machine without it.
+pub(crate) const MISSING: &str = "QEMU's device vfio-user-pci is missing; install a QEMU that has it below target/ with: cargo xtask setup --with-vfio-user";
+
 /// The device that this QEMU is for.
 const DEVICE: &str = "vfio-user-pci";
 /// Time QEMU may take to print a text.

@@ -1,0 +1,145 @@
+//! The simulator's controllers as devices of QEMU: each is served over vfio-user, on a thread of its own.
+//!
+//! A namespace's content comes from its image when it is read; what tenants wrote is in the model's memory until the end, and then
+//! goes into the image, where the judges of a run look for it. Left out: QEMU's side of the sockets (`qemu`).
+
+use crate::machine::disk::UserDisk;
+use crate::machine::qemu;
+use anyhow::{Context, Result, anyhow};
+use capdl::Scenario;
+use capdl::scenario::{Backend, Controller, Namespace};
+use sim::{Disk, Exported};
+use sim_fault::{ControllerEffect, Fault};
+use sim_vfio_user::{ClientEnd, Server, Stop};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use tempfile::TempDir;
+
+/// Bytes of a namespace that are copied into its image at a time.
+const PIECE: usize = 1 << 20;
+
+/// The served controllers of a run.
+pub(crate) struct Models {
+    served: Vec<Served>,
+    /// The folder of the sockets, whose paths must be short.
+    _folder: TempDir,
+}
+
+struct Served {
+    name: String,
+    socket: PathBuf,
+    stop: Stop,
+    faults: Sender<ControllerEffect>,
+    thread: JoinHandle<Result<()>>,
+}
+
+/// What one controller's thread needs.
+struct Work {
+    scenario: Scenario,
+    index: usize,
+    /// The images of its namespaces; `None` for one without a file.
+    images: Vec<Option<PathBuf>>,
+    /// The namespace, by index, whose image is the user's disk, which is not changed.
+    users: Option<usize>,
+    faults: Receiver<ControllerEffect>,
+}
+
+impl Models {
+    /// Serves every controller of a scenario, whose images are in this folder; `disk` replaces one of them.
+    pub(crate) fn serve(scenario: &Scenario, images: &Path, disk: Option<&UserDisk>) -> Result<Self> {
+        let folder = tempfile::tempdir().context("there is no place for sockets")?;
+        let users_place = disk.and_then(|_| qemu::user_place(scenario));
+        let serve = |(index, controller): (usize, &Controller)| {
+            let socket = folder.path().join(format!("{index}"));
+            let server = Server::bind(&socket)?;
+            let (stop, (sender, faults)) = (server.stop(), channel());
+            let users = users_place.filter(|place| place.0 == index).map(|place| place.1);
+            let file = |(number, namespace): (usize, &Namespace)| match disk {
+                Some(disk) if users == Some(number) => Some(disk.path.clone()),
+                _ if namespace.backend == Backend::File => Some(qemu::image_file(images, &controller.name, number + 1)),
+                _ => None,
+            };
+            let images = controller.namespaces.iter().enumerate().map(file).collect();
+            let work = Work { scenario: scenario.clone(), index, images, users, faults };
+            let thread = thread::spawn(move || work.run(&server));
+            Ok(Served { name: controller.name.clone(), socket, stop, faults: sender, thread })
+        };
+        let served = scenario.controllers.iter().enumerate().map(serve).collect::<Result<_>>()?;
+        Ok(Self { served, _folder: folder })
+    }
+
+    /// The sockets, in the order of the controllers.
+    pub(crate) fn sockets(&self) -> Vec<PathBuf> {
+        self.served.iter().map(|one| one.socket.clone()).collect()
+    }
+
+    /// The ways to let faults of whole controllers happen, in the same order.
+    pub(crate) fn faults(&self) -> Vec<Sender<ControllerEffect>> {
+        self.served.iter().map(|one| one.faults.clone()).collect()
+    }
+
+    /// Ends the servers after QEMU has ended; afterwards the images have what tenants wrote.
+    pub(crate) fn end(self) -> Result<()> {
+        self.served.into_iter().try_for_each(|served| {
+            let Served { name, stop, thread, .. } = served;
+            stop.raise();
+            let ended = thread.join().map_err(|_| anyhow!("the model of the controller panicked: see above"));
+            ended.flatten().with_context(|| format!("the model of {name} failed"))
+        })
+    }
+}
+
+impl Work {
+    /// Serves until it is stopped, then writes the images.
+    fn run(self, server: &Server) -> Result<()> {
+        let Self { scenario, index, images, users, faults } = self;
+        let disks = images.iter().map(|image| image.as_deref().map_or_else(|| Ok(Disk::zeroes()), disk));
+        let disks = disks.collect::<Result<Vec<_>>>()?;
+        // Faults of the whole controller come when the system works.
+        let of_commands: Vec<_> =
+            scenario.faults.iter().filter(|fault| matches!(fault, Fault::Command(_))).cloned().collect();
+        let mut device = Exported::new(&scenario, index, &disks, &of_commands, scenario.seed)?;
+        device.take_faults_from(faults);
+        let mut failed = None;
+        server.run(&mut device, &mut |end| {
+            if let ClientEnd::Failed(error) = end {
+                failed.get_or_insert_with(|| error.to_string());
+            }
+        })?;
+        for (nsid, image) in (1..).zip(&images).filter(|(nsid, _)| users != Some(*nsid as usize - 1)) {
+            image.iter().try_for_each(|image| write_back(&device, nsid, image))?;
+        }
+        failed.map_or(Ok(()), |failed| Err(anyhow!("QEMU's client of it failed: {failed}")))
+    }
+}
+
+/// The content of a file.
+pub(crate) fn disk(path: &Path) -> Result<Disk> {
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let base = move |offset: u64, bytes: &mut [u8]| {
+        // Bytes beyond the file's end are zeroes: a namespace's size is whole blocks.
+        bytes.fill(0);
+        let _ = file.read_at(bytes, offset);
+    };
+    Ok(Disk { base: Rc::new(base) })
+}
+
+/// Writes the changed parts of a namespace into its image.
+fn write_back(device: &Exported, nsid: u32, image: &Path) -> Result<()> {
+    let cannot = || format!("cannot write {}", image.display());
+    let file = OpenOptions::new().write(true).open(image).with_context(cannot)?;
+    let mut bytes = vec![0; PIECE];
+    for range in device.written(nsid) {
+        for at in range.clone().step_by(PIECE) {
+            let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+            let piece = &mut bytes[..left.min(PIECE)];
+            device.read_disk(nsid, at, piece).context("the model has lost a range that it reported")?;
+            file.write_all_at(piece, at).with_context(cannot)?;
+        }
+    }
+    Ok(())
+}
