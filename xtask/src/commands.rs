@@ -10,6 +10,7 @@ pub(crate) mod check;
 pub(crate) mod conformance;
 pub(crate) mod counted;
 pub(crate) mod demo;
+pub(crate) mod device;
 pub(crate) mod directions;
 pub(crate) mod docs;
 pub(crate) mod documents;

@@ -12,5 +12,6 @@ pub(crate) mod leaks;
 pub(crate) mod limits;
 pub(crate) mod missing;
 pub(crate) mod probe;
+pub(crate) mod proportions;
 pub(crate) mod spans;
 pub(crate) mod verdict;

@@ -1,5 +1,6 @@
 //! A running QEMU: started, read from, ended. It ends when the value is dropped.
 
+pub(crate) mod contents;
 pub(crate) mod counts;
 pub(crate) mod disk;
 pub(crate) mod injection;

@@ -42,6 +42,8 @@ pub struct Expect {
     /// Requirements on loads in parts of the run.
     #[serde(rename = "span")]
     pub spans: Vec<Span>,
+    /// Tenants whose requests a second must be in this proportion, within 5 %, while all of them are at work.
+    pub proportions: BTreeMap<String, u32>,
     /// By tenant, the queue pairs that its session must have at the end.
     pub queues: BTreeMap<String, ExpectedQueues>,
     /// The least numbers of interrupts, of all sessions and of an edu device together, by interrupt mode.
@@ -118,7 +120,8 @@ impl Expect {
     #[must_use]
     pub fn is_about_time(&self) -> bool {
         let latencies = !self.latency_p99_ms.is_empty() || !self.spans.is_empty();
-        latencies || self.service_within_ms.is_some() || !self.measured.is_empty()
+        let times = latencies || self.service_within_ms.is_some() || !self.proportions.is_empty();
+        times || !self.measured.is_empty()
     }
 
     /// Whether servers may report that they recreated something.
@@ -152,6 +155,7 @@ impl Default for Expect {
             latency_p99_ms: BTreeMap::new(),
             latency_p99_us: BTreeMap::new(),
             spans: Vec::new(),
+            proportions: BTreeMap::new(),
             queues: BTreeMap::new(),
             interrupts: ExpectedInterrupts::default(),
             unfair: false,

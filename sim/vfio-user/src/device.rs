@@ -22,10 +22,10 @@ pub trait Device {
     /// BARs and to the MSI-X capability, which it emulates itself.
     fn config_write(&mut self, offset: u16, bytes: &[u8], now_ns: u64, host: &mut dyn Host);
 
-    /// Reads BAR `bar` (0 to 5) from byte `offset` on, inside of its size. It must not need DMA by message: QEMU's processor
-    /// holds the lock that the DMA would need until it has the answer. QEMU sends 1, 2, 4 or 8 bytes; another
-    /// client may send any number. The MSI-X table belongs to the client and is not read here; the pending bits are.
-    fn bar_read(&mut self, bar: u8, offset: u64, bytes: &mut [u8], now_ns: u64, host: &mut dyn Host);
+    /// Reads BAR `bar` (0 to 5) from byte `offset` on, inside of its size. QEMU sends 1, 2, 4 or 8 bytes; another client
+    /// may send any number. The MSI-X table belongs to the client and is not read here; the pending bits are. A read has
+    /// no [`Host`]: until it is answered, QEMU's processor holds the lock that the answer to a DMA message needs.
+    fn bar_read(&mut self, bar: u8, offset: u64, bytes: &mut [u8], now_ns: u64);
 
     /// Writes BAR `bar`, as [`Device::bar_read`].
     fn bar_write(&mut self, bar: u8, offset: u64, bytes: &[u8], now_ns: u64, host: &mut dyn Host);

@@ -140,9 +140,7 @@ impl Session {
                     Region::Config => {
                         device.config_read(offset_in_config(access.offset), &mut bytes, self.clock.now_ns())
                     }
-                    Region::Bar(bar) => self.call(device, |device, now_ns, host| {
-                        device.bar_read(bar, access.offset, &mut bytes, now_ns, host);
-                    })?,
+                    Region::Bar(bar) => device.bar_read(bar, access.offset, &mut bytes, self.clock.now_ns()),
                 }
                 self.reply(header, &[access.wire.as_bytes(), &bytes])
             }

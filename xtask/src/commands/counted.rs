@@ -9,6 +9,8 @@ pub(crate) struct Counted {
     pub(crate) failed: Vec<String>,
     /// Reasons of the failed first run, if the test passed when it was repeated.
     pub(crate) repeated: Option<String>,
+    /// The reason why the test was not run, with the fix.
+    pub(crate) skipped: Option<String>,
 }
 
 impl Counted {

@@ -86,7 +86,7 @@ pub(crate) fn reported<'a>(scenario: &Scenario, number: usize, results: &'a Resu
 }
 
 /// Requests per second in the intervals of `tenant` that lie in a part of the run; `None` without such an interval.
-fn rate(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)) -> Option<f64> {
+pub(crate) fn rate(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)) -> Option<f64> {
     let inside = |one: &&Progress| one.tenant == tenant && one.since_ns >= since_ns && one.until_ns <= until_ns;
     let sum = |(operations, ns): (u64, u64), one: &Progress| {
         (operations.saturating_add(one.operations), ns.saturating_add(one.until_ns.saturating_sub(one.since_ns)))

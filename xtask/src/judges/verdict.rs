@@ -1,6 +1,6 @@
 //! Compares the results of a run with the scenario's expectations.
 
-use crate::judges::{completions, digests, interrupts, leaks, limits, probe, spans};
+use crate::judges::{completions, digests, interrupts, leaks, limits, probe, proportions, spans};
 use crate::records::results::Results;
 use blk_api::session::Refusal;
 use capdl::Scenario;
@@ -134,6 +134,7 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
     violations.extend(leaks::violations(scenario, results));
     violations.extend(limits::violations(scenario, results));
     violations.extend(spans::violations(scenario, results));
+    violations.extend(proportions::violations(scenario, results));
     for (component, bytes) in &results.lost_log_bytes {
         violations.push(format!("{bytes} bytes of the log of {component} were lost"));
     }

@@ -3,6 +3,7 @@
 //! A namespace's content comes from its image when it is read; what tenants wrote is in the model's memory until the end, and then
 //! goes into the image, where the judges of a run look for it. Left out: QEMU's side of the sockets (`qemu`).
 
+use crate::machine::contents;
 use crate::machine::disk::UserDisk;
 use crate::machine::qemu;
 use anyhow::{Context, Result, anyhow};
@@ -11,10 +12,9 @@ use capdl::scenario::{Backend, Controller, Namespace};
 use sim::{Disk, Exported};
 use sim_fault::{ControllerEffect, Fault};
 use sim_vfio_user::{ClientEnd, Server, Stop};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use tempfile::TempDir;
@@ -97,7 +97,7 @@ impl Work {
     /// Serves until it is stopped, then writes the images.
     fn run(self, server: &Server) -> Result<()> {
         let Self { scenario, index, images, users, faults } = self;
-        let disks = images.iter().map(|image| image.as_deref().map_or_else(|| Ok(Disk::zeroes()), disk));
+        let disks = images.iter().map(|image| image.as_deref().map_or_else(|| Ok(Disk::zeroes()), contents::of_file));
         let disks = disks.collect::<Result<Vec<_>>>()?;
         // Faults of the whole controller come when the system works.
         let of_commands: Vec<_> =
@@ -115,17 +115,6 @@ impl Work {
         }
         failed.map_or(Ok(()), |failed| Err(anyhow!("QEMU's client of it failed: {failed}")))
     }
-}
-
-/// The content of a file.
-pub(crate) fn disk(path: &Path) -> Result<Disk> {
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let base = move |offset: u64, bytes: &mut [u8]| {
-        // Bytes beyond the file's end are zeroes: a namespace's size is whole blocks.
-        bytes.fill(0);
-        let _ = file.read_at(bytes, offset);
-    };
-    Ok(Disk { base: Rc::new(base) })
 }
 
 /// Writes the changed parts of a namespace into its image.

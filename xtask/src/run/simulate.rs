@@ -6,6 +6,7 @@
 
 use crate::image::programs::ROOT_TASK;
 use crate::judges::{image_check, installed, missing, probe, verdict};
+use crate::machine::contents;
 use crate::machine::disk::{self, UserDisk};
 use crate::machine::injection::words;
 use crate::machine::qemu;
@@ -14,15 +15,12 @@ use crate::project::write_whole;
 use crate::records::decode::{Decoder, Filter, Level, Line};
 use crate::records::results::{Results, hex};
 use crate::run::Collector;
-use anyhow::{Context, Result, ensure};
-use capdl::scenario::{Backend, Content, Namespace};
+use anyhow::{Result, ensure};
+use capdl::scenario::Backend;
 use capdl::{Arch, Scenario, System};
 use sim::{Account, Disk, Progress, Simulation};
-use std::fs::File;
 use std::io::{BufReader, Read};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::rc::Rc;
 use std::time::Duration;
 use workload::LastProbe;
 
@@ -223,31 +221,11 @@ fn disks(scenario: &Scenario, user: Option<&UserDisk>) -> Result<Vec<Vec<Disk>>>
         let mut own = Vec::new();
         for (number, namespace) in controller.namespaces.iter().enumerate() {
             own.push(match user.filter(|_| place == Some((index, number))) {
-                Some(user) => user_disk(user)?,
-                None => made(namespace),
+                Some(user) => contents::of_file(&user.path)?,
+                None => contents::of(namespace),
             });
         }
         disks.push(own);
     }
     Ok(disks)
-}
-
-fn made(namespace: &Namespace) -> Disk {
-    let content = if namespace.backend == Backend::File { namespace.content } else { Content::Zeroes };
-    match content {
-        Content::Zeroes => Disk::zeroes(),
-        Content::Pattern => {
-            Disk { base: Rc::new(move |offset: u64, bytes: &mut [u8]| disk::fill(content, offset, bytes)) }
-        }
-    }
-}
-
-fn user_disk(user: &UserDisk) -> Result<Disk> {
-    let file = File::open(&user.path).with_context(|| format!("cannot read {}", user.path.display()))?;
-    let base = move |offset: u64, bytes: &mut [u8]| {
-        // Bytes beyond the file's end are zeroes: a namespace's size is whole blocks, and a file may shrink meanwhile.
-        bytes.fill(0);
-        let _ = file.read_at(bytes, offset);
-    };
-    Ok(Disk { base: Rc::new(base) })
 }

@@ -1,10 +1,15 @@
-//! Refusals of requirements on parts of a run.
+//! Refusals of requirements on parts of a run, and on proportions.
 
 use super::{Checked, is_load, refuse_file};
 use crate::scenario::{Scenario, Span, Workload};
 
-/// Checks all spans that the scenario expects.
+/// Checks all spans and proportions that the scenario expects.
 pub(super) fn check(scenario: &Scenario) -> Checked {
+    if let Some(name) = scenario.expect.proportions.keys().find(|name| !reports_progress(scenario, name)) {
+        return refuse_file(format!(
+            "[expect] proportions names `{name}`, which is no tenant with the workload bench that tells of its progress: name one"
+        ));
+    }
     scenario.expect.spans.iter().try_for_each(|span| check_one(scenario, span))
 }
 

@@ -123,7 +123,7 @@ impl Device for TestDevice {
         self.config[usize::from(offset)..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    fn bar_read(&mut self, bar: u8, offset: u64, bytes: &mut [u8], _now_ns: u64, _host: &mut dyn Host) {
+    fn bar_read(&mut self, bar: u8, offset: u64, bytes: &mut [u8], _now_ns: u64) {
         let at = offset as usize;
         match bar {
             0 => {

@@ -13,6 +13,8 @@ pub(super) enum TestCase {
     Check(check::Part),
     BadInput(&'static bad_input::Case),
     Scenario(String, Arch),
+    /// A scenario on QEMU with the simulator's controllers.
+    Model(String),
     Simulation(String, Arch, Seeds),
     Found(String),
     Experiment(&'static experiment::One),
@@ -34,7 +36,7 @@ impl TestCase {
     pub(super) const fn needs_programs(&self) -> Option<Arch> {
         match self {
             Self::Scenario(_, arch) => Some(*arch),
-            Self::Profile | Self::Product => Some(Arch::X86_64),
+            Self::Model(_) | Self::Profile | Self::Product => Some(Arch::X86_64),
             _ => None,
         }
     }
@@ -60,6 +62,7 @@ impl fmt::Display for TestCase {
             Self::BadInput(case) => write!(f, "bad input: {}", case.name),
             Self::Scenario(name, Arch::X86_64) => write!(f, "scenario {name}"),
             Self::Scenario(name, arch) => write!(f, "scenario {name} on {arch}"),
+            Self::Model(name) => write!(f, "scenario {name} on the model"),
             Self::Simulation(name, Arch::X86_64, _) => write!(f, "simulation of {name}"),
             Self::Simulation(name, arch, _) => write!(f, "simulation of {name} on {arch}"),
             Self::Found(name) => write!(f, "found: {name}"),

@@ -9,13 +9,15 @@ use crate::image::own;
 use crate::image::programs::{self, Programs, ROOT_TASK};
 use crate::judges::verdict;
 use crate::machine::counts;
+use crate::out;
 use crate::parallel;
 use crate::project::Project;
 use crate::run::simulate::{RunInput, simulate};
 use crate::run::sweep::{self, Failure};
-use crate::run::{Options, Runner};
+use crate::run::{Device, Options, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
+use crate::setup::vfio_user;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use capdl::Scenario;
 use kernel::{Arch, BuildOptions, FixName, Kernel};
@@ -49,6 +51,10 @@ impl<'a> Ground<'a> {
     pub(super) fn prepare(project: &'a Project, consent: Consent, cases: &[TestCase]) -> Result<Self> {
         let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
         let inputs = bad_input::prepare(project)?;
+        if is_ci() && cases.iter().any(|case| matches!(case, TestCase::Model(_))) {
+            // Each test that needs it fails without it.
+            let _ = vfio_user::install(project).inspect_err(|error| out::note(format_args!("{error:#}")));
+        }
         let needed = |arch: &Arch| cases.iter().any(|case| case.needs_programs() == Some(*arch));
         let kernel_of = |arch| setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() });
         let kernels = Arch::ALL.into_iter().filter(needed).map(kernel_of).collect::<Result<Vec<_>>>()?;
@@ -68,6 +74,7 @@ impl<'a> Ground<'a> {
             TestCase::Check(part) => part.run(self.project, &self.kernel).map(|()| Counted::one()),
             TestCase::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             TestCase::Scenario(name, arch) => self.scenario(name, *arch),
+            TestCase::Model(name) => self.on_model(name),
             TestCase::Simulation(name, arch, seeds) => self.simulation(name, Some(*arch), *seeds),
             TestCase::Found(name) => self.simulation(&format!("found/{name}"), None, Seeds::Own),
             TestCase::Experiment(one) => experiment::check(self.project, one).map(|()| Counted::one()),
@@ -92,7 +99,7 @@ impl<'a> Ground<'a> {
     /// Runs a test that may run beside another.
     pub(super) fn run_beside(&self, case: &TestCase) -> Result<Counted> {
         match case {
-            TestCase::Scenario(name, arch) => self.unmeasured(name, *arch),
+            TestCase::Scenario(name, arch) => self.unmeasured(name, *arch, Device::Qemu),
             TestCase::KernelFix(name, arch) => kernel_fix(self.project, *name, *arch),
             _ => bail!("it cannot run beside another"),
         }
@@ -141,7 +148,7 @@ impl<'a> Ground<'a> {
     fn scenario(&mut self, name: &str, arch: Arch) -> Result<Counted> {
         let file = self.project.scenario(name)?;
         if Scenario::load(&file)?.expect.measured.is_empty() {
-            return self.unmeasured(name, arch);
+            return self.unmeasured(name, arch, Device::Qemu);
         }
         let (kernel, programs, plugin) = built(&self.built, arch)?;
         let runner = Runner { project: self.project, kernel, programs };
@@ -166,17 +173,26 @@ impl<'a> Ground<'a> {
         units::check(self.project, &["--package", "root-task"])
     }
 
+    /// Runs a scenario on the simulator's controllers, if there is a QEMU for them.
+    fn on_model(&self, name: &str) -> Result<Counted> {
+        if vfio_user::installed(self.project)?.is_none() {
+            ensure!(!is_ci(), vfio_user::MISSING);
+            return Ok(Counted { skipped: Some(vfio_user::MISSING.to_owned()), ..Counted::default() });
+        }
+        self.unmeasured(name, Arch::X86_64, Device::Model)
+    }
+
     /// Runs a scenario that measures nothing.
-    fn unmeasured(&self, name: &str, arch: Arch) -> Result<Counted> {
+    fn unmeasured(&self, name: &str, arch: Arch, device: Device) -> Result<Counted> {
         let (kernel, programs, _) = built(&self.built, arch)?;
         let runner = Runner { project: self.project, kernel, programs };
         let file = self.project.scenario(name)?;
         let scenario = Scenario::load(&file)?;
-        let mut results = runner.run(&file, Options::default())?;
+        let mut results = runner.run(&file, Options { device, ..Options::default() })?;
         if !results.passed && (verdict::is_too_short(&scenario, &results) || scenario.expect.is_about_time()) {
             // The run was too short to show anything, or other work of the build machine disturbed its times: repeat it, longer.
             let missed = results.reasons.join("; ");
-            results = runner.run(&file, Options { longer: true, ..Options::default() })?;
+            results = runner.run(&file, Options { longer: true, device, ..Options::default() })?;
             if results.passed {
                 return Ok(Counted { repeated: Some(missed), ..Counted::one() });
             }
@@ -187,6 +203,11 @@ impl<'a> Ground<'a> {
         }
         Ok(Counted::one())
     }
+}
+
+/// Whether this runs on a machine of continuous integration, where every test must run.
+fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|ci| ci == "true")
 }
 
 /// A kernel, the programs for it, and the instruction counter.

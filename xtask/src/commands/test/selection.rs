@@ -19,6 +19,8 @@ pub(super) struct Names {
     on_qemu: Vec<String>,
     /// On QEMU, as an AArch64 machine.
     on_arm: Vec<String>,
+    /// On QEMU with the simulator's controllers: those that QEMU's own cannot run.
+    on_model: Vec<String>,
     /// In the simulator: scenarios that the soak found.
     found: Vec<String>,
 }
@@ -29,7 +31,10 @@ impl Names {
         let all = project.scenarios()?;
         let on_pc = suiting(project, &all, Arch::X86_64);
         let on_arm = on_qemu(project, suiting(project, &all, Arch::Aarch64));
+        let on_model =
+            with_iommu(project, on_pc.iter().filter(|name| is_simulators_alone(project, name)).cloned().collect());
         Ok(Self {
+            on_model,
             simulated: with_iommu(project, on_pc.clone()),
             simulated_on_arm: with_iommu(project, on_arm.clone()),
             on_qemu: on_qemu(project, on_pc),
@@ -47,10 +52,14 @@ fn suiting(project: &Project, names: &[String], arch: Arch) -> Vec<String> {
     names.iter().filter(can).cloned().collect()
 }
 
-/// The scenarios that QEMU can run; some need the simulator.
+/// The scenarios that QEMU can run with its own controllers; some need the simulator's.
 fn on_qemu(project: &Project, names: Vec<String>) -> Vec<String> {
-    let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
-    names.into_iter().filter(|name| load(name).is_none_or(|scenario| !scenario.is_simulators_alone())).collect()
+    names.into_iter().filter(|name| !is_simulators_alone(project, name)).collect()
+}
+
+fn is_simulators_alone(project: &Project, name: &str) -> bool {
+    let load = || Scenario::load(project.scenario(name).ok()?).ok();
+    load().is_some_and(|scenario| scenario.is_simulators_alone())
 }
 
 /// The scenarios that the simulator can run: those with an IOMMU.
@@ -102,6 +111,7 @@ pub(super) fn chosen(names: &Names, scope: Scope, only: &str) -> Result<Vec<Test
     let found = names.found.iter().cloned().map(TestCase::Found);
     let scenarios = names.on_qemu.iter().cloned().map(|name| TestCase::Scenario(name, Arch::X86_64));
     let on_arm = names.on_arm.iter().cloned().map(|name| TestCase::Scenario(name, Arch::Aarch64));
+    let on_model = names.on_model.iter().cloned().map(TestCase::Model);
     let suites =
         Arch::ALL.into_iter().flat_map(|arch| conformance::Suite::ALL.map(|suite| TestCase::Conformance(suite, arch)));
     let fixes = kernel::regress::all().map(|(name, arch)| TestCase::KernelFix(name, arch));
@@ -115,6 +125,7 @@ pub(super) fn chosen(names: &Names, scope: Scope, only: &str) -> Result<Vec<Test
         .chain([TestCase::Soak, TestCase::Fuzz(fuzz::Subject::Planted), TestCase::Fuzz(fuzz::Subject::Real)])
         .chain(scenarios)
         .chain(on_arm)
+        .chain(on_model)
         .chain([TestCase::Hang, TestCase::OwnProgram, TestCase::Files, TestCase::Profile, TestCase::Product])
         .chain(suites)
         .chain(fixes)
@@ -144,6 +155,7 @@ mod tests {
             simulated_on_arm: on_arm.clone(),
             on_arm,
             found: simulated.clone(),
+            on_model: vec!["wrr".to_owned()],
             simulated,
         };
         chosen(&names, scope, only).unwrap().iter().map(ToString::to_string).collect()
@@ -178,7 +190,8 @@ mod tests {
             let all = [&names.simulated, &names.simulated_on_arm, &names.on_qemu, &names.on_arm];
             assert!(all.iter().any(|run| run.contains(&name)), "nobody runs {name}");
         }
-        assert!(names.simulated.contains(&"wrr".to_owned()) && !names.on_qemu.contains(&"wrr".to_owned()));
+        let wrr = "wrr".to_owned();
+        assert!(names.simulated.contains(&wrr) && names.on_model.contains(&wrr) && !names.on_qemu.contains(&wrr));
     }
 
     #[test]

@@ -48,7 +48,11 @@ impl Tally {
 
     fn add(&mut self, ended: Ended) -> Result<()> {
         let Ended { name, counted, took } = &ended;
-        let mark = if counted.failed.is_empty() { "ok   " } else { "FAIL " };
+        let mark = match counted {
+            Counted { failed, .. } if !failed.is_empty() => "FAIL ",
+            Counted { skipped: Some(_), .. } => "skip ",
+            _ => "ok   ",
+        };
         out::line(format_args!("{mark} {name} ({:.1} s)", took.as_secs_f64()))?;
         counted.failed.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
         self.0.push(ended);
@@ -77,9 +81,14 @@ impl Tally {
         for Ended { name, counted, .. } in &self.0 {
             counted.failed.iter().try_for_each(|reason| out::line(format_args!("failed: {name}: {reason}")))?;
         }
+        let mut skipped: Vec<_> = self.0.iter().filter_map(|ended| ended.counted.skipped.as_deref()).collect();
+        let count = skipped.len();
+        skipped.dedup();
+        skipped.iter().try_for_each(|reason| out::line(format_args!("skipped: {reason}")))?;
         let passed: u64 = self.0.iter().map(|ended| ended.counted.passed).sum();
         let failed: usize = self.0.iter().map(|ended| ended.counted.failed.len()).sum();
-        out::line(format_args!("{passed} passed, {failed} failed"))
+        let skipped = if count > 0 { format!(", {count} skipped") } else { String::new() };
+        out::line(format_args!("{passed} passed, {failed} failed{skipped}"))
     }
 
     fn slowest(&self) -> impl Iterator<Item = &Ended> {
@@ -92,7 +101,9 @@ impl Tally {
     pub(super) fn junit(&self) -> Result<String> {
         let mut suite = TestSuite::new("cargo xtask test");
         for Ended { name, counted, took } in &self.0 {
-            let status = if counted.failed.is_empty() {
+            let status = if counted.skipped.is_some() {
+                TestCaseStatus::skipped()
+            } else if counted.failed.is_empty() {
                 TestCaseStatus::success()
             } else {
                 let mut failure = TestCaseStatus::non_success(NonSuccessKind::Failure);

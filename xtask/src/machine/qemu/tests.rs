@@ -16,6 +16,7 @@ fn line(scenario: &Scenario, disk: Option<&UserDisk>, time: Time<'_>) -> String 
         images: Path::new("images"),
         disk,
         time,
+        models: None,
         start: Start::AtOnce,
     };
     let words = arguments(&parts).unwrap();
@@ -37,6 +38,7 @@ fn aarch64_boots_one_file_on_virt_with_an_smmu() {
         images: Path::new("images"),
         disk: None,
         time: Time::Real,
+        models: None,
         start: Start::AtOnce,
     };
     let words = arguments(&parts).unwrap();
@@ -127,4 +129,26 @@ fn a_users_disk_is_not_changed_unless_it_may_be() {
 fn time_by_instructions_comes_with_the_counter() {
     let time = Time::Counted { plugin: Path::new("count.so"), argument: "out=x.json" };
     assert!(line(&scenario("", ""), None, time).contains("-icount shift=0,sleep=off -plugin count.so,out=x.json"));
+}
+
+#[test]
+fn models_are_devices_at_their_sockets_in_shared_memory() {
+    let scenario = scenario("attach = \"root\"", "");
+    let sockets = [PathBuf::from("/tmp/a,b/0")];
+    let parts = Parts {
+        boot: Boot::Multiboot(Path::new("kernel32.elf"), Path::new("image.elf")),
+        scenario: &scenario,
+        images: Path::new("images"),
+        disk: None,
+        time: Time::Real,
+        models: Some(&sockets),
+        start: Start::AtOnce,
+    };
+    let words: Vec<_> = arguments(&parts).unwrap();
+    let line = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    assert!(line.starts_with("-M q35,memory-backend=ram -accel tcg"), "{line}");
+    assert!(line.contains("-object memory-backend-memfd,id=ram,size=256M,share=on -m 256M"), "{line}");
+    assert!(line.contains("-device intel-iommu,caching-mode=on "), "{line}");
+    let device = r#"{"addr":"0x4","bus":"pcie.0","driver":"vfio-user-pci","id":"nvme0","socket":{"path":"/tmp/a,b/0","type":"unix"}}"#;
+    assert!(line.contains(device) && !line.contains("nvme-ns") && !line.contains("blockdev"), "{line}");
 }
