@@ -83,7 +83,7 @@ impl Exported {
         self.controller()
             .map_or(&[][..], Controller::violations)
             .iter()
-            .map(|one| format!("{:?} at {} ns", one.kind, one.at_ns))
+            .map(|one| format!("a driver did what the standard forbids, at {} ns: {:?}", one.at_ns, one.kind))
             .collect()
     }
 

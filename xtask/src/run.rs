@@ -36,6 +36,7 @@ use capdl::{Scenario, System};
 use capdl_spec::Component;
 use clap::ValueEnum;
 use kernel::{Arch, Kernel};
+use sim_fault::Fault;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -218,9 +219,7 @@ impl Runner<'_> {
         let mut prepared = self.prepare(file, options, Start::AtOnce)?;
         let models = prepared.models.take();
         let mut results = self.observe(&prepared, options, models.as_ref())?;
-        if let Some(Err(error)) = models.map(Models::end) {
-            results.reasons.push(format!("{error:#}"));
-        }
+        results.reasons.extend(models.map(Models::end).unwrap_or_default());
         self.check_outside(&prepared, options, &mut results)?;
         results.reasons.extend(verdict::violations(&prepared.scenario, &results));
         results.reasons.extend(missing::lines(&prepared.scenario, &prepared.system, &results));
@@ -297,6 +296,11 @@ pub(crate) fn suits(scenario: &Scenario, arch: Arch, device: Device) -> Result<(
             ensure!(
                 arch == Arch::X86_64,
                 "the simulator's controllers are devices of the x86_64 machine: leave out --arch"
+            );
+            ensure!(
+                !scenario.faults.iter().any(|fault| matches!(fault, Fault::Component(_))),
+                "the scenario '{0}' has faults of components, which only the simulator makes: cargo xtask sim {0}",
+                scenario.name
             );
             ensure!(
                 !scenario.controllers.is_empty(),

@@ -34,6 +34,10 @@ use rustix::io::Errno;
 use std::time::Instant;
 use zerocopy::{FromBytes, IntoBytes};
 
+/// Most bytes of one DMA message. A reply must fit into the socket's buffer (208 KiB on Linux): of a longer one, QEMU 11.1 sends
+/// the first part, and then other messages before the rest.
+const MAX_DMA: usize = 64 << 10;
+
 /// Replies that may still come to DMA messages that a reset ended.
 const MAX_ABANDONED: usize = 256;
 
@@ -106,7 +110,7 @@ impl Session {
     }
 
     fn largest_transfer(&self) -> usize {
-        usize::try_from(self.agreed.transfer).unwrap_or(usize::MAX)
+        usize::try_from(self.agreed.transfer).unwrap_or(usize::MAX).min(MAX_DMA)
     }
 
     /// Has the client do one DMA of `count` bytes, which one message can carry. Returns the data of the reply.

@@ -34,7 +34,7 @@ struct Served {
     socket: PathBuf,
     stop: Stop,
     faults: Sender<ControllerEffect>,
-    thread: JoinHandle<Result<()>>,
+    thread: JoinHandle<Result<Vec<String>>>,
 }
 
 /// What one controller's thread needs.
@@ -82,20 +82,23 @@ impl Models {
         self.served.iter().map(|one| one.faults.clone()).collect()
     }
 
-    /// Ends the servers after QEMU has ended; afterwards the images have what tenants wrote.
-    pub(crate) fn end(self) -> Result<()> {
-        self.served.into_iter().try_for_each(|served| {
+    /// Ends the servers after QEMU has ended; afterwards the images have what tenants wrote. Returns what the drivers did that
+    /// the standard forbids, and failures of the servers, one sentence each.
+    pub(crate) fn end(self) -> Vec<String> {
+        let end = |served| {
             let Served { name, stop, thread, .. } = served;
             stop.raise();
             let ended = thread.join().map_err(|_| anyhow!("the model of the controller panicked: see above"));
-            ended.flatten().with_context(|| format!("the model of {name} failed"))
-        })
+            let found = ended.flatten().unwrap_or_else(|error| vec![format!("its model failed: {error:#}")]);
+            found.into_iter().map(move |sentence| format!("{name}: {sentence}"))
+        };
+        self.served.into_iter().flat_map(end).collect()
     }
 }
 
 impl Work {
-    /// Serves until it is stopped, then writes the images.
-    fn run(self, server: &Server) -> Result<()> {
+    /// Serves until it is stopped, then writes the images. Returns the violations by drivers.
+    fn run(self, server: &Server) -> Result<Vec<String>> {
         let Self { scenario, index, images, users, faults } = self;
         let disks = images.iter().map(|image| image.as_deref().map_or_else(|| Ok(Disk::zeroes()), contents::of_file));
         let disks = disks.collect::<Result<Vec<_>>>()?;
@@ -113,7 +116,10 @@ impl Work {
         for (nsid, image) in (1..).zip(&images).filter(|(nsid, _)| users != Some(*nsid as usize - 1)) {
             image.iter().try_for_each(|image| write_back(&device, nsid, image))?;
         }
-        failed.map_or(Ok(()), |failed| Err(anyhow!("QEMU's client of it failed: {failed}")))
+        match failed {
+            Some(failed) => Err(anyhow!("QEMU's client of it failed: {failed}")),
+            None => Ok(device.violations()),
+        }
     }
 }
 
