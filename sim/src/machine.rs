@@ -14,7 +14,7 @@ use sim_kernel::{Access, Kernel, NotRam};
 use sim_nvme::Controller;
 use sim_page::SharedPage;
 use sim_pci::{Blocked, FunctionId, Level, Tree};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The thread number of devices in the trace: they act without a thread.
 const DEVICES: u32 = u32::MAX;
@@ -23,14 +23,14 @@ const DEVICES: u32 = u32::MAX;
 #[derive(Clone)]
 pub struct Disk {
     /// Its content.
-    pub base: Rc<dyn sim_nvme::Base>,
+    pub base: Arc<dyn sim_nvme::Base>,
 }
 
 impl Disk {
     /// A disk that holds zeroes.
     #[must_use]
     pub fn zeroes() -> Self {
-        Self { base: Rc::new(sim_nvme::Zeroes) }
+        Self { base: Arc::new(sim_nvme::Zeroes) }
     }
 }
 

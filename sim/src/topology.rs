@@ -15,7 +15,7 @@ use sim_pci::{
     AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, HostBridge, Level, Link,
     MsiConfig, PortConfig, Tree, TreeConfig,
 };
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Number of buses that configuration space has room for.
 const BUSES: u16 = 16;
@@ -177,13 +177,13 @@ fn namespace_config(namespace: &Namespace, disk: Option<&Disk>) -> NamespaceConf
     let mut config = NamespaceConfig::zeroes(namespace.size);
     config.formats = vec![namespace.block_bytes.trailing_zeros() as u8];
     if let Some(disk) = disk {
-        config.base = Box::new(Shared(Rc::clone(&disk.base)));
+        config.base = Box::new(Shared(Arc::clone(&disk.base)));
     }
     config
 }
 
 /// The content of a disk, which a controller shares with other readers.
-struct Shared(Rc<dyn Base>);
+struct Shared(Arc<dyn Base>);
 
 impl Base for Shared {
     fn read(&self, offset: u64, bytes: &mut [u8]) {

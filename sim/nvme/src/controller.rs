@@ -51,6 +51,12 @@ pub struct Controller {
     due_ns: u64,
 }
 
+/// A controller may be served by a thread of its own.
+const _: fn() = || {
+    const fn is_send<T: Send>() {}
+    is_send::<Controller>();
+};
+
 impl Controller {
     /// Creates a controller that was just powered on. All its random choices come from `seed`.
     #[must_use]

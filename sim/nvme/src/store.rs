@@ -14,7 +14,7 @@ pub(crate) const CHUNK: usize = PAGE_BYTES;
 const CHUNKS_IN_LEAF: usize = 512;
 
 /// Contents of a namespace before its first write.
-pub trait Base {
+pub trait Base: Send + Sync {
     /// Fills `bytes` with the data at `offset`, in bytes from the start of the namespace.
     fn read(&self, offset: u64, bytes: &mut [u8]);
 
@@ -38,7 +38,7 @@ impl Base for Zeroes {
     }
 }
 
-impl<F: Fn(u64, &mut [u8])> Base for F {
+impl<F: Fn(u64, &mut [u8]) + Send + Sync> Base for F {
     fn read(&self, offset: u64, bytes: &mut [u8]) {
         self(offset, bytes);
     }

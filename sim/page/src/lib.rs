@@ -8,9 +8,8 @@
 
 #![forbid(unsafe_code)]
 
-use std::cell::Cell;
 use std::fmt;
-use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
@@ -20,20 +19,20 @@ pub type Bytes = [u8; PAGE_BYTES];
 
 /// A page. Clones share its content; a write to one of them is not visible in the others.
 #[derive(Clone)]
-pub struct SharedPage(Rc<Content>);
+pub struct SharedPage(Arc<Content>);
 
 #[derive(Clone)]
 struct Content {
     bytes: Bytes,
     /// Digest of `bytes`, once it was requested.
-    digest: Cell<Option<u64>>,
+    digest: OnceLock<u64>,
 }
 
 impl SharedPage {
     /// Creates a page with this content, shared with no other.
     #[must_use]
     pub fn new(bytes: &Bytes) -> Self {
-        Self(Rc::new(Content { bytes: *bytes, digest: Cell::new(None) }))
+        Self(Arc::new(Content { bytes: *bytes, digest: OnceLock::new() }))
     }
 
     /// Creates a page of zeroes, shared with no other.
@@ -52,35 +51,22 @@ impl SharedPage {
     /// The content, mutable. From here on it is shared with no other page.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut Bytes {
-        if Rc::get_mut(&mut self.0).is_none() {
-            self.unshare();
-        }
-        let content = Rc::get_mut(&mut self.0).expect("a content of its own is shared with nobody");
-        content.digest.set(None);
+        let content = Arc::make_mut(&mut self.0);
+        content.digest.take();
         &mut content.bytes
-    }
-
-    /// Out of line, because nearly all writes find a page that is not shared.
-    #[cold]
-    fn unshare(&mut self) {
-        self.0 = Rc::new(Content::clone(&self.0));
     }
 
     /// Returns the digest of the content, as `of` computes it. `of` is called once until the content changes, so every
     /// caller has to pass the same function.
     pub fn digest(&self, of: impl FnOnce(&Bytes) -> u64) -> u64 {
         let Content { bytes, digest } = &*self.0;
-        digest.get().unwrap_or_else(|| {
-            let made = of(bytes);
-            digest.set(Some(made));
-            made
-        })
+        *digest.get_or_init(|| of(bytes))
     }
 }
 
 impl PartialEq for SharedPage {
     fn eq(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.0, &other.0) || self.bytes() == other.bytes()
+        Arc::ptr_eq(&self.0, &other.0) || self.bytes() == other.bytes()
     }
 }
 

@@ -7,11 +7,11 @@ use crate::machine::Disk;
 use blk_api::Status;
 use blk_api::request::Opcode;
 use sim_check::{Data, Findings, Hash, Operation, Outcome, Persistence, RequestId, hash_block};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Returns the content of a disk before the run, block by block.
 pub(super) fn initial(disk: &Disk, block_bytes: usize) -> Box<dyn Fn(u64) -> Hash> {
-    let base = Rc::clone(&disk.base);
+    let base = Arc::clone(&disk.base);
     if base.is_zeroes() {
         let zeroes = hash_block(&vec![0; block_bytes]);
         return Box::new(move |_| zeroes);

@@ -25,7 +25,7 @@ use sim::{Account, Disk, Progress, Simulation};
 use sim_fault::{CommandEffect, CommandFault, ComponentEffect, ComponentFault, Fault, QueueKind};
 use sim_nvme::Base;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A disk on which no two blocks are alike.
 struct Pattern;
@@ -135,7 +135,7 @@ fn run_system(configured: &Scenario, scenario: &Scenario, seed: u64, planted: &[
 
 /// Runs a system that is built, judged by `scenario`.
 fn run_built(system: &System, scenario: &Scenario, seed: u64, planted: &[Fault], longest_ms: u64) -> Run {
-    let disk = Disk { base: Rc::new(Pattern) };
+    let disk = Disk { base: Arc::new(Pattern) };
     let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
     let faults = [scenario.faults.as_slice(), planted].concat();
     let mut simulation = Simulation::new(scenario, system, disks, &faults, seed);

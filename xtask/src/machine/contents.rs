@@ -7,7 +7,7 @@ use sim::Disk;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The content that a scenario gives a namespace.
 pub(crate) fn of(namespace: &Namespace) -> Disk {
@@ -15,7 +15,7 @@ pub(crate) fn of(namespace: &Namespace) -> Disk {
     match content {
         Content::Zeroes => Disk::zeroes(),
         Content::Pattern => {
-            Disk { base: Rc::new(move |offset: u64, bytes: &mut [u8]| disk::fill(content, offset, bytes)) }
+            Disk { base: Arc::new(move |offset: u64, bytes: &mut [u8]| disk::fill(content, offset, bytes)) }
         }
     }
 }
@@ -28,5 +28,5 @@ pub(crate) fn of_file(path: &Path) -> Result<Disk> {
         bytes.fill(0);
         let _ = file.read_at(bytes, offset);
     };
-    Ok(Disk { base: Rc::new(base) })
+    Ok(Disk { base: Arc::new(base) })
 }
