@@ -28,7 +28,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
         };
         match event {
             Some(Event::Signal(badge)) => {
-                // A tick as well, in case the supervisor has lost the alarm.
+                // At a tick too: the alarm is then asked for again, so that no single one is relied on.
                 if badge.has(Badge::ALARM | Badge::TICK) {
                     state.alarm = Alarm::Off;
                 }
