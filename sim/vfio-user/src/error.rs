@@ -114,7 +114,7 @@ pub enum ClientError {
     Socket(#[from] Errno),
 }
 
-/// What is wrong with a client's `VFIO_USER_VERSION`.
+/// Reason for refusing a client's `VFIO_USER_VERSION`.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VersionError {

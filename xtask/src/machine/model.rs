@@ -37,7 +37,7 @@ struct Served {
     thread: JoinHandle<Result<Vec<String>>>,
 }
 
-/// What one controller's thread needs.
+/// Input of the thread of one controller.
 struct Work {
     scenario: Scenario,
     index: usize,

@@ -154,7 +154,7 @@ fn sources(mirror: &str) -> String {
     [RELEASE, BACKPORTS].map(line).concat()
 }
 
-/// What an installation takes.
+/// Plan of an installation: its source and size.
 pub(super) struct Plan<'a> {
     mirror: &'a str,
     packages: usize,
