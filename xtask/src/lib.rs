@@ -52,6 +52,9 @@ enum Command {
         /// Install a QEMU with the device vfio-user-pci too, below target/tools
         #[arg(long)]
         with_vfio_user: bool,
+        /// Install that QEMU and a Linux guest too, below target/tools
+        #[arg(long)]
+        with_linux: bool,
     },
     /// Run a scenario on seL4 in QEMU and show what happened
     Demo(demo::Demo),
@@ -102,12 +105,16 @@ pub fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<ExitCode> {
     let project = Project::here()?;
     match &arguments.command {
-        Command::Setup { yes, with_vfio_user } => {
+        Command::Setup { yes, with_vfio_user, with_linux } => {
             let consent = if *yes { Consent::Given } else { Consent::NotAsked };
             let kernel = setup::prepare(&project, consent, &kernel::BuildOptions::default())?;
-            if *with_vfio_user {
+            if *with_vfio_user || *with_linux {
                 let qemu = setup::vfio_user::install(&project)?;
                 out::line(format_args!("ready: QEMU {} has vfio-user-pci", qemu.version()))?;
+            }
+            if *with_linux {
+                let guest = setup::linux_guest::install(&project)?;
+                out::line(format_args!("ready: Linux {} is a guest", guest.version()))?;
             }
             out::line(format_args!("ready: the kernel is {}", project.shown(&kernel.elf32)))?;
             Ok(ExitCode::SUCCESS)

@@ -1,9 +1,11 @@
 //! `cargo xtask setup`: prepares everything that the other commands need. They run it themselves, so users need not.
 //!
 //! It checks the packages, the Rust target of programs for seL4, QEMU's version, and the kernel. Parts that are there already are
-//! not changed; the whole check then takes a fraction of a second. `vfio_user` installs a second QEMU, on request only.
+//! not changed; the whole check then takes a fraction of a second. `vfio_user` installs a second QEMU and `linux_guest` a Linux, on request only.
 
+pub(crate) mod linux_guest;
 pub(crate) mod packages;
+mod private;
 pub(crate) mod vfio_user;
 
 use crate::progress::Step;

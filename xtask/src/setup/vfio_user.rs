@@ -1,30 +1,30 @@
-//! A QEMU with the device `vfio-user-pci`, installed privately below `target/tools/`.
+//! A QEMU with the device `vfio-user-pci`, installed privately.
 //!
-//! Debian 12's QEMU has only the server side of vfio-user. This one comes from Debian 13's backports. It has its own copy of every
-//! shared library that it needs, the loader included, and starts from its folder: the machine's packages stay as they are. `apt`
-//! fetches the packages, `mirror` finds their source. Left out: the device's server.
+//! Debian 12's QEMU has only the server side of vfio-user. This one comes from Debian 13's backports, and starts from its folder.
+//! Left out: the device's server.
 
-mod apt;
-mod mirror;
-
+use super::private::{Installed, Tool};
 use super::said;
-use crate::progress::Step;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
-use apt::PrivateApt;
-use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-/// Packages whose dependencies are all that QEMU needs.
-const PACKAGES: &[&str] = &["qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios", "ipxe-qemu"];
+const TOOL: Tool = Tool {
+    name: "qemu-vfio-user",
+    what: "a QEMU with vfio-user",
+    option: "--with-vfio-user",
+    packages: &["qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios", "ipxe-qemu"],
+    recipe: "recipe 1",
+};
 /// Kept of the packages' files. The others are for installed systems: documents, accounts, programs that run as root.
 const KEPT: &[&str] = &["usr/lib", "usr/lib64", FIRMWARE[0], FIRMWARE[1], PROGRAM];
 const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
-const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
-const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// The loader and the libraries of Debian's packages for this architecture.
+pub(super) const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
+pub(super) const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 /// Folders of firmware, in QEMU's order. It would search the machine's own after them.
 const FIRMWARE: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
 
@@ -36,14 +36,8 @@ const DEVICE: &str = "vfio-user-pci";
 /// Time QEMU may take to print a text.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
-/// Folder of the project that holds the installed QEMU.
-const FOLDER: &str = "target/tools/qemu-vfio-user";
-/// The packages' files, in the folder.
+/// The packages' files, in the tool's folder.
 const ROOT: &str = "root";
-/// File in the folder: a line with the recipe, and one with QEMU's version.
-const STAMP: &str = "stamp";
-/// Changes when [`install`] leaves other files in the folder, or makes them in another way.
-const RECIPE: &str = "recipe 1";
 
 /// An installed QEMU with the device `vfio-user-pci`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,8 +47,8 @@ pub(crate) struct VfioUserQemu {
 }
 
 impl VfioUserQemu {
-    fn at(folder: &Path, version: String) -> Self {
-        Self { root: folder.join(ROOT), version }
+    fn of(installed: Installed) -> Self {
+        Self { root: installed.folder.join(ROOT), version: installed.version }
     }
 
     /// QEMU's version and, in parentheses, its package's.
@@ -83,92 +77,22 @@ fn command(root: &Path) -> Command {
     command
 }
 
-/// The QEMU that is installed; `None` if there is none, or one of another recipe.
-///
-/// # Errors
-/// The stamp cannot be read.
+/// The QEMU that is installed, see [`Tool::installed`].
 pub(crate) fn installed(project: &Project) -> Result<Option<VfioUserQemu>> {
-    let folder = project.path(FOLDER);
-    match fs::read_to_string(folder.join(STAMP)) {
-        Ok(text) => Ok(stamped(&text).map(|version| VfioUserQemu::at(&folder, version))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot read {FOLDER}/{STAMP}: remove {FOLDER}")),
-    }
+    Ok(TOOL.installed(project)?.map(VfioUserQemu::of))
 }
 
-/// Installs QEMU, unless it is installed.
-///
-/// Nothing is in QEMU's folder until everything is. After an interruption, the next call starts from nothing.
+/// Installs QEMU, see [`Tool::install`].
 ///
 /// # Errors
 /// The packages cannot be fetched or unpacked, or their QEMU lacks the device.
 pub(crate) fn install(project: &Project) -> Result<VfioUserQemu> {
-    if let Some(qemu) = installed(project)? {
-        return Ok(qemu);
-    }
-    project.target_folder("tools")?;
-    let folder = project.path(FOLDER);
-    let step = Step::new("installing a QEMU with vfio-user");
-    let _lock = lock(&folder.with_extension("lock"), &step)?;
-    // Another process may have installed it since.
-    if let Some(qemu) = installed(project)? {
-        return Ok(qemu);
-    }
-    let part = folder.with_extension("part");
-    remove(&part)?;
-    let version = fill(&part, &step)?;
-    remove(&folder)?;
-    fs::rename(part.join("whole"), &folder).with_context(|| format!("cannot move the QEMU to {FOLDER}"))?;
-    remove(&part)?;
-    Ok(VfioUserQemu::at(&folder, version))
-}
-
-/// Waits until no other process installs; the lock ends with the file, or with this process.
-fn lock(path: &Path, step: &Step) -> Result<File> {
-    let cannot = || format!("cannot lock {}", path.display());
-    let file = File::create(path).with_context(cannot)?;
-    match file.try_lock() {
-        Ok(()) => return Ok(file),
-        Err(TryLockError::WouldBlock) => step.say("waiting for another process that installs it"),
-        Err(TryLockError::Error(error)) => return Err(error).with_context(cannot),
-    }
-    file.lock().with_context(cannot)?;
-    Ok(file)
-}
-
-/// Makes the installation in `part/whole`; returns QEMU's version.
-fn fill(part: &Path, step: &Step) -> Result<String> {
-    let apt = PrivateApt::new(part.join("apt"), &mirror::of_this_machine())?;
-    step.say("fetching package lists, some 10 MB");
-    apt.update()?;
-    step.line(&format!("{}, below {FOLDER}", apt.plan(PACKAGES)?));
-    step.say("downloading");
-    let packages = apt.download(PACKAGES)?;
-    step.say("unpacking");
-    let unpacked = part.join("unpacked");
-    packages.iter().try_for_each(|package| unpack(package, &unpacked))?;
-    let root = part.join("whole").join(ROOT);
-    keep(&unpacked, &root)?;
-    let version = checked_version(&root)?;
-    let stamp = part.join("whole").join(STAMP);
-    fs::write(&stamp, stamp_of(&version)).with_context(|| format!("cannot write {}", stamp.display()))?;
-    Ok(version)
-}
-
-fn unpack(package: &Path, to: &Path) -> Result<()> {
-    let output = Command::new("dpkg-deb")
-        .arg("-x")
-        .args([package, to])
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot run dpkg-deb: this set-up is for Debian 12 and its relatives")?;
-    ensure!(
-        output.status.success(),
-        "cannot unpack {}: {}; make room there, or start again",
-        package.display(),
-        String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("dpkg-deb said nothing")
-    );
-    Ok(())
+    let fill = |unpacked: &Path, whole: &Path| {
+        let root = whole.join(ROOT);
+        keep(unpacked, &root)?;
+        checked_version(&root)
+    };
+    TOOL.install(project, fill).map(VfioUserQemu::of)
 }
 
 /// Moves the files in [`KEPT`].
@@ -214,26 +138,6 @@ fn version(text: &str) -> Option<String> {
     Some(version.trim().to_owned())
 }
 
-fn stamp_of(version: &str) -> String {
-    format!("{RECIPE}\n{version}\n")
-}
-
-/// The version in a stamp of this recipe.
-fn stamped(stamp: &str) -> Option<String> {
-    let (recipe, version) = stamp.split_once('\n')?;
-    (recipe == RECIPE).then(|| version.trim_end().to_owned())
-}
-
-/// Removes a folder, if it is there.
-fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_command_has_loader_libraries_program_and_firmware_of_one_folder() {
-        let command = VfioUserQemu::at(Path::new("/q"), VERSION.to_owned()).command();
+        let command = VfioUserQemu::of(Installed { folder: "/q".into(), version: VERSION.to_owned() }).command();
         assert_eq!(command.get_program(), "/q/root/usr/lib64/ld-linux-x86-64.so.2");
         let arguments: Vec<_> = command.get_args().collect();
         assert_eq!(
@@ -260,21 +164,6 @@ mod tests {
         );
         let modules = OsStr::new("/q/root/usr/lib/x86_64-linux-gnu/qemu");
         assert!(command.get_envs().eq([(OsStr::new("QEMU_MODULE_DIR"), Some(modules))]));
-    }
-
-    #[test]
-    fn only_a_stamp_of_this_recipe_counts() {
-        let place = tempfile::tempdir().unwrap();
-        let project = Project::at(place.path());
-        assert_eq!(installed(&project).unwrap(), None);
-        let folder = place.path().join(FOLDER);
-        fs::create_dir_all(&folder).unwrap();
-        assert_eq!(installed(&project).unwrap(), None, "no stamp");
-        fs::write(folder.join(STAMP), stamp_of(VERSION)).unwrap();
-        assert_eq!(installed(&project).unwrap().unwrap().version(), VERSION);
-        assert_eq!(install(&project).unwrap(), VfioUserQemu::at(&folder, VERSION.to_owned()));
-        fs::write(folder.join(STAMP), format!("recipe 0\n{VERSION}\n")).unwrap();
-        assert_eq!(installed(&project).unwrap(), None, "another recipe");
     }
 
     #[test]

@@ -26,11 +26,13 @@ const LISTS: &str = "lists";
 pub(super) struct PrivateApt {
     folder: PathBuf,
     mirror: String,
+    /// Option of `cargo xtask setup` that repeats this.
+    option: &'static str,
 }
 
 impl PrivateApt {
     /// Makes the folder and the files in it; nothing is fetched.
-    pub(super) fn new(folder: PathBuf, mirror: &str) -> Result<Self> {
+    pub(super) fn new(folder: PathBuf, mirror: &str, option: &'static str) -> Result<Self> {
         ensure!(
             !folder.to_string_lossy().contains(['"', '\n']),
             "apt cannot use {}: move the project to a folder without a quotation mark in its path",
@@ -44,7 +46,7 @@ impl PrivateApt {
         for (name, text) in files {
             fs::write(folder.join(name), text).with_context(cannot)?;
         }
-        Ok(Self { folder, mirror: mirror.to_owned() })
+        Ok(Self { folder, mirror: mirror.to_owned(), option })
     }
 
     /// Fetches the lists of packages.
@@ -54,7 +56,7 @@ impl PrivateApt {
             output.status.success(),
             "apt cannot fetch the package lists of {BACKPORTS} from {}: {}",
             self.mirror,
-            with_fix(&complaint(&output))
+            with_fix(&complaint(&output), self.option)
         );
         Ok(())
     }
@@ -89,7 +91,7 @@ impl PrivateApt {
             "apt cannot fetch {} from {BACKPORTS} at {}: {}",
             packages.join(", "),
             self.mirror,
-            with_fix(&complaint(&output))
+            with_fix(&complaint(&output), self.option)
         );
         Ok(output)
     }
@@ -190,12 +192,12 @@ fn complaint(output: &Output) -> String {
     error.unwrap_or("apt-get said nothing").trim().to_owned()
 }
 
-fn with_fix(complaint: &str) -> String {
+fn with_fix(complaint: &str, option: &str) -> String {
     let lacks_key = ["NO_PUBKEY", "Missing key", "not signed"].iter().any(|text| complaint.contains(text));
     let fix = if lacks_key {
-        "install the archive's keys with: sudo apt-get install debian-archive-keyring"
+        "install the archive's keys with: sudo apt-get install debian-archive-keyring".to_owned()
     } else {
-        "fix that and run cargo xtask setup --with-vfio-user again"
+        format!("fix that and run cargo xtask setup {option} again")
     };
     format!("{complaint}; {fix}")
 }
@@ -228,10 +230,10 @@ mod tests {
     fn the_folder_holds_what_apt_needs() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("apt");
-        PrivateApt::new(folder.clone(), "http://m/debian").unwrap();
+        PrivateApt::new(folder.clone(), "http://m/debian", "--with-t").unwrap();
         assert!(folder.join("lists/partial").is_dir() && folder.join("archives/partial").is_dir());
         assert_eq!(fs::read(folder.join(STATUS)).unwrap(), b"");
-        let error = PrivateApt::new(place.path().join("\""), "http://m/debian").err().unwrap().to_string();
+        let error = PrivateApt::new(place.path().join("\""), "http://m/debian", "--with-t").err().unwrap().to_string();
         assert!(error.ends_with("without a quotation mark in its path"), "{error}");
     }
 
@@ -259,13 +261,15 @@ mod tests {
 
     #[test]
     fn a_missing_key_gets_its_own_fix() {
-        let text =
-            with_fix("Failed to fetch X  The following signatures couldn't be verified: NO_PUBKEY 6ED0E7B82643E131");
+        let text = with_fix(
+            "Failed to fetch X  The following signatures couldn't be verified: NO_PUBKEY 6ED0E7B82643E131",
+            "--with-vfio-user",
+        );
         assert!(
             text.ends_with("; install the archive's keys with: sudo apt-get install debian-archive-keyring"),
             "{text}"
         );
-        let text = with_fix("Failed to fetch X  Connection refused");
+        let text = with_fix("Failed to fetch X  Connection refused", "--with-vfio-user");
         assert!(text.ends_with("; fix that and run cargo xtask setup --with-vfio-user again"), "{text}");
     }
 }
