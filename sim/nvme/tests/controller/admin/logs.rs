@@ -87,6 +87,16 @@ fn pages_are_the_controllers_and_no_namespaces() {
     driver.succeed(smart(u32::MAX));
     driver.refuse_field(smart(1), 1);
     driver.refuse(smart(257), StatusCode::InvalidNamespaceOrFormat);
+    // Only the SMART log could be a namespace's: the others take no NSID at all.
+    let others =
+        [LogPage::ErrorInformation, LogPage::FirmwareSlots, LogPage::ChangedNamespaces, LogPage::CommandEffects];
+    for page in others {
+        let log = |nsid| LogRead::whole(page, 64).sqe(CID, Nsid(nsid), PAGE);
+        driver.succeed(log(0));
+        for nsid in [1, 256, 257, u32::MAX - 1] {
+            driver.refuse_field(log(nsid), 1);
+        }
+    }
 }
 
 #[test]
