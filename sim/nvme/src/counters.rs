@@ -3,11 +3,11 @@
 /// Counts since the controller was created. Resets do not clear them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Bytes moved to the host by reads.
+    /// Bytes that Read, Compare and Verify read from the media.
     pub bytes_read: u64,
     /// Bytes taken from the host by writes.
     pub bytes_written: u64,
-    /// Read commands completed.
+    /// Read and Compare commands completed.
     pub reads: u64,
     /// Write commands completed.
     pub writes: u64,

@@ -78,7 +78,8 @@ fn perform(controller: &mut Controller, command: &Command, host: &mut dyn Host) 
         Opcode::DatasetManagement => dataset_management(controller, command, host)?,
         Opcode::Copy => copy::perform(controller, command, host)?,
         Opcode::Flush => flush(controller, command.sqe.nsid()),
-        Opcode::Verify | Opcode::WriteUncorrectable => controller.clock_ns,
+        Opcode::Verify => verify(controller, command)?,
+        Opcode::WriteUncorrectable => controller.clock_ns,
     };
     Ok(Done { status: Status::SUCCESS, at_ns })
 }
@@ -214,9 +215,17 @@ fn compare(controller: &mut Controller, command: &Command, host: &mut dyn Host) 
     controller.data.recycle(theirs);
     controller.data.give_second(ours);
     moved?;
+    controller.counters.bytes_read += bytes;
     let at_ns = controller.timing.inbound(controller.clock_ns, bytes);
     let status = if same { Status::SUCCESS } else { Status::new(StatusCode::CompareFailure) };
     Ok(Done { status, at_ns })
+}
+
+/// Reads the blocks for their integrity alone: the timing of the media is in [`plan`].
+fn verify(controller: &mut Controller, command: &Command) -> Result<u64, Status> {
+    let range = checks::range(controller, Opcode::Verify, &command.sqe)?;
+    controller.counters.bytes_read += range.end - range.start;
+    Ok(controller.clock_ns)
 }
 
 fn write_zeroes(controller: &mut Controller, command: &Command) -> Result<u64, Status> {
@@ -280,7 +289,8 @@ fn corrupt(controller: &mut Controller, command: &Command, bytes: &mut [u8]) {
     }
 }
 
-/// Counts a finished command.
+/// Counts a finished command. Host reads are Read and Compare; Verify reads data and is no host read
+/// (section 5.14.1.2).
 pub(crate) fn completed(controller: &mut Controller, command: &Command) {
     if command.sq == 0 {
         return;
@@ -289,7 +299,7 @@ pub(crate) fn completed(controller: &mut Controller, command: &Command) {
         controller.counters.media_errors += 1;
     }
     match Opcode::from_raw(command.sqe.opcode()) {
-        Some(Opcode::Read | Opcode::Compare | Opcode::Verify) => controller.counters.reads += 1,
+        Some(Opcode::Read | Opcode::Compare) => controller.counters.reads += 1,
         Some(Opcode::Write) => controller.counters.writes += 1,
         _ => {}
     }

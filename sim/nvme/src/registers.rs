@@ -119,8 +119,10 @@ impl Registers {
         self.shutdown_ns = None;
     }
 
-    /// Resets everything as after power-on, while the driver goes on without noticing. It has noticed once it clears
-    /// CC.EN or CSTS.NSSRO, or enables the controller.
+    /// Resets everything as after power-on, while the driver goes on without noticing.
+    ///
+    /// It has noticed once it clears CC.EN or CSTS.NSSRO, or enables the controller: only these writes show that it acts
+    /// on the reset. A read of CSTS does not, because one processor may read it while another still rings.
     pub(crate) fn reset_unnoticed(&mut self) {
         self.reset();
         self.unnoticed = true;

@@ -70,7 +70,8 @@ pub enum ViolationKind {
         /// Offset in BAR0.
         offset: u64,
     },
-    /// A doorbell was written while CSTS.RDY was 0.
+    /// A doorbell was written while CSTS.RDY was 0. After a loss of power or a subsystem reset this is a violation only
+    /// once the driver has acted on it by clearing or setting CC.EN, or by clearing CSTS.NSSRO.
     DoorbellBeforeReady {
         /// Offset in BAR0.
         offset: u64,

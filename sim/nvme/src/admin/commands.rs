@@ -32,6 +32,10 @@ enum Field {
 
 const NO_WORDS: [u32; 6] = [0; 6];
 
+/// The UUID index in CDW14. It is a field of 1.4 and is ignored: there is no UUID list, and the log of effects offers no
+/// choice of a UUID for any command (section 8.24).
+const UUID_INDEX: u32 = 0x7f;
+
 impl Rules {
     /// A command without effects and fields.
     const fn plain() -> Self {
@@ -78,15 +82,15 @@ pub(crate) fn rules(config: &AdminConfig, opcode: Opcode) -> Option<Rules> {
         Opcode::DeleteIoSq | Opcode::DeleteIoCq => plain.with_words([0xffff]),
         Opcode::CreateIoSq => plain.with_words([u32::MAX, 0xffff_0007]).with_data(),
         Opcode::CreateIoCq => plain.with_words([u32::MAX, 0xffff_0003]).with_data(),
-        // The log specific identifier and the UUID index are ignored: no page here uses them.
+        // The log specific identifier is ignored: no page here defines it.
         Opcode::GetLogPage => {
-            plain.with_words([0xffff_80ff, u32::MAX, u32::MAX, u32::MAX, 0x7f]).with_namespace().with_data()
+            plain.with_words([0xffff_80ff, u32::MAX, u32::MAX, u32::MAX, UUID_INDEX]).with_namespace().with_data()
         }
-        Opcode::Identify => plain.with_words([0xffff_00ff]).with_namespace().with_data(),
+        Opcode::Identify => plain.with_words([0xffff_00ff, 0, 0, 0, UUID_INDEX]).with_namespace().with_data(),
         Opcode::Abort => plain.with_words([u32::MAX]),
         // CDW11 belongs to the feature.
-        Opcode::SetFeatures => plain.with_words([0x8000_00ff, u32::MAX]).with_namespace().with_data(),
-        Opcode::GetFeatures => plain.with_words([0x7ff, u32::MAX]).with_namespace().with_data(),
+        Opcode::SetFeatures => plain.with_words([0x8000_00ff, u32::MAX, 0, 0, UUID_INDEX]).with_namespace().with_data(),
+        Opcode::GetFeatures => plain.with_words([0x7ff, u32::MAX, 0, 0, UUID_INDEX]).with_namespace().with_data(),
         Opcode::AsyncEventRequest => plain,
         Opcode::NamespaceManagement if config.commands.namespaces => plain
             .with_words([0xf])

@@ -25,7 +25,7 @@ pub(crate) fn set(controller: &mut Controller, command: &Command, host: &mut dyn
     let sqe = &command.sqe;
     let dw10 = SetDw10::from_bits(sqe.cdw10);
     let feature = feature(controller, dw10.fid())?;
-    let names = namespaces(controller, feature, sqe, StatusCode::FeatureNotNamespace)?;
+    let names = namespaces(controller, feature, sqe)?;
     if dw10.save() && !capabilities(feature).saveable() {
         return Err(refused(StatusCode::FeatureNotSaveable));
     }
@@ -52,7 +52,7 @@ pub(crate) fn get(controller: &mut Controller, command: &Command, host: &mut dyn
     let Some(select) = Select::from_raw(dw10.select()) else {
         return Err(bad_field(controller, sqe, 10));
     };
-    let names = namespaces(controller, feature, sqe, StatusCode::InvalidField)?;
+    let names = namespaces(controller, feature, sqe)?;
     let &[nsid] = names.as_slice() else {
         return Err(refused(StatusCode::InvalidNamespaceOrFormat));
     };
@@ -81,27 +81,23 @@ fn feature(controller: &Controller, fid: u8) -> Result<Feature, Status> {
     is_there.then_some(known).ok_or(refused(StatusCode::InvalidField))
 }
 
-/// Returns the namespaces that the command addresses; 0 stands for the controller as a whole.
-fn namespaces(
-    controller: &Controller,
-    feature: Feature,
-    sqe: &Sqe,
-    not_of_namespace: StatusCode,
-) -> Result<Vec<u32>, Status> {
+/// Returns the namespaces that the command addresses; 0 stands for the controller as a whole. By any valid NSID the value
+/// of the controller can be read, but not set (section 7.8).
+fn namespaces(controller: &Controller, feature: Feature, sqe: &Sqe) -> Result<Vec<u32>, Status> {
     let name = named(controller, sqe.nsid()).ok_or(refused(StatusCode::InvalidNamespaceOrFormat))?;
+    let reads = sqe.opcode() == nvme_spec::admin::Opcode::GetFeatures as u8;
     if !capabilities(feature).of_namespace() {
         return match name {
             Named::Nothing | Named::All => Ok(vec![Nsid::NONE.0]),
-            _ => Err(refused(not_of_namespace)),
+            Named::Active | Named::Inactive | Named::Unallocated if reads => Ok(vec![Nsid::NONE.0]),
+            Named::Active | Named::Inactive | Named::Unallocated => Err(refused(StatusCode::FeatureNotNamespace)),
         };
     }
     match name {
         Named::Nothing => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
         Named::Active => Ok(vec![sqe.nsid]),
         Named::Inactive | Named::Unallocated => Err(refused(StatusCode::InvalidField)),
-        Named::All if sqe.opcode() == nvme_spec::admin::Opcode::GetFeatures as u8 => {
-            Err(refused(StatusCode::InvalidNamespaceOrFormat))
-        }
+        Named::All if reads => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
         Named::All => Ok(controller.namespaces.iter().filter(|one| one.attached).map(|one| one.nsid).collect()),
     }
 }

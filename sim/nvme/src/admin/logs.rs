@@ -23,7 +23,7 @@ pub(crate) fn execute(controller: &mut Controller, command: &Command, host: &mut
     let sqe = &command.sqe;
     let read = LogRead::from_sqe(sqe);
     let page = LogPage::from_raw(read.lid).ok_or(refused(StatusCode::InvalidLogPage))?;
-    check_namespace(controller, sqe)?;
+    check_namespace(controller, page, sqe)?;
     if !read.offset.is_multiple_of(DWORD) {
         return Err(bad_field(controller, sqe, 12));
     }
@@ -42,12 +42,13 @@ pub(crate) fn execute(controller: &mut Controller, command: &Command, host: &mut
     Ok(Outcome::SUCCESS)
 }
 
-/// Checks the NSID: all these pages belong to the controller, none to a namespace.
-fn check_namespace(controller: &mut Controller, sqe: &Sqe) -> Result<(), Status> {
+/// Checks the NSID: all these pages belong to the controller, none to a namespace. Only of SMART has the standard a page
+/// for each namespace, which LPA does not offer here; so there an NSID can be invalid.
+fn check_namespace(controller: &mut Controller, page: LogPage, sqe: &Sqe) -> Result<(), Status> {
     match named(controller, sqe.nsid()) {
         Some(Named::Nothing | Named::All) => Ok(()),
-        Some(_) => Err(bad_field(controller, sqe, 1)),
-        None => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+        None if page == LogPage::Smart => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+        Some(Named::Active | Named::Inactive | Named::Unallocated) | None => Err(bad_field(controller, sqe, 1)),
     }
 }
 

@@ -43,15 +43,15 @@ pub(crate) fn largest(controller: &Controller) -> u32 {
 /// Checks that an I/O command can name this namespace now.
 ///
 /// # Errors
-/// Format in Progress; Invalid Field in Command for a namespace that is not active but could be; Invalid Namespace or
-/// Format for one that cannot.
+/// Format in Progress; Invalid Field in Command for a namespace that is not active but could be, and for the broadcast
+/// value; Invalid Namespace or Format for one that cannot be (section 4.2).
 pub(crate) fn check_active(controller: &mut Controller, nsid: Nsid) -> Result<(), Status> {
     match controller.namespaces.active(nsid) {
         Ok(namespace) if namespace.formatted_ns > controller.clock_ns => Err(Status::new(StatusCode::FormatInProgress)),
         Ok(_) => Ok(()),
         Err(_) => match named(controller, nsid) {
-            Some(Named::Inactive | Named::Unallocated) => Err(refused(StatusCode::InvalidField)),
-            _ => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
+            Some(Named::Inactive | Named::Unallocated | Named::All) => Err(refused(StatusCode::InvalidField)),
+            Some(Named::Nothing | Named::Active) | None => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
         },
     }
 }

@@ -2,6 +2,7 @@
 
 mod abort;
 mod commands;
+mod differences;
 mod errors;
 mod events;
 mod features;

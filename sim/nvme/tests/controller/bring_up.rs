@@ -99,10 +99,29 @@ fn doorbell_after_subsystem_reset_counts_once_driver_knows() {
     driver.set(Register::Nssr, NSSR_RESET);
     driver.write(driver.tail_doorbell(0), AccessSize::Four, 1);
     driver.assert_clean();
+    // One processor reads what happened while another still rings.
+    assert!(driver.csts().nssro());
+    driver.write(driver.head_doorbell(0), AccessSize::Four, 1);
+    driver.assert_clean();
     driver.set(Register::Csts, 1 << 4);
     let offset = driver.tail_doorbell(0);
     driver.write(offset, AccessSize::Four, 1);
     assert_eq!(driver.violations(), [ViolationKind::DoorbellBeforeReady { offset }]);
+}
+
+#[test]
+fn shutdown_that_meets_a_subsystem_reset_is_no_violation() {
+    let capabilities = Capabilities { subsystem_reset: true, ..Capabilities::default() };
+    let mut driver = Driver::up(Config { capabilities, ..config() });
+    driver.set(Register::Nssr, NSSR_RESET);
+    let cc = Driver::cc(Arbitration::RoundRobin).with_en(true).with_shn(ShutdownNotification::Normal);
+    driver.set(Register::Cc, cc.into_bits());
+    driver.run();
+    assert!(driver.csts().cfs(), "enabled without admin queues");
+    driver.set(Register::Cc, 0);
+    driver.run();
+    driver.enable(Arbitration::RoundRobin);
+    driver.assert_clean();
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn refusals() -> Vec<(Sqe, Status)> {
         (nvm::read(CID, Nsid(3), blocks(0, 1), data), invalid_field),
         (nvm::read(CID, Nsid(1000), blocks(0, 1), data), invalid_namespace),
         (nvm::read(CID, Nsid::NONE, blocks(0, 1), data), invalid_namespace),
-        (nvm::read(CID, Nsid::ALL, blocks(0, 1), data), invalid_namespace),
+        (nvm::read(CID, Nsid::ALL, blocks(0, 1), data), invalid_field),
         (nvm::flush(CID, Nsid(9)), invalid_field),
         (nvm::read(CID, ONE, blocks(end, 1), data), refused(StatusCode::LbaOutOfRange)),
         (nvm::write_zeroes(CID, ONE, blocks(end - 1, 2)), refused(StatusCode::LbaOutOfRange)),

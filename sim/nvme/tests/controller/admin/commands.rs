@@ -1,8 +1,9 @@
 //! Opcodes that exist, and fields that must be zero.
 
 use nvme_spec::admin::{self, FormatDw10, Opcode};
+use nvme_spec::feature::{Feature, get_feature, set_feature};
 use nvme_spec::identify::Controller;
-use nvme_spec::log::{CommandEffects, Effects, Execution, LogPage};
+use nvme_spec::log::{CommandEffects, Effects, Execution, LogPage, LogRead};
 use nvme_spec::sqe::Cdw0;
 use nvme_spec::{Cid, DataPointer, Nsid, Sqe, StatusCode};
 use proptest::prelude::*;
@@ -108,13 +109,30 @@ fn anything_in_a_reserved_field_is_refused_and_remembered() {
     driver.refuse_field(Sqe { mptr: 0x1000, ..identify }, 4);
     driver.refuse_field(Sqe { cdw10: identify.cdw10 | 0x100, ..identify }, 10);
     driver.refuse_field(Sqe { cdw11: 1, ..identify }, 11);
-    driver.refuse_field(Sqe { cdw14: 1, ..identify }, 14);
+    driver.refuse_field(Sqe { cdw14: 0x80, ..identify }, 14);
     driver.refuse_field(Sqe { cdw15: 1, ..identify }, 15);
     driver.refuse_field(Sqe { nsid: 1, ..admin::async_event_request(CID) }, 1);
     driver.refuse_field(Sqe { prp1: 0x1000, ..admin::async_event_request(CID) }, 6);
     driver.refuse_field(Sqe { cdw12: 1, ..admin::delete_namespace(CID, Nsid(1)) }, 12);
     let format = admin::format_nvm(CID, Nsid(1), FormatDw10::new());
     driver.refuse_field(Sqe { cdw10: 1 << 12, ..format }, 10);
+}
+
+#[test]
+fn a_uuid_index_is_ignored_where_no_uuid_can_be_selected() {
+    let mut driver = Driver::new(config());
+    for sqe in [
+        admin::identify_controller(CID, PAGE),
+        LogRead::whole(LogPage::Smart, 512).sqe(CID, Nsid::ALL, PAGE),
+        get_feature(CID, Feature::Arbitration),
+        set_feature(CID, Feature::Arbitration, 0),
+    ] {
+        driver.succeed(Sqe { cdw14: 0x7f, ..sqe });
+        driver.refuse_field(Sqe { cdw14: 0x80, ..sqe }, 14);
+    }
+    // The log of effects reports that there is no such choice.
+    let log: Effects = driver.log(LogPage::CommandEffects);
+    assert!(log.admin.iter().all(|entry| !CommandEffects::from_bits(entry.get()).uuid()));
 }
 
 #[test]

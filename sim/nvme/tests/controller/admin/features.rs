@@ -167,7 +167,23 @@ fn error_recovery_belongs_to_namespaces_and_the_rest_does_not() {
     let arbitration = Sqe { nsid: 1, ..set_feature(CID, Feature::Arbitration, 0) };
     driver.refuse(arbitration, StatusCode::FeatureNotNamespace);
     driver.succeed(Sqe { nsid: u32::MAX, ..arbitration });
-    driver.refuse(Sqe { nsid: 1, ..get_feature(CID, Feature::Arbitration) }, StatusCode::InvalidField);
+}
+
+#[test]
+fn a_feature_of_the_controller_can_be_read_by_any_valid_namespace() {
+    let mut driver = Driver::new(config());
+    let value = ArbitrationWeights::new().with_burst(2).into_bits();
+    driver.succeed(set_feature(CID, Feature::Arbitration, value));
+    // Active, and without a namespace.
+    for nsid in [1, 9] {
+        assert_eq!(driver.succeed(Sqe { nsid, ..get_feature(CID, Feature::Arbitration) }), value);
+        let default = get_feature_selected(CID, Feature::Arbitration, Select::Default);
+        assert_eq!(driver.succeed(Sqe { nsid, ..default }), 0);
+        driver.refuse(Sqe { nsid, ..set_feature(CID, Feature::Arbitration, 0) }, StatusCode::FeatureNotNamespace);
+    }
+    let beyond = Sqe { nsid: 257, ..get_feature(CID, Feature::Arbitration) };
+    driver.refuse(beyond, StatusCode::InvalidNamespaceOrFormat);
+    driver.assert_clean();
 }
 
 #[test]

@@ -43,6 +43,22 @@ fn data_and_commands_are_counted() {
 }
 
 #[test]
+fn compare_and_verify_read_data_and_only_compare_is_a_host_read() {
+    let mut driver = Driver::new(config());
+    driver.make_io_queue();
+    let blocks = Blocks::new(Lba(0), 8).unwrap();
+    driver.fill(0);
+    assert!(driver.io(nvm::compare(CID, Nsid(1), blocks, PAGE)).status().is_success());
+    let log = smart(&mut driver);
+    assert_eq!((log.host_reads.get(), log.data_units_read.get()), (1, 1));
+    // 8 and 1000 sectors.
+    let thousand = Blocks::new(Lba(0), 1000).unwrap();
+    assert!(driver.io(nvm::verify(CID, Nsid(1), thousand)).status().is_success());
+    let log = smart(&mut driver);
+    assert_eq!((log.host_reads.get(), log.data_units_read.get()), (1, 2));
+}
+
+#[test]
 fn power_cycles_and_unsafe_shutdowns_are_counted() {
     let mut driver = Driver::new(config());
     let log = smart(&mut driver);
@@ -73,7 +89,10 @@ fn a_compare_failure_is_no_media_error() {
     driver.fill(1);
     let compare = nvm::compare(CID, Nsid(1), Blocks::new(Lba(0), 1).unwrap(), PAGE);
     assert_eq!(driver.io(compare).status().code(), StatusCode::CompareFailure);
-    assert_eq!(smart(&mut driver).media_errors.get(), 0);
+    let log = smart(&mut driver);
+    assert_eq!(log.media_errors.get(), 0);
+    // It is a command that failed, and its blocks were read.
+    assert_eq!((log.error_log_entries.get(), log.data_units_read.get()), (1, 1));
 }
 
 /// The first read finds that the medium cannot be read.

@@ -89,7 +89,8 @@ fn invalid_nsids_of_io_commands_differ_from_inactive_ones() {
         (2, StatusCode::InvalidField),
         (256, StatusCode::InvalidField),
         (257, StatusCode::InvalidNamespaceOrFormat),
-        (u32::MAX, StatusCode::InvalidNamespaceOrFormat),
+        (u32::MAX - 1, StatusCode::InvalidNamespaceOrFormat),
+        (u32::MAX, StatusCode::InvalidField),
     ] {
         assert_eq!(driver.io(read(nsid)).status().code(), code, "{nsid:#x}");
     }
