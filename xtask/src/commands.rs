@@ -17,6 +17,7 @@ pub(crate) mod documents;
 pub(crate) mod experiment;
 pub(crate) mod fuzz;
 pub(crate) mod hang;
+pub(crate) mod linux;
 pub(crate) mod new;
 pub(crate) mod own_program;
 pub(crate) mod profile;

@@ -1,4 +1,4 @@
-//! The project's commands: `cargo xtask demo`, `device`, `test`, `check`, `qemu`, `sim`, `soak`, `fuzz`, `bench`,
+//! The project's commands: `cargo xtask demo`, `device`, `linux`, `test`, `check`, `qemu`, `sim`, `soak`, `fuzz`, `bench`,
 //! `experiment`, `docs`, `new`, `setup`.
 //!
 //! Each command is a module of `commands`. The modules below them each use only those that follow: `run` (one run of a scenario),
@@ -28,7 +28,7 @@ pub use run::reading;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use commands::{bench, check, demo, device, docs, experiment, fuzz, new, qemu, sim, soak, test};
+use commands::{bench, check, demo, device, docs, experiment, fuzz, linux, new, qemu, sim, soak, test};
 use out::OutputError;
 use project::Project;
 use setup::packages::Consent;
@@ -62,6 +62,8 @@ enum Command {
     New(new::New),
     /// Serve a controller of a scenario to a QEMU with vfio-user
     Device(device::Device),
+    /// Let Linux judge the controller model
+    Linux(linux::Linux),
     /// Keep a scenario running, with its log on the terminal; --debug waits for gdb
     Qemu(qemu::Qemu),
     /// Run a scenario in the simulator: once, or with many seeds
@@ -121,6 +123,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         Command::Demo(demo) => demo::demo(&project, demo),
         Command::Device(device) => device::run(&project, device),
+        Command::Linux(linux) => linux::run(&project, linux),
         Command::New(new) => new::run(&project, new),
         Command::Qemu(qemu) => qemu::run(&project, qemu),
         Command::Sim(sim) => sim::run(&project, sim),

@@ -13,7 +13,7 @@ pub(crate) mod simulate;
 pub(crate) mod sweep;
 
 pub(crate) use collector::Collector;
-pub(crate) use disks::place as use_disk;
+pub(crate) use disks::{make as make_disks, place as use_disk, remove as remove_disks};
 pub(crate) use folder::make as folder;
 
 use crate::image;

@@ -29,5 +29,5 @@ step reset-under-load under_load reset resets
 step function-reset-under-load under_load flr function_resets
 step rebind-under-load rebind
 step kept fio $KEPT --verify_only
-step after load after 0 2
+step load-again load again 0 2
 EXPECTED='Shutdown timeout|resetting controller|I/O (error|tag)'

@@ -7,6 +7,7 @@
 //! - every scenario in the simulator, most of those that QEMU runs on AArch64 there too, and those that the soak found;
 //! - a few points of every experiment, seeds of the soak, and a third of a minute of every fuzz target;
 //! - every scenario on QEMU, a run that hangs, and the root task without fault injection;
+//! - Linux on the controller model, see `cargo xtask linux`;
 //! - the model of the kernel against the kernel, and each correction of the kernel.
 //!
 //! Each test counts as one line, passed or failed with its reason; the last line has the sums. `--quick` runs the tests that take
@@ -18,6 +19,7 @@ mod selection;
 mod tally;
 mod units;
 
+use crate::commands::linux;
 use crate::destination::Destination;
 use crate::project::Project;
 use crate::setup::packages::Consent;
@@ -51,7 +53,7 @@ pub(crate) struct Test {
 pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     // Report a name without tests, or a file that cannot be written, before any long step.
     let scope = if test.quick { Scope::Quick } else { Scope::Whole };
-    let cases = chosen(&Names::of(project)?, scope, &test.only)?;
+    let cases = chosen(&Names::of(project)?, linux::all(project)?, scope, &test.only)?;
     let junit = test.junit.as_deref().map(Destination::open).transpose()?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
     let mut ground = Ground::prepare(project, consent, &cases)?;

@@ -53,6 +53,8 @@ pub(crate) enum Boot<'a> {
     Multiboot(&'a Path, &'a Path),
     /// AArch64: one file with everything.
     Whole(&'a Path),
+    /// x86_64: Linux, its first file system, and arguments of its kernel.
+    Linux(&'a Path, &'a Path, &'a str),
 }
 
 /// When the machine starts.
@@ -101,10 +103,11 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     let mut line = Line(Vec::new());
     let memory = format!("{}M", parts.scenario.machine.memory >> 20);
     match parts.boot {
-        Boot::Multiboot(..) => {
+        Boot::Multiboot(..) | Boot::Linux(..) => {
             // The models read and write the machine's memory by its file.
             let shared = if parts.models.is_some() { ",memory-backend=ram" } else { "" };
-            line.words(&format!("-M q35{shared} -accel tcg -cpu Nehalem -smp 1,maxcpus=2"));
+            let processors = if matches!(parts.boot, Boot::Linux(..)) { "2" } else { "1,maxcpus=2" };
+            line.words(&format!("-M q35{shared} -accel tcg -cpu Nehalem -smp {processors}"));
         }
         Boot::Whole(_) => {
             let iommu = if parts.scenario.machine.iommu { ",iommu=smmuv3" } else { "" };
@@ -116,7 +119,7 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     }
     line.pair("-m", memory);
     line.words("-nodefaults -display none -no-reboot");
-    if matches!(parts.boot, Boot::Multiboot(..)) && parts.scenario.machine.iommu {
+    if !matches!(parts.boot, Boot::Whole(_)) && parts.scenario.machine.iommu {
         // QEMU lets no vfio-user device behind an IOMMU without caching mode.
         let caching = if parts.models.is_some() { ",caching-mode=on" } else { "" };
         line.pair("-device", format!("intel-iommu{caching}"));
@@ -168,6 +171,11 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
             line.pair("-initrd", image);
         }
         Boot::Whole(file) => line.pair("-kernel", file),
+        Boot::Linux(kernel, files, arguments) => {
+            line.pair("-kernel", kernel);
+            line.pair("-initrd", files);
+            line.pair("-append", arguments);
+        }
     }
     Ok(line.0)
 }

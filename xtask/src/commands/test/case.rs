@@ -1,6 +1,7 @@
 //! The kinds of tests, and their names.
 
 use super::running::SOAK_SEEDS;
+use crate::commands::linux::LinuxCheck;
 use crate::commands::{bad_input, check, conformance, experiment, fuzz, hang};
 use crate::project::Project;
 use capdl::Scenario;
@@ -15,6 +16,8 @@ pub(super) enum TestCase {
     Scenario(String, Arch),
     /// A scenario on QEMU with the simulator's controllers.
     Model(String),
+    /// A check of the model by Linux.
+    Linux(LinuxCheck),
     Simulation(String, Arch, Seeds),
     Found(String),
     Experiment(&'static experiment::One),
@@ -49,6 +52,7 @@ impl TestCase {
                 load().is_some_and(|scenario| !scenario.expect.is_about_time())
             }
             Self::KernelFix(..) => true,
+            Self::Linux(check) => check.may_run_beside(),
             _ => false,
         }
     }
@@ -63,6 +67,7 @@ impl fmt::Display for TestCase {
             Self::Scenario(name, Arch::X86_64) => write!(f, "scenario {name}"),
             Self::Scenario(name, arch) => write!(f, "scenario {name} on {arch}"),
             Self::Model(name) => write!(f, "scenario {name} on the model"),
+            Self::Linux(check) => write!(f, "linux: {check}"),
             Self::Simulation(name, Arch::X86_64, _) => write!(f, "simulation of {name}"),
             Self::Simulation(name, arch, _) => write!(f, "simulation of {name} on {arch}"),
             Self::Found(name) => write!(f, "found: {name}"),

@@ -4,6 +4,7 @@ use super::case::{Seeds, TestCase};
 use super::units;
 use crate::cargo::cargo_in;
 use crate::commands::counted::Counted;
+use crate::commands::linux::{self, LinuxCheck};
 use crate::commands::{bad_input, bench, conformance, experiment, fuzz, hang, own_program, profile, soak};
 use crate::image::own;
 use crate::image::programs::{self, Programs, ROOT_TASK};
@@ -17,7 +18,7 @@ use crate::run::sweep::{self, Failure};
 use crate::run::{Device, Options, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
-use crate::setup::vfio_user;
+use crate::setup::{linux_guest, vfio_user};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use capdl::Scenario;
 use kernel::{Arch, BuildOptions, FixName, Kernel};
@@ -55,6 +56,10 @@ impl<'a> Ground<'a> {
             // Each test that needs it fails without it.
             let _ = vfio_user::install(project).inspect_err(|error| out::note(format_args!("{error:#}")));
         }
+        if is_ci() && cases.iter().any(|case| matches!(case, TestCase::Linux(_))) {
+            let installed = vfio_user::install(project).and_then(|_| linux_guest::install(project));
+            let _ = installed.inspect_err(|error| out::note(format_args!("{error:#}")));
+        }
         let needed = |arch: &Arch| cases.iter().any(|case| case.needs_programs() == Some(*arch));
         let kernel_of = |arch| setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() });
         let kernels = Arch::ALL.into_iter().filter(needed).map(kernel_of).collect::<Result<Vec<_>>>()?;
@@ -75,6 +80,7 @@ impl<'a> Ground<'a> {
             TestCase::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             TestCase::Scenario(name, arch) => self.scenario(name, *arch),
             TestCase::Model(name) => self.on_model(name),
+            TestCase::Linux(check) => self.linux(check),
             TestCase::Simulation(name, arch, seeds) => self.simulation(name, Some(*arch), *seeds),
             TestCase::Found(name) => self.simulation(&format!("found/{name}"), None, Seeds::Own),
             TestCase::Experiment(one) => experiment::check(self.project, one).map(|()| Counted::one()),
@@ -101,6 +107,7 @@ impl<'a> Ground<'a> {
         match case {
             TestCase::Scenario(name, arch) => self.unmeasured(name, *arch, Device::Qemu),
             TestCase::KernelFix(name, arch) => kernel_fix(self.project, *name, *arch),
+            TestCase::Linux(check) => self.linux(check),
             _ => bail!("it cannot run beside another"),
         }
     }
@@ -180,6 +187,17 @@ impl<'a> Ground<'a> {
             return Ok(Counted { skipped: Some(vfio_user::MISSING.to_owned()), ..Counted::default() });
         }
         self.unmeasured(name, Arch::X86_64, Device::Model)
+    }
+
+    /// Lets Linux check the model, if there is a guest for it.
+    fn linux(&self, check: &LinuxCheck) -> Result<Counted> {
+        let tools = match linux::tools(self.project) {
+            Ok(tools) => tools,
+            Err(error) if is_ci() => return Err(error),
+            Err(error) => return Ok(Counted { skipped: Some(format!("{error:#}")), ..Counted::default() }),
+        };
+        let failed = check.run(self.project, &tools)?;
+        Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
     }
 
     /// Runs a scenario that measures nothing.

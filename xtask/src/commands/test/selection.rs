@@ -1,7 +1,7 @@
 //! Lists all tests, and selects those of a run.
 
 use super::case::{Seeds, TestCase};
-use crate::commands::{bad_input, check, conformance, experiment, fuzz};
+use crate::commands::{bad_input, check, conformance, experiment, fuzz, linux};
 use crate::project::Project;
 use crate::run;
 use anyhow::{Result, ensure};
@@ -98,7 +98,7 @@ impl Scope {
 }
 
 /// The tests with `only` in their names, in the order in which they run.
-pub(super) fn chosen(names: &Names, scope: Scope, only: &str) -> Result<Vec<TestCase>> {
+pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope, only: &str) -> Result<Vec<TestCase>> {
     let checks = check::Part::all().into_iter().map(TestCase::Check);
     let inputs = bad_input::CASES.iter().map(TestCase::BadInput);
     // The soak draws enough seeds for its own attackers.
@@ -126,6 +126,7 @@ pub(super) fn chosen(names: &Names, scope: Scope, only: &str) -> Result<Vec<Test
         .chain(scenarios)
         .chain(on_arm)
         .chain(on_model)
+        .chain(linux.into_iter().filter(|check| !check.is_full()).map(TestCase::Linux))
         .chain([TestCase::Hang, TestCase::OwnProgram, TestCase::Files, TestCase::Profile, TestCase::Product])
         .chain(suites)
         .chain(fixes)
@@ -158,7 +159,8 @@ mod tests {
             on_model: vec!["wrr".to_owned()],
             simulated,
         };
-        chosen(&names, scope, only).unwrap().iter().map(ToString::to_string).collect()
+        let linux = linux::all(&Project::here().unwrap()).unwrap();
+        chosen(&names, linux, scope, only).unwrap().iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -179,7 +181,7 @@ mod tests {
         assert_eq!(names_in(Scope::Quick, "demo"), ["simulation of demo", "scenario demo"]);
         assert_eq!(names_in(Scope::Quick, "boot"), ["simulation of boot"]);
         assert_eq!(names_in(Scope::Quick, "unit tests").len(), 1);
-        assert!(chosen(&Names::default(), Scope::Quick, "soak").is_err());
+        assert!(chosen(&Names::default(), Vec::new(), Scope::Quick, "soak").is_err());
     }
 
     #[test]
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_name_that_no_test_has_is_refused() {
-        let error = chosen(&Names::default(), Scope::Whole, "typo").err().unwrap().to_string();
+        let error = chosen(&Names::default(), Vec::new(), Scope::Whole, "typo").err().unwrap().to_string();
         assert!(error.starts_with("no test has 'typo' in its name"), "{error}");
     }
 }

@@ -1,0 +1,147 @@
+//! One run of a Linux guest: boots it with a controller and a job, and reads what the job reports.
+
+use crate::machine::Machine;
+use crate::machine::model::Models;
+use crate::machine::qemu::{self, Boot, Parts, Start, Time};
+use crate::project::{Project, write_whole};
+use crate::run::{Device, make_disks};
+use crate::setup::linux_guest::LinuxGuest;
+use crate::setup::vfio_user::VfioUserQemu;
+use anyhow::{Context, Result};
+use capdl::Scenario;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Arguments of every guest's kernel. Programs may read registers while a driver has them.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet mitigations=off panic=-1 iomem=relaxed";
+/// Beginning of the lines of the serial line that are reports.
+const REPORT: &str = "capnvme: ";
+/// The last report of every job.
+const DONE: &str = "done";
+/// Longest wait for bytes of the serial line before it is seen whether the guest has ended.
+const SILENCE: Duration = Duration::from_secs(1);
+/// Time a guest may take, on a machine with other work.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// The programs that every run needs.
+pub(crate) struct Tools {
+    pub(super) qemu: VfioUserQemu,
+    pub(super) guest: LinuxGuest,
+}
+
+/// A run.
+pub(super) struct Run<'a> {
+    /// Name of its folder below `target/linux/`.
+    pub(super) name: String,
+    /// The machine and its controller.
+    pub(super) scenario: &'a Scenario,
+    /// Whose controller it is.
+    pub(super) device: Device,
+    /// Further arguments of the kernel.
+    pub(super) kernel: &'a str,
+    /// The first process and the job, and files that they use, by path.
+    pub(super) files: &'a [(&'a str, &'a [u8])],
+}
+
+impl Run<'_> {
+    /// Runs the job to its end; returns its reports in order, without what marks them.
+    ///
+    /// # Errors
+    /// The guest does not start, does not end in time, or ends before its job does.
+    pub(super) fn reports(&self, project: &Project, tools: &Tools) -> Result<Reports> {
+        let folder = project.target_folder(&format!("linux/{}", self.name))?;
+        make_disks(self.scenario, &folder, None)?;
+        let files = folder.join("files.cpio");
+        tools.guest.write_files(&files, self.files)?;
+        let models = match self.device {
+            Device::Qemu => None,
+            Device::Model => Some(Models::serve(self.scenario, &folder, None)?),
+        };
+        let sockets = models.as_ref().map(Models::sockets);
+        let kernel = tools.guest.kernel();
+        let parts = Parts {
+            boot: Boot::Linux(&kernel, &files, &format!("{KERNEL_ARGUMENTS} {}", self.kernel)),
+            scenario: self.scenario,
+            images: &folder,
+            disk: None,
+            time: Time::Real,
+            models: sockets.as_deref(),
+            start: Start::AtOnce,
+        };
+        let machine = Machine::start_with(tools.qemu.command(), &qemu::arguments(&parts)?, &folder, None)?;
+        let serial = read_to_end(machine)?;
+        write_whole(&folder.join("serial"), &serial)?;
+        let mut failed = models.map_or_else(Vec::new, Models::end);
+        let reports = reports(&String::from_utf8_lossy(&serial));
+        // They are large, and can be made again.
+        let _ = fs::remove_file(&files);
+        crate::run::remove_disks(self.scenario, &folder);
+        if reports.last().map(String::as_str) != Some(DONE) {
+            failed.push(format!("the guest ended before its job; see {}", shown(project, &folder)));
+        }
+        Ok(Reports { lines: reports, failed, serial: shown(project, &folder) })
+    }
+}
+
+/// What a run reported.
+pub(super) struct Reports {
+    /// The job's reports.
+    pub(super) lines: Vec<String>,
+    /// What went wrong around it.
+    failed: Vec<String>,
+    /// Path of the whole serial line.
+    serial: String,
+}
+
+impl Reports {
+    /// All failures, one sentence each.
+    pub(super) fn failures(&self) -> Vec<String> {
+        let of_job = self.lines.iter().filter_map(|line| line.strip_prefix("failed: "));
+        let of_job = of_job.map(|reason| format!("{reason}; see {}", self.serial));
+        of_job.chain(self.failed.iter().cloned()).collect()
+    }
+}
+
+fn shown(project: &Project, folder: &Path) -> String {
+    project.shown(&folder.join("serial"))
+}
+
+/// The serial line until the machine is switched off.
+fn read_to_end(mut machine: Machine) -> Result<Vec<u8>> {
+    let mut serial = Vec::new();
+    loop {
+        match machine.read(SILENCE)? {
+            Some(bytes) => serial.extend(bytes),
+            None if machine.gone()?.is_some() => return Ok(serial),
+            None if machine.age() > LIMIT => {
+                machine.end().context("the guest does not end")?;
+                return Ok(serial);
+            }
+            None => {}
+        }
+    }
+}
+
+/// The reports in a serial line.
+fn reports(serial: &str) -> Vec<String> {
+    serial.lines().filter_map(|line| line.strip_prefix(REPORT)).map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_told_from_the_log() {
+        let serial = "boot\r\ncapnvme: passed: a\r\nsubnqn: x.capnvme: y\r\ncapnvme: done\r\n";
+        assert_eq!(reports(serial), ["passed: a", "done"]);
+    }
+
+    #[test]
+    fn a_failed_step_is_a_failure_with_its_log() {
+        let lines = vec!["passed: a".to_owned(), "failed: b: status 1".to_owned(), "done".to_owned()];
+        let reports = Reports { lines, failed: vec!["the model".to_owned()], serial: "s".to_owned() };
+        assert_eq!(reports.failures(), ["b: status 1; see s", "the model"]);
+    }
+}
