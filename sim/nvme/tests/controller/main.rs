@@ -15,6 +15,7 @@ mod faults;
 mod guide;
 mod hostile;
 mod interrupts;
+mod queue_use;
 mod queues;
 mod repeatable;
 mod shadow;
