@@ -19,3 +19,4 @@ mod queue_use;
 mod queues;
 mod repeatable;
 mod shadow;
+mod transfers;
