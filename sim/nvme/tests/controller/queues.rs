@@ -69,6 +69,7 @@ fn impossible_submission_queues_are_refused() {
     refused(&mut driver, sq(|sq| sq.qid = QueueId(0)), StatusCode::InvalidQueueId);
     refused(&mut driver, sq(|sq| sq.qsize_z = 0), StatusCode::InvalidQueueSize);
     refused(&mut driver, sq(|sq| sq.memory = QueueMemory::Contiguous(0x20_0100)), StatusCode::PrpOffset);
+    refused(&mut driver, sq(|sq| sq.memory = QueueMemory::Listed(0x20_0000)), StatusCode::InvalidField);
     assert_eq!(driver.execute(0, sq(|_| {})).status(), Status::SUCCESS);
     refused(&mut driver, sq(|_| {}), StatusCode::InvalidQueueId);
 }
@@ -88,6 +89,7 @@ fn a_completion_queue_goes_only_after_its_submission_queues() {
     refused(&mut driver, admin::delete_io_sq(CID, QueueId(2)), StatusCode::InvalidQueueId);
     refused(&mut driver, admin::delete_io_sq(CID, QueueId(0)), StatusCode::InvalidQueueId);
     assert_eq!(driver.execute(0, admin::delete_io_sq(CID, QueueId(1))).status(), Status::SUCCESS);
+    refused(&mut driver, admin::delete_io_sq(CID, QueueId(1)), StatusCode::InvalidQueueId);
     assert_eq!(driver.execute(0, admin::delete_io_cq(CID, QueueId(1))).status(), Status::SUCCESS);
     refused(&mut driver, admin::delete_io_cq(CID, QueueId(1)), StatusCode::InvalidQueueId);
     refused(&mut driver, admin::delete_io_cq(CID, QueueId(0)), StatusCode::InvalidQueueId);
