@@ -331,7 +331,8 @@ impl Controller {
         arbitration && cc.css() == CommandSet::Nvm && (cap.mpsmin()..=cap.mpsmax()).contains(&cc.mps())
     }
 
-    /// Handles CC.EN from 1 to 0: a controller reset (section 7.3.2). AQA, ASQ and ACQ stay.
+    /// Handles CC.EN from 1 to 0: a controller reset (sections 3.1.5 and 7.3.2). AQA, ASQ and ACQ stay; the other fields
+    /// of CC get their defaults like everything else.
     fn disable(&mut self, host: &mut dyn Host) {
         // A controller that never gets ready leaves nothing to wait for.
         if !self.registers.csts.rdy() && !self.registers.csts.cfs() && !self.registers.never_ready {
@@ -339,6 +340,7 @@ impl Controller {
         }
         self.stop();
         self.interrupts.update_pin(host);
+        self.registers.cc = Cc::new();
         self.registers.csts.set_cfs(false);
         self.registers.csts.set_shst(ShutdownStatus::Normal);
         self.registers.shutdown_ns = None;

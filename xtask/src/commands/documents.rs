@@ -5,7 +5,7 @@
 //! `cargo xtask docs --redraw` writes them. Left out: whether a document's statements are true.
 
 mod benchmarks;
-
+mod compliance;
 mod counts;
 mod extract;
 mod ids;
@@ -36,9 +36,10 @@ const ENDINGS: [&str; 5] = ["md", "rs", "toml", "csv", "svg"];
 /// Texts by their paths below the project's root.
 pub(super) type Texts = BTreeMap<String, String>;
 
-/// Checks links, citations, the order of the book, commands and output that documents show, and the table of rules.
+/// Checks links, citations, the order of the book, commands and output that documents show, the table of rules, and the
+/// tests of the compliance page.
 ///
-/// One sentence for each wrong place, or a file that cannot be read.
+/// # Errors
 /// One sentence for each place that is wrong, or a file that cannot be read.
 pub(crate) fn check(project: &Project) -> Result<()> {
     let texts = gathered(project)?;
@@ -48,6 +49,7 @@ pub(crate) fn check(project: &Project) -> Result<()> {
     wrong.extend(shown::unknown_commands(&texts, &crate::command()));
     wrong.extend(rules::wrong_rules(&texts));
     wrong.extend(extract::wrong_lines(&texts));
+    wrong.extend(compliance::unknown_tests(&texts));
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("; ")) }
 }
 

@@ -1,6 +1,9 @@
 //! From power-on to ready, and back.
 
+use nvme_spec::admin::QueuePriority;
+use nvme_spec::feature::{Feature, get_feature, set_feature};
 use nvme_spec::registers::{Arbitration, Cap, Cc, NSSR_RESET, Register, ShutdownNotification, ShutdownStatus};
+use nvme_spec::{Cid, Status};
 use sim_nvme::config::{Capabilities, Contiguous};
 use sim_nvme::{AccessSize, Config, ViolationKind};
 
@@ -222,4 +225,28 @@ fn registers_are_accessed_whole_and_only_where_they_are() {
         ]
     );
     assert_eq!(driver.get(Register::Cc), 0);
+}
+
+/// A driver may keep AQA, ASQ and ACQ over a reset: the queues begin again, and everything else has its default.
+#[test]
+fn admin_queues_start_over_after_a_reset_and_the_rest_is_forgotten() {
+    let mut driver = Driver::with_queues(config(), 1);
+    let threshold = set_feature(Cid(0), Feature::InterruptCoalescing, 0x0101);
+    assert_eq!(driver.execute(0, threshold).status(), Status::SUCCESS);
+    driver.set(Register::Intms, 0b11);
+    let admin = [Register::Aqa, Register::Asq, Register::Acq].map(|register| driver.get(register));
+    let mut pair = driver.pairs[0];
+    driver.set(Register::Cc, Driver::cc(Arbitration::WeightedUrgent).with_mps(1).into_bits());
+    driver.run();
+    assert_eq!([Register::Aqa, Register::Asq, Register::Acq].map(|register| driver.get(register)), admin);
+    assert_eq!([Register::Cc, Register::Csts, Register::Intms].map(|register| driver.get(register)), [0; 3]);
+    driver.bytes_mut(pair.cq, 32 * 16).fill(0);
+    (pair.tail, pair.head, pair.phase) = (0, 0, nvme_spec::cqe::Phase::FIRST);
+    driver.pairs = vec![pair];
+    driver.set(Register::Cc, Driver::cc(Arbitration::RoundRobin).with_en(true).into_bits());
+    driver.run();
+    let cqe = driver.execute(0, get_feature(Cid(0), Feature::InterruptCoalescing));
+    assert_eq!((cqe.status(), cqe.dw0, cqe.sq_head()), (Status::SUCCESS, 0, 1));
+    driver.create_pair(1, 64, QueuePriority::Urgent);
+    driver.assert_clean();
 }

@@ -8,7 +8,7 @@ use nvme_spec::{Cid, Lba, Nsid, QueueId, Sqe, Status};
 use proptest::prelude::*;
 use sim_nvme::{Config, Profile, profile::Media};
 
-use crate::driver::{Driver, config};
+use crate::driver::{Driver, Pair, config};
 
 const FLUSH: Sqe = nvm::flush(Cid(0), Nsid(1));
 
@@ -23,19 +23,13 @@ fn the_head_reported_is_how_far_the_queue_was_fetched() {
 #[test]
 fn a_full_completion_queue_holds_completions_back() {
     let mut driver = Driver::up(config());
-    let pair = driver.queue_memory(1, 16);
-    let [mut cq, sq] = Driver::create(&pair, QueuePriority::Urgent);
-    cq.cdw10 = 1 | 3 << 16;
-    assert_eq!(driver.execute(0, cq).status(), Status::SUCCESS);
-    assert_eq!(driver.execute(0, sq).status(), Status::SUCCESS);
-    driver.pairs.push(pair);
+    let pair = Pair { cq_entries: 4, ..driver.queue_memory(1, 16) };
+    driver.add_pair(pair, QueuePriority::Urgent);
     for _ in 0..10 {
         driver.submit(1, FLUSH);
     }
     driver.ring(1);
     driver.run();
-    // The CQ has four entries; the driver's view of it is adjusted to that.
-    driver.pairs[1].entries = 4;
     let mut batches = Vec::new();
     loop {
         let taken = driver.take_all(1).len();

@@ -65,16 +65,26 @@ impl Host for Machine {
     }
 }
 
-/// One SQ with its own CQ, both with the same number.
+/// The SQ and the CQ of one number.
 #[derive(Clone, Copy)]
 pub(crate) struct Pair {
     pub(crate) id: u16,
+    /// Entries of the SQ.
     pub(crate) entries: u32,
+    /// Entries of the CQ.
+    pub(crate) cq_entries: u32,
     pub(crate) sq: u64,
     pub(crate) cq: u64,
     pub(crate) tail: u32,
     pub(crate) head: u32,
     pub(crate) phase: Phase,
+}
+
+impl Pair {
+    /// Creates empty queues: entries of the SQ and of the CQ, and their memory.
+    pub(crate) const fn new(id: u16, [entries, cq_entries]: [u32; 2], sq: u64, cq: u64) -> Self {
+        Self { id, entries, cq_entries, sq, cq, tail: 0, head: 0, phase: Phase::FIRST }
+    }
 }
 
 /// The driver.
@@ -158,7 +168,7 @@ impl Driver {
         self.set(Register::Aqa, Aqa::new().with_asqs_z(entries - 1).with_acqs_z(entries - 1).into_bits());
         self.write(Register::Asq as u64, AccessSize::Eight, sq);
         self.write(Register::Acq as u64, AccessSize::Eight, cq);
-        self.pairs = vec![Pair { id: 0, entries: u32::from(entries), sq, cq, tail: 0, head: 0, phase: Phase::FIRST }];
+        self.pairs = vec![Pair::new(0, [u32::from(entries); 2], sq, cq)];
     }
 
     /// Enables the controller, at power-on or after a reset, until it is ready.
@@ -209,30 +219,34 @@ impl Driver {
 
     pub(crate) fn create_pair(&mut self, id: u16, entries: u32, priority: QueuePriority) {
         let pair = self.queue_memory(id, entries);
+        self.add_pair(pair, priority);
+    }
+
+    /// Creates the queues of a pair, whose number is the next one.
+    pub(crate) fn add_pair(&mut self, pair: Pair, priority: QueuePriority) {
         let [cq, sq] = Self::create(&pair, priority);
         assert_eq!(self.execute(0, cq).status(), Status::SUCCESS);
         assert_eq!(self.execute(0, sq).status(), Status::SUCCESS);
-        assert_eq!(self.pairs.len(), usize::from(id));
+        assert_eq!(self.pairs.len(), usize::from(pair.id));
         self.pairs.push(pair);
     }
 
     pub(crate) fn queue_memory(&mut self, id: u16, entries: u32) -> Pair {
         let (sq, cq) = (self.allocate(u64::from(entries) * 64), self.allocate(u64::from(entries) * 16));
-        Pair { id, entries, sq, cq, tail: 0, head: 0, phase: Phase::FIRST }
+        Pair::new(id, [entries; 2], sq, cq)
     }
 
     /// Returns the commands that create a pair: CQ first.
     pub(crate) fn create(pair: &Pair, priority: QueuePriority) -> [Sqe; 2] {
-        let qsize_z = (pair.entries - 1) as u16;
         let cq = CreateIoCq {
             qid: QueueId(pair.id),
-            qsize_z,
+            qsize_z: (pair.cq_entries - 1) as u16,
             interrupt: CqInterrupt::Vector(pair.id),
             memory: QueueMemory::Contiguous(pair.cq),
         };
         let sq = CreateIoSq {
             qid: QueueId(pair.id),
-            qsize_z,
+            qsize_z: (pair.entries - 1) as u16,
             cqid: QueueId(pair.id),
             priority,
             memory: QueueMemory::Contiguous(pair.sq),
@@ -278,7 +292,7 @@ impl Driver {
             return None;
         }
         let pair = &mut self.pairs[usize::from(queue)];
-        pair.head = (pair.head + 1) % pair.entries;
+        pair.head = (pair.head + 1) % pair.cq_entries;
         if pair.head == 0 {
             pair.phase = pair.phase.flipped();
         }

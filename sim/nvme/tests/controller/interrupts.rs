@@ -1,8 +1,9 @@
 //! Interrupts: messages by vector, coalescing, masks, the pin.
 
+use nvme_spec::admin::{self, CqInterrupt, CreateIoCq, QueueMemory, QueuePriority};
 use nvme_spec::feature::{Feature, set_feature};
 use nvme_spec::registers::Register;
-use nvme_spec::{Cid, Nsid, Sqe, Status, nvm};
+use nvme_spec::{Cid, Nsid, QueueId, Sqe, Status, nvm};
 use sim_nvme::Level;
 
 use crate::driver::{Driver, config};
@@ -115,4 +116,71 @@ fn a_reset_lets_the_pin_fall() {
     driver.run();
     driver.set(Register::Cc, 0);
     assert_eq!(driver.machine.pin, Level::Deasserted);
+}
+
+/// Creates CQ `id` with this interrupt, and its SQ.
+fn create(driver: &mut Driver, id: u16, interrupt: CqInterrupt) {
+    let pair = driver.queue_memory(id, 8);
+    let [_, sq] = Driver::create(&pair, QueuePriority::Urgent);
+    let memory = QueueMemory::Contiguous(pair.cq);
+    let cq = CreateIoCq { qid: QueueId(id), qsize_z: 7, interrupt, memory };
+    assert_eq!(driver.execute(0, cq.sqe(CID)).status(), Status::SUCCESS);
+    assert_eq!(driver.execute(0, sq).status(), Status::SUCCESS);
+    driver.pairs.push(pair);
+}
+
+#[test]
+fn polled_queues_stand_beside_interrupting_ones() {
+    let mut driver = Driver::up(config());
+    for id in 1..=64 {
+        let interrupt = if id % 2 == 0 { CqInterrupt::Vector(id) } else { CqInterrupt::Disabled };
+        create(&mut driver, id, interrupt);
+    }
+    for id in 1..=64 {
+        for _ in 0..2 {
+            assert_eq!(driver.execute(id, FLUSH).status(), Status::SUCCESS);
+        }
+    }
+    let expected = (1..=64).map(|id| if id % 2 == 0 { 2 } else { 0 });
+    assert!((1..=64).map(|vector| messages(&driver, vector)).eq(expected));
+    // A polled queue that is created again with a vector interrupts.
+    for delete in [admin::delete_io_sq, admin::delete_io_cq] {
+        assert_eq!(driver.execute(0, delete(CID, QueueId(63))).status(), Status::SUCCESS);
+    }
+    driver.pairs.truncate(63);
+    create(&mut driver, 63, CqInterrupt::Vector(63));
+    assert_eq!(driver.execute(63, FLUSH).status(), Status::SUCCESS);
+    assert_eq!(messages(&driver, 63), 1);
+    driver.assert_clean();
+}
+
+#[test]
+fn all_completion_queues_may_share_a_vector() {
+    let mut driver = Driver::up(config());
+    for id in 1..=64 {
+        create(&mut driver, id, CqInterrupt::Vector(7));
+    }
+    for id in 1..=64 {
+        assert_eq!(driver.execute(id, FLUSH).status(), Status::SUCCESS);
+    }
+    assert_eq!(messages(&driver, 7), 64);
+    driver.assert_clean();
+}
+
+/// Taking some of several completions raises nothing, and leaves nothing behind.
+#[test]
+fn each_completion_is_one_message_however_they_are_taken() {
+    let mut driver = Driver::with_queues(config(), 1);
+    submit(&mut driver, 1, 10);
+    driver.run();
+    assert_eq!(messages(&driver, 1), 10);
+    for _ in 0..10 {
+        driver.peek(1).unwrap();
+        driver.ring_head(1);
+        driver.run();
+        assert_eq!(messages(&driver, 1), 10);
+    }
+    submit(&mut driver, 1, 1);
+    driver.run();
+    assert_eq!(messages(&driver, 1), 11);
 }

@@ -15,6 +15,8 @@ mod faults;
 mod guide;
 mod hostile;
 mod interrupts;
+mod queue_use;
 mod queues;
 mod repeatable;
 mod shadow;
+mod transfers;

@@ -140,6 +140,34 @@ fn invalid_doorbells_are_unmaskable_errors() {
 }
 
 #[test]
+fn errors_are_masked_until_the_error_log_is_read() {
+    let mut driver = Driver::new(config());
+    let requests = [(); 4].map(|()| request(&mut driver));
+    for (index, cid) in requests.into_iter().enumerate() {
+        // Each of them is the same error, and one is reported.
+        for _ in index..4 {
+            driver.ring(5, 1);
+        }
+        assert_eq!(reported(&mut driver, cid), Some(AsyncEvent::INVALID_DOORBELL_REGISTER));
+        for later in &requests[index + 1..] {
+            assert_eq!(reported(&mut driver, *later), None);
+        }
+        driver.log::<ErrorEntry>(LogPage::ErrorInformation);
+    }
+}
+
+#[test]
+fn an_error_without_a_request_waits_for_one() {
+    let mut driver = Driver::new(config());
+    driver.ring(5, 1);
+    driver.pass(5_000_000_000);
+    let cid = request(&mut driver);
+    assert_eq!(reported(&mut driver, cid), Some(AsyncEvent::INVALID_DOORBELL_REGISTER));
+    let cid = request(&mut driver);
+    assert_eq!(reported(&mut driver, cid), None);
+}
+
+#[test]
 fn requests_beyond_the_limit_are_refused() {
     let mut driver = Driver::new(Config { admin: AdminConfig { event_requests: 2, ..Default::default() }, ..config() });
     let held = [request(&mut driver), request(&mut driver)];

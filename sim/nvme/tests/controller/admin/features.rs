@@ -137,6 +137,63 @@ fn a_vector_is_set_only_once_a_queue_uses_it() {
     driver.refuse_field(get(65), 11);
 }
 
+/// Values for each field of the features that are not of namespaces.
+fn settings() -> Vec<(Feature, u32)> {
+    let shifted = |feature, from: u32, bits: u32| (0..bits).map(move |bit| (feature, 1 << (from + bit)));
+    let bursts = (0..8).map(|burst| (Feature::Arbitration, burst));
+    let states =
+        (0..3).rev().flat_map(|state| (0..3).map(move |workload| (Feature::PowerManagement, state | workload << 5)));
+    bursts
+        .chain(shifted(Feature::Arbitration, 8, 24))
+        .chain(states)
+        .chain(shifted(Feature::InterruptCoalescing, 0, 16))
+        .chain([1, 0].map(|value| (Feature::WriteAtomicity, value)))
+        .chain((0..64).map(|events| (Feature::AsyncEvents, events)))
+        .chain([(Feature::AsyncEvents, 0x100), (Feature::AsyncEvents, 0x13f)])
+        .chain([1, 0].map(|value| (Feature::VolatileWriteCache, value)))
+        .collect()
+}
+
+#[test]
+fn every_field_of_a_feature_reads_back_as_it_was_set() {
+    let cache = Some(Cache { bytes: 1 << 20, linger_ns: 0 });
+    let mut driver = Driver::new(Config { cache, ..config() });
+    for (feature, value) in settings() {
+        driver.succeed(set_feature(CID, feature, value));
+        assert_eq!(current(&mut driver, feature), value, "{feature:?}");
+    }
+    for bit in 0..16 {
+        for under in [0, 1 << 20] {
+            driver.succeed(set_feature(CID, Feature::TemperatureThreshold, 1 << bit | under));
+            let sqe = Sqe { cdw11: under, ..get_feature(CID, Feature::TemperatureThreshold) };
+            assert_eq!(driver.succeed(sqe), 1 << bit);
+        }
+        driver.succeed(Sqe { nsid: 1, ..set_feature(CID, Feature::ErrorRecovery, 1 << bit) });
+        let sqe = Sqe { nsid: 1, ..get_feature(CID, Feature::ErrorRecovery) };
+        assert_eq!(driver.succeed(sqe), 1 << bit);
+    }
+    driver.assert_clean();
+}
+
+/// One CQ at a time, on each vector in turn.
+#[test]
+fn coalescing_can_be_disabled_for_each_vector() {
+    let mut driver = Driver::new(config());
+    for vector in 0..65_u16 {
+        let memory = QueueMemory::Contiguous(0x8000);
+        let queue = CreateIoCq { qid: QueueId(1), qsize_z: 7, interrupt: CqInterrupt::Vector(vector), memory };
+        driver.succeed(queue.sqe(CID));
+        for disabled in [true, false] {
+            let value = InterruptVector::new().with_vector(vector).with_coalescing_disabled(disabled).into_bits();
+            driver.succeed(set_feature(CID, Feature::InterruptVector, value));
+            let sqe = Sqe { cdw11: vector.into(), ..get_feature(CID, Feature::InterruptVector) };
+            assert_eq!(driver.succeed(sqe), value);
+        }
+        driver.succeed(admin::delete_io_cq(CID, QueueId(1)));
+    }
+    driver.assert_clean();
+}
+
 #[test]
 fn the_write_cache_is_a_feature_only_where_there_is_one() {
     let cache = Some(Cache { bytes: 1 << 20, linger_ns: 0 });

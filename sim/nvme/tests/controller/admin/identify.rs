@@ -2,11 +2,11 @@
 
 use nvme_spec::admin::{self, Attachment, Cns};
 use nvme_spec::identify::{Controller, ControllerList, Namespace, NamespaceList, Oacs, Oncs};
-use nvme_spec::{Cid, Nsid, Sqe, StatusCode};
+use nvme_spec::{Cid, DataPointer, Nsid, Sqe, StatusCode};
 use sim_nvme::config::Cache;
 use sim_nvme::{AdminConfig, Config, NamespaceConfig, OptionalCommands};
 
-use super::support::{Driver, PAGE, config};
+use super::support::{BUFFER, Driver, PAGE, config};
 
 const CID: Cid = Cid(0);
 
@@ -179,4 +179,26 @@ fn unknown_selectors_and_fields_of_others_are_refused() {
     driver.assert_clean();
     driver.refuse_field(admin::identify(CID, Cns::Controller, Nsid(1), PAGE), 1);
     driver.refuse_field(admin::identify_controllers(CID, Cns::Namespace, Nsid(1), 1, PAGE), 10);
+}
+
+#[test]
+fn a_page_across_two_needs_both_pointers() {
+    let mut driver = Driver::new(config());
+    let whole = identify(&mut driver, Cns::Controller, 0);
+    for offset in [4, 0x800, 0xc00, 0xffc] {
+        driver.fill(0xee);
+        let data = DataPointer { prp1: BUFFER + offset, prp2: BUFFER + 0x2000 };
+        driver.succeed(admin::identify_controller(CID, data));
+        let memory: [u8; 0x3000] = driver.data();
+        let first = 0x1000 - offset as usize;
+        assert!(
+            memory[offset as usize..0x1000] == whole[..first] && memory[0x2000..][..0x1000 - first] == whole[first..]
+        );
+        // Without the second pointer the rest would go to address 0.
+        driver.machine.blocked = 0..1;
+        let data = DataPointer { prp2: 0, ..data };
+        let status = driver.admin(admin::identify_controller(CID, data)).status();
+        assert_eq!(status.code(), StatusCode::DataTransferError);
+        driver.machine.blocked = 0..0;
+    }
 }

@@ -113,3 +113,38 @@ fn a_log_specific_identifier_is_ignored_by_pages_without_one() {
     driver.succeed(Sqe { cdw11: 0xffff_0000, ..smart });
     driver.assert_clean();
 }
+
+/// Each length in dwords: that much is the start of the page, and memory behind it is untouched.
+#[test]
+fn every_length_of_the_mandatory_pages_is_kept() {
+    let mut driver = Driver::new(config());
+    // An entry in the error log.
+    driver.refuse(read(LogPage::Smart, 2, 4), StatusCode::InvalidField);
+    for (page, bytes) in [(LogPage::ErrorInformation, 4096), (LogPage::Smart, 512), (LogPage::FirmwareSlots, 512)] {
+        driver.fill(0xa5);
+        driver.succeed(read(page, 0, bytes));
+        let whole: [u8; 4100] = driver.data();
+        for length in (4..=bytes).step_by(4) {
+            driver.fill(0xa5);
+            driver.succeed(read(page, 0, length));
+            let part: [u8; 4100] = driver.data();
+            let length = length as usize;
+            // SMART counts the commands, and time goes on.
+            assert!(page == LogPage::Smart || part[..length] == whole[..length], "{page:?}: {length}");
+            assert!(part[length..].iter().all(|&byte| byte == 0xa5), "{page:?}: {length}");
+        }
+    }
+}
+
+#[test]
+fn a_page_may_lie_on_two_pages_of_memory() {
+    let mut driver = Driver::new(config());
+    driver.fill(0xa5);
+    let data = DataPointer { prp1: BUFFER + 0xe00 + 0x100, prp2: BUFFER + 0x2000 };
+    driver.succeed(LogRead::whole(LogPage::FirmwareSlots, 512).sqe(CID, Nsid::ALL, data));
+    let memory: [u8; 0x2104] = driver.data();
+    assert_eq!(&memory[0xf08..0xf10], b"1.0     ");
+    assert!(memory[0xf40..0x1000].iter().chain(&memory[0x2000..0x2100]).all(|&byte| byte == 0));
+    assert!(memory[0x1000..0x2000].iter().chain(&memory[0x2100..]).all(|&byte| byte == 0xa5));
+    driver.assert_clean();
+}
