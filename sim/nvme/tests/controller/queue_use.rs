@@ -1,9 +1,10 @@
 //! Queues in use: every number, size and place in memory, and every command identifier.
 
-use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority};
+use nvme_spec::admin::{self, CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority};
 use nvme_spec::feature::{Feature, get_feature};
+use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{Aqa, Arbitration, Register};
-use nvme_spec::{Cid, Nsid, QueueId, Sqe, Status, StatusCode, nvm};
+use nvme_spec::{Cid, Lba, Nsid, QueueId, Sqe, Status, StatusCode};
 use sim_nvme::Config;
 use sim_nvme::config::{Capabilities, Contiguous};
 
@@ -24,9 +25,16 @@ fn create(driver: &mut Driver, cqid: u16, sqid: u16) {
 #[test]
 fn every_queue_pair_works_and_one_more_is_refused() {
     let mut driver = Driver::with_queues(config(), 64);
+    let (address, data) = driver.buffer(512);
     for id in 1..=64 {
-        let cqe = driver.execute(id, FLUSH);
+        let block = Blocks::new(Lba(id.into()), 1).unwrap();
+        driver.bytes_mut(address, 512).fill(id as u8);
+        let cqe = driver.execute(id, nvm::write(Cid(0), Nsid(1), block, data));
         assert_eq!((cqe.status(), cqe.sq().0, cqe.sq_head()), (Status::SUCCESS, id, 1));
+        driver.bytes_mut(address, 512).fill(0);
+        let cqe = driver.execute(id, nvm::read(Cid(0), Nsid(1), block, data));
+        assert_eq!((cqe.status(), cqe.sq().0, cqe.sq_head()), (Status::SUCCESS, id, 2));
+        assert_eq!(driver.bytes(address, 512), [id as u8; 512]);
     }
     driver.assert_clean();
     let pair = driver.queue_memory(65, 2);
@@ -104,6 +112,9 @@ fn queues_end_before_at_and_behind_a_page() {
                 let cqe = driver.execute(1, FLUSH);
                 assert_eq!((cqe.status(), u32::from(cqe.sq_head())), (Status::SUCCESS, index % (63 + more)));
             }
+            for delete in [admin::delete_io_sq, admin::delete_io_cq] {
+                assert_eq!(driver.execute(0, delete(Cid(0), QueueId(1))).status(), Status::SUCCESS);
+            }
             driver.assert_clean();
         }
     }
@@ -134,17 +145,26 @@ fn every_identifier_is_accepted() {
     driver.assert_clean();
 }
 
+/// Both complete into one CQ, where only SQID distinguishes them.
 #[test]
 fn two_queues_may_use_the_same_identifier_at_once() {
-    let mut driver = Driver::with_queues(config(), 2);
-    driver.submit_as(1, FLUSH.with_cid(Cid(u16::MAX)));
-    driver.submit_as(2, FLUSH.with_cid(Cid(u16::MAX)));
-    driver.ring(1);
-    driver.ring(2);
-    driver.run();
-    for queue in [1, 2] {
-        let [cqe] = driver.take_all(queue)[..] else { panic!("one completion in each queue") };
-        assert_eq!((cqe.status(), cqe.cid(), cqe.sq().0), (Status::SUCCESS, Cid(u16::MAX), queue));
+    let mut driver = Driver::with_queues(config(), 1);
+    let second = driver.queue_memory(2, 64);
+    let [_, mut create_sq] = Driver::create(&second, QueuePriority::Urgent);
+    create_sq.cdw11 = create_sq.cdw11 & 0xffff | 1 << 16;
+    assert_eq!(driver.execute(0, create_sq).status(), Status::SUCCESS);
+    driver.pairs.push(second);
+    for cid in [0, 1, 0x7fff, u16::MAX].map(Cid) {
+        driver.submit_as(1, FLUSH.with_cid(cid));
+        driver.submit_as(2, FLUSH.with_cid(cid));
+        driver.ring(1);
+        driver.ring(2);
+        driver.run();
+        let taken = driver.take_all(1);
+        let mut from: Vec<u16> = taken.iter().map(|cqe| cqe.sq().0).collect();
+        from.sort_unstable();
+        assert_eq!(from, [1, 2]);
+        assert!(taken.iter().all(|cqe| (cqe.status(), cqe.cid()) == (Status::SUCCESS, cid)));
     }
     driver.assert_clean();
 }
