@@ -5,6 +5,7 @@
 //! `target/linux/<check>-<device>/`.
 
 mod answers;
+mod bench;
 mod check;
 mod guest;
 mod sweep;
@@ -17,20 +18,30 @@ use crate::progress::Step;
 use crate::project::Project;
 use crate::setup::{linux_guest, vfio_user};
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::{Args, Subcommand};
 use guest::Tools;
 use std::process::ExitCode;
 use std::time::Instant;
 
 /// Selection of the checks.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Linux {
+    #[command(subcommand)]
+    measure: Option<Measure>,
     /// Only the checks whose names contain this
     #[arg(default_value = "")]
     only: String,
     /// All checks, instead of those that `cargo xtask test` runs
     #[arg(long)]
     full: bool,
+}
+
+/// What is measured instead of checked.
+#[derive(Debug, Subcommand)]
+enum Measure {
+    /// Measure Linux beside us: instructions of a read, a noisy neighbour, throughput of the model
+    Bench,
 }
 
 /// The tools of all guests.
@@ -45,6 +56,10 @@ pub(crate) fn tools(project: &Project) -> Result<Tools> {
 /// Runs the checks, two at a time, and prints a line for each.
 pub(crate) fn run(project: &Project, linux: &Linux) -> Result<ExitCode> {
     let tools = tools(project)?;
+    if let Some(Measure::Bench) = linux.measure {
+        bench::run(project, &tools)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut checks = all(project)?;
     checks.retain(|check| (linux.full || !check.is_full()) && check.to_string().contains(&linux.only));
     ensure!(

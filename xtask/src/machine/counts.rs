@@ -59,6 +59,14 @@ pub(crate) fn between_markers(text: &str) -> Result<Instructions> {
     between.context("no measured part began and ended: the counter saw no pair of markers")
 }
 
+/// Instructions between each marker and the next.
+pub(crate) fn by_marker(text: &str) -> Result<Vec<Instructions>> {
+    let of_line = |line| parse(line).with_context(|| format!("the counter wrote a strange line: '{line}'"));
+    let counts = text.lines().map(of_line).collect::<Result<Vec<_>>>()?;
+    let pairs = counts.iter().zip(counts.iter().skip(1));
+    Ok(pairs.map(|((_, begin), (_, end))| difference(end, begin)).collect())
+}
+
 /// Counts by part of the address space.
 type Counts = BTreeMap<u64, u64>;
 
@@ -117,6 +125,13 @@ mod tests {
     fn joint_measurement_spans_first_start_to_last_end() {
         let text = "2 5:1\n1 5:10\n1 5:20\n2 5:35\n2 5:50\n";
         assert_eq!(between_markers(text).unwrap(), Instructions::from([("bench".to_owned(), 40)]));
+    }
+
+    #[test]
+    fn successive_markers_have_counts_between_them() {
+        let parts = by_marker("3 256:10\n3 256:30 257:1\n3 256:35 257:5\n").unwrap();
+        let shown: Vec<Vec<_>> = parts.iter().map(|part| part.values().copied().collect()).collect();
+        assert_eq!(shown, [[1, 20], [4, 5]]);
     }
 
     #[test]

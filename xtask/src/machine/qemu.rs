@@ -71,7 +71,7 @@ pub(crate) enum Start {
 pub(crate) enum Time<'a> {
     /// Real time.
     Real,
-    /// By instructions, which the plugin counts into a file.
+    /// By instructions, which the plugin counts into a file; but real where Linux runs.
     Counted {
         /// The plugin.
         plugin: &'a Path,
@@ -106,7 +106,10 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
         Boot::Multiboot(..) | Boot::Linux(..) => {
             // The models read and write the machine's memory by its file.
             let shared = if parts.models.is_some() { ",memory-backend=ram" } else { "" };
-            let processors = if matches!(parts.boot, Boot::Linux(..)) { "2" } else { "1,maxcpus=2" };
+            let processors = match (parts.boot, parts.time) {
+                (Boot::Linux(..), Time::Real) => "2",
+                _ => "1,maxcpus=2",
+            };
             line.words(&format!("-M q35{shared} -accel tcg -cpu Nehalem -smp {processors}"));
         }
         Boot::Whole(_) => {
@@ -157,7 +160,10 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     match parts.time {
         Time::Real => {}
         Time::Counted { plugin, argument } => {
-            line.words("-icount shift=0,sleep=off");
+            // Linux's timers would run out while the machine waits for the device, and be counted.
+            if !matches!(parts.boot, Boot::Linux(..)) {
+                line.words("-icount shift=0,sleep=off");
+            }
             line.pair("-plugin", format!("{},{argument}", escaped(plugin)));
         }
     }

@@ -93,6 +93,7 @@ impl LinuxCheck {
             scenario: &job.scenario,
             device: *device,
             kernel: &job.kernel,
+            counter: None,
             files: &[("init", init.as_bytes()), ("job", script.as_bytes())],
         };
         Ok(run.reports(project, tools)?.failures())

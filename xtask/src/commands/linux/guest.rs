@@ -9,14 +9,18 @@ use crate::setup::linux_guest::LinuxGuest;
 use crate::setup::vfio_user::VfioUserQemu;
 use anyhow::{Context, Result};
 use capdl::Scenario;
+use kernel::Arch;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 /// Arguments of every guest's kernel. Programs may read registers while a driver has them.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet mitigations=off panic=-1 iomem=relaxed";
 /// Beginning of the lines of the serial line that are reports.
 const REPORT: &str = "capnvme: ";
+/// File of a run's folder.
+pub(super) const COUNTS: &str = "counts";
 /// The last report of every job.
 const DONE: &str = "done";
 /// Longest wait for bytes of the serial line before it is seen whether the guest has ended.
@@ -40,6 +44,8 @@ pub(super) struct Run<'a> {
     pub(super) device: Device,
     /// Further arguments of the kernel.
     pub(super) kernel: &'a str,
+    /// The instruction counter, which needs QEMU's own controller; its output goes to the file `counts` in the run's folder.
+    pub(super) counter: Option<&'a Path>,
     /// The first process and the job, and files that they use, by path.
     pub(super) files: &'a [(&'a str, &'a [u8])],
 }
@@ -59,17 +65,23 @@ impl Run<'_> {
             Device::Model => Some(Models::serve(self.scenario, &folder, None)?),
         };
         let sockets = models.as_ref().map(Models::sockets);
-        let kernel = tools.guest.kernel();
+        let linux = tools.guest.kernel();
+        let argument = format!("out={}", folder.join(COUNTS).display());
+        let time = self.counter.map_or(Time::Real, |plugin| Time::Counted { plugin, argument: &argument });
         let parts = Parts {
-            boot: Boot::Linux(&kernel, &files, &format!("{KERNEL_ARGUMENTS} {}", self.kernel)),
+            boot: Boot::Linux(&linux, &files, &format!("{KERNEL_ARGUMENTS} {}", self.kernel)),
             scenario: self.scenario,
             images: &folder,
             disk: None,
-            time: Time::Real,
+            time,
             models: sockets.as_deref(),
             start: Start::AtOnce,
         };
-        let machine = Machine::start_with(tools.qemu.command(), &qemu::arguments(&parts)?, &folder, None)?;
+        let qemu = match self.counter {
+            Some(_) => Command::new(kernel::qemu::program(Arch::X86_64)),
+            None => tools.qemu.command(),
+        };
+        let machine = Machine::start_with(qemu, &qemu::arguments(&parts)?, &folder, None)?;
         let serial = read_to_end(machine)?;
         write_whole(&folder.join("serial"), &serial)?;
         let mut failed = models.map_or_else(Vec::new, Models::end);
@@ -95,6 +107,11 @@ pub(super) struct Reports {
 }
 
 impl Reports {
+    #[cfg(test)]
+    pub(super) const fn of(lines: Vec<String>) -> Self {
+        Self { lines, failed: Vec::new(), serial: String::new() }
+    }
+
     /// All failures, one sentence each.
     pub(super) fn failures(&self) -> Vec<String> {
         let of_job = self.lines.iter().filter_map(|line| line.strip_prefix("failed: "));
