@@ -37,7 +37,7 @@ pub(crate) struct Linux {
     full: bool,
 }
 
-/// What is measured instead of checked.
+/// Measurements, which run instead of the checks.
 #[derive(Debug, Subcommand)]
 enum Measure {
     /// Measure Linux beside us: instructions of a read, a noisy neighbour, throughput of the model

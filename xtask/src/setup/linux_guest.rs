@@ -1,7 +1,7 @@
 //! A Linux for virtual machines: Debian's kernel for clouds, and the programs that use disks, unpacked privately.
 //!
-//! What is kept is the kernel, and an archive in cpio's format "newc" that the kernel unpacks into its first file system: the
-//! programs, the libraries that each needs, and the modules of I/O schedulers. Left out: the first process and its job, which are
+//! The installation keeps the kernel and an archive in cpio's format "newc". The kernel unpacks the archive into its first file
+//! system: the programs, the libraries that each needs, and the modules of I/O schedulers. Left out: the first process and its job, which are
 //! in a second archive for each run.
 
 use super::private::{Installed, Tool};

@@ -40,7 +40,7 @@ pub(super) struct Run<'a> {
     pub(super) name: String,
     /// The machine and its controller.
     pub(super) scenario: &'a Scenario,
-    /// Whose controller it is.
+    /// The owner of the controller: the simulator or QEMU.
     pub(super) device: Device,
     /// Further arguments of the kernel.
     pub(super) kernel: &'a str,
@@ -96,11 +96,11 @@ impl Run<'_> {
     }
 }
 
-/// What a run reported.
+/// Results of a run.
 pub(super) struct Reports {
     /// The job's reports.
     pub(super) lines: Vec<String>,
-    /// What went wrong around it.
+    /// Failures outside the job, one sentence each.
     failed: Vec<String>,
     /// Path of the whole serial line.
     serial: String,
