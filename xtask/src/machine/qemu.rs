@@ -53,8 +53,17 @@ pub(crate) enum Boot<'a> {
     Multiboot(&'a Path, &'a Path),
     /// AArch64: one file with everything.
     Whole(&'a Path),
-    /// x86_64: Linux, its first file system, and arguments of its kernel.
-    Linux(&'a Path, &'a Path, &'a str),
+    /// x86_64: Linux.
+    Linux {
+        /// The kernel.
+        kernel: &'a Path,
+        /// The first file system.
+        files: &'a Path,
+        /// Arguments of the kernel.
+        arguments: &'a str,
+        /// Whether the firmware leaves the disks alone.
+        only_linux: bool,
+    },
 }
 
 /// When the machine starts.
@@ -103,11 +112,11 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     let mut line = Line(Vec::new());
     let memory = format!("{}M", parts.scenario.machine.memory >> 20);
     match parts.boot {
-        Boot::Multiboot(..) | Boot::Linux(..) => {
+        Boot::Multiboot(..) | Boot::Linux { .. } => {
             // The models read and write the machine's memory by its file.
             let shared = if parts.models.is_some() { ",memory-backend=ram" } else { "" };
             let processors = match (parts.boot, parts.time) {
-                (Boot::Linux(..), Time::Real) => "2",
+                (Boot::Linux { .. }, Time::Real) => "2",
                 _ => "1,maxcpus=2",
             };
             line.words(&format!("-M q35{shared} -accel tcg -cpu Nehalem -smp {processors}"));
@@ -161,7 +170,7 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
         Time::Real => {}
         Time::Counted { plugin, argument } => {
             // Linux's timers would run out while the machine waits for the device, and be counted.
-            if !matches!(parts.boot, Boot::Linux(..)) {
+            if !matches!(parts.boot, Boot::Linux { .. }) {
                 line.words("-icount shift=0,sleep=off");
             }
             line.pair("-plugin", format!("{},{argument}", escaped(plugin)));
@@ -177,7 +186,11 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
             line.pair("-initrd", image);
         }
         Boot::Whole(file) => line.pair("-kernel", file),
-        Boot::Linux(kernel, files, arguments) => {
+        Boot::Linux { kernel, files, arguments, only_linux } => {
+            // SeaBIOS drives every disk otherwise. With this option it drives those that the command numbers, and none is.
+            if only_linux {
+                line.words("-boot strict=on");
+            }
             line.pair("-kernel", kernel);
             line.pair("-initrd", files);
             line.pair("-append", arguments);

@@ -122,7 +122,15 @@ fn measure(project: &Project, tools: &Tools, job: Job<'_>) -> Result<(Reports, s
     let scenario = scenario(false, job.controller)?;
     let name = format!("bench-{}-{}", job.name, if job.device == Device::Model { "model" } else { "qemu" });
     let (device, counter) = (job.device, job.counter.map(|(plugin, _)| plugin));
-    let run = Run { name: name.clone(), scenario: &scenario, device, kernel: KERNEL, counter, files: &files };
+    let run = Run {
+        name: name.clone(),
+        scenario: &scenario,
+        device,
+        kernel: KERNEL,
+        only_linux: false,
+        counter,
+        files: &files,
+    };
     let reports = run.reports(project, tools)?;
     let failures = reports.failures();
     ensure!(failures.is_empty(), "{}", failures.join("; "));

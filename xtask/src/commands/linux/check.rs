@@ -52,6 +52,8 @@ struct Written {
     #[serde(default)]
     kernel: String,
     #[serde(default)]
+    only_linux: bool,
+    #[serde(default)]
     controller: toml::Table,
 }
 
@@ -69,6 +71,7 @@ pub(crate) struct Job {
     script: String,
     scenario: Scenario,
     kernel: String,
+    only_linux: bool,
     is_full: bool,
 }
 
@@ -93,6 +96,7 @@ impl LinuxCheck {
             scenario: &job.scenario,
             device: *device,
             kernel: &job.kernel,
+            only_linux: job.only_linux,
             counter: None,
             files: &[("init", init.as_bytes()), ("job", script.as_bytes())],
         };
@@ -136,7 +140,14 @@ pub(crate) fn all(project: &Project) -> Result<Vec<LinuxCheck>> {
 impl Written {
     fn job(self) -> Result<Job> {
         let scenario = scenario(self.iommu, self.controller).with_context(|| format!("check {}", self.name))?;
-        Ok(Job { name: self.name, script: self.job, scenario, kernel: self.kernel, is_full: self.full })
+        Ok(Job {
+            name: self.name,
+            script: self.job,
+            scenario,
+            kernel: self.kernel,
+            only_linux: self.only_linux,
+            is_full: self.full,
+        })
     }
 }
 

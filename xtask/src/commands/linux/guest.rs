@@ -44,6 +44,8 @@ pub(super) struct Run<'a> {
     pub(super) device: Device,
     /// Further arguments of the kernel.
     pub(super) kernel: &'a str,
+    /// Whether the firmware leaves the controller alone.
+    pub(super) only_linux: bool,
     /// The instruction counter, which needs QEMU's own controller; its output goes to the file `counts` in the run's folder.
     pub(super) counter: Option<&'a Path>,
     /// The first process and the job, and files that they use, by path.
@@ -69,7 +71,12 @@ impl Run<'_> {
         let argument = format!("out={}", folder.join(COUNTS).display());
         let time = self.counter.map_or(Time::Real, |plugin| Time::Counted { plugin, argument: &argument });
         let parts = Parts {
-            boot: Boot::Linux(&linux, &files, &format!("{KERNEL_ARGUMENTS} {}", self.kernel)),
+            boot: Boot::Linux {
+                kernel: &linux,
+                files: &files,
+                arguments: &format!("{KERNEL_ARGUMENTS} {}", self.kernel),
+                only_linux: self.only_linux,
+            },
             scenario: self.scenario,
             images: &folder,
             disk: None,

@@ -371,7 +371,15 @@ pub(super) fn run(project: &Project, tools: &Tools) -> Result<Vec<String>> {
     let scenario = scenario(false, toml::Table::new())?;
     let sweep = |device| {
         let name = if device == Device::Model { "sweep-model" } else { "sweep-qemu" };
-        let run = Run { name: name.to_owned(), scenario: &scenario, device, kernel: "", counter: None, files: &files };
+        let run = Run {
+            name: name.to_owned(),
+            scenario: &scenario,
+            device,
+            kernel: "",
+            only_linux: false,
+            counter: None,
+            files: &files,
+        };
         (device, run.reports(project, tools))
     };
     let (mut model, mut qemu) = (None, None);
