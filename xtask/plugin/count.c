@@ -2,45 +2,18 @@
  * counts each time a marker is executed, which programs put where a measured part begins and ends: on x86_64 a NOP of
  * seven bytes, 0f 1f 80 ID a1 5e 7c; on AArch64 a move of 0xa100 | ID to the register that reads as zero.
  *
- * A plugin of QEMU's emulator, interface version 1 (QEMU 7.2). The interface's header is in no package of its own, so
- * the few functions used are declared here; QEMU resolves them when it loads the plugin.
- *
  * Argument: out=FILE. A line of FILE for each marker: its ID, then PART:COUNT for each part that executed anything. A
  * part is 16 MiB of the lower 4 GiB, by number; the kernel is 256, anything else 257. A second argument, histogram=FILE,
  * asks for counts by address as well (`histogram.c`), from the first marker BEGIN to the last marker END.
  */
 
+#include "emulator.h"
 #include "histogram.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#define EXPORT __attribute__((visibility("default")))
-
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-typedef uint64_t plugin_id;
-typedef void (*translated)(plugin_id id, struct qemu_plugin_tb *block);
-typedef void (*executed)(unsigned int cpu, void *data);
-
-enum { INLINE_ADD = 0, NO_REGISTERS = 0 };
-
-void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id id, translated callback);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
-struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *block, size_t index);
-uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *instruction);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *instruction);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *instruction, executed callback, int flags,
-                                            void *data);
-void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction, int operation, void *target,
-                                                uint64_t value);
-
-EXPORT int qemu_plugin_version = 1;
 
 enum { KERNEL = 256, ELSEWHERE = 257, PARTS = 258, PART_BITS = 24 };
 
@@ -87,26 +60,24 @@ static void write_counts(unsigned int cpu, void *data)
 /* The marker's ID, or NO_MARKER. No x86_64 instruction of four bytes begins with a move's lowest byte, 1f. */
 static unsigned marker_id(const struct qemu_plugin_insn *instruction)
 {
+    unsigned char bytes[sizeof(marker)];
     size_t size = qemu_plugin_insn_size(instruction);
-    const void *data = qemu_plugin_insn_data(instruction);
     if (size == sizeof(move)) {
         uint32_t word;
-        memcpy(&word, data, sizeof(word));
+        copy_instruction(instruction, &word, sizeof(word));
         return (word & ~((uint32_t)ID_MASK << MOVE_ID_SHIFT)) == move ? word >> MOVE_ID_SHIFT & ID_MASK : NO_MARKER;
     }
     if (size != sizeof(marker)) {
         return NO_MARKER;
     }
-    unsigned char bytes[sizeof(marker)];
-    memcpy(bytes, data, sizeof(marker));
+    copy_instruction(instruction, bytes, sizeof(marker));
     unsigned id = bytes[MARKER_ID];
     bytes[MARKER_ID] = marker[MARKER_ID];
     return memcmp(bytes, marker, sizeof(marker)) == 0 ? id : NO_MARKER;
 }
 
-static void instrument(plugin_id id, struct qemu_plugin_tb *block)
+static void instrument(struct qemu_plugin_tb *block)
 {
-    (void)id;
     size_t n = qemu_plugin_tb_n_insns(block);
     for (size_t i = 0; i < n; i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
@@ -115,11 +86,11 @@ static void instrument(plugin_id id, struct qemu_plugin_tb *block)
         if (marked != NO_MARKER) {
             void *number = (void *)(uintptr_t)marked;
             /* Before it is counted itself, at both ends: between two markers one marker counts. */
-            qemu_plugin_register_vcpu_insn_exec_cb(instruction, write_counts, NO_REGISTERS, number);
+            call_when_executed(instruction, write_counts, number);
         }
-        qemu_plugin_register_vcpu_insn_exec_inline(instruction, INLINE_ADD, &counts[part(address)], 1);
+        count_executions(instruction, &counts[part(address)]);
         if (has_histogram) {
-            qemu_plugin_register_vcpu_insn_exec_inline(instruction, INLINE_ADD, histogram_counter(address), 1);
+            count_executions(instruction, histogram_counter(address));
         }
     }
 }
@@ -143,6 +114,6 @@ EXPORT int qemu_plugin_install(plugin_id id, const void *info, int argc, char **
         fprintf(stderr, "the instruction counter has no file to write: out=FILE\n");
         return 1;
     }
-    qemu_plugin_register_vcpu_tb_trans_cb(id, instrument);
+    call_when_translated(id, instrument);
     return 0;
 }

@@ -21,6 +21,7 @@ use crate::image::programs::{Programs, ROOT_TASK};
 use crate::image::{boot, own};
 use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::Machine;
+use crate::machine::counts::Plugins;
 use crate::machine::disk::{self, UserDisk};
 use crate::machine::injection::Injection;
 use crate::machine::model::Models;
@@ -72,8 +73,8 @@ pub(crate) struct Options<'a> {
     pub(crate) show: Option<&'a Filter>,
     /// Step beside which events are shown.
     pub(crate) step: Option<&'a Step>,
-    /// Plugin of the instruction counter; its output goes to the file `counts` in the run's folder.
-    pub(crate) counter: Option<&'a Path>,
+    /// The instruction counter; its output goes to the file `counts` in the run's folder.
+    pub(crate) counter: Option<&'a Plugins>,
     /// Whether the counter also counts by address, into the file `histogram` there.
     pub(crate) histogram: bool,
     /// Whether all timed parts take [`LONGER`] times as long, for a machine that has other work.
@@ -169,7 +170,9 @@ impl Runner<'_> {
         if options.histogram {
             argument.push_str(&format!(",histogram={}", folder.join("histogram").display()));
         }
-        let time = options.counter.map_or(Time::Real, |plugin| Time::Counted { plugin, argument: &argument });
+        let time = options
+            .counter
+            .map_or(Time::Real, |plugins| Time::Counted { plugin: plugins.of(options.device), argument: &argument });
         let boot = match self.kernel.arch {
             Arch::X86_64 => Boot::Multiboot(&self.kernel.elf32, &image_file),
             Arch::Aarch64 => Boot::Whole(&image_file),

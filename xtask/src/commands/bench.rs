@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: measures the cost of operations in instructions.
 //!
-//! Every scenario that expects a measurement is run with time going by instructions (`-icount`) and with the counter
-//! (`counts`). Between two waits for the device the machine does the same in every run. Two numbers depend on when QEMU's other
+//! Every scenario that expects a measurement is run with the counter (`counts`), and on QEMU's own controllers with time going by
+//! instructions (`-icount`). Between two waits for the device the machine does the same in every run. Two numbers depend on when QEMU's other
 //! thread does the transfer: how often a polling loop polls meanwhile, and how many timer ticks an idle processor takes. So each
 //! benchmark is run three times, and the median run is reported, with all its waiting. The fewest instructions are judged
 //! ([`gates`]).
@@ -13,13 +13,14 @@ pub(crate) use gates::{GATES, Gate, name_now};
 use crate::commands::{bench_sim, profile};
 use crate::destination::Destination;
 use crate::image::programs;
-use crate::machine::counts::{self, Instructions};
+use crate::machine::counts::{self, Instructions, Plugins};
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
-use crate::run::{Options, Runner};
+use crate::run::{Device, Options, Runner, suits};
 use crate::setup;
 use crate::setup::packages::Consent;
+use crate::setup::vfio_user;
 use anyhow::{Context, Error, Result, bail, ensure};
 use capdl::Scenario;
 use clap::Args;
@@ -97,18 +98,22 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
     let consent = if bench.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions { arch, ..BuildOptions::default() })?;
     let programs = programs::build(project, &kernel, "info")?;
-    let plugin = counts::plugin(project)?;
+    let plugins = Plugins::compile(project)?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     if bench.profile.is_some() {
         let component = bench.component.as_deref();
-        scenarios.iter().try_for_each(|file| profile::run(&runner, file, &plugin, component, json.take()))?;
+        scenarios.iter().try_for_each(|file| profile::run(&runner, file, &plugins, component, json.take()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut all = Benchmarks { benchmarks: Vec::new() };
     for file in &scenarios {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(why) = cannot_run(project, file, arch)? {
+            out::note(format_args!("'{name}' is left out: {why}"));
+            continue;
+        }
         let _step = Step::new(format!("measuring '{name}'"));
-        all.benchmarks.push(measure(&runner, file, &plugin)?);
+        all.benchmarks.push(measure(&runner, file, &plugins)?);
     }
     let written = Benchmarks { benchmarks: gates::with_former_names(&all.benchmarks) };
     json.map(|mut json| json.write_json(&written)).transpose()?;
@@ -139,13 +144,13 @@ pub(crate) struct Known(Vec<(Arch, Benchmark)>);
 impl Known {
     /// Measures the scenario in `file`, and the benchmarks it is judged against unless they are known; returns the gates that it
     /// misses.
-    pub(crate) fn check(&mut self, runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Vec<String>> {
+    pub(crate) fn check(&mut self, runner: &Runner<'_>, file: &Path, plugins: &Plugins) -> Result<Vec<String>> {
         let arch = runner.kernel.arch;
-        let first = measure_once(runner, file, plugin)?;
+        let first = measure_once(runner, file, plugins)?;
         for other in judged_against(&first.name) {
             if !self.has(arch, other) {
                 for file in measuring(runner.project, other)? {
-                    self.0.push((arch, measure(runner, &file, plugin)?));
+                    self.0.push((arch, measure(runner, &file, plugins)?));
                 }
             }
         }
@@ -159,7 +164,7 @@ impl Known {
                 return Ok(missed);
             }
             // Take the fewest of more runs: on a busy build machine the batches of the first runs may have been small.
-            runs.push(measure_once(runner, file, plugin)?);
+            runs.push(measure_once(runner, file, plugins)?);
         }
     }
 
@@ -174,8 +179,8 @@ impl Known {
 }
 
 /// The median run of [`RUNS`].
-fn measure(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Benchmark> {
-    let runs: Result<Vec<_>> = (0..RUNS).map(|_| measure_once(runner, file, plugin)).collect();
+fn measure(runner: &Runner<'_>, file: &Path, plugins: &Plugins) -> Result<Benchmark> {
+    let runs: Result<Vec<_>> = (0..RUNS).map(|_| measure_once(runner, file, plugins)).collect();
     middle(runs?)
 }
 
@@ -187,8 +192,8 @@ fn middle(mut runs: Vec<Benchmark>) -> Result<Benchmark> {
     Ok(Benchmark { spread: (least, most), ..middle })
 }
 
-fn measure_once(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Benchmark> {
-    let (measured, folder) = run_once(runner, file, Options { counter: Some(plugin), ..Options::default() })?;
+fn measure_once(runner: &Runner<'_>, file: &Path, plugins: &Plugins) -> Result<Benchmark> {
+    let (measured, folder) = run_once(runner, file, Options { counter: Some(plugins), ..Options::default() })?;
     let counts = folder.join("counts");
     let text = std::fs::read_to_string(&counts)
         .with_context(|| format!("the counter wrote nothing to {}", runner.project.shown(&counts)))?;
@@ -197,11 +202,29 @@ fn measure_once(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<Bench
 
 /// Runs the benchmark in `file`; returns the measurement and the run's folder.
 pub(crate) fn run_once(runner: &Runner<'_>, file: &Path, options: Options<'_>) -> Result<(Measured, PathBuf)> {
+    let options = Options { device: device_of(&Scenario::load(file)?), ..options };
     let results = runner.run(file, options)?;
     if !results.passed {
         bail!("'{}' failed: {}; the log is {}/log", results.scenario, results.reasons.join("; "), results.log);
     }
     Ok((together(&results.measured)?, runner.project.path(&results.log)))
+}
+
+/// The controllers that a benchmark is run on: QEMU's own, where they have what it needs.
+fn device_of(scenario: &Scenario) -> Device {
+    if scenario.is_simulators_alone() { Device::Model } else { Device::Qemu }
+}
+
+/// Why a benchmark cannot be run here, if it cannot.
+fn cannot_run(project: &Project, file: &Path, arch: Arch) -> Result<Option<String>> {
+    let scenario = Scenario::load(file)?;
+    if device_of(&scenario) == Device::Qemu {
+        return Ok(None);
+    }
+    if let Err(error) = suits(&scenario, arch, Device::Model) {
+        return Ok(Some(error.to_string()));
+    }
+    Ok(vfio_user::installed(project)?.is_none().then(|| vfio_user::MISSING.to_owned()))
 }
 
 /// Sum of several components that measured at the same time, under one name.

@@ -14,7 +14,7 @@ mod symbols;
 use crate::commands::bench;
 use crate::destination::Destination;
 use crate::image::programs::Programs;
-use crate::machine::counts::{self, Instructions};
+use crate::machine::counts::{self, Instructions, Plugins};
 use crate::out;
 use crate::project::Project;
 use crate::run::{Options, Runner};
@@ -69,11 +69,11 @@ pub(crate) fn scenario(project: &Project, name: &str) -> Result<PathBuf> {
 pub(crate) fn run(
     runner: &Runner<'_>,
     file: &Path,
-    plugin: &Path,
+    plugins: &Plugins,
     component: Option<&str>,
     json: Option<Destination>,
 ) -> Result<()> {
-    let (measured, histogram) = measure(runner, file, plugin)?;
+    let (measured, histogram) = measure(runner, file, plugins)?;
     let mut profile = profile(&measured, &histogram, runner.programs, runner.kernel)?;
     if let Some(component) = component {
         let names: Vec<_> = profile.components.iter().map(|one| one.component.clone()).collect();
@@ -92,10 +92,10 @@ pub(crate) fn run(
 ///
 /// # Errors
 /// As [`run`].
-pub(crate) fn check(runner: &Runner<'_>, plugin: &Path) -> Result<Vec<String>> {
+pub(crate) fn check(runner: &Runner<'_>, plugins: &Plugins) -> Result<Vec<String>> {
     let file = scenario(runner.project, REPEATABLE)?;
-    let (_, histogram) = measure(runner, &file, plugin)?;
-    let (_, folder) = bench::run_once(runner, &file, Options { counter: Some(plugin), ..Options::default() })?;
+    let (_, histogram) = measure(runner, &file, plugins)?;
+    let (_, folder) = bench::run_once(runner, &file, Options { counter: Some(plugins), ..Options::default() })?;
     let counts = fs::read_to_string(folder.join("counts")).context("the counter wrote nothing")?;
     Ok(differences(&histogram::sums(&histogram)?, &counts::between_markers(&counts)?))
 }
@@ -113,9 +113,9 @@ fn differences(with: &Instructions, without: &Instructions) -> Vec<String> {
 }
 
 /// One run: the measurement, and the histogram, whose sums equal the counts of the run.
-fn measure(runner: &Runner<'_>, file: &Path, plugin: &Path) -> Result<(Measured, String)> {
+fn measure(runner: &Runner<'_>, file: &Path, plugins: &Plugins) -> Result<(Measured, String)> {
     let (measured, folder) =
-        bench::run_once(runner, file, Options { counter: Some(plugin), histogram: true, ..Options::default() })?;
+        bench::run_once(runner, file, Options { counter: Some(plugins), histogram: true, ..Options::default() })?;
     let read = |name: &str| {
         let path = folder.join(name);
         fs::read_to_string(&path)

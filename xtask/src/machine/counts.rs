@@ -1,13 +1,14 @@
 //! Instruction counter: a plugin of QEMU's emulator, and the parser of its output.
 //!
-//! The plugin (`plugin/count.c`) is compiled on demand. It writes its counts at every marker; this module turns the markers
+//! The plugin (`plugin/count.c`) is compiled on demand, for each QEMU. It writes its counts at every marker; this module turns the markers
 //! around a measured part into instructions by component.
 
 use crate::image::programs::PROGRAMS;
 use crate::project::Project;
+use crate::run::Device;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Ids of the markers around a measured part, as the platform defines them.
@@ -24,12 +25,33 @@ pub(crate) const KERNEL_NAME: &str = "kernel";
 /// Instructions by component.
 pub(crate) type Instructions = BTreeMap<String, u64>;
 
-/// Compiles the plugin; returns its path.
-pub(crate) fn plugin(project: &Project) -> Result<PathBuf> {
+/// The plugin, for each QEMU.
+pub(crate) struct Plugins {
+    machine: PathBuf,
+    vfio_user: PathBuf,
+}
+
+impl Plugins {
+    /// Compiles them.
+    pub(crate) fn compile(project: &Project) -> Result<Self> {
+        let of_machine = compile(project, "count.so", "-DINTERFACE=1")?;
+        Ok(Self { machine: of_machine, vfio_user: compile(project, "count-vfio-user.so", "-DINTERFACE=7")? })
+    }
+
+    /// That of the QEMU which has these controllers.
+    pub(crate) fn of(&self, device: Device) -> &Path {
+        match device {
+            Device::Qemu => &self.machine,
+            Device::Model => &self.vfio_user,
+        }
+    }
+}
+
+fn compile(project: &Project, name: &str, interface: &str) -> Result<PathBuf> {
     let folder = project.target_folder("plugin")?;
-    let (made, part) = (folder.join("count.so"), folder.join(format!("count.so.part-{}", std::process::id())));
+    let (made, part) = (folder.join(name), folder.join(format!("{name}.part-{}", std::process::id())));
     let output = Command::new("gcc")
-        .args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-o"])
+        .args([interface, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-o"])
         .arg(&part)
         .args(["count.c", "histogram.c"].map(|source| project.path("xtask/plugin").join(source)))
         .output()

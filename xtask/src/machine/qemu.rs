@@ -80,7 +80,7 @@ pub(crate) enum Start {
 pub(crate) enum Time<'a> {
     /// Real time.
     Real,
-    /// By instructions, which the plugin counts into a file; but real where Linux runs.
+    /// By instructions, which the plugin counts into a file; but real where Linux runs or the controllers are models.
     Counted {
         /// The plugin.
         plugin: &'a Path,
@@ -169,8 +169,8 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     match parts.time {
         Time::Real => {}
         Time::Counted { plugin, argument } => {
-            // Linux's timers would run out while the machine waits for the device, and be counted.
-            if !matches!(parts.boot, Boot::Linux { .. }) {
+            // Timers would run out while the machine waits for another process, and while Linux waits for the device, and be counted.
+            if parts.models.is_none() && !matches!(parts.boot, Boot::Linux { .. }) {
                 line.words("-icount shift=0,sleep=off");
             }
             line.pair("-plugin", format!("{},{argument}", escaped(plugin)));

@@ -41,6 +41,7 @@ pub(crate) const GATES: &[Gate] = &[
     gate("read-4k-64-tenants-qd8", 1_100.0, 1_100.0, 0.3, Some(1_100.0)),
     gate("read-4k-2-tenants-qd32", 680.0, 680.0, 0.5, Some(680.0)),
     gate("read-4k-8-tenants-qd32", 680.0, 680.0, 0.5, Some(680.0)),
+    gate("read-4k-8-tenants-device-direct", 550.0, 550.0, 0.5, Some(550.0)),
     gate("read-4k-2-tenants-hybrid", 680.0, 680.0, 0.5, None),
     gate("read-4k-64-tenants-qd32", 750.0, 750.0, 0.5, Some(750.0)),
     gate("read-128k-qd8", 1_600.0, 1_600.0, 0.3, Some(1_600.0)),

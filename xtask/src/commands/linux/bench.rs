@@ -6,7 +6,7 @@
 
 use super::check::{read, scenario};
 use super::guest::{COUNTS, Reports, Run, Tools};
-use crate::machine::counts::{self, Instructions, KERNEL_NAME};
+use crate::machine::counts::{self, Instructions, KERNEL_NAME, Plugins};
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
@@ -35,13 +35,13 @@ pub(super) fn run(project: &Project, tools: &Tools) -> Result<()> {
 
 fn instructions(project: &Project, tools: &Tools) -> Result<()> {
     let step = Step::new("counting instructions of reads");
-    let plugin = counts::plugin(project)?;
+    let plugins = Plugins::compile(project)?;
     let mark = mark(project)?;
     let null = toml::from_str("namespace = [{ size = \"64M\", backend = \"null\" }]")?;
     let (_, folder) = measure(
         project,
         tools,
-        Job { name: "instructions", controller: null, device: Device::Qemu, counter: Some((&plugin, &mark)) },
+        Job { name: "instructions", controller: null, device: Device::Qemu, counter: Some((plugins.of(Device::Qemu), &mark)) },
     )?;
     let text = fs::read_to_string(folder.join(COUNTS)).context("the instruction counter wrote nothing")?;
     let parts = counts::by_marker(&text)?;

@@ -9,7 +9,7 @@ use crate::commands::{bad_input, bench, conformance, experiment, fuzz, hang, own
 use crate::image::own;
 use crate::image::programs::{self, Programs, ROOT_TASK};
 use crate::judges::verdict;
-use crate::machine::counts;
+use crate::machine::counts::Plugins;
 use crate::out;
 use crate::parallel;
 use crate::project::Project;
@@ -68,7 +68,7 @@ impl<'a> Ground<'a> {
         let mut built = Vec::new();
         parallel::each(kernels, None, build, |one| built.push(one));
         let with_plugin =
-            |one: Result<_>| one.and_then(|(kernel, programs)| Ok((kernel, programs, counts::plugin(project)?)));
+            |one: Result<_>| one.and_then(|(kernel, programs)| Ok((kernel, programs, Plugins::compile(project)?)));
         let built = built.into_iter().map(with_plugin).collect::<Result<_>>()?;
         Ok(Self { project, kernel, inputs, built, known: bench::Known::default() })
     }
@@ -78,7 +78,7 @@ impl<'a> Ground<'a> {
             TestCase::Units => units::check(self.project, &[]),
             TestCase::Check(part) => part.run(self.project, &self.kernel).map(|()| Counted::one()),
             TestCase::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
-            TestCase::Scenario(name, arch) => self.scenario(name, *arch),
+            TestCase::Scenario(name, arch) => self.scenario(name, *arch, Device::Qemu),
             TestCase::Model(name) => self.on_model(name),
             TestCase::Linux(check) => self.linux(check),
             TestCase::Simulation(name, arch, seeds) => self.simulation(name, Some(*arch), *seeds),
@@ -152,21 +152,21 @@ impl<'a> Ground<'a> {
     }
 
     /// Runs a scenario; one that measures is run by instructions and must reach its gates.
-    fn scenario(&mut self, name: &str, arch: Arch) -> Result<Counted> {
+    fn scenario(&mut self, name: &str, arch: Arch, device: Device) -> Result<Counted> {
         let file = self.project.scenario(name)?;
         if Scenario::load(&file)?.expect.measured.is_empty() {
-            return self.unmeasured(name, arch, Device::Qemu);
+            return self.unmeasured(name, arch, device);
         }
-        let (kernel, programs, plugin) = built(&self.built, arch)?;
+        let (kernel, programs, plugins) = built(&self.built, arch)?;
         let runner = Runner { project: self.project, kernel, programs };
-        let missed = self.known.check(&runner, &file, plugin)?;
+        let missed = self.known.check(&runner, &file, plugins)?;
         Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed, ..Counted::default() })
     }
 
     /// Profiles a benchmark: its sums must equal those of a run without a histogram.
     fn profile(&self) -> Result<Counted> {
-        let (kernel, programs, plugin) = built(&self.built, Arch::X86_64)?;
-        let failed = profile::check(&Runner { project: self.project, kernel, programs }, plugin)?;
+        let (kernel, programs, plugins) = built(&self.built, Arch::X86_64)?;
+        let failed = profile::check(&Runner { project: self.project, kernel, programs }, plugins)?;
         Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
     }
 
@@ -181,12 +181,12 @@ impl<'a> Ground<'a> {
     }
 
     /// Runs a scenario on the simulator's controllers, if there is a QEMU for them.
-    fn on_model(&self, name: &str) -> Result<Counted> {
+    fn on_model(&mut self, name: &str) -> Result<Counted> {
         if vfio_user::installed(self.project)?.is_none() {
             ensure!(!is_ci(), vfio_user::MISSING);
             return Ok(Counted { skipped: Some(vfio_user::MISSING.to_owned()), ..Counted::default() });
         }
-        self.unmeasured(name, Arch::X86_64, Device::Model)
+        self.scenario(name, Arch::X86_64, Device::Model)
     }
 
     /// Lets Linux check the model, if there is a guest for it.
@@ -229,7 +229,7 @@ fn is_ci() -> bool {
 }
 
 /// A kernel, the programs for it, and the instruction counter.
-type Built = (Kernel, Programs, PathBuf);
+type Built = (Kernel, Programs, Plugins);
 
 /// The builds of an architecture.
 fn built(all: &[Built], arch: Arch) -> Result<&Built> {

@@ -31,8 +31,7 @@ impl Names {
         let all = project.scenarios()?;
         let on_pc = suiting(project, &all, Arch::X86_64);
         let on_arm = on_qemu(project, suiting(project, &all, Arch::Aarch64));
-        let on_model =
-            with_iommu(project, on_pc.iter().filter(|name| is_simulators_alone(project, name)).cloned().collect());
+        let on_model = on_pc.iter().filter(|name| is_simulators_alone(project, name)).cloned().collect();
         Ok(Self {
             on_model,
             simulated: with_iommu(project, on_pc.clone()),
