@@ -64,8 +64,8 @@ pub struct Simple {
     pub blocks: u32,
     /// Returned with the completion.
     pub user_data: u64,
-    /// First byte in the window.
-    pub offset: u32,
+    /// The range of the window, of as many bytes as the blocks.
+    pub segment: Segment,
 }
 
 impl Head {
@@ -75,9 +75,10 @@ impl Head {
     #[inline(always)]
     pub fn simple(&self, bounds: &Bounds) -> Option<Simple> {
         let Self { lba, blocks, user_data, segment, .. } = *self;
-        let opcode = match (self.opcode, self.segment_count, self.reserved) {
-            (1, 1, 0) => Opcode::Read,
-            (2, 1, 0) if bounds.writable => Opcode::Write,
+        let opcode = match u32::from(self.opcode) | u32::from(self.segment_count) << 8 | u32::from(self.reserved) << 16
+        {
+            0x0101 => Opcode::Read,
+            0x0102 if bounds.writable => Opcode::Write,
             _ => return None,
         };
         let end = u64::from(segment.offset).wrapping_add(u64::from(segment.len));
@@ -86,7 +87,7 @@ impl Head {
             && u64::from(segment.len) == u64::from(blocks) << bounds.block_shift
             && segment.offset.is_multiple_of(4)
             && end <= bounds.window_bytes;
-        is_sound.then_some(Simple { opcode, lba, blocks, user_data, offset: segment.offset })
+        is_sound.then_some(Simple { opcode, lba, blocks, user_data, segment })
     }
 }
 
@@ -390,7 +391,7 @@ mod tests {
             let head = Head::read_from_bytes(&entry.as_bytes()[..32]).unwrap();
             let checked = entry.check(&bounds).ok().filter(|request| request.segment_count == 1);
             let expected = checked.map(|Request { opcode, lba, blocks, user_data, segments, .. }| {
-                Simple { opcode, lba, blocks, user_data, offset: segments[0].offset }
+                Simple { opcode, lba, blocks, user_data, segment: segments[0] }
             });
             prop_assert_eq!(head.simple(&bounds), expected);
         }

@@ -19,8 +19,8 @@ use blk_api::config::Class;
 const SECOND_LEAD: u64 = 512 << 10;
 /// The same for its third.
 const THIRD_LEAD: u64 = 1 << 20;
-/// Commands in a turn: few, so that a session's speed follows its lead.
-const TURN: u16 = 8;
+/// Pieces of the smallest size in a turn: those of the longest command, so that a session's speed follows its lead.
+const TURN: u16 = 32;
 /// The longest command where other sessions take part, bytes: fewer pieces of the smallest size than the fastest queue has
 /// turns for one of the slowest.
 const LONGEST: u32 = 32 * MIN_PIECE;
@@ -32,9 +32,9 @@ pub struct DeviceDirect {
     flow_table: FlowTable,
     /// Each session's virtual time: the bytes of its commands, over its weight.
     times: Vec<u64>,
-    /// Sessions that wait or have commands in the device, by that time.
+    /// Sessions by that time: those that wait or have commands in the device, and some that did and were not first since.
     active: WinnerTree,
-    /// The least time among them, which never goes back.
+    /// The least time among the active ones, which never goes back.
     least: u64,
 }
 
@@ -70,18 +70,15 @@ impl DeviceDirect {
         }
     }
 
-    /// Removes the session from `active` if it neither waits nor has commands in the device.
-    fn settle(&mut self, session: SessionId) {
-        if !self.flow_table.waits(session) && self.flow_table.in_device(session) == 0 {
-            self.active.remove(session.0);
-            self.advance();
-        }
-    }
-
-    /// Recomputes `least`: the least served session may be another one now.
+    /// Recomputes `least`: the least served session may be another one now, or may neither wait nor have commands in the device.
     fn advance(&mut self) {
-        if let Some((_, time)) = self.active.first() {
-            self.least = self.least.max(time);
+        while let Some((session, time)) = self.active.first() {
+            let session = SessionId(session);
+            if self.flow_table.waits(session) || self.flow_table.in_device(session) > 0 {
+                self.least = self.least.max(time);
+                return;
+            }
+            self.active.remove(session.0);
         }
     }
 }
@@ -101,7 +98,7 @@ impl Policy for DeviceDirect {
     fn idle(&mut self, session: SessionId) {
         if self.flow_table.waits(session) {
             self.flow_table.idle(session);
-            self.settle(session);
+            self.advance();
         }
     }
 
@@ -148,15 +145,13 @@ impl Policy for DeviceDirect {
 
     fn aborted(&mut self, commands: Commands, _: u64) {
         if self.flow_table.left_device(&commands).is_some() {
-            self.settle(commands.session);
+            self.advance();
         }
     }
 
     fn reset(&mut self, _: u64) {
         self.flow_table.reset();
-        for session in (0..self.times.len()).filter_map(|index| u8::try_from(index).ok()) {
-            self.settle(SessionId(session));
-        }
+        self.advance();
     }
 
     fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {

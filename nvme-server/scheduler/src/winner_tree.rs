@@ -1,4 +1,4 @@
-//! Keeps the least of up to 128 keys in a winner tree: seven comparisons an update however many sessions take part, and
+//! Keeps the least of up to 128 keys in a winner tree: at most seven comparisons an update however many sessions take part, and
 //! none while one takes part alone.
 
 use crate::share::MAX_SESSIONS;
@@ -108,9 +108,12 @@ impl WinnerTree {
                 (winner, best) = (rival, rivals);
             }
             node >>= 1;
-            if let Some(place) = self.winners.get_mut(node & NODES) {
-                *place = winner;
+            let Some(place) = self.winners.get_mut(node & NODES) else { return };
+            // The winner is as before, and its key, too: nothing above changes.
+            if *place == winner && winner != player {
+                return;
             }
+            *place = winner;
         }
     }
 

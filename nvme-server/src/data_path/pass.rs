@@ -101,26 +101,26 @@ fn take_completions<P: Platform>(
     now: u64,
 ) -> Result<bool, DeviceFault> {
     // Consecutive completions mostly belong to one session.
-    let mut of: Option<(u8, &mut SessionSlot<P>)> = None;
+    let mut of: Option<(u8, &mut Session<P>)> = None;
     while let Some(end) = queue.pair.complete()? {
         let (command, accounting) = queue.in_flight.release(end.cid())?;
         batch.completed(command, accounting);
-        let session = command.work.session();
-        let slot = match of {
-            Some((last, slot)) if last == session => slot,
+        let number = command.work.session();
+        let session = match of {
+            Some((last, session)) if last == number => session,
             _ => {
-                let slot = slots.get_mut(usize::from(session)).ok_or(DeviceFault::OwnMemory)?;
+                let slot = slots.get_mut(usize::from(number)).ok_or(DeviceFault::OwnMemory)?;
                 slot.polled = PollResult::Completions;
                 slot.poll_too();
                 if slot.idle_polls() > 0 {
                     slot.history.found();
                 }
-                slot
+                // A session ends only when it has nothing in flight.
+                slot.phase.session_mut().ok_or(DeviceFault::OwnMemory)?
             }
         };
-        // A session ends only when it has nothing in flight.
-        slot.phase.session_mut().ok_or(DeviceFault::OwnMemory)?.completed(command, end.status());
-        of = Some((session, slot));
+        session.completed(command, end.status());
+        of = Some((number, session));
     }
     if !queue.pair.release()? {
         return Ok(false);

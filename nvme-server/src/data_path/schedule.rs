@@ -167,7 +167,7 @@ impl Schedule {
     /// A batch of events for the policy.
     #[inline]
     pub(crate) const fn batch(&mut self, now: u64) -> Batch<'_> {
-        Batch { schedule: self, now, run: (Event::Aborted, Work::new(0, Kind::Other, 0)), count: 0, submitted: 0 }
+        Batch { schedule: self, now, run: Work::new(0, Kind::Other, 0), count: 0, submitted: 0 }
     }
 }
 
@@ -176,8 +176,8 @@ impl Schedule {
 pub(crate) struct Batch<'a> {
     schedule: &'a mut Schedule,
     now: u64,
-    /// The event and the work that the commands of the run have in common.
-    run: (Event, Work),
+    /// The work that the commands of the run have in common, tagged with the event: one comparison tells whether another joins.
+    run: Work,
     /// Number of them that were not reported yet.
     count: u16,
     /// For a run of completed ones, the time at which the first was submitted, in ticks.
@@ -236,33 +236,35 @@ impl Batch<'_> {
 
     #[inline(always)]
     fn add(&mut self, event: Event, work: Work, submitted: u64) {
-        if self.schedule.bypass != Bypass::Off {
-            return;
+        let run = work.tagged(event as u8);
+        match self.count.checked_add(1) {
+            Some(count) if run == self.run => self.count = count,
+            _ => {
+                self.report();
+                (self.run, self.count, self.submitted) = (run, 1, submitted);
+            }
         }
-        let (of, run) = self.run;
-        if work != run || event as u8 != of as u8 || self.count == u16::MAX {
-            self.report();
-            (self.run, self.submitted) = ((event, work), submitted);
-        }
-        self.count = self.count.wrapping_add(1);
     }
 
     /// Reports the run to the policy.
     #[inline(never)]
     fn report(&mut self) {
         let count = core::mem::take(&mut self.count);
-        if count == 0 {
+        if count == 0 || self.schedule.bypass != Bypass::Off {
             return;
         }
-        let (event, work) = self.run;
+        let work = self.run;
         let Schedule { policy, clock, .. } = &mut *self.schedule;
         let (session, now) = (SessionId(work.session()), clock.ns(self.now));
         let commands = Commands { session, kind: work.kind(), bytes: work.bytes(), count };
-        match event {
-            Event::Submitted => policy.submitted(commands, now),
-            Event::Completed => policy.completed(commands, clock.ns(self.submitted), now),
-            Event::Aborted => policy.aborted(commands, now),
-            Event::Refused => policy.refused(session, count, now),
+        const SUBMITTED: u8 = Event::Submitted as u8;
+        const COMPLETED: u8 = Event::Completed as u8;
+        const REFUSED: u8 = Event::Refused as u8;
+        match work.tag() {
+            SUBMITTED => policy.submitted(commands, now),
+            COMPLETED => policy.completed(commands, clock.ns(self.submitted), now),
+            REFUSED => policy.refused(session, count, now),
+            _ => policy.aborted(commands, now),
         }
     }
 }

@@ -76,12 +76,12 @@ impl<'a> Extents<'a> {
 /// The request as one piece, if one command can do it; otherwise [`Cursor::next`] returns the reason.
 #[inline(always)]
 pub(crate) fn simple(request: &Simple, extents: &mut Extents<'_>, limits: CommandLimits) -> Option<Piece> {
-    let Simple { opcode, lba, blocks, offset, .. } = *request;
+    let Simple { opcode, lba, blocks, segment, .. } = *request;
     if blocks > limits.data_blocks {
         return None;
     }
     let located = extents.locate(opcode, lba, u64::from(blocks)).ok()?;
-    let piece = Piece { lba: located.lba, blocks, offset: u64::from(offset) };
+    let piece = Piece { lba: located.lba, blocks, offset: u64::from(segment.offset) };
     (located.blocks == u64::from(blocks)).then_some(piece)
 }
 
@@ -188,9 +188,8 @@ mod tests {
 
     /// The short way of a request of one segment.
     fn short(request: &Request, extents: &mut Extents<'_>) -> Option<Piece> {
-        let Request { opcode, lba, blocks, user_data, segments: [Segment { offset, .. }, ..], segment_count } =
-            *request;
-        let request = Simple { opcode, lba, blocks, user_data, offset };
+        let Request { opcode, lba, blocks, user_data, segments: [segment, ..], segment_count } = *request;
+        let request = Simple { opcode, lba, blocks, user_data, segment };
         (segment_count == 1).then(|| simple(&request, extents, LIMITS))?
     }
 

@@ -155,11 +155,12 @@ impl<P: Platform> Session<P> {
     #[inline(always)]
     fn submit_simple(&mut self, turn: &mut Turn<'_, P>) -> Result<Rest, RingError> {
         let Some(number) = self.queue_with_room(turn.queues) else { return Ok(Rest::Unknown) };
-        let Turn { queues, extents, batch, left, limits, now } = turn;
+        let Turn { queues, extents, batch, limits, now, .. } = turn;
         let Some(queue) = queues.get_mut(number) else { return Ok(Rest::Unknown) };
+        let (limits, submitted, mut left) = (*limits, *now, turn.left);
         let (mut count, mut answerable) = (0u32, 0);
         let ended = loop {
-            if *left == 0 || !queue.has_room() {
+            if left == 0 || !queue.has_room() {
                 break Ok(Rest::Unknown);
             }
             if answerable == 0 {
@@ -175,20 +176,21 @@ impl<P: Platform> Session<P> {
                 Err(error) => break Err(error),
             };
             let Some(request) = head.simple(&self.bounds) else { break Ok(Rest::Unknown) };
-            let Some(piece) = split::simple(&request, extents, *limits) else { break Ok(Rest::Unknown) };
+            let Some(piece) = split::simple(&request, extents, limits) else { break Ok(Rest::Unknown) };
             let kind = if request.opcode == Opcode::Read { Kind::Read } else { Kind::Write };
-            let bytes = piece.blocks << limits.block_shift;
+            let bytes = request.segment.len;
             let served = Served::Whole(request.user_data);
             let work = Work::new(self.number, kind, bytes);
-            let command = Command { work, submitted: *now, request: served };
+            let command = Command { work, submitted, request: served };
             if queue.submit(&self.target, request.opcode, piece, command).is_err() {
                 break Ok(Rest::Unknown);
             }
             self.ring.advance();
             batch.submitted(&command);
-            *left = left.saturating_sub(pieces(bytes));
+            left = left.saturating_sub(pieces(bytes));
             (count, answerable) = (count.wrapping_add(1), answerable.wrapping_sub(1));
         };
+        turn.left = left;
         self.in_flight = self.in_flight.wrapping_add(count);
         self.outstanding = self.outstanding.wrapping_add(count);
         self.statistics.requests = self.statistics.requests.wrapping_add(u64::from(count));

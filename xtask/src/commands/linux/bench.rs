@@ -41,7 +41,12 @@ fn instructions(project: &Project, tools: &Tools) -> Result<()> {
     let (_, folder) = measure(
         project,
         tools,
-        Job { name: "instructions", controller: null, device: Device::Qemu, counter: Some((plugins.of(Device::Qemu), &mark)) },
+        Job {
+            name: "instructions",
+            controller: null,
+            device: Device::Qemu,
+            counter: Some((plugins.of(Device::Qemu), &mark)),
+        },
     )?;
     let text = fs::read_to_string(folder.join(COUNTS)).context("the instruction counter wrote nothing")?;
     let parts = counts::by_marker(&text)?;
