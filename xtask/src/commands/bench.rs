@@ -270,7 +270,7 @@ fn table(arch: Arch, benchmarks: &[Benchmark]) -> String {
         let numbers = in_all.into_iter().chain(parts.map(|number| format!("{number:.0}")));
         let gate = Gate::of(&one.name);
         let whole = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.0}"));
-        let most = whole(gate.map(|gate| gate.instructions(arch)));
+        let most = whole(gate.and_then(|gate| gate.instructions(arch)));
         let goal = whole(gate.and_then(|gate| gate.goal(arch)));
         let numbers = numbers.chain([format!("{:.3}", one.doorbells_per_op), most, goal]);
         let cells = numbers.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
