@@ -240,9 +240,17 @@ impl Batch<'_> {
         match self.count.checked_add(1) {
             Some(count) if run == self.run => self.count = count,
             _ => {
-                self.report();
+                self.flush();
                 (self.run, self.count, self.submitted) = (run, 1, submitted);
             }
+        }
+    }
+
+    /// Reports the run, if it has commands and there is something to decide.
+    #[inline(always)]
+    fn flush(&mut self) {
+        if self.count > 0 && matches!(self.schedule.bypass, Bypass::Off) {
+            self.report();
         }
     }
 
@@ -250,9 +258,6 @@ impl Batch<'_> {
     #[inline(never)]
     fn report(&mut self) {
         let count = core::mem::take(&mut self.count);
-        if count == 0 || self.schedule.bypass != Bypass::Off {
-            return;
-        }
         let work = self.run;
         let Schedule { policy, clock, .. } = &mut *self.schedule;
         let (session, now) = (SessionId(work.session()), clock.ns(self.now));
@@ -271,7 +276,7 @@ impl Batch<'_> {
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        self.report();
+        self.flush();
     }
 }
 
