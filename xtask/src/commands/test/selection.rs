@@ -188,7 +188,7 @@ mod tests {
         let project = Project::here().unwrap();
         let names = Names::of(&project).unwrap();
         for name in project.scenarios().unwrap() {
-            let all = [&names.simulated, &names.simulated_on_arm, &names.on_qemu, &names.on_arm];
+            let all = [&names.simulated, &names.simulated_on_arm, &names.on_qemu, &names.on_arm, &names.on_model];
             assert!(all.iter().any(|run| run.contains(&name)), "nobody runs {name}");
         }
         let wrr = "wrr".to_owned();
