@@ -1,11 +1,12 @@
 //! Commands for the admin SQ (chapter 5): typed parameters that turn into an [`Sqe`], and back for a controller model.
 //!
-//! Here: opcodes, Identify, Abort and commands without parameters; in modules of their own, commands about queues and
-//! about namespaces. Features are in [`crate::feature`], log pages in [`crate::log`], asynchronous events in
+//! Here: opcodes, Identify, Abort and commands without parameters; in modules of their own, commands about queues, about
+//! namespaces and about virtualization. Features are in [`crate::feature`], log pages in [`crate::log`], asynchronous events in
 //! [`crate::event`], the structures that Identify returns in [`crate::identify`].
 
 mod namespaces;
 mod queues;
+mod virtualization;
 
 pub use namespaces::{
     Attachment, FormatDw10, Management, SecureErase, create_namespace, delete_namespace, format_nvm,
@@ -13,6 +14,10 @@ pub use namespaces::{
 };
 pub use queues::{
     CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority, delete_io_cq, delete_io_sq, deleted_queue,
+};
+pub use virtualization::{
+    ControllerResource, VirtualizationAction, VirtualizationDw10, VirtualizationDw11, allocate_to_primary,
+    assign_to_secondary, modified_resources, set_offline, set_online,
 };
 
 use bitfield_struct::bitfield;
@@ -128,6 +133,11 @@ pub enum Cns {
     AttachedControllers = 0x12,
     /// 13h: [`crate::identify::ControllerList`] of the subsystem's controllers, from [`IdentifyDw10::cntid`].
     Controllers = 0x13,
+    /// 14h: [`crate::identify::PrimaryCapabilities`] of the primary controller [`IdentifyDw10::cntid`].
+    PrimaryCapabilities = 0x14,
+    /// 15h: [`crate::identify::SecondaryList`] of the primary controller's secondary controllers, from
+    /// [`IdentifyDw10::cntid`].
+    SecondaryControllers = 0x15,
 }
 
 impl Cns {
@@ -143,6 +153,8 @@ impl Cns {
             0x11 => Self::AllocatedNamespace,
             0x12 => Self::AttachedControllers,
             0x13 => Self::Controllers,
+            0x14 => Self::PrimaryCapabilities,
+            0x15 => Self::SecondaryControllers,
             _ => return None,
         })
     }
@@ -155,7 +167,7 @@ pub struct IdentifyDw10 {
     /// CNS: see [`Cns`].
     pub cns: u8,
     __: u8,
-    /// CNTID: the controller a list begins with, for the two selectors that return controllers.
+    /// CNTID: the controller a list begins with, or the one whose capabilities are wanted.
     pub cntid: u16,
 }
 
@@ -185,7 +197,8 @@ pub const fn identify_active_namespaces(cid: Cid, after: Nsid, data: DataPointer
     identify(cid, Cns::ActiveNamespaces, after, data)
 }
 
-/// Identify for a list of controllers from `first` on: [`Cns::Controllers`], or [`Cns::AttachedControllers`] of `nsid`.
+/// Identify for a list of controllers from `first` on: [`Cns::Controllers`], [`Cns::SecondaryControllers`], or
+/// [`Cns::AttachedControllers`] of `nsid`. Also for [`Cns::PrimaryCapabilities`] of the controller `first`.
 #[must_use]
 pub const fn identify_controllers(cid: Cid, cns: Cns, nsid: Nsid, first: u16, data: DataPointer) -> Sqe {
     let mut sqe = identify(cid, cns, nsid, data);

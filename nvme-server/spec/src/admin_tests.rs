@@ -172,6 +172,42 @@ fn format_has_the_bytes_of_the_standard() {
 }
 
 #[test]
+fn virtualization_management_has_the_bytes_of_the_standard() {
+    let opcode = (0, &[0x1c, 0, 0xef, 0xbe][..]);
+    // ACT 3:0, RT 10:8, CNTLID 31:16; NR 15:0.
+    let primary = allocate_to_primary(CID, 0x0102, ControllerResource::Interrupts, 0x0304);
+    let expected = bytes::<64>(&[opcode, (40, &[0x01, 0x01, 0x02, 0x01]), (44, &[0x04, 0x03])]);
+    assert_eq!(primary.as_bytes(), expected);
+    let assign = assign_to_secondary(CID, 5, ControllerResource::Queues, 2);
+    assert_eq!(assign.as_bytes(), bytes::<64>(&[opcode, (40, &[0x08, 0x00, 0x05, 0x00]), (44, &[2])]));
+    assert_eq!(set_online(CID, 5).as_bytes(), bytes::<64>(&[opcode, (40, &[0x09, 0x00, 0x05, 0x00])]));
+    assert_eq!(set_offline(CID, 5).as_bytes(), bytes::<64>(&[opcode, (40, &[0x07, 0x00, 0x05, 0x00])]));
+    let dw10 = VirtualizationDw10::from_bits(primary.cdw10);
+    assert_eq!(VirtualizationAction::from_raw(dw10.act()), Some(VirtualizationAction::PrimaryAllocation));
+    assert_eq!(ControllerResource::from_raw(dw10.rt()), Some(ControllerResource::Interrupts));
+    assert_eq!((dw10.cntlid(), VirtualizationDw11::from_bits(primary.cdw11).nr()), (0x0102, 0x0304));
+    // NRM is in 15:0; the rest is reserved.
+    assert_eq!(modified_resources(0xffff_0304), 0x0304);
+}
+
+#[test]
+fn virtualization_actions_and_resources_are_recognised() {
+    for raw in 0..=0xff {
+        assert!(VirtualizationAction::from_raw(raw).is_none_or(|action| action as u8 == raw));
+        assert!(ControllerResource::from_raw(raw).is_none_or(|resource| resource as u8 == raw));
+    }
+    let actions = (0..=0xf).filter(|&raw| VirtualizationAction::from_raw(raw).is_some());
+    assert_eq!(actions.collect::<std::vec::Vec<_>>(), [1, 7, 8, 9]);
+    assert_eq!(ControllerResource::from_raw(2), None);
+}
+
+#[test]
+fn secondary_controller_needs_an_io_queue_pair_and_a_vector() {
+    assert_eq!(ControllerResource::Queues.minimum(), 2);
+    assert_eq!(ControllerResource::Interrupts.minimum(), 1);
+}
+
+#[test]
 fn opcodes_and_selectors_are_recognised() {
     for raw in 0..=0xff {
         assert!(Opcode::from_raw(raw).is_none_or(|opcode| opcode as u8 == raw));

@@ -8,12 +8,14 @@ mod controller;
 mod lists;
 mod namespace;
 mod power;
+mod virtualization;
 
 pub use attributes::{Cmic, Fna, Frmw, Lpa, Nsfeat, Oaes};
 pub use controller::{Controller, Oacs, Oncs};
 pub use lists::{ControllerList, IdDescriptor, IdKind, NamespaceList};
 pub use namespace::{LbaFormat, Namespace};
 pub use power::{PowerFlags, PowerState};
+pub use virtualization::{PrimaryCapabilities, ResourceCounts, SecondaryController, SecondaryList};
 
 #[cfg(test)]
 #[path = "identify_tests.rs"]

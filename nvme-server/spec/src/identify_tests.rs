@@ -219,6 +219,81 @@ fn controller_list_that_cannot_be_is_refused() {
 }
 
 #[test]
+fn primary_controller_fields_stand_where_the_standard_puts_them() {
+    let raw = bytes::<4096>(&[
+        (0, &[1, 2]),
+        (2, &[3, 4]),
+        (4, &[3]),
+        (32, &[10, 0, 0, 1]),
+        (36, &[4, 0, 0, 0]),
+        (40, &[2, 0, 9, 1, 5, 1, 6, 1]),
+        (64, &[20, 0, 0, 2]),
+        (68, &[7, 0, 0, 0]),
+        (72, &[3, 0, 8, 2, 5, 2, 6, 2]),
+    ]);
+    let about = PrimaryCapabilities::read_from_bytes(&raw).unwrap();
+    assert_eq!((about.cntlid.get(), about.portid.get(), about.crt), (0x0201, 0x0403, PrimaryCapabilities::KINDS));
+    let numbers = |counts: &ResourceCounts| {
+        let of_controller = [counts.primary, counts.private, counts.secondary_max, counts.granularity];
+        (counts.flexible.get(), counts.assigned.get(), of_controller.map(U16::get))
+    };
+    assert_eq!(numbers(&about.queues), (0x0100_000a, 4, [2, 0x0109, 0x0105, 0x0106]));
+    assert_eq!(numbers(&about.interrupts), (0x0200_0014, 7, [3, 0x0208, 0x0205, 0x0206]));
+    assert_eq!(about.queues.free(), Some(0x0100_0004));
+}
+
+#[test]
+fn resources_in_use_beyond_the_flexible_ones_are_impossible() {
+    let mut counts = ResourceCounts::default();
+    counts.flexible.set(5);
+    counts.assigned.set(3);
+    counts.primary.set(2);
+    assert_eq!(counts.free(), Some(0));
+    counts.primary.set(3);
+    assert_eq!(counts.free(), None);
+    counts.assigned.set(6);
+    assert_eq!(counts.free(), None);
+}
+
+#[test]
+fn secondary_controller_fields_stand_where_the_standard_puts_them() {
+    let raw = bytes::<4096>(&[
+        (0, &[2]),
+        (32, &[1, 2, 3, 4, 1, 0, 0, 0, 5, 6, 7, 8, 9, 10]),
+        (64, &[2, 2, 3, 4, 0xfe, 0, 0, 0, 6, 6]),
+        (4064, &[0xee, 0xff]),
+    ]);
+    let list = SecondaryList::read_from_bytes(&raw).unwrap();
+    let entries = list.listed().unwrap();
+    assert_eq!((entries[0].scid.get(), entries[0].pcid.get(), entries[0].vfn.get()), (0x0201, 0x0403, 0x0605));
+    assert_eq!((entries[0].nvq.get(), entries[0].nvi.get()), (0x0807, 0x0a09));
+    assert!(entries[0].is_online() && !entries[1].is_online());
+    assert_eq!((entries.len(), list.entries[126].scid.get()), (2, 0xffee));
+}
+
+#[test]
+fn secondary_list_counts_what_it_holds() {
+    let entries = |count: u16| {
+        (1..=count).map(|id| {
+            let mut entry = SecondaryController::default();
+            entry.scid.set(id);
+            entry
+        })
+    };
+    let list = SecondaryList::of(entries(2));
+    assert_eq!(list.as_bytes(), bytes::<4096>(&[(0, &[2]), (32, &[1]), (64, &[2])]));
+    assert_eq!(SecondaryList::of(entries(200)).listed().unwrap().len(), 127);
+}
+
+#[test]
+fn secondary_list_that_cannot_be_is_refused() {
+    let list = |pieces: &[(usize, &[u8])]| SecondaryList::read_from_bytes(&bytes::<4096>(pieces)).unwrap();
+    assert_eq!(list(&[]).listed(), Some(&[][..]));
+    assert_eq!(list(&[(0, &[128])]).listed(), None);
+    assert_eq!(list(&[(0, &[2]), (32, &[5]), (64, &[5])]).listed(), None);
+}
+
+#[test]
 fn identifiers_of_a_namespace_have_headers() {
     assert_eq!(IdDescriptor::new(IdKind::Eui64).as_bytes(), [1, 8, 0, 0]);
     assert_eq!(IdDescriptor::new(IdKind::Nguid).as_bytes(), [2, 16, 0, 0]);

@@ -63,6 +63,7 @@ fn page(controller: &mut Controller, sqe: &Sqe) -> Result<Box<Page>, Status> {
         Cns::AllocatedNamespaces => namespace_list(controller, sqe.nsid(), |_| true),
         Cns::AttachedControllers => attached_controllers(controller, sqe.nsid(), dw10.cntid()),
         Cns::Controllers => Ok(controllers_from(controller, dw10.cntid())),
+        Cns::PrimaryCapabilities | Cns::SecondaryControllers => Err(refused(StatusCode::InvalidField)),
     }
 }
 
