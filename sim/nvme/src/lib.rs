@@ -19,6 +19,7 @@
 
 mod admin;
 mod arbitration;
+mod attachment;
 mod command;
 mod completion;
 mod contents;

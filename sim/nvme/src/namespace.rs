@@ -2,6 +2,7 @@
 
 use nvme_spec::{Nsid, Status, StatusCode};
 
+use crate::attachment::{Attachments, Place};
 use crate::store::{Base, Store, Zeroes};
 use crate::write_log::WriteLog;
 
@@ -47,8 +48,8 @@ pub(crate) struct Namespace {
     pub(crate) allocated_bytes: u64,
     /// May be attached to several controllers (NMIC).
     pub(crate) shared: bool,
-    /// Attached to this controller: only then can I/O commands name it.
-    pub(crate) attached: bool,
+    /// The controllers that it is attached to: only their I/O commands can name it.
+    pub(crate) attachments: Attachments,
     /// Time until which a format blocks its use.
     pub(crate) formatted_ns: u64,
     pub(crate) store: Store,
@@ -75,7 +76,7 @@ impl Namespace {
             eui64,
             allocated_bytes: bytes,
             shared: false,
-            attached: true,
+            attachments: Attachments::PRIMARY,
             formatted_ns: 0,
             store,
             log,
@@ -105,25 +106,35 @@ impl Namespace {
     }
 }
 
-/// The namespaces of the subsystem, ascending by NSID.
-#[derive(Default)]
-pub(crate) struct Namespaces(Vec<Namespace>);
+/// The namespaces of the subsystem, as one of its controllers sees them.
+pub(crate) struct Namespaces {
+    viewer: Place,
+    /// Ascending by NSID.
+    all: Vec<Namespace>,
+}
 
 impl Namespaces {
+    /// Creates namespaces that are attached to the controller.
     pub(crate) fn new(configs: Vec<NamespaceConfig>) -> Self {
-        Self((1..).zip(configs).map(|(nsid, config)| Namespace::new(nsid, config)).collect())
+        let all = (1..).zip(configs).map(|(nsid, config)| Namespace::new(nsid, config)).collect();
+        Self { viewer: Place::PRIMARY, all }
+    }
+
+    /// Whether a namespace is attached to the controller.
+    pub(crate) const fn is_attached(&self, namespace: &Namespace) -> bool {
+        namespace.attachments.contains(self.viewer)
     }
 
     /// Returns a namespace that exists, attached or not.
     pub(crate) fn get(&self, nsid: u32) -> Option<&Namespace> {
-        let index = self.0.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
-        self.0.get(index)
+        let index = self.all.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
+        self.all.get(index)
     }
 
     /// Returns a namespace that exists, attached or not.
     pub(crate) fn get_mut(&mut self, nsid: u32) -> Option<&mut Namespace> {
-        let index = self.0.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
-        self.0.get_mut(index)
+        let index = self.all.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
+        self.all.get_mut(index)
     }
 
     /// Returns the namespace that an I/O command names.
@@ -133,28 +144,34 @@ impl Namespaces {
     /// attached.
     pub(crate) fn active(&mut self, nsid: Nsid) -> Result<&mut Namespace, Status> {
         let refused = Status::new(StatusCode::InvalidNamespaceOrFormat).with_do_not_retry();
-        self.get_mut(nsid.0).filter(|namespace| namespace.attached).ok_or(refused)
+        let viewer = self.viewer;
+        self.get_mut(nsid.0).filter(|namespace| namespace.attachments.contains(viewer)).ok_or(refused)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Namespace> {
-        self.0.iter()
+        self.all.iter()
+    }
+
+    /// Returns those that are attached to the controller.
+    pub(crate) fn attached(&self) -> impl Iterator<Item = &Namespace> {
+        self.iter().filter(|namespace| self.is_attached(namespace))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Namespace> {
-        self.0.iter_mut()
+        self.all.iter_mut()
     }
 
     /// Adds a namespace; an existing one of the same NSID is replaced.
     pub(crate) fn insert(&mut self, namespace: Namespace) {
-        match self.0.binary_search_by_key(&namespace.nsid, |other| other.nsid) {
-            Ok(index) => self.0[index] = namespace,
-            Err(index) => self.0.insert(index, namespace),
+        match self.all.binary_search_by_key(&namespace.nsid, |other| other.nsid) {
+            Ok(index) => self.all[index] = namespace,
+            Err(index) => self.all.insert(index, namespace),
         }
     }
 
     /// Removes a namespace.
     pub(crate) fn remove(&mut self, nsid: u32) -> Option<Namespace> {
-        let index = self.0.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
-        Some(self.0.remove(index))
+        let index = self.all.binary_search_by_key(&nsid, |namespace| namespace.nsid).ok()?;
+        Some(self.all.remove(index))
     }
 }

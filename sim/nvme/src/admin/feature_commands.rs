@@ -98,7 +98,7 @@ fn namespaces(controller: &Controller, feature: Feature, sqe: &Sqe) -> Result<Ve
         Named::Active => Ok(vec![sqe.nsid]),
         Named::Inactive | Named::Unallocated => Err(refused(StatusCode::InvalidField)),
         Named::All if reads => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
-        Named::All => Ok(controller.namespaces.iter().filter(|one| one.attached).map(|one| one.nsid).collect()),
+        Named::All => Ok(controller.namespaces.attached().map(|one| one.nsid).collect()),
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn execute(controller: &mut Controller, command: &Command) -> Result<
 fn namespaces(controller: &Controller, sqe: &Sqe) -> Result<Vec<u32>, Status> {
     match named(controller, sqe.nsid()) {
         Some(Named::Active) => Ok(vec![sqe.nsid]),
-        Some(Named::All) => Ok(controller.namespaces.iter().filter(|one| one.attached).map(|one| one.nsid).collect()),
+        Some(Named::All) => Ok(controller.namespaces.attached().map(|one| one.nsid).collect()),
         Some(Named::Inactive | Named::Unallocated) => Err(refused(StatusCode::InvalidField)),
         Some(Named::Nothing) | None => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
     }

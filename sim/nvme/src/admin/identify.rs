@@ -59,7 +59,7 @@ fn page(controller: &mut Controller, sqe: &Sqe) -> Result<Box<Page>, Status> {
         Cns::Namespace => active_namespace(controller, sqe.nsid()),
         Cns::AllocatedNamespace => allocated_namespace(controller, sqe.nsid()),
         Cns::NamespaceDescriptors => descriptors(controller, sqe.nsid()),
-        Cns::ActiveNamespaces => namespace_list(controller, sqe.nsid(), |namespace| namespace.attached),
+        Cns::ActiveNamespaces => namespace_list(controller, sqe.nsid(), |one| controller.namespaces.is_attached(one)),
         Cns::AllocatedNamespaces => namespace_list(controller, sqe.nsid(), |_| true),
         Cns::AttachedControllers => attached_controllers(controller, sqe.nsid(), dw10.cntid()),
         Cns::Controllers => Ok(controllers_from(controller, dw10.cntid())),

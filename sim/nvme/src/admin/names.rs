@@ -27,7 +27,7 @@ pub(crate) fn named(controller: &Controller, nsid: Nsid) -> Option<Named> {
         Nsid::ALL => Some(Named::All),
         Nsid(number) if number > largest(controller) => None,
         Nsid(number) => Some(match controller.namespaces.get(number) {
-            Some(namespace) if namespace.attached => Named::Active,
+            Some(namespace) if controller.namespaces.is_attached(namespace) => Named::Active,
             Some(_) => Named::Inactive,
             None => Named::Unallocated,
         }),

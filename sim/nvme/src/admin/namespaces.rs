@@ -11,6 +11,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::commands::bad_field;
 use super::names::{self, Named, named};
 use super::{errors::Details, refused};
+use crate::attachment::{Attachments, Place};
 use crate::command::{Command, Outcome};
 use crate::controller::Controller;
 use crate::host::Host;
@@ -57,11 +58,11 @@ pub(crate) fn attach(controller: &mut Controller, command: &Command, host: &mut 
 
 fn set_attached(controller: &mut Controller, nsid: u32, operation: Attachment) -> Result<(), Status> {
     let namespace = controller.namespaces.get_mut(nsid).ok_or(refused(StatusCode::InvalidField))?;
-    match (operation, namespace.attached) {
+    match (operation, namespace.attachments.contains(Place::PRIMARY)) {
         (Attachment::Attach, true) => return Err(refused(StatusCode::NamespaceAttached)),
         (Attachment::Detach, false) => return Err(refused(StatusCode::NamespaceNotAttached)),
-        (Attachment::Attach, false) => namespace.attached = true,
-        (Attachment::Detach, true) => namespace.attached = false,
+        (Attachment::Attach, false) => namespace.attachments.insert(Place::PRIMARY),
+        (Attachment::Detach, true) => namespace.attachments.remove(Place::PRIMARY),
     }
     controller.admin.namespace_changed(nsid);
     Ok(())
@@ -93,7 +94,7 @@ fn create(controller: &mut Controller, command: &Command, host: &mut dyn Host) -
         base: Box::new(Zeroes),
     };
     let mut namespace = Namespace::new(nsid, config);
-    namespace.attached = false;
+    namespace.attachments = Attachments::default();
     namespace.shared = asked.nmic & SHARED != 0;
     controller.namespaces.insert(namespace);
     controller.admin.unallocated_bytes -= bytes;
@@ -161,7 +162,7 @@ fn delete(controller: &mut Controller, command: &Command) -> Result<Outcome, Sta
 fn remove(controller: &mut Controller, nsid: Nsid) {
     let Some(namespace) = controller.namespaces.remove(nsid.0) else { return };
     controller.admin.unallocated_bytes = controller.admin.unallocated_bytes.saturating_add(namespace.allocated_bytes);
-    if namespace.attached {
+    if !namespace.attachments.is_empty() {
         controller.admin.namespace_changed(nsid.0);
     }
 }
