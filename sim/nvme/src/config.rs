@@ -7,6 +7,7 @@ use nvme_spec::registers::{Cap, Vs};
 use sim_fault::Fault;
 
 use crate::admin::AdminConfig;
+use crate::attachment::MOST_SECONDARIES;
 use crate::namespace::NamespaceConfig;
 use crate::profile::{Media, Profile};
 
@@ -34,6 +35,8 @@ pub struct Config {
     pub namespaces: Vec<NamespaceConfig>,
     /// Bytes that no namespace has yet, for Namespace Management.
     pub unallocated_bytes: u64,
+    /// Virtual functions with secondary controllers; [`crate::Controller::with_secondaries`] creates those.
+    pub virtualization: Option<Virtualization>,
     /// Timing.
     pub profile: Profile,
     /// Time from a change of CC.EN to the same change of CSTS.RDY, in nanoseconds.
@@ -97,6 +100,23 @@ pub enum Contiguous {
     Optional,
 }
 
+/// Secondary controllers of a primary controller, and the resources that can be moved between them (section 8.5).
+///
+/// At power-on the primary controller has all resources.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Virtualization {
+    /// Virtual functions, each with one secondary controller: 1 to 127.
+    pub functions: u8,
+    /// VQFRT: flexible VQ resources. They are part of [`Config::queue_pairs`], of which one pair at least is not flexible.
+    pub flexible_queues: u16,
+    /// VIFRT: flexible VI resources. They are part of [`Config::vectors`], of which one at least is not flexible.
+    pub flexible_interrupts: u16,
+    /// VQFRSM: most VQ resources of one secondary controller, its admin queue pair among them; 2 to `flexible_queues`.
+    pub secondary_queues: u16,
+    /// VIFRSM: most VI resources of one secondary controller; 1 to `flexible_interrupts`.
+    pub secondary_interrupts: u16,
+}
+
 /// A volatile write cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cache {
@@ -132,6 +152,7 @@ impl Default for Config {
             cache: None,
             namespaces: Vec::new(),
             unallocated_bytes: 0,
+            virtualization: None,
             profile: Profile::before(Media::DRAM),
             ready_ns: 1_000_000,
             shutdown_ns: 1_000_000,
@@ -184,6 +205,22 @@ impl Capabilities {
             .with_css_nvm(true)
             .with_mpsmin(self.page_min.min(15))
             .with_mpsmax(self.page_max.clamp(self.page_min.min(15), 15))
+    }
+}
+
+impl Virtualization {
+    /// Returns the same with each impossible value replaced by the nearest possible one, for a controller with these
+    /// resources. With fewer than three queue pairs or two vectors, no secondary controller can be set online.
+    pub(crate) fn sane(self, queue_pairs: u16, vectors: u16) -> Self {
+        let flexible_queues = self.flexible_queues.min(queue_pairs.max(1) - 1);
+        let flexible_interrupts = self.flexible_interrupts.min(vectors.max(1) - 1);
+        Self {
+            functions: self.functions.clamp(1, MOST_SECONDARIES),
+            flexible_queues,
+            flexible_interrupts,
+            secondary_queues: self.secondary_queues.max(2).min(flexible_queues),
+            secondary_interrupts: self.secondary_interrupts.max(1).min(flexible_interrupts),
+        }
     }
 }
 

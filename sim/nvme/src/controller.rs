@@ -21,7 +21,9 @@ use crate::namespace::Namespaces;
 use crate::queue::Queues;
 use crate::record::{Event, Journal, Transfer};
 use crate::registers::Registers;
+use crate::resources::{Limits, Resources};
 use crate::settings::Settings;
+use crate::subsystem::{self, Member, Subsystem};
 use crate::timing::Timing;
 use crate::violation::{Violation, ViolationKind, Violations};
 
@@ -34,6 +36,9 @@ pub struct Controller {
     pub(crate) arbiter: Arbiter,
     pub(crate) commands: Commands,
     pub(crate) namespaces: Namespaces,
+    pub(crate) subsystem: Subsystem,
+    pub(crate) member: Member,
+    pub(crate) limits: Limits,
     pub(crate) data: Data,
     pub(crate) timing: Timing,
     pub(crate) interrupts: Interrupts,
@@ -58,13 +63,20 @@ const _: fn() = || {
 };
 
 impl Controller {
-    /// Creates a controller that was just powered on. All its random choices come from `seed`.
+    /// Creates a controller that was just powered on. All its random choices come from `seed`. If it has virtual functions,
+    /// there is nothing in them.
     #[must_use]
     pub fn new(mut config: Config, seed: u64) -> Self {
         config.queue_pairs = config.queue_pairs.clamp(1, u16::MAX - 1);
         config.vectors = config.vectors.max(1);
         config.atomic_blocks = config.atomic_blocks.max(1);
         config.admin = config.admin.sane();
+        config.virtualization =
+            config.virtualization.map(|virtualization| virtualization.sane(config.queue_pairs, config.vectors));
+        if let Some(virtualization) = &config.virtualization {
+            config.identity.controller_id = subsystem::first_id(&config, virtualization);
+        }
+        let resources = config.virtualization.as_ref().map(|virtualization| Resources::new(&config, virtualization));
         let namespaces = Namespaces::new(std::mem::take(&mut config.namespaces));
         let admin = Admin::new(&config);
         let mut controller = Self {
@@ -74,6 +86,9 @@ impl Controller {
             arbiter: Arbiter::new(config.queue_pairs),
             commands: Commands::new(config.outstanding),
             namespaces,
+            subsystem: Subsystem::new(resources),
+            member: Member::ALONE,
+            limits: Limits { queue_pairs: config.queue_pairs, vectors: config.vectors },
             data: Data::default(),
             timing: Timing::new(config.profile),
             interrupts: Interrupts::new(config.vectors),
@@ -95,18 +110,27 @@ impl Controller {
     /// Executes everything that is due up to `now_ns`. Time never goes back: an earlier moment counts as the present
     /// one.
     pub fn advance(&mut self, now_ns: u64, host: &mut dyn Host) {
-        while let Some(at_ns) = self.next_event_ns().filter(|&at_ns| at_ns <= now_ns) {
-            self.clock_ns = self.clock_ns.max(at_ns);
+        self.with_shared(|controller| controller.advance_now(now_ns, host));
+    }
+
+    pub(crate) fn advance_now(&mut self, now_ns: u64, host: &mut dyn Host) {
+        self.report_notices(host);
+        while self.due_ns <= now_ns && self.due_ns != u64::MAX {
+            debug_assert_eq!(self.due_ns, self.earliest_ns(), "something changed when the controller goes on");
+            self.clock_ns = self.clock_ns.max(self.due_ns);
             self.step(host);
             self.look_ahead();
         }
         self.clock_ns = self.clock_ns.max(now_ns);
     }
 
-    /// Time at which [`advance`](Self::advance) has something to do next.
+    /// Time at which [`advance`](Self::advance) has something to do next. Another controller of the subsystem may change it.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
         debug_assert_eq!(self.due_ns, self.earliest_ns(), "something changed when the controller goes on");
+        if self.is_concerned() {
+            return Some(self.clock_ns);
+        }
         (self.due_ns != u64::MAX).then_some(self.due_ns)
     }
 
@@ -218,8 +242,7 @@ impl Controller {
     /// Lets a fault happen now, besides those of the configuration.
     pub fn inject(&mut self, effect: ControllerEffect, host: &mut dyn Host) {
         if !self.registers.is_removed() {
-            self.suffer(effect, host);
-            self.look_ahead();
+            self.strike(effect, host);
         }
     }
 
@@ -261,8 +284,9 @@ impl Controller {
         self.fetch_ns = None;
         self.interrupts.reset();
         self.timing.reset();
+        self.reset_subsystem();
         self.settings = Settings::new(self.config.vectors);
-        self.admin.reset(&mut self.settings, self.clock_ns);
+        self.admin.reset(&mut self.settings, self.limits.queue_pairs, self.clock_ns);
     }
 
     /// Records a violation by the driver.

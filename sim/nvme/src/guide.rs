@@ -17,8 +17,10 @@ use crate::host::Host;
 impl Controller {
     /// Hits the controller as by a fault of its configuration.
     pub fn strike(&mut self, effect: ControllerEffect, host: &mut dyn Host) {
-        self.suffer(effect, host);
-        self.look_ahead();
+        self.with_shared(|controller| {
+            controller.suffer(effect, host);
+            controller.look_ahead();
+        });
     }
 
     /// Makes the next stage of a fetched command due. Does nothing when there is no such command.

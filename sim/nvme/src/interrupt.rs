@@ -29,6 +29,8 @@ pub(crate) struct Interrupts {
     vectors: Vec<Vector>,
     mask: u32,
     pin: Level,
+    /// Whether there is a pin.
+    has_pin: bool,
     deadline_ns: Option<u64>,
     /// Vectors that are asserted.
     asserted: u32,
@@ -38,11 +40,12 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     pub(crate) fn new(vectors: u16) -> Self {
         let vectors = vec![Vector::default(); usize::from(vectors.max(1))];
-        Self { vectors, mask: 0, pin: Level::Deasserted, deadline_ns: None, asserted: 0, raised: 0 }
+        Self { vectors, mask: 0, pin: Level::Deasserted, has_pin: true, deadline_ns: None, asserted: 0, raised: 0 }
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.vectors.len()
+    /// Removes the pin: a virtual function has none.
+    pub(crate) const fn remove_pin(&mut self) {
+        self.has_pin = false;
     }
 
     pub(crate) const fn mask(&self) -> u32 {
@@ -61,7 +64,7 @@ impl Interrupts {
 
     /// Clears pending interrupts and masks. The pin stays as it is until [`update_pin`](Self::update_pin).
     pub(crate) fn reset(&mut self) {
-        let Self { vectors, mask, pin: _, deadline_ns, asserted, raised: _ } = self;
+        let Self { vectors, mask, pin: _, has_pin: _, deadline_ns, asserted, raised: _ } = self;
         vectors.fill(Vector::default());
         *mask = 0;
         *deadline_ns = None;
@@ -169,7 +172,7 @@ impl Interrupts {
     /// Sets the pin as the vectors require.
     pub(crate) fn update_pin(&mut self, host: &mut dyn Host) {
         let unmasked = |(vector, state): (u16, &Vector)| state.asserted && !self.is_masked(vector);
-        let wanted = self.asserted > 0 && (self.mask == 0 || (0..).zip(&self.vectors).any(unmasked));
+        let wanted = self.has_pin && self.asserted > 0 && (self.mask == 0 || (0..).zip(&self.vectors).any(unmasked));
         let level = if wanted { Level::Asserted } else { Level::Deasserted };
         if level != self.pin {
             self.pin = level;

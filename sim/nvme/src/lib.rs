@@ -9,7 +9,8 @@
 //!   `write_log`);
 //! - completion: pairing and posting (`completion`), interrupts (`interrupt`).
 //!
-//! A test of a driver can itself determine the controller's next step (`guide`).
+//! A test of a driver can itself determine the controller's next step (`guide`). A primary controller and its secondary
+//! ones are one subsystem (`subsystem`, `resources`, `attachment`).
 //!
 //! Neighbours: `sim-pci` puts it into a function, `sim-fault` defines its faults, `sim-check` reads its records. Left
 //! out: PCI configuration space and the MSI-X table, metadata and protection information, SGLs, fused commands,
@@ -37,7 +38,9 @@ mod power;
 mod prp;
 mod queue;
 mod registers;
+mod resources;
 mod settings;
+mod subsystem;
 mod timing;
 mod write_log;
 
@@ -50,7 +53,7 @@ pub mod store;
 pub mod violation;
 
 pub use admin::{AdminConfig, Health, Media as MediaHealth, Operation, OptionalCommands, PowerLevel};
-pub use config::Config;
+pub use config::{Config, Virtualization};
 pub use controller::Controller;
 pub use counters::Counters;
 pub use host::{AccessSize, Blocked, Host, Level};

@@ -120,6 +120,20 @@ impl Namespaces {
         Self { viewer: Place::PRIMARY, all }
     }
 
+    /// Makes these the namespaces of another controller of the subsystem.
+    pub(crate) const fn set_viewer(&mut self, viewer: Place) {
+        self.viewer = viewer;
+    }
+
+    /// Exchanges the namespaces with those that the subsystem's controllers share.
+    pub(crate) const fn exchange(&mut self, shared: &mut Vec<Namespace>) {
+        std::mem::swap(&mut self.all, shared);
+    }
+
+    pub(crate) fn all(&self) -> &[Namespace] {
+        &self.all
+    }
+
     /// Whether a namespace is attached to the controller.
     pub(crate) const fn is_attached(&self, namespace: &Namespace) -> bool {
         namespace.attachments.contains(self.viewer)

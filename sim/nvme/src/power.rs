@@ -2,8 +2,10 @@
 
 use nvme_spec::registers::ShutdownStatus;
 
+use crate::attachment::Place;
 use crate::controller::Controller;
 use crate::host::Host;
+use crate::namespace::Namespace;
 use crate::record::Event;
 
 impl Controller {
@@ -14,15 +16,18 @@ impl Controller {
     /// controller's generator draws. A block ends with the data of some write that is not older than the last durable
     /// one.
     pub fn power_loss(&mut self, now_ns: u64) {
-        self.clock_ns = self.clock_ns.max(now_ns);
-        self.lose_what_is_volatile();
-        self.function_level_reset();
-        self.journal.event(Event::PowerLost);
+        self.with_shared(|controller| {
+            controller.clock_ns = controller.clock_ns.max(now_ns);
+            controller.lose_what_is_volatile();
+            controller.reset_function();
+            controller.journal.event(Event::PowerLost);
+        });
     }
 
     /// Loses power by a fault: the function around the controller stays as it is, and only CSTS shows it to the driver.
     pub(crate) fn power_fails(&mut self, host: &mut dyn Host) {
         self.lose_what_is_volatile();
+        self.activate_resources();
         self.stop();
         self.interrupts.update_pin(host);
         self.registers.reset_unnoticed();
@@ -34,6 +39,10 @@ impl Controller {
             self.counters.unsafe_shutdowns += 1;
         }
         self.counters.power_cycles += 1;
+        if self.member.place != Place::PRIMARY {
+            // The media lose power with the primary controller.
+            return;
+        }
         let atomic_blocks = u64::from(self.config.atomic_blocks);
         for namespace in self.namespaces.iter_mut() {
             let unit = atomic_blocks << namespace.block_bits();
@@ -48,9 +57,11 @@ impl Controller {
         }
     }
 
-    /// Flushes the write caches to the media. Returns when everything is there.
+    /// Flushes the write caches to the media, those of a secondary controller's own namespaces alone. Returns when
+    /// everything is there.
     pub(crate) fn flush_all(&mut self) -> u64 {
-        let now_ns = self.clock_ns;
-        self.namespaces.iter_mut().map(|namespace| namespace.log.flush(now_ns)).fold(now_ns, u64::max)
+        let (now_ns, place) = (self.clock_ns, self.member.place);
+        let is_own = |namespace: &&mut Namespace| place == Place::PRIMARY || namespace.attachments.contains(place);
+        self.namespaces.iter_mut().filter(is_own).map(|namespace| namespace.log.flush(now_ns)).fold(now_ns, u64::max)
     }
 }

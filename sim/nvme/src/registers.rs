@@ -54,6 +54,8 @@ pub(crate) struct Registers {
     hidden_until_ns: Option<u64>,
     never_ready: bool,
     removed: bool,
+    /// A secondary controller that is offline.
+    offline: bool,
     /// The power failed or the subsystem was reset, and nothing shows that the driver noticed.
     unnoticed: bool,
 }
@@ -73,6 +75,7 @@ impl Registers {
             hidden_until_ns: None,
             never_ready: false,
             removed: false,
+            offline: false,
             unnoticed: false,
         }
     }
@@ -119,6 +122,12 @@ impl Registers {
         self.shutdown_ns = None;
     }
 
+    /// Sets whether a secondary controller is offline: CSTS reports a fatal error, everything else reads as zeroes, and
+    /// writes are lost (section 8.5.3).
+    pub(crate) const fn set_offline(&mut self, offline: bool) {
+        self.offline = offline;
+    }
+
     /// Resets everything as after power-on, while the driver goes on without noticing.
     ///
     /// It has noticed once it clears CC.EN or CSTS.NSSRO, or enables the controller: only these writes show that it acts
@@ -139,8 +148,8 @@ impl Registers {
 
     /// Does a function level reset: everything as after power-on, except that broken parts stay broken.
     fn reset(&mut self) {
-        let Self { capabilities, never_ready, removed, hidden_until_ns, .. } = *self;
-        *self = Self { never_ready, removed, hidden_until_ns, ..Self::new(capabilities) };
+        let Self { capabilities, never_ready, removed, offline, hidden_until_ns, .. } = *self;
+        *self = Self { never_ready, removed, offline, hidden_until_ns, ..Self::new(capabilities) };
     }
 }
 
@@ -148,6 +157,10 @@ impl Controller {
     /// Reads a register as it was at the last [`advance`](Self::advance). Reserved and misaligned places and doorbells
     /// read as zeroes.
     pub fn read(&mut self, offset: u64, size: AccessSize) -> u64 {
+        self.with_shared(|controller| controller.read_now(offset, size))
+    }
+
+    fn read_now(&mut self, offset: u64, size: AccessSize) -> u64 {
         if !self.registers.is_present() {
             return size.truncate(u64::MAX);
         }
@@ -176,6 +189,9 @@ impl Controller {
 
     fn read_half(&self, offset: u64) -> u64 {
         let registers = &self.registers;
+        if registers.offline {
+            return if offset == CSTS { Csts::new().with_cfs(true).into_bits().into() } else { 0 };
+        }
         let value = match offset {
             CAP => registers.cap.into_bits() as u32,
             CAP_HIGH => (registers.cap.into_bits() >> 32) as u32,
@@ -195,11 +211,13 @@ impl Controller {
 
     /// Writes a register or rings a doorbell at `now_ns`, after everything that was due by then.
     pub fn write(&mut self, offset: u64, size: AccessSize, value: u64, now_ns: u64, host: &mut dyn Host) {
-        self.advance(now_ns, host);
-        if self.registers.is_present() {
-            self.write_present(offset, size, size.truncate(value), host);
-            self.look_ahead();
-        }
+        self.with_shared(|controller| {
+            controller.advance_now(now_ns, host);
+            if controller.registers.is_present() && !controller.registers.offline {
+                controller.write_present(offset, size, size.truncate(value), host);
+                controller.look_ahead();
+            }
+        });
     }
 
     fn write_present(&mut self, offset: u64, size: AccessSize, value: u64, host: &mut dyn Host) {
@@ -243,6 +261,7 @@ impl Controller {
         if value != NSSR_RESET || !self.registers.cap.nssrs() {
             return self.violation(ViolationKind::SubsystemReset { value });
         }
+        self.activate_resources();
         self.stop();
         self.interrupts.update_pin(host);
         self.registers.reset_unnoticed();
@@ -385,6 +404,11 @@ impl Controller {
     /// Function level reset: everything as after power-on, except the contents of the media and of the write cache. The
     /// pin is low afterwards without a call of [`Host::pin`].
     pub fn function_level_reset(&mut self) {
+        self.with_shared(Self::reset_function);
+    }
+
+    pub(crate) fn reset_function(&mut self) {
+        self.activate_resources();
         self.stop();
         self.interrupts.pin_was_reset();
         self.registers.reset();

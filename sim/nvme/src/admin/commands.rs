@@ -8,8 +8,8 @@ use nvme_spec::log::{CommandEffects, Effects, Execution};
 use nvme_spec::{Sqe, Status, StatusCode, nvm};
 use zerocopy::FromZeros;
 
-use super::config::AdminConfig;
 use super::refused;
+use crate::config::Config;
 use crate::controller::Controller;
 use crate::violation::ViolationKind;
 
@@ -69,13 +69,13 @@ impl Rules {
 }
 
 /// Returns the command of this opcode, if the controller has it.
-pub(crate) fn supported(config: &AdminConfig, opcode: u8) -> Option<Opcode> {
+pub(crate) fn supported(config: &Config, opcode: u8) -> Option<Opcode> {
     let opcode = Opcode::from_raw(opcode)?;
     rules(config, opcode).map(|_| opcode)
 }
 
 /// Returns the rules of a command; `None` for one that the controller does not have.
-pub(crate) fn rules(config: &AdminConfig, opcode: Opcode) -> Option<Rules> {
+pub(crate) fn rules(config: &Config, opcode: Opcode) -> Option<Rules> {
     let plain = Rules::plain();
     let none = CommandEffects::new();
     let rules = match opcode {
@@ -92,17 +92,18 @@ pub(crate) fn rules(config: &AdminConfig, opcode: Opcode) -> Option<Rules> {
         Opcode::SetFeatures => plain.with_words([0x8000_00ff, u32::MAX, 0, 0, UUID_INDEX]).with_namespace().with_data(),
         Opcode::GetFeatures => plain.with_words([0x7ff, u32::MAX, 0, 0, UUID_INDEX]).with_namespace().with_data(),
         Opcode::AsyncEventRequest => plain,
-        Opcode::NamespaceManagement if config.commands.namespaces => plain
+        Opcode::NamespaceManagement if config.admin.commands.namespaces => plain
             .with_words([0xf])
             .with_namespace()
             .with_data()
             .with_effects(none.with_inventory(true).with_namespace(true)),
-        Opcode::NamespaceAttachment if config.commands.namespaces => {
+        Opcode::NamespaceAttachment if config.admin.commands.namespaces => {
             plain.with_words([0xf]).with_namespace().with_data().with_effects(none.with_inventory(true))
         }
-        Opcode::KeepAlive if config.keep_alive_100ms != 0 => plain,
-        Opcode::DoorbellBufferConfig if config.commands.doorbell_buffer => plain.with_data(),
-        Opcode::FormatNvm if config.commands.format => {
+        Opcode::VirtualizationManagement if config.virtualization.is_some() => plain.with_words([0xffff_070f, 0xffff]),
+        Opcode::KeepAlive if config.admin.keep_alive_100ms != 0 => plain,
+        Opcode::DoorbellBufferConfig if config.admin.commands.doorbell_buffer => plain.with_data(),
+        Opcode::FormatNvm if config.admin.commands.format => {
             let alone = Execution::AloneInNamespace as u8;
             let effects = none.with_block_contents(true).with_namespace(true).with_execution(alone);
             plain.with_words([0xfff]).with_namespace().with_effects(effects)
@@ -148,7 +149,7 @@ fn reserved_dword(rules: &Rules, sqe: &Sqe) -> Option<u8> {
 }
 
 /// The Commands Supported and Effects log.
-pub(crate) fn effects_log(config: &AdminConfig) -> Effects {
+pub(crate) fn effects_log(config: &Config) -> Effects {
     let mut log = Effects::new_zeroed();
     for (raw, entry) in (0..=u8::MAX).zip(&mut log.admin) {
         let rules = Opcode::from_raw(raw).and_then(|opcode| rules(config, opcode));

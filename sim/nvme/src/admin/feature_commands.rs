@@ -134,7 +134,7 @@ fn names_a_value(controller: &Controller, feature: Feature, sqe: &Sqe) -> bool {
             let threshold = TemperatureThreshold::from_bits(sqe.cdw11);
             threshold.sensor() == 0 && threshold.under() <= 1
         }
-        Feature::InterruptVector => InterruptVector::from_bits(sqe.cdw11).vector() < controller.config.vectors,
+        Feature::InterruptVector => InterruptVector::from_bits(sqe.cdw11).vector() < controller.limits.vectors,
         _ => true,
     }
 }

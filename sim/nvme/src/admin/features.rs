@@ -106,8 +106,9 @@ impl Features {
         self.current.power = self.current.power.with_state(state);
     }
 
-    /// Resets with the controller: the saved values take effect.
-    pub(crate) fn reset(&mut self) {
+    /// Resets with the controller, which then has this many queue pairs: the saved values take effect.
+    pub(crate) fn reset(&mut self, queue_pairs: u16) {
+        self.most_queues = NumberOfQueues::pairs(queue_pairs).unwrap_or_default();
         self.current = self.saved.clone();
     }
 
@@ -239,7 +240,7 @@ mod tests {
         set(&mut features, Feature::InterruptCoalescing, 0x0203, Keep::Saved);
         set(&mut features, Feature::InterruptCoalescing, 0x0405, Keep::UntilReset);
         set(&mut features, Feature::VolatileWriteCache, 0, Keep::UntilReset);
-        features.reset();
+        features.reset(SHAPE.queue_pairs);
         let mut settings = Settings::new(3);
         features.apply(&mut settings);
         assert_eq!(settings.coalescing, Coalescing { threshold_z: 3, time_100us: 2 });

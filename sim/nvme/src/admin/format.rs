@@ -9,6 +9,7 @@ use nvme_spec::{Sqe, Status, StatusCode};
 use super::commands::bad_field;
 use super::names::{Named, check_formatted, named};
 use super::refused;
+use crate::attachment::Attachments;
 use crate::command::{Command, Outcome};
 use crate::controller::Controller;
 
@@ -59,7 +60,8 @@ fn format(controller: &mut Controller, nsid: u32, index: u8, ns: u64) {
     let is_another = namespace.format != index;
     namespace.format = index;
     namespace.blocks = namespace.allocated_bytes >> namespace.block_bits();
-    if is_another {
-        controller.admin.namespace_changed(nsid);
+    let concerned = if is_another { namespace.attachments } else { Attachments::default() };
+    for place in concerned.places() {
+        controller.namespace_changed(place, nsid);
     }
 }

@@ -1,11 +1,11 @@
 //! Identify (section 5.15): data about the controller, its namespaces and its subsystem.
 //!
-//! Left out: NVM sets, primary and secondary controllers, namespace granularity, UUIDs of vendors.
+//! Left out: NVM sets, namespace granularity, UUIDs of vendors.
 
 use nvme_spec::Nsid;
 use nvme_spec::admin::{Cns, IdentifyDw10};
 use nvme_spec::identify::{
-    self, ControllerList, Fna, Frmw, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList, Oacs, Oaes, Oncs,
+    self, Cmic, ControllerList, Fna, Frmw, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList, Oacs, Oaes, Oncs,
 };
 use nvme_spec::registers::{IOCQES_16, IOSQES_64};
 use nvme_spec::{Sqe, Status, StatusCode};
@@ -13,7 +13,8 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::commands::bad_field;
 use super::names::{self, Named, named};
-use super::{namespaces, refused};
+use super::{namespaces, refused, virtualization};
+use crate::attachment::Place;
 use crate::command::{Command, Outcome};
 use crate::controller::Controller;
 use crate::host::Host;
@@ -47,11 +48,11 @@ fn page(controller: &mut Controller, sqe: &Sqe) -> Result<Box<Page>, Status> {
     let dw10 = IdentifyDw10::from_bits(sqe.cdw10);
     let cns = Cns::from_raw(dw10.cns()).filter(|&cns| is_supported(controller, cns));
     let cns = cns.ok_or(refused(StatusCode::InvalidField))?;
-    let lists_controllers = matches!(cns, Cns::AttachedControllers | Cns::Controllers);
-    if dw10.cntid() != 0 && !lists_controllers {
+    let of_subsystem = matches!(cns, Cns::Controllers | Cns::PrimaryCapabilities | Cns::SecondaryControllers);
+    if dw10.cntid() != 0 && !of_subsystem && cns != Cns::AttachedControllers {
         return Err(bad_field(controller, sqe, 10));
     }
-    if sqe.nsid != 0 && matches!(cns, Cns::Controller | Cns::Controllers) {
+    if sqe.nsid != 0 && (of_subsystem || cns == Cns::Controller) {
         return Err(bad_field(controller, sqe, 1));
     }
     match cns {
@@ -62,14 +63,21 @@ fn page(controller: &mut Controller, sqe: &Sqe) -> Result<Box<Page>, Status> {
         Cns::ActiveNamespaces => namespace_list(controller, sqe.nsid(), |one| controller.namespaces.is_attached(one)),
         Cns::AllocatedNamespaces => namespace_list(controller, sqe.nsid(), |_| true),
         Cns::AttachedControllers => attached_controllers(controller, sqe.nsid(), dw10.cntid()),
-        Cns::Controllers => Ok(controllers_from(controller, dw10.cntid())),
-        Cns::PrimaryCapabilities | Cns::SecondaryControllers => Err(refused(StatusCode::InvalidField)),
+        Cns::Controllers => Ok(controllers_from(controller, controller.places(), dw10.cntid())),
+        Cns::PrimaryCapabilities => virtualization::capabilities(controller, dw10.cntid()).map(|about| bytes(&about)),
+        Cns::SecondaryControllers => Ok(bytes(&virtualization::secondaries(controller, dw10.cntid()))),
     }
 }
 
-/// Whether a selector is supported. Those from 10h on belong to namespace management.
+/// Whether a selector is supported. Those from 10h on belong to namespace management, and two to virtualization.
 const fn is_supported(controller: &Controller, cns: Cns) -> bool {
-    (cns as u8) < Cns::AllocatedNamespaces as u8 || controller.config.admin.commands.namespaces
+    match cns {
+        Cns::Namespace | Cns::Controller | Cns::ActiveNamespaces | Cns::NamespaceDescriptors => true,
+        Cns::AllocatedNamespaces | Cns::AllocatedNamespace | Cns::AttachedControllers | Cns::Controllers => {
+            controller.config.admin.commands.namespaces
+        }
+        Cns::PrimaryCapabilities | Cns::SecondaryControllers => controller.config.virtualization.is_some(),
+    }
 }
 
 fn bytes(page: &(impl IntoBytes + zerocopy::Immutable)) -> Box<Page> {
@@ -96,6 +104,9 @@ fn report_identity(controller: &Controller, about: &mut identify::Controller) {
     put_text(&mut about.mn, &identity.model, b' ');
     put_text(&mut about.fr, &identity.firmware, b' ');
     put_text(&mut about.subnqn[..223], &identity.subsystem_name, 0);
+    let is_secondary = controller.member.place != Place::PRIMARY;
+    let has_others = is_secondary || controller.config.virtualization.is_some();
+    about.cmic = Cmic::new().with_controllers(has_others).with_virtual_function(is_secondary).into_bits();
     about.cntlid.set(identity.controller_id);
     about.ver.set(controller.config.capabilities.version.into_bits());
     about.cntrltype = IO_CONTROLLER;
@@ -107,6 +118,7 @@ fn report_admin(controller: &Controller, about: &mut identify::Controller) {
     let optional = Oacs::new()
         .with_format(commands.format)
         .with_namespaces(commands.namespaces)
+        .with_virtualization(controller.config.virtualization.is_some())
         .with_doorbell_buffer(commands.doorbell_buffer);
     about.oacs.set(optional.into_bits());
     about.oaes.set(Oaes::new().with_namespace_changed(true).into_bits());
@@ -123,8 +135,11 @@ fn report_admin(controller: &Controller, about: &mut identify::Controller) {
     about.cctemp.set(config.critical_kelvin);
     about.kas.set(config.keep_alive_100ms);
     about.fna = Fna::new().into_bits();
-    about.unvmcap.set(controller.admin.unallocated_bytes.into());
-    about.tnvmcap.set(namespaces::total_bytes(controller));
+    // A secondary controller manages no capacity.
+    if controller.member.place == Place::PRIMARY {
+        about.unvmcap.set(controller.admin.unallocated_bytes.into());
+        about.tnvmcap.set(namespaces::total_bytes(controller));
+    }
 }
 
 fn report_io(controller: &Controller, about: &mut identify::Controller) {
@@ -274,14 +289,17 @@ fn namespace_list(
 
 fn attached_controllers(controller: &Controller, nsid: Nsid, first: u16) -> Result<Box<Page>, Status> {
     match named(controller, nsid) {
-        Some(Named::Active) => Ok(controllers_from(controller, first)),
-        Some(Named::Inactive | Named::Unallocated) => Ok(Box::new([0; 4096])),
+        Some(Named::Active | Named::Inactive | Named::Unallocated) => {
+            let namespace = controller.namespaces.get(nsid.0);
+            let attachments = namespace.map(|namespace| namespace.attachments).unwrap_or_default();
+            Ok(controllers_from(controller, attachments.places(), first))
+        }
         Some(Named::Nothing | Named::All) | None => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
     }
 }
 
-/// Lists the controllers from `first` on: the subsystem has only this one.
-fn controllers_from(controller: &Controller, first: u16) -> Box<Page> {
-    let own = controller.config.identity.controller_id;
-    bytes(&ControllerList::of((own >= first).then_some(own).into_iter()))
+/// Lists these controllers, which ascend, from `first` on.
+fn controllers_from(controller: &Controller, places: impl Iterator<Item = Place>, first: u16) -> Box<Page> {
+    let ids = places.map(|place| controller.controller_id(place));
+    bytes(&ControllerList::of(ids.filter(|&id| id >= first)))
 }

@@ -58,7 +58,7 @@ fn contents(controller: &mut Controller, page: LogPage) -> Vec<u8> {
         LogPage::Smart => health::smart(controller).as_bytes().to_vec(),
         LogPage::FirmwareSlots => firmware(&controller.config.identity.firmware).as_bytes().to_vec(),
         LogPage::ChangedNamespaces => controller.admin.changes.page().as_bytes().to_vec(),
-        LogPage::CommandEffects => effects_log(&controller.config.admin).as_bytes().to_vec(),
+        LogPage::CommandEffects => effects_log(&controller.config).as_bytes().to_vec(),
     }
 }
 

@@ -5,8 +5,9 @@
 //! specification 1.4; a refusal has Do Not Retry unless the same command may succeed at another time.
 //!
 //! Neighbours: [`crate::controller`] fetches and completes, [`crate::settings`] holds the values that the data path
-//! uses. Left out: firmware update, self-test, sanitize, security, directives, virtualization management. All are
-//! refused as unknown opcodes, and Identify promises none of them.
+//! uses, [`crate::resources`] those of Virtualization Management. Left out: firmware update, self-test, sanitize,
+//! security, directives. All are refused as unknown opcodes, and Identify promises none of them. So are, by a secondary
+//! controller, the management of namespaces and of virtualization.
 
 mod changes;
 mod clocks;
@@ -24,6 +25,7 @@ mod names;
 mod namespaces;
 mod queues;
 mod state;
+mod virtualization;
 
 pub use config::{AdminConfig, Operation, OptionalCommands, PowerLevel};
 pub use health::{Health, Media};
@@ -47,8 +49,8 @@ pub(crate) fn execute(controller: &mut Controller, command: &Command, host: &mut
 
 fn dispatch(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
     let sqe = &command.sqe;
-    let opcode = commands::supported(&controller.config.admin, sqe.opcode());
-    let rules = opcode.and_then(|opcode| commands::rules(&controller.config.admin, opcode));
+    let opcode = commands::supported(&controller.config, sqe.opcode());
+    let rules = opcode.and_then(|opcode| commands::rules(&controller.config, opcode));
     let (Some(opcode), Some(rules)) = (opcode, rules) else {
         return Err(refused(StatusCode::InvalidOpcode));
     };
@@ -70,6 +72,7 @@ fn dispatch(controller: &mut Controller, command: &Command, host: &mut dyn Host)
             controller.admin.keep_alive.restart(controller.clock_ns);
             Ok(Outcome::SUCCESS)
         }
+        Opcode::VirtualizationManagement => virtualization::execute(controller, sqe),
         Opcode::DoorbellBufferConfig => doorbell_buffers(controller, sqe),
         _ => Err(refused(StatusCode::InvalidOpcode)),
     }

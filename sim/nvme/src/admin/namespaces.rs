@@ -47,25 +47,40 @@ pub(crate) fn attach(controller: &mut Controller, command: &Command, host: &mut 
     }
     let mut list = ControllerList::new_zeroed();
     controller.data_from_host(command, list.as_mut_bytes(), host)?;
-    let own = controller.config.identity.controller_id;
-    let is_valid = list.listed().is_some_and(|ids| !ids.is_empty() && ids.iter().all(|id| id.get() == own));
-    if !is_valid {
-        return Err(refused(StatusCode::ControllerListInvalid));
+    let places = places(controller, &list).ok_or(refused(StatusCode::ControllerListInvalid))?;
+    set_attached(controller, sqe.nsid, operation, &places)?;
+    for place in places {
+        controller.namespace_changed(place, sqe.nsid);
     }
-    set_attached(controller, sqe.nsid, operation)?;
     Ok(Outcome::SUCCESS)
 }
 
-fn set_attached(controller: &mut Controller, nsid: u32, operation: Attachment) -> Result<(), Status> {
+/// Returns the controllers of a list; `None` when the list is empty or wrong, or one of them is not in the subsystem.
+fn places(controller: &Controller, list: &ControllerList) -> Option<Vec<Place>> {
+    let ids = list.listed().filter(|ids| !ids.is_empty())?;
+    ids.iter().map(|id| controller.place_of(id.get())).collect()
+}
+
+/// Changes the attachment of a namespace for all these controllers, or for none.
+fn set_attached(controller: &mut Controller, nsid: u32, operation: Attachment, places: &[Place]) -> Result<(), Status> {
     let namespace = controller.namespaces.get_mut(nsid).ok_or(refused(StatusCode::InvalidField))?;
-    match (operation, namespace.attachments.contains(Place::PRIMARY)) {
-        (Attachment::Attach, true) => return Err(refused(StatusCode::NamespaceAttached)),
-        (Attachment::Detach, false) => return Err(refused(StatusCode::NamespaceNotAttached)),
-        (Attachment::Attach, false) => namespace.attachments.insert(Place::PRIMARY),
-        (Attachment::Detach, true) => namespace.attachments.remove(Place::PRIMARY),
+    let attachments = &mut namespace.attachments;
+    let is_attached = |place: &Place| attachments.contains(*place);
+    match operation {
+        Attachment::Attach if places.iter().any(is_attached) => Err(refused(StatusCode::NamespaceAttached)),
+        Attachment::Attach if !namespace.shared && (!attachments.is_empty() || places.len() > 1) => {
+            Err(refused(StatusCode::NamespacePrivate))
+        }
+        Attachment::Attach => {
+            places.iter().for_each(|&place| attachments.insert(place));
+            Ok(())
+        }
+        Attachment::Detach if !places.iter().all(is_attached) => Err(refused(StatusCode::NamespaceNotAttached)),
+        Attachment::Detach => {
+            places.iter().for_each(|&place| attachments.remove(place));
+            Ok(())
+        }
     }
-    controller.admin.namespace_changed(nsid);
-    Ok(())
 }
 
 fn create(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
@@ -162,8 +177,8 @@ fn delete(controller: &mut Controller, command: &Command) -> Result<Outcome, Sta
 fn remove(controller: &mut Controller, nsid: Nsid) {
     let Some(namespace) = controller.namespaces.remove(nsid.0) else { return };
     controller.admin.unallocated_bytes = controller.admin.unallocated_bytes.saturating_add(namespace.allocated_bytes);
-    if !namespace.attachments.is_empty() {
-        controller.admin.namespace_changed(nsid.0);
+    for place in namespace.attachments.places() {
+        controller.namespace_changed(place, nsid.0);
     }
 }
 

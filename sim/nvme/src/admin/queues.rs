@@ -40,7 +40,7 @@ fn create_cq(controller: &mut Controller, sqe: &Sqe, host: &mut dyn Host) -> Res
     }
     let vector = match interrupt {
         CqInterrupt::Disabled => None,
-        CqInterrupt::Vector(vector) if usize::from(vector) < controller.interrupts.count() => Some(vector),
+        CqInterrupt::Vector(vector) if vector < controller.limits.vectors => Some(vector),
         CqInterrupt::Vector(_) => return Err(StatusCode::InvalidInterruptVector),
     };
     let entries = u32::from(qsize_z) + 1;
@@ -62,7 +62,7 @@ fn create_sq(controller: &mut Controller, sqe: &Sqe, host: &mut dyn Host) -> Res
     if controller.registers.cc.iosqes() != IOSQES_64 {
         return Err(StatusCode::InvalidQueueSize);
     }
-    if cqid.0 == 0 || cqid.0 > controller.config.queue_pairs {
+    if cqid.0 == 0 || cqid.0 > controller.limits.queue_pairs {
         return Err(StatusCode::InvalidQueueId);
     }
     let cq = controller.queues.cq(cqid.0).map(|cq| cq.users).ok_or(StatusCode::CqInvalid)?;
@@ -108,7 +108,7 @@ fn delete_cq(controller: &mut Controller, sqe: &Sqe, host: &mut dyn Host) -> Res
 
 /// Checks a queue's number: 0 is the admin queue; without a grant the controller's own number is the limit.
 fn check_id(controller: &Controller, qid: u16, granted: Option<u32>) -> Result<(), StatusCode> {
-    let own = u32::from(controller.config.queue_pairs);
+    let own = u32::from(controller.limits.queue_pairs);
     let limit = granted.map_or(own, |granted| granted.min(own));
     if qid == 0 || u32::from(qid) > limit { Err(StatusCode::InvalidQueueId) } else { Ok(()) }
 }

@@ -59,8 +59,8 @@ impl Admin {
         }
     }
 
-    /// Resets with the controller. Saved features take effect again and are copied into `settings`, which are new.
-    pub(crate) fn reset(&mut self, settings: &mut Settings, now_ns: u64) {
+    /// Resets with the controller, which then has this many queue pairs. Saved features take effect again and are copied into `settings`, which are new.
+    pub(crate) fn reset(&mut self, settings: &mut Settings, queue_pairs: u16, now_ns: u64) {
         let Self {
             features,
             events,
@@ -74,7 +74,7 @@ impl Admin {
             created: _,
             details,
         } = self;
-        features.reset();
+        features.reset(queue_pairs);
         features.apply(settings);
         monitor.reconsider(features.current().thresholds);
         events.reset();

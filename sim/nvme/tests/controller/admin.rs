@@ -12,4 +12,4 @@ mod identify;
 mod logs;
 mod namespaces;
 mod power;
-mod support;
+pub(crate) mod support;

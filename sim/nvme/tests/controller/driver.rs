@@ -112,7 +112,11 @@ impl Driver {
 
     /// Does the same, with this seed for the controller's random choices.
     pub(crate) fn seeded(config: Config, seed: u64) -> Self {
-        let mut controller = Controller::new(config, seed);
+        Self::of(Controller::new(config, seed))
+    }
+
+    /// Creates the driver of this controller, on a machine of its own.
+    pub(crate) fn of(mut controller: Controller) -> Self {
         let cap = Cap::from_bits(controller.read(Register::Cap as u64, AccessSize::Eight));
         let machine = Machine {
             memory: vec![0; MEMORY],

@@ -20,3 +20,4 @@ mod queues;
 mod repeatable;
 mod shadow;
 mod transfers;
+mod virtualization;

@@ -47,12 +47,18 @@ pub(crate) fn config() -> Config {
 impl Driver {
     /// Creates a controller that is ready, with its admin queues.
     pub(crate) fn new(config: Config) -> Self {
-        let mut driver = Self { driver: driver::Driver::new(config), completions: Vec::new() };
+        let mut driver = Self::of(Controller::new(config, 1));
         driver.enable();
         driver
     }
 
-    fn enable(&mut self) {
+    /// Creates the driver of this controller, which it does not enable.
+    pub(crate) fn of(controller: Controller) -> Self {
+        Self { driver: driver::Driver::of(controller), completions: Vec::new() }
+    }
+
+    /// Enables the controller, at power-on or after a reset.
+    pub(crate) fn enable(&mut self) {
         self.completions.clear();
         self.set_admin_queues();
         self.set(Register::Cc, driver::Driver::cc(Arbitration::RoundRobin).with_en(true).into_bits());

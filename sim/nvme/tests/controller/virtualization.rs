@@ -1,0 +1,7 @@
+//! A primary controller and its secondary ones (section 8.5): resources, states, namespaces, resets.
+
+mod media;
+mod resets;
+mod resources;
+mod states;
+mod support;
