@@ -190,6 +190,24 @@ impl Bar {
         self.address | self.size.wrapping_sub(1)
     }
 
+    /// The same at another address. `None` for one that it cannot have: not a multiple of the size, or with too many bits.
+    #[must_use]
+    pub const fn at(self, address: u64) -> Option<Self> {
+        let reaches = match self.kind {
+            BarKind::Memory64(_) => true,
+            BarKind::Memory32(_) | BarKind::Io => address >> 32 == 0,
+        };
+        if reaches && address & self.size.wrapping_sub(1) == 0 { Some(Self { address, ..self }) } else { None }
+    }
+
+    /// The same `number` sizes further: the part of virtual function `number`, counted from 0 (PCIe 9.3.3.14). `None` when it
+    /// has no such address.
+    #[must_use]
+    pub fn following(self, number: u16) -> Option<Self> {
+        let offset = self.size.checked_mul(number.into())?;
+        self.at(self.address.checked_add(offset)?)
+    }
+
     /// Whether it decodes memory.
     #[must_use]
     pub const fn is_memory(self) -> bool {
