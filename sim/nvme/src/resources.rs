@@ -159,7 +159,7 @@ impl Resources {
             return Err(StatusCode::InvalidResourceCount);
         }
         let others = self.assigned(kind).saturating_sub(secondary.assigned(kind));
-        // What the primary controller has until its reset is not free yet, and what it will have is not free any more.
+        // The resources that the primary controller has until its reset are not free yet, nor are those that it will have.
         let taken = others.saturating_add(pool.primary.max(pool.primary_next));
         if count > pool.flexible.saturating_sub(taken) {
             return Err(StatusCode::InvalidResourceId);

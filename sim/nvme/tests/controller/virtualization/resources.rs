@@ -132,7 +132,7 @@ fn primary_cannot_have_more_than_there_is_or_what_others_have() {
     subsystem.primary.succeed(admin::assign_to_secondary(CID, 1, ControllerResource::Queues, 3));
     subsystem.primary.refuse(allocate(6), StatusCode::InvalidResourceId);
     subsystem.primary.succeed(allocate(5));
-    // What is promised to the primary controller is not free any more.
+    // The resources promised to the primary controller are not free any more.
     let assign = admin::assign_to_secondary(CID, 2, ControllerResource::Queues, 1);
     subsystem.primary.refuse(assign, StatusCode::InvalidResourceId);
 }
