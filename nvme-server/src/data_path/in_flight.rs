@@ -33,16 +33,10 @@ impl Work {
         Self((bytes as u64) << 32 | (session as u64) << 8 | kind as u64)
     }
 
-    /// The same with a tag, of which it has none yet.
+    /// The same with a tag that tells it from works with others.
     #[inline(always)]
     pub(crate) const fn tagged(self, tag: u8) -> Self {
         Self(self.0 | (tag as u64) << 16)
-    }
-
-    /// Its tag.
-    #[inline(always)]
-    pub(crate) const fn tag(self) -> u8 {
-        (self.0 >> 16) as u8
     }
 
     /// The session that the command is of.

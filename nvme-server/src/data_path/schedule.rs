@@ -167,7 +167,8 @@ impl Schedule {
     /// A batch of events for the policy.
     #[inline]
     pub(crate) const fn batch(&mut self, now: u64) -> Batch<'_> {
-        Batch { schedule: self, now, run: Work::new(0, Kind::Other, 0), count: 0, submitted: 0 }
+        let (run, event) = (Work::new(0, Kind::Other, 0), Event::Aborted);
+        Batch { schedule: self, now, run, event, count: 0, submitted: 0 }
     }
 }
 
@@ -178,6 +179,7 @@ pub(crate) struct Batch<'a> {
     now: u64,
     /// The work that the commands of the run have in common, tagged with the event: one comparison tells whether another joins.
     run: Work,
+    event: Event,
     /// Number of them that were not reported yet.
     count: u16,
     /// For a run of completed ones, the time at which the first was submitted, in ticks.
@@ -241,7 +243,7 @@ impl Batch<'_> {
             Some(count) if run == self.run => self.count = count,
             _ => {
                 self.flush();
-                (self.run, self.count, self.submitted) = (run, 1, submitted);
+                (self.run, self.event, self.count, self.submitted) = (run, event, 1, submitted);
             }
         }
     }
@@ -262,14 +264,11 @@ impl Batch<'_> {
         let Schedule { policy, clock, .. } = &mut *self.schedule;
         let (session, now) = (SessionId(work.session()), clock.ns(self.now));
         let commands = Commands { session, kind: work.kind(), bytes: work.bytes(), count };
-        const SUBMITTED: u8 = Event::Submitted as u8;
-        const COMPLETED: u8 = Event::Completed as u8;
-        const REFUSED: u8 = Event::Refused as u8;
-        match work.tag() {
-            SUBMITTED => policy.submitted(commands, now),
-            COMPLETED => policy.completed(commands, clock.ns(self.submitted), now),
-            REFUSED => policy.refused(session, count, now),
-            _ => policy.aborted(commands, now),
+        match self.event {
+            Event::Submitted => policy.submitted(commands, now),
+            Event::Completed => policy.completed(commands, clock.ns(self.submitted), now),
+            Event::Aborted => policy.aborted(commands, now),
+            Event::Refused => policy.refused(session, count, now),
         }
     }
 }
