@@ -1,5 +1,6 @@
 //! Work on many items, several at a time.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
@@ -12,13 +13,28 @@ where
     R: Send,
 {
     let jobs = jobs.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    let left = Mutex::new(items.into_iter());
+    spread(items.into_iter(), vec![I::IntoIter::next; jobs], work, done);
+}
+
+/// The same, two at a time: one from the front of the items, one from the back.
+pub(crate) fn from_both_ends<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync, done: impl FnMut(R)) {
+    spread(VecDeque::from(items), vec![VecDeque::pop_front, VecDeque::pop_back], work, done);
+}
+
+/// A thread for each way to take an item.
+fn spread<S: Send, I, R: Send>(
+    items: S,
+    takes: Vec<fn(&mut S) -> Option<I>>,
+    work: impl Fn(I) -> R + Sync,
+    done: impl FnMut(R),
+) {
+    let left = Mutex::new(items);
     let (sender, finished) = mpsc::channel();
     thread::scope(|scope| {
-        for _ in 0..jobs {
+        for take in takes {
             let (sender, left, work) = (sender.clone(), &left, &work);
             scope.spawn(move || {
-                let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let next = || take(&mut left.lock().unwrap_or_else(PoisonError::into_inner));
                 while let Some(item) = next() {
                     // The receiver lives until all senders are dropped.
                     let _ = sender.send(work(item));
@@ -42,6 +58,21 @@ mod tests {
             squares.sort_unstable();
             assert_eq!(squares, (0..20).map(|item| item * item).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn every_item_is_taken_once_from_either_end() {
+        let both = std::sync::Barrier::new(2);
+        let mut taken = Vec::new();
+        // Each waits for another, so the two threads take them pair by pair.
+        let work = |item| {
+            both.wait();
+            item
+        };
+        from_both_ends((0..6).collect(), work, |item: u32| taken.push(item));
+        let mut pairs: Vec<_> = taken.chunks(2).map(|pair| pair.iter().sum::<u32>()).collect();
+        pairs.dedup();
+        assert_eq!((taken.len(), pairs), (6, vec![5]));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::destination::Destination;
 use crate::project::Project;
 use crate::setup::packages::Consent;
 use anyhow::Result;
-use case::TestCase;
+use case::{Demand, TestCase};
 use clap::Args;
 use running::Ground;
 use selection::{Names, Scope, chosen};
@@ -56,14 +56,16 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let cases = chosen(&Names::of(project)?, linux::all(project)?, scope, &test.only)?;
     let junit = test.junit.as_deref().map(Destination::open).transpose()?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
-    let mut ground = Ground::prepare(project, consent, &cases)?;
+    let ground = Ground::prepare(project, consent, &cases)?;
     let mut tally = Tally::default();
-    let (beside, alone): (Vec<TestCase>, Vec<TestCase>) =
-        cases.into_iter().partition(|case| case.may_run_beside(project));
-    for case in &alone {
+    let (quiet, mut others): (Vec<TestCase>, Vec<TestCase>) =
+        cases.into_iter().partition(|case| case.demand(project) == Demand::Quiet);
+    // A build does not keep all processors busy all the time, and a run of QEMU takes one: they go together.
+    others.sort_by_key(|case| case.demand(project) == Demand::Processor);
+    tally.run_pairs(others, |case| ground.run(case))?;
+    for case in &quiet {
         tally.run(case, || ground.run(case))?;
     }
-    tally.run_pairs(beside, |case| ground.run_beside(case))?;
     tally.report()?;
     junit.map(|mut file| file.write(tally.junit()?.as_bytes())).transpose()?;
     Ok(if tally.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -44,18 +44,39 @@ impl TestCase {
         }
     }
 
-    /// Whether it is a run of QEMU whose times are not judged, so that another may run beside it.
-    pub(super) fn may_run_beside(&self, project: &Project) -> bool {
+    /// Its demand on the build machine.
+    pub(super) fn demand(&self, project: &Project) -> Demand {
         match self {
-            Self::Scenario(name, _) => {
+            Self::Scenario(name, _) | Self::Model(name) => {
                 let load = || Scenario::load(project.scenario(name).ok()?).ok();
-                load().is_some_and(|scenario| !scenario.expect.is_about_time())
+                if load().is_some_and(|scenario| scenario.expect.is_about_time()) {
+                    Demand::Quiet
+                } else {
+                    Demand::Processor
+                }
             }
-            Self::KernelFix(..) => true,
-            Self::Linux(check) => check.may_run_beside(),
-            _ => false,
+            // A search takes a fixed time; that for a planted defect ends when it is found.
+            Self::Fuzz(fuzz::Subject::Real) | Self::Profile => Demand::Quiet,
+            Self::Linux(check) if !check.may_run_beside() => Demand::Build,
+            Self::Linux(_) | Self::KernelFix(..) | Self::Conformance(..) | Self::BadInput(_) => Demand::Processor,
+            Self::Hang | Self::Files => Demand::Processor,
+            Self::Units | Self::Check(_) | Self::Simulation(..) | Self::Found(_) | Self::Experiment(_) => Demand::Build,
+            Self::Soak | Self::OwnProgram | Self::Product | Self::Fuzz(fuzz::Subject::Planted) => Demand::Build,
+            // Cargo builds them, and would wait for another build.
+            Self::Loader | Self::Smmu => Demand::Build,
         }
     }
+}
+
+/// A test's demand on the build machine, which has two processors or more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Demand {
+    /// Times or costs are judged: nothing runs beside it.
+    Quiet,
+    /// One processor.
+    Processor,
+    /// All processors, at least for a part of its time.
+    Build,
 }
 
 impl fmt::Display for TestCase {

@@ -19,10 +19,11 @@ use crate::run::{Device, Options, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
 use crate::setup::{linux_guest, vfio_user};
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
 use kernel::{Arch, BuildOptions, FixName, Kernel};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Seeds for the simulation of a scenario besides its own, at most.
@@ -44,7 +45,7 @@ pub(super) struct Ground<'a> {
     /// For each architecture that a test needs its kernel, programs and instruction counter.
     built: Vec<Built>,
     /// Measurements so far.
-    known: bench::Known,
+    known: Mutex<bench::Known>,
 }
 
 impl<'a> Ground<'a> {
@@ -70,10 +71,10 @@ impl<'a> Ground<'a> {
         let with_plugin =
             |one: Result<_>| one.and_then(|(kernel, programs)| Ok((kernel, programs, Plugins::compile(project)?)));
         let built = built.into_iter().map(with_plugin).collect::<Result<_>>()?;
-        Ok(Self { project, kernel, inputs, built, known: bench::Known::default() })
+        Ok(Self { project, kernel, inputs, built, known: Mutex::default() })
     }
 
-    pub(super) fn run(&mut self, case: &TestCase) -> Result<Counted> {
+    pub(super) fn run(&self, case: &TestCase) -> Result<Counted> {
         match case {
             TestCase::Units => units::check(self.project, &[]),
             TestCase::Check(part) => part.run(self.project, &self.kernel).map(|()| Counted::one()),
@@ -99,16 +100,6 @@ impl<'a> Ground<'a> {
             TestCase::KernelFix(name, arch) => kernel_fix(self.project, *name, *arch),
             TestCase::Loader => loader(self.project),
             TestCase::Smmu => smmu(self.project),
-        }
-    }
-
-    /// Runs a test that may run beside another.
-    pub(super) fn run_beside(&self, case: &TestCase) -> Result<Counted> {
-        match case {
-            TestCase::Scenario(name, arch) => self.unmeasured(name, *arch, Device::Qemu),
-            TestCase::KernelFix(name, arch) => kernel_fix(self.project, *name, *arch),
-            TestCase::Linux(check) => self.linux(check),
-            _ => bail!("it cannot run beside another"),
         }
     }
 
@@ -152,14 +143,15 @@ impl<'a> Ground<'a> {
     }
 
     /// Runs a scenario; one that measures is run by instructions and must reach its gates.
-    fn scenario(&mut self, name: &str, arch: Arch, device: Device) -> Result<Counted> {
+    fn scenario(&self, name: &str, arch: Arch, device: Device) -> Result<Counted> {
         let file = self.project.scenario(name)?;
         if Scenario::load(&file)?.expect.measured.is_empty() {
             return self.unmeasured(name, arch, device);
         }
         let (kernel, programs, plugins) = built(&self.built, arch)?;
         let runner = Runner { project: self.project, kernel, programs };
-        let missed = self.known.check(&runner, &file, plugins)?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let missed = known.check(&runner, &file, plugins)?;
         Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed, ..Counted::default() })
     }
 
@@ -181,7 +173,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Runs a scenario on the simulator's controllers, if there is a QEMU for them.
-    fn on_model(&mut self, name: &str) -> Result<Counted> {
+    fn on_model(&self, name: &str) -> Result<Counted> {
         if vfio_user::installed(self.project)?.is_none() {
             ensure!(!is_ci(), vfio_user::MISSING);
             return Ok(Counted { skipped: Some(vfio_user::MISSING.to_owned()), ..Counted::default() });

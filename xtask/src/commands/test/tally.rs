@@ -7,7 +7,6 @@ use crate::parallel;
 use crate::progress::Step;
 use anyhow::Result;
 use quick_junit::{NonSuccessKind, Report, TestCase as JunitCase, TestCaseStatus, TestSuite};
-use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 /// Number of tests whose time is reported at the end, at most.
@@ -31,7 +30,7 @@ impl Tally {
         self.add(timed(case, test))
     }
 
-    /// Runs tests two at a time.
+    /// Runs tests two at a time, one from either end of the list.
     pub(super) fn run_pairs(
         &mut self,
         cases: Vec<TestCase>,
@@ -39,7 +38,7 @@ impl Tally {
     ) -> Result<()> {
         let mut printed = Ok(());
         let work = |case: TestCase| timed(&case, || test(&case));
-        parallel::each(cases, NonZeroUsize::new(2), work, |ended| {
+        parallel::from_both_ends(cases, work, |ended| {
             let added = self.add(ended);
             printed = std::mem::replace(&mut printed, Ok(())).and(added);
         });
