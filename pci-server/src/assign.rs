@@ -14,10 +14,11 @@ pub mod layout;
 mod scan;
 
 use self::layout::{MemoryType, Need, Node, Part, Place, Placed, Prefetchable, lay_out};
-use self::scan::{Found, VirtualFunctions, close, scan};
+use self::scan::{Found, close, scan};
 use crate::bars::PciWindows;
 use crate::config_space::ConfigSpace;
 use crate::sizing::Note;
+use crate::virtual_functions::VirtualFunctions;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
@@ -123,8 +124,8 @@ fn node(found: &Found) -> Node {
         _ => Prefetchable::Low,
     });
     let mut needs: Vec<Need> = found.bars.iter().filter_map(|bar| need(Part::Own, bar, 1)).collect();
-    if let Some(VirtualFunctions { total, bars, .. }) = &found.virtual_functions {
-        needs.extend(bars.iter().filter_map(|bar| need(Part::Virtual, bar, *total)));
+    if let Some(VirtualFunctions { sriov, bars, .. }) = &found.virtual_functions {
+        needs.extend(bars.iter().filter_map(|bar| need(Part::Virtual, bar, sriov.total)));
     }
     Node { parent: found.parent, bridge, needs }
 }
@@ -163,10 +164,10 @@ fn write<M: Mmio>(config: &mut ConfigSpace<M>, function: &Found, place: &Place) 
 }
 
 fn write_virtual<M: Mmio>(config: &mut ConfigSpace<M>, function: &Found, place: &Place) -> Result<(), LeftOut> {
-    let Some(VirtualFunctions { capability, bars, .. }) = &function.virtual_functions else { return Ok(()) };
+    let Some(VirtualFunctions { sriov, bars, .. }) = &function.virtual_functions else { return Ok(()) };
     for Placed { need, address } in place.ranges.iter().filter(|placed| placed.need.part == Part::Virtual) {
         let bar = bars.iter().find(|bar| bar.index() == need.bar).ok_or(LeftOut::Bar)?;
-        write_bar(config, function.bdf, capability.saturating_add(sriov::offset::BAR0), bar, *address)?;
+        write_bar(config, function.bdf, sriov.register(sriov::offset::BAR0), bar, *address)?;
     }
     Ok(())
 }
@@ -238,9 +239,9 @@ fn withdraw<M: Mmio>(config: &mut ConfigSpace<M>, function: &Found) {
 }
 
 fn withdraw_virtual<M: Mmio>(config: &mut ConfigSpace<M>, function: &Found) {
-    let Some(VirtualFunctions { capability, bars, .. }) = &function.virtual_functions else { return };
+    let Some(VirtualFunctions { sriov, bars, .. }) = &function.virtual_functions else { return };
     for bar in bars {
         // As above.
-        let _ = write_bar(config, function.bdf, capability.saturating_add(sriov::offset::BAR0), bar, 0);
+        let _ = write_bar(config, function.bdf, sriov.register(sriov::offset::BAR0), bar, 0);
     }
 }

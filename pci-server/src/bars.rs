@@ -7,10 +7,11 @@
 use crate::config_space::ConfigSpace;
 use crate::function::{Function, Unusable};
 use crate::sizing::Note;
+use crate::virtual_functions;
 use alloc::vec::Vec;
 use core::ops::Range;
 use pci_spec::bar::{RawBar, decode_all};
-use pci_spec::header::offset;
+use pci_spec::header::{BARS_TYPE_0, offset};
 use pci_spec::{Bar, Bdf};
 use platform::{Memory, Mmio, OutOfBounds, PAGE_SIZE, Paddr};
 use virtio_drivers::transport::pci::bus::Command;
@@ -36,26 +37,7 @@ pub fn size<M: Mmio>(
     bdf: Bdf,
     count: u8,
 ) -> Result<SizedBars, OutOfBounds> {
-    note.take(config, bdf, count)?;
-    let sized = size_noted(config, bdf, count);
-    note.strike()?;
-    Ok(sized)
-}
-
-fn size_noted<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, count: u8) -> SizedBars {
-    let decoding = Command::IO_SPACE | Command::MEMORY_SPACE;
-    let before = config.change_command(bdf, Command::empty(), decoding);
-    let raw: heapless::Vec<RawBar, 6> = (0..count)
-        .map_while(offset::bar)
-        .map(|register| {
-            let value = config.read(bdf, register);
-            config.write(bdf, register, u32::MAX);
-            let sized = config.read(bdf, register);
-            config.write(bdf, register, value);
-            RawBar { value, sized }
-        })
-        .collect();
-    config.change_command(bdf, before.intersection(decoding), Command::empty());
+    let raw = read_sizes(config, note, bdf, offset::BAR0.into(), count)?;
     let mut sized = SizedBars::default();
     for decoded in decode_all(&raw) {
         match decoded {
@@ -63,7 +45,34 @@ fn size_noted<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf, count: u8) -> Size
             Err(_) => sized.impossible = true,
         }
     }
-    sized
+    Ok(sized)
+}
+
+/// Reads the values and sizes of `count` BARs of `bdf`, up to six, of which the first is at byte `first`. Otherwise as
+/// [`size`].
+pub(crate) fn read_sizes<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    note: &Note<impl Memory>,
+    bdf: Bdf,
+    first: u16,
+    count: u8,
+) -> Result<heapless::Vec<RawBar, 6>, OutOfBounds> {
+    note.take(config, bdf, first, count)?;
+    let decoding = Command::IO_SPACE | Command::MEMORY_SPACE;
+    let before = config.change_command(bdf, Command::empty(), decoding);
+    let registers = (first..).step_by(4).take(count.min(BARS_TYPE_0).into());
+    let raw = registers
+        .map(|register| {
+            let value = config.read_extended(bdf, register);
+            config.write_extended(bdf, register, u32::MAX);
+            let sized = config.read_extended(bdf, register);
+            config.write_extended(bdf, register, value);
+            RawBar { value, sized }
+        })
+        .collect();
+    config.change_command(bdf, before.intersection(decoding), Command::empty());
+    note.strike()?;
+    Ok(raw)
 }
 
 /// The physical memory that BARs may lie in: the server's device untypeds.
@@ -127,13 +136,22 @@ pub fn stand<M: Mmio>(config: &ConfigSpace<M>, function: &Function) -> bool {
     })
 }
 
-/// Marks the functions with a memory BAR that must not be given away.
-pub fn place(functions: &mut [Function], windows: &PciWindows) {
-    let reasons: Vec<Option<Unusable>> =
-        functions.iter().map(|function| misplaced(function, functions, windows)).collect();
-    for (function, reason) in functions.iter_mut().zip(reasons) {
+/// Marks the functions with a memory BAR that must not be given away, and those whose virtual functions cannot be used. There
+/// are `buses` buses.
+pub fn place(functions: &mut [Function], windows: &PciWindows, buses: u16) {
+    let reasons: Vec<[Option<Unusable>; 2]> = functions
+        .iter()
+        .map(|function| {
+            let of_virtual = virtual_functions::misplaced(function, functions, windows, buses);
+            [misplaced(function, functions, windows), of_virtual]
+        })
+        .collect();
+    for (function, [reason, of_virtual]) in functions.iter_mut().zip(reasons) {
         if let Some(reason) = reason {
             function.refuse(reason);
+        }
+        if let Some(virtual_functions) = &mut function.virtual_functions {
+            virtual_functions.unusable = of_virtual;
         }
     }
 }

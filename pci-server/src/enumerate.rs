@@ -12,6 +12,7 @@ use crate::function::{Bridge, Function, Unusable};
 use crate::msi;
 use crate::msix;
 use crate::sizing::Note;
+use crate::virtual_functions;
 use alloc::vec::Vec;
 use pci_spec::bridge::{self, BusNumbers, MemoryWindow, PrefetchableRegisters};
 use pci_spec::capability::{self, CapabilityError, id};
@@ -39,10 +40,11 @@ pub fn enumerate<M: Mmio>(
     windows: &PciWindows,
     left_out: &[(Bdf, LeftOut)],
 ) -> Vec<Function> {
+    let buses = config.buses();
     let mut walk = Walk { config, note, left_out, functions: Vec::new(), walked: [false; 256] };
     walk.bus(0, &[]);
     let mut functions = walk.functions;
-    bars::place(&mut functions, windows);
+    bars::place(&mut functions, windows, buses);
     functions
 }
 
@@ -138,7 +140,7 @@ pub(crate) fn is_machines<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> bool {
     class_code.base == BASE_CLASS_BRIDGE && header.layout() != Layout::Bridge
 }
 
-/// Turns off bus mastering and interrupts of every kind of a function. Bridges keep them: without bus mastering they would
+/// Turns off bus mastering and interrupts of every kind of a function, and disables its virtual functions. Bridges keep them: without bus mastering they would
 /// not forward requests from below, and they send none of their own. Host and ISA bridges keep them, too.
 pub(crate) fn silence<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
     let is_bridge = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION)).base == BASE_CLASS_BRIDGE;
@@ -154,6 +156,7 @@ pub(crate) fn silence<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
     if let Ok(Some(capability)) = find_msix(config, bdf) {
         msix::disable(config, bdf, &capability);
     }
+    virtual_functions::disable(config, bdf);
 }
 
 /// The record of the function at `bdf`. `note` holds its BARs while they are sized; without a note it was assigned none.
@@ -182,6 +185,7 @@ fn describe<M: Mmio>(
         pin_register,
         requester_id: requester_id(&kinds, bdf),
         bridge: None,
+        virtual_functions: None,
         unusable: None,
     };
     if header.layout() == Layout::Bridge {
@@ -223,6 +227,15 @@ fn add_bars<M: Mmio>(
             }
         }
         Err(_) => function.refuse(Unusable::Bar),
+    }
+    if header.layout() == Layout::Endpoint {
+        match virtual_functions::size(config, note, function.bdf) {
+            Ok(found) => function.virtual_functions = found,
+            Err(reason) => {
+                let bdf = function.bdf;
+                warn!("{:x}:{:x}.{} {}", bdf.bus(), bdf.device(), bdf.function(), reason.text());
+            }
+        }
     }
 }
 

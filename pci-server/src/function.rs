@@ -1,5 +1,6 @@
 //! Records of functions: one for each that answered, in the order of the bus walk.
 
+use crate::virtual_functions::VirtualFunctions;
 use alloc::vec::Vec;
 use core::fmt;
 use pci_api::IntxRouting;
@@ -37,6 +38,8 @@ pub struct Function {
     pub requester_id: Bdf,
     /// Its properties as a bridge.
     pub bridge: Option<Bridge>,
+    /// Its virtual functions, when it describes possible ones.
+    pub virtual_functions: Option<VirtualFunctions>,
     /// Reason why no driver can have it, if so.
     pub unusable: Option<Unusable>,
 }
@@ -85,6 +88,10 @@ pub enum Unusable {
     Overlap,
     /// A bridge above does not forward to a memory BAR.
     NotForwarded,
+    /// Virtual functions lie on a bus that does not exist or belongs to a bridge.
+    NoBus,
+    /// A bridge above gives the requests of virtual functions one requester id.
+    SharedRequesterId,
 }
 
 impl Unusable {
@@ -102,6 +109,8 @@ impl Unusable {
             Self::InsidePage => "has a BAR that begins inside a page",
             Self::Overlap => "has a BAR in a page of another",
             Self::NotForwarded => "has a BAR that a bridge above does not forward",
+            Self::NoBus => "has no bus for its routing ids",
+            Self::SharedRequesterId => "has a requester id that others have, too",
         }
     }
 }

@@ -8,8 +8,8 @@
 //! `enumerate` silences the functions that its previous incarnation left running, `sizing` restores BARs that were being
 //! sized, and `server` notifies the supervisor.
 //!
-//! Where no firmware has, `assign` numbers buses and places BARs. Left out: resetting devices (their drivers do),
-//! hot-plug, handing out virtual functions.
+//! Where no firmware has, `assign` numbers buses and places BARs. `virtual_functions` describes virtual functions, which are
+//! disabled. Left out: resetting devices (their drivers do), hot-plug, handing out virtual functions.
 
 #![no_std]
 // Not `forbid`: one trait of virtio-drivers declares a method unsafe, see `config_space`.
@@ -42,6 +42,7 @@ mod server;
 pub mod shared_line;
 pub mod sizing;
 pub mod vector;
+pub mod virtual_functions;
 
 pub use server::{Server, run};
 

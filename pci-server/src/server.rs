@@ -18,6 +18,7 @@ use crate::interrupts::{Kind, Source};
 use crate::resources::{Missing, Resources, pci_windows};
 use crate::shared_line;
 use crate::sizing::Note;
+use crate::virtual_functions::VirtualFunctions;
 use alloc::vec::Vec;
 use pci_api::{
     BAR_FRAME, CLAIM, Count, DriverConfig, GRANTED, INTERRUPTS, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START,
@@ -419,5 +420,11 @@ fn log(function: &Function) {
         info!("  a bridge to buses {:x} to {:x}", bridge.numbers.secondary(), bridge.numbers.subordinate());
     } else if let Some(reason) = function.unusable.filter(|_| function.class_code.base != BASE_CLASS_BRIDGE) {
         warn!("  {}", reason.text());
+    }
+    if let Some(VirtualFunctions { sriov, unusable, .. }) = &function.virtual_functions {
+        info!("  {} virtual functions", sriov.total);
+        if let Some(reason) = unusable {
+            warn!("  which cannot be used: each {}", reason.text());
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A note of a function's BARs while they are sized, in a page that outlives the server.
+//! A note of a function's BARs, or of its virtual functions', while they are sized, in a page that outlives the server.
 //!
 //! Sizing writes all ones into a BAR, with decoding off, and then restores its value. If the server is stopped in between,
 //! the address that firmware gave the BAR is lost, and the next incarnation reads a size instead of an address. So the
@@ -9,7 +9,7 @@
 
 use crate::config_space::ConfigSpace;
 use pci_spec::Bdf;
-use pci_spec::header::offset;
+use pci_spec::header::BARS_TYPE_0;
 use platform::{Memory, Mmio, OutOfBounds};
 use virtio_drivers::transport::pci::bus::Command;
 
@@ -18,8 +18,10 @@ const FUNCTION: usize = 0;
 const UNDER_WAY: u32 = 1 << 31;
 /// Its command register.
 const COMMAND: usize = 4;
+/// Byte offset in its configuration space of the first BAR.
+const FIRST: usize = 8;
 /// Its BARs, a word each.
-const BARS: usize = 8;
+const BARS: usize = 12;
 
 /// The page.
 #[derive(Debug)]
@@ -34,15 +36,17 @@ impl<M: Memory> Note<M> {
         Self { page }
     }
 
-    /// Notes the command register and the first `count` BARs of `bdf`. The note ends with [`Note::strike`].
+    /// Notes the command register of `bdf` and `count` BARs, up to six, of which the first is at byte `first`. The note ends
+    /// with [`Note::strike`].
     ///
     /// # Errors
     ///
     /// [`OutOfBounds`]: then nothing is noted.
-    pub fn take(&self, config: &ConfigSpace<impl Mmio>, bdf: Bdf, count: u8) -> Result<(), OutOfBounds> {
+    pub fn take(&self, config: &ConfigSpace<impl Mmio>, bdf: Bdf, first: u16, count: u8) -> Result<(), OutOfBounds> {
         self.page.store_release_u32(COMMAND, u32::from(config.command(bdf).bits()))?;
-        for (register, at) in words(count) {
-            self.page.store_release_u32(at, config.read(bdf, register))?;
+        self.page.store_release_u32(FIRST, first.into())?;
+        for (register, at) in words(first, count) {
+            self.page.store_release_u32(at, config.read_extended(bdf, register))?;
         }
         self.page.store_release_u32(FUNCTION, UNDER_WAY | u32::from(count) << 16 | u32::from(bdf.to_raw()))
     }
@@ -69,8 +73,9 @@ impl<M: Memory> Note<M> {
         }
         let bdf = Bdf::from_raw(u16::from_le_bytes([low, high]));
         config.change_command(bdf, Command::empty(), Command::IO_SPACE | Command::MEMORY_SPACE);
-        for (register, at) in words(count) {
-            config.write(bdf, register, self.page.load_acquire_u32(at)?);
+        let [low, high, ..] = self.page.load_acquire_u32(FIRST)?.to_le_bytes();
+        for (register, at) in words(u16::from_le_bytes([low, high]), count) {
+            config.write_extended(bdf, register, self.page.load_acquire_u32(at)?);
         }
         let [low, high, ..] = self.page.load_acquire_u32(COMMAND)?.to_le_bytes();
         let command = Command::from_bits_truncate(u16::from_le_bytes([low, high]));
@@ -80,7 +85,8 @@ impl<M: Memory> Note<M> {
     }
 }
 
-/// The registers of the first `count` BARs, and their places in the note.
-fn words(count: u8) -> impl Iterator<Item = (u8, usize)> {
-    (0..count).map_while(offset::bar).zip((BARS..).step_by(size_of::<u32>()))
+/// The registers of `count` BARs from `first` on, and their places in the note.
+fn words(first: u16, count: u8) -> impl Iterator<Item = (u16, usize)> {
+    let registers = (first..).step_by(size_of::<u32>()).take(count.min(BARS_TYPE_0).into());
+    registers.zip((BARS..).step_by(size_of::<u32>()))
 }

@@ -6,20 +6,20 @@
 //! whatever functions answer: a bus number is given once, bridges nest [`MAX_DEPTH`] deep, and the scan covers
 //! [`MAX_FUNCTIONS`]. Host and ISA bridges belong to the machine and are left alone.
 //!
-//! Neighbours: `layout` computes places for the functions found here. Left out: routing ids that virtual functions get when
-//! another number of them is enabled; the reserved buses are for those that their function names now.
+//! Neighbours: `layout` computes places for the functions found here, `virtual_functions` sizes the virtual ones. Left out:
+//! routing ids that virtual functions get when fewer of them are enabled; the reserved buses are for all of them.
 
 use super::LeftOut;
 use crate::bars;
 use crate::config_space::ConfigSpace;
 use crate::enumerate::{MAX_DEPTH, MAX_FUNCTIONS, is_machines, silence};
 use crate::sizing::Note;
+use crate::virtual_functions::{self, VirtualFunctions};
 use alloc::vec::Vec;
-use pci_spec::bar::{RawBar, decode_all};
 use pci_spec::bridge::{self, BusNumbers};
 use pci_spec::header::{Layout, offset};
-use pci_spec::sriov::{Control, PAGES_OF_4_KIB, Routing};
-use pci_spec::{Bar, Bdf, HeaderType, extended, sriov};
+use pci_spec::sriov::Sriov;
+use pci_spec::{Bar, Bdf, HeaderType};
 use platform::log::warn;
 use platform::{Memory, Mmio};
 use virtio_drivers::transport::pci::bus::Command;
@@ -46,17 +46,6 @@ pub(super) struct Found {
 pub(super) struct FoundBridge {
     /// The value read from the dword of its prefetchable window while that is closed.
     pub(super) prefetchable: u32,
-}
-
-/// A function's virtual functions and their BARs.
-#[derive(Clone, Debug)]
-pub(super) struct VirtualFunctions {
-    /// Offset of the capability.
-    pub(super) capability: u16,
-    /// Their number.
-    pub(super) total: u16,
-    /// One function's part of each BAR.
-    pub(super) bars: Vec<Bar>,
 }
 
 /// Numbers all buses and sizes all functions. A bridge comes before what is behind it. Those beyond [`MAX_FUNCTIONS`] come
@@ -160,58 +149,25 @@ impl<M: Mmio, N: Memory> Scan<'_, M, N> {
         if read.with_latency(0) == numbers { Ok(()) } else { Err(LeftOut::Forgets) }
     }
 
-    /// Disables a function's virtual functions, sizes their BARs and keeps the buses they need. None where they cannot
-    /// be used.
+    /// Sizes the BARs of a function's virtual functions, which are disabled, and keeps the buses they need. None where they
+    /// cannot be used.
     fn virtual_functions(&mut self, bdf: Bdf) -> Option<VirtualFunctions> {
-        let found = extended::find(|register| self.config.read_extended(bdf, register), extended::id::SRIOV);
-        let reason = match found {
+        let reason = match virtual_functions::size(self.config, self.note, bdf) {
             Ok(None) => return None,
-            Ok(Some(capability)) => match self.sized_virtual_functions(bdf, capability) {
-                Ok(virtual_functions) => return virtual_functions,
-                Err(reason) => reason,
-            },
-            Err(_) => "has an impossible list of extended capabilities",
+            Ok(Some(found)) => {
+                let Sriov { routing, total, .. } = found.sriov;
+                match routing.last_bus(bdf, total).filter(|bus| *bus <= self.limit) {
+                    Some(last_bus) => {
+                        self.last_bus = self.last_bus.max(last_bus);
+                        return Some(found);
+                    }
+                    None => "has virtual functions on buses that there are not",
+                }
+            }
+            Err(reason) => reason.text(),
         };
         warn!("{:x}:{:x}.{} {}: no virtual functions", bdf.bus(), bdf.device(), bdf.function(), reason);
         None
-    }
-
-    fn sized_virtual_functions(&mut self, bdf: Bdf, capability: u16) -> Result<Option<VirtualFunctions>, &'static str> {
-        // Registers beyond configuration space would wrap to its beginning.
-        let end = capability.checked_add(sriov::BYTES).filter(|end| *end <= extended::END);
-        end.ok_or("has a capability beyond configuration space")?;
-        let register = |offset: u16| capability.saturating_add(offset);
-        let control = low_half(self.config.read_extended(bdf, register(sriov::offset::CONTROL)));
-        let off = Control::from_bits(control).with_vf_enable(false).with_vf_memory_space(false);
-        self.config.write_extended(bdf, register(sriov::offset::CONTROL), off.into_bits().into());
-        self.config.write_extended(bdf, register(sriov::offset::SYSTEM_PAGE_SIZE), PAGES_OF_4_KIB);
-        let total = low_half(self.config.read_extended(bdf, register(sriov::offset::TOTAL)) >> 16);
-        if total == 0 {
-            return Ok(None);
-        }
-        let routing = Routing::from_dword(self.config.read_extended(bdf, register(sriov::offset::ROUTING)));
-        let last_bus = routing.last_bus(bdf, total).filter(|bus| *bus <= self.limit);
-        let last_bus = last_bus.ok_or("has virtual functions on buses that there are not")?;
-        let bars =
-            self.size_virtual(bdf, register(sriov::offset::BAR0)).ok_or("has impossible BARs of virtual functions")?;
-        self.last_bus = self.last_bus.max(last_bus);
-        Ok(Some(VirtualFunctions { capability, total, bars }))
-    }
-
-    /// As `bars::size`, without a note: a server that is started later sizes them again.
-    fn size_virtual(&mut self, bdf: Bdf, first: u16) -> Option<Vec<Bar>> {
-        let registers = (first..).step_by(4).take(sriov::BARS);
-        let raw: heapless::Vec<RawBar, { sriov::BARS }> = registers
-            .map(|register| {
-                let value = self.config.read_extended(bdf, register);
-                self.config.write_extended(bdf, register, u32::MAX);
-                let sized = self.config.read_extended(bdf, register);
-                self.config.write_extended(bdf, register, value);
-                RawBar { value, sized }
-            })
-            .collect();
-        let bars: Option<Vec<Bar>> = decode_all(&raw).map(Result::ok).collect();
-        bars.filter(|bars| bars.iter().all(|bar| bar.is_memory()))
     }
 }
 
@@ -227,9 +183,4 @@ pub(super) fn close<M: Mmio>(config: &mut ConfigSpace<M>, bridge: Bdf) {
     ] {
         config.write(bridge, register, value);
     }
-}
-
-fn low_half(dword: u32) -> u16 {
-    let [low, high, ..] = dword.to_le_bytes();
-    u16::from_le_bytes([low, high])
 }

@@ -68,8 +68,9 @@ impl Liar {
             0x14 | 0x128 if self.manner == Manner::Plausible => 0,
             0x18..0x28 | 0x12c..0x13c if self.manner == Manner::Plausible => self.draw(offset, 2) & 0b1000,
             0x100 if self.manner == Manner::Plausible => 0x0001_0010,
-            0x10c if self.manner == Manner::Plausible => self.draw(offset, 2) & 0x0007_0000,
+            0x10c if self.manner == Manner::Plausible => (self.draw(offset, 2) & 7) * 0x0001_0001,
             0x114 if self.manner == Manner::Plausible => 0x0001_0001,
+            0x11c if self.manner == Manner::Plausible => 0x0000_0553,
             _ => self.draw(offset, 2),
         }
     }
@@ -77,7 +78,7 @@ impl Liar {
     fn mask(&self, offset: usize) -> u32 {
         let bridge = self.initial(offset & !0xfff | 0x0c) & 0x7f_0000 == 0x1_0000;
         match offset & 0xfff {
-            0x00..0x04 | 0x08..0x10 => 0,
+            0x00..0x04 | 0x08..0x10 | 0x10c | 0x114 | 0x11c => 0,
             0x04 => 0x0507,
             0x18 if bridge && self.manner == Manner::Plausible => 0x00ff_ffff,
             0x20 | 0x24 if bridge && self.manner == Manner::Plausible => 0xfff0_fff0,
@@ -146,6 +147,12 @@ proptest! {
         prop_assert!(functions.len() <= MAX_FUNCTIONS);
         let usable = functions.iter().filter(|function| function.unusable.is_none());
         let mut ranges: Vec<_> = usable.flat_map(|function| function.memory_bars().map(page_range)).collect();
+        let described = functions.iter().filter_map(|function| function.virtual_functions.as_ref());
+        for found in described.filter(|found| found.unusable.is_none()) {
+            ranges.extend(found.bars.iter().map(|bar| {
+                bar.address()..bar.address() + pci_spec::sriov::bytes(bar, found.sriov.total).expect("it ends")
+            }));
+        }
         ranges.sort_by_key(|range| range.start);
         prop_assert!(ranges.iter().zip(ranges.iter().skip(1)).all(|(one, next)| one.end <= next.start));
         prop_assert!(ranges.iter().all(|range| windows.cover(range)));

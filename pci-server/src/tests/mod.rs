@@ -19,5 +19,6 @@ mod messages;
 mod shared_lines;
 mod system;
 mod trees;
+mod virtual_functions;
 
 use crate::run;

@@ -94,8 +94,16 @@ pub(super) struct Tested {
     windows: PciWindows,
     note: Rc<RefCell<BTreeMap<usize, u32>>>,
     writes_left: Rc<RefCell<Option<u32>>>,
-    /// Registers that keep nothing, by their place in configuration space.
+    lies: Lies,
+}
+
+/// Registers that are not as the model has them, by their place in configuration space.
+#[derive(Clone, Debug, Default)]
+struct Lies {
+    /// Those that keep nothing.
     frozen: Vec<u64>,
+    /// Those that read something else.
+    pretended: BTreeMap<u64, u32>,
 }
 
 impl Tested {
@@ -109,13 +117,18 @@ impl Tested {
             windows: PciWindows::new(&windows.into_iter().flat_map(untypeds).collect::<Vec<_>>()),
             note: Rc::default(),
             writes_left: Rc::default(),
-            frozen: Vec::new(),
+            lies: Lies::default(),
         }
     }
 
     /// Loses all writes to this register from now on.
     pub(super) fn freeze(&mut self, bdf: Bdf, register: u16) {
-        self.frozen.push(ecam(bdf, register));
+        self.lies.frozen.push(ecam(bdf, register));
+    }
+
+    /// Reads of this register give `value` from now on.
+    pub(super) fn pretend(&mut self, bdf: Bdf, register: u16, value: u32) {
+        self.lies.pretended.insert(ecam(bdf, register), value);
     }
 
     pub(super) fn run_firmware(&mut self) -> bool {
@@ -131,14 +144,9 @@ impl Tested {
 
     /// The same for a server that is stopped after `writes` writes. Returns whether it finished before.
     pub(super) fn assign_until(&mut self, writes: u32) -> bool {
-        *self.writes_left.borrow_mut() = Some(writes);
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.assign()));
-        *self.writes_left.borrow_mut() = None;
-        match done {
-            Ok(_) => true,
-            Err(payload) if payload.is::<Stopped>() => false,
-            Err(payload) => std::panic::resume_unwind(payload),
-        }
+        self.until(writes, |tested| {
+            tested.assign();
+        })
     }
 
     /// Runs a server's start on a tree that firmware configured.
@@ -147,9 +155,27 @@ impl Tested {
         enumerate(&mut config, &note, &self.windows, &[])
     }
 
+    /// The same for a server that is stopped after `writes` writes. Returns whether it finished before.
+    pub(super) fn enumerate_until(&mut self, writes: u32) -> bool {
+        self.until(writes, |tested| {
+            tested.enumerate();
+        })
+    }
+
+    fn until(&mut self, writes: u32, start: impl FnOnce(&mut Self)) -> bool {
+        *self.writes_left.borrow_mut() = Some(writes);
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| start(self)));
+        *self.writes_left.borrow_mut() = None;
+        match done {
+            Ok(()) => true,
+            Err(payload) if payload.is::<Stopped>() => false,
+            Err(payload) => std::panic::resume_unwind(payload),
+        }
+    }
+
     fn start(&self) -> (ConfigSpace<Registers>, Note<Page>) {
-        let (tree, writes_left, frozen) = (self.tree.clone(), self.writes_left.clone(), self.frozen.clone());
-        let mut config = ConfigSpace::new(Registers { tree, writes_left, frozen }, BUSES);
+        let (tree, writes_left, lies) = (self.tree.clone(), self.writes_left.clone(), self.lies.clone());
+        let mut config = ConfigSpace::new(Registers { tree, writes_left, lies }, BUSES);
         let note = Note::new(Page { words: self.note.clone(), writes_left: self.writes_left.clone() });
         note.put_back(&mut config).unwrap();
         (config, note)
@@ -233,7 +259,7 @@ impl Tested {
         self.tree.borrow_mut().config_read(ecam(bdf, register), 4, LATER_NS).unwrap() as u32
     }
 
-    fn write(&self, bdf: Bdf, register: u16, value: u32) {
+    pub(super) fn write(&self, bdf: Bdf, register: u16, value: u32) {
         self.tree.borrow_mut().config_write(ecam(bdf, register), 4, value.into(), 0, &mut Nobody).unwrap();
     }
 }
@@ -350,7 +376,7 @@ fn count(writes_left: &RefCell<Option<u32>>) {
 struct Registers {
     tree: Rc<RefCell<Tree<Worker>>>,
     writes_left: Rc<RefCell<Option<u32>>>,
-    frozen: Vec<u64>,
+    lies: Lies,
 }
 
 impl Mmio for Registers {
@@ -359,12 +385,15 @@ impl Mmio for Registers {
     }
 
     fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
+        if let Some(value) = self.lies.pretended.get(&(offset as u64)) {
+            return Ok(*value);
+        }
         Ok(self.tree.borrow_mut().config_read(offset as u64, 4, 0).map_err(|_| OutOfBounds)? as u32)
     }
 
     fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
         count(&self.writes_left);
-        if self.frozen.contains(&(offset as u64)) {
+        if self.lies.frozen.contains(&(offset as u64)) {
             return Ok(());
         }
         let mut tree = self.tree.borrow_mut();

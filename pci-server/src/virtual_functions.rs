@@ -1,0 +1,178 @@
+//! Virtual functions (SR-IOV): disabled, sized, and checked for places that they can use.
+//!
+//! A physical function describes them in its configuration space, and one BAR of its capability holds a part for each of
+//! them. They are found while they are disabled, so that nothing of them is touched. A physical function with an impossible
+//! description, or with no place for them, is used without them. Neighbours: `enumerate` records them beside their
+//! physical function, `assign` gives their BARs addresses, where firmware has not.
+
+use crate::bars::{PciWindows, page_range, read_sizes};
+use crate::config_space::ConfigSpace;
+use crate::function::{Function, Unusable};
+use crate::sizing::Note;
+use core::fmt;
+use core::ops::Range;
+use pci_spec::bar::decode_all;
+use pci_spec::extended::{self, ExtendedError};
+use pci_spec::sriov::{self, Control, Sriov, SriovError, offset};
+use pci_spec::{Bar, Bdf};
+use platform::log::info;
+use platform::{Memory, Mmio};
+
+/// The virtual functions of a physical function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VirtualFunctions {
+    /// Their number and their routing ids, when all of them are enabled.
+    pub sriov: Sriov,
+    /// The first one's part of each BAR. Those of the others follow.
+    pub bars: heapless::Vec<Bar, { sriov::BARS }>,
+    /// Reason why they cannot be used, if so.
+    pub unusable: Option<Unusable>,
+}
+
+/// Reason why a description of virtual functions is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Impossible {
+    /// The list of extended capabilities.
+    List(ExtendedError),
+    /// The capability.
+    Capability(SriovError),
+    /// Their BARs.
+    Bar,
+}
+
+impl Impossible {
+    /// The reason in words, for the log.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::List(_) => "has an impossible list of extended capabilities",
+            Self::Capability(_) => "has an impossible SR-IOV capability",
+            Self::Bar => "has impossible BARs of virtual functions",
+        }
+    }
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl VirtualFunctions {
+    /// The addresses that `bar` of all of them needs.
+    fn range(&self, bar: &Bar) -> Option<Range<u64>> {
+        let bytes = sriov::bytes(bar, self.sriov.total)?;
+        Some(bar.address()..bar.address().checked_add(bytes)?)
+    }
+}
+
+/// Disables the virtual functions of `physical`: they disappear with all that they were doing.
+pub fn disable<M: Mmio>(config: &mut ConfigSpace<M>, physical: Bdf) {
+    if let Ok(Some(capability)) = find(config, physical) {
+        let register = capability.saturating_add(offset::CONTROL);
+        let control = Control::from_bits(low_half(config.read_extended(physical, register)));
+        if control.vf_enable() || control.vf_memory_space() {
+            info!("{:x}:{:x}.{} had virtual functions", physical.bus(), physical.device(), physical.function());
+            let off = control.with_vf_enable(false).with_vf_memory_space(false);
+            config.write_extended(physical, register, off.into_bits().into());
+        }
+    }
+}
+
+/// Reads the capability of `physical`, whose virtual functions are disabled, and sizes their BARs. Each BAR has its old
+/// value afterwards; `note` has it meanwhile. `None` for a function without the capability.
+///
+/// # Errors
+///
+/// [`Impossible`]. Then they must stay disabled.
+pub fn size<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    note: &Note<impl Memory>,
+    physical: Bdf,
+) -> Result<Option<VirtualFunctions>, Impossible> {
+    let Some(capability) = find(config, physical)? else { return Ok(None) };
+    let register = |bytes: u16| capability.saturating_add(bytes);
+    config.write_extended(physical, register(offset::SYSTEM_PAGE_SIZE), sriov::PAGES_OF_4_KIB);
+    // Routing ids depend on the number of functions, and are meaningless without any.
+    let initial = low_half(config.read_extended(physical, register(offset::TOTAL)));
+    config.write_extended(physical, register(offset::NUMBER), initial.into());
+    let read = Sriov::read(|register| config.read_extended(physical, register), physical, capability);
+    config.write_extended(physical, register(offset::NUMBER), 0);
+    let sriov = read.map_err(Impossible::Capability)?;
+    let raw = read_sizes(config, note, physical, register(offset::BAR0), sriov::BARS as u8);
+    let mut bars = heapless::Vec::new();
+    for bar in decode_all(&raw.map_err(|_| Impossible::Bar)?) {
+        let bar = bar.map_err(|_| Impossible::Bar)?;
+        sriov::bytes(&bar, sriov.total).ok_or(Impossible::Bar)?;
+        bars.push(bar).map_err(|_| Impossible::Bar)?;
+    }
+    Ok(Some(VirtualFunctions { sriov, bars, unusable: None }))
+}
+
+/// Offset of the SR-IOV capability, which ends inside configuration space.
+fn find<M: Mmio>(config: &ConfigSpace<M>, physical: Bdf) -> Result<Option<u16>, Impossible> {
+    let found = extended::find(|register| config.read_extended(physical, register), extended::id::SRIOV);
+    let found = found.map_err(Impossible::List)?;
+    found.map_or(Ok(()), sriov::check_place).map_err(Impossible::Capability)?;
+    Ok(found)
+}
+
+/// Reason why the virtual functions of one of `all` the functions cannot be used, if so: a BAR of theirs without a place, or
+/// a routing id that is not theirs alone. `buses` exist.
+pub(crate) fn misplaced(physical: &Function, all: &[Function], windows: &PciWindows, buses: u16) -> Option<Unusable> {
+    let virtual_functions = physical.virtual_functions.as_ref()?;
+    // A bridge above that renames requests would rename those of all of them.
+    if physical.requester_id != physical.bdf {
+        return Some(Unusable::SharedRequesterId);
+    }
+    let Sriov { routing, total, .. } = virtual_functions.sriov;
+    let last_bus = routing.last_bus(physical.bdf, total)?;
+    if !own_buses(physical, last_bus, all, buses) {
+        return Some(Unusable::NoBus);
+    }
+    let above = || all.iter().filter(|other| physical.path.contains(&other.bdf));
+    for bar in &virtual_functions.bars {
+        let Some(range) = virtual_functions.range(bar) else { return Some(Unusable::Bar) };
+        if range.start == 0 {
+            return Some(Unusable::Unassigned);
+        }
+        if !windows.cover(&range) {
+            return Some(Unusable::OutsidePciWindows);
+        }
+        let bytes = range.end.saturating_sub(range.start);
+        if !above().all(|other| other.bridge.is_some_and(|bridge| bridge.forwards(range.start, bytes))) {
+            return Some(Unusable::NotForwarded);
+        }
+        if all.iter().any(|other| clash(physical, bar, &range, other)) {
+            return Some(Unusable::Overlap);
+        }
+    }
+    None
+}
+
+/// Whether accesses to all buses after the physical function's up to `last` arrive on its bus, and on no other.
+fn own_buses(physical: &Function, last: u8, all: &[Function], buses: u16) -> bool {
+    let Some(first) = physical.bdf.bus().checked_add(1) else { return last == physical.bdf.bus() };
+    (first..=last).all(|bus| {
+        let bridges = all.iter().filter_map(|other| Some((other.bdf, other.bridge?.numbers)));
+        u16::from(bus) < buses
+            && bridges.into_iter().all(|(bdf, numbers)| numbers.forwards(bus) == physical.path.contains(&bdf))
+    })
+}
+
+/// Whether a BAR of `other`, or of its virtual functions, touches `range`, which is that of `bar` of the virtual functions of
+/// `physical`.
+fn clash(physical: &Function, bar: &Bar, range: &Range<u64>, other: &Function) -> bool {
+    let touches = |theirs: Range<u64>| range.start < theirs.end && theirs.start < range.end;
+    let theirs = other.virtual_functions.iter().flat_map(|virtual_functions| {
+        let same = |theirs: &&Bar| physical.bdf == other.bdf && theirs.index() == bar.index();
+        let others = virtual_functions.bars.iter().filter(move |theirs| !same(theirs));
+        others.filter_map(|theirs| virtual_functions.range(theirs))
+    });
+    other.memory_bars().map(page_range).chain(theirs).any(touches)
+}
+
+fn low_half(dword: u32) -> u16 {
+    let [low, high, ..] = dword.to_le_bytes();
+    u16::from_le_bytes([low, high])
+}
