@@ -173,7 +173,7 @@ fn write_virtual<M: Mmio>(config: &mut ConfigSpace<M>, function: &Found, place: 
 }
 
 /// Writes one of the BARs that begin at byte `first`.
-fn write_bar<M: Mmio>(
+pub(crate) fn write_bar<M: Mmio>(
     config: &mut ConfigSpace<M>,
     bdf: Bdf,
     first: u16,

@@ -116,6 +116,13 @@ impl<M: Mmio> ConfigSpace<M> {
         self.ecam.read(device_function(bdf), register & 0xffc)
     }
 
+    /// The lower half of the dword at such an offset.
+    #[must_use]
+    pub fn read_lower_half(&self, bdf: Bdf, register: u16) -> u16 {
+        let [low, high, ..] = self.read_extended(bdf, register).to_le_bytes();
+        u16::from_le_bytes([low, high])
+    }
+
     /// Writes the dword at such an offset.
     pub fn write_extended(&mut self, bdf: Bdf, register: u16, value: u32) {
         self.ecam.write(device_function(bdf), register & 0xffc, value);

@@ -239,7 +239,7 @@ fn add_bars<M: Mmio>(
     }
 }
 
-fn find_msix<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Result<Option<MsixCapability>, Unusable> {
+pub(crate) fn find_msix<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Result<Option<MsixCapability>, Unusable> {
     let read = |register: u8| config.read(bdf, register);
     // The whole list is walked, so that a loop behind the first MSI-X capability is seen too.
     let all: Result<Vec<_>, CapabilityError> = capability::walk(&read).collect();
@@ -248,7 +248,7 @@ fn find_msix<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Result<Option<MsixCa
 }
 
 /// The function's MSI capability. An impossible one counts as none and does not block the function's other interrupts.
-fn find_msi<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Option<MsiCapability> {
+pub(crate) fn find_msi<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> Option<MsiCapability> {
     let read = |register: u8| config.read(bdf, register);
     // A function with an impossible list is refused as a whole.
     let found = capability::find(&read, id::MSI).ok().flatten()?;

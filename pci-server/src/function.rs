@@ -1,5 +1,7 @@
 //! Records of functions: one for each that answered, in the order of the bus walk.
 
+use crate::msix;
+use crate::pages::page_of;
 use crate::virtual_functions::VirtualFunctions;
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,6 +11,7 @@ use pci_spec::intx::RootPin;
 use pci_spec::msi::MsiCapability;
 use pci_spec::msix::MsixCapability;
 use pci_spec::{Bar, Bdf, BridgeKind, ClassCode};
+use platform::{PAGE_SIZE, Paddr};
 use report::{PciFunction, Report};
 
 /// A function.
@@ -136,6 +139,15 @@ impl Function {
     /// Its memory BARs.
     pub fn memory_bars(&self) -> impl Iterator<Item = &Bar> {
         self.bars.iter().filter(|bar| bar.is_memory())
+    }
+
+    /// The pages that its driver is given, with their BAR: all of its memory BARs but those of the MSI-X table and the PBA.
+    pub fn given_pages(&self) -> impl Iterator<Item = (u8, Paddr)> {
+        self.memory_bars().flat_map(|bar| {
+            let pages = 0..bar.size().div_ceil(PAGE_SIZE as u64);
+            let given = pages.filter(|number| !msix::withheld(self.msix.as_ref(), bar.index(), *number));
+            given.filter_map(|number| Some((bar.index(), page_of(bar, number).ok()?)))
+        })
     }
 
     /// MSI-X vectors it has.

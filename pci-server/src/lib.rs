@@ -30,6 +30,7 @@ pub mod assign;
 pub mod bars;
 pub mod claim;
 pub mod config_space;
+pub mod enable;
 pub mod enumerate;
 pub mod function;
 pub mod interrupts;

@@ -22,6 +22,8 @@ const COMMAND: usize = 4;
 const FIRST: usize = 8;
 /// Its BARs, a word each.
 const BARS: usize = 12;
+/// Whether virtual functions were enabled, 0 or 1.
+const ENABLED: usize = 36;
 
 /// The page.
 #[derive(Debug)]
@@ -58,6 +60,33 @@ impl<M: Memory> Note<M> {
     /// As [`Note::take`].
     pub fn strike(&self) -> Result<(), OutOfBounds> {
         self.page.store_release_u32(FUNCTION, 0)
+    }
+
+    /// Notes that virtual functions may be enabled from now on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Note::take`].
+    pub fn mark_enabled(&self) -> Result<(), OutOfBounds> {
+        self.page.store_release_u32(ENABLED, 1)
+    }
+
+    /// Whether an earlier server may have left virtual functions enabled, or disabled them only now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Note::take`].
+    pub fn is_marked_enabled(&self) -> Result<bool, OutOfBounds> {
+        Ok(self.page.load_acquire_u32(ENABLED)? != 0)
+    }
+
+    /// Notes that all virtual functions are disabled, and that enough time has passed since.
+    ///
+    /// # Errors
+    ///
+    /// As [`Note::take`].
+    pub fn strike_enabled(&self) -> Result<(), OutOfBounds> {
+        self.page.store_release_u32(ENABLED, 0)
     }
 
     /// Restores the values of a note that an earlier server did not clear. Returns the function.

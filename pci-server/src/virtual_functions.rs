@@ -70,7 +70,7 @@ impl VirtualFunctions {
 pub fn disable<M: Mmio>(config: &mut ConfigSpace<M>, physical: Bdf) {
     if let Ok(Some(capability)) = find(config, physical) {
         let register = capability.saturating_add(offset::CONTROL);
-        let control = Control::from_bits(low_half(config.read_extended(physical, register)));
+        let control = Control::from_bits(config.read_lower_half(physical, register));
         if control.vf_enable() || control.vf_memory_space() {
             info!("{:x}:{:x}.{} had virtual functions", physical.bus(), physical.device(), physical.function());
             let off = control.with_vf_enable(false).with_vf_memory_space(false);
@@ -94,7 +94,7 @@ pub fn size<M: Mmio>(
     let register = |bytes: u16| capability.saturating_add(bytes);
     config.write_extended(physical, register(offset::SYSTEM_PAGE_SIZE), sriov::PAGES_OF_4_KIB);
     // Routing ids depend on the number of functions, and are meaningless without any.
-    let initial = low_half(config.read_extended(physical, register(offset::TOTAL)));
+    let initial = config.read_lower_half(physical, register(offset::TOTAL));
     config.write_extended(physical, register(offset::NUMBER), initial.into());
     let read = Sriov::read(|register| config.read_extended(physical, register), physical, capability);
     config.write_extended(physical, register(offset::NUMBER), 0);
@@ -110,7 +110,7 @@ pub fn size<M: Mmio>(
 }
 
 /// Offset of the SR-IOV capability, which ends inside configuration space.
-fn find<M: Mmio>(config: &ConfigSpace<M>, physical: Bdf) -> Result<Option<u16>, Impossible> {
+pub(crate) fn find<M: Mmio>(config: &ConfigSpace<M>, physical: Bdf) -> Result<Option<u16>, Impossible> {
     let found = extended::find(|register| config.read_extended(physical, register), extended::id::SRIOV);
     let found = found.map_err(Impossible::List)?;
     found.map_or(Ok(()), sriov::check_place).map_err(Impossible::Capability)?;
@@ -170,9 +170,4 @@ fn clash(physical: &Function, bar: &Bar, range: &Range<u64>, other: &Function) -
         others.filter_map(|theirs| virtual_functions.range(theirs))
     });
     other.memory_bars().map(page_range).chain(theirs).any(touches)
-}
-
-fn low_half(dword: u32) -> u16 {
-    let [low, high, ..] = dword.to_le_bytes();
-    u16::from_le_bytes([low, high])
 }

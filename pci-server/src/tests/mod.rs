@@ -8,6 +8,7 @@ mod changed_interrupts;
 mod claims;
 mod dead_drivers;
 mod dead_servers;
+mod enabled;
 mod enumeration;
 mod hostile;
 mod interrupts;

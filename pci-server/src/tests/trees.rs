@@ -7,15 +7,15 @@ use crate::enumerate::enumerate;
 use crate::function::Function;
 use crate::sizing::Note;
 use crate::tests::machine::Stopped;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use pci_spec::bar::Prefetch;
 use pci_spec::{BarKind, Bdf};
 use platform::{Memory, Mmio, OutOfBounds, PAGE_SIZE, Paddr};
 use proptest::prelude::*;
 use sim_pci::{
-    BarConfig, Blocked, BusId, BusType, Device, Endpoint, Firmware, FunctionConfig, FunctionId, Level, Link, Machine,
-    PortConfig, Reset, SriovConfig, Tree, TreeConfig, Upstream, Violation,
+    BarConfig, Blocked, BusId, BusType, Device, Endpoint, Firmware, FunctionConfig, FunctionId, FunctionLevelReset,
+    Level, Link, Machine, MsixConfig, PortConfig, Reset, SriovConfig, Tree, TreeConfig, Upstream, Violation,
 };
 use std::boxed::Box;
 use std::collections::BTreeMap;
@@ -94,7 +94,9 @@ pub(super) struct Tested {
     windows: PciWindows,
     note: Rc<RefCell<BTreeMap<usize, u32>>>,
     writes_left: Rc<RefCell<Option<u32>>>,
-    lies: Lies,
+    lies: Rc<RefCell<Lies>>,
+    /// Time of the server's accesses to configuration space.
+    now_ns: Rc<Cell<u64>>,
 }
 
 /// Registers that are not as the model has them, by their place in configuration space.
@@ -117,18 +119,28 @@ impl Tested {
             windows: PciWindows::new(&windows.into_iter().flat_map(untypeds).collect::<Vec<_>>()),
             note: Rc::default(),
             writes_left: Rc::default(),
-            lies: Lies::default(),
+            lies: Rc::default(),
+            now_ns: Rc::default(),
         }
     }
 
     /// Loses all writes to this register from now on.
     pub(super) fn freeze(&mut self, bdf: Bdf, register: u16) {
-        self.lies.frozen.push(ecam(bdf, register));
+        self.lies.borrow_mut().frozen.push(ecam(bdf, register));
     }
 
     /// Reads of this register give `value` from now on.
     pub(super) fn pretend(&mut self, bdf: Bdf, register: u16, value: u32) {
-        self.lies.pretended.insert(ecam(bdf, register), value);
+        self.lies.borrow_mut().pretended.insert(ecam(bdf, register), value);
+    }
+
+    /// All registers are as the model has them again.
+    pub(super) fn tell_the_truth(&mut self) {
+        *self.lies.borrow_mut() = Lies::default();
+    }
+
+    pub(super) fn set_time(&mut self, now_ns: u64) {
+        self.now_ns.set(now_ns);
     }
 
     pub(super) fn run_firmware(&mut self) -> bool {
@@ -173,9 +185,10 @@ impl Tested {
         }
     }
 
-    fn start(&self) -> (ConfigSpace<Registers>, Note<Page>) {
+    /// Configuration space and the kept page, as a server has them that begins.
+    pub(super) fn start(&self) -> (ConfigSpace<Registers>, Note<Page>) {
         let (tree, writes_left, lies) = (self.tree.clone(), self.writes_left.clone(), self.lies.clone());
-        let mut config = ConfigSpace::new(Registers { tree, writes_left, lies }, BUSES);
+        let mut config = ConfigSpace::new(Registers { tree, writes_left, lies, now_ns: self.now_ns.clone() }, BUSES);
         let note = Note::new(Page { words: self.note.clone(), writes_left: self.writes_left.clone() });
         note.put_back(&mut config).unwrap();
         (config, note)
@@ -223,6 +236,19 @@ impl Tested {
             }
         }
         reached
+    }
+
+    /// Asserts that each of these virtual functions alone answers at its registers.
+    pub(super) fn reach_found(&mut self, found: &[Function]) {
+        for function in found {
+            let tree = self.tree.borrow();
+            let all = tree.functions().flat_map(|id| tree.virtual_functions(id).to_vec());
+            let id = all.into_iter().find(|id| tree.bdf(*id) == Some(function.bdf)).expect("a virtual function");
+            drop(tree);
+            for bar in function.memory_bars() {
+                self.answers(id, bar.index(), bar.address(), bar.size());
+            }
+        }
     }
 
     /// Asserts that this BAR alone answers at all addresses from `address` on.
@@ -307,7 +333,12 @@ fn attach(tree: &mut Tree<Worker>, bus: BusId, first: u8, nodes: &[Node], name: 
                     let mut bars = [None; 6];
                     bars[0] = Some(BarConfig { kind, bytes: 1 << log2 });
                     let (first_offset, stride) = (1, 1);
-                    config.sriov = Some(SriovConfig { total, first_offset, stride, device: 1, bars, msix: None });
+                    // Beside the registers that `answers` reads.
+                    let msix = MsixConfig { vectors: 4, table: (0, 0x1000), pending: (0, 0x3000) };
+                    let msix = Some(msix).filter(|_| log2 >= 14);
+                    config.sriov = Some(SriovConfig { total, first_offset, stride, device: 1, bars, msix });
+                    // They appear as slowly as they may.
+                    config.function_level_reset = FunctionLevelReset::Takes { ns: 100_000_000 };
                     inside.extend(
                         (1..=u64::from(total)).map(|number| Worker { name: own.name | number << 12, virtual_bytes: 0 }),
                     );
@@ -373,10 +404,11 @@ fn count(writes_left: &RefCell<Option<u32>>) {
 
 /// The tree's configuration space.
 #[derive(Clone, Debug)]
-struct Registers {
+pub(super) struct Registers {
     tree: Rc<RefCell<Tree<Worker>>>,
     writes_left: Rc<RefCell<Option<u32>>>,
-    lies: Lies,
+    lies: Rc<RefCell<Lies>>,
+    now_ns: Rc<Cell<u64>>,
 }
 
 impl Mmio for Registers {
@@ -385,19 +417,20 @@ impl Mmio for Registers {
     }
 
     fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
-        if let Some(value) = self.lies.pretended.get(&(offset as u64)) {
+        if let Some(value) = self.lies.borrow().pretended.get(&(offset as u64)) {
             return Ok(*value);
         }
-        Ok(self.tree.borrow_mut().config_read(offset as u64, 4, 0).map_err(|_| OutOfBounds)? as u32)
+        let mut tree = self.tree.borrow_mut();
+        Ok(tree.config_read(offset as u64, 4, self.now_ns.get()).map_err(|_| OutOfBounds)? as u32)
     }
 
     fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
         count(&self.writes_left);
-        if self.lies.frozen.contains(&(offset as u64)) {
+        if self.lies.borrow().frozen.contains(&(offset as u64)) {
             return Ok(());
         }
         let mut tree = self.tree.borrow_mut();
-        tree.config_write(offset as u64, 4, value.into(), 0, &mut Nobody).map_err(|_| OutOfBounds)
+        tree.config_write(offset as u64, 4, value.into(), self.now_ns.get(), &mut Nobody).map_err(|_| OutOfBounds)
     }
 
     fn read64(&self, _offset: usize) -> Result<u64, OutOfBounds> {
