@@ -5,11 +5,11 @@
 //! virtio-drivers, whose bus types access configuration space. The way of a claim: `server` takes the request and checks
 //! the driver's right, `claim` gives and takes back, `pages` does so page by page, `interrupts` by mode. `resources` holds
 //! the resources, and `bars` and `msix` decide which pages can be given. The server can die and be restarted: at its start
-//! `enumerate` silences the functions that its previous incarnation left running, `sizing` restores BARs that were being
-//! sized, and `server` notifies the supervisor.
+//! `predecessor` restores BARs that were being sized and disables virtual functions, `enumerate` silences the functions that
+//! its previous incarnation left running, and `server` notifies the supervisor.
 //!
-//! Where no firmware has, `assign` numbers buses and places BARs. `virtual_functions` describes virtual functions, which are
-//! disabled. Left out: resetting devices (their drivers do), hot-plug, handing out virtual functions.
+//! Where no firmware has, `assign` numbers buses and places BARs. `virtual_functions` describes virtual functions, and
+//! `enable` enables them. Left out: resetting devices (their drivers do), hot-plug, handing out virtual functions.
 
 #![no_std]
 // Not `forbid`: one trait of virtio-drivers declares a method unsafe, see `config_space`.
@@ -38,6 +38,7 @@ pub mod intx;
 pub mod msi;
 pub mod msix;
 mod pages;
+mod predecessor;
 pub mod resources;
 mod server;
 pub mod shared_line;

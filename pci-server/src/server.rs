@@ -15,6 +15,7 @@ use crate::claim::{Claim, Driver};
 use crate::enumerate::enumerate;
 use crate::function::Function;
 use crate::interrupts::{Kind, Source};
+use crate::predecessor::tidy;
 use crate::resources::{Missing, Resources, pci_windows};
 use crate::shared_line;
 use crate::sizing::Note;
@@ -34,7 +35,7 @@ const BY_CLASS_CODE: u16 = 0xffff;
 
 /// Serves drivers as long as the component runs. Returns only when its environment lacks what it needs.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    match Server::new(platform.clone(), &environment) {
+    match Server::new(platform.clone(), &environment).await {
         Ok(mut server) => server.serve().await,
         Err(Missing(what)) => {
             error!("cannot serve without {}", what);
@@ -101,13 +102,13 @@ struct Watched<M> {
 }
 
 impl<P: Platform> Server<P> {
-    /// Collects its resources, restores BARs that an earlier server was sizing, assigns addresses where firmware has not, walks
-    /// the buses, which silences every function, and reports the functions found.
+    /// Collects its resources, puts in order what an earlier server left, assigns addresses where firmware has not, walks the
+    /// buses, which silences every function, and reports the functions found.
     ///
     /// # Errors
     ///
     /// [`Missing`] when the environment lacks something.
-    pub fn new(platform: P, environment: &Environment) -> Result<Self, Missing> {
+    pub async fn new(platform: P, environment: &Environment) -> Result<Self, Missing> {
         let config: ServerConfig = environment.config().ok_or(Missing("a configuration"))?;
         check_domains(&config.drivers)?;
         let vspaces: Option<Vec<_>> =
@@ -115,13 +116,12 @@ impl<P: Platform> Server<P> {
         let watched_drivers =
             (0u32..).zip(&config.drivers).map(|(index, _)| watch(&platform, environment, index)).collect();
         let watched_drivers: Vec<_> = Option::ok_or(watched_drivers, Missing("the drivers' liveness pages"))?;
+        let receive_slot = environment.receive_slot.ok_or(Missing("a receive slot"))?;
         let mut resources = Resources::new(platform, environment, &config)?;
         let unfinished = Missing("region sizing");
         let page = environment.region(names::SIZING).and_then(|region| resources.platform.memory(region).ok());
         let note = Note::new(page.ok_or(unfinished)?);
-        if let Some(bdf) = note.put_back(&mut resources.config).map_err(|_| unfinished)? {
-            warn!("{:x}:{:x}.{} was being sized: put back", bdf.bus(), bdf.device(), bdf.function());
-        }
+        tidy(&mut resources, &note, receive_slot).await.map_err(|_| unfinished)?;
         let windows = pci_windows(&config);
         let left_out = if config.assign { assign(&mut resources.config, &note, &windows) } else { Vec::new() };
         let functions = enumerate(&mut resources.config, &note, &windows, &left_out);
@@ -135,7 +135,7 @@ impl<P: Platform> Server<P> {
             claims: config.drivers.iter().map(|_| None).collect(),
             vspaces: vspaces.ok_or(Missing("run driver-vspace"))?,
             watched_drivers,
-            receive_slot: environment.receive_slot.ok_or(Missing("a receive slot"))?,
+            receive_slot,
             config,
             resources,
             functions,

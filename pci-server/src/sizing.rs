@@ -4,8 +4,10 @@
 //! the address that firmware gave the BAR is lost, and the next incarnation reads a size instead of an address. So the
 //! server notes the registers before sizing, and a server that finds a note restores them.
 //!
-//! Neighbours: `bars` sizes; `server` restores before it reads any function. Left out: everything else that a dead server
-//! leaves in configuration space, which the walk silences and the next claim sets again.
+//! The page also notes whether virtual functions may be enabled, since the next server must disable these first.
+//!
+//! Neighbours: `bars` sizes, `enable` enables, `predecessor` restores before any function is read. Left out: everything else
+//! that a dead server leaves in configuration space, which the walk silences and the next claim sets again.
 
 use crate::config_space::ConfigSpace;
 use pci_spec::Bdf;

@@ -3,10 +3,10 @@
 
 use super::bus::Device;
 use super::machine::Machine;
-use super::system::{BEHIND_BRIDGES, BEHIND_PORT, LIVENESS, ON_ROOT, System};
-use pci_api::{INTERRUPTS_INTX, INTERRUPTS_MSIX, START};
+use super::system::{BEHIND_BRIDGES, BEHIND_PORT, LIVENESS, ON_ROOT, RECEIVE_SLOT, System};
+use pci_api::{INTERRUPTS_INTX, INTERRUPTS_MSIX, LIST, Refusal, START};
 use pci_spec::Bdf;
-use platform::Badge;
+use platform::{Badge, Message};
 use std::vec::Vec;
 
 /// The controllers, all claimed and at work, each with interrupts, two of them by messages.
@@ -86,6 +86,37 @@ fn server_death_during_start_leaves_every_bar_intact() {
         }
     }
     assert!(misplaced > 5, "{misplaced}");
+}
+
+/// Virtual functions that the dead server enabled are disabled, and their capabilities not read for a second.
+#[test]
+fn successor_waits_after_virtual_functions() {
+    /// Its place in the kept page.
+    const ENABLED: usize = 36;
+    let machine = at_work().machine;
+    let marked = |machine: &Machine| machine.state().kept.get(&ENABLED).copied().unwrap_or(0) != 0;
+    machine.state_mut().kept.insert(ENABLED, 1);
+    let mut system = System::successor(&machine, None).unwrap();
+    for _ in 0..3 {
+        system.signal(Badge::SIGNAL | Badge::TICK);
+        assert_eq!(system.ask_index(1, LIST, 0).unwrap_err(), Refusal::Busy);
+        system.call_with_cap(1, Message::new(LIST), 7);
+        assert!(!system.machine.state().holds(RECEIVE_SLOT));
+    }
+    assert!(system.signalled().is_empty() && marked(&machine), "no driver is restarted meanwhile");
+    // One that dies in the middle leaves the wait to the next one.
+    let mut system = System::successor(&machine, None).unwrap();
+    assert!(system.signalled().is_empty());
+    system.machine.state_mut().ticks = 1;
+    system.signal(Badge::SIGNAL | Badge::TICK);
+    assert_eq!(system.signalled(), [0, 1, 2].map(Badge::silenced));
+    assert!(!marked(&machine));
+    assert!(controllers(&machine).iter().all(is_silent));
+    system.ask_index(1, LIST, 0).unwrap();
+    assert!(
+        System::successor(&machine, None).unwrap().ask_index(1, LIST, 0).is_ok(),
+        "without a mark there is no wait"
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::trees::{Node, Page, Registers, Tested, WINDOW};
 use crate::config_space::ConfigSpace;
 use crate::enable::{Refused, Switch};
 use crate::function::{Function, Unusable};
+use crate::predecessor::disable_all;
 use crate::sizing::Note;
 use pci_spec::bar::Prefetch;
 use pci_spec::sriov::offset;
@@ -282,6 +283,16 @@ fn impossible_interrupts_leave_one_virtual_function_unusable() {
         let reasons: Vec<_> = found.iter().map(|function| function.unusable).collect();
         assert_eq!(reasons, [None, Some(Unusable::Msix), None], "{table:#x}");
     }
+}
+
+#[test]
+fn successor_disables_all_of_them_on_buses_as_they_are() {
+    let (mut running, _) = Running::with(3);
+    let buses = running.tested.read(PORT, 0x18);
+    disable_all(&mut running.config);
+    assert!(!running.is_enabled());
+    assert_eq!(running.tested.read(PORT, 0x18), buses);
+    assert_eq!(running.tested.violations(), []);
 }
 
 #[test]

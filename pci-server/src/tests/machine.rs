@@ -97,6 +97,8 @@ pub(super) struct State {
     pub(super) writes_left: Option<u32>,
     /// Badges of the notifications that were signalled.
     pub(super) signalled: Vec<u64>,
+    /// The time, in seconds.
+    pub(super) ticks: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -138,6 +140,7 @@ impl State {
             kept: BTreeMap::new(),
             writes_left: None,
             signalled: Vec::new(),
+            ticks: 0,
         }
     }
 
@@ -193,7 +196,7 @@ impl Platform for Machine {
     }
 
     fn ticks(&self) -> u64 {
-        0
+        self.state().ticks
     }
 
     fn ticks_per_second(&self) -> u64 {

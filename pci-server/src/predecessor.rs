@@ -1,0 +1,71 @@
+//! Puts in order what a dead server left in configuration space, before its successor walks the buses: BARs that were being
+//! sized, and virtual functions that were enabled.
+//!
+//! A kept page has a note of both (`sizing`). Virtual functions are disabled on every bus that has a number, before any bus
+//! gets another one. Their capabilities must not be read for a second afterwards. The server sleeps meanwhile, and no
+//! driver of it lives. Left out: everything else, which the walk silences.
+
+use crate::config_space::ConfigSpace;
+use crate::enumerate::is_machines;
+use crate::resources::{Resources, refused};
+use crate::sizing::Note;
+use crate::virtual_functions::disable;
+use pci_api::Refusal;
+use pci_spec::sriov::DISABLE_MS;
+use platform::log::warn;
+use platform::{CPtr, Event, Kernel, Memory, Message, Mmio, OutOfBounds, Platform};
+
+const MS_PER_SECOND: u64 = 1000;
+
+/// Puts in order what `note` names. Capabilities that arrive meanwhile are in `receive_slot`, and are dropped.
+///
+/// # Errors
+///
+/// [`OutOfBounds`] for a page that cannot hold the note.
+pub(crate) async fn tidy<P: Platform>(
+    resources: &mut Resources<P>,
+    note: &Note<impl Memory>,
+    receive_slot: CPtr,
+) -> Result<(), OutOfBounds> {
+    if let Some(bdf) = note.put_back(&mut resources.config)? {
+        warn!("{:x}:{:x}.{} was being sized: put back", bdf.bus(), bdf.device(), bdf.function());
+    }
+    if note.is_marked_enabled()? {
+        disable_all(&mut resources.config);
+        wait(resources, receive_slot).await;
+        // Not before: a server that is stopped while it waits leaves the wait to its successor.
+        note.strike_enabled()?;
+    }
+    Ok(())
+}
+
+/// Disables the virtual functions of every function on the numbered buses.
+pub(crate) fn disable_all<M: Mmio>(config: &mut ConfigSpace<M>) {
+    for bus in (0..config.buses()).map_while(|bus| u8::try_from(bus).ok()) {
+        for bdf in config.functions_on(bus) {
+            if !is_machines(config, bdf) {
+                disable(config, bdf);
+            }
+        }
+    }
+}
+
+/// Waits until capabilities of disabled virtual functions may be read. The supervisor's ticks wake the server.
+async fn wait<P: Platform>(resources: &Resources<P>, receive_slot: CPtr) {
+    let platform = &resources.platform;
+    let ticks = platform.ticks_per_second().saturating_mul(DISABLE_MS).div_ceil(MS_PER_SECOND);
+    let end = platform.ticks().saturating_add(ticks);
+    while platform.ticks() < end {
+        match platform.next_event().await {
+            Event::Signal(_) => {}
+            Event::Message(_, message) => {
+                if message.cap_received {
+                    let dropped = resources.kernel().cnode_delete(resources.slot(receive_slot));
+                    // The log says so; the next capability does not arrive.
+                    let _ = dropped.map_err(refused("deleting a received capability"));
+                }
+                resources.kernel().reply(&Message::new(Refusal::Busy as u32));
+            }
+        }
+    }
+}
