@@ -19,7 +19,7 @@ use crate::predecessor::tidy;
 use crate::resources::{Missing, Resources, pci_windows};
 use crate::shared_line;
 use crate::sizing::Note;
-use crate::virtual_functions::VirtualFunctions;
+use crate::virtual_functions::{self, VirtualFunctions};
 use alloc::vec::Vec;
 use pci_api::{
     BAR_FRAME, CLAIM, Count, DriverConfig, GRANTED, INTERRUPTS, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START,
@@ -124,7 +124,11 @@ impl<P: Platform> Server<P> {
         tidy(&mut resources, &note, receive_slot).await.map_err(|_| unfinished)?;
         let windows = pci_windows(&config);
         let left_out = if config.assign { assign(&mut resources.config, &note, &windows) } else { Vec::new() };
-        let functions = enumerate(&mut resources.config, &note, &windows, &left_out);
+        let mut functions = enumerate(&mut resources.config, &note, &windows, &left_out);
+        if !config.assign {
+            // Firmware places other functions only.
+            virtual_functions::place(&mut functions, &windows, resources.config.buses());
+        }
         // All of them are silent now: IOSpaces that an earlier server opened belong to no driver.
         resources.close_io_space(0);
         for function in &functions {

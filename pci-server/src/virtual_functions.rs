@@ -3,15 +3,18 @@
 //! A physical function describes them in its configuration space, and one BAR of its capability holds a part for each of
 //! them. They are found while they are disabled, so that nothing of them is touched. A physical function with an impossible
 //! description, or with no place for them, is used without them. Neighbours: `enumerate` records them beside their
-//! physical function, `assign` gives their BARs addresses, where firmware has not.
+//! physical function, `assign` gives their BARs addresses, where no firmware has placed anything. Firmware that places only
+//! other BARs leaves theirs to [`place`].
 
 use crate::bars::{PciWindows, page_range, read_sizes};
 use crate::config_space::ConfigSpace;
 use crate::function::{Function, Unusable};
 use crate::sizing::Note;
+use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use pci_spec::bar::decode_all;
+use pci_spec::bridge::MemoryWindow;
 use pci_spec::extended::{self, ExtendedError};
 use pci_spec::sriov::{self, Control, Sriov, SriovError, offset};
 use pci_spec::{Bar, Bdf};
@@ -64,6 +67,64 @@ impl VirtualFunctions {
         let bytes = sriov::bytes(bar, self.sriov.total)?;
         Some(bar.address()..bar.address().checked_add(bytes)?)
     }
+}
+
+/// Gives virtual functions the addresses that firmware left them without: free ones that the bridges above forward. Only the
+/// records change, and `enable` writes the registers. Where there is no room they stay unusable. `buses` exist.
+pub fn place(functions: &mut [Function], windows: &PciWindows, buses: u16) {
+    for index in 0..functions.len() {
+        let Some(physical) = functions.get(index) else { continue };
+        let Some(described) = physical.virtual_functions.clone() else { continue };
+        if described.unusable != Some(Unusable::Unassigned) {
+            continue;
+        }
+        for (number, bar) in described.bars.iter().enumerate().filter(|(_, bar)| bar.address() == 0) {
+            let placed = functions.get(index).and_then(|physical| free_place(physical, bar, functions, windows));
+            let record = functions.get_mut(index).and_then(|physical| physical.virtual_functions.as_mut());
+            let record = record.and_then(|described| described.bars.get_mut(number));
+            if let Some((record, placed)) = record.zip(placed) {
+                *record = placed;
+            }
+        }
+        let unusable = functions.get(index).and_then(|physical| misplaced(physical, functions, windows, buses));
+        if let Some(described) = functions.get_mut(index).and_then(|physical| physical.virtual_functions.as_mut()) {
+            described.unusable = unusable;
+        }
+    }
+}
+
+/// `bar` of the virtual functions of `physical`, at the lowest address where all their parts have room.
+fn free_place(physical: &Function, bar: &Bar, all: &[Function], windows: &PciWindows) -> Option<Bar> {
+    let described = physical.virtual_functions.as_ref()?;
+    let bytes = sriov::bytes(bar, described.sriov.total)?;
+    let taken: Vec<Range<u64>> = all.iter().flat_map(|other| answered(other, &physical.path)).collect();
+    let above = || all.iter().filter(|other| physical.path.contains(&other.bdf)).map(|other| other.bridge?.memory);
+    let first = windows.ranges().iter().map(|range| range.start);
+    let forwarded = above().flatten().map(MemoryWindow::base);
+    let after = taken.iter().map(|range| range.end);
+    let starts = first.chain(forwarded).chain(after).filter_map(|start| start.checked_next_multiple_of(bar.size()));
+    let is_free = |bar: &Bar| {
+        let Some(end) = bar.address().checked_add(bytes).filter(|_| bar.address() != 0) else { return false };
+        let range = bar.address()..end;
+        windows.cover(&range)
+            && above().all(|window| window.is_some_and(|window| window.contains(range.start, bytes)))
+            && taken.iter().all(|taken| taken.end <= range.start || range.end <= taken.start)
+    };
+    starts.filter_map(|start| bar.at(start)).filter(is_free).min_by_key(|bar| bar.address())
+}
+
+/// The addresses that a function answers: its registers, those of its virtual functions, and those that it forwards, unless it
+/// is one of the bridges in `path`.
+fn answered<'a>(function: &'a Function, path: &[Bdf]) -> impl Iterator<Item = Range<u64>> + use<'a> {
+    let described = function.virtual_functions.iter();
+    let virtual_ranges = described.flat_map(|described| {
+        let placed = described.bars.iter().filter(|bar| bar.address() != 0);
+        placed.filter_map(move |bar| described.range(bar))
+    });
+    let beside = function.bridge.filter(|_| !path.contains(&function.bdf));
+    let forwarded = beside.into_iter().flat_map(|bridge| [bridge.memory, bridge.prefetchable]).flatten();
+    let forwarded = forwarded.map(|window| window.base()..window.limit().saturating_add(1));
+    function.memory_bars().map(page_range).chain(virtual_ranges).chain(forwarded)
 }
 
 /// Disables the virtual functions of `physical`: they disappear with all that they were doing.

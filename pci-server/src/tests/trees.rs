@@ -7,6 +7,7 @@ use crate::enumerate::enumerate;
 use crate::function::Function;
 use crate::sizing::Note;
 use crate::tests::machine::Stopped;
+use crate::virtual_functions;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use pci_spec::bar::Prefetch;
@@ -165,6 +166,11 @@ impl Tested {
     pub(super) fn enumerate(&mut self) -> Vec<Function> {
         let (mut config, note) = self.start();
         enumerate(&mut config, &note, &self.windows, &[])
+    }
+
+    /// Gives virtual functions places in the records that [`Tested::enumerate`] returned.
+    pub(super) fn place(&self, functions: &mut [Function]) {
+        virtual_functions::place(functions, &self.windows, BUSES);
     }
 
     /// The same for a server that is stopped after `writes` writes. Returns whether it finished before.

@@ -1,12 +1,14 @@
 //! Virtual functions of the modelled PCI tree: recorded with places, or not used.
 
 use super::bus::at;
-use super::trees::{Node, Tested, WINDOW};
+use super::trees::{Node, Tested, WINDOW, nodes};
 use crate::function::{Function, Unusable};
 use crate::virtual_functions::VirtualFunctions;
 use pci_spec::bar::Prefetch;
 use pci_spec::sriov::{Routing, Sriov, offset};
 use pci_spec::{BarKind, Bdf};
+use proptest::prelude::*;
+use sim_pci::Violation;
 use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
@@ -88,6 +90,63 @@ fn functions_without_the_capability_have_none() {
 #[test]
 fn firmware_that_places_none_leaves_the_physical_function_usable() {
     assert_eq!(unusable(&with_firmware().enumerate()), Some(Unusable::Unassigned));
+}
+
+#[test]
+fn places_are_found_where_firmware_gave_none() {
+    let mut tested = with_firmware();
+    let mut functions = tested.enumerate();
+    tested.place(&mut functions);
+    assert_eq!(unusable(&functions), None);
+    let address = virtual_functions(&functions).bars[0].address();
+    // The first one behind the physical function's registers.
+    assert_eq!(address, physical(&functions).bars[0].address() + 0x4000);
+    place(&tested, address);
+    assert_eq!(tested.enumerate(), functions);
+    assert_eq!(tested.reach_virtual_functions(), 3);
+}
+
+#[test]
+fn virtual_functions_without_room_are_not_used() {
+    let large = Node::nvme().with_virtual_functions(3, KIND, 21);
+    let mut tested = Tested::new(&[Node::Port(Some(Box::new(large)))], vec![WINDOW]);
+    assert!(tested.run_firmware());
+    let mut functions = tested.enumerate();
+    tested.place(&mut functions);
+    assert_eq!(unusable(&functions), Some(Unusable::Unassigned));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// In any tree that firmware configured, the places that are found are nobody else's.
+    #[test]
+    fn found_places_are_free(nodes in nodes(24)) {
+        let mut tested = Tested::new(&nodes, vec![WINDOW]);
+        if !tested.run_firmware() {
+            return Ok(());
+        }
+        let mut functions = tested.enumerate();
+        tested.place(&mut functions);
+        let mut placed = 0;
+        for function in &functions {
+            let Some(described) = function.virtual_functions.as_ref().filter(|one| one.unusable.is_none()) else {
+                continue;
+            };
+            for bar in &described.bars {
+                let register = SRIOV + offset::BAR0 + u16::from(bar.index()) * 4;
+                tested.write(function.bdf, register, bar.address() as u32);
+                if bar.registers() == 2 {
+                    tested.write(function.bdf, register + 4, (bar.address() >> 32) as u32);
+                }
+            }
+            placed += usize::from(described.sriov.total);
+        }
+        prop_assert_eq!(tested.enumerate(), functions);
+        prop_assert_eq!(tested.reach_virtual_functions(), placed);
+        let overlaps = |violation: &Violation| matches!(violation, Violation::Overlap { .. });
+        prop_assert!(!tested.violations().iter().any(overlaps));
+    }
 }
 
 #[test]
