@@ -129,6 +129,9 @@ pub fn page_range(bar: &Bar) -> Range<u64> {
 /// Whether each memory BAR still has the address at which it was found: a function that was reset since has lost them.
 #[must_use]
 pub fn stand<M: Mmio>(config: &ConfigSpace<M>, function: &Function) -> bool {
+    if let Some(place) = function.virtual_of {
+        return virtual_functions::stand(config, place, &function.bars);
+    }
     let address = |index: u8| offset::bar(index).map_or(0, |register| u64::from(config.read(function.bdf, register)));
     function.memory_bars().all(|bar| {
         let upper = if bar.registers() == 2 { address(bar.index().saturating_add(1)) << 32 } else { 0 };

@@ -2,8 +2,9 @@
 //!
 //! A claim is filled step by step, and each step is recorded before the next. When one fails, or when the driver releases,
 //! [`Claim::close`] takes back everything recorded. Bus mastering is off before anything is taken that the device might
-//! still reach for. Neighbours: `server` decides which driver may claim a function; `pages` maps, `interrupts` knows the
-//! interrupt modes. Left out: the reset of the device, which its driver does.
+//! still reach for. A virtual function is reset then, because its next driver must find nothing of this one. Neighbours:
+//! `server` decides which driver may claim a function; `pages` maps, `interrupts` knows the interrupt modes, `reset` resets.
+//! Left out: the reset of other devices, which their drivers do.
 
 use crate::bars;
 use crate::function::Function;
@@ -37,6 +38,9 @@ pub struct Claim<M> {
     bdf: Bdf,
     requester_id: Bdf,
     path: Vec<Bdf>,
+    is_virtual: bool,
+    /// The driver had bus mastering turned on.
+    is_started: bool,
     /// Pages mapped in the driver, in the order of `runs`.
     pages: Vec<Page>,
     runs: Vec<BarRun>,
@@ -68,6 +72,8 @@ impl<M: Mmio> Claim<M> {
             bdf: function.bdf,
             requester_id: function.requester_id,
             path: function.path.clone(),
+            is_virtual: function.virtual_of.is_some(),
+            is_started: false,
             pages: Vec::new(),
             runs: Vec::new(),
             msix: function.msix,
@@ -294,19 +300,57 @@ impl<M: Mmio> Claim<M> {
 
     /// Lets the function be bus master. Bridges above it must be, to forward its requests, and stay so: functions behind them
     /// are silenced one by one.
-    pub fn start<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>) {
+    pub fn start<P: Platform<Mmio = M>>(&mut self, resources: &mut Resources<P>) {
         for bridge in self.path.iter().rev() {
             resources.config.change_command(*bridge, Command::BUS_MASTER | Command::MEMORY_SPACE, Command::empty());
         }
         resources.config.change_command(self.bdf, Command::BUS_MASTER, Command::empty());
+        self.is_started = true;
+    }
+
+    /// Whether the function can be reset and go on as before: an interrupt line that drivers share is served at any time, and
+    /// the function must not be accessed meanwhile.
+    #[must_use]
+    pub fn can_be_reset(&self) -> bool {
+        !matches!(self.interrupts.as_ref().map(Interrupts::source), Some(Source::SharedLine(_)))
+    }
+
+    /// Makes the function interrupt as before, after a reset and with its BARs in place.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Unusable`], [`Refusal::Kernel`].
+    pub fn restore_interrupts<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>) -> Result<(), Refusal> {
+        self.interrupts.as_ref().map_or(Ok(()), |interrupts| interrupts.restore(resources))
+    }
+
+    /// Lets the function be bus master again, if it was before a reset.
+    pub fn restart<P: Platform<Mmio = M>>(&mut self, resources: &mut Resources<P>) {
+        if self.is_started {
+            self.start(resources);
+        }
     }
 
     /// Takes back all resources. A resource that the kernel refuses to take is logged and left; the rest is taken all the same.
     pub fn close<P: Platform<Mmio = M>>(self, resources: &mut Resources<P>) {
-        let Self { bdf, requester_id: _, path: _, pages, runs: _, msix: _, interrupts, io_space } = self;
+        let Self {
+            bdf,
+            requester_id: _,
+            path: _,
+            is_virtual,
+            is_started: _,
+            pages,
+            runs: _,
+            msix: _,
+            interrupts,
+            io_space,
+        } = self;
         resources.config.change_command(bdf, Command::INTERRUPT_DISABLE, Command::BUS_MASTER);
         if let Some(interrupts) = &interrupts {
             interrupts.turn_off(resources);
+        }
+        if is_virtual {
+            resources.reset(bdf);
         }
         for page in pages.into_iter().rev() {
             take_back(resources, page);
@@ -320,6 +364,9 @@ impl<M: Mmio> Claim<M> {
             // cleared. A failure is logged; the slot is then lost, and no other claim is affected.
             let _ = resources.revoke_and_delete(io_space.cptr());
         }
-        resources.config.change_command(bdf, Command::empty(), Command::MEMORY_SPACE);
+        if !is_virtual {
+            // The physical function enables the memory of virtual ones, and this one must not be accessed now.
+            resources.config.change_command(bdf, Command::empty(), Command::MEMORY_SPACE);
+        }
     }
 }

@@ -8,9 +8,10 @@
 
 use crate::assign::write_bar;
 use crate::config_space::ConfigSpace;
-use crate::enumerate::{MAX_FUNCTIONS, find_msi, find_msix, silence};
-use crate::function::{Function, Unusable};
+use crate::enumerate::{MAX_FUNCTIONS, find_msix, silence};
+use crate::function::{Function, Unusable, VirtualOf};
 use crate::msix;
+use crate::reset;
 use crate::sizing::Note;
 use crate::virtual_functions::{self, VirtualFunctions, disable};
 use alloc::vec::Vec;
@@ -46,18 +47,26 @@ pub enum Refused {
     Absent(Bdf),
 }
 
+impl Refused {
+    /// The reason in words, for the log.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NotPhysical => "has no virtual functions",
+            Self::Unusable(reason) => reason.text(),
+            Self::Number { .. } => "has not so many virtual functions",
+            Self::OutOfOrder => "has its virtual functions enabled, found and disabled in this order",
+            Self::TooEarly => "needs time for its virtual functions to appear and disappear",
+            Self::Changed => "does not keep what is written to it",
+            Self::RoutingId => "has a virtual function with an impossible routing id",
+            Self::Absent(_) => "has a virtual function that does not answer",
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotPhysical => f.write_str("the function has no virtual functions"),
-            Self::Unusable(reason) => write!(f, "the function {reason}"),
-            Self::Number { asked } => write!(f, "there are not {asked} virtual functions"),
-            Self::OutOfOrder => f.write_str("virtual functions are enabled, found and disabled in this order"),
-            Self::TooEarly => f.write_str("virtual functions need time to appear and disappear"),
-            Self::Changed => f.write_str("the function does not keep what is written to it"),
-            Self::RoutingId => f.write_str("a virtual function has an impossible routing id"),
-            Self::Absent(bdf) => write!(f, "no virtual function answers at {bdf}"),
-        }
+        f.write_str(self.text())
     }
 }
 
@@ -112,10 +121,7 @@ impl Switch {
             State::Disappearing { .. } => return Err(Refused::TooEarly),
             State::Appearing { .. } | State::Enabled => return Err(Refused::OutOfOrder),
         }
-        let described = usable(physical)?;
-        if number == 0 || number > described.sriov.total || usize::from(number) > MAX_FUNCTIONS {
-            return Err(Refused::Number { asked: number });
-        }
+        let described = check(physical, number)?;
         note.mark_enabled().map_err(|_| Refused::Changed)?;
         prepare(config, physical, described, number)?;
         let enabled = set_enabled(config, physical.bdf, described.sriov);
@@ -128,7 +134,8 @@ impl Switch {
         }
     }
 
-    /// The virtual functions that were enabled, in order, none of them bus master. `all` are the functions that are known.
+    /// The virtual functions that were enabled, in order, none of them bus master. `is_taken` tells whether another function
+    /// has a routing id.
     ///
     /// # Errors
     ///
@@ -137,7 +144,7 @@ impl Switch {
         &mut self,
         config: &mut ConfigSpace<M>,
         physical: &Function,
-        all: &[Function],
+        is_taken: impl Fn(Bdf) -> bool,
         now_ns: u64,
     ) -> Result<Vec<Function>, Refused> {
         let number = match self.state {
@@ -145,7 +152,7 @@ impl Switch {
             State::Appearing { .. } => return Err(Refused::TooEarly),
             State::Disabled | State::Enabled | State::Disappearing { .. } => return Err(Refused::OutOfOrder),
         };
-        let found = find_all(config, physical, all, number);
+        let found = find_all(config, physical, is_taken, number);
         match found {
             Ok(_) => self.state = State::Enabled,
             Err(_) => self.disable(config, physical, now_ns),
@@ -174,6 +181,19 @@ impl Default for Switch {
 
 fn after(now_ns: u64, ms: u64) -> u64 {
     now_ns.saturating_add(ms.saturating_mul(NS_PER_MS))
+}
+
+/// Checks that `number` virtual functions of `physical` can be enabled, by what it described.
+///
+/// # Errors
+///
+/// [`Refused::NotPhysical`], [`Refused::Unusable`], [`Refused::Number`].
+pub fn check(physical: &Function, number: u16) -> Result<&VirtualFunctions, Refused> {
+    let described = usable(physical)?;
+    if number == 0 || number > described.sriov.total || usize::from(number) > MAX_FUNCTIONS {
+        return Err(Refused::Number { asked: number });
+    }
+    Ok(described)
 }
 
 fn usable(physical: &Function) -> Result<&VirtualFunctions, Refused> {
@@ -234,7 +254,7 @@ fn set_enabled<M: Mmio>(config: &mut ConfigSpace<M>, physical: Bdf, sriov: Sriov
 fn find_all<M: Mmio>(
     config: &mut ConfigSpace<M>,
     physical: &Function,
-    all: &[Function],
+    is_taken: impl Fn(Bdf) -> bool,
     number: u16,
 ) -> Result<Vec<Function>, Refused> {
     let described = usable(physical)?;
@@ -244,7 +264,7 @@ fn find_all<M: Mmio>(
     (0..number)
         .map(|number_z| {
             let bdf = routing.function(physical.bdf, number_z).ok_or(Refused::RoutingId)?;
-            if Some(bdf.bus()) > last || all.iter().any(|other| other.bdf == bdf) {
+            if Some(bdf.bus()) > last || is_taken(bdf) {
                 return Err(Refused::RoutingId);
             }
             describe(config, physical, described, bdf, number_z)
@@ -276,15 +296,20 @@ fn describe<M: Mmio>(
         class_code,
         bars: bars.ok_or(Refused::Unusable(Unusable::Bar))?,
         msix: None,
-        msi: find_msi(config, bdf),
+        // Drivers of virtual functions use MSI-X.
+        msi: None,
         root_pin: None,
         pin_register: 0,
         // Its physical function's requests keep their requester id on the way, and so do those from its own buses.
         requester_id: bdf,
         bridge: None,
         virtual_functions: None,
+        virtual_of: Some(VirtualOf { physical: physical.bdf, capability: described.sriov.offset, number_z }),
         unusable: None,
     };
+    if !reset::is_possible(config, bdf) {
+        function.refuse(Unusable::NoReset);
+    }
     match find_msix(config, bdf) {
         Ok(msix) => function.msix = msix,
         Err(reason) => function.refuse(reason),

@@ -140,8 +140,9 @@ pub(crate) fn is_machines<M: Mmio>(config: &ConfigSpace<M>, bdf: Bdf) -> bool {
     class_code.base == BASE_CLASS_BRIDGE && header.layout() != Layout::Bridge
 }
 
-/// Turns off bus mastering and interrupts of every kind of a function, and disables its virtual functions. Bridges keep them: without bus mastering they would
-/// not forward requests from below, and they send none of their own. Host and ISA bridges keep them, too.
+/// Turns off bus mastering and interrupts of every kind of a function, and disables its virtual functions. Bridges keep
+/// them: without bus mastering they would not forward requests from below, and they send none of their own. Host and ISA
+/// bridges keep them, too.
 pub(crate) fn silence<M: Mmio>(config: &mut ConfigSpace<M>, bdf: Bdf) {
     let is_bridge = ClassCode::from_dword(config.read(bdf, offset::CLASS_REVISION)).base == BASE_CLASS_BRIDGE;
     if is_bridge || HeaderType::from_dword(config.read(bdf, offset::HEADER_TYPE)).layout() == Layout::Bridge {
@@ -186,6 +187,7 @@ fn describe<M: Mmio>(
         requester_id: requester_id(&kinds, bdf),
         bridge: None,
         virtual_functions: None,
+        virtual_of: None,
         unusable: None,
     };
     if header.layout() == Layout::Bridge {

@@ -43,8 +43,21 @@ pub struct Function {
     pub bridge: Option<Bridge>,
     /// Its virtual functions, when it describes possible ones.
     pub virtual_functions: Option<VirtualFunctions>,
+    /// Its place among the virtual functions of another, when it is one.
+    pub virtual_of: Option<VirtualOf>,
     /// Reason why no driver can have it, if so.
     pub unusable: Option<Unusable>,
+}
+
+/// The place of a virtual function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VirtualOf {
+    /// Its physical function.
+    pub physical: Bdf,
+    /// Byte offset of the physical function's SR-IOV capability.
+    pub capability: u16,
+    /// Its number, from 0.
+    pub number_z: u16,
 }
 
 /// Properties that only a bridge has.
@@ -95,6 +108,8 @@ pub enum Unusable {
     NoBus,
     /// A bridge above gives the requests of virtual functions one requester id.
     SharedRequesterId,
+    /// A virtual function that cannot be reset alone, which the standard requires (PCIe 9.2.2.2).
+    NoReset,
 }
 
 impl Unusable {
@@ -114,6 +129,7 @@ impl Unusable {
             Self::NotForwarded => "has a BAR that a bridge above does not forward",
             Self::NoBus => "has no bus for its routing ids",
             Self::SharedRequesterId => "has a requester id that others have, too",
+            Self::NoReset => "cannot be reset alone",
         }
     }
 }

@@ -209,6 +209,16 @@ impl<M: Mmio> Interrupts<M> {
         Ok(())
     }
 
+    /// Turns them on again after a reset of the function, which turned them off. Bound vectors stay bound.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Unusable`], [`Refusal::Kernel`].
+    pub fn restore<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>) -> Result<(), Refusal> {
+        self.turn_on(resources)?;
+        self.vectors.iter().try_for_each(|vector| self.let_through(resources, vector))
+    }
+
     /// Turns them off: the function interrupts no more.
     pub fn turn_off<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>) {
         resources.config.change_command(self.bdf, Command::INTERRUPT_DISABLE, Command::empty());

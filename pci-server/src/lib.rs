@@ -8,8 +8,9 @@
 //! `predecessor` restores BARs that were being sized and disables virtual functions, `enumerate` silences the functions that
 //! its previous incarnation left running, and `server` notifies the supervisor.
 //!
-//! Where no firmware has, `assign` numbers buses and places BARs. `virtual_functions` describes virtual functions, and
-//! `enable` enables them. Left out: resetting devices (their drivers do), hot-plug, handing out virtual functions.
+//! Where no firmware has, `assign` numbers buses and places BARs. `virtual_functions` describes virtual functions, `enable`
+//! enables them, and `provision` does so at a driver's request. `reset` resets a physical function before, and a virtual one
+//! that is given back. Left out: resetting other devices (their drivers do), hot-plug.
 
 #![no_std]
 // Not `forbid`: one trait of virtio-drivers declares a method unsafe, see `config_space`.
@@ -39,6 +40,8 @@ pub mod msi;
 pub mod msix;
 mod pages;
 mod predecessor;
+pub mod provision;
+pub mod reset;
 pub mod resources;
 mod server;
 pub mod shared_line;

@@ -1,9 +1,10 @@
 //! Puts in order what a dead server left in configuration space, before its successor walks the buses: BARs that were being
-//! sized, and virtual functions that were enabled.
+//! sized or lost by a reset, and virtual functions that were enabled.
 //!
 //! A kept page has a note of both (`sizing`). Virtual functions are disabled on every bus that has a number, before any bus
-//! gets another one. Their capabilities must not be read for a second afterwards. The server sleeps meanwhile, and no
-//! driver of it lives. Left out: everything else, which the walk silences.
+//! gets another one. Resets that were under way end before, and capabilities of the physical functions must not be read for a
+//! second afterwards. The server sleeps meanwhile, and no driver of it lives. Left out: everything else, which the walk
+//! silences.
 
 use crate::config_space::ConfigSpace;
 use crate::enumerate::is_machines;
@@ -11,6 +12,7 @@ use crate::resources::{Resources, refused};
 use crate::sizing::Note;
 use crate::virtual_functions::disable;
 use pci_api::Refusal;
+use pci_spec::express::FLR_MS;
 use pci_spec::sriov::DISABLE_MS;
 use platform::log::warn;
 use platform::{CPtr, Event, Kernel, Memory, Message, Mmio, OutOfBounds, Platform};
@@ -27,12 +29,17 @@ pub(crate) async fn tidy<P: Platform>(
     note: &Note<impl Memory>,
     receive_slot: CPtr,
 ) -> Result<(), OutOfBounds> {
-    if let Some(bdf) = note.put_back(&mut resources.config)? {
-        warn!("{:x}:{:x}.{} was being sized: put back", bdf.bus(), bdf.device(), bdf.function());
+    let is_marked = note.is_marked_enabled()?;
+    if is_marked {
+        // Only servers that enable virtual functions reset any function, and they mark it first.
+        wait(resources, receive_slot, FLR_MS).await;
     }
-    if note.is_marked_enabled()? {
+    if let Some(bdf) = note.put_back(&mut resources.config)? {
+        warn!("{:x}:{:x}.{} was being sized or reset: put back", bdf.bus(), bdf.device(), bdf.function());
+    }
+    if is_marked {
         disable_all(&mut resources.config);
-        wait(resources, receive_slot).await;
+        wait(resources, receive_slot, DISABLE_MS).await;
         // Not before: a server that is stopped while it waits leaves the wait to its successor.
         note.strike_enabled()?;
     }
@@ -50,10 +57,10 @@ pub(crate) fn disable_all<M: Mmio>(config: &mut ConfigSpace<M>) {
     }
 }
 
-/// Waits until capabilities of disabled virtual functions may be read. The supervisor's ticks wake the server.
-async fn wait<P: Platform>(resources: &Resources<P>, receive_slot: CPtr) {
+/// Waits `ms` milliseconds. The supervisor's ticks wake the server.
+async fn wait<P: Platform>(resources: &Resources<P>, receive_slot: CPtr, ms: u64) {
     let platform = &resources.platform;
-    let ticks = platform.ticks_per_second().saturating_mul(DISABLE_MS).div_ceil(MS_PER_SECOND);
+    let ticks = platform.ticks_per_second().saturating_mul(ms).div_ceil(MS_PER_SECOND);
     let end = platform.ticks().saturating_add(ticks);
     while platform.ticks() < end {
         match platform.next_event().await {

@@ -5,14 +5,16 @@
 
 use crate::bars::PciWindows;
 use crate::config_space::ConfigSpace;
+use crate::reset::Resets;
 use crate::shared_line::SharedLine;
 use alloc::vec::Vec;
 use core::ops::Range;
 use pci_api::{Refusal, ServerConfig, names};
+use pci_spec::Bdf;
 use platform::log::error;
 use platform::{
     AbsoluteCPtr, Badge, CNode, CPtr, Cap, CapData, DeviceUntyped, DeviceUntypeds, Environment, Error, IoSpace,
-    IrqControl, Kernel, Notification, PAGE_SIZE, Platform, Rights, VSpace, Vaddr,
+    IrqControl, Kernel, Notification, PAGE_SIZE, Platform, Rights, VSpace, Vaddr, ticks_to_ns,
 };
 
 /// Empty slots of the server's CSpace.
@@ -96,6 +98,8 @@ pub struct Resources<P: Platform> {
     pub irqs: Irqs,
     /// Interrupt lines that claims share.
     pub shared_lines: Vec<SharedLine>,
+    /// Functions under reset.
+    pub resets: Resets,
     /// Device memory of the PCI windows.
     pub devices: DeviceUntypeds,
     /// The right to make interrupt handlers.
@@ -137,6 +141,7 @@ impl<P: Platform> Resources<P> {
             slots: Slots::new(middle..end),
             irqs: Irqs::new(first, count, platform.kernel().irq_count()),
             shared_lines: Vec::new(),
+            resets: Resets::default(),
             devices: DeviceUntypeds::new(cnode, start..middle, untypeds(environment, config)?),
             irq_control: environment.cap(names::IRQ_CONTROL).ok_or(Missing("capability irq-control"))?,
             io_space_master,
@@ -152,6 +157,24 @@ impl<P: Platform> Resources<P> {
     #[must_use]
     pub fn kernel(&self) -> P::Kernel {
         self.platform.kernel().clone()
+    }
+
+    /// The time, in nanoseconds.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        ticks_to_ns(self.platform.ticks(), self.platform.ticks_per_second())
+    }
+
+    /// Begins a reset of a function that is not bus master. `false` if it cannot be reset alone.
+    pub fn reset(&mut self, bdf: Bdf) -> bool {
+        let now_ns = self.now_ns();
+        self.resets.begin(&mut self.config, bdf, now_ns)
+    }
+
+    /// Whether a function is being reset and must not be accessed.
+    #[must_use]
+    pub fn is_under_reset(&self, bdf: Bdf) -> bool {
+        self.now_ns() < self.resets.ready_at_ns(bdf)
     }
 
     /// A slot in the form for CNode invocations.

@@ -3,6 +3,9 @@
 //! A driver is known by the badge of its call. Its message is decoded into a [`Request`] once; after that, code works on
 //! checked values only. A driver's mistakes end in a [`Refusal`] and do not affect others.
 //!
+//! A function under reset must not be accessed for 100 ms (`provision`, `reset`). Its driver's requests are refused meanwhile,
+//! its driver's death is noticed afterwards, and others are served as usual.
+//!
 //! The server can die at any moment, and its drivers with it. The next incarnation begins with nothing claimed: it silences
 //! every function, and only then reports to the supervisor which drivers' devices are silent.
 //!
@@ -14,24 +17,29 @@ use crate::assign::assign;
 use crate::claim::{Claim, Driver};
 use crate::enumerate::enumerate;
 use crate::function::Function;
-use crate::interrupts::{Kind, Source};
+use crate::interrupts::Kind;
 use crate::predecessor::tidy;
+use crate::provision::Provision;
 use crate::resources::{Missing, Resources, pci_windows};
 use crate::shared_line;
 use crate::sizing::Note;
 use crate::virtual_functions::{self, VirtualFunctions};
 use alloc::vec::Vec;
 use pci_api::{
-    BAR_FRAME, CLAIM, Count, DriverConfig, GRANTED, INTERRUPTS, IO_SPACE, Index, LIST, Match, RELEASE, Refusal, START,
-    ServerConfig, VECTOR, names,
+    BAR_FRAME, CLAIM, Count, DriverConfig, GRANTED, INTERRUPTS, IO_SPACE, Index, LIST, RELEASE, Refusal, START,
+    ServerConfig, VECTOR, VIRTUAL_FUNCTIONS, names,
 };
+use pci_spec::Bdf;
 use platform::log::{error, info, warn};
-use platform::{Badge, CPtr, Environment, Event, Incarnation, Kernel, Message, Notification, Platform, VSpace};
+use platform::{Badge, CPtr, Environment, Event, Kernel, Message, Platform, VSpace};
 use report::Report;
 
+mod choice;
+mod liveness;
+
+use liveness::Watched;
+
 const BASE_CLASS_BRIDGE: u8 = 0x06;
-/// In a claim: by class code.
-const BY_CLASS_CODE: u16 = 0xffff;
 
 /// Serves drivers as long as the component runs. Returns only when its environment lacks what it needs.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
@@ -56,6 +64,8 @@ enum Request {
     Start,
     Release,
     Interrupts(Kind),
+    /// 0 to disable them.
+    VirtualFunctions(u16),
 }
 
 impl Request {
@@ -73,6 +83,10 @@ impl Request {
                 let Index(number) = index()?;
                 u16::try_from(number).map_err(|_| Refusal::BadRequest).and_then(Kind::from_api).map(Self::Interrupts)
             }
+            VIRTUAL_FUNCTIONS => {
+                let Index(number) = index()?;
+                u16::try_from(number).map_err(|_| Refusal::NoSuchFunction).map(Self::VirtualFunctions)
+            }
             _ => Err(Refusal::BadRequest),
         }
     }
@@ -83,22 +97,17 @@ impl Request {
 pub struct Server<P: Platform> {
     config: ServerConfig,
     resources: Resources<P>,
+    /// The functions on the buses, without virtual ones.
     functions: Vec<Function>,
+    /// The virtual functions of each physical function whose driver ever asked for them.
+    provisions: Vec<Provision>,
+    note: Note<P::Memory>,
     /// Each driver's claim, in the order of `config.drivers`.
     claims: Vec<Option<Claim<P::Mmio>>>,
     vspaces: Vec<platform::Cap<VSpace>>,
     /// Each driver's liveness page, and its state when it was last read.
     watched_drivers: Vec<Watched<P::Memory>>,
     receive_slot: CPtr,
-}
-
-/// A driver's liveness page.
-#[derive(Debug)]
-struct Watched<M> {
-    page: M,
-    known: Incarnation,
-    /// Notifies the supervisor that nothing of the dead driver is in flight.
-    silenced: platform::Cap<Notification>,
 }
 
 impl<P: Platform> Server<P> {
@@ -114,7 +123,7 @@ impl<P: Platform> Server<P> {
         let vspaces: Option<Vec<_>> =
             (0u32..).zip(&config.drivers).map(|(index, _)| environment.cap_at(names::DRIVER_VSPACE, index)).collect();
         let watched_drivers =
-            (0u32..).zip(&config.drivers).map(|(index, _)| watch(&platform, environment, index)).collect();
+            (0u32..).zip(&config.drivers).map(|(index, _)| Watched::new(&platform, environment, index)).collect();
         let watched_drivers: Vec<_> = Option::ok_or(watched_drivers, Missing("the drivers' liveness pages"))?;
         let receive_slot = environment.receive_slot.ok_or(Missing("a receive slot"))?;
         let mut resources = Resources::new(platform, environment, &config)?;
@@ -143,6 +152,8 @@ impl<P: Platform> Server<P> {
             config,
             resources,
             functions,
+            provisions: Vec::new(),
+            note,
         })
     }
 
@@ -154,10 +165,12 @@ impl<P: Platform> Server<P> {
                     shared_line::on_signal(&mut self.resources, badge);
                     // With the supervisor's tick a driver may have died.
                     if badge.has(Badge::TICK) {
+                        self.settle();
                         self.check_liveness();
                     }
                 }
                 Event::Message(badge, message) => {
+                    self.settle();
                     self.check_liveness();
                     let answer = self.answer(badge, &message);
                     if message.cap_received {
@@ -165,34 +178,6 @@ impl<P: Platform> Server<P> {
                     }
                     self.resources.kernel().reply(&answer);
                 }
-            }
-        }
-    }
-
-    /// Notifies the supervisor of drivers that were dead when the server started. They died with its previous incarnation, and
-    /// their devices are silent by now.
-    fn notify_of_the_dead(&self) {
-        for watched in self.watched_drivers.iter().filter(|watched| !watched.known.is_alive()) {
-            self.resources.kernel().signal(watched.silenced);
-        }
-    }
-
-    /// Takes back dead drivers' claims, and notifies the supervisor.
-    fn check_liveness(&mut self) {
-        for driver in 0..self.watched_drivers.len() {
-            let Some(watched) = self.watched_drivers.get_mut(driver) else { continue };
-            let Ok(incarnation) = Incarnation::load(&watched.page) else { continue };
-            if core::mem::replace(&mut watched.known, incarnation) == incarnation {
-                continue;
-            }
-            let silenced = watched.silenced;
-            if let Some(claim) = self.claims.get_mut(driver).and_then(Option::take) {
-                let bdf = claim.bdf();
-                claim.close(&mut self.resources);
-                warn!("{:x}:{:x}.{} is taken back from a dead driver", bdf.bus(), bdf.device(), bdf.function());
-            }
-            if !incarnation.is_alive() {
-                self.resources.kernel().signal(silenced);
             }
         }
     }
@@ -223,6 +208,11 @@ impl<P: Platform> Server<P> {
     }
 
     fn grant(&mut self, driver: usize, request: Request) -> Result<Message, Refusal> {
+        // The others access the function, or end its claim.
+        let waits = matches!(request, Request::List(_) | Request::VirtualFunctions(_));
+        if !waits && self.is_function_resetting(driver) {
+            return Err(Refusal::NotReady);
+        }
         match request {
             Request::List(Index(index)) => {
                 let function = usize::try_from(index).ok().and_then(|index| self.functions.get(index));
@@ -236,24 +226,24 @@ impl<P: Platform> Server<P> {
             Request::Vector(Index(index)) => self.vector(driver, index),
             Request::IoSpace => self.io_space(driver),
             Request::Start => {
-                let claim = self.claims.get(driver).and_then(Option::as_ref);
+                let claim = self.claims.get_mut(driver).and_then(Option::as_mut);
                 claim.ok_or(Refusal::NotClaimed)?.start(&mut self.resources);
                 Ok(Message::new(GRANTED))
             }
             Request::Release => self.release(driver),
             Request::Interrupts(kind) => self.interrupts(driver, kind),
+            Request::VirtualFunctions(number) => self.virtual_functions(driver, number),
         }
     }
 
     fn claim(&mut self, driver: usize, asked: pci_api::Claim) -> Result<Message, Refusal> {
         let kind = Kind::from_api(asked.interrupts)?;
-        let function = self.choose(driver, asked)?;
-        let function = self.functions.get(function).ok_or(Refusal::NoSuchFunction)?;
-        let source = self.source(driver, function, kind)?;
+        let function = self.choose(driver, asked)?.clone();
+        let source = self.source(driver, &function, kind)?;
         let (config, vspaces, claims) = (&self.config, &self.vspaces, &mut self.claims);
         let claimant = claimant(config, vspaces, driver).ok_or(Refusal::NotAllowed)?;
         let place = claims.get_mut(driver).ok_or(Refusal::NotAllowed)?;
-        let claim = Claim::open(&mut self.resources, function, &claimant, source)?;
+        let claim = Claim::open(&mut self.resources, &function, &claimant, source)?;
         let claimed = claim.claimed();
         *place = Some(claim);
         let bdf = function.bdf;
@@ -264,12 +254,13 @@ impl<P: Platform> Server<P> {
     /// Changes the interrupt mode of a claimed function.
     fn interrupts(&mut self, driver: usize, kind: Kind) -> Result<Message, Refusal> {
         let bdf = self.claims.get(driver).and_then(Option::as_ref).ok_or(Refusal::NotClaimed)?.bdf();
-        let function = self.functions.iter().find(|function| function.bdf == bdf).ok_or(Refusal::NoSuchFunction)?;
-        let source = self.source(driver, function, kind)?;
+        let function =
+            self.all_functions().find(|function| function.bdf == bdf).ok_or(Refusal::NoSuchFunction)?.clone();
+        let source = self.source(driver, &function, kind)?;
         let (config, vspaces, claims) = (&self.config, &self.vspaces, &mut self.claims);
         let claimant = claimant(config, vspaces, driver).ok_or(Refusal::NotAllowed)?;
         let claim = claims.get_mut(driver).and_then(Option::as_mut).ok_or(Refusal::NotClaimed)?;
-        let count = claim.change_interrupts(&mut self.resources, function, &claimant, source)?;
+        let count = claim.change_interrupts(&mut self.resources, &function, &claimant, source)?;
         info!(
             "{} changed the interrupts of {:x}:{:x}.{}",
             claimant.config.name.as_str(),
@@ -280,80 +271,38 @@ impl<P: Platform> Server<P> {
         Ok(Message::with(GRANTED, &Count(count.into())))
     }
 
-    /// The number of the function that a driver asks for, if it may have it now.
-    fn choose(&self, driver: usize, asked: pci_api::Claim) -> Result<usize, Refusal> {
-        if self.claims.get(driver).is_some_and(Option::is_some) {
-            return Err(Refusal::Busy);
-        }
-        // Of several functions of a class code the first free one is taken, and the last one's refusal reported if there is
-        // none.
-        let mut refusal = Refusal::NoSuchFunction;
-        for (index, function) in self.functions.iter().enumerate() {
-            let wanted = match asked.bdf {
-                BY_CLASS_CODE => function.class_code_bits() == asked.class_code,
-                bdf => function.bdf.to_raw() == bdf,
-            };
-            if wanted {
-                match self.may_have(driver, function) {
-                    Ok(()) => return Ok(index),
-                    // A refusal for a busy function is more useful to the driver than one for a function it may not have.
-                    Err(Refusal::NotAllowed) if refusal != Refusal::NoSuchFunction => {}
-                    Err(reason) => refusal = reason,
-                }
+    /// Enables `number` virtual functions of the function that a driver has, or disables them all.
+    fn virtual_functions(&mut self, driver: usize, number: u16) -> Result<Message, Refusal> {
+        let taken: Vec<Bdf> = self.all_functions().map(|function| function.bdf).collect();
+        let Self { resources, functions, provisions, note, claims, .. } = self;
+        let claim = claims.get(driver).and_then(Option::as_ref).ok_or(Refusal::NotClaimed)?;
+        let bdf = claim.bdf();
+        // A virtual function is not among them, and has no others.
+        let physical = functions.iter().find(|function| function.bdf == bdf).ok_or(Refusal::Unusable)?;
+        let place = match provisions.iter().position(|provision| provision.physical() == bdf) {
+            Some(place) => place,
+            None => {
+                provisions.push(Provision::new(bdf, driver));
+                provisions.len().saturating_sub(1)
             }
-        }
-        Err(refusal)
-    }
-
-    fn may_have(&self, driver: usize, function: &Function) -> Result<(), Refusal> {
-        let config = self.config.drivers.get(driver).ok_or(Refusal::NotAllowed)?;
-        if !self.matches(&config.allowed, function) {
-            return Err(Refusal::NotAllowed);
-        }
-        // Functions with one requester id cannot be kept apart by the IOMMU: they go to one driver at a time.
-        if self.claims.iter().flatten().any(|claim| claim.requester_id() == function.requester_id) {
-            return Err(Refusal::Busy);
-        }
-        if function.unusable.is_some() {
-            return Err(Refusal::Unusable);
-        }
-        Ok(())
-    }
-
-    fn matches(&self, allowed: &Match, function: &Function) -> bool {
-        match allowed {
-            Match::Bdf(bdf) => function.bdf.to_raw() == *bdf,
-            Match::ClassCode { class_code, index } => {
-                let same = |other: &&Function| {
-                    [other.class_code.base, other.class_code.sub, other.class_code.interface] == *class_code
-                };
-                self.functions
-                    .iter()
-                    .filter(same)
-                    .nth(usize::from(*index))
-                    .is_some_and(|found| found.bdf == function.bdf)
-            }
-        }
-    }
-
-    /// The source of a driver's interrupts. The server keeps a line that another driver could come to use as well: a driver
-    /// with the line's handler could withhold the interrupts from the other.
-    fn source(&self, driver: usize, function: &Function, kind: Kind) -> Result<Source, Refusal> {
-        match kind {
-            Kind::Msix => return function.msix.map(Source::Msix).ok_or(Refusal::Unusable),
-            Kind::Msi => return function.msi.map(Source::Msi).ok_or(Refusal::Unusable),
-            Kind::Intx => {}
-        }
-        let routing = self.config.intx_pins;
-        let line = function.interrupt_line(routing).ok_or(Refusal::Unusable)?;
-        let mut others = self.functions.iter().filter(|other| {
-            other.bdf != function.bdf && other.unusable.is_none() && other.interrupt_line(routing) == Some(line)
-        });
-        let is_anothers = |function: &Function| {
-            let mut drivers = self.config.drivers.iter().enumerate();
-            drivers.any(|(other, config)| other != driver && self.matches(&config.allowed, function))
         };
-        Ok(if others.any(is_anothers) { Source::SharedLine(line) } else { Source::Line(line) })
+        let provision = provisions.get_mut(place).ok_or(Refusal::Exhausted)?;
+        let is_claimed = |function: &Function| claims.iter().flatten().any(|claim| claim.bdf() == function.bdf);
+        let count = match number {
+            0 if provision.found().iter().any(is_claimed) => return Err(Refusal::Busy),
+            0 => {
+                provision.end(resources, physical);
+                0
+            }
+            _ if !claim.can_be_reset() => return Err(Refusal::Unusable),
+            _ => provision.ask(resources, note, physical, driver, number, |bdf| taken.contains(&bdf))?,
+        };
+        Ok(Message::with(GRANTED, &Count(count.into())))
+    }
+
+    /// The functions on the buses, in the order of the walk, and then virtual ones.
+    fn all_functions(&self) -> impl Iterator<Item = &Function> {
+        self.functions.iter().chain(self.provisions.iter().flat_map(Provision::found))
     }
 
     fn vector(&mut self, driver: usize, index: u64) -> Result<Message, Refusal> {
@@ -386,13 +335,6 @@ fn claimant<'a>(config: &'a ServerConfig, vspaces: &[platform::Cap<VSpace>], dri
         count: config.drivers.len(),
         vspace: *vspaces.get(driver)?,
     })
-}
-
-fn watch<P: Platform>(platform: &P, environment: &Environment, driver: u32) -> Option<Watched<P::Memory>> {
-    let region = environment.region(&names::liveness(driver))?;
-    let page = platform.memory(region).ok()?;
-    let known = Incarnation::load(&page).ok()?;
-    Some(Watched { page, known, silenced: environment.cap_at(names::SILENCED, driver)? })
 }
 
 /// Checks that no two drivers have one domain: their requester ids would share translations, and the kernel does not check.

@@ -1,12 +1,13 @@
-//! A note of a function's BARs, or of its virtual functions', while they are sized, in a page that outlives the server.
+//! A note of a function's BARs, or of its virtual functions', while they are sized or lost, in a page that outlives the server.
 //!
 //! Sizing writes all ones into a BAR, with decoding off, and then restores its value. If the server is stopped in between,
 //! the address that firmware gave the BAR is lost, and the next incarnation reads a size instead of an address. So the
-//! server notes the registers before sizing, and a server that finds a note restores them.
+//! server notes the registers before sizing, and a server that finds a note restores them. A function-level reset clears them
+//! too: the server takes a note before, and restores them from it.
 //!
 //! The page also notes whether virtual functions may be enabled, since the next server must disable these first.
 //!
-//! Neighbours: `bars` sizes, `enable` enables, `predecessor` restores before any function is read. Left out: everything else
+//! Neighbours: `bars` sizes, `enable` enables, `provision` resets, `predecessor` restores before any function is read. Left out: everything else
 //! that a dead server leaves in configuration space, which the walk silences and the next claim sets again.
 
 use crate::config_space::ConfigSpace;
@@ -15,7 +16,7 @@ use pci_spec::header::BARS_TYPE_0;
 use platform::{Memory, Mmio, OutOfBounds};
 use virtio_drivers::transport::pci::bus::Command;
 
-/// The function that is being sized: 0 for none, otherwise [`UNDER_WAY`], the number of its BARs << 16, and its place.
+/// The function that is being sized or reset: 0 for none, otherwise [`UNDER_WAY`], the number of its BARs << 16, and its place.
 const FUNCTION: usize = 0;
 const UNDER_WAY: u32 = 1 << 31;
 /// Its command register.
@@ -55,6 +56,15 @@ impl<M: Memory> Note<M> {
         self.page.store_release_u32(FUNCTION, UNDER_WAY | u32::from(count) << 16 | u32::from(bdf.to_raw()))
     }
 
+    /// Whether there is a note that was not cleared.
+    ///
+    /// # Errors
+    ///
+    /// As [`Note::take`].
+    pub fn is_taken(&self) -> Result<bool, OutOfBounds> {
+        Ok(self.page.load_acquire_u32(FUNCTION)? != 0)
+    }
+
     /// Clears the note, because all registers have their noted values again.
     ///
     /// # Errors
@@ -91,7 +101,7 @@ impl<M: Memory> Note<M> {
         self.page.store_release_u32(ENABLED, 0)
     }
 
-    /// Restores the values of a note that an earlier server did not clear. Returns the function.
+    /// Restores the values of a note that was not cleared, and clears it. Returns the function.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@
 
 use crate::bars::{PciWindows, page_range, read_sizes};
 use crate::config_space::ConfigSpace;
-use crate::function::{Function, Unusable};
+use crate::function::{Function, Unusable, VirtualOf};
 use crate::sizing::Note;
 use alloc::vec::Vec;
 use core::fmt;
@@ -125,6 +125,23 @@ fn answered<'a>(function: &'a Function, path: &[Bdf]) -> impl Iterator<Item = Ra
     let forwarded = beside.into_iter().flat_map(|bridge| [bridge.memory, bridge.prefetchable]).flatten();
     let forwarded = forwarded.map(|window| window.base()..window.limit().saturating_add(1));
     function.memory_bars().map(page_range).chain(virtual_ranges).chain(forwarded)
+}
+
+/// Whether the virtual function at `place`, with these BARs, is still enabled, and has the registers that it had when it was
+/// found: a reset of the physical function takes both.
+pub(crate) fn stand<M: Mmio>(config: &ConfigSpace<M>, place: VirtualOf, bars: &[Bar]) -> bool {
+    let VirtualOf { physical, capability, number_z } = place;
+    let register = |bytes: u16| capability.saturating_add(bytes);
+    let read = |bytes: u16| u64::from(config.read_extended(physical, register(bytes)));
+    let control = Control::from_bits(config.read_lower_half(physical, register(offset::CONTROL)));
+    let number = config.read_lower_half(physical, register(offset::NUMBER));
+    let stands = |bar: &Bar| {
+        let low = offset::BAR0.saturating_add(u16::from(bar.index()) << 2);
+        let upper = if bar.registers() == 2 { read(low.saturating_add(4)) << 32 } else { 0 };
+        let first = bar.at(read(low) & !0xf | upper);
+        first.and_then(|first| first.following(number_z)).as_ref() == Some(bar)
+    };
+    control.vf_enable() && control.vf_memory_space() && number_z < number && bars.iter().all(stands)
 }
 
 /// Disables the virtual functions of `physical`: they disappear with all that they were doing.

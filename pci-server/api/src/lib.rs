@@ -11,6 +11,10 @@
 //!
 //! [`INTERRUPTS`] changes the interrupt mode of a claimed function, while the rest of the claim stays.
 //!
+//! [`VIRTUAL_FUNCTIONS`] enables virtual functions of the claimed function (SR-IOV). Each of them is claimed as above, by the
+//! driver that [`Match::Virtual`] allows it. It then stays with that driver, whatever becomes of the physical function's
+//! driver.
+//!
 //! The driver needs no VSpace capability: a component that holds frames of client windows must not be able to map them,
 //! and the NVMe server holds those (`docs/decisions`).
 
@@ -26,7 +30,8 @@ use platform::{Message, Paddr, Vaddr};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Function number [`Index`] of those found, answered with a [`Function`]; [`Refusal::NoSuchFunction`] beyond the last.
+/// Function number [`Index`] of those found on the bus, answered with a [`Function`]; [`Refusal::NoSuchFunction`] beyond the
+/// last. Virtual functions are not among them.
 pub const LIST: u32 = 1;
 /// Claims a function; carries a [`Claim`], answered with a [`Claimed`].
 pub const CLAIM: u32 = 2;
@@ -39,13 +44,28 @@ pub const VECTOR: u32 = 4;
 pub const IO_SPACE: u32 = 5;
 /// Turns bus mastering on. The driver must have reset the device first.
 pub const START: u32 = 6;
-/// Turns bus mastering off and takes everything back.
+/// Turns bus mastering off and takes everything back. A virtual function is reset too, and can be claimed again 100 ms
+/// later (PCIe 6.6.2). The virtual functions of a physical one stay, with their drivers.
 pub const RELEASE: u32 = 7;
 /// Changes the interrupt mode of the claimed function to [`Index`] ([`INTERRUPTS_MSIX`] and the others). Answered with
 /// the [`Count`] of vectors that can be asked for. Nothing else of the claim changes. All vectors of the old mode end, so
 /// the driver asks for each with [`VECTOR`] again. After a refusal it does so as well, and the function interrupts as
 /// before. The driver must have disabled the device.
 pub const INTERRUPTS: u32 = 8;
+/// Enables [`Index`] virtual functions of the claimed function, or disables them for 0. Answered with the [`Count`] of virtual
+/// functions that can be claimed. It is 0 as long as the steps take: the driver repeats the request until it is the number
+/// asked for. The answer is that number at once if so many are enabled, whoever asked for them.
+///
+/// Otherwise the driver must have disabled the device. The server resets the function if it can be reset alone, which takes
+/// 100 ms (PCIe 6.6.2) and gives effect to queue resources that were assigned to virtual functions. The driver's other requests
+/// are refused with [`Refusal::NotReady`] meanwhile. BARs, bus mastering and bound vectors are afterwards as before. Then
+/// virtual functions are enabled, and need 100 ms more (PCIe 9.3.3.3.1). The driver must not access registers before the count
+/// is the number asked for.
+///
+/// Refused with [`Refusal::NoSuchFunction`]: more than there are. [`Refusal::Busy`]: another number is enabled or on its way,
+/// or, for 0, one of them is claimed. [`Refusal::Unusable`]: the function has none, or they or it do not work as described, or
+/// it interrupts by a line that drivers share.
+pub const VIRTUAL_FUNCTIONS: u32 = 9;
 
 /// The label of an answer to a granted request; others are [`Refusal`]s.
 pub const GRANTED: u32 = 0;
@@ -75,10 +95,12 @@ pub enum Refusal {
     Kernel,
     /// Functions' addresses are not translated: a driver gives them the machine's own addresses.
     NoIommu,
+    /// The function is being reset. The same request is possible at most 100 ms later.
+    NotReady,
 }
 
 impl Refusal {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::BadRequest,
         Self::NoSuchFunction,
         Self::NotAllowed,
@@ -89,6 +111,7 @@ impl Refusal {
         Self::Exhausted,
         Self::Kernel,
         Self::NoIommu,
+        Self::NotReady,
     ];
 
     /// The refusal with this label; an unknown label counts as [`Refusal::BadRequest`].
@@ -111,6 +134,7 @@ impl core::fmt::Display for Refusal {
             Self::Exhausted => "slots, interrupts, arena or memory are used up",
             Self::Kernel => "the kernel refused",
             Self::NoIommu => "there is no IOMMU",
+            Self::NotReady => "the function is being reset",
         })
     }
 }
@@ -153,9 +177,10 @@ pub struct Function {
 pub struct Claim {
     /// By BDF, or 0xffff to claim by class code.
     pub bdf: u16,
-    /// [`INTERRUPTS_MSIX`], [`INTERRUPTS_INTX`] or [`INTERRUPTS_MSI`].
+    /// [`INTERRUPTS_MSIX`], [`INTERRUPTS_INTX`] or [`INTERRUPTS_MSI`]; of a virtual function only the first.
     pub interrupts: u16,
-    /// By class code (class << 16 | subclass << 8 | programming interface): the first free one the driver is allowed.
+    /// By class code (class << 16 | subclass << 8 | programming interface): the first free one the driver is allowed. A virtual
+    /// function has that of its physical function.
     pub class_code: u32,
 }
 
@@ -272,6 +297,13 @@ pub enum Match {
         /// Class, subclass, programming interface.
         class_code: [u8; 3],
         /// Its number among them, from 0.
+        index: u16,
+    },
+    /// A virtual function, which nothing else selects.
+    Virtual {
+        /// The driver that enables it: its place in [`ServerConfig::drivers`], from 0.
+        driver: u16,
+        /// Its number among the virtual functions of that driver's function, from 0.
         index: u16,
     },
 }

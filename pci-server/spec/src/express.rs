@@ -6,6 +6,8 @@ use bitfield_struct::bitfield;
 pub const DEVICE_CAPABILITIES: u8 = 4;
 /// Byte offset of the dword with [`DeviceControl`] (15:0) and [`DeviceStatus`] (31:16) from the capability's start.
 pub const DEVICE_CONTROL_STATUS: u8 = 8;
+/// Milliseconds from [`DeviceControl::initiate_flr`] to the next access to the function (PCIe 6.6.2).
+pub const FLR_MS: u64 = 100;
 
 /// PCI Express capabilities: the upper half of the capability's first dword (PCIe 7.5.3.2).
 #[bitfield(u16)]

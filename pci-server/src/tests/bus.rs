@@ -19,6 +19,10 @@ pub(super) enum Effect {
     BusMaster(bool),
     Memory(bool),
     Msix(bool),
+    /// The function was reset.
+    Reset,
+    /// Its virtual functions were enabled or disabled.
+    VirtualFunctions(bool),
     /// A BAR was written while the function decoded memory.
     MovedWhileDecoding,
 }

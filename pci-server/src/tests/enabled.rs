@@ -66,7 +66,8 @@ impl Running {
     fn find(&mut self, now_ns: u64) -> Result<Vec<Function>, Refused> {
         self.tested.set_time(now_ns);
         let physical = self.physical();
-        self.switch.find(&mut self.config, &physical, &self.functions, now_ns)
+        let is_taken = |bdf| self.functions.iter().any(|other| other.bdf == bdf);
+        self.switch.find(&mut self.config, &physical, is_taken, now_ns)
     }
 
     fn disable(&mut self, now_ns: u64) {
@@ -103,7 +104,7 @@ fn enabled_virtual_functions_are_found_with_parts_of_the_bars() {
     };
     assert_eq!(seen, [expected(0), expected(1)]);
     assert!(found.iter().all(|f| (f.vendor, f.device, f.class_code_bits()) == (0x1b36, 1, 0x01_08_02)));
-    assert!(found.iter().all(|f| f.path == [PORT] && f.root_pin.is_none()));
+    assert!(found.iter().all(|f| f.path == [PORT] && f.root_pin.is_none() && f.msi.is_none()));
     running.tested.reach_found(&found);
     assert_eq!(running.tested.read(virtual_at(2), 8), u32::MAX, "the third one is not there");
     assert_eq!(running.tested.violations(), []);

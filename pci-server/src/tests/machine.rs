@@ -22,8 +22,21 @@ pub(super) const ARENA: u64 = 0x4000_0000;
 pub(super) const ARENA_LEN: u64 = 0x1_0000;
 /// The server's own CNode.
 pub(super) const OWN_CNODE: u64 = 2;
+const TICKS_PER_SECOND: u64 = 1000;
 /// The page that the server keeps.
 pub(super) const SIZING: u64 = 0x6000_0000;
+
+/// Functions that are not a [`Device`] each.
+pub(super) trait Bus: core::fmt::Debug {
+    /// Reads a dword of configuration space.
+    fn config_read(&mut self, bdf: Bdf, register: u16, now_ns: u64) -> u32;
+    /// Writes a dword of configuration space.
+    fn config_write(&mut self, bdf: Bdf, register: u16, value: u32, now_ns: u64) -> Vec<Effect>;
+    /// Reads a dword of memory.
+    fn memory_read(&mut self, paddr: u64, now_ns: u64) -> u32;
+    /// Writes a dword of memory.
+    fn memory_write(&mut self, paddr: u64, value: u32, now_ns: u64);
+}
 
 /// Something that happened, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,6 +98,8 @@ pub(super) struct State {
     /// The server is this one's thread.
     pub(super) kernel: Invoker,
     pub(super) devices: BTreeMap<Bdf, Device>,
+    /// Has all functions and their memory, where there is one.
+    pub(super) bus: Option<Box<dyn Bus>>,
     pub(super) memory: BTreeMap<u64, u32>,
     pub(super) acts: Vec<Act>,
     pub(super) events: VecDeque<Event>,
@@ -97,7 +112,7 @@ pub(super) struct State {
     pub(super) writes_left: Option<u32>,
     /// Badges of the notifications that were signalled.
     pub(super) signalled: Vec<u64>,
-    /// The time, in seconds.
+    /// The time, in milliseconds.
     pub(super) ticks: u64,
 }
 
@@ -131,6 +146,7 @@ impl State {
         Self {
             kernel,
             devices: devices.into_iter().collect(),
+            bus: None,
             memory: BTreeMap::new(),
             acts: Vec::new(),
             events: VecDeque::new(),
@@ -141,6 +157,48 @@ impl State {
             writes_left: None,
             signalled: Vec::new(),
             ticks: 0,
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        platform::ticks_to_ns(self.ticks, TICKS_PER_SECOND)
+    }
+
+    fn read(&mut self, target: Target) -> u32 {
+        let now_ns = self.now_ns();
+        match (&mut self.bus, target) {
+            (Some(bus), Target::Config(bdf, register)) => bus.config_read(bdf, register, now_ns),
+            (Some(bus), Target::Memory(paddr)) => bus.memory_read(paddr, now_ns),
+            (None, Target::Config(bdf, register)) => {
+                let register = u8::try_from(register).ok();
+                register.zip(self.devices.get(&bdf)).map_or(u32::MAX, |(register, device)| device.read(register))
+            }
+            (None, Target::Memory(paddr)) => self.memory.get(&paddr).copied().unwrap_or(0),
+        }
+    }
+
+    fn write(&mut self, target: Target, value: u32) {
+        self.writes();
+        let now_ns = self.now_ns();
+        match target {
+            Target::Config(bdf, register) => {
+                let effects = match &mut self.bus {
+                    Some(bus) => bus.config_write(bdf, register, value, now_ns),
+                    None => {
+                        let register = u8::try_from(register).ok();
+                        let device = register.zip(self.devices.get_mut(&bdf));
+                        device.map(|(register, device)| device.write(register, value)).unwrap_or_default()
+                    }
+                };
+                self.acts.extend(effects.into_iter().map(|effect| Act::Config(bdf, effect)));
+            }
+            Target::Memory(paddr) => {
+                match &mut self.bus {
+                    Some(bus) => bus.memory_write(paddr, value, now_ns),
+                    None => drop(self.memory.insert(paddr, value)),
+                }
+                self.acts.push(Act::TableWrite { paddr, value });
+            }
         }
     }
 
@@ -200,7 +258,7 @@ impl Platform for Machine {
     }
 
     fn ticks_per_second(&self) -> u64 {
-        1
+        TICKS_PER_SECOND
     }
 
     fn next_event(&self) -> impl Future<Output = Event> {
@@ -229,8 +287,9 @@ pub(super) struct Registers {
     len: usize,
 }
 
+#[derive(Clone, Copy)]
 enum Target {
-    Config(Bdf, u8),
+    Config(Bdf, u16),
     Memory(u64),
 }
 
@@ -241,7 +300,7 @@ impl Registers {
         }
         if self.vaddr == ECAM {
             let bdf = Bdf::from_raw(u16::try_from(offset >> 12).map_err(|_| OutOfBounds)?);
-            return Ok(Target::Config(bdf, u8::try_from(offset & 0xfff).map_err(|_| OutOfBounds)?));
+            return Ok(Target::Config(bdf, u16::try_from(offset & 0xfff).map_err(|_| OutOfBounds)?));
         }
         let vaddr = self.vaddr + offset as u64;
         let invoker = self.state.borrow().kernel.clone();
@@ -257,28 +316,12 @@ impl Mmio for Registers {
 
     fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
         let target = self.target(offset)?;
-        let state = self.state.borrow();
-        Ok(match target {
-            Target::Config(bdf, register) => state.devices.get(&bdf).map_or(u32::MAX, |device| device.read(register)),
-            Target::Memory(paddr) => state.memory.get(&paddr).copied().unwrap_or(0),
-        })
+        Ok(self.state.borrow_mut().read(target))
     }
 
     fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
         let target = self.target(offset)?;
-        let mut state = self.state.borrow_mut();
-        state.writes();
-        match target {
-            Target::Config(bdf, register) => {
-                let effects =
-                    state.devices.get_mut(&bdf).map(|device| device.write(register, value)).unwrap_or_default();
-                state.acts.extend(effects.into_iter().map(|effect| Act::Config(bdf, effect)));
-            }
-            Target::Memory(paddr) => {
-                state.memory.insert(paddr, value);
-                state.acts.push(Act::TableWrite { paddr, value });
-            }
-        }
+        self.state.borrow_mut().write(target, value);
         Ok(())
     }
 

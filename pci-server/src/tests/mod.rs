@@ -17,9 +17,12 @@ mod layouts;
 mod liars;
 mod machine;
 mod messages;
+mod provisions;
 mod shared_lines;
 mod system;
 mod trees;
+mod virtual_claims;
 mod virtual_functions;
+mod virtual_system;
 
 use crate::run;

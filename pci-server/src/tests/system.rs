@@ -2,7 +2,7 @@
 
 use super::bus::{Device, at};
 use super::kernel::DRIVER_SLOTS;
-use super::machine::{ARENA, ARENA_LEN, Act, ECAM, Machine, OWN_CNODE, Object, SIZING, State, Stopped};
+use super::machine::{ARENA, ARENA_LEN, Act, Bus, ECAM, Machine, OWN_CNODE, Object, SIZING, State, Stopped};
 use core::cell::RefCell;
 use core::future::Future;
 use core::ops::Range;
@@ -209,7 +209,16 @@ impl System {
     }
 
     fn with_environment(devices: Vec<(Bdf, Device)>, config: &ServerConfig, environment: Environment) -> Self {
-        let machine = Machine::new(State::new(kernel(config), devices));
+        Self::run(Machine::new(State::new(kernel(config), devices)), environment)
+    }
+
+    /// A server for the functions of `bus`.
+    pub(super) fn on_bus(bus: Box<dyn Bus>, config: &ServerConfig) -> Self {
+        let state = State { bus: Some(bus), ..State::new(kernel(config), Vec::new()) };
+        Self::run(Machine::new(state), environment(config))
+    }
+
+    fn run(machine: Machine, environment: Environment) -> Self {
         let server = Box::pin(super::run(machine.clone(), environment));
         let mut system = Self { machine, server, ended: false };
         system.poll();
@@ -220,16 +229,21 @@ impl System {
     /// the first start, the page that it keeps is as the dead one left it, all drivers are dead. It is stopped in turn after
     /// `writes` writes, if they come before it waits; returns `None` then.
     pub(super) fn successor(machine: &Machine, writes: Option<u32>) -> Option<Self> {
-        let config = config();
+        Self::successor_for(machine, &config(), writes)
+    }
+
+    /// The same for a server with this configuration.
+    pub(super) fn successor_for(machine: &Machine, config: &ServerConfig, writes: Option<u32>) -> Option<Self> {
         {
             let mut state = machine.state_mut();
             let (devices, kept) = (core::mem::take(&mut state.devices), core::mem::take(&mut state.kept));
+            let (bus, ticks) = (state.bus.take(), state.ticks);
             let incarnations = (0..config.drivers.len() as u64).map(|driver| (LIVENESS + driver * 4096, 1)).collect();
-            *state =
-                State { devices, kept, incarnations, writes_left: writes, ..State::new(kernel(&config), Vec::new()) };
+            let fresh = State::new(kernel(config), Vec::new());
+            *state = State { devices, kept, bus, ticks, incarnations, writes_left: writes, ..fresh };
         }
         let run = || {
-            let server = Box::pin(super::run(machine.clone(), environment(&config)));
+            let server = Box::pin(super::run(machine.clone(), environment(config)));
             let mut system = Self { machine: machine.clone(), server, ended: false };
             system.poll();
             system
