@@ -7,6 +7,8 @@
 //! Left out: the reset of other devices, which their drivers do.
 
 use crate::bars;
+use crate::config_space::ConfigSpace;
+use crate::enumerate::find_msix;
 use crate::function::Function;
 use crate::interrupts::{Interrupts, Source};
 use crate::pages::{Page, frame_of, map, page_of, take_back};
@@ -14,6 +16,7 @@ use crate::resources::{Resources, refused};
 use crate::{msi, msix};
 use alloc::vec::Vec;
 use pci_api::{BarRun, Bound, Claimed, MAX_RUNS, Refusal};
+use pci_spec::msix::{MsixCapability, Place};
 use pci_spec::{Bar, Bdf};
 use platform::log::error;
 use platform::{CPtr, Cap, IoSpace, Kernel, Mmio, Notification, PAGE_SIZE, Platform, VSpace, Vaddr};
@@ -45,7 +48,7 @@ pub struct Claim<M> {
     pages: Vec<Page>,
     runs: Vec<BarRun>,
     /// MSI-X, whose pages no driver gets, whether interrupts come by it or not.
-    msix: Option<pci_spec::msix::MsixCapability>,
+    msix: Option<MsixCapability>,
     /// None while it is filled, and after a change that failed altogether.
     interrupts: Option<Interrupts<M>>,
     /// The IOSpace and its domain.
@@ -306,6 +309,26 @@ impl<M: Mmio> Claim<M> {
         }
         resources.config.change_command(self.bdf, Command::BUS_MASTER, Command::empty());
         self.is_started = true;
+    }
+
+    /// MSI-X as it was when the function was claimed.
+    #[must_use]
+    pub fn msix(&self) -> Option<MsixCapability> {
+        self.msix
+    }
+
+    /// Whether the MSI-X table and the PBA lie only in pages that were withheld from the driver. A reset can give a controller
+    /// another number of vectors.
+    #[must_use]
+    pub fn withholds_tables(&self, config: &ConfigSpace<M>) -> bool {
+        let is_part = |now: Place, before: Place| {
+            (now.bar, now.offset) == (before.bar, before.offset) && now.bytes <= before.bytes
+        };
+        match (find_msix(config, self.bdf), &self.msix) {
+            (Ok(Some(now)), Some(before)) => is_part(now.table, before.table) && is_part(now.pending, before.pending),
+            (Ok(None), None) => true,
+            (Ok(Some(_) | None) | Err(_), _) => false,
+        }
     }
 
     /// Whether the function can be reset and go on as before: an interrupt line that drivers share is served at any time, and

@@ -152,7 +152,8 @@ impl Provision {
             return false;
         }
         let put_back = note.put_back(&mut resources.config);
-        let stands = put_back.is_ok() && bars::stand(&resources.config, physical);
+        let config = &resources.config;
+        let stands = put_back.is_ok() && bars::stand(config, physical) && claim.withholds_tables(config);
         let restored = if stands { claim.restore_interrupts(resources) } else { Err(Refusal::Unusable) };
         self.step = match restored {
             Ok(()) if self.wanted == 0 => Step::Idle,

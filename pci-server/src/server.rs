@@ -15,9 +15,10 @@
 
 use crate::assign::assign;
 use crate::claim::{Claim, Driver};
-use crate::enumerate::enumerate;
+use crate::enumerate::{enumerate, find_msix};
 use crate::function::Function;
 use crate::interrupts::Kind;
+use crate::msix;
 use crate::predecessor::tidy;
 use crate::provision::Provision;
 use crate::resources::{Missing, Resources, pci_windows};
@@ -238,7 +239,12 @@ impl<P: Platform> Server<P> {
 
     fn claim(&mut self, driver: usize, asked: pci_api::Claim) -> Result<Message, Refusal> {
         let kind = Kind::from_api(asked.interrupts)?;
-        let function = self.choose(driver, asked)?.clone();
+        let mut function = self.choose(driver, asked)?.clone();
+        // A controller's vectors may have been assigned since it was found (NVMe 8.5).
+        function.msix = find_msix(&self.resources.config, function.bdf).map_err(|_| Refusal::Unusable)?;
+        if msix::misplaced(&function).is_some() {
+            return Err(Refusal::Unusable);
+        }
         let source = self.source(driver, &function, kind)?;
         let (config, vspaces, claims) = (&self.config, &self.vspaces, &mut self.claims);
         let claimant = claimant(config, vspaces, driver).ok_or(Refusal::NotAllowed)?;
@@ -253,9 +259,12 @@ impl<P: Platform> Server<P> {
 
     /// Changes the interrupt mode of a claimed function.
     fn interrupts(&mut self, driver: usize, kind: Kind) -> Result<Message, Refusal> {
-        let bdf = self.claims.get(driver).and_then(Option::as_ref).ok_or(Refusal::NotClaimed)?.bdf();
+        let claim = self.claims.get(driver).and_then(Option::as_ref).ok_or(Refusal::NotClaimed)?;
+        let (bdf, msix) = (claim.bdf(), claim.msix());
         let function =
             self.all_functions().find(|function| function.bdf == bdf).ok_or(Refusal::NoSuchFunction)?.clone();
+        // The pages that the driver does not have are those of its claim.
+        let function = Function { msix, ..function };
         let source = self.source(driver, &function, kind)?;
         let (config, vspaces, claims) = (&self.config, &self.vspaces, &mut self.claims);
         let claimant = claimant(config, vspaces, driver).ok_or(Refusal::NotAllowed)?;

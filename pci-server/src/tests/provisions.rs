@@ -4,7 +4,7 @@ use super::bus::Effect;
 use super::machine::{Act, Stopped};
 use super::system::{BEHIND_PORT, DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE, System, driver};
 use super::virtual_system::{
-    FIRST, NEIGHBOUR, PHYSICAL, SECOND, SERVER, SRIOV_CONTROL, TOTAL, Virtual, virtual_at, virtual_config,
+    FIRST, MSIX, NEIGHBOUR, PHYSICAL, SECOND, SERVER, SRIOV_CONTROL, TOTAL, Virtual, virtual_at, virtual_config,
 };
 use pci_api::{
     BAR_FRAME, INTERRUPTS, INTERRUPTS_INTX, INTERRUPTS_MSIX, IO_SPACE, LIST, Match, RELEASE, Refusal, START,
@@ -282,6 +282,20 @@ fn controller_that_loses_its_virtual_functions_gets_them_again() {
     assert_eq!(system.ask_virtual(SERVER, 2), Ok(0));
     system.enable(2);
     system.claim_virtual(FIRST).unwrap();
+}
+
+#[test]
+fn controller_whose_table_grows_by_the_reset_is_not_started_again() {
+    for (vectors, count) in [(4, Ok(0)), (9, Err(Refusal::Unusable))] {
+        let mut system = claimed();
+        system.ask_virtual(SERVER, 2).unwrap();
+        let grown = system.msix_with(PHYSICAL, vectors);
+        system.pretend(PHYSICAL, MSIX, Some(grown));
+        system.pass(100);
+        assert_eq!(system.ask_virtual(SERVER, 2), count);
+        assert_eq!(system.is_master(PHYSICAL), count.is_ok());
+        system.ask(SERVER, RELEASE).unwrap();
+    }
 }
 
 #[test]

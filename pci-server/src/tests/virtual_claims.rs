@@ -3,7 +3,7 @@
 use super::bus::Effect;
 use super::machine::{Act, Object};
 use super::system::{DRIVER_ARENA, DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE};
-use super::virtual_system::{BEYOND, FIRST, PHYSICAL, SECOND, SERVER, TOTAL, Virtual, virtual_at};
+use super::virtual_system::{BEYOND, FIRST, MSIX, PHYSICAL, SECOND, SERVER, TOTAL, Virtual, virtual_at};
 use pci_api::{BAR_FRAME, INTERRUPTS, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, RELEASE, Refusal, START};
 use platform::Badge;
 use proptest::prelude::*;
@@ -55,6 +55,25 @@ fn vectors_are_those_of_its_own_table() {
     assert_eq!((address & 0xfff0_0000, control), (0xfee0_0000, 0));
     assert_eq!(system.entry(table + 16)[3], 1);
     assert_eq!(system.vector(FIRST, 3, 7).unwrap_err(), Refusal::NoSuchVector);
+    assert_eq!(system.violations(), []);
+}
+
+#[test]
+fn vectors_that_were_assigned_after_the_function_was_found_are_given() {
+    let mut system = Virtual::start();
+    system.claim_class_code(SERVER, NVME_CLASS_CODE).unwrap();
+    // One vector; the next capability is at 60h.
+    system.pretend(virtual_at(0), MSIX, Some(0x0000_6011));
+    system.enable(1);
+    assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap().vectors, 1);
+    system.ask(FIRST, RELEASE).unwrap();
+    system.pass(100);
+    // So many that the table needs the page of the pending bits.
+    let many = system.msix_with(virtual_at(0), 300);
+    system.pretend(virtual_at(0), MSIX, Some(many));
+    assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE), Err(Refusal::Unusable));
+    system.pretend(virtual_at(0), MSIX, None);
+    assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap().vectors, 3);
     assert_eq!(system.violations(), []);
 }
 

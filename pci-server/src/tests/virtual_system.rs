@@ -14,6 +14,7 @@ use sim_pci::{
     Machine as Above, PortConfig, Reset, Tree, TreeConfig, Upstream, Violation,
 };
 use std::boxed::Box;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
@@ -38,7 +39,7 @@ const COMMAND: u16 = 0x04;
 const MASTER: u32 = 1 << 2;
 const MEMORY: u32 = 1 << 1;
 /// The model's places.
-const MSIX: u16 = 0x40;
+pub(super) const MSIX: u16 = 0x40;
 const DEVICE_CONTROL: u16 = 0x88;
 const INITIATE_FLR: u32 = 1 << 15;
 pub(super) const SRIOV_CONTROL: u16 = 0x128;
@@ -85,7 +86,10 @@ impl Above for Everything {
 }
 
 #[derive(Clone, Debug)]
-struct Shared(Rc<RefCell<Tree<Sender>>>);
+struct Shared(Rc<RefCell<Tree<Sender>>>, Lies);
+
+/// Registers that read something else than the model has.
+type Lies = Rc<RefCell<BTreeMap<(Bdf, u16), u32>>>;
 
 fn ecam(bdf: Bdf, register: u16) -> u64 {
     u64::from(bdf.to_raw()) << 12 | u64::from(register)
@@ -93,6 +97,9 @@ fn ecam(bdf: Bdf, register: u16) -> u64 {
 
 impl Bus for Shared {
     fn config_read(&mut self, bdf: Bdf, register: u16, now_ns: u64) -> u32 {
+        if let Some(value) = self.1.borrow().get(&(bdf, register)) {
+            return *value;
+        }
         self.0.borrow_mut().config_read(ecam(bdf, register), 4, now_ns).unwrap() as u32
     }
 
@@ -127,6 +134,7 @@ impl Bus for Shared {
 pub(super) struct Virtual {
     pub(super) system: System,
     tree: Rc<RefCell<Tree<Sender>>>,
+    lies: Lies,
     physical: FunctionId,
 }
 
@@ -175,14 +183,15 @@ impl Virtual {
         tree.attach(BusId::ROOT, 5, 0, Endpoint::new(FunctionConfig::edu(), Sender::default())).unwrap();
         tree.run_firmware(Firmware::Places, &mut Everything).unwrap();
         let tree = Rc::new(RefCell::new(tree));
-        let system = System::on_bus(Box::new(Shared(tree.clone())), config);
-        Self { system, tree, physical }
+        let lies = Lies::default();
+        let system = System::on_bus(Box::new(Shared(tree.clone(), lies.clone())), config);
+        Self { system, tree, lies, physical }
     }
 
     /// The next server, after the death of this one, which ends its drivers. `None` if it is stopped after `writes` writes.
     pub(super) fn successor(&self, writes: Option<u32>) -> Option<Self> {
         let system = System::successor_for(&self.system.machine, &virtual_config(), writes)?;
-        Some(Self { system, tree: self.tree.clone(), physical: self.physical })
+        Some(Self { system, tree: self.tree.clone(), lies: self.lies.clone(), physical: self.physical })
     }
 
     /// Lets time pass, without a tick.
@@ -231,6 +240,18 @@ impl Virtual {
         self.vector(badge, 0, 7)?;
         self.ask(badge, pci_api::START)?;
         Ok(claimed)
+    }
+
+    /// The server reads this value from a register, or that of the model again.
+    pub(super) fn pretend(&self, bdf: Bdf, register: u16, value: Option<u32>) {
+        let mut lies = self.lies.borrow_mut();
+        lies.remove(&(bdf, register));
+        lies.extend(value.map(|value| ((bdf, register), value)));
+    }
+
+    /// The register of MSI-X with another number of vectors.
+    pub(super) fn msix_with(&self, bdf: Bdf, vectors: u32) -> u32 {
+        self.config(bdf, MSIX) & !0x07ff_0000 | (vectors - 1) << 16
     }
 
     /// Reads a register without the server.
