@@ -28,7 +28,7 @@ pub use kill::Kill;
 pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};
 pub use program::{Own, Workload};
-pub use tenant::Tenant;
+pub use tenant::{Path, Tenant};
 
 use crate::priority::{CONSOLE_PRIORITY, SERVER_PRIORITY, priority_of};
 use blk_api::config::{ClassWeights, Completion, SchedulingPolicy};
@@ -37,7 +37,7 @@ use capdl_spec::{Arch, RestartPolicy};
 use error::shown;
 use serde::Deserialize;
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
-use std::path::Path;
+use std::path::Path as FilePath;
 use toml::Spanned;
 
 /// The largest number of copies of a tenant.
@@ -265,7 +265,7 @@ impl Scenario {
     ///
     /// # Errors
     /// [`ScenarioError`] for a file that cannot be read, is not a scenario, or contradicts itself.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
+    pub fn load(path: impl AsRef<FilePath>) -> Result<Self, ScenarioError> {
         let path = path.as_ref();
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| ScenarioError {
@@ -274,7 +274,7 @@ impl Scenario {
             message: format!("cannot be read ({error}): name a scenario file that exists"),
         })?;
         let mut scenario = Self::parse(&text, &file)?;
-        let folder = path.parent().unwrap_or(Path::new(""));
+        let folder = path.parent().unwrap_or(FilePath::new(""));
         scenario.tenants.iter_mut().for_each(|tenant| tenant.workload.resolve(folder));
         Ok(scenario)
     }
@@ -321,9 +321,18 @@ impl Scenario {
         controller.namespaces.get((tenant.namespace as usize).checked_sub(1)?)
     }
 
-    /// The tenants of a controller, in the order of their sessions.
+    /// The tenants of a controller's server, in the order of their sessions.
     pub fn sessions<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a Tenant> {
-        self.tenants.iter().filter(move |tenant| tenant.controller == controller)
+        self.tenants_on(controller, Path::Server)
+    }
+
+    /// The tenants that drive a controller's virtual functions, in the order of these.
+    pub fn functions<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a Tenant> {
+        self.tenants_on(controller, Path::Function)
+    }
+
+    fn tenants_on<'a>(&'a self, controller: &'a str, path: Path) -> impl Iterator<Item = &'a Tenant> {
+        self.tenants.iter().filter(move |tenant| tenant.controller == controller && tenant.path == path)
     }
 
     /// The most queue pairs of its own that a tenant ever has, by its changes, and the most commands that each of them may

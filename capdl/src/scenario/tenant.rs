@@ -11,6 +11,9 @@ use serde::{Deserialize, Deserializer};
 pub struct Tenant {
     /// Its name, unique; also its component's.
     pub name: String,
+    /// The way of its requests.
+    #[serde(default)]
+    pub path: Path,
     /// The controller of its session; may be left out when there is one.
     #[serde(default)]
     pub controller: String,
@@ -73,6 +76,17 @@ pub struct Tenant {
     /// The program of its component.
     #[serde(rename = "program")]
     pub workload: Workload,
+}
+
+/// The way of a tenant's requests to the controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Path {
+    /// Through the NVMe server, which checks them.
+    #[default]
+    Server,
+    /// To a virtual function of the tenant's own, with a namespace of its own. Hardware keeps it apart from others.
+    Function,
 }
 
 const fn default_namespace() -> u32 {
