@@ -20,7 +20,9 @@ mod validate;
 
 pub use blk_api::config::Interrupts;
 pub use change::{Change, Entitlement, What};
-pub use controller::{Arbitration, Attach, Backend, Content, Controller, ControllerChange, Media, Model, Namespace};
+pub use controller::{
+    Arbitration, Attach, Backend, Content, Controller, ControllerChange, FUNCTION_QUEUES, Media, Model, Namespace,
+};
 pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;
 pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Span};
@@ -353,6 +355,13 @@ impl Scenario {
     pub fn queue_pairs(&self, controller: &str) -> u32 {
         let own = || self.sessions(controller).map(|tenant| u32::from(self.most_queues(tenant).0)).sum();
         self.server.queues.common().map_or_else(own, |(queue_pairs, _)| queue_pairs.into())
+    }
+
+    /// Whether the PCI server places all registers, also on a machine with firmware: [`Pci::assign`], or some controller has
+    /// virtual functions, for whose BARs firmware leaves no room.
+    #[must_use]
+    pub fn assigns_addresses(&self) -> bool {
+        self.pci.assign || self.controllers.iter().any(|controller| controller.virtual_functions > 0)
     }
 
     /// The scenario of one run, with its random values drawn from `seed`.

@@ -46,7 +46,8 @@ impl Builder<'_> {
     /// Vectors a controller's server may have: one for the admin queue, one for each queue pair of its tenants, as far as the
     /// controllers' parts of the machine's interrupts go. Queue pairs beyond share them.
     fn vectors(&self, controller: &Controller) -> u16 {
-        let queue_pairs = self.scenario.queue_pairs(&controller.name).min(u32::from(controller.queue_pairs)) as u16;
+        let queue_pairs =
+            self.scenario.queue_pairs(&controller.name).min(u32::from(controller.server_queue_pairs())) as u16;
         let (_, interrupts) = self.machine().irqs;
         let part = u16::from(interrupts) / self.scenario.controllers.len().max(1) as u16;
         if controller.ways().all(|way| way == Interrupts::Intx) { 1 } else { (queue_pairs + 1).min(part) }

@@ -117,7 +117,7 @@ impl Builder<'_> {
         let machine = self.machine();
         let pci_windows = machine.pci_windows().into_iter().map(|(paddr, bits)| (Paddr::new(paddr), bits)).collect();
         let Machine { intx_pins, irqs, is_without_firmware, .. } = *machine;
-        let assign = is_without_firmware || self.scenario.pci.assign;
+        let assign = is_without_firmware || self.scenario.assigns_addresses();
         let config = pci_api::ServerConfig {
             buses: BUSES,
             pci_windows,

@@ -17,9 +17,13 @@ pub struct Controller {
     /// Where it sits.
     #[serde(default)]
     pub attach: Attach,
-    /// I/O queue pairs it has.
+    /// I/O queue pairs it has, those of its virtual functions included.
     #[serde(default = "default_controller_queue_pairs")]
     pub queue_pairs: u16,
+    /// Virtual functions it has (PCIe base specification, section 9), each for a tenant that drives it itself. Its namespaces
+    /// beyond the first are then attached to no controller at the start.
+    #[serde(default)]
+    pub virtual_functions: u16,
     /// Its interrupt mode at the start. MSI runs in the simulator alone: QEMU's controller has none.
     #[serde(default)]
     pub interrupts: Interrupts,
@@ -127,6 +131,9 @@ pub enum Attach {
     Bridge,
 }
 
+/// Queue pairs of a virtual function, and its interrupt vectors: one for the admin queue and one for I/O.
+pub const FUNCTION_QUEUES: u16 = 2;
+
 /// A change of a controller's interrupt mode while the system runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -141,6 +148,25 @@ impl Controller {
     /// Its interrupt modes in the order of its changes, the initial one first.
     pub fn ways(&self) -> impl Iterator<Item = Interrupts> {
         std::iter::once(self.interrupts).chain(self.changes.iter().map(|change| change.interrupts))
+    }
+
+    /// Queue pairs that its virtual functions have together, and as many interrupt vectors: the flexible resources of the
+    /// primary controller (NVMe base specification 1.4, section 8.5).
+    #[must_use]
+    pub const fn flexible_queues(&self) -> u16 {
+        self.virtual_functions.saturating_mul(FUNCTION_QUEUES)
+    }
+
+    /// I/O queue pairs that are left for its server.
+    #[must_use]
+    pub const fn server_queue_pairs(&self) -> u16 {
+        self.queue_pairs.saturating_sub(self.flexible_queues())
+    }
+
+    /// Whether a namespace is attached to the controller at the start. Those that a virtual function is to have are not.
+    #[must_use]
+    pub const fn is_attached(&self, nsid: u32) -> bool {
+        self.virtual_functions == 0 || nsid == 1
     }
 }
 

@@ -12,7 +12,8 @@ pub(super) const BUSES_BELOW_ROOT: usize = crate::machine::BUSES as usize - 1;
 #[serde(deny_unknown_fields, default)]
 pub struct Pci {
     /// Whether the PCI server numbers the buses and places all registers, as on a machine without firmware. The simulator then
-    /// has no firmware, and QEMU's is overruled. If `false`, the PCI server keeps firmware's placement.
+    /// has no firmware, and QEMU's is overruled. If `false`, the PCI server keeps firmware's placement, unless a controller has
+    /// virtual functions ([`Scenario::assigns_addresses`](super::Scenario::assigns_addresses)).
     pub assign: bool,
 }
 

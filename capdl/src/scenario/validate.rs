@@ -12,6 +12,7 @@ mod probe;
 mod queues;
 mod share;
 mod span;
+mod virtual_functions;
 
 use super::{
     Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant, Workload,
@@ -77,6 +78,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     let mut names = BTreeSet::new();
     for (controller, line) in scenario.controllers.iter().zip(&lines.controllers) {
         check_controller(controller, &mut names, *line)?;
+        virtual_functions::check(controller, *line)?;
         interrupts::check(scenario, controller, *line)?;
     }
     check_serials(scenario, lines)?;

@@ -85,7 +85,7 @@ pub(super) fn check_change(scenario: &Scenario, tenant: &Tenant, to: &Entitlemen
     }
     check(&scenario.server, tenant, line)?;
     let Some((_, controller)) = scenario.controller(&tenant.controller) else { return Ok(()) };
-    let (wanted, has) = (tenant.queue_pairs, controller.queue_pairs);
+    let (wanted, has) = (tenant.queue_pairs, controller.server_queue_pairs());
     // Room for it is kept from the beginning, beside the most that the others ever have.
     if to.queue_pairs.is_some() && scenario.queue_pairs(&controller.name) > u32::from(has) {
         return refuse(
@@ -114,7 +114,8 @@ pub(super) fn check_all(scenario: &Scenario, lines: &Lines) -> Checked {
 /// Tenants with an expected refusal do not count: a scenario shows the refusal at run time that way.
 fn check_own(scenario: &Scenario, lines: &Lines) -> Checked {
     for controller in &scenario.controllers {
-        let mut left = controller.queue_pairs;
+        let all = controller.server_queue_pairs();
+        let mut left = all;
         for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
             if tenant.controller != controller.name || scenario.expect.refused_sessions.contains(&tenant.name) {
                 continue;
@@ -123,9 +124,9 @@ fn check_own(scenario: &Scenario, lines: &Lines) -> Checked {
                 return refuse(
                     *line,
                     format!(
-                        "tenant `{}` wants {} queue pairs but controller `{}` has {left} of {} left: \
+                        "tenant `{}` wants {} queue pairs but controller `{}` has {left} of {all} left: \
                          give it fewer, or the controller more",
-                        tenant.name, tenant.queue_pairs, controller.name, controller.queue_pairs
+                        tenant.name, tenant.queue_pairs, controller.name
                     ),
                 );
             };
@@ -142,10 +143,11 @@ fn check_common(scenario: &Scenario, queue_pairs: u16, depth: u16) -> Checked {
     if depth == 0 || depth > MAX_DEPTH {
         return refuse_file(format!("[server] queues have depth {depth}: give them 1 to {MAX_DEPTH}"));
     }
-    match scenario.controllers.iter().find(|controller| controller.queue_pairs < queue_pairs) {
+    match scenario.controllers.iter().find(|controller| controller.server_queue_pairs() < queue_pairs) {
         Some(controller) => refuse_file(format!(
             "[server] queues are {queue_pairs} queue pairs but controller `{}` has {}: give it more, or share fewer",
-            controller.name, controller.queue_pairs
+            controller.name,
+            controller.server_queue_pairs()
         )),
         None => Ok(()),
     }
