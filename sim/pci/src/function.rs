@@ -147,9 +147,11 @@ impl Core {
         bar_address(&self.space, BAR0, index, self.bars.get(index).copied().flatten())
     }
 
-    /// Returns the address of virtual functions' BAR `index`.
-    pub(crate) fn virtual_bar_address(&self, index: usize, bar: BarConfig) -> u64 {
-        bar_address(&self.space, SRIOV_BAR0, index, Some(bar))
+    /// Returns the address of BAR `index` of virtual function `number`: these BARs lie one behind the other (PCIe 9.3.3.14).
+    pub(crate) fn virtual_bar_address(&self, index: usize, bar: BarConfig, number: u16) -> u64 {
+        let stride = bar.bytes.max(self.virtual_page_bytes());
+        let first = bar_address(&self.space, SRIOV_BAR0, index, Some(bar));
+        first.wrapping_add(u64::from(number).wrapping_mul(stride))
     }
 
     /// Number of enabled virtual functions; 0 when software enabled more than there are.

@@ -49,6 +49,27 @@ impl<D: Device> Tree<D> {
         sriov.map_or(&[], |sriov| &sriov.functions)
     }
 
+    /// Returns the address in a function's BAR `index` now, decoded or not. A virtual function's is in the registers of its
+    /// physical function, and known before the function is enabled. `None` when the function has no such BAR.
+    #[must_use]
+    pub fn bar_address(&self, id: FunctionId, index: u8) -> Option<u64> {
+        let core = &self.functions.get(id)?.core;
+        let index = usize::from(index);
+        let Some((physical, number)) = core.virtual_of else {
+            core.bars.get(index).copied().flatten()?;
+            return Some(core.bar_address(index));
+        };
+        let physical = &self.functions.get(physical)?.core;
+        let bar = physical.sriov.as_ref()?.config.bars.get(index).copied().flatten()?;
+        Some(physical.virtual_bar_address(index, bar, number))
+    }
+
+    /// Whether software has set Bus Master Enable of a function.
+    #[must_use]
+    pub fn is_bus_master(&self, id: FunctionId) -> bool {
+        self.functions.get(id).is_some_and(|function| function.core.command().bus_master())
+    }
+
     /// Returns the regions that are decoded now, by ascending address.
     pub fn regions(&self) -> impl Iterator<Item = Region> + '_ {
         self.decoded.iter().map(|decoded| Region {

@@ -30,6 +30,19 @@ pub trait Device {
     /// Notifies the device that software turned a way of interrupting on or off. A device that asserts its pin for as
     /// long as something is unanswered can ignore this: the tree remembers the pin's level.
     fn interrupts_changed(&mut self, _interrupts: Interrupts) {}
+
+    /// Notifies the device inside a virtual function, after each of its resets, of the function's state.
+    fn virtual_function(&mut self, _state: VirtualFunction) {}
+}
+
+/// State of a virtual function. Software changes it by the physical function, and every reset of that disables it (PCIe
+/// 9.3.3.3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VirtualFunction {
+    /// It exists.
+    Enabled,
+    /// Nothing reaches it.
+    Disabled,
 }
 
 /// A reset of a function (PCIe 6.6).

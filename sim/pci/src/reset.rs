@@ -6,7 +6,7 @@
 use crate::effects::Write;
 use crate::function::{Function, Kind};
 use crate::layout;
-use crate::machine::{Device, Level, Machine, Reset};
+use crate::machine::{Device, Level, Machine, Reset, VirtualFunction};
 use crate::port::SECONDARY_BUS_RESET;
 use crate::tree::{FunctionId, Tree};
 
@@ -38,6 +38,8 @@ impl<D: Device> Tree<D> {
     /// Resets one function. The caller computes routes again, which also lets its pin fall.
     pub(crate) fn reset_one(&mut self, id: FunctionId, reset: Reset) {
         let now_ns = self.outer.batch.now_ns;
+        // Its physical function is reset before it.
+        let state = if self.is_enabled(id) { VirtualFunction::Enabled } else { VirtualFunction::Disabled };
         let Some(Function { core, kind }) = self.functions.get_mut(id) else { return };
         core.space.reset();
         core.wanted = Level::Deasserted;
@@ -53,7 +55,12 @@ impl<D: Device> Tree<D> {
             msix.reset();
         }
         match kind {
-            Kind::Device(device) => device.reset(reset, now_ns),
+            Kind::Device(device) => {
+                device.reset(reset, now_ns);
+                if core.virtual_of.is_some() {
+                    device.virtual_function(state);
+                }
+            }
             Kind::Port(port) => {
                 let below = port.below;
                 self.settle_slot(below);

@@ -184,7 +184,7 @@ impl<D: Device> Tree<D> {
     }
 
     /// Whether a function exists now: virtual ones must be enabled.
-    fn is_enabled(&self, id: FunctionId) -> bool {
+    pub(crate) fn is_enabled(&self, id: FunctionId) -> bool {
         let Some(function) = self.functions.get(id) else { return false };
         let Some((physical, number)) = function.core.virtual_of else { return true };
         let physical = self.functions.get(physical);
@@ -246,8 +246,7 @@ impl<D: Device> Tree<D> {
         self.virtual_answers(function, answers);
     }
 
-    /// Adds virtual functions' BARs, which lie one behind the other and are enabled by their physical function (PCIe
-    /// 9.3.3.14).
+    /// Adds virtual functions' BARs, which are enabled by their physical function.
     fn virtual_answers(&self, function: &Function<D>, answers: &mut Vec<Answer>) {
         const VF_MEMORY_SPACE: u32 = 1 << 3;
         let core = &function.core;
@@ -256,12 +255,11 @@ impl<D: Device> Tree<D> {
             return;
         }
         let enabled = sriov.functions.iter().take(usize::from(core.enabled_virtual_functions()));
-        for (number, id) in (0u64..).zip(enabled) {
+        for (number, id) in (0..).zip(enabled) {
             let on = self.functions.get(*id).is_some_and(|function| function.core.is_on());
             for (index, bar) in sriov.config.bars.iter().enumerate().filter(|_| on) {
                 let Some(bar) = bar else { continue };
-                let stride = bar.bytes.max(core.virtual_page_bytes());
-                let base = core.virtual_bar_address(index, *bar).wrapping_add(number.wrapping_mul(stride));
+                let base = core.virtual_bar_address(index, *bar, number);
                 answers.push(Answer {
                     range: base..base.saturating_add(bar.bytes),
                     function: *id,

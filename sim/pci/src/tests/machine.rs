@@ -1,6 +1,6 @@
 //! A machine that records everything that reached it, and a device that acts on writes to its registers.
 
-use crate::{Blocked, Device, Interrupts, Level, Machine, Reset, Upstream};
+use crate::{Blocked, Device, Interrupts, Level, Machine, Reset, Upstream, VirtualFunction};
 use std::collections::BTreeMap;
 
 /// The machine above: memory by bytes, one requester that the IOMMU blocks if there is one.
@@ -76,6 +76,8 @@ pub(super) struct Worker {
     /// BAR and offset of each access.
     pub(super) accesses: Vec<(u8, u64)>,
     pub(super) resets: Vec<Reset>,
+    /// The state of the virtual function around it, once it was reset.
+    pub(super) state: Option<VirtualFunction>,
     pub(super) interrupts: Vec<Interrupts>,
     pub(super) results: Vec<Result<(), Blocked>>,
     timer_ns: Option<u64>,
@@ -126,5 +128,9 @@ impl Device for Worker {
 
     fn interrupts_changed(&mut self, interrupts: Interrupts) {
         self.interrupts.push(interrupts);
+    }
+
+    fn virtual_function(&mut self, state: VirtualFunction) {
+        self.state = Some(state);
     }
 }

@@ -2,7 +2,8 @@
 
 use super::machine::register;
 use super::system::{System, bdf};
-use crate::{BarConfig, FunctionConfig, FunctionId, FunctionLevelReset, Reset, Violation};
+use crate::VirtualFunction::{Disabled, Enabled};
+use crate::{BarConfig, FunctionConfig, FunctionId, FunctionLevelReset, Reset, Violation, VirtualFunction};
 use pci_spec::BarKind;
 use pci_spec::Bdf;
 use pci_spec::bar::Prefetch;
@@ -180,6 +181,45 @@ fn a_function_level_reset_of_the_physical_one_takes_them_along() {
     let first = system.tree.virtual_functions(id)[0];
     assert_eq!(system.device(first).resets.last(), Some(&Reset::FunctionLevel));
     assert_eq!(system.read(physical(), CONTROL) & 0xffff, 0);
+}
+
+/// States of the virtual functions as their devices learned of them.
+fn states(system: &System, id: FunctionId) -> Vec<Option<VirtualFunction>> {
+    system.tree.virtual_functions(id).iter().map(|id| system.device(*id).state).collect()
+}
+
+#[test]
+fn devices_learn_whether_their_virtual_functions_are_enabled() {
+    let (mut system, id, _) = enabled(2);
+    let two = [Some(Enabled), Some(Enabled), Some(Disabled)];
+    assert_eq!(states(&system, id), two);
+    assert_eq!(system.device(id).state, None, "it is not in a virtual function");
+    system.change(bdf(1, 0, 1), 0x88, 1 << 15, 0);
+    assert_eq!(states(&system, id), two, "a reset of its own leaves a function enabled");
+    system.write(physical(), CONTROL, 0);
+    assert_eq!(states(&system, id), [Some(Disabled); 3]);
+    let flr = |system: &mut System| system.change(physical(), 0x88, 1 << 15, 0);
+    let bus_reset = |system: &mut System| system.change(bdf(0, 1, 0), 0x3c, 1 << 22, 0);
+    let resets: [&dyn Fn(&mut System); 2] = [&flr, &bus_reset];
+    for reset in resets {
+        system.write(physical(), COUNT, 3);
+        system.write(physical(), CONTROL, ENABLE);
+        assert_eq!(states(&system, id), [Some(Enabled); 3]);
+        reset(&mut system);
+        assert_eq!(states(&system, id), [Some(Disabled); 3]);
+    }
+}
+
+#[test]
+fn address_of_a_virtual_bar_is_known_before_its_function_is_enabled() {
+    let (mut system, id, _) = System::with_function(config());
+    let base = system.bar0(physical()) + 0x10_0000;
+    system.write(physical(), BAR, base as u32);
+    let functions = system.tree.virtual_functions(id).to_vec();
+    let addresses = |index| functions.iter().map(|id| system.tree.bar_address(*id, index)).collect::<Vec<_>>();
+    assert_eq!(addresses(0), [0, 1, 2].map(|number| Some(base + number * BYTES)));
+    assert_eq!(addresses(1), [None; 3]);
+    assert_eq!(system.tree.bar_address(id, 0), Some(base - 0x10_0000));
 }
 
 #[test]
