@@ -229,8 +229,19 @@ impl Config {
     /// not in it.
     #[must_use]
     pub fn bar_bytes(&self) -> u64 {
+        self.register_bytes(self.queue_pairs)
+    }
+
+    /// As [`bar_bytes`](Self::bar_bytes), for each secondary controller.
+    #[must_use]
+    pub fn secondary_bar_bytes(&self) -> u64 {
+        let queues = self.virtualization.map_or(0, |virtualization| virtualization.secondary_queues);
+        self.register_bytes(queues.saturating_sub(1))
+    }
+
+    fn register_bytes(&self, queue_pairs: u16) -> u64 {
         let stride = 4_u64 << self.capabilities.doorbell_stride.min(10);
-        let doorbells = 2 * (u64::from(self.queue_pairs.max(1)) + 1) * stride;
+        let doorbells = 2 * (u64::from(queue_pairs.max(1)) + 1) * stride;
         (nvme_spec::registers::DOORBELL_BASE as u64 + doorbells).next_power_of_two().max(8192)
     }
 }

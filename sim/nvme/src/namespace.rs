@@ -21,6 +21,8 @@ pub struct NamespaceConfig {
     pub nguid: [u8; 16],
     /// EUI-64, all zeroes for none.
     pub eui64: [u8; 8],
+    /// Whether it is attached to the primary or only controller at the start; otherwise to none.
+    pub attached: bool,
     /// Contents before the first write.
     pub base: Box<dyn Base>,
 }
@@ -29,7 +31,8 @@ impl NamespaceConfig {
     /// Returns a namespace of zeroes with blocks of 512 bytes that can be formatted to 4096.
     #[must_use]
     pub fn zeroes(bytes: u64) -> Self {
-        Self { bytes, formats: vec![9, 12], format: 0, nguid: [0; 16], eui64: [0; 8], base: Box::new(Zeroes) }
+        let (formats, nguid, eui64, base) = (vec![9, 12], [0; 16], [0; 8], Box::new(Zeroes));
+        Self { bytes, formats, format: 0, nguid, eui64, attached: true, base }
     }
 }
 
@@ -59,7 +62,7 @@ pub(crate) struct Namespace {
 
 impl Namespace {
     pub(crate) fn new(nsid: u32, config: NamespaceConfig) -> Self {
-        let NamespaceConfig { bytes, formats, format, nguid, eui64, base } = config;
+        let NamespaceConfig { bytes, formats, format, nguid, eui64, attached, base } = config;
         let bytes = bytes.min(MAX_BYTES);
         let mut formats: Vec<u8> = formats.into_iter().take(16).map(|bits| bits.clamp(9, 12)).collect();
         if formats.is_empty() {
@@ -76,7 +79,7 @@ impl Namespace {
             eui64,
             allocated_bytes: bytes,
             shared: false,
-            attachments: Attachments::PRIMARY,
+            attachments: if attached { Attachments::PRIMARY } else { Attachments::default() },
             formatted_ns: 0,
             store,
             log,
@@ -114,7 +117,7 @@ pub(crate) struct Namespaces {
 }
 
 impl Namespaces {
-    /// Creates namespaces that are attached to the controller.
+    /// Creates the namespaces of the primary or only controller.
     pub(crate) fn new(configs: Vec<NamespaceConfig>) -> Self {
         let all = (1..).zip(configs).map(|(nsid, config)| Namespace::new(nsid, config)).collect();
         Self { viewer: Place::PRIMARY, all }

@@ -28,6 +28,8 @@ pub(crate) struct Pool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Secondary {
     pub(crate) place: Place,
+    /// Software has its virtual function enabled.
+    pub(crate) is_enabled: bool,
     pub(crate) is_online: bool,
     /// VQ resources assigned.
     pub(crate) queues: u16,
@@ -64,7 +66,8 @@ impl Resources {
             primary: flexible,
             primary_next: flexible,
         };
-        let secondary = |place| Secondary { place, is_online: false, queues: 0, interrupts: 0, changes: 0 };
+        let secondary =
+            |place| Secondary { place, is_enabled: false, is_online: false, queues: 0, interrupts: 0, changes: 0 };
         Self {
             queues: pool(
                 config.queue_pairs.saturating_add(1),
@@ -176,11 +179,12 @@ impl Resources {
     /// Sets a secondary controller online.
     ///
     /// # Errors
-    /// Invalid Controller Identifier when it is none; Invalid Secondary Controller State without the least resources.
+    /// Invalid Controller Identifier when it is none; Invalid Secondary Controller State without the least resources, and
+    /// without its virtual function, as QEMU answers.
     pub(crate) fn set_online(&mut self, place: Place) -> Result<(), StatusCode> {
         let secondary = self.secondary_mut(place).ok_or(StatusCode::InvalidControllerId)?;
         let kinds = [ControllerResource::Queues, ControllerResource::Interrupts];
-        if kinds.iter().any(|&kind| secondary.assigned(kind) < kind.minimum()) {
+        if !secondary.is_enabled || kinds.iter().any(|&kind| secondary.assigned(kind) < kind.minimum()) {
             return Err(StatusCode::InvalidSecondaryState);
         }
         if !secondary.is_online {
@@ -198,6 +202,21 @@ impl Resources {
         let secondary = self.secondary_mut(place).ok_or(StatusCode::InvalidControllerId)?;
         secondary.take_offline();
         Ok(())
+    }
+
+    /// Software enabled the virtual function of a secondary controller.
+    pub(crate) fn enable_function(&mut self, place: Place) {
+        if let Some(secondary) = self.secondary_mut(place) {
+            secondary.is_enabled = true;
+        }
+    }
+
+    /// Software disabled the virtual function of a secondary controller, which takes that offline.
+    pub(crate) fn disable_function(&mut self, place: Place) {
+        if let Some(secondary) = self.secondary_mut(place) {
+            secondary.is_enabled = false;
+            secondary.take_offline();
+        }
     }
 
     /// Takes all secondary controllers offline.

@@ -13,6 +13,8 @@ enum Step {
     Online(u8),
     Offline(u8),
     AllOffline,
+    Enable(u8),
+    Disable(u8),
 }
 
 fn resources() -> Resources {
@@ -23,7 +25,10 @@ fn resources() -> Resources {
         secondary_queues: 5,
         secondary_interrupts: 4,
     };
-    Resources::new(&Config { queue_pairs: 11, vectors: 8, ..Config::default() }, &virtualization)
+    let config = Config { queue_pairs: 11, vectors: 8, ..Config::default() };
+    let mut resources = Resources::new(&config, &virtualization);
+    Place::secondaries(FUNCTIONS).for_each(|place| resources.enable_function(place));
+    resources
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -33,7 +38,9 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Activate),
         (id.clone(), kind, count).prop_map(|(id, kind, count)| Step::Assign(id, kind, count)),
         id.clone().prop_map(Step::Online),
-        id.prop_map(Step::Offline),
+        id.clone().prop_map(Step::Offline),
+        id.clone().prop_map(Step::Enable),
+        id.prop_map(Step::Disable),
         Just(Step::AllOffline),
     ]
 }
@@ -49,6 +56,14 @@ fn apply(resources: &mut Resources, step: Step) -> Result<(), StatusCode> {
         Step::Assign(id, kind, count) => resources.assign(place(id), KINDS[kind], count),
         Step::Online(id) => resources.set_online(place(id)),
         Step::Offline(id) => resources.set_offline(place(id)),
+        Step::Enable(id) => {
+            resources.enable_function(place(id));
+            Ok(())
+        }
+        Step::Disable(id) => {
+            resources.disable_function(place(id));
+            Ok(())
+        }
         Step::Activate => {
             resources.activate();
             Ok(())
@@ -75,6 +90,7 @@ proptest! {
                 for secondary in resources.secondaries() {
                     prop_assert!(secondary.assigned(kind) <= pool.secondary_max);
                     prop_assert!(!secondary.is_online || secondary.assigned(kind) >= kind.minimum());
+                    prop_assert!(!secondary.is_online || secondary.is_enabled);
                 }
             }
         }

@@ -8,8 +8,8 @@
 //! A change that concerns another controller is left in the shared state. That controller follows at its next call, which
 //! [`Controller::next_event_ns`] asks for.
 //!
-//! Left out: time that controllers share. Each has a front end, link and channels of its own. Also left out: PCI. A primary
-//! controller does not know whether a virtual function is enabled.
+//! Left out: time that controllers share. Each has a front end, link and channels of its own. Also left out: PCI. Its model
+//! reports whether a virtual function is enabled ([`Controller::function_enabled`], [`Controller::function_disabled`]).
 
 use std::collections::BTreeSet;
 use std::mem::swap;
@@ -97,8 +97,9 @@ impl Controller {
     /// Creates a primary controller and its secondary ones, all just powered on, for as many virtual functions as
     /// [`Config::virtualization`] has; the first is that of virtual function 1.
     ///
-    /// The secondary controllers are offline until Virtualization Management gives them resources and sets them online.
-    /// They have the primary's properties, but neither its faults nor its namespaces. They have no interrupt pin.
+    /// The secondary controllers are offline until their functions are enabled ([`function_enabled`](Self::function_enabled))
+    /// and Virtualization Management gives them resources and sets them online. They have the primary's properties, but
+    /// neither its faults nor its namespaces. They have no interrupt pin.
     ///
     /// After a call of one controller, [`next_event_ns`](Self::next_event_ns) of the others may differ. A [`Host`] must not
     /// call one controller while it serves another.
@@ -122,6 +123,27 @@ impl Controller {
             secondary
         };
         (primary, configs.into_iter().map(secondary).collect())
+    }
+
+    /// Records that software enabled the virtual function that a secondary controller is in. None is enabled at power-on. No
+    /// effect on another controller.
+    pub fn function_enabled(&mut self) {
+        self.change_function(Resources::enable_function);
+    }
+
+    /// Records that software disabled the virtual function that a secondary controller is in, or reset its physical
+    /// function. The controller is offline and has no resources from then on. No effect on another controller.
+    pub fn function_disabled(&mut self) {
+        self.change_function(Resources::disable_function);
+    }
+
+    fn change_function(&mut self, change: fn(&mut Resources, Place)) {
+        self.with_shared(|controller| {
+            if let Some(resources) = &mut controller.subsystem.resources {
+                change(resources, controller.member.place);
+                controller.follow();
+            }
+        });
     }
 
     /// Calls `act` with the subsystem's state in the controller.

@@ -11,7 +11,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::commands::bad_field;
 use super::names::{self, Named, named};
 use super::{errors::Details, refused};
-use crate::attachment::{Attachments, Place};
+use crate::attachment::Place;
 use crate::command::{Command, Outcome};
 use crate::controller::Controller;
 use crate::host::Host;
@@ -106,10 +106,10 @@ fn create(controller: &mut Controller, command: &Command, host: &mut dyn Host) -
         format: asked.flbas & FORMAT_INDEX,
         nguid,
         eui64: [0; 8],
+        attached: false,
         base: Box::new(Zeroes),
     };
     let mut namespace = Namespace::new(nsid, config);
-    namespace.attachments = Attachments::default();
     namespace.shared = asked.nmic & SHARED != 0;
     controller.namespaces.insert(namespace);
     controller.admin.unallocated_bytes -= bytes;

@@ -7,8 +7,9 @@ use nvme_spec::identify::{Namespace, NamespaceList};
 use nvme_spec::log::LogPage;
 use nvme_spec::nvm;
 use nvme_spec::{Cid, Nsid, StatusCode};
+use sim_nvme::Controller;
 
-use super::support::{CID, Subsystem, read, write};
+use super::support::{CID, Subsystem, config, read, write};
 use crate::admin::support::{Driver, PAGE, zeroed};
 
 fn active(driver: &mut Driver) -> Vec<u32> {
@@ -40,6 +41,24 @@ fn changed(driver: &mut Driver, request: Cid) -> Vec<u32> {
     let entry = driver.wait(request);
     assert_eq!(AsyncEvent::from_bits(entry.dw0), AsyncEvent::NAMESPACE_CHANGED);
     driver.log::<NamespaceList>(LogPage::ChangedNamespaces).iter().map(|nsid| nsid.0).collect()
+}
+
+#[test]
+fn namespace_of_no_controller_at_first_can_be_given_to_a_secondary() {
+    let mut config = config();
+    config.namespaces.iter_mut().skip(1).for_each(|namespace| namespace.attached = false);
+    let (primary, secondaries) = Controller::with_secondaries(config, 1);
+    let mut subsystem = Subsystem::of(primary, secondaries);
+    subsystem.free();
+    assert_eq!(active(&mut subsystem.primary), [1]);
+    subsystem.attach(&[1], 2);
+    subsystem.set_online(1, 2, 2);
+    let secondary = subsystem.secondary(1);
+    secondary.enable();
+    secondary.make_io_queue();
+    assert_eq!(active(secondary), [2]);
+    assert!(write(secondary, 2, 7).is_success());
+    assert_eq!(read(secondary, 2), Ok(7));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Resets and states of one controller, and their effects on the others.
 
-use nvme_spec::admin;
+use nvme_spec::admin::{self, ControllerResource};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{NSSR_RESET, Register};
-use nvme_spec::{Cid, Lba, Nsid};
+use nvme_spec::{Cid, Lba, Nsid, StatusCode};
 use sim_nvme::config::{Cache, Recording};
 use sim_nvme::{AccessSize, Config, Controller, Event, ViolationKind};
 
@@ -92,6 +92,43 @@ fn function_level_reset_does_not_set_a_controller_online() {
     let mut subsystem = Subsystem::new();
     subsystem.secondary(1).controller.function_level_reset();
     assert!(subsystem.secondary(1).csts().cfs());
+}
+
+#[test]
+fn disabled_function_takes_its_controller_offline_until_it_is_enabled() {
+    let mut subsystem = Subsystem::online(2);
+    let [lost, kept] = [1, 2].map(|id| start_read(subsystem.secondary(id), id.into()));
+    subsystem.secondary(1).controller.function_disabled();
+    let first = subsystem.secondary(1);
+    assert!(first.csts().cfs() && !first.csts().rdy());
+    first.run();
+    assert_eq!(first.completion(lost), None);
+    assert!(subsystem.secondary(2).wait(kept).status().is_success());
+    let listed = subsystem.listed(0);
+    assert_eq!((listed[0].is_online(), listed[0].nvq.get(), listed[0].nvi.get()), (false, 0, 0));
+    for kind in [ControllerResource::Queues, ControllerResource::Interrupts] {
+        subsystem.primary.succeed(admin::assign_to_secondary(CID, 1, kind, 2));
+    }
+    subsystem.primary.refuse(admin::set_online(CID, 1), StatusCode::InvalidSecondaryState);
+    subsystem.secondary(1).controller.function_enabled();
+    assert!(subsystem.secondary(1).csts().cfs(), "an enabled function's controller is offline at first");
+    subsystem.primary.succeed(admin::set_online(CID, 1));
+    let first = subsystem.secondary(1);
+    first.enable();
+    first.make_io_queue();
+    assert!(write(first, 1, 1).is_success());
+    first.assert_clean();
+}
+
+#[test]
+fn state_of_a_function_is_nothing_to_a_controller_in_no_virtual_one() {
+    let mut subsystem = Subsystem::online(1);
+    subsystem.primary.controller.function_disabled();
+    assert!(subsystem.primary.csts().rdy() && subsystem.secondary(1).csts().rdy());
+    let mut alone = Driver::of(Controller::new(Config { virtualization: None, ..config() }, 1));
+    alone.enable();
+    alone.controller.function_disabled();
+    assert!(alone.csts().rdy());
 }
 
 #[test]

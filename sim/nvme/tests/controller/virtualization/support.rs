@@ -47,11 +47,13 @@ impl Subsystem {
         Self::of(primary, secondaries)
     }
 
-    /// Creates a subsystem of these controllers, of which it enables the primary one.
+    /// Creates a subsystem of these controllers, of which it enables the primary one, and the virtual functions of the others.
     pub(crate) fn of(primary: Controller, secondaries: impl IntoIterator<Item = Controller>) -> Self {
         let mut primary = Driver::of(primary);
         primary.enable();
-        Self { primary, secondaries: secondaries.into_iter().map(Driver::of).collect() }
+        let mut secondaries: Vec<_> = secondaries.into_iter().map(Driver::of).collect();
+        secondaries.iter_mut().for_each(|secondary| secondary.controller.function_enabled());
+        Self { primary, secondaries }
     }
 
     /// Creates a subsystem in which all flexible resources are free.
