@@ -154,10 +154,12 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
             let disk = parts.disk.filter(|_| user_place(parts.scenario) == Some(place));
             back_end(&mut line, parts, place, controller, namespace, disk)?;
             let id = number + 1;
+            let attachment = attachment(controller, id);
             line.pair(
                 "-device",
                 format!(
-                    "nvme-ns,drive=d{index}n{id},nsid={id},bus=nvme{index},logical_block_size={0},physical_block_size={0}",
+                    "nvme-ns,drive=d{index}n{id},nsid={id},bus=nvme{index},logical_block_size={0},physical_block_size={0}\
+                     {attachment}",
                     namespace.block_bytes
                 ),
             );
@@ -243,7 +245,7 @@ fn model(index: usize, place: &Place, socket: &Path) -> serde_json::Value {
     device
 }
 
-/// Adds QEMU's controller.
+/// Adds QEMU's controller, in a subsystem of its own if it has virtual functions.
 fn attach(line: &mut Line, index: usize, place: &Place, controller: &Controller, rom: Option<PathBuf>) {
     let address = place.address.as_ref().map_or_else(String::new, |address| format!(",addr={address}"));
     let place = format!("bus={}{address}", place.bus);
@@ -251,10 +253,29 @@ fn attach(line: &mut Line, index: usize, place: &Place, controller: &Controller,
     let (pairs, vectors) = (controller.queue_pairs, controller.queue_pairs.saturating_add(1));
     let serial = &controller.serial;
     let rom = rom.map_or_else(String::new, |rom| format!(",romfile={}", escaped(&rom)));
+    let mut functions = String::new();
+    if controller.virtual_functions > 0 {
+        line.pair("-device", format!("nvme-subsys,id=subsystem{index}"));
+        let (count, flexible) = (controller.virtual_functions, controller.flexible_queues());
+        functions = format!(
+            ",subsys=subsystem{index},sriov_max_vfs={count},sriov_vq_flexible={flexible},sriov_vi_flexible={flexible}"
+        );
+    }
     line.pair(
         "-device",
-        format!("nvme,id=nvme{index},{place},serial={serial},max_ioqpairs={pairs},msix_qsize={vectors}{rom}"),
+        format!(
+            "nvme,id=nvme{index},{place},serial={serial},max_ioqpairs={pairs},msix_qsize={vectors}{functions}{rom}"
+        ),
     );
+}
+
+/// The options of a namespace in a subsystem: it is one controller's at a time, and at the start perhaps nobody's.
+fn attachment(controller: &Controller, nsid: usize) -> &'static str {
+    match (controller.virtual_functions, controller.is_attached(nsid as u32)) {
+        (0, _) => "",
+        (_, true) => ",shared=off",
+        (_, false) => ",shared=off,detached=on",
+    }
 }
 
 /// The read-only memory of ones for a controller whose registers read as ones for a while.

@@ -79,6 +79,19 @@ fn a_controller_is_attached_where_the_scenario_says() {
 }
 
 #[test]
+fn a_controller_with_virtual_functions_is_in_a_subsystem_and_keeps_its_first_namespace() {
+    let with = scenario("virtual_functions = 2", "[[controller.namespace]]\nsize = \"64M\"");
+    let with = line(&with, None, Time::Real);
+    let functions = "subsys=subsystem0,sriov_max_vfs=2,sriov_vq_flexible=4,sriov_vi_flexible=4";
+    let controller = format!("-device nvme-subsys,id=subsystem0 -device nvme,id=nvme0,bus=port0,{NVME},{functions} ");
+    assert!(with.contains(&controller), "{with}");
+    assert!(with.contains("nsid=1,bus=nvme0,logical_block_size=512,physical_block_size=512,shared=off -"), "{with}");
+    assert!(with.contains("nsid=2,bus=nvme0,logical_block_size=512,physical_block_size=512,shared=off,detached=on"));
+    let without = attached("root-port");
+    assert!(!without.contains("subsys") && !without.contains("sriov") && !without.contains("shared"), "{without}");
+}
+
+#[test]
 fn memory_of_ones_is_only_for_a_controller_that_needs_it() {
     let with = |effect: &str| {
         let mut scenario = scenario("", "");
