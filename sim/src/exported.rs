@@ -10,7 +10,7 @@ use crate::topology::{self, ALONE_ECAM};
 use capdl::Scenario;
 use sim_fault::{ControllerEffect, Fault};
 use sim_nvme::Controller;
-use sim_pci::{AttachError, FunctionId, Tree};
+use sim_pci::{AttachError, ConfigError, FunctionId, Tree};
 use sim_vfio_user::{Blocked, ConfigSpace, Device, Host, Image, Level, Shape, Snapshot};
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -38,7 +38,7 @@ impl Exported {
     ///
     /// # Errors
     ///
-    /// A scenario without this controller, or [`AttachError`].
+    /// A scenario without this controller, a controller with virtual functions, or [`AttachError`].
     pub fn new(
         scenario: &Scenario,
         index: usize,
@@ -47,6 +47,9 @@ impl Exported {
         seed: u64,
     ) -> Result<Self, AttachError> {
         let controller = scenario.controllers.get(index).ok_or(AttachError::NoSuchPlace)?;
+        if controller.virtual_functions > 0 {
+            return Err(ConfigError::VirtualFunctions.into());
+        }
         let (mut tree, function, config) = topology::alone(controller, index, disks, faults, seed)?;
         tree.number_messages(function);
         let bar_bytes = config.bars.map(|bar| bar.map_or(0, |bar| bar.bytes));

@@ -3,7 +3,7 @@
 use crate::edu::Edu;
 use sim_nvme::{AccessSize, Controller};
 use sim_page::SharedPage;
-use sim_pci::{Device, Level, Reset, Upstream};
+use sim_pci::{Device, Level, Reset, Upstream, VirtualFunction};
 
 /// The device model of a function.
 #[expect(clippy::large_enum_variant, reason = "a machine has a handful, nearly all of them controllers")]
@@ -65,6 +65,13 @@ impl Device for Inside {
         match self {
             Self::Nvme(nvme) => nvme.next_event_ns(),
             Self::Edu(edu) => edu.next_event_ns(),
+        }
+    }
+
+    fn virtual_function(&mut self, state: VirtualFunction) {
+        match self {
+            Self::Nvme(nvme) => nvme.virtual_function(state),
+            Self::Edu(edu) => edu.virtual_function(state),
         }
     }
 }
@@ -135,5 +142,12 @@ impl Device for Nvme {
 
     fn next_event_ns(&self) -> Option<u64> {
         self.0.next_event_ns()
+    }
+
+    fn virtual_function(&mut self, state: VirtualFunction) {
+        match state {
+            VirtualFunction::Enabled => self.0.function_enabled(),
+            VirtualFunction::Disabled => self.0.function_disabled(),
+        }
     }
 }

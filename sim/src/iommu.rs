@@ -1,7 +1,7 @@
 //! The path of a device's transfers and messages to memory: through the kernel's IOSpaces on q35; on virt through the
 //! SMMU, which a component drives.
 
-use platform::{Iova, Paddr};
+use platform::{Iova, PAGE_BITS, PAGE_SIZE, Paddr};
 use sim_kernel::{Access, IoFault, Kernel};
 use sim_smmu::{Abort, Direction, PhysicalMemory, Profile};
 use smmu_spec::StreamId;
@@ -54,6 +54,17 @@ impl Iommu {
         }
     }
 
+    /// Translates the address of a device's read without any effect, for the observer.
+    fn peek(&self, kernel: &Kernel, requester_id: u16, iova: u64) -> Option<Paddr> {
+        let smmu = match self {
+            Self::Kernels => return kernel.io_peek(requester_id, iova, Access::Read),
+            Self::Smmu(smmu) => smmu,
+        };
+        let reached = smmu.reached(&mut Seen(kernel), StreamId(requester_id.into()));
+        let page = reached.iter().find(|page| page.iova.bits() >> PAGE_BITS == iova >> PAGE_BITS)?;
+        Some(Paddr::new(page.paddr.bits() | iova & (PAGE_SIZE as u64 - 1)))
+    }
+
     /// Breaches of the standard by the SMMU's driver.
     pub(crate) fn violations(&self) -> &[sim_smmu::Violation] {
         match self {
@@ -78,6 +89,29 @@ impl Iommu {
             Self::Smmu(smmu) => smmu.write32(&mut Ram(kernel), offset as usize, value as u32),
             Self::Kernels => {}
         }
+    }
+}
+
+/// Memory as a device sees it, for the observer.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceMemory<'a> {
+    pub(crate) iommu: &'a Iommu,
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) requester_id: u16,
+}
+
+impl DeviceMemory<'_> {
+    /// Reads memory at an address of the device's. `None` if the device does not reach all of it.
+    pub(crate) fn read(&self, iova: u64, bytes: &mut [u8]) -> Option<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = iova.checked_add(done as u64)?;
+            let piece = (PAGE_SIZE - at as usize % PAGE_SIZE).min(bytes.len() - done);
+            let paddr = self.iommu.peek(self.kernel, self.requester_id, at)?;
+            self.kernel.memory().read(paddr, bytes.get_mut(done..done + piece)?).ok()?;
+            done += piece;
+        }
+        Some(())
     }
 }
 

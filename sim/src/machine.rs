@@ -3,7 +3,7 @@
 
 use crate::board::{Board, Places};
 use crate::inside::Inside;
-use crate::iommu::{self, Iommu};
+use crate::iommu::{self, DeviceMemory, Iommu};
 use crate::observer::Observer;
 use crate::topology;
 use crate::trace::{Entry, Kind, Trace};
@@ -37,6 +37,7 @@ impl Disk {
 /// Everything that is not processor, kernel or memory.
 pub(crate) struct Machine {
     tree: Tree<Inside>,
+    /// As [`topology::Built`] has them.
     controllers: Vec<FunctionId>,
     edu: Option<FunctionId>,
     pub(crate) arch: Arch,
@@ -90,7 +91,7 @@ impl Machine {
             let mut above = Above { iommu: &mut self.iommu, kernel, trace, observer, now_ns, interrupts: 0 };
             self.tree.advance(now_ns, &mut above);
             interrupts += above.interrupts;
-            self.poll(observer);
+            self.poll(kernel, observer);
         }
         interrupts
     }
@@ -136,7 +137,7 @@ impl Machine {
         } else {
             return self.board.write(address, bytes, value, now_ns);
         }
-        self.poll(observer);
+        self.poll(kernel, observer);
     }
 
     /// The PCI window.
@@ -154,7 +155,7 @@ impl Machine {
         self.iommu.violations()
     }
 
-    /// The controllers, in the order of the scenario.
+    /// The controllers of the scenario in its order, then those of their virtual functions.
     pub(crate) fn controllers(&self) -> impl Iterator<Item = &Controller> {
         self.controllers.iter().filter_map(|id| self.tree.device(*id)?.controller())
     }
@@ -177,17 +178,12 @@ impl Machine {
     }
 
     /// Whether a controller is enabled as a bus master.
-    pub(crate) fn is_bus_master(&mut self, controller: u32) -> bool {
-        const COMMAND: u64 = 0x04;
-        const MASTER: u64 = 1 << 2;
-        let place = self.controllers.get(controller as usize).and_then(|id| self.tree.bdf(*id));
-        let Some(bdf) = place else { return false };
-        let command = self.tree.config_read((u64::from(bdf.to_raw()) << 12) + COMMAND, 2, 0);
-        command.is_ok_and(|command| command & MASTER != 0)
+    pub(crate) fn is_bus_master(&self, controller: u32) -> bool {
+        self.controllers.get(controller as usize).is_some_and(|id| self.tree.is_bus_master(*id))
     }
 
     /// Returns the pages of a controller's registers and doorbells, as its BAR has them now.
-    pub(crate) fn register_pages(&mut self, controller: u32) -> std::ops::Range<u64> {
+    pub(crate) fn register_pages(&self, controller: u32) -> std::ops::Range<u64> {
         let (function, bytes) =
             (self.controllers.get(controller as usize), self.register_bytes.get(controller as usize));
         let Some((function, bytes)) = function.copied().zip(bytes.copied()) else { return 0..0 };
@@ -195,35 +191,31 @@ impl Machine {
     }
 
     /// Returns the pages of the edu device's registers, as its BAR has them now.
-    pub(crate) fn edu_pages(&mut self) -> std::ops::Range<u64> {
+    pub(crate) fn edu_pages(&self) -> std::ops::Range<u64> {
         self.edu.map_or(0..0, |edu| self.first_bar(edu, sim_pci::EDU_BAR_BYTES))
     }
 
     /// Returns the pages of the first `bytes` bytes of a function's BAR 0.
-    fn first_bar(&mut self, function: FunctionId, bytes: u64) -> std::ops::Range<u64> {
-        const BAR0: u64 = 0x10;
-        const FLAGS: u64 = 0xf;
-        const KIND: u64 = 0b110;
-        const WIDE: u64 = 0b100;
-        let Some(bdf) = self.tree.bdf(function) else { return 0..0 };
-        let space = u64::from(bdf.to_raw()) << 12;
-        let mut half = |offset: u64| self.tree.config_read(space + offset, 4, 0).unwrap_or(0);
-        let low = half(BAR0);
-        let high = if low & KIND == WIDE { half(BAR0 + 4) } else { 0 };
-        let first = (low & !FLAGS | high << 32) >> PAGE_BITS;
+    fn first_bar(&self, function: FunctionId, bytes: u64) -> std::ops::Range<u64> {
+        let Some(address) = self.tree.bar_address(function, 0) else { return 0..0 };
+        let first = address >> PAGE_BITS;
         first..first + (bytes >> PAGE_BITS)
     }
 
     /// Passes the controllers' reports to the observer, and notes the tree's next event. Called after the tree has acted.
-    fn poll(&mut self, observer: &mut Observer) {
+    fn poll(&mut self, kernel: &Kernel, observer: &mut Observer) {
+        // An access to one controller may be an event for another one.
         self.tree_due_ns = self.tree.next_event_ns().unwrap_or(u64::MAX);
         for (number, id) in (0..).zip(&self.controllers) {
-            if let Some(controller) = self.tree.device_mut(*id).and_then(Inside::controller_mut)
-                && controller.has_events()
+            let has_events = self.tree.device(*id).and_then(Inside::controller).is_some_and(Controller::has_events);
+            if has_events
+                && let Some(requester_id) = self.tree.requester_id(*id)
+                && let Some(controller) = self.tree.device_mut(*id).and_then(Inside::controller_mut)
             {
                 let now_ns = controller.clock_ns();
+                let memory = DeviceMemory { iommu: &self.iommu, kernel, requester_id };
                 for event in controller.take_events() {
-                    observer.happened(number, &event, now_ns);
+                    observer.happened(number, &event, memory, now_ns);
                 }
             }
         }

@@ -7,6 +7,7 @@
 
 mod contents;
 mod controllers;
+mod functions;
 mod holdings;
 mod pages;
 mod rights;
@@ -22,6 +23,7 @@ use capdl::scenario::Backend;
 use capdl_spec::{Component, Role, Specification};
 use contents::{End, answered, asked, initial, request_id};
 use controllers::ControllerReports;
+use functions::Functions;
 use holdings::{Counted, Holdings};
 use pages::Pages;
 use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Region, RegionKind, Vaddr};
@@ -46,7 +48,7 @@ const READ_WRITE: Rights = Rights { read: true, write: true };
 pub(crate) struct Observer {
     pub(crate) findings: Findings,
     sessions: Vec<Session>,
-    /// By controller: the name of its server.
+    /// By controller, virtual functions' last: the name of its driver, which is its server or its tenant; empty for none.
     servers: Vec<String>,
     /// Deaths of servers.
     dead: Vec<Dead>,
@@ -55,6 +57,7 @@ pub(crate) struct Observer {
     /// By controller whose server stays dead in the end, since the scenario tests that: the number of deaths before its last.
     survived: Vec<Option<usize>>,
     controllers: Vec<ControllerReports>,
+    functions: Functions,
     pages: Pages,
     data: Data,
     liveness: Liveness,
@@ -123,8 +126,13 @@ impl Observer {
                 }
             }
         }
-        let servers: Vec<String> =
+        let mut servers: Vec<String> =
             (0..scenario.controllers.len()).map(|number| server_of(specification, number)).collect();
+        for ((physical, tenant), number) in functions::all(scenario).zip(servers.len() as u32..) {
+            let name = scenario.controllers.get(physical).map_or("", |controller| controller.name.as_str());
+            findings.name(Subject::Controller(number), format!("a virtual function of {name}"));
+            servers.push(tenant.map(|tenant| tenant.name.clone()).unwrap_or_default());
+        }
         let survived: Vec<_> = servers.iter().map(|server| survived(scenario, specification, server)).collect();
         let pages = Pages::new(specification, &mut findings);
         let liveness = Liveness::new(LivenessBounds { answer_ns: ANSWER_NS, run_ns: ANSWER_NS });
@@ -141,6 +149,7 @@ impl Observer {
             survived,
             requesters: BTreeMap::new(),
             controllers,
+            functions: Functions::new(scenario),
             pages,
             data,
             liveness,
@@ -162,7 +171,7 @@ impl Observer {
         let (session, side) = match names::session_of_ring_server(&granted.name) {
             Some(index) => {
                 let controller = self.servers.iter().position(|server| server == component)? as u32;
-                let own = (0..).zip(&self.sessions).filter(|(_, session)| session.controller == controller);
+                let own = (0..).zip(&self.sessions).filter(|(_, session)| session.device() == controller);
                 (own.map(|(number, _)| number).nth(index as usize)?, Side::Server)
             }
             None if granted.name == names::RING_CLIENT => {
@@ -180,7 +189,7 @@ impl Observer {
         thread: ThreadId,
         regions: &[Region],
         kernel: &Kernel,
-        machine: &mut Machine,
+        machine: &Machine,
         now_ns: u64,
     ) {
         self.pages.started(name, thread, kernel, now_ns, &mut self.findings);
@@ -219,12 +228,12 @@ impl Observer {
             return;
         };
         let Some(region) = regions.iter().find(|region| region.name == names::WINDOW) else { return };
-        session.started(thread, region, machine.requester_id(session.controller));
+        session.started(thread, region, machine.requester_id(session.device()));
         for page in window {
             self.pages.authority.window(number, page..page + 1, READ_WRITE);
-            // The times of an attacker's requests are unknown from outside: its window is the limit.
-            if session.trust == Trust::Attacks
-                && let Some(requester) = machine.requester_id(session.controller)
+            // The times of an attacker's requests, and of those to a function, are unknown from outside: the window is the limit.
+            if (session.trust == Trust::Attacks || session.function.is_some())
+                && let Some(requester) = session.requester
             {
                 self.pages.authority.pool(requester, page..page + 1, READ_WRITE);
             }
@@ -355,12 +364,13 @@ impl Observer {
         self.pages.authority.transfer(requester_id, page, access, now_ns, &mut self.findings);
     }
 
-    /// Records a transfer that the IOMMU blocked. A device whose PCI server died goes on for a moment and reaches nothing. The
-    /// blocked transfers of a probe's device are compared in the run itself.
+    /// Records a transfer that the IOMMU blocked. A device whose PCI server died goes on for a moment and reaches nothing. An
+    /// attacker may have its function try anything. The blocked transfers of a probe's device are compared in the run itself.
     pub(crate) fn blocked(&mut self, fault: IoFault, now_ns: u64) {
         let IoFault { requester_id, iova, access } = fault;
         let excuses = |number: u32| self.death(number, now_ns).is_some_and(|dead| dead.without_pci_server);
-        let is_excused = self.requesters.get(&requester_id).is_some_and(|number| excuses(*number));
+        let is_excused =
+            self.requesters.get(&requester_id).is_some_and(|number| excuses(*number) || self.is_attackers(*number));
         if !is_excused && self.pages.named(Role::Probe).is_none() {
             self.findings.add(now_ns, Checker::Authority, Subject::Requester(requester_id), || {
                 format!("the IOMMU stopped a {access:?} at {iova:#x}, which its server should never have asked for")
@@ -406,11 +416,10 @@ impl Observer {
         self.liveness.finish(now_ns, &mut self.findings);
         self.finish_accounting(machine, kernel, now_ns);
         for record in machine.violations() {
+            let number = machine.controller_at(record.bdf.to_raw());
             let taken_back = record.violation == sim_pci::Violation::DmaWithoutBusMaster
-                && machine
-                    .controller_at(record.bdf.to_raw())
-                    .is_some_and(|number| self.was_taken_back(number, record.at_ns));
-            if taken_back {
+                && number.is_some_and(|number| self.was_taken_back(number, record.at_ns));
+            if taken_back || number.is_some_and(|number| self.is_attackers(number)) {
                 continue;
             }
             let requester = record.bdf.to_raw();
@@ -426,8 +435,10 @@ impl Observer {
             });
         }
         for (number, controller) in (0..).zip(machine.controllers()) {
-            if self.servers.get(number as usize).is_some_and(|server| self.pages.role(server) == Some(Role::Probe)) {
-                // A probe tries forbidden accesses on purpose.
+            let is_probes =
+                self.servers.get(number as usize).is_some_and(|server| self.pages.role(server) == Some(Role::Probe));
+            if is_probes || self.is_attackers(number) {
+                // These try forbidden accesses on purpose.
                 continue;
             }
             let lied = self.controllers.get(number as usize).is_some_and(|reported| reported.lies_of_heads);
@@ -460,6 +471,11 @@ impl Observer {
             self.dead.push(Dead { controller: number as u32, time, over_ns: u64::MAX, without_pci_server });
             self.holdings.stopped(number as u32);
         }
+    }
+
+    /// Whether the controller is that of a virtual function which an attacker drives.
+    fn is_attackers(&self, controller: u32) -> bool {
+        self.sessions.iter().any(|one| one.function == Some(controller) && one.trust == Trust::Attacks)
     }
 
     /// Whether the controller's server had died by then, and the controller was not reset since. The PCI server then takes

@@ -5,12 +5,12 @@ use crate::board::Places;
 use crate::edu::Edu;
 use crate::inside::{Inside, Nvme};
 use crate::machine::Disk;
-use capdl::scenario::{Arbitration, Attach, Controller, Interrupts, Media, Model, Namespace};
+use capdl::scenario::{Arbitration, Attach, Controller, FUNCTION_QUEUES, Interrupts, Media, Model, Namespace};
 use capdl::{Arch, Scenario};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, QueueKind};
 use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
 use sim_nvme::profile::{self, Throttle};
-use sim_nvme::{Base, NamespaceConfig, Profile};
+use sim_nvme::{Base, NamespaceConfig, Profile, Virtualization};
 use sim_pci::{
     AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, HostBridge, Level, Link,
     MsiConfig, PortConfig, Tree, TreeConfig,
@@ -29,9 +29,10 @@ const MSI_VECTORS_LOG2: u8 = 5;
 const UNRECOVERED_READ: (u8, u8) = (2, 0x81);
 const READ: u8 = 0x02;
 
-/// The tree, and the controllers in it in the order of the scenario.
+/// The tree, and the controllers in it.
 pub(crate) struct Built {
     pub(crate) tree: Tree<Inside>,
+    /// The controllers of the scenario in its order, then those of their virtual functions in the same order.
     pub(crate) controllers: Vec<FunctionId>,
     pub(crate) edu: Option<FunctionId>,
     /// By controller: bytes of its BAR before the MSI-X table.
@@ -43,28 +44,34 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
     let places = Places::of(arch);
     let mut tree = Tree::with_host(places.host, TreeConfig { buses: BUSES, windows: vec![places.pci_window()] });
     let (mut controllers, mut register_bytes) = (Vec::new(), Vec::new());
+    let mut secondary_bytes = Vec::new();
     for (index, controller) in scenario.controllers.iter().enumerate() {
         let disks = disks.get(index).map(Vec::as_slice).unwrap_or_default();
         let config = config(controller, index, disks, faults);
         register_bytes.push(config.bar_bytes());
+        secondary_bytes.extend((0..controller.virtual_functions).map(|_| config.secondary_bar_bytes()));
         let mut endpoint = endpoint(controller, index, config, seed);
         // Places are free and the configuration is one of ours: a scenario cannot make this fail.
         let placed = place(&mut tree, index, controller.attach, &mut endpoint.config)
             .and_then(|(bus, device)| tree.attach(bus, device, 0, endpoint));
         controllers.extend(placed);
     }
+    let functions: Vec<_> = controllers.iter().flat_map(|id| tree.virtual_functions(*id)).copied().collect();
+    controllers.extend(functions);
+    register_bytes.extend(secondary_bytes);
     let edu = scenario.edu.and_then(|_| {
         let endpoint = Endpoint::new(FunctionConfig::edu(), Inside::Edu(Edu::default()));
         tree.attach(BusId::ROOT, FIRST_DEVICE, 0, endpoint).ok()
     });
-    if arch == Arch::X86_64 && !scenario.pci.assign {
+    if arch == Arch::X86_64 && !scenario.assigns_addresses() {
         // The PCI window has room for all controllers that a scenario can have. A function that did not fit would not be found.
         let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
     }
     Built { tree, controllers, edu, register_bytes }
 }
 
-/// A controller of the scenario alone in a tree, without firmware: for an emulator that has the tree itself.
+/// A controller of the scenario alone in a tree, without firmware: for an emulator that has the tree itself. It has no virtual
+/// functions.
 pub(crate) fn alone(
     controller: &Controller,
     index: usize,
@@ -72,7 +79,7 @@ pub(crate) fn alone(
     faults: &[Fault],
     seed: u64,
 ) -> Result<(Tree<Inside>, FunctionId, FunctionConfig), AttachError> {
-    let config = Config { recording: Recording::Off, ..config(controller, index, disks, faults) };
+    let config = Config { recording: Recording::Off, virtualization: None, ..config(controller, index, disks, faults) };
     let mut endpoint = endpoint(controller, index, config, seed);
     if controller.attach == Attach::Root {
         endpoint.config.bus_type = BusType::Integrated;
@@ -83,14 +90,20 @@ pub(crate) fn alone(
     Ok((tree, function, config))
 }
 
-/// A controller in its function.
+/// A controller in its function, and its secondary controllers in their virtual functions.
 fn endpoint(controller: &Controller, index: usize, config: Config, seed: u64) -> Endpoint<Inside> {
     let mut function = FunctionConfig::nvme(config.bar_bytes() as u32, config.vectors);
     // QEMU's controller has no MSI, so it is added only where the scenario asks for it.
     let has_msi = controller.ways().any(|way| way == Interrupts::Msi);
     function.msi = has_msi.then_some(MsiConfig { vectors_log2: MSI_VECTORS_LOG2 });
-    let model = sim_nvme::Controller::new(config, seed ^ (index as u64 + 1) << 32);
-    Endpoint::new(function, Inside::Nvme(Nvme(model)))
+    if let Some(Virtualization { functions, secondary_interrupts, .. }) = config.virtualization {
+        let bytes = config.secondary_bar_bytes() as u32;
+        function = function.with_virtual_nvme(functions.into(), bytes, secondary_interrupts);
+    }
+    let inside = |model| Inside::Nvme(Nvme(model));
+    let (primary, secondaries) = sim_nvme::Controller::with_secondaries(config, seed ^ (index as u64 + 1) << 32);
+    let virtual_functions = secondaries.into_iter().map(inside).collect();
+    Endpoint { config: function, device: inside(primary), virtual_functions }
 }
 
 /// Creates the ports on the way to the controller. Returns its bus and device number.
@@ -137,14 +150,30 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
             ..Capabilities::default()
         },
         cache: cache(controller.model.write_cache),
+        virtualization: virtualization(controller),
         faults: faults.iter().filter(|fault| is_of(fault, controller, index)).cloned().collect(),
         ..Config::default()
     };
     for (nsid, namespace) in (1..).zip(&controller.namespaces) {
         config.faults.extend(namespace.media_errors.iter().map(|block| media_error(nsid, *block)));
-        config.namespaces.push(namespace_config(namespace, disks.get(nsid as usize - 1)));
+        let namespace = namespace_config(namespace, disks.get(nsid as usize - 1));
+        config.namespaces.push(NamespaceConfig { attached: controller.is_attached(nsid), ..namespace });
     }
     config
+}
+
+/// The flexible resources that QEMU's controller has too, in equal parts for its virtual functions.
+fn virtualization(controller: &Controller) -> Option<Virtualization> {
+    // A scenario has few of them.
+    let functions = u8::try_from(controller.virtual_functions).ok().filter(|functions| *functions > 0)?;
+    let flexible = controller.flexible_queues();
+    Some(Virtualization {
+        functions,
+        flexible_queues: flexible,
+        flexible_interrupts: flexible,
+        secondary_queues: FUNCTION_QUEUES,
+        secondary_interrupts: FUNCTION_QUEUES,
+    })
 }
 
 fn profile(model: &Model) -> Profile {
@@ -232,6 +261,9 @@ impl sim_pci::Machine for Nobody {
 
     fn pin(&mut self, _: u8, _: Level) {}
 }
+
+#[cfg(test)]
+mod virtual_functions_tests;
 
 #[cfg(test)]
 mod tests {

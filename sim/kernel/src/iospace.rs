@@ -127,6 +127,15 @@ impl Kernel {
         Err(fault)
     }
 
+    /// Translates an address as [`Kernel::io_translate`] does, for a checker: nothing is kept of it.
+    #[must_use]
+    pub fn io_peek(&self, requester_id: u16, iova: u64, access: Access) -> Option<Paddr> {
+        if !self.has_iommu {
+            return Some(Paddr::new(iova));
+        }
+        self.io_walk(requester_id, iova, access).map(Paddr::new)
+    }
+
     /// The first DMA faults of the run.
     #[must_use]
     pub fn io_faults(&self) -> &[IoFault] {

@@ -2,6 +2,8 @@
 //! scenario asks for are not counted against a controller.
 
 use super::Observer;
+use super::functions::{self, Judges};
+use crate::iommu::DeviceMemory;
 use capdl::Scenario;
 use sim_check::{Accounting, Checker, Data, Findings, QueueId, Subject};
 use sim_fault::{CommandEffect, Fault};
@@ -22,7 +24,7 @@ pub(crate) struct ControllerReports {
 }
 
 impl ControllerReports {
-    /// All controllers of the scenario, in its order.
+    /// All controllers of the scenario in its order, then those of the virtual functions.
     pub(crate) fn all(scenario: &Scenario) -> Vec<Self> {
         let of = |number: usize, effect: CommandEffect| {
             scenario.faults.iter().any(|fault| match fault {
@@ -32,15 +34,23 @@ impl ControllerReports {
                 _ => false,
             })
         };
-        let reported = |(number, controller): (usize, &capdl::scenario::Controller)| Self {
-            drops: of(number, CommandEffect::DropCompletion),
-            doubles: of(number, CommandEffect::DuplicateCompletion),
-            lies_of_heads: of(number, CommandEffect::WrongSqhd),
-            forgets: controller.model.write_cache > 0,
+        let forgets = |number: usize| scenario.controllers.get(number).is_some_and(|one| one.model.write_cache > 0);
+        let calm = |physical| Self {
+            drops: false,
+            doubles: false,
+            lies_of_heads: false,
+            forgets: forgets(physical),
             reset_ns: None,
             dark: false,
         };
-        scenario.controllers.iter().enumerate().map(reported).collect()
+        let reported = |number| Self {
+            drops: of(number, CommandEffect::DropCompletion),
+            doubles: of(number, CommandEffect::DuplicateCompletion),
+            lies_of_heads: of(number, CommandEffect::WrongSqhd),
+            ..calm(number)
+        };
+        let functions = functions::all(scenario).map(|(physical, _)| calm(physical));
+        (0..scenario.controllers.len()).map(reported).chain(functions).collect()
     }
 
     /// Whether no request from `asked_ns` can have effect any more.
@@ -100,15 +110,16 @@ struct Checkers<'a> {
 }
 
 impl Observer {
-    /// Records an event of a controller.
-    pub(crate) fn happened(&mut self, controller: u32, event: &Event, now_ns: u64) {
+    /// Records an event of a controller, which reads `memory`.
+    pub(crate) fn happened(&mut self, controller: u32, event: &Event, memory: DeviceMemory<'_>, now_ns: u64) {
         self.commands += u64::from(matches!(event, Event::Over(_)));
         if matches!(event, Event::Reset) {
             self.was_reset(controller, now_ns);
         }
-        let Self { controllers, data, accounting, findings, .. } = self;
+        let Self { controllers, functions, sessions, data, accounting, findings, .. } = self;
         if let Some(reported) = controllers.get_mut(controller as usize) {
             reported.happened(controller, event, now_ns, Checkers { data, accounting, findings });
         }
+        functions.happened(controller, event, memory, now_ns, Judges { sessions, data, findings });
     }
 }

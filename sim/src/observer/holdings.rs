@@ -5,7 +5,8 @@
 //! stay for the next opening. Clients' windows are not counted then, and must be out of the controller's reach at the
 //! end. Left out: the right to answer a caller, which a server holds for as long as it answers; windows of sessions that
 //! wait for an answer when the run is cut off; attackers and their holdings; components that the scenario lets crash or stay
-//! dead, which give nothing back; and servers whose controller has another interrupt mode at the end than at the first count.
+//! dead, which give nothing back; servers whose controller has another interrupt mode at the end than at the first count; tenants
+//! that drive virtual functions, whose answers are not seen, and with them the PCI server, which gives them theirs at any time.
 
 use super::pages::Pages;
 use super::session::{Session, Trust};
@@ -75,6 +76,10 @@ impl Holdings {
             crash.insert(server.clone());
             crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));
         }
+        if super::functions::all(scenario).any(|(_, tenant)| tenant.is_some()) {
+            let of_pci = specification.components.iter().filter(|one| one.role == Role::PciServer);
+            crash.extend(of_pci.map(|one| one.name.clone()));
+        }
         let without_policy = |one: &&Controller| scenario.expect.faults.contains(&scenario.policy_name(&one.name));
         for controller in scenario.controllers.iter().filter(without_policy) {
             crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));
@@ -84,9 +89,11 @@ impl Holdings {
         Self { one_way_until_ns, crash, components: BTreeSet::new(), answered, down: BTreeSet::new(), owed: false }
     }
 
-    /// Records the death of a controller's server.
+    /// Records the death of a controller's server; not that of a virtual function's driver.
     pub(crate) fn stopped(&mut self, controller: u32) {
-        self.down.insert(controller);
+        if (controller as usize) < self.one_way_until_ns.len() {
+            self.down.insert(controller);
+        }
     }
 
     /// Whether a count is due at this answer to a session of the controller. Called at each answer.
@@ -178,6 +185,6 @@ fn reached(machine: &Machine, kernel: &Kernel, requester: Option<u16>) -> BTreeS
 
 /// Returns the pages of the windows of a controller's sessions, for those sessions that `wanted` accepts.
 fn windows(pages: &Pages, sessions: &[Session], controller: u32, wanted: impl Fn(&Session) -> bool) -> BTreeSet<u64> {
-    let own = sessions.iter().filter(|session| session.controller == controller && wanted(session));
+    let own = sessions.iter().filter(|session| session.device() == controller && wanted(session));
     own.filter_map(|one| Some(pages.mapped_at(&one.tenant, one.window()?))).flatten().collect()
 }

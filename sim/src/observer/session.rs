@@ -1,6 +1,7 @@
 //! A session as seen from outside: the requests that its client published on the ring, the server's answers, and the content
 //! of the window at these moments. The client's work is judged by this alone, never by reports of either side.
 
+use super::functions;
 use crate::translations::Translations;
 use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
 use blk_api::ring::{Completed, PRODUCED, SLOTS};
@@ -31,7 +32,9 @@ pub(crate) struct Session {
     pub(crate) controller: u32,
     /// The namespace.
     pub(crate) nsid: u32,
-    /// The requester id of its controller's transfers, from its component's start on.
+    /// The number, as a controller's, of the virtual function that its client drives.
+    pub(crate) function: Option<u32>,
+    /// The requester id of its controller's or its function's transfers, from its component's start on.
     pub(crate) requester: Option<u16>,
     /// Whether its requests can be judged.
     pub(crate) trust: Trust,
@@ -121,6 +124,7 @@ impl Session {
             tenant: tenant.name.clone(),
             controller,
             nsid: tenant.namespace,
+            function: functions::number_of(scenario, tenant),
             requester: None,
             trust: match tenant.workload {
                 Workload::Flood(_) | Workload::Hostile(_) => Trust::Attacks,
@@ -137,6 +141,16 @@ impl Session {
             flights: Flights::default(),
             next_number: 0,
         }
+    }
+
+    /// Returns the number of the controller that reaches its window: its own function's, or the one that its server drives.
+    pub(crate) fn device(&self) -> u32 {
+        self.function.unwrap_or(self.controller)
+    }
+
+    /// Returns the bytes of a block.
+    pub(crate) const fn block_bytes(&self) -> usize {
+        self.block_bytes
     }
 
     /// Returns the address of its window in the VSpace of its client, once that has run.
