@@ -311,6 +311,16 @@ program.name = "bench"
     }
 
     #[test]
+    fn a_controller_with_virtual_functions_is_refused() {
+        let scenario = Scenario::parse(SYSTEM, "a").unwrap();
+        let new = |scenario: &Scenario| Exported::new(scenario, 0, &[Disk::zeroes()], &[], 1).err();
+        assert_eq!(new(&scenario), None);
+        let mut with_functions = scenario;
+        with_functions.controllers[0].virtual_functions = 1;
+        assert_eq!(new(&with_functions), Some(ConfigError::VirtualFunctions.into()));
+    }
+
+    #[test]
     fn registers_answer_whatever_the_bar_holds() {
         let (mut device, mut host) = (exported(), Machine::default());
         let version = register(&mut device, 8);

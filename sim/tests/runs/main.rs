@@ -4,6 +4,7 @@
 mod arbitration;
 mod clients;
 mod floods;
+mod functions;
 mod interrupts;
 mod league;
 mod neighbours;
