@@ -2,7 +2,7 @@
 //! of the three controllers.
 
 use super::build;
-use crate::inside::Inside;
+use crate::inside::{Inside, Up};
 use crate::machine::Disk;
 use capdl::{Arch, Scenario};
 use nvme_spec::admin::{
@@ -13,6 +13,7 @@ use nvme_spec::identify::ControllerList;
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{Aqa, Cc, Csts, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register};
 use nvme_spec::{Cid, Cqe, DataPointer, Lba, Nsid, QueueId, Sqe, StatusCode};
+use sim_fault::ControllerEffect;
 use sim_pci::{Blocked, FunctionId, Level, Tree};
 use std::collections::BTreeSet;
 use zerocopy::{FromBytes, IntoBytes};
@@ -242,6 +243,14 @@ impl System {
         self.succeed(driver, 0, sq.sqe(CID));
     }
 
+    /// Lets a fault happen to a controller.
+    fn inject(&mut self, driver: Driver, effect: ControllerEffect) {
+        let Self { tree, memory, controllers, now_ns } = self;
+        tree.with_device(controllers[driver.number as usize], *now_ns, memory, |inside, upstream| {
+            inside.controller_mut().unwrap().inject(effect, &mut Up(upstream));
+        });
+    }
+
     /// Everything up: the primary controller has given its flexible resources back, and both virtual functions are driven.
     fn up() -> (Self, Driver, [Driver; 2]) {
         let (mut system, mut primary) = Self::new();
@@ -366,4 +375,34 @@ fn a_controller_taken_offline_by_the_primary_has_no_event_left_and_the_other_wor
     assert!(system.csts(first).cfs() && system.tree.next_event_ns().is_none());
     let command = write(second);
     system.succeed(&mut second, 1, command);
+}
+
+#[test]
+fn faults_of_one_controller_reach_another_only_from_the_primary() {
+    use ControllerEffect::{AllOnes, FatalStatus, NeverReady, PowerLoss, Removal, SpuriousInterrupt, StuckQueuePair};
+    for effect in [
+        AllOnes { for_ns: Some(1000) },
+        FatalStatus,
+        NeverReady,
+        PowerLoss,
+        Removal,
+        SpuriousInterrupt { vector: 1 },
+        StuckQueuePair { pair: 1 },
+    ] {
+        for faulty in 0..3 {
+            let (mut system, primary, drivers) = System::up();
+            let all = [primary, drivers[0], drivers[1]];
+            let mut first = drivers[0];
+            system.submit(&mut first, 1, write(drivers[0]));
+            system.inject(all[faulty], effect);
+            system.run();
+            // A primary controller that loses its power or is gone takes the others along.
+            let takes_all = faulty == 0 && matches!(effect, PowerLoss | Removal);
+            for driver in drivers.into_iter().filter(|driver| driver.number as usize != faulty) {
+                assert_eq!(system.csts(driver).cfs(), takes_all, "{effect:?} of {faulty}");
+            }
+            system.set(primary, Register::Cc, 0);
+            system.run();
+        }
+    }
 }
