@@ -7,9 +7,8 @@
 //!
 //! By folder: `data_path` serves open sessions and has the path of a read; `sessions` has their phases and the calls of
 //! clients and the policy component; `control_path` does slow work at the controller; `recovery` handles a controller that
-//! fails; `controller` knows the device and no session. `shared` is the state of all of them, and `server` starts it.
-//!
-//! The parts that know a controller and not a session are public in [`driver`], for another driver component.
+//! fails. `shared` is the state of all of them, and `server` starts it. The crate `nvme-driver` knows the device and no
+//! session.
 //!
 //! Left out: the policies that decide between sessions (`scheduler`, called by `data_path::schedule`); and management of
 //! namespaces.
@@ -25,12 +24,12 @@ extern crate alloc;
 extern crate std;
 
 mod control_path;
-mod controller;
 mod data_path;
-pub mod driver;
 mod recovery;
 mod server;
 mod sessions;
 mod shared;
 
+/// The controller side, which knows the device and no session.
+pub(crate) use nvme_driver as controller;
 pub use server::run;

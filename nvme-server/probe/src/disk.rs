@@ -1,7 +1,7 @@
 //! The controller, driven by polling: an admin queue, one I/O queue pair, one command at a time.
 
 use crate::stuck::Stuck;
-use nvme_server::driver::{
+use nvme_driver::{
     Controller, DeviceFault, DmaPool, Interrupts, IoSpaceMap, PciClient, QueuePair, disable, wait_ready,
 };
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority};

@@ -2,7 +2,7 @@
 //! the processor.
 //!
 //! In a scenario with a probe this component replaces the NVMe server. It also has untyped memory and a VSpace of its own,
-//! which no NVMe server has. It drives a controller without sessions ([`nvme_server::driver`]), and has the controller move blocks to
+//! which no NVMe server has. It drives a controller without sessions ([`nvme_driver`]), and has the controller move blocks to
 //! and from memory that is mapped for it, that is not, and that no longer is (`attacks`). It judges by the memory and the
 //! block, because QEMU's controller reports success for a transfer that the IOMMU blocked. Before each attack the same
 //! transfer must arrive while it is allowed; otherwise a blocked one proves nothing. It also makes two requests to the PCI

@@ -1,7 +1,7 @@
 //! The reasons why the probe cannot go on: failures of the attacks' preconditions, not of the attacks.
 
 use core::fmt;
-use nvme_server::driver::{DeviceFault, PciError};
+use nvme_driver::{DeviceFault, PciError};
 
 /// The reason why the probe cannot go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 
 use crate::support::{ARENA, Act, Setup, System, TICKS_PER_SECOND, entry, session};
 use blk_api::session::Refusal;
-use nvme_server::driver::{self, DeviceFault};
+use nvme_driver::{Controller, DeviceFault, wait_ready};
 use nvme_spec::admin::Opcode;
 use platform::{Platform, Vaddr};
 use report::Report;
@@ -118,14 +118,14 @@ fn controller_that_never_gets_ready_is_reported() {
     let never_ready = ControllerEffect::NeverReady;
     let system = System::start_with(Setup::default(), |controller, bus| controller.strike(bus, never_ready));
     let registers = system.world.mmio(Vaddr::new(ARENA), 8192).unwrap();
-    let controller = driver::Controller::new(registers);
+    let controller = Controller::new(registers);
     controller.identify().unwrap();
     let ticks = Cell::new(0);
     let tick = async || {
         ticks.set(ticks.get() + 1);
         system.world.state().now += TICKS_PER_SECOND / 20;
     };
-    let mut waiting = pin!(driver::wait_ready(&system.world, &controller, tick, true));
+    let mut waiting = pin!(wait_ready(&system.world, &controller, tick, true));
     let outcome = (0..1000).find_map(|_| match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => Some(outcome),
         Poll::Pending => None,

@@ -41,7 +41,7 @@ pub(crate) fn run(project: &Project) -> Result<ExitCode> {
     let program = project.path("target/sim/xtask");
     let measured = Command::new(&program).args(["bench", "--sim"]).env(INNER, "1").status();
     let reached = measured.with_context(|| format!("cannot run {}", project.shown(&program)))?.success();
-    let pieces = ["--package", "blk-api", "--bench", "data_path", "--package", "nvme-server", "--bench", "prp"];
+    let pieces = ["--package", "blk-api", "--bench", "data_path", "--package", "nvme-driver", "--bench", "prp"];
     let pieces = cargo_in(project.root()).args(["bench", "--quiet"]).args(pieces).status();
     if !pieces.context("cannot run cargo")?.success() {
         bail!("the benchmark of the data path's pieces failed: see above");

@@ -1,17 +1,17 @@
 //! The claimed controller: its registers, its function on the bus, and the memory it reaches.
 
-use crate::controller::admin::{AdminQueue, Tick};
-use crate::controller::dma::{DmaPool, IoSpaceMap};
-use crate::controller::interrupts::Vectors;
-use crate::controller::pci;
-use crate::controller::queue_pair::Ring;
-use crate::controller::registers::Controller;
+use crate::admin::{AdminQueue, Tick};
+use crate::dma::{DmaPool, IoSpaceMap};
+use crate::interrupts::Vectors;
+use crate::pci;
+use crate::queue_pair::Ring;
+use crate::registers::Controller;
 use core::cell::{Cell, RefCell};
 use platform::{Cap, Endpoint, Platform};
 
 /// Whether commands may be submitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Health {
+pub enum Health {
     /// It works.
     Up,
     /// It is being brought up, for the first time or again.
@@ -21,7 +21,7 @@ pub(crate) enum Health {
 }
 
 /// The controller and its condition.
-pub(crate) struct Device<P: Platform> {
+pub struct Device<P: Platform> {
     /// The registers.
     pub controller: Controller<P::Mmio>,
     /// The admin queue.
@@ -30,6 +30,7 @@ pub(crate) struct Device<P: Platform> {
     pub identify_page: Ring<P::Memory>,
     /// The supervisor's tick.
     pub tick: Tick,
+    /// Whether it takes commands.
     pub health: Cell<Health>,
     /// Its faults since the start.
     pub faults: Cell<u64>,
@@ -40,17 +41,19 @@ pub(crate) struct Device<P: Platform> {
 }
 
 /// The controller's function on the bus, as the PCI server gave it.
-pub(crate) struct Function<P: Platform> {
+pub struct Function<P: Platform> {
     /// Its address: bus << 8 | device << 3 | function.
     pub bdf: u16,
     /// The PCI server's endpoint.
     pub server: Cap<Endpoint>,
     /// Slots for capabilities from the PCI server.
     pub slots: RefCell<pci::Slots>,
+    /// Its interrupts.
     pub vectors: RefCell<Vectors>,
     /// Whether it may master the bus.
     pub masters_bus: Cell<bool>,
-    /// The memory that it reaches: its address space, and the pool of queue pairs' memory in it.
+    /// Its address space: the memory that it reaches.
     pub space: RefCell<IoSpaceMap<P::Kernel>>,
+    /// The pool of queue pairs' memory in it.
     pub pool: RefCell<DmaPool<P>>,
 }

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use nvme_server::driver::{PrpLists, Ring, list_pages};
+use nvme_driver::{PrpLists, Ring, list_pages};
 use platform::fake::Ram;
 use platform::{Iova, PAGE_SIZE};
 use std::hint::black_box;

@@ -1,7 +1,7 @@
 //! The controller's registers: reset, enable, health (NVM Express base specification 1.4, sections 3.1 and 7.6.1).
 
-use crate::controller::fault::DeviceFault;
-use crate::controller::queue_pair::Ring;
+use crate::fault::DeviceFault;
+use crate::queue_pair::Ring;
 use core::cell::Cell;
 use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, Csts, IOCQES_16, IOSQES_64, Register, Vs};
 use platform::{Mmio, PAGE_SIZE};

@@ -3,7 +3,7 @@
 //! Indices are private; the controller's values of them are checked (section 4.1 for tail and head, 4.6 for
 //! completions). A queue has one slot more than it holds commands, so a submission never finds it full.
 
-use crate::controller::fault::DeviceFault;
+use crate::fault::DeviceFault;
 use nvme_spec::cqe::{Cqe, CqeEnd, Phase};
 use nvme_spec::registers::DoorbellLayout;
 use nvme_spec::{QueueId, Sqe};

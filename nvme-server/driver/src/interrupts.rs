@@ -8,8 +8,8 @@
 //!
 //! Left out: the MSI-X table, which is the PCI server's. A stopped vector's messages still reach the kernel.
 
-use crate::controller::fault::DeviceFault;
-use crate::controller::pci::{Interrupts, Line, Vector};
+use crate::fault::DeviceFault;
+use crate::pci::{Interrupts, Line, Vector};
 use alloc::vec::Vec;
 use blk_api::config::badge;
 use core::cell::{Cell, RefCell};
@@ -25,7 +25,7 @@ const IDLE_SHARED_INTERRUPTS: u32 = 256;
 const STORMY_TICKS: u32 = 20;
 
 /// The claimed vectors and the count of each.
-pub(crate) struct Vectors {
+pub struct Vectors {
     vectors: Vec<Vector>,
     by: Interrupts,
     /// Interrupts without a completion that a vector may raise between two ticks.
@@ -63,7 +63,7 @@ impl Watch {
 
 impl Vectors {
     /// Watches these. `masks_messages` as [`Kernel::irq_masks_messages`] has it.
-    pub(crate) fn new(vectors: Vec<Vector>, by: Interrupts, masks_messages: bool) -> Self {
+    pub fn new(vectors: Vec<Vector>, by: Interrupts, masks_messages: bool) -> Self {
         let is_shared = vectors.iter().any(|vector| matches!(vector.line, Line::Shared(_)));
         let idle = if is_shared { IDLE_SHARED_INTERRUPTS } else { IDLE_INTERRUPTS };
         let watches = (0..badge::VECTOR_BITS).map(|_| Watch::new(idle)).collect();
@@ -73,31 +73,33 @@ impl Vectors {
 
     /// The vector of an I/O queue pair: vector 0 is the admin queue's, and the others are taken in turn; all share vector 0 when
     /// it is the only one.
-    pub(crate) fn of_queue(&self, number: u16) -> u16 {
+    #[inline]
+    pub fn of_queue(&self, number: u16) -> u16 {
         let io_vectors = (self.vectors.len() as u16).saturating_sub(1);
         number.checked_rem(io_vectors).map_or(0, |turn| turn.saturating_add(1))
     }
 
     /// The badge bits by which these queue pairs may be signalled.
-    pub(crate) fn bits_of(&self, numbers: Range<u16>) -> u64 {
+    pub fn bits_of(&self, numbers: Range<u16>) -> u64 {
         let bits = numbers.map(|number| badge::vector(self.of_queue(number).into()));
         bits.fold(0, |all, bits| all | bits) & !Badge::SIGNAL
     }
 
     /// The interrupt mode.
-    pub(crate) fn by(&self) -> Interrupts {
+    #[inline]
+    pub fn by(&self) -> Interrupts {
         self.by
     }
 
     /// Whether a signal with this badge may be about the admin queue, which has vector 0.
     #[inline]
-    pub(crate) fn may_concern_admin(&self, badge: Badge) -> bool {
+    pub fn may_concern_admin(&self, badge: Badge) -> bool {
         self.by == Interrupts::Intx || badge::raised(badge.0) & 1 != 0
     }
 
     /// Counts the interrupts in a signal.
     #[inline]
-    pub(crate) fn count<P: Platform>(&self, platform: &P, badge: Badge, completed: impl Fn(u32) -> u64) {
+    pub fn count<P: Platform>(&self, platform: &P, badge: Badge, completed: impl Fn(u32) -> u64) {
         let mut raised = badge::raised(badge.0);
         if raised == 0 {
             return;
@@ -140,7 +142,7 @@ impl Vectors {
     }
 
     /// Starts stopped vectors again at a tick. Returns a fault for a vector that was stopped for too many ticks in a row.
-    pub(crate) fn on_tick<P: Platform>(&self, platform: &P, completed: impl Fn(u32) -> u64) -> Option<DeviceFault> {
+    pub fn on_tick<P: Platform>(&self, platform: &P, completed: impl Fn(u32) -> u64) -> Option<DeviceFault> {
         let mut fault = None;
         for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
             watch.count_from(completed(bit), self.idle);
@@ -159,7 +161,7 @@ impl Vectors {
     }
 
     /// Restarts the count after a session has left, because its completions left with it and would hide a storm.
-    pub(crate) fn restart_count(&self, completed: impl Fn(u32) -> u64) {
+    pub fn restart_count(&self, completed: impl Fn(u32) -> u64) {
         for (bit, watch) in (0u32..).zip(self.watches.borrow_mut().iter_mut()) {
             watch.count_from(completed(bit), self.idle);
         }
@@ -195,7 +197,7 @@ impl Vectors {
     /// Acknowledges interrupts that are masked until then. All completions were taken before, so that the device has released
     /// its pin, and no later interrupt is missed.
     #[inline]
-    pub(crate) fn acknowledge<P: Platform>(&self, platform: &P) {
+    pub fn acknowledge<P: Platform>(&self, platform: &P) {
         if self.unacknowledged.get() != 0 {
             self.acknowledge_all(platform);
         }

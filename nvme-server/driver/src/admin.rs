@@ -3,8 +3,8 @@
 //! The data plane polls the admin completion queue whenever the server wakes; the control plane waits here for the
 //! completion. A command that takes too long is a fault of the controller.
 
-use crate::controller::fault::DeviceFault;
-use crate::controller::queue_pair::{QueuePair, Ring};
+use crate::fault::DeviceFault;
+use crate::queue_pair::{QueuePair, Ring};
 use core::cell::RefCell;
 use embassy_futures::select::{Either, select};
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
@@ -13,13 +13,13 @@ use nvme_spec::{Cid, Cqe, Sqe};
 use platform::{Memory, Mmio, Platform};
 
 /// Entries of the admin queues: one page of SQEs.
-pub(crate) const ENTRIES: u16 = 64;
+pub const ENTRIES: u16 = 64;
 
 /// The supervisor's tick, as the control plane waits for it.
-pub(crate) type Tick = Signal<NoopRawMutex, ()>;
+pub type Tick = Signal<NoopRawMutex, ()>;
 
 /// The admin queue pair and its one command.
-pub(crate) struct AdminQueue<M: Memory, R> {
+pub struct AdminQueue<M: Memory, R> {
     state: RefCell<State<M, R>>,
     done: Signal<NoopRawMutex, Result<Cqe, DeviceFault>>,
 }
@@ -31,14 +31,20 @@ struct State<M: Memory, R> {
     last: u16,
 }
 
+impl<M: Memory, R> Default for AdminQueue<M, R> {
+    fn default() -> Self {
+        Self { state: RefCell::new(State { pair: None, waiting: None, last: 0 }), done: Signal::new() }
+    }
+}
+
 impl<M: Memory, R: Mmio> AdminQueue<M, R> {
     /// Without queues yet.
-    pub(crate) fn new() -> Self {
-        Self { state: RefCell::new(State { pair: None, waiting: None, last: 0 }), done: Signal::new() }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Takes its queues, the first time, or starts them again after a reset.
-    pub(crate) fn start(
+    pub fn start(
         &self,
         make: impl FnOnce() -> Result<QueuePair<M, R>, DeviceFault>,
     ) -> Result<(Ring<M>, Ring<M>), DeviceFault> {
@@ -59,7 +65,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
     ///
     /// # Errors
     /// [`DeviceFault::Refused`] for a completion that is no success, and whatever is wrong with the queue.
-    pub(crate) async fn execute<P: Platform>(
+    pub async fn execute<P: Platform>(
         &self,
         platform: &P,
         tick: &Tick,
@@ -96,14 +102,14 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
     }
 
     /// Gives up the command in flight, if there is one, because the controller failed.
-    pub(crate) fn give_up(&self, fault: DeviceFault) {
+    pub fn give_up(&self, fault: DeviceFault) {
         if self.state.borrow_mut().waiting.take().is_some() {
             self.done.signal(Err(fault));
         }
     }
 
     /// Polls for the completion, on behalf of the data plane.
-    pub(crate) fn poll(&self) {
+    pub fn poll(&self) {
         let mut state = self.state.borrow_mut();
         if state.waiting.is_none() {
             return;

@@ -1,7 +1,7 @@
 //! A controller reset: clears CC.EN and waits for CSTS.RDY (NVM Express base specification 1.4, section 7.3.2).
 
-use crate::controller::fault::DeviceFault;
-use crate::controller::registers::Controller;
+use crate::fault::DeviceFault;
+use crate::registers::Controller;
 use nvme_spec::registers::Cap;
 use platform::{Mmio, Platform};
 

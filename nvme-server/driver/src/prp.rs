@@ -4,8 +4,8 @@
 //! named by PRP2; more pages by a list, whose last entry, when one page of list does not suffice, names the next page
 //! of the list.
 
-use crate::controller::fault::DeviceFault;
-use crate::controller::queue_pair::Ring;
+use crate::fault::DeviceFault;
+use crate::queue_pair::Ring;
 use nvme_spec::DataPointer;
 use nvme_spec::nvm::Range;
 use platform::{Iova, Memory, PAGE_SIZE, SlotWriter};
@@ -33,7 +33,7 @@ const fn pages_for(entries: u64) -> u64 {
 
 /// The data pointer for `bytes` from `start` on, if they lie in one page or two; `None` when a list is needed.
 #[inline(always)]
-pub(crate) fn without_list(start: Iova, bytes: u32) -> Option<DataPointer> {
+pub fn without_list(start: Iova, bytes: u32) -> Option<DataPointer> {
     let prp1 = start.bits();
     let in_first = PAGE.wrapping_sub(prp1 % PAGE);
     let bytes = u64::from(bytes);
@@ -81,7 +81,7 @@ impl<M: Memory> PrpLists<M> {
     ///
     /// # Errors
     /// [`DeviceFault::OwnMemory`] without list pages.
-    pub(crate) fn build_range(&self, command: u16, range: &Range) -> Result<DataPointer, DeviceFault> {
+    pub fn build_range(&self, command: u16, range: &Range) -> Result<DataPointer, DeviceFault> {
         let page = self.first_page(command)?;
         let offset = page.wrapping_sub(self.memory.iova.bits()) as usize;
         self.memory.memory.write(self.memory.offset.wrapping_add(offset), range)?;

@@ -52,7 +52,7 @@ const fn to_api(interrupts: Interrupts) -> u16 {
 }
 
 /// Whether a function has this interrupt mode.
-pub(crate) const fn has(function: &Function, interrupts: Interrupts) -> bool {
+pub const fn has(function: &Function, interrupts: Interrupts) -> bool {
     match interrupts {
         Interrupts::Msix => function.msix_vectors > 0,
         Interrupts::Msi => function.msi_vectors > 0,
@@ -96,7 +96,7 @@ pub struct Device<P: Platform> {
 ///
 /// # Errors
 /// [`PciError::Refused`].
-pub(crate) async fn start<P: Platform>(platform: &P, server: Cap<Endpoint>) -> Result<(), PciError> {
+pub async fn start<P: Platform>(platform: &P, server: Cap<Endpoint>) -> Result<(), PciError> {
     ask(platform, server, &Message::new(pci_api::START)).await.map(drop)
 }
 
@@ -111,7 +111,7 @@ async fn ask<P: Platform>(platform: &P, server: Cap<Endpoint>, message: &Message
 
 /// Slots for capabilities from the PCI server.
 #[derive(Clone, Debug)]
-pub(crate) struct Slots {
+pub struct Slots {
     free: core::ops::Range<u64>,
     /// For each vector that was ever asked for, in their order: those of its notification and of its line.
     vectors: Vec<(CPtr, CPtr)>,
@@ -137,17 +137,12 @@ impl<'a, P: Platform> PciClient<'a, P> {
     }
 
     /// Creates a client with the slots of an earlier one.
-    pub(crate) const fn resume(
-        platform: &'a P,
-        environment: &'a Environment,
-        server: Cap<Endpoint>,
-        slots: Slots,
-    ) -> Self {
+    pub const fn resume(platform: &'a P, environment: &'a Environment, server: Cap<Endpoint>, slots: Slots) -> Self {
         Self { platform, environment, server, slots }
     }
 
     /// Its slots, for a later one.
-    pub(crate) fn into_slots(self) -> Slots {
+    pub fn into_slots(self) -> Slots {
         self.slots
     }
 
@@ -176,11 +171,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
     ///
     /// # Errors
     /// [`PciError`]: the PCI server refuses that, or a vector.
-    pub(crate) async fn change_interrupts(
-        &mut self,
-        to: Interrupts,
-        max_vectors: u16,
-    ) -> Result<Vec<Vector>, PciError> {
+    pub async fn change_interrupts(&mut self, to: Interrupts, max_vectors: u16) -> Result<Vec<Vector>, PciError> {
         self.empty_vector_slots()?;
         let ask = Message::with(pci_api::INTERRUPTS, &Index(u64::from(to_api(to))));
         let Count(count) = self.ask(&ask).await?.payload().map_err(|_| PciError::Answer)?;

@@ -33,6 +33,7 @@ pub enum DeviceFault {
 }
 
 impl From<platform::OutOfBounds> for DeviceFault {
+    #[inline]
     fn from(_: platform::OutOfBounds) -> Self {
         Self::OwnMemory
     }

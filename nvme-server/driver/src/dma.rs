@@ -7,8 +7,8 @@
 //! On a machine without an IOMMU the device is given the frames' own addresses, which are consecutive. Nothing is mapped there, and
 //! nothing can be taken from the device.
 
-use crate::controller::fault::DeviceFault;
-use crate::controller::queue_pair::Ring;
+use crate::fault::DeviceFault;
+use crate::queue_pair::Ring;
 use alloc::collections::VecDeque;
 use blk_api::names;
 use core::ops::Range;
@@ -84,12 +84,12 @@ impl<K: Kernel> IoSpaceMap<K> {
     }
 
     /// Number of unused page tables.
-    pub(crate) fn tables_left(&self) -> u32 {
+    pub fn tables_left(&self) -> u32 {
         u32::try_from(self.tables.len()).unwrap_or(u32::MAX)
     }
 
     /// Reserves addresses for a window of `bytes`, which begins with the frame `first`, that no other window has.
-    pub(crate) fn reserve_window(&mut self, first: Cap<Frame>, bytes: u64) -> Option<Iova> {
+    pub fn reserve_window(&mut self, first: Cap<Frame>, bytes: u64) -> Option<Iova> {
         if self.io_space.is_none() {
             return self.place_of(first);
         }
@@ -109,7 +109,7 @@ impl<K: Kernel> IoSpaceMap<K> {
     }
 
     /// Maps these pages of a window. After an error some of them may be mapped.
-    pub(crate) fn map_pages(&mut self, window: &Window, pages: Range<u32>) -> platform::Result<()> {
+    pub fn map_pages(&mut self, window: &Window, pages: Range<u32>) -> platform::Result<()> {
         for page in pages {
             match (window.frame(page), window.iova.checked_add(u64::from(page).saturating_mul(PAGE))) {
                 (Some(frame), Some(iova)) => self.map(frame, Rights::READ_WRITE, iova)?,
@@ -120,7 +120,7 @@ impl<K: Kernel> IoSpaceMap<K> {
     }
 
     /// Takes these pages of a window from the device, mapped or not. Nothing may be in flight.
-    pub(crate) fn unmap_pages(&self, window: &Window, pages: Range<u32>) {
+    pub fn unmap_pages(&self, window: &Window, pages: Range<u32>) {
         let Some(io_space) = self.io_space else { return };
         let place = |page| {
             let iova = window.iova.checked_add(u64::from(page).saturating_mul(PAGE))?;
@@ -136,7 +136,7 @@ impl<K: Kernel> IoSpaceMap<K> {
 
 /// A client's window as the device sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
+pub struct Window {
     /// Its first frame, the others in the slots behind.
     pub first: Cap<Frame>,
     /// Its pages.
@@ -202,22 +202,22 @@ impl<P: Platform> DmaPool<P> {
     }
 
     /// Number of pages that were not handed out.
-    pub(crate) fn left(&self) -> u32 {
+    pub fn left(&self) -> u32 {
         u32::try_from(self.pages.saturating_sub(self.next_page)).unwrap_or(u32::MAX)
     }
 
     /// Mark of the pages handed out so far, for [`DmaPool::rewind`].
-    pub(crate) fn mark(&self) -> u64 {
+    pub fn mark(&self) -> u64 {
         self.next_page
     }
 
     /// Takes back the pages handed out since `mark`, which must not be used any more.
-    pub(crate) fn rewind(&mut self, mark: u64) {
+    pub fn rewind(&mut self, mark: u64) {
         self.next_page = self.next_page.min(mark);
     }
 
     /// Pages for `bytes`.
-    pub(crate) fn take_bytes(&mut self, bytes: u64) -> Result<Ring<P::Memory>, DeviceFault> {
+    pub fn take_bytes(&mut self, bytes: u64) -> Result<Ring<P::Memory>, DeviceFault> {
         self.take(bytes.div_ceil(PAGE))
     }
 }
