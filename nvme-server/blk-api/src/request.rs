@@ -196,6 +196,14 @@ impl Bounds {
 }
 
 impl Entry {
+    /// Its first half.
+    #[must_use]
+    #[inline(always)]
+    pub const fn head(&self) -> Head {
+        let Self { opcode, segment_count, reserved, blocks, lba, user_data, segments: [segment, ..] } = *self;
+        Head { opcode, segment_count, reserved, blocks, lba, user_data, segment }
+    }
+
     /// Whether its operation changes blocks ([`Opcode::changes_blocks`]).
     #[must_use]
     #[inline]
@@ -389,6 +397,7 @@ mod tests {
         ) {
             let bounds = Bounds { writable, ..bounds() };
             let head = Head::read_from_bytes(&entry.as_bytes()[..32]).unwrap();
+            prop_assert_eq!(entry.head(), head);
             let checked = entry.check(&bounds).ok().filter(|request| request.segment_count == 1);
             let expected = checked.map(|Request { opcode, lba, blocks, user_data, segments, .. }| {
                 Simple { opcode, lba, blocks, user_data, segment: segments[0] }

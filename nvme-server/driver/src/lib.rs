@@ -3,11 +3,12 @@
 //!
 //! A driver claims a controller ([`PciClient`]), resets it ([`disable`]), gives the function's address space its page
 //! tables and pool ([`IoSpaceMap`], [`DmaPool`]), configures the controller's admin queues ([`Controller::enable`]) and
-//! submits commands ([`QueuePair`]), whose data it names by PRPs ([`PrpLists`]). The NVMe server is such a driver; so is
+//! submits commands ([`QueuePair`]), whose data it names by PRPs ([`PrpLists`]). Requests of `blk-api` become commands by
+//! [`split`] and [`command`], and [`command_table`] has those in flight. The NVMe server is such a driver; so is
 //! `nvme-probe`, which tests on the running system that the IOMMU and revocation hold.
 //!
 //! Neighbours: `nvme-spec` has the wire types, `pci-api` the PCI server's requests, and `blk-api` the names in a driver's
-//! environment. Left out: the wait for a completion, which each driver does in its own way.
+//! environment. Left out: the wait for a completion, which each driver does in its own way; [`Polled`] is the simplest.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -20,19 +21,24 @@ extern crate alloc;
 extern crate std;
 
 pub mod admin;
+pub mod command;
+pub mod command_table;
 pub mod device;
 pub mod dma;
 pub mod fault;
 pub mod interrupts;
 pub mod pci;
+pub mod polled;
 pub mod prp;
 pub mod queue_pair;
 pub mod registers;
 pub mod reset;
+pub mod split;
 
 pub use dma::{DmaPool, IoSpaceMap};
 pub use fault::DeviceFault;
 pub use pci::{Device, Interrupts, Line, PciClient, PciError, Vector};
+pub use polled::Polled;
 pub use prp::{PrpLists, list_pages};
 pub use queue_pair::{QueuePair, Ring};
 pub use registers::Controller;

@@ -155,6 +155,13 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
         Ok(Some(end))
     }
 
+    /// Whether a completion is there to be taken.
+    #[inline]
+    pub fn has_completion(&self) -> bool {
+        let end = CqeEnd::from_bits(self.cq_slots.load_acquire_end(u32::from(self.head)));
+        end.dw3().phase() == self.phase
+    }
+
     /// Takes the next completion with the command's own result, if one is there.
     ///
     /// # Errors

@@ -1,14 +1,12 @@
 //! The controller, driven by polling: an admin queue, one I/O queue pair, one command at a time.
 
 use crate::stuck::Stuck;
-use nvme_driver::{
-    Controller, DeviceFault, DmaPool, Interrupts, IoSpaceMap, PciClient, QueuePair, disable, wait_ready,
-};
-use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority};
+use nvme_driver::{Controller, DeviceFault, DmaPool, Interrupts, IoSpaceMap, PciClient, Polled, disable, wait_ready};
+use nvme_spec::admin::CqInterrupt;
 use nvme_spec::feature::NumberOfQueues;
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::Arbitration;
-use nvme_spec::{Cid, DataPointer, Lba, Nsid, QueueId, Sqe, Status};
+use nvme_spec::{DataPointer, Lba, Nsid, QueueId, Status};
 use platform::{Badge, Cap, Environment, Event, Frame, IoSpace, Iova, Kernel, Platform, Rights};
 
 /// Entries of each queue.
@@ -17,54 +15,6 @@ const ENTRIES: u16 = 8;
 const NSID: Nsid = Nsid(1);
 /// The I/O queue pair.
 const IO_QUEUE: QueueId = QueueId(1);
-/// Seconds a command may take.
-const LIMIT_SECONDS: u64 = 5;
-
-/// A queue pair, and the CID of its last command.
-struct Polled<P: Platform> {
-    platform: P,
-    pair: QueuePair<P::Memory, P::Mmio>,
-    last: u16,
-}
-
-impl<P: Platform> Polled<P> {
-    fn new(
-        platform: &P,
-        id: QueueId,
-        pool: &mut DmaPool<P>,
-        controller: &Controller<P::Mmio>,
-    ) -> Result<Self, DeviceFault> {
-        let rings = (pool.take(1)?, pool.take(1)?);
-        let mut pair = QueuePair::new(id, ENTRIES, rings, controller.registers(), controller.cap().doorbells())?;
-        pair.reset()?;
-        Ok(Self { platform: platform.clone(), pair, last: 0 })
-    }
-
-    /// Submits the command and waits for its status.
-    async fn execute(&mut self, build: impl FnOnce(Cid) -> Sqe) -> Result<Status, DeviceFault> {
-        self.last = self.last.wrapping_add(1);
-        let cid = Cid(self.last);
-        self.pair.submit(&build(cid));
-        self.pair.ring()?;
-        let limit = self.platform.ticks_per_second().saturating_mul(LIMIT_SECONDS);
-        let deadline = self.platform.ticks().saturating_add(limit);
-        loop {
-            if let Some(cqe) = self.pair.complete()? {
-                self.pair.release()?;
-                return if cqe.cid() == cid { Ok(cqe.status()) } else { Err(DeviceFault::UnknownCommand(cqe.cid().0)) };
-            }
-            if self.platform.ticks() > deadline {
-                return Err(DeviceFault::TimedOut);
-            }
-            self.platform.yield_now().await;
-        }
-    }
-
-    async fn must(&mut self, build: impl FnOnce(Cid) -> Sqe) -> Result<(), DeviceFault> {
-        let status = self.execute(build).await?;
-        if status.is_success() { Ok(()) } else { Err(DeviceFault::Refused(status)) }
-    }
-}
 
 /// A claimed controller that takes commands.
 pub(crate) struct Disk<P: Platform> {
@@ -98,12 +48,14 @@ impl<P: Platform> Disk<P> {
             None => IoSpaceMap::new(platform.kernel().clone(), device.io_space, environment),
         };
         let mut pool = DmaPool::new(platform, environment, &mut space)?;
-        let mut admin = Polled::new(platform, QueueId::ADMIN, &mut pool, &controller)?;
+        let mut admin = Polled::new(platform, QueueId::ADMIN, ENTRIES, &mut pool, &controller)?;
         controller.enable(&admin.pair.sq, &admin.pair.cq, ENTRIES, Arbitration::RoundRobin)?;
         wait_ready(platform, &controller, || next_tick(platform), true).await?;
         controller.check()?;
-        let io = Polled::new(platform, IO_QUEUE, &mut pool, &controller)?;
-        create(&mut admin, &io.pair).await?;
+        let io = Polled::new(platform, IO_QUEUE, ENTRIES, &mut pool, &controller)?;
+        let one = NumberOfQueues::pairs(1).ok_or(DeviceFault::OwnMemory)?;
+        admin.must(|cid| one.set(cid)).await?;
+        admin.create(&io.pair, CqInterrupt::Disabled).await?;
         let io_space = device.io_space.ok_or(Stuck::Missing("an IOMMU"))?;
         Ok(Self { bdf: device.bdf, space, io_space, registers, io })
     }
@@ -111,13 +63,15 @@ impl<P: Platform> Disk<P> {
     /// Reads a block to `iova`. The controller's status proves nothing.
     pub(crate) async fn read(&mut self, block: Lba, iova: Iova) -> Result<Status, Stuck> {
         let blocks = Blocks::new(block, 1).ok_or(DeviceFault::OwnMemory)?;
-        Ok(self.io.execute(|cid| nvm::read(cid, NSID, blocks, DataPointer::page(iova.bits()))).await?)
+        let data = DataPointer::page(iova.bits());
+        Ok(self.io.execute(|cid| nvm::read(cid, NSID, blocks, data)).await?.status())
     }
 
     /// Writes a block from `iova`. The controller's status proves nothing.
     pub(crate) async fn write(&mut self, block: Lba, iova: Iova) -> Result<Status, Stuck> {
         let blocks = Blocks::new(block, 1).ok_or(DeviceFault::OwnMemory)?;
-        Ok(self.io.execute(|cid| nvm::write(cid, NSID, blocks, DataPointer::page(iova.bits()))).await?)
+        let data = DataPointer::page(iova.bits());
+        Ok(self.io.execute(|cid| nvm::write(cid, NSID, blocks, data)).await?.status())
     }
 
     /// Maps a frame for the device.
@@ -151,17 +105,4 @@ async fn next_tick<P: Platform>(platform: &P) {
             return;
         }
     }
-}
-
-/// Creates the I/O queue pair, which raises no interrupts.
-async fn create<P: Platform>(admin: &mut Polled<P>, pair: &QueuePair<P::Memory, P::Mmio>) -> Result<(), DeviceFault> {
-    let one = NumberOfQueues::pairs(1).ok_or(DeviceFault::OwnMemory)?;
-    admin.must(|cid| one.set(cid)).await?;
-    let qsize_z = ENTRIES.saturating_sub(1);
-    let memory = QueueMemory::Contiguous(pair.cq.iova.bits());
-    let cq = CreateIoCq { qid: IO_QUEUE, qsize_z, interrupt: CqInterrupt::Disabled, memory };
-    admin.must(|cid| cq.sqe(cid)).await?;
-    let memory = QueueMemory::Contiguous(pair.sq.iova.bits());
-    let sq = CreateIoSq { qid: IO_QUEUE, qsize_z, cqid: IO_QUEUE, priority: QueuePriority::Medium, memory };
-    admin.must(|cid| sq.sqe(cid)).await
 }

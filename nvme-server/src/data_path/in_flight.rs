@@ -1,12 +1,11 @@
 //! The commands a queue pair has in flight.
 //!
-//! A command identifier names a place in this table and the place's generation, so a late completion of an earlier command
-//! is distinguished from that of the present one. It is independent of the SQ's slot. The table keeps a client's memory for
-//! the device: until a command is released, its window stays mapped.
+//! The table keeps a client's memory for the device: until a command is released, its window stays mapped. Left out: the
+//! commands' identifiers (`nvme_driver::command_table`).
 
+use crate::controller::command_table::{CommandTable, MOST_IN_FLIGHT, Reserved};
 use crate::controller::fault::DeviceFault;
 use crate::recovery::timeouts::Waiting;
-use alloc::vec::Vec;
 use core::fmt;
 use nvme_spec::Cid;
 use scheduler::Kind;
@@ -88,82 +87,24 @@ pub(crate) enum Accounting {
     Discounted,
 }
 
-/// A place's state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    /// It has no command; the next free place, if there is one.
-    Free(u16),
-    /// Its command is in flight.
-    InFlight(Accounting),
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// The identifier of its command, or of the last one: the place's number, and above that its generation.
-    cid: u16,
-    state: State,
-    /// Its command, or the last one.
-    command: Command,
-}
-
-impl Place {
-    /// Its command, if that is in flight.
-    fn in_flight(&self) -> Option<&Command> {
-        matches!(self.state, State::InFlight(_)).then_some(&self.command)
-    }
-}
-
 /// A table of as many places as commands may be in flight.
 #[derive(Debug)]
-pub(crate) struct InFlight {
-    places: Vec<Place>,
-    /// The first free place, or [`NONE`].
-    free: u16,
-    /// The bits of an identifier that are its place's number.
-    index_mask: u16,
-}
-
-/// No place: their numbers are smaller.
-const NONE: u16 = u16::MAX;
-
-/// A reserved place: with it, submitting the command cannot fail for lack of one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Reserved {
-    /// The place: the number of the command's PRP list pages.
-    pub index: u16,
-    /// The command's identifier.
-    pub cid: Cid,
-}
+pub(crate) struct InFlight(CommandTable<Command, Accounting>);
 
 impl InFlight {
-    /// The most commands a queue pair may have in flight: ten bits of identifier, leaving six for the generation.
-    pub(crate) const MAX: u16 = 1024;
+    /// The most commands a queue pair may have in flight.
+    pub(crate) const MAX: u16 = MOST_IN_FLIGHT;
 
     /// A table of `depth` places, at most [`InFlight::MAX`].
     pub(crate) fn new(depth: u16) -> Self {
-        let depth = depth.clamp(1, Self::MAX);
-        let command = Command { work: Work::new(0, Kind::Other, 0), submitted: 0, request: Served::Whole(0) };
-        let place = |cid| Place { cid, state: State::Free(NONE), command };
-        let mut table = Self {
-            places: (0..depth).map(place).collect(),
-            free: NONE,
-            index_mask: depth.next_power_of_two().wrapping_sub(1),
-        };
-        table.set_depth(depth);
-        table
+        let none = Command { work: Work::new(0, Kind::Other, 0), submitted: 0, request: Served::Whole(0) };
+        Self(CommandTable::new(depth, none))
     }
 
     /// Takes a place for `command`, if one is free.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, command: Command) -> Option<Reserved> {
-        let index = self.free;
-        let place = self.places.get_mut(usize::from(index))?;
-        let State::Free(next) = place.state else { return None };
-        self.free = next;
-        // The next generation; the number below it stays.
-        place.cid = place.cid.wrapping_add(self.index_mask.wrapping_add(1));
-        (place.state, place.command) = (State::InFlight(Accounting::Counted), command);
-        Some(Reserved { index, cid: Cid(place.cid) })
+        self.0.reserve(command, Accounting::Counted)
     }
 
     /// Frees the place; returns its command, and the command's accounting.
@@ -172,74 +113,49 @@ impl InFlight {
     /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
     #[inline(always)]
     pub(crate) fn release(&mut self, cid: Cid) -> Result<(&Command, Accounting), DeviceFault> {
-        let index = cid.0 & self.index_mask;
-        match self.places.get_mut(usize::from(index)) {
-            Some(Place { cid: known, state, command }) if *known == cid.0 => {
-                let State::InFlight(accounting) = *state else { return Err(DeviceFault::UnknownCommand(cid.0)) };
-                *state = State::Free(self.free);
-                self.free = index;
-                Ok((command, accounting))
-            }
-            _ => Err(DeviceFault::UnknownCommand(cid.0)),
-        }
+        self.0.release(cid)
     }
 
-    /// Changes the most commands in flight to `depth`, at least 1, and at most the number of places. None is in flight.
-    /// Identifiers continue from their generations.
+    /// Changes the most commands in flight to `depth`. None is in flight.
     pub(crate) fn set_depth(&mut self, depth: u16) {
-        let Self { places, free, index_mask: _ } = self;
-        *free = NONE;
-        for (index, place) in (0..depth.max(1)).zip(places).rev() {
-            if place.in_flight().is_none() {
-                place.state = State::Free(*free);
-                *free = index;
-            }
-        }
+        self.0.set_depth(depth);
     }
 
     /// Whether a place is free.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
-        self.free != NONE
+        self.0.has_room()
     }
 
     /// Takes every command out, after a confirmed reset, as [`InFlight::release`] does.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Command, Accounting)> + '_ {
-        let Self { places, free, .. } = self;
-        places.iter_mut().zip(0u16..).filter_map(|(place, index)| {
-            let State::InFlight(accounting) = place.state else { return None };
-            place.state = State::Free(*free);
-            *free = index;
-            Some((place.command, accounting))
-        })
+        self.0.drain()
     }
 
     /// Discounts the commands submitted before `then`, and returns them.
     pub(crate) fn discount(&mut self, then: u64) -> impl Iterator<Item = Command> + '_ {
-        let late = move |place: &&mut Place| {
-            place.state == State::InFlight(Accounting::Counted) && place.command.submitted < then
+        let late = move |(command, accounting): &(&Command, &mut Accounting)| {
+            **accounting == Accounting::Counted && command.submitted < then
         };
-        self.places.iter_mut().filter(late).map(|place| {
-            place.state = State::InFlight(Accounting::Discounted);
-            place.command
+        self.0.tags_mut().filter(late).map(|(command, accounting)| {
+            *accounting = Accounting::Discounted;
+            *command
         })
     }
 
     /// The identifier of the command that was submitted first.
     pub(crate) fn oldest(&self) -> Option<Cid> {
-        let submitted = self.places.iter().filter_map(|place| Some((place.in_flight()?.submitted, Cid(place.cid))));
-        submitted.min_by_key(|(submitted, _)| *submitted).map(|(_, cid)| cid)
+        self.0.in_flight().min_by_key(|(_, command)| command.submitted).map(|(cid, _)| cid)
     }
 
     /// Whether a command of `session` was submitted before or at `then`.
     pub(crate) fn has_any_of(&self, session: u8, then: u64) -> bool {
-        let mut commands = self.places.iter().filter_map(Place::in_flight);
-        commands.any(|command| command.work.session() == session && command.submitted <= then)
+        self.0.in_flight().any(|(_, command)| command.work.session() == session && command.submitted <= then)
     }
 
     /// The commands that the controller has not completed.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
-        let commands = || self.places.iter().filter_map(Place::in_flight);
+        let commands = || self.0.in_flight().map(|(_, command)| command);
         let since = commands().map(|command| command.submitted).min()?;
         Some(Waiting { since, long: commands().any(|command| command.work.kind() == Kind::Other) })
     }
@@ -248,70 +164,10 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     fn command(request: u16) -> Command {
         Command { work: Work::new(0, Kind::Read, 512), request: Served::Part(request), submitted: u64::from(request) }
-    }
-
-    #[test]
-    fn a_completed_command_gives_its_place_back() {
-        let mut table = InFlight::new(2);
-        let a = table.reserve(command(1)).unwrap();
-        let b = table.reserve(command(2)).unwrap();
-        assert_ne!(a.index, b.index);
-        assert_eq!(table.reserve(command(3)), None);
-        assert_eq!(table.release(a.cid), Ok((&command(1), Accounting::Counted)));
-        assert!(table.reserve(command(3)).is_some());
-    }
-
-    #[test]
-    fn a_stale_completion_of_an_earlier_command_is_distinguished() {
-        let mut table = InFlight::new(4);
-        let old = table.reserve(command(1)).unwrap();
-        table.release(old.cid).unwrap();
-        assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
-        let new = table.reserve(command(2)).unwrap();
-        assert_eq!(new.index, old.index);
-        assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
-        assert_eq!(table.release(new.cid), Ok((&command(2), Accounting::Counted)));
-    }
-
-    #[test]
-    fn made_up_identifiers_are_faults() {
-        let mut table = InFlight::new(3);
-        let held = table.reserve(command(1)).unwrap();
-        for cid in 0..=u16::MAX {
-            if cid != held.cid.0 {
-                assert!(table.release(Cid(cid)).is_err());
-            }
-        }
-    }
-
-    #[test]
-    fn tables_of_every_depth_name_all_their_places() {
-        for depth in [1, 2, 3, 31, 32, 33, 1023, 1024, 5000] {
-            let mut table = InFlight::new(depth);
-            let reserved: Vec<_> = core::iter::from_fn(|| table.reserve(command(0))).collect();
-            assert_eq!(reserved.len(), usize::from(depth.min(InFlight::MAX)));
-            for place in reserved {
-                table.release(place.cid).unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn a_depth_that_changes_leaves_old_identifiers_old() {
-        let mut table = InFlight::new(8);
-        let early = table.reserve(command(1)).unwrap();
-        table.release(early.cid).unwrap();
-        for depth in [1, 8, 3, 20] {
-            table.set_depth(depth);
-            let all: Vec<_> = core::iter::from_fn(|| table.reserve(command(0))).collect();
-            assert_eq!(all.len(), usize::from(depth.min(8)));
-            assert!(all.iter().all(|one| one.cid != early.cid));
-            assert_eq!(table.release(early.cid), Err(DeviceFault::UnknownCommand(early.cid.0)));
-            assert!(all.iter().all(|one| table.release(one.cid).is_ok()));
-        }
     }
 
     #[test]

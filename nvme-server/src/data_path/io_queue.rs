@@ -3,17 +3,18 @@
 //! It turns a piece of a request into a submitted command. Left out: the choice of the queue pair, and the handling of
 //! completions (`session`).
 
+use crate::controller::command;
+use crate::controller::command_table::Reserved;
 use crate::controller::dma::Window;
 use crate::controller::fault::DeviceFault;
-use crate::controller::prp::{self, PrpLists};
+use crate::controller::prp::PrpLists;
 use crate::controller::queue_pair::QueuePair;
-use crate::data_path::in_flight::{Command, InFlight, Reserved};
+use crate::controller::split::Piece;
+use crate::data_path::in_flight::{Command, InFlight};
 use crate::data_path::ready::Bits;
-use crate::data_path::split::Piece;
 use blk_api::config::Class;
 use blk_api::request::Opcode;
-use nvme_spec::nvm::{self, Blocks};
-use nvme_spec::{Lba, Nsid, Sqe};
+use nvme_spec::Nsid;
 use platform::Platform;
 
 /// A queue pair with its commands and their list pages.
@@ -120,7 +121,8 @@ impl<P: Platform> IoQueue<P> {
         command: Command,
     ) -> Result<(), DeviceFault> {
         let reserved = self.in_flight.reserve(command).ok_or(DeviceFault::OwnMemory)?;
-        match self.build(target, opcode, piece, command.work.bytes(), reserved) {
+        let Target { nsid, window } = target;
+        match command::build(&self.lists, *nsid, window.iova, opcode, piece, command.work.bytes(), reserved) {
             Ok(sqe) => {
                 self.pair.submit(&sqe);
                 Ok(())
@@ -137,42 +139,5 @@ impl<P: Platform> IoQueue<P> {
     fn take_back(&mut self, reserved: Reserved) {
         // It was reserved just now, so it is there.
         let _ = self.in_flight.release(reserved.cid);
-    }
-
-    /// The command for a piece.
-    #[inline(always)]
-    fn build(
-        &self,
-        target: &Target,
-        opcode: Opcode,
-        piece: Piece,
-        bytes: u32,
-        reserved: Reserved,
-    ) -> Result<Sqe, DeviceFault> {
-        let Reserved { index, cid } = reserved;
-        if opcode == Opcode::Flush {
-            return Ok(nvm::flush(cid, target.nsid));
-        }
-        let blocks = Blocks::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
-        Ok(match opcode {
-            Opcode::Read | Opcode::Write => {
-                let start = target.window.iova.checked_add(piece.offset).ok_or(DeviceFault::OwnMemory)?;
-                let data = match prp::without_list(start, bytes) {
-                    Some(data) => data,
-                    None => self.lists.build(index, start, bytes)?,
-                };
-                if opcode == Opcode::Read {
-                    nvm::read(cid, target.nsid, blocks, data)
-                } else {
-                    nvm::write(cid, target.nsid, blocks, data)
-                }
-            }
-            Opcode::WriteZeroes => nvm::write_zeroes(cid, target.nsid, blocks),
-            Opcode::Discard => {
-                let range = nvm::Range::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
-                nvm::deallocate(cid, target.nsid, 0, self.lists.build_range(index, &range)?)
-            }
-            Opcode::Flush => nvm::flush(cid, target.nsid),
-        })
     }
 }

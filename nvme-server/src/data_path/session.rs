@@ -9,7 +9,7 @@ mod completion;
 mod ending;
 mod submission;
 
-pub(crate) use submission::Abilities;
+pub(crate) use crate::controller::command::Abilities;
 
 use crate::controller::dma::Window;
 use crate::controller::fault::DeviceFault;

@@ -1,32 +1,13 @@
-//! Cuts a checked request into commands: at the ends of records of extents and of window ranges, and at what one command
-//! may move. Each command asks the table of extents whether the session may and where its blocks lie. The policy component
-//! installs and removes the records, and a session that is closed has none.
+//! Locates the blocks of a session's requests: each command asks the table of extents whether the session may, and where its
+//! blocks lie. The policy component installs and removes the records, and a session that is closed has none. Left out: the
+//! cuts that make commands of a request ([`crate::controller::split`]).
 
+use crate::controller::split::Run;
 use blk_api::config::ServerConfig;
-use blk_api::request::{Opcode, Request, Simple};
+use blk_api::request::{Opcode, Simple};
 use extent_table::{ExtentTable, Located, Merging, Miss, Record, Right, SizeError};
 
-/// The limits of one command of this controller.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct CommandLimits {
-    /// Blocks one command may move.
-    pub data_blocks: u32,
-    /// Blocks a command without data may name.
-    pub bare_blocks: u32,
-    /// log2 of the block size.
-    pub block_shift: u8,
-}
-
-/// The part of a request that one command does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Piece {
-    /// First block on the namespace; 0 for a flush.
-    pub lba: u64,
-    /// Blocks; 0 for a flush.
-    pub blocks: u32,
-    /// First byte in the window; 0 without data.
-    pub offset: u64,
-}
+pub(crate) use crate::controller::split::{CommandLimits, Cursor, Piece};
 
 /// The table of the server that is configured so, without records.
 ///
@@ -65,6 +46,15 @@ impl<'a> Extents<'a> {
         self.search(first, blocks, right)
     }
 
+    /// [`Extents::locate`] for a [`Cursor`].
+    ///
+    /// # Errors
+    /// [`Miss`].
+    #[inline(always)]
+    pub(crate) fn run(&mut self, opcode: Opcode, first: u64, blocks: u64) -> Result<Run, Miss> {
+        self.locate(opcode, first, blocks).map(|Located { lba, blocks }| Run { lba, blocks })
+    }
+
     #[inline(never)]
     fn search(&mut self, first: u64, blocks: u64, right: Right) -> Result<Located, Miss> {
         let located = self.table.locate(self.session, first, blocks, right);
@@ -85,81 +75,11 @@ pub(crate) fn simple(request: &Simple, extents: &mut Extents<'_>, limits: Comman
     (located.blocks == u64::from(blocks)).then_some(piece)
 }
 
-/// A request that is being cut into commands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Cursor {
-    request: Request,
-    /// Blocks behind it.
-    done: u32,
-    /// The window range it is in, and the bytes of that behind it.
-    segment: u8,
-    segment_done: u32,
-    /// Every piece was returned.
-    finished: bool,
-}
-
-impl Cursor {
-    /// Creates a cursor at the start of `request`.
-    #[inline(always)]
-    pub(crate) fn new(request: Request) -> Self {
-        Self { request, done: 0, segment: 0, segment_done: 0, finished: false }
-    }
-
-    /// The request's operation.
-    #[inline]
-    pub(crate) fn opcode(&self) -> Opcode {
-        self.request.opcode
-    }
-
-    /// Whether every piece was returned.
-    #[inline]
-    pub(crate) fn finished(&self) -> bool {
-        self.finished
-    }
-
-    /// The next piece. `None` after the last.
-    ///
-    /// # Errors
-    /// [`Miss`] when the session lacks the right or a record of its extents; the cursor then stays where it was.
-    #[inline(always)]
-    pub(crate) fn next(&mut self, extents: &mut Extents<'_>, limits: CommandLimits) -> Result<Option<Piece>, Miss> {
-        if self.finished {
-            return Ok(None);
-        }
-        if self.request.opcode == Opcode::Flush {
-            self.finished = true;
-            return Ok(Some(Piece { lba: 0, blocks: 0, offset: 0 }));
-        }
-        let left = self.request.blocks.wrapping_sub(self.done);
-        let first = self.request.lba.wrapping_add(u64::from(self.done));
-        let located = extents.locate(self.request.opcode, first, u64::from(left))?;
-        // At most `left`, which is 32 bits.
-        let mut blocks = located.blocks as u32;
-        let mut offset = 0;
-        if self.request.opcode.moves_data() {
-            let Some(segment) = self.request.segments.get(usize::from(self.segment)) else { return Ok(None) };
-            offset = u64::from(segment.offset).wrapping_add(u64::from(self.segment_done));
-            let in_segment = segment.len.wrapping_sub(self.segment_done) >> limits.block_shift;
-            blocks = blocks.min(in_segment).min(limits.data_blocks);
-            self.segment_done = self.segment_done.wrapping_add(blocks << limits.block_shift);
-            if self.segment_done == segment.len {
-                self.segment = self.segment.wrapping_add(1);
-                self.segment_done = 0;
-            }
-        } else {
-            blocks = blocks.min(limits.bare_blocks);
-        }
-        self.done = self.done.wrapping_add(blocks);
-        self.finished = self.done == self.request.blocks;
-        Ok(Some(Piece { lba: located.lba, blocks, offset }))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::vec::Vec;
-    use blk_api::request::{Bounds, Entry, MAX_SEGMENTS, Segment};
+    use blk_api::request::{Bounds, Entry, MAX_SEGMENTS, Request, Segment};
     use extent_table::{ExtentTable, Merging, Record, Rights};
     use proptest::prelude::*;
 
@@ -193,10 +113,14 @@ mod tests {
         (segment_count == 1).then(|| simple(&request, extents, LIMITS))?
     }
 
+    fn next(cursor: &mut Cursor, extents: &mut Extents<'_>) -> Result<Option<Piece>, Miss> {
+        cursor.next(|opcode, first, blocks| extents.run(opcode, first, blocks), LIMITS)
+    }
+
     fn pieces(request: Request) -> Vec<Piece> {
         let (mut cursor, mut table) = (Cursor::new(request), table());
         let extents = &mut Extents::new(&mut table, 0);
-        let pieces: Vec<_> = core::iter::from_fn(|| cursor.next(extents, LIMITS).unwrap()).collect();
+        let pieces: Vec<_> = core::iter::from_fn(|| next(&mut cursor, extents).unwrap()).collect();
         assert!(cursor.finished());
         if let Some(piece) = short(&request, extents) {
             assert_eq!(pieces, [piece], "the short way and the long way agree");
@@ -241,9 +165,9 @@ mod tests {
         let mut cursor = Cursor::new(request);
         let extents = &mut Extents::new(&mut table, 0);
         assert_eq!(short(&request, extents), None);
-        assert_eq!(cursor.next(extents, LIMITS), Ok(Some(Piece { lba: 1017, blocks: 3, offset: 0 })));
+        assert_eq!(next(&mut cursor, extents), Ok(Some(Piece { lba: 1017, blocks: 3, offset: 0 })));
         let stopped = cursor;
-        assert_eq!(cursor.next(extents, LIMITS), Err(Miss::NotInstalled));
+        assert_eq!(next(&mut cursor, extents), Err(Miss::NotInstalled));
         assert_eq!(cursor, stopped);
     }
 
@@ -257,7 +181,7 @@ mod tests {
         for (opcode, segments) in [(Opcode::Write, &segments[..]), (Opcode::WriteZeroes, &[]), (Opcode::Discard, &[])] {
             let request = checked(opcode, 0, segments, 1);
             assert_eq!(short(&request, extents), None);
-            assert_eq!(Cursor::new(request).next(extents, LIMITS), Err(Miss::Forbidden));
+            assert_eq!(next(&mut Cursor::new(request), extents), Err(Miss::Forbidden));
         }
     }
 

@@ -1,13 +1,13 @@
 //! Completes commands and answers the client.
 
 use super::{Pending, PollResult, ServeError, Session};
+use crate::controller::command::failure;
 use crate::controller::fault::DeviceFault;
 use crate::data_path::in_flight::{Command, Served};
 use crate::data_path::queues::Queues;
 use blk_api::Status;
 use blk_api::ring::{Completed, RingError};
 use blk_api::session::Statistics;
-use nvme_spec::StatusCode;
 use platform::{Kernel, Platform};
 use scheduler::Kind;
 
@@ -112,18 +112,3 @@ impl<P: Platform> Session<P> {
         self.answer(user_data, status, device_status);
     }
 }
-
-/// The status with which a failed command's request is answered.
-fn failure(status: nvme_spec::Status) -> Status {
-    let given_up = [StatusCode::AbortRequested, StatusCode::SqDeleted].map(nvme_spec::Status::new);
-    if given_up.iter().any(|one| (one.sct(), one.sc()) == (status.sct(), status.sc())) {
-        Status::TimedOut
-    } else if status.sct() == MEDIA_ERROR {
-        Status::MediaError
-    } else {
-        Status::DeviceError
-    }
-}
-
-/// Status code type of media and data integrity errors (section 4.6.1.2.3).
-const MEDIA_ERROR: u8 = 2;

@@ -18,26 +18,6 @@ use extent_table::Miss;
 use platform::Platform;
 use scheduler::{Kind, Quantum};
 
-/// Operations without data that the controller supports.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Abilities {
-    /// Write Zeroes.
-    pub write_zeroes: bool,
-    /// Dataset Management with deallocation.
-    pub discard: bool,
-}
-
-impl Abilities {
-    /// The status of a request that needs no command. A discard is a hint and may be ignored; zeroes need the command.
-    const fn answer_now(self, opcode: Opcode) -> Option<Status> {
-        match opcode {
-            Opcode::Discard if !self.discard => Some(Status::Success),
-            Opcode::WriteZeroes if !self.write_zeroes => Some(Status::DeviceError),
-            _ => None,
-        }
-    }
-}
-
 /// Outcome of [`Session::take_request`].
 enum Taken {
     /// No entry, or no room for its answer.
@@ -270,7 +250,8 @@ impl<P: Platform> Session<P> {
                 return Ok(());
             };
             let opcode = cursor.opcode();
-            let submitted = match cursor.next(&mut turn.extents, turn.limits) {
+            let extents = &mut turn.extents;
+            let submitted = match cursor.next(|opcode, first, blocks| extents.run(opcode, first, blocks), turn.limits) {
                 Ok(Some(piece)) => self.submit(turn, queue, opcode, piece, place),
                 Ok(None) => Err(DeviceFault::OwnMemory),
                 Err(miss) => {

@@ -1,0 +1,238 @@
+//! The commands a queue pair has in flight, and their identifiers.
+//!
+//! A command identifier names a place in this table and the place's generation, so a late completion of an earlier command
+//! is distinguished from that of the present one. It is independent of the SQ's slot. A driver keeps with each command `C`
+//! what it needs at the completion, and a tag `T` that may change while the command is in flight.
+
+use crate::fault::DeviceFault;
+use alloc::vec::Vec;
+use nvme_spec::Cid;
+
+/// A place's state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State<T> {
+    /// It has no command; the next free place, if there is one.
+    Free(u16),
+    /// Its command is in flight.
+    InFlight(T),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place<C, T> {
+    /// The identifier of its command, or of the last one: the place's number, and above that its generation.
+    cid: u16,
+    state: State<T>,
+    /// Its command, or the last one.
+    command: C,
+}
+
+/// A table of as many places as commands may be in flight.
+#[derive(Debug)]
+pub struct CommandTable<C, T> {
+    places: Vec<Place<C, T>>,
+    /// The first free place, or [`NONE`].
+    free: u16,
+    /// The bits of an identifier that are its place's number.
+    index_mask: u16,
+}
+
+/// The most commands a queue pair may have in flight: ten bits of identifier, leaving six for the generation.
+pub const MOST_IN_FLIGHT: u16 = 1024;
+
+/// No place: their numbers are smaller.
+const NONE: u16 = u16::MAX;
+
+/// A reserved place: with it, submitting the command cannot fail for lack of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reserved {
+    /// The place: the number of the command's PRP list pages.
+    pub index: u16,
+    /// The command's identifier.
+    pub cid: Cid,
+}
+
+impl<C: Copy, T: Copy> CommandTable<C, T> {
+    /// Creates a table of `depth` places, at most [`MOST_IN_FLIGHT`]. `none` stands in places that never had a command.
+    pub fn new(depth: u16, none: C) -> Self {
+        let depth = depth.clamp(1, MOST_IN_FLIGHT);
+        let place = |cid| Place { cid, state: State::Free(NONE), command: none };
+        let mut table = Self {
+            places: (0..depth).map(place).collect(),
+            free: NONE,
+            index_mask: depth.next_power_of_two().wrapping_sub(1),
+        };
+        table.set_depth(depth);
+        table
+    }
+
+    /// Takes a place for `command`, if one is free.
+    #[inline(always)]
+    pub fn reserve(&mut self, command: C, tag: T) -> Option<Reserved> {
+        let index = self.free;
+        let place = self.places.get_mut(usize::from(index))?;
+        let State::Free(next) = place.state else { return None };
+        self.free = next;
+        // The next generation; the number below it stays.
+        place.cid = place.cid.wrapping_add(self.index_mask.wrapping_add(1));
+        (place.state, place.command) = (State::InFlight(tag), command);
+        Some(Reserved { index, cid: Cid(place.cid) })
+    }
+
+    /// Frees the place; returns its command and the command's tag.
+    ///
+    /// # Errors
+    /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
+    #[inline(always)]
+    pub fn release(&mut self, cid: Cid) -> Result<(&C, T), DeviceFault> {
+        let index = cid.0 & self.index_mask;
+        match self.places.get_mut(usize::from(index)) {
+            Some(Place { cid: known, state, command }) if *known == cid.0 => {
+                let State::InFlight(tag) = *state else { return Err(DeviceFault::UnknownCommand(cid.0)) };
+                *state = State::Free(self.free);
+                self.free = index;
+                Ok((command, tag))
+            }
+            _ => Err(DeviceFault::UnknownCommand(cid.0)),
+        }
+    }
+
+    /// Changes the most commands in flight to `depth`, at least 1, and at most the number of places. None is in flight.
+    /// Identifiers continue from their generations.
+    pub fn set_depth(&mut self, depth: u16) {
+        let Self { places, free, index_mask: _ } = self;
+        *free = NONE;
+        for (index, place) in (0..depth.max(1)).zip(places).rev() {
+            if let State::Free(next) = &mut place.state {
+                *next = *free;
+                *free = index;
+            }
+        }
+    }
+
+    /// Whether a place is free.
+    #[inline(always)]
+    pub fn has_room(&self) -> bool {
+        self.free != NONE
+    }
+
+    /// Takes every command out, after a confirmed reset, as [`CommandTable::release`] does.
+    pub fn drain(&mut self) -> impl Iterator<Item = (C, T)> + '_ {
+        let Self { places, free, .. } = self;
+        places.iter_mut().zip(0u16..).filter_map(|(place, index)| {
+            let State::InFlight(tag) = place.state else { return None };
+            place.state = State::Free(*free);
+            *free = index;
+            Some((place.command, tag))
+        })
+    }
+
+    /// The commands in flight, with their identifiers.
+    pub fn in_flight(&self) -> impl Iterator<Item = (Cid, &C)> {
+        self.places.iter().filter_map(|place| match place.state {
+            State::InFlight(_) => Some((Cid(place.cid), &place.command)),
+            State::Free(_) => None,
+        })
+    }
+
+    /// The commands in flight, with their tags.
+    pub fn tags_mut(&mut self) -> impl Iterator<Item = (&C, &mut T)> {
+        self.places.iter_mut().filter_map(|place| match &mut place.state {
+            State::InFlight(tag) => Some((&place.command, tag)),
+            State::Free(_) => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Table = CommandTable<u16, char>;
+
+    fn table(depth: u16) -> Table {
+        Table::new(depth, 0)
+    }
+
+    #[test]
+    fn a_completed_command_gives_its_place_back() {
+        let mut table = table(2);
+        let a = table.reserve(1, 'a').unwrap();
+        let b = table.reserve(2, 'b').unwrap();
+        assert_ne!(a.index, b.index);
+        assert_eq!(table.reserve(3, 'c'), None);
+        assert_eq!(table.release(a.cid), Ok((&1, 'a')));
+        assert!(table.reserve(3, 'c').is_some());
+    }
+
+    #[test]
+    fn a_stale_completion_of_an_earlier_command_is_distinguished() {
+        let mut table = table(4);
+        let old = table.reserve(1, 'a').unwrap();
+        table.release(old.cid).unwrap();
+        assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
+        let new = table.reserve(2, 'b').unwrap();
+        assert_eq!(new.index, old.index);
+        assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
+        assert_eq!(table.release(new.cid), Ok((&2, 'b')));
+    }
+
+    #[test]
+    fn made_up_identifiers_are_faults() {
+        let mut table = table(3);
+        let held = table.reserve(1, 'a').unwrap();
+        for cid in 0..=u16::MAX {
+            if cid != held.cid.0 {
+                assert!(table.release(Cid(cid)).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn tables_of_every_depth_name_all_their_places() {
+        for depth in [1, 2, 3, 31, 32, 33, 1023, 1024, 5000] {
+            let mut table = table(depth);
+            let reserved: Vec<_> = core::iter::from_fn(|| table.reserve(0, 'a')).collect();
+            assert_eq!(reserved.len(), usize::from(depth.min(MOST_IN_FLIGHT)));
+            for place in reserved {
+                table.release(place.cid).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_depth_that_changes_leaves_old_identifiers_old() {
+        let mut table = table(8);
+        let early = table.reserve(1, 'a').unwrap();
+        table.release(early.cid).unwrap();
+        for depth in [1, 8, 3, 20] {
+            table.set_depth(depth);
+            let all: Vec<_> = core::iter::from_fn(|| table.reserve(0, 'a')).collect();
+            assert_eq!(all.len(), usize::from(depth.min(8)));
+            assert!(all.iter().all(|one| one.cid != early.cid));
+            assert_eq!(table.release(early.cid), Err(DeviceFault::UnknownCommand(early.cid.0)));
+            assert!(all.iter().all(|one| table.release(one.cid).is_ok()));
+        }
+    }
+
+    #[test]
+    fn a_changed_tag_is_released_with_its_command() {
+        let mut table = table(3);
+        let late = table.reserve(4, 'a').unwrap();
+        table.reserve(5, 'a').unwrap();
+        table.tags_mut().filter(|(command, _)| **command == 4).for_each(|(_, tag)| *tag = 'z');
+        assert_eq!(table.release(late.cid), Ok((&4, 'z')));
+        let next = table.reserve(6, 'b').unwrap();
+        assert_eq!(table.release(next.cid), Ok((&6, 'b')));
+    }
+
+    #[test]
+    fn draining_empties_the_table() {
+        let mut table = table(3);
+        table.reserve(5, 'a').unwrap();
+        table.reserve(4, 'b').unwrap();
+        assert_eq!(table.in_flight().map(|(_, command)| *command).collect::<Vec<_>>(), [5, 4]);
+        assert_eq!(table.drain().count(), 2);
+        assert_eq!(table.in_flight().count(), 0);
+        assert!((0..3).all(|_| table.reserve(1, 'c').is_some()) && !table.has_room());
+    }
+}

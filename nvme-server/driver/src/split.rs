@@ -1,0 +1,113 @@
+//! Cuts a checked request into commands: at the ends of runs of blocks and of window ranges, and at what one command may
+//! move.
+//!
+//! The driver knows where a request's blocks lie on the namespace, and how many of them follow each other there
+//! ([`Run`]). Left out: the right to them.
+
+use blk_api::request::{Opcode, Request};
+
+/// The limits of one command of this controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CommandLimits {
+    /// Blocks one command may move.
+    pub data_blocks: u32,
+    /// Blocks a command without data may name.
+    pub bare_blocks: u32,
+    /// log2 of the block size.
+    pub block_shift: u8,
+}
+
+/// The part of a request that one command does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// First block on the namespace; 0 for a flush.
+    pub lba: u64,
+    /// Blocks; 0 for a flush.
+    pub blocks: u32,
+    /// First byte in the window; 0 without data.
+    pub offset: u64,
+}
+
+/// Blocks that follow each other on the namespace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// The first of them.
+    pub lba: u64,
+    /// Their number: at least 1, at most as many as were asked for.
+    pub blocks: u64,
+}
+
+/// A request that is being cut into commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cursor {
+    request: Request,
+    /// Blocks behind it.
+    done: u32,
+    /// The window range it is in, and the bytes of that behind it.
+    segment: u8,
+    segment_done: u32,
+    /// Every piece was returned.
+    finished: bool,
+}
+
+impl Cursor {
+    /// Creates a cursor at the start of `request`.
+    #[inline(always)]
+    pub fn new(request: Request) -> Self {
+        Self { request, done: 0, segment: 0, segment_done: 0, finished: false }
+    }
+
+    /// The request's operation.
+    #[inline]
+    pub fn opcode(&self) -> Opcode {
+        self.request.opcode
+    }
+
+    /// Whether every piece was returned.
+    #[inline]
+    pub fn finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The next piece. `None` after the last. `locate` finds the run with which a number of the session's
+    /// blocks begin, for an operation.
+    ///
+    /// # Errors
+    /// Those of `locate`; the cursor then stays where it was.
+    #[inline(always)]
+    pub fn next<E>(
+        &mut self,
+        locate: impl FnOnce(Opcode, u64, u64) -> Result<Run, E>,
+        limits: CommandLimits,
+    ) -> Result<Option<Piece>, E> {
+        if self.finished {
+            return Ok(None);
+        }
+        if self.request.opcode == Opcode::Flush {
+            self.finished = true;
+            return Ok(Some(Piece { lba: 0, blocks: 0, offset: 0 }));
+        }
+        let left = self.request.blocks.wrapping_sub(self.done);
+        let first = self.request.lba.wrapping_add(u64::from(self.done));
+        let run = locate(self.request.opcode, first, u64::from(left))?;
+        // At most `left`, which is 32 bits.
+        let mut blocks = run.blocks as u32;
+        let mut offset = 0;
+        if self.request.opcode.moves_data() {
+            let Some(segment) = self.request.segments.get(usize::from(self.segment)) else { return Ok(None) };
+            offset = u64::from(segment.offset).wrapping_add(u64::from(self.segment_done));
+            let in_segment = segment.len.wrapping_sub(self.segment_done) >> limits.block_shift;
+            blocks = blocks.min(in_segment).min(limits.data_blocks);
+            self.segment_done = self.segment_done.wrapping_add(blocks << limits.block_shift);
+            if self.segment_done == segment.len {
+                self.segment = self.segment.wrapping_add(1);
+                self.segment_done = 0;
+            }
+        } else {
+            blocks = blocks.min(limits.bare_blocks);
+        }
+        self.done = self.done.wrapping_add(blocks);
+        self.finished = self.done == self.request.blocks;
+        Ok(Some(Piece { lba: run.lba, blocks, offset }))
+    }
+}
