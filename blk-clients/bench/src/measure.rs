@@ -11,7 +11,7 @@ mod ring;
 use crate::after;
 use crate::stamp::Generator;
 use alloc::vec::Vec;
-use blk_client::{Device, Error, Geometry, Opcode, OpenError, Options, RingError, Session, Status};
+use blk_client::{Device, Error, Geometry, Opcode, OpenError, Options, Session, Status};
 use core::fmt;
 use platform::{Environment, Platform, marker};
 use workload::Bench;
@@ -61,12 +61,6 @@ impl fmt::Display for Unmeasured {
 impl From<Error> for Unmeasured {
     fn from(error: Error) -> Self {
         Self::Failed(error)
-    }
-}
-
-impl From<RingError> for Unmeasured {
-    fn from(error: RingError) -> Self {
-        Self::Failed(error.into())
     }
 }
 

@@ -34,6 +34,8 @@ mod misses;
 mod reconnection;
 mod retries;
 
+/// Seconds in which a function finishes its requests before the session is closed.
+const FINISH_SECONDS: u64 = 5;
 /// Polls without a completion after which the work gets its turn again.
 const POLLS_A_TURN: u32 = 64;
 
@@ -174,7 +176,7 @@ impl<P: Platform> Device<P> {
         }
     }
 
-    /// Closes the session. The server finishes its requests first. Requests that it has not answered then end with
+    /// Closes the session. The server, or the session's own function, finishes its requests first. Requests that it has not answered then end with
     /// [`Status::Closed`], and so do those that still wait for an earlier change of their blocks or for a retry.
     ///
     /// # Errors
@@ -182,8 +184,9 @@ impl<P: Platform> Device<P> {
     pub async fn close(&self) -> Result<(), Error> {
         let published = self.shared.state.borrow_mut().publish();
         if let Err(error) = published {
-            self.shared.state.borrow_mut().end(error.into());
+            self.shared.state.borrow_mut().end(error);
         }
+        self.finish().await;
         let closed = loop {
             self.reconnect().await;
             match self.shared.control.close().await {
@@ -197,6 +200,20 @@ impl<P: Platform> Device<P> {
         state.poll_ring(self.shared.options.ring_entries);
         state.end(Error::CLOSED);
         closed
+    }
+
+    /// Has the session's own function finish its requests, within a limit. A server does that itself.
+    async fn finish(&self) {
+        let Shared { state, platform, options, .. } = &*self.shared;
+        if !state.borrow().session.has_function() {
+            return;
+        }
+        let limit = platform.ticks_per_second().saturating_mul(FINISH_SECONDS);
+        let deadline = platform.ticks().saturating_add(limit);
+        while state.borrow_mut().poll_ring(options.ring_entries) != PollResult::Idle && platform.ticks() < deadline {
+            platform.pause();
+            platform.yield_now().await;
+        }
     }
 
     /// Drives `work` and its requests. One call at a time.
@@ -249,7 +266,7 @@ impl<P: Platform> Device<P> {
         }
         let state = &mut *self.shared.state.borrow_mut();
         if let Err(error) = state.session.awake() {
-            state.end(error.into());
+            state.end(error);
         }
         // Tasks with news were woken through this same context. After many polls without result, the work gets a turn.
         if state.slots.in_flight() > 0 {
@@ -264,7 +281,7 @@ impl<P: Platform> Device<P> {
         }
         let state = &mut *self.shared.state.borrow_mut();
         state.session.prepare_sleep().unwrap_or_else(|error| {
-            state.end(error.into());
+            state.end(error);
             true
         })
     }
@@ -395,8 +412,8 @@ impl<P: Platform> State<P> {
         match self.slots.begin(|entry| self.session.submit(entry)) {
             Ok(submitted) => Ok(submitted),
             Err(error) => {
-                self.end(error.into());
-                Err(error.into())
+                self.end(error);
+                Err(error)
             }
         }
     }

@@ -4,6 +4,7 @@ use blk_api::Status;
 use blk_api::ring::RingError;
 use blk_api::session::Refusal;
 use core::fmt;
+use nvme_driver::{DeviceFault, PciError};
 
 /// Error of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +26,8 @@ pub enum Error {
     BadParts,
     /// A call was refused.
     Refused(Refusal),
+    /// The session's own function failed, or completed what was not submitted: the session is unusable.
+    Device(DeviceFault),
 }
 
 impl Error {
@@ -57,11 +60,19 @@ impl fmt::Display for Error {
             Self::UnknownStatus(raw) => write!(f, "completion with unknown status {raw}"),
             Self::BadParts => f.write_str("too many window ranges, or of another window"),
             Self::Refused(refusal) => write!(f, "refused: {refusal}"),
+            Self::Device(fault) => write!(f, "controller: {fault}"),
         }
     }
 }
 
 impl core::error::Error for Error {}
+
+impl From<DeviceFault> for Error {
+    #[inline]
+    fn from(fault: DeviceFault) -> Self {
+        Self::Device(fault)
+    }
+}
 
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
@@ -73,6 +84,7 @@ impl From<Refusal> for Error {
 }
 
 impl From<RingError> for Error {
+    #[inline]
     fn from(error: RingError) -> Self {
         Self::Ring(error)
     }
@@ -91,6 +103,10 @@ pub enum OpenError {
     BadGeometry,
     /// The server is dead and is not restarted.
     Dead,
+    /// The session's own function could not be claimed, or its memory could not be mapped for it.
+    Pci(PciError),
+    /// The function could not be brought up.
+    Device(DeviceFault),
 }
 
 impl fmt::Display for OpenError {
@@ -101,6 +117,8 @@ impl fmt::Display for OpenError {
             Self::Refused(refusal) => write!(f, "refused: {refusal}"),
             Self::BadGeometry => f.write_str("the server's geometry cannot be"),
             Self::Dead => f.write_str("the server stays dead"),
+            Self::Pci(error) => write!(f, "{error}"),
+            Self::Device(fault) => write!(f, "controller: {fault}"),
         }
     }
 }
@@ -113,6 +131,18 @@ impl From<Refusal> for OpenError {
             Refusal::Dead => Self::Dead,
             refusal => Self::Refused(refusal),
         }
+    }
+}
+
+impl From<PciError> for OpenError {
+    fn from(error: PciError) -> Self {
+        Self::Pci(error)
+    }
+}
+
+impl From<DeviceFault> for OpenError {
+    fn from(fault: DeviceFault) -> Self {
+        Self::Device(fault)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The client's side of a session: open it, read, write, flush, discard, write zeroes, close it.
 //!
-//! Two layers. [`Session`] is the bare ring: entries in, completions out, one publication a batch, no state of requests;
-//! instruction counts use it. [`Device`] is built on it: requests are futures, many in flight. Each owns its part of the
+//! Two layers. [`Session`] is the bare data plane: entries in, completions out, one publication a batch, no state of
+//! requests; instruction counts use it. It has two paths to the controller: the NVMe server's rings, or a virtual function
+//! that the client drives itself. [`Device`] is built on it: requests are futures, many in flight. Each owns its part of the
 //! window until its completion came, dropped or not. Requests that the server or the controller lost are resubmitted,
 //! and changes of the same blocks keep their order.
 //!
@@ -10,7 +11,8 @@
 //! File systems of the ecosystem run on a session by two types on top of that: [`CopyingDevice`] implements
 //! `block_device_driver::BlockDevice`, and [`ByteStream`] the traits of `embedded-io-async`.
 //!
-//! Neighbours: `blk-api` is the contract with the server, `platform` gives access to kernel and memory. Left out: retries
+//! Neighbours: `blk-api` is the contract with the server, `nvme-driver` drives the function, `platform` gives access to
+//! kernel and memory. Left out: retries
 //! of requests that the device failed (the caller decides), caching (except the one block of a [`ByteStream`]), and checks
 //! that the server makes anyway.
 
@@ -26,10 +28,12 @@ mod control;
 mod copying;
 mod device;
 mod error;
+mod function;
 mod policy;
 mod program;
 mod reporter;
 mod request;
+mod rings;
 mod server;
 mod session;
 mod slots;
@@ -44,6 +48,7 @@ pub use control::Control;
 pub use copying::{CopyingDevice, IoError};
 pub use device::Device;
 pub use error::{Error, OpenError};
+pub use nvme_driver::{DeviceFault, PciError};
 pub use program::Program;
 pub use reporter::Reporter;
 pub use request::Request;

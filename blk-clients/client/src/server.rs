@@ -29,6 +29,11 @@ impl<P: Platform> Server<P> {
         Self { platform, page, incarnation: Cell::new(incarnation), client: report::clip(&environment.name) }
     }
 
+    /// The same without its liveness page, for a session that does not need it alive.
+    pub(crate) fn unwatched(self) -> Self {
+        Self { page: None, ..self }
+    }
+
     /// Whether the incarnation that opened the session is dead.
     pub(crate) fn died(&self) -> bool {
         self.now().is_some_and(|incarnation| incarnation != self.incarnation.get())

@@ -1,5 +1,9 @@
 //! The bare data plane: entries in, completions out.
 //!
+//! A session has one of two paths. By the server's path, entries are on a ring that the NVMe server reads, and it submits the
+//! commands ([`mod@crate::rings`]). By the function path, the client submits them itself, to a virtual function of its own
+//! ([`mod@crate::function`]). The environment decides: a client with a call to the PCI server has a function.
+//!
 //! It keeps no state of requests: the caller chooses the user data that completions return. A batch is
 //! any number of [`Session::submit`], then one [`Session::publish`]; any number of [`Session::complete`], then one
 //! [`Session::release`].
@@ -9,16 +13,19 @@
 //! [`Status::is_undecided`](blk_api::Status::is_undecided)).
 
 use crate::control::Control;
-use crate::error::OpenError;
+use crate::error::{Error, OpenError};
+use crate::function::{Failed, Function};
 use crate::policy::Policy;
+use crate::rings::Rings;
 use crate::server::Server;
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use blk_api::names;
 use blk_api::policy;
 use blk_api::request::Entry;
-use blk_api::ring::{ClientEnd, Completed, RingError};
+use blk_api::ring::{Completed, RingError};
 use blk_api::session::Geometry;
-use platform::{Cap, Environment, Kernel, Memory, Notification, Platform};
+use platform::{Endpoint, Environment, Memory, Platform};
 
 /// Options of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,16 +39,21 @@ pub struct Options {
 /// An open session.
 pub struct Session<P: Platform> {
     platform: P,
-    ring: ClientEnd<P::Memory>,
-    /// The rings' regions: the client's and the server's.
-    regions: (P::Memory, P::Memory),
-    doorbell: Cap<Notification>,
+    path: Path<P>,
     control: Control<P>,
     policy: Option<Policy<P>>,
     server: Rc<Server<P>>,
     window: P::Memory,
     geometry: Geometry,
     options: Options,
+}
+
+/// The way of the session's requests to the controller.
+enum Path<P: Platform> {
+    /// By the NVMe server.
+    Server(Rings<P>),
+    /// By a virtual function of its own.
+    Function(Box<Function<P>>),
 }
 
 impl<P: Platform> Session<P> {
@@ -51,19 +63,14 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// [`OpenError`].
     pub async fn open(platform: P, environment: &Environment, options: Options) -> Result<Self, OpenError> {
-        let memory = |name: &'static str| {
-            let region = environment.region(name).ok_or(OpenError::Missing(name))?;
-            platform.memory(region).map_err(|_| OpenError::Missing(name))
-        };
-        let (client, server, window) =
-            (memory(names::RING_CLIENT)?, memory(names::RING_SERVER)?, memory(names::WINDOW)?);
+        let window = environment.region(names::WINDOW).and_then(|region| platform.memory(region).ok());
+        let window = window.ok_or(OpenError::Missing(names::WINDOW))?;
         let endpoint = environment.cap(names::SERVER).ok_or(OpenError::Missing(names::SERVER))?;
-        let doorbell = environment.cap(names::DOORBELL).ok_or(OpenError::Missing(names::DOORBELL))?;
         let control = Control::new(platform.clone(), endpoint);
-        let peer = Rc::new(Server::of(platform.clone(), environment));
-        // The server starts reading at index 0 when it opens the session, so reset our indices before.
-        let ring = ClientEnd::new(client.clone(), server.clone(), options.ring_entries)?;
-        let regions = (client, server);
+        let has_function = environment.cap::<Endpoint>(pci_api::names::PCI).is_some();
+        let peer = Server::of(platform.clone(), environment);
+        // Before the session is opened.
+        let rings = if has_function { None } else { Some(Rings::new(&platform, environment, options.ring_entries)?) };
         let geometry = control.reopen().await?;
         let sound = geometry.block_bytes.is_power_of_two()
             && (512..=65536).contains(&geometry.block_bytes)
@@ -72,14 +79,25 @@ impl<P: Platform> Session<P> {
         if !sound {
             return Err(OpenError::BadGeometry);
         }
-        let policy = Policy::of(platform.clone(), environment);
+        let (path, policy, peer) = match rings {
+            Some(rings) => (Path::Server(rings), Policy::of(platform.clone(), environment), peer),
+            None => match Function::open(&platform, environment, &geometry, options).await {
+                Ok(function) => (Path::Function(Box::new(function)), None, peer.unwatched()),
+                Err(error) => {
+                    // The session is of no use then, and its end may fail for the same reason.
+                    let _ = control.close().await;
+                    return Err(error);
+                }
+            },
+        };
         if let Some(policy) = policy.as_ref().filter(|_| geometry.blocks > 0) {
             policy.ask_ahead(geometry.blocks).await;
         }
-        Ok(Self { platform, ring, regions, doorbell, control, policy, server: peer, window, geometry, options })
+        Ok(Self { platform, path, control, policy, server: Rc::new(peer), window, geometry, options })
     }
 
-    /// Whether the server in which the session was opened is dead: its unanswered requests will not be answered.
+    /// Whether the server in which the session was opened is dead: its unanswered requests will not be answered. Always `false`
+    /// on the function path, where requests need no server.
     #[must_use]
     pub fn server_died(&self) -> bool {
         self.server.died()
@@ -122,9 +140,15 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// [`RingError::BadRegion`].
     pub(crate) fn begin_again(&mut self) -> Result<(), RingError> {
-        let (client, server) = self.regions.clone();
-        self.ring = ClientEnd::new(client, server, self.options.ring_entries)?;
-        Ok(())
+        match &mut self.path {
+            Path::Server(rings) => rings.begin_again(),
+            Path::Function(_) => Ok(()),
+        }
+    }
+
+    /// Whether the session has a function of its own: no server finishes its requests.
+    pub(crate) const fn has_function(&self) -> bool {
+        matches!(self.path, Path::Function(_))
     }
 
     /// The geometry and limits of the session, from the server's answer at opening.
@@ -167,64 +191,83 @@ impl<P: Platform> Session<P> {
         self.options
     }
 
-    /// Puts an entry on the ring; `false` when it is full. The server does not see it before [`Session::publish`].
+    /// Submits an entry; `false` when there is no room for it. It takes effect with [`Session::publish`].
     ///
     /// # Errors
-    /// [`RingError`] when the server's indices cannot be.
-    #[inline]
-    pub fn submit(&mut self, entry: &Entry) -> Result<bool, RingError> {
-        self.ring.submit(entry)
-    }
-
-    /// Publishes the submitted entries to the server, and wakes it if it sleeps.
-    ///
-    /// # Errors
-    /// [`RingError::BadRegion`].
-    #[inline]
-    pub fn publish(&mut self) -> Result<(), RingError> {
-        if self.ring.publish()? {
-            self.ring_doorbell();
+    /// [`Error::Ring`] when the server's indices cannot be; [`Error::Device`].
+    #[inline(always)]
+    pub fn submit(&mut self, entry: &Entry) -> Result<bool, Error> {
+        match &mut self.path {
+            Path::Server(rings) => Ok(rings.end.submit(entry)?),
+            Path::Function(function) => function.submit(entry).map_err(|Failed| function.fault().into()),
         }
-        Ok(())
     }
 
-    /// Signals the server's notification, needed or not.
+    /// Publishes the submitted entries to the server, and wakes it if it sleeps; or rings the function's doorbell.
+    ///
+    /// # Errors
+    /// [`Error::Ring`], [`Error::Device`].
+    #[inline(always)]
+    pub fn publish(&mut self) -> Result<(), Error> {
+        match &mut self.path {
+            Path::Server(rings) => Ok(rings.publish(&self.platform)?),
+            Path::Function(function) => Ok(function.ring()?),
+        }
+    }
+
+    /// Signals the server's notification, needed or not. Does nothing on the function path.
     pub fn ring_doorbell(&self) {
-        self.platform.kernel().signal(self.doorbell);
+        if let Path::Server(rings) = &self.path {
+            rings.ring_doorbell(&self.platform);
+        }
     }
 
     /// Takes the next completion.
     ///
     /// # Errors
-    /// [`RingError`] when the server's indices cannot be.
-    #[inline]
-    pub fn complete(&mut self) -> Result<Option<Completed>, RingError> {
-        self.ring.complete()
+    /// [`Error::Ring`] when the server's indices cannot be; [`Error::Device`] when the function failed, or its completion is
+    /// impossible.
+    #[inline(always)]
+    pub fn complete(&mut self) -> Result<Option<Completed>, Error> {
+        match &mut self.path {
+            Path::Server(rings) => Ok(rings.end.complete()?),
+            Path::Function(function) => function.complete().map_err(|Failed| function.fault().into()),
+        }
     }
 
-    /// Publishes to the server which completions were taken.
+    /// Publishes which completions were taken.
     ///
     /// # Errors
-    /// [`RingError::BadRegion`].
-    #[inline]
-    pub fn release(&mut self) -> Result<(), RingError> {
-        self.ring.release()
+    /// [`Error::Ring`], [`Error::Device`].
+    #[inline(always)]
+    pub fn release(&mut self) -> Result<(), Error> {
+        match &mut self.path {
+            Path::Server(rings) => Ok(rings.end.release()?),
+            Path::Function(function) => Ok(function.release()?),
+        }
     }
 
     /// Asks for a signal. Returns `true` when there are completions already, so that the caller must not sleep.
     ///
     /// # Errors
-    /// [`RingError`] when the server's indices cannot be.
-    pub fn prepare_sleep(&mut self) -> Result<bool, RingError> {
-        self.ring.prepare_sleep()
+    /// As [`Session::complete`].
+    pub fn prepare_sleep(&mut self) -> Result<bool, Error> {
+        match &mut self.path {
+            Path::Server(rings) => Ok(rings.end.prepare_sleep()?),
+            Path::Function(function) => Ok(function.prepare_sleep()?),
+        }
     }
 
     /// Cancels the request for a signal.
     ///
     /// # Errors
-    /// [`RingError::BadRegion`].
-    pub fn awake(&mut self) -> Result<(), RingError> {
-        self.ring.awake()
+    /// [`Error::Ring`].
+    pub fn awake(&mut self) -> Result<(), Error> {
+        match &mut self.path {
+            Path::Server(rings) => Ok(rings.end.awake()?),
+            // It interrupts, awaited or not.
+            Path::Function(_) => Ok(()),
+        }
     }
 
     /// Waits until it is worth polling for completions again: by sleeping, or by yielding once. May return without a
@@ -233,7 +276,7 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// As [`Session::prepare_sleep`].
     #[inline]
-    pub async fn wait(&mut self) -> Result<(), RingError> {
+    pub async fn wait(&mut self) -> Result<(), Error> {
         if self.options.polls {
             // Other components do the work, so polling again at once has no use.
             self.platform.pause();

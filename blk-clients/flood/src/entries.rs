@@ -2,7 +2,7 @@
 
 use crate::counts::count;
 use crate::flooder::{Flooder, Step};
-use blk_client::{Entry, Geometry, Opcode, RingError, Segment, Status};
+use blk_client::{Entry, Error, Geometry, Opcode, Segment, Status};
 use platform::Platform;
 use workload::{Flood, FloodKind};
 
@@ -37,7 +37,7 @@ impl<P: Platform> Flooder<'_, P> {
         }
     }
 
-    async fn exchange(&mut self, kind: FloodKind) -> Result<Taken, RingError> {
+    async fn exchange(&mut self, kind: FloodKind) -> Result<Taken, Error> {
         if self.flood.waits {
             while self.submit(kind)? {}
             self.publish()?;
@@ -59,7 +59,7 @@ impl<P: Platform> Flooder<'_, P> {
     }
 
     /// Puts the next entry on the ring; `false` when there is no room for it.
-    fn submit(&mut self, kind: FloodKind) -> Result<bool, RingError> {
+    fn submit(&mut self, kind: FloodKind) -> Result<bool, Error> {
         let most = match self.flood.depth {
             0 => u32::MAX,
             depth => u32::from(depth),
@@ -74,11 +74,11 @@ impl<P: Platform> Flooder<'_, P> {
         Ok(submitted)
     }
 
-    fn publish(&mut self) -> Result<(), RingError> {
+    fn publish(&mut self) -> Result<(), Error> {
         self.session.as_mut().map_or(Ok(()), |session| session.publish())
     }
 
-    fn take(&mut self) -> Result<Taken, RingError> {
+    fn take(&mut self) -> Result<Taken, Error> {
         let mut taken = Taken::default();
         let Some(session) = &mut self.session else { return Ok(taken) };
         while let Some(completed) = session.complete()? {

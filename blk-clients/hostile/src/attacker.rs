@@ -1,7 +1,7 @@
 //! The attacker: a bare session, a canary in the window, and the verdicts.
 
 use blk_api::names;
-use blk_client::{Completed, Entry, Opcode, OpenError, Reporter, RingError, Segment, Session, Status};
+use blk_client::{Completed, Entry, Error, Opcode, OpenError, Reporter, RingError, Segment, Session, Status};
 use core::fmt;
 use core::fmt::Write as _;
 use platform::{Environment, Memory, Platform, Vaddr};
@@ -19,8 +19,8 @@ const OPENINGS: u32 = 16;
 /// The attacker cannot go on: the server, or its session, is broken. The worst verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stuck {
-    /// The server's indices are impossible, or memory is missing.
-    Ring(RingError),
+    /// The session is unusable, or memory is missing.
+    Session(Error),
     /// An honest read failed.
     Honest(u16),
     /// The own block does not have the data just written to it.
@@ -38,7 +38,7 @@ pub(crate) enum Stuck {
 impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ring(error) => write!(f, "server: {error}"),
+            Self::Session(error) => write!(f, "{error}"),
             Self::Honest(status) => write!(f, "an honest read failed with status {status}"),
             Self::NoMark => f.write_str("its own block does not hold what it wrote"),
             Self::UnknownCompletion => f.write_str("a completion came for a request that was not made"),
@@ -49,15 +49,15 @@ impl fmt::Display for Stuck {
     }
 }
 
-impl From<RingError> for Stuck {
-    fn from(error: RingError) -> Self {
-        Self::Ring(error)
+impl From<Error> for Stuck {
+    fn from(error: Error) -> Self {
+        Self::Session(error)
     }
 }
 
 impl From<platform::OutOfBounds> for Stuck {
     fn from(_: platform::OutOfBounds) -> Self {
-        Self::Ring(RingError::BadRegion)
+        Self::Session(RingError::BadRegion.into())
     }
 }
 

@@ -15,7 +15,7 @@
 use super::State;
 use crate::error::Error;
 use blk_api::Status;
-use blk_api::ring::{Completed, RingError};
+use blk_api::ring::Completed;
 use platform::Platform;
 
 impl<P: Platform> State<P> {
@@ -39,7 +39,7 @@ impl<P: Platform> State<P> {
     }
 
     /// Submits retries and requests that wait for no earlier change any more, and publishes them with all others.
-    pub(super) fn publish(&mut self) -> Result<(), RingError> {
+    pub(super) fn publish(&mut self) -> Result<(), Error> {
         while let Some(entry) = self.slots.due() {
             // The ring has room for as many entries as there are slots, once the server published that it took those it answered.
             if !self.session.submit(&entry)? {

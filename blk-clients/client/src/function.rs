@@ -1,0 +1,354 @@
+//! The function path: the client drives a virtual function of the controller by a queue pair of its own.
+//!
+//! An entry that one command can do without a list of PRPs becomes that command at once. Every other entry goes through a
+//! backlog, where it is checked, cut into commands and submitted as far as there is room. The checks are those of the
+//! server, so both paths answer a request with the same status. They protect nobody else: the function's namespace is the
+//! session's alone, and its address space has only the session's memory.
+//!
+//! Neighbours: `opening` brings the function up, `parts` has the requests of several commands, and `nvme-driver` is what the
+//! NVMe server drives its function with. Left out, for later: opening the session again after the NVMe server or the PCI
+//! server died (their death does not stop the function); records of the policy component, which no request needs here;
+//! recovery of a command without an answer, and of a function that failed, which ends the session; and a limit on
+//! interrupts.
+
+use crate::function::parts::Parts;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use blk_api::Status;
+use blk_api::request::{Bounds, Entry, Opcode, Simple};
+use blk_api::ring::Completed;
+use core::convert::Infallible;
+use nvme_driver::command::{self, Abilities};
+use nvme_driver::command_table::{CommandTable, Reserved};
+use nvme_driver::prp;
+use nvme_driver::split::{CommandLimits, Cursor, Piece, Run};
+use nvme_driver::{Controller, DeviceFault, Line, PrpLists, QueuePair};
+use nvme_spec::nvm::{self, Blocks};
+use nvme_spec::{Lba, Nsid};
+use platform::{Iova, Kernel, Platform};
+
+mod opening;
+mod parts;
+
+/// Polls in a row without a completion after which the controller's status is read.
+const POLLS_IN_VAIN: u32 = 4096;
+/// The same for polls before a sleep, each after an event.
+const WAKES_IN_VAIN: u32 = 8;
+
+/// A virtual function that takes commands.
+pub(crate) struct Function<P: Platform> {
+    platform: P,
+    controller: Controller<P::Mmio>,
+    pair: QueuePair<P::Memory, P::Mmio>,
+    commands: CommandTable<Served, ()>,
+    /// The list pages of its commands.
+    lists: PrpLists<P::Memory>,
+    nsid: Nsid,
+    /// The window's address for the function.
+    window: Iova,
+    bounds: Bounds,
+    /// The bounds of requests that are one command.
+    small: Bounds,
+    limits: CommandLimits,
+    abilities: Abilities,
+    /// Interrupts that stay masked until they are acknowledged.
+    masked_lines: Vec<Line>,
+    parts: Parts,
+    backlog: Backlog,
+    /// Polls since the last completion.
+    in_vain: u32,
+    /// The last fault.
+    fault: DeviceFault,
+}
+
+/// The function failed: [`Function::fault`] has the reason, so that a result fits into registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Failed;
+
+/// The request that a command serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Served {
+    /// All of one, with this user data.
+    Whole(u64),
+    /// A part of the one in this place of [`Parts`].
+    Part(u16),
+}
+
+/// Entries that are not submitted yet, and answers that wait to be taken. Neither queue grows beyond its first capacity.
+struct Backlog {
+    /// Whether there are entries, one of them partly submitted or none.
+    is_behind: bool,
+    /// The most entries, and the most answers.
+    most: usize,
+    entries: VecDeque<Entry>,
+    /// The request that is being cut into commands, and its place among the parts.
+    current: Option<(Cursor, u16)>,
+    answers: VecDeque<Completed>,
+}
+
+impl Backlog {
+    /// Creates an empty one, for `most` entries.
+    fn new(most: u32) -> Self {
+        let most = most as usize;
+        let room = most.saturating_add(1);
+        Self {
+            is_behind: false,
+            most,
+            entries: VecDeque::with_capacity(room),
+            current: None,
+            answers: VecDeque::with_capacity(room),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.entries.len() < self.most
+    }
+
+    /// Takes the next entry, if its answer has room.
+    fn next(&mut self) -> Option<Entry> {
+        if self.answers.len() < self.most { self.entries.pop_front() } else { None }
+    }
+
+    fn answer(&mut self, user_data: u64, status: Status) {
+        self.answers.push_back(Completed { user_data, status: status as u16, ..Completed::default() });
+    }
+}
+
+impl<P: Platform> Function<P> {
+    /// Takes an entry; `false` when there is no room for it. The controller sees it after [`Function::ring`].
+    ///
+    /// # Errors
+    /// [`Failed`]: [`DeviceFault::OwnMemory`], a defect.
+    #[inline(never)]
+    pub(crate) fn submit(&mut self, entry: &Entry) -> Result<bool, Failed> {
+        // Everything that can fail comes before the command's place is taken.
+        if !self.backlog.is_behind
+            && let Some(Simple { opcode, lba, blocks, user_data, segment }) = entry.head().simple(&self.small)
+            && let Some(blocks) = Blocks::new(Lba(lba), blocks)
+            && let Some(start) = self.window.checked_add(u64::from(segment.offset))
+            && let Some(data) = prp::without_list(start, segment.len)
+            && let Some(Reserved { cid, .. }) = self.commands.reserve(Served::Whole(user_data), ())
+        {
+            let sqe = if opcode == Opcode::Read {
+                nvm::read(cid, self.nsid, blocks, data)
+            } else {
+                nvm::write(cid, self.nsid, blocks, data)
+            };
+            self.pair.submit(&sqe);
+            return Ok(true);
+        }
+        self.submit_other(entry)
+    }
+
+    /// Rings for the submitted commands.
+    ///
+    /// # Errors
+    /// [`DeviceFault::OwnMemory`]: a defect.
+    #[inline(always)]
+    pub(crate) fn ring(&mut self) -> Result<(), DeviceFault> {
+        self.pair.ring().map(drop)
+    }
+
+    /// Takes the next completion of a request.
+    ///
+    /// # Errors
+    /// [`Failed`]: the controller failed, or completed what was not submitted.
+    #[inline(never)]
+    pub(crate) fn complete(&mut self) -> Result<Option<Completed>, Failed> {
+        match self.take() {
+            Ok(Some((Served::Whole(user_data), status))) if status.is_success() => {
+                self.in_vain = 0;
+                Ok(Some(Completed { user_data, ..Completed::default() }))
+            }
+            Ok(Some((served, status))) => self.complete_other(served, status),
+            Ok(None) => self.found_nothing(),
+            Err(fault) => Err(self.fail(fault)),
+        }
+    }
+
+    /// Takes the next completion of a command.
+    #[inline(always)]
+    fn take(&mut self) -> Result<Option<(Served, nvme_spec::Status)>, DeviceFault> {
+        let Some(end) = self.pair.complete()? else { return Ok(None) };
+        let (served, ()) = self.commands.release(end.cid())?;
+        Ok(Some((*served, end.status())))
+    }
+
+    /// Goes on after the completion of a command that failed, or is not all of its request.
+    #[inline(never)]
+    fn complete_other(&mut self, served: Served, status: nvme_spec::Status) -> Result<Option<Completed>, Failed> {
+        self.in_vain = 0;
+        let (mut served, mut status) = (served, status);
+        loop {
+            if let Some(completed) = self.completed(served, status) {
+                return Ok(Some(completed));
+            }
+            match self.take() {
+                Ok(Some(next)) => (served, status) = next,
+                Ok(None) => return self.found_nothing(),
+                Err(fault) => return Err(self.fail(fault)),
+            }
+        }
+    }
+
+    /// The fault for which it [`Failed`].
+    #[cold]
+    pub(crate) const fn fault(&self) -> DeviceFault {
+        self.fault
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fail(&mut self, fault: DeviceFault) -> Failed {
+        self.fault = fault;
+        Failed
+    }
+
+    /// Rings for the completions that were taken.
+    ///
+    /// # Errors
+    /// [`DeviceFault::OwnMemory`]: a defect.
+    #[inline(always)]
+    pub(crate) fn release(&mut self) -> Result<(), DeviceFault> {
+        self.pair.release().map(drop)
+    }
+
+    /// Prepares for a sleep until the next interrupt. Returns whether there are completions already.
+    ///
+    /// # Errors
+    /// [`DeviceFault`]: the controller failed.
+    pub(crate) fn prepare_sleep(&mut self) -> Result<bool, DeviceFault> {
+        let kernel = self.platform.kernel();
+        for line in &self.masked_lines {
+            match line {
+                // Without its acknowledgement the next event comes from elsewhere, and it is acknowledged again.
+                Line::Own(handler) => {
+                    let _ = kernel.irq_handler_ack(*handler);
+                }
+                Line::Shared(resume) => kernel.signal(*resume),
+            }
+        }
+        if self.in_vain >= WAKES_IN_VAIN {
+            self.in_vain = 0;
+            self.controller.check()?;
+        }
+        Ok(!self.backlog.answers.is_empty() || self.pair.has_completion())
+    }
+
+    /// Submits the command for a piece of the request in this place. An error ends the session.
+    fn submit_piece(&mut self, opcode: Opcode, piece: Piece, place: u16) -> Result<(), DeviceFault> {
+        let reserved = self.commands.reserve(Served::Part(place), ()).ok_or(DeviceFault::OwnMemory)?;
+        let bytes = piece.blocks << self.bounds.block_shift;
+        let sqe = command::build(&self.lists, self.nsid, self.window, opcode, piece, bytes, reserved)?;
+        self.pair.submit(&sqe);
+        Ok(())
+    }
+
+    /// Takes an entry whose command needs a list, that is no single command, or that has no room now.
+    #[inline(never)]
+    fn submit_other(&mut self, entry: &Entry) -> Result<bool, Failed> {
+        if !self.backlog.has_room() {
+            return Ok(false);
+        }
+        self.backlog.entries.push_back(*entry);
+        self.catch_up().map_err(|fault| self.fail(fault))?;
+        Ok(true)
+    }
+
+    /// Submits as much of the backlog as there is room for.
+    #[inline(never)]
+    fn catch_up(&mut self) -> Result<(), DeviceFault> {
+        loop {
+            let (cursor, place) = match self.backlog.current.take() {
+                Some(current) => current,
+                None if !self.commands.has_room() => break,
+                None => match self.backlog.next() {
+                    Some(entry) => match self.begin(&entry)? {
+                        Some(begun) => begun,
+                        None => continue,
+                    },
+                    None => break,
+                },
+            };
+            if !self.submit_commands(cursor, place)? {
+                break;
+            }
+        }
+        self.backlog.is_behind = self.backlog.current.is_some() || !self.backlog.entries.is_empty();
+        Ok(())
+    }
+
+    /// Begins a request, or answers it at once.
+    fn begin(&mut self, entry: &Entry) -> Result<Option<(Cursor, u16)>, DeviceFault> {
+        let answer = match entry.check(&self.bounds) {
+            Ok(request) => match self.abilities.answer_now(request.opcode) {
+                None => {
+                    let place = self.parts.begin(request.user_data).ok_or(DeviceFault::OwnMemory)?;
+                    return Ok(Some((Cursor::new(request), place)));
+                }
+                Some(answer) => answer,
+            },
+            Err(status) => status,
+        };
+        self.backlog.answer(entry.user_data, answer);
+        Ok(None)
+    }
+
+    /// Submits commands for a request until it is done, or there is no room. Returns whether it is done.
+    fn submit_commands(&mut self, mut cursor: Cursor, place: u16) -> Result<bool, DeviceFault> {
+        while !cursor.finished() {
+            if !self.commands.has_room() {
+                self.backlog.current = Some((cursor, place));
+                return Ok(false);
+            }
+            // The namespace is the session's, so its blocks have the same numbers there.
+            let here = |_, lba, blocks| Ok::<_, Infallible>(Run { lba, blocks });
+            let Ok(piece) = cursor.next(here, self.limits);
+            let piece = piece.ok_or(DeviceFault::OwnMemory)?;
+            self.parts.add_one(place);
+            self.submit_piece(cursor.opcode(), piece, place)?;
+        }
+        if let Some(completed) = self.parts.end_one(place, Status::Success, 0) {
+            self.backlog.answers.push_back(completed);
+        }
+        Ok(true)
+    }
+
+    /// The answer to the request of a completed command, if it was its last one.
+    fn completed(&mut self, served: Served, status: nvme_spec::Status) -> Option<Completed> {
+        let (outcome, device_status) = if status.is_success() {
+            (Status::Success, 0)
+        } else {
+            // Type and code, without the bits about retries.
+            (command::failure(status), status.to_raw() & 0x7ff)
+        };
+        match served {
+            Served::Whole(user_data) => {
+                Some(Completed { user_data, status: outcome as u16, device_status, reserved: 0 })
+            }
+            Served::Part(place) => self.parts.end_one(place, outcome, device_status),
+        }
+    }
+
+    /// Takes an answer that needed no command, after all completions were taken. Submits what waited for room, and has the
+    /// controller checked now and then.
+    #[inline(never)]
+    fn found_nothing(&mut self) -> Result<Option<Completed>, Failed> {
+        self.go_on().map_err(|fault| self.fail(fault))?;
+        Ok(self.backlog.answers.pop_front())
+    }
+
+    fn go_on(&mut self) -> Result<(), DeviceFault> {
+        // A caller that received no completion need not call `release`.
+        self.pair.release()?;
+        if self.backlog.is_behind {
+            self.catch_up()?;
+            self.pair.ring()?;
+        }
+        self.in_vain = self.in_vain.wrapping_add(1);
+        if self.in_vain.is_multiple_of(POLLS_IN_VAIN) {
+            self.controller.check()?;
+        }
+        Ok(())
+    }
+}

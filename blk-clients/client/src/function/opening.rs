@@ -1,0 +1,234 @@
+//! Brings the session's virtual function up: claim, memory, queue pairs, namespace (NVM Express base specification 1.4,
+//! section 7.6.1).
+//!
+//! The NVMe server has set the function's controller online and attached the namespace before. All waits poll, with a limit:
+//! no component ticks a client.
+
+use super::{Backlog, Function, Served};
+use crate::error::OpenError;
+use crate::function::parts::Parts;
+use crate::session::Options;
+use blk_api::names;
+use blk_api::request::Bounds;
+use blk_api::session::Geometry;
+use nvme_driver::command::Abilities;
+use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT};
+use nvme_driver::dma::Window;
+use nvme_driver::split::CommandLimits;
+use nvme_driver::{
+    Controller, Device, DeviceFault, DmaPool, Interrupts, IoSpaceMap, PciClient, PciError, Polled, PrpLists, QueuePair,
+    Ring, disable, list_pages, wait_ready,
+};
+use nvme_spec::admin::{self, CqInterrupt};
+use nvme_spec::feature::NumberOfQueues;
+use nvme_spec::identify::{self, NamespaceList};
+use nvme_spec::nvm::Blocks;
+use nvme_spec::registers::Arbitration;
+use nvme_spec::{Cqe, DataPointer, Nsid, QueueId, Sqe};
+use platform::{CPtr, Cap, Environment, Frame, Kernel, Memory, PAGE_BITS, PAGE_SIZE, Platform};
+
+/// Entries of the admin queues.
+const ADMIN_ENTRIES: u16 = 8;
+/// The I/O queue pair.
+const IO_QUEUE: QueueId = QueueId(1);
+/// The most vectors: the admin queue's and the I/O queue pair's.
+const VECTORS: u16 = 2;
+/// Slots that a claim fills: the address space, and two for each vector.
+const CLAIM_SLOTS: usize = 1 + 2 * VECTORS as usize;
+/// The largest transfer of one command, whatever the controller allows, as in the NVMe server: bounds the list pages.
+const MAX_TRANSFER: u64 = 2 << 20;
+
+impl<P: Platform> Function<P> {
+    /// Brings up the function for the session that was opened with this geometry.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(crate) async fn open(
+        platform: &P,
+        environment: &Environment,
+        geometry: &Geometry,
+        options: Options,
+    ) -> Result<Self, OpenError> {
+        let (pci, device) = claim(platform, environment).await?;
+        let controller = Controller::new(device.registers);
+        controller.identify()?;
+        disable(platform, &controller, || pause(platform)).await?;
+        let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, environment);
+        let mut pool = DmaPool::new(platform, environment, &mut space)?;
+        let window = map_window(environment, &mut space, geometry)?;
+        // It is disabled, so nothing that firmware or an earlier driver left is in flight.
+        pci.start().await?;
+        let mut admin = Polled::new(platform, QueueId::ADMIN, ADMIN_ENTRIES, &mut pool, &controller)?;
+        controller.enable(&admin.pair.sq, &admin.pair.cq, ADMIN_ENTRIES, Arbitration::RoundRobin)?;
+        wait_ready(platform, &controller, || pause(platform), true).await?;
+        controller.check()?;
+        let page = pool.take(1)?;
+        let identity = Identity::read(&mut admin, &page, &controller, geometry).await?;
+        let one = NumberOfQueues::pairs(1).ok_or(DeviceFault::OwnMemory)?;
+        admin.must(|cid| one.set(cid)).await?;
+        let depth = depth(&controller, geometry);
+        let pair = io_pair(&mut pool, &controller, depth)?;
+        // Vector 0 is the admin queue's, and is shared where it is the only one.
+        let vector = u16::from(device.vectors.len() > 1);
+        let interrupt = if options.polls { CqInterrupt::Disabled } else { CqInterrupt::Vector(vector) };
+        admin.create(&pair, interrupt).await?;
+        // A discard's range is written into the list page, so each command has one.
+        let pages = list_pages(identity.max_transfer).max(1);
+        let lists = PrpLists::new(pool.take(pages.saturating_mul(u64::from(depth)))?, depth, pages)?;
+        let masks = platform.kernel().irq_masks_messages();
+        let block_shift = geometry.block_bytes.trailing_zeros() as u8;
+        let data_blocks = u32::try_from(identity.max_transfer >> block_shift).unwrap_or(Blocks::MAX);
+        let bounds = Bounds {
+            block_shift,
+            max_blocks: geometry.max_blocks,
+            window_bytes: geometry.window_bytes,
+            writable: geometry.writable != 0,
+            blocks: geometry.blocks,
+        };
+        Ok(Self {
+            platform: platform.clone(),
+            controller,
+            pair,
+            commands: CommandTable::new(depth, Served::Whole(0)),
+            lists,
+            nsid: identity.nsid,
+            window: window.iova,
+            small: Bounds { max_blocks: bounds.max_blocks.min(data_blocks), ..bounds.clone() },
+            bounds,
+            limits: CommandLimits { data_blocks: data_blocks.min(Blocks::MAX), bare_blocks: Blocks::MAX, block_shift },
+            abilities: identity.abilities,
+            masked_lines: device.vectors.iter().filter(|_| masks).map(|vector| vector.line).collect(),
+            // One for each command, and one for a request that has none yet.
+            parts: Parts::new(depth.saturating_add(1)),
+            backlog: Backlog::new(options.ring_entries),
+            in_vain: 0,
+            fault: DeviceFault::OwnMemory,
+        })
+    }
+}
+
+/// Claims the function. A claim of an earlier session of this component ends first.
+async fn claim<'a, P: Platform>(
+    platform: &'a P,
+    environment: &'a Environment,
+) -> Result<(PciClient<'a, P>, Device<P>), OpenError> {
+    let client = || PciClient::new(platform, environment, environment.free_slots.clone());
+    let mut pci = client()?;
+    let device = match pci.claim(Interrupts::Msix, VECTORS).await {
+        Err(PciError::Refused(pci_api::Refusal::Busy)) => {
+            pci.release().await?;
+            forget(platform, environment)?;
+            pci = client()?;
+            pci.claim(Interrupts::Msix, VECTORS).await?
+        }
+        claimed => claimed?,
+    };
+    Ok((pci, device))
+}
+
+/// Deletes the capabilities of an earlier claim, and takes the memory out of its address space, which is gone.
+fn forget<P: Platform>(platform: &P, environment: &Environment) -> Result<(), PciError> {
+    let kernel = platform.kernel();
+    for slot in environment.free_slots.clone().take(CLAIM_SLOTS) {
+        let slot = environment.slot(CPtr::new(slot)).ok_or(PciError::Missing("its CNode"))?;
+        kernel.cnode_delete(slot)?;
+    }
+    for name in [names::DMA, names::WINDOW] {
+        for page in 0..environment.cap_count(name) {
+            let frame: Cap<Frame> = environment.cap_at(name, page).ok_or(PciError::Missing("its own memory"))?;
+            kernel.frame_unmap(frame)?;
+        }
+    }
+    Ok(())
+}
+
+/// Maps the window for the function.
+fn map_window<K: Kernel>(
+    environment: &Environment,
+    space: &mut IoSpaceMap<K>,
+    geometry: &Geometry,
+) -> Result<Window, OpenError> {
+    let missing = OpenError::Missing(names::WINDOW);
+    let first = environment.cap(names::WINDOW).ok_or(missing)?;
+    let pages = u32::try_from(geometry.window_bytes.div_ceil(PAGE_SIZE as u64)).map_err(|_| missing)?;
+    if pages > environment.cap_count(names::WINDOW) {
+        return Err(missing);
+    }
+    let iova = space.reserve_window(first, u64::from(pages) << PAGE_BITS).ok_or(missing)?;
+    let window = Window { first, pages, iova };
+    space.map_pages(&window, 0..pages).map_err(PciError::from)?;
+    Ok(window)
+}
+
+/// The commands of the queue pair: as many as the session's depth, if the controller's queues hold them.
+fn depth<R: platform::Mmio>(controller: &Controller<R>, geometry: &Geometry) -> u16 {
+    // One slot of a queue stays empty.
+    let most = u16::try_from(controller.cap().max_queue_entries()).unwrap_or(u16::MAX).saturating_sub(1);
+    geometry.depth.min(most).clamp(1, MOST_IN_FLIGHT)
+}
+
+fn io_pair<P: Platform>(
+    pool: &mut DmaPool<P>,
+    controller: &Controller<P::Mmio>,
+    depth: u16,
+) -> Result<QueuePair<P::Memory, P::Mmio>, DeviceFault> {
+    let entries = depth.saturating_add(1);
+    let bytes = |entry: usize| u64::from(entries).saturating_mul(entry as u64);
+    let rings = (pool.take_bytes(bytes(size_of::<Sqe>()))?, pool.take_bytes(bytes(size_of::<Cqe>()))?);
+    let mut pair = QueuePair::new(IO_QUEUE, entries, rings, controller.registers(), controller.cap().doorbells())?;
+    pair.reset()?;
+    Ok(pair)
+}
+
+/// What the data path needs of the controller's identity.
+struct Identity {
+    nsid: Nsid,
+    /// Bytes one command may move.
+    max_transfer: u64,
+    abilities: Abilities,
+}
+
+impl Identity {
+    /// Asks the controller, which writes its answers to `page`, and compares its namespace with the session's geometry.
+    ///
+    /// # Errors
+    /// [`OpenError::Device`], and [`OpenError::BadGeometry`] for a namespace that does not have the session's blocks.
+    async fn read<P: Platform>(
+        admin: &mut Polled<P>,
+        page: &Ring<P::Memory>,
+        controller: &Controller<P::Mmio>,
+        geometry: &Geometry,
+    ) -> Result<Self, OpenError> {
+        let data = DataPointer::page(page.iova.bits());
+        let memory = |_| DeviceFault::OwnMemory;
+        admin.must(|cid| admin::identify_controller(cid, data)).await?;
+        let about: identify::Controller = page.memory.read(page.offset).map_err(memory)?;
+        if !about.supports_standard_entries() {
+            return Err(
+                DeviceFault::Unusable("the controller's queue entries have other sizes than 64 and 16 bytes").into()
+            );
+        }
+        let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
+        let max_transfer = limit.min(MAX_TRANSFER);
+        let optional = about.optional_nvm();
+        admin.must(|cid| admin::identify_active_namespaces(cid, Nsid::NONE, data)).await?;
+        let list: NamespaceList = page.memory.read(page.offset).map_err(memory)?;
+        let nsid = list.iter().next().ok_or(DeviceFault::Unusable("the function has no namespace"))?;
+        admin.must(|cid| admin::identify_namespace(cid, nsid, data)).await?;
+        let namespace: identify::Namespace = page.memory.read(page.offset).map_err(memory)?;
+        let is_plain = namespace.format().is_some_and(|format| format.ms() == 0);
+        let has_blocks =
+            namespace.block_bytes() == Some(geometry.block_bytes) && namespace.nsze.get() >= geometry.blocks;
+        if !is_plain || !has_blocks || u64::from(geometry.block_bytes) > max_transfer {
+            return Err(OpenError::BadGeometry);
+        }
+        let abilities = Abilities { write_zeroes: optional.write_zeroes(), discard: optional.dataset_management() };
+        Ok(Self { nsid, max_transfer, abilities })
+    }
+}
+
+/// Lets others run between two polls.
+async fn pause<P: Platform>(platform: &P) {
+    platform.pause();
+    platform.yield_now().await;
+}

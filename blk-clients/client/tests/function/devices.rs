@@ -1,0 +1,92 @@
+//! The device with requests as futures, over a function.
+
+use crate::support::{Machine, Setup, device};
+use blk_client::{DeviceFault, Error, Status};
+use fake_platform::block_on;
+use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
+
+#[test]
+fn requests_are_futures_on_both_ways_to_wait() {
+    for polls in [false, true] {
+        let machine = Machine::new(Setup { polls, depth: 3, ..Setup::default() });
+        let device = device(&machine);
+        block_on(device.run(async {
+            let ranges: Vec<_> = (0..40).map(|_| device.window().lease(4096).unwrap()).collect();
+            for (n, range) in ranges.iter().enumerate() {
+                range.write_bytes(0, &[n as u8 + 1; 4096]).unwrap();
+            }
+            let writes: Vec<_> =
+                ranges.iter().enumerate().map(|(n, range)| device.write(n as u64 * 8, &[range.whole()])).collect();
+            for write in writes {
+                write.await.unwrap();
+            }
+            device.flush().await.unwrap();
+            let big = device.window().lease(40 * 4096).unwrap();
+            device.read(0, &[big.whole()]).await.unwrap();
+            let mut bytes = vec![0; 40 * 4096];
+            big.read_bytes(0, &mut bytes).unwrap();
+            assert!(bytes.chunks(4096).zip(1u8..).all(|(chunk, n)| chunk.iter().all(|byte| *byte == n)));
+            assert_eq!(device.read(4096, &[big.whole()]).await, Err(Error::status(Status::OutsideExtents)));
+        }));
+        assert_eq!(device.in_flight(), 0);
+        assert_eq!(device.window().free_bytes(), device.window().len());
+        block_on(device.close()).unwrap();
+        assert_eq!(machine.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn changes_of_the_same_blocks_keep_their_order() {
+    let machine = Machine::new(Setup::default());
+    let device = device(&machine);
+    let ranges: Vec<_> = (0..6).map(|_| device.window().lease(512).unwrap()).collect();
+    block_on(device.run(async {
+        let writes: Vec<_> = ranges
+            .iter()
+            .zip(1u8..)
+            .map(|(range, n)| {
+                range.write_bytes(0, &[n; 512]).unwrap();
+                device.write(7, &[range.whole()])
+            })
+            .collect();
+        for write in writes {
+            write.await.unwrap();
+        }
+    }));
+    assert_eq!(machine.disk(7 * 512, 512), [6; 512]);
+}
+
+#[test]
+fn closing_lets_requests_end() {
+    for polls in [false, true] {
+        let machine = Machine::new(Setup { polls, ..Setup::default() });
+        let device = device(&machine);
+        let range = device.window().lease(4096).unwrap();
+        range.write_bytes(0, &[5; 4096]).unwrap();
+        let write = device.write(8, &[range.whole()]);
+        block_on(device.close()).unwrap();
+        assert_eq!(block_on(device.run(write)), Ok(()));
+        assert_eq!(machine.disk(8 * 512, 4096), [5; 4096]);
+        assert_eq!(block_on(device.run(device.flush())), Err(Error::CLOSED));
+    }
+}
+
+#[test]
+fn failed_controller_ends_all_requests() {
+    let lost = Fault::Command(CommandFault::new(QueueKind::Io, CommandEffect::DropCompletion));
+    for polls in [false, true] {
+        let machine = Machine::new(Setup { polls, faults: vec![lost.clone()], ..Setup::default() });
+        let device = device(&machine);
+        machine.tick_who_waits();
+        let range = device.window().lease(512).unwrap();
+        let fatal = Err(Error::Device(DeviceFault::Fatal));
+        block_on(device.run(async {
+            let reads: Vec<_> = (0..20).map(|lba| device.read(lba, &[range.whole()])).collect();
+            machine.strike(ControllerEffect::FatalStatus);
+            for read in reads {
+                assert_eq!(read.await, fatal);
+            }
+            assert_eq!(device.flush().await, fatal);
+        }));
+    }
+}

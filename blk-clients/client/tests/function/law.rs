@@ -1,0 +1,139 @@
+//! The law of the two paths: the same requests have the same answers, and leave the same contents.
+//!
+//! The server's side is the server in memory of `fake-platform`. A discard leaves contents that the two need not agree on, so
+//! each is followed by zeroes.
+
+use crate::support::{Machine, Setup, exchange, session};
+use blk_client::{Completed, Entry, Opcode, Options, Segment, Session};
+use fake_platform::{FakePlatform, block_on};
+use platform::{Memory, Platform};
+use proptest::prelude::*;
+
+const BLOCKS: u64 = 64;
+const WINDOW: u64 = 16 << 10;
+const MAX_BLOCKS: u32 = 24;
+
+/// Bytes between two ranges of the window: they do not overlap, since commands of one read have no order.
+const STRIDE: u32 = 3072;
+
+/// Entries of all kinds, most of them valid or almost.
+fn entries() -> impl Strategy<Value = Entry> {
+    let segments = proptest::array::uniform5((0u32..8, 1u32..6, 0u32..40));
+    let shape = (0u8..7, 0u64..66, 0u32..26, 0u8..6, 0u32..20);
+    (shape, segments).prop_map(|((opcode, lba, blocks, segment_count, lie), segments)| {
+        let mut entry = Entry { opcode, lba, blocks, segment_count, ..Entry::default() };
+        for (index, (segment, (shift, blocks, lie))) in (0..).zip(entry.segments.iter_mut().zip(segments)) {
+            let (offset, len) = (index * STRIDE + 4 * shift, blocks * 512);
+            *segment = match lie {
+                0 => Segment { offset: offset + 1, len },
+                1 => Segment { offset, len: len + 4 },
+                2 => Segment { offset: WINDOW as u32 - len + 4, len },
+                _ => Segment { offset, len },
+            };
+        }
+        if lie == 0 {
+            return entry;
+        }
+        // As a client makes it.
+        if opcode == Opcode::Read as u8 || opcode == Opcode::Write as u8 {
+            let count = segment_count.clamp(1, 5);
+            if count == 1 {
+                entry.segments[0].len = blocks.max(1) * 512;
+            }
+            let counted = &entry.segments[..usize::from(count)];
+            entry.blocks = counted.iter().map(|segment| segment.len / 512).sum();
+            entry.segment_count = count;
+        } else {
+            entry.segment_count = 0;
+        }
+        if opcode == Opcode::Flush as u8 {
+            (entry.lba, entry.blocks) = (0, 0);
+        }
+        entry
+    })
+}
+
+/// Does the requests one after another, and returns their answers and what the window holds then.
+fn run<P: Platform>(session: &mut Session<P>, entries: &[Entry]) -> (Vec<Completed>, Vec<u8>) {
+    let window = session.window().clone();
+    let pattern: Vec<u8> = (0..WINDOW as u32).map(|n| (n / 4) as u8 ^ (n / 1024) as u8).collect();
+    window.write_bytes(0, &pattern).unwrap();
+    let mut answers = vec![];
+    for entry in entries {
+        answers.extend(exchange(session, &[*entry]).expect("a session that works"));
+        if entry.opcode == Opcode::Discard as u8 {
+            let zeroes = Entry { opcode: Opcode::WriteZeroes as u8, ..*entry };
+            answers.extend(exchange(session, &[zeroes]).expect("a session that works"));
+        }
+    }
+    let mut bytes = vec![0; WINDOW as usize];
+    window.read_bytes(0, &mut bytes).unwrap();
+    (answers, bytes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn both_paths_answer_alike_and_leave_the_same_contents(
+        entries in prop::collection::vec(entries(), 1..40),
+        writable in prop::bool::weighted(0.9),
+        polls: bool,
+        depth in 1u16..9,
+    ) {
+        let setup = fake_platform::Setup {
+            blocks: BLOCKS,
+            max_blocks: MAX_BLOCKS,
+            window_bytes: WINDOW,
+            writable,
+            ..fake_platform::Setup::default()
+        };
+        let platform = FakePlatform::new(&setup);
+        let options = Options { ring_entries: setup.ring_entries, polls };
+        let environment = platform.environment("tenant", vec![]);
+        let mut by_server = block_on(Session::open(platform.clone(), &environment, options)).expect("a session");
+        let machine = Machine::new(Setup {
+            blocks: BLOCKS,
+            session_blocks: BLOCKS,
+            max_blocks: MAX_BLOCKS,
+            window_bytes: WINDOW,
+            mdts: 1,
+            writable,
+            polls,
+            depth,
+            ..Setup::default()
+        });
+        let mut by_function = session(&machine);
+        prop_assert_eq!(run(&mut by_function, &entries), run(&mut by_server, &entries));
+        let disk = platform.server(|server| server.disk.clone());
+        prop_assert_eq!(machine.disk(0, disk.len()), disk);
+        prop_assert_eq!(machine.complaints(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn requests_in_flight_together_are_all_answered(
+        entries in prop::collection::vec(entries(), 1..200),
+        polls: bool,
+        depth in 1u16..9,
+    ) {
+        let machine = Machine::new(Setup {
+            blocks: BLOCKS,
+            session_blocks: BLOCKS,
+            max_blocks: MAX_BLOCKS,
+            window_bytes: WINDOW,
+            mdts: 1,
+            polls,
+            depth,
+            ring_entries: 4,
+            ..Setup::default()
+        });
+        let mut session = session(&machine);
+        let answers = exchange(&mut session, &entries).expect("a session that works");
+        // The answers do not depend on the others.
+        for (entry, answer) in entries.iter().zip(answers) {
+            let alone = exchange(&mut session, &[*entry]).expect("a session that works");
+            prop_assert_eq!((alone[0].status, alone[0].device_status), (answer.status, answer.device_status));
+        }
+        prop_assert_eq!(machine.complaints(), Vec::<String>::new());
+    }
+}

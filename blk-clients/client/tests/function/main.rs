@@ -1,0 +1,8 @@
+//! The client's function path on the model of a controller.
+
+mod data;
+mod devices;
+mod failures;
+mod law;
+mod opening;
+mod support;

@@ -1,0 +1,249 @@
+//! The kernel as far as a client with a function uses it; behind `call`, the NVMe server and the PCI server. Refuses
+//! everything else.
+
+use super::machine::{ARENA, BAR_PAGES, EVENT, Object, PCI, RECEIVE, SERVER, State};
+use blk_api::session;
+use pci_api::{BY_HANDLER, BarRun, Bound, Claim, Claimed, Index, MAX_RUNS, Refusal};
+use platform::{
+    AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
+    IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Message, Notification, ObjectType, Paddr, Result,
+    Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
+};
+use std::cell::{RefCell, RefMut};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// log2 of the bytes that an entry covers, in the IO page tables below the root, the largest first.
+const LEVELS: [u32; 3] = [39, 30, 21];
+
+#[derive(Clone)]
+pub(crate) struct Kernel {
+    pub(super) state: Rc<RefCell<State>>,
+}
+
+impl Kernel {
+    fn state(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
+    }
+}
+
+impl State {
+    fn fill(&mut self, slot: u64, object: Object) -> Result<()> {
+        if self.slots.contains_key(&slot) {
+            return Err(Error::DeleteFirst);
+        }
+        self.slots.insert(slot, object);
+        Ok(())
+    }
+
+    fn missing_table(&self, iova: Iova) -> Option<(u32, u64)> {
+        LEVELS.iter().map(|shift| (*shift, iova.bits() >> shift)).find(|level| !self.bus.tables.contains(level))
+    }
+
+    fn server(&mut self, message: &Message) -> Message {
+        let refused = |refusal: session::Refusal| Message::new(refusal as u32);
+        match message.label {
+            session::OPEN if self.is_open => refused(session::Refusal::AlreadyOpen),
+            session::OPEN => {
+                self.is_open = true;
+                Message::with(session::DONE, &self.geometry)
+            }
+            session::CLOSE if self.is_open => {
+                self.is_open = false;
+                Message::new(session::DONE)
+            }
+            session::CLOSE => refused(session::Refusal::NotOpen),
+            session::PING => Message::new(session::DONE),
+            _ => refused(session::Refusal::BadRequest),
+        }
+    }
+
+    fn pci(&mut self, message: &Message) -> Message {
+        let refused = |refusal: Refusal| Message::new(refusal as u32);
+        let mut given = Message::new(pci_api::GRANTED);
+        given.cap_received = true;
+        match message.label {
+            pci_api::CLAIM if !self.is_open => refused(Refusal::NoSuchFunction),
+            pci_api::CLAIM if self.is_claimed => refused(Refusal::Busy),
+            pci_api::CLAIM => {
+                let claim: Claim = message.payload().expect("a claim");
+                assert_eq!((claim.interrupts, claim.class_code), (pci_api::INTERRUPTS_MSIX, 0x01_08_02));
+                self.is_claimed = true;
+                let mut runs = [BarRun::default(); MAX_RUNS];
+                runs[0] = BarRun { vaddr: ARENA, first_page: 0, pages: BAR_PAGES, bar: 0 };
+                let claimed = Claimed { bdf: 0x19, requester_id: 0x19, vectors: self.vectors, run_count: 1, runs };
+                Message::with(pci_api::GRANTED, &claimed)
+            }
+            _ if !self.is_claimed => refused(Refusal::NotClaimed),
+            pci_api::IO_SPACE if !self.iommu => refused(Refusal::NoIommu),
+            pci_api::IO_SPACE => {
+                self.fill(RECEIVE, Object::IoSpace).expect("an empty receive slot");
+                given
+            }
+            pci_api::VECTOR => {
+                let vector = message.payload::<Index>().expect("an index").0 as u16;
+                let notification = message.cap.and_then(|cap| self.slots.get(&cap.bits()));
+                let Some(Object::Notification(badge)) = notification else { return refused(Refusal::BadRequest) };
+                self.bus.vectors.insert(vector, *badge);
+                self.fill(RECEIVE, Object::Handler(vector)).expect("an empty receive slot");
+                given = Message::with(pci_api::GRANTED, &Bound { by: BY_HANDLER });
+                given.cap_received = true;
+                given
+            }
+            pci_api::START => Message::new(pci_api::GRANTED),
+            pci_api::RELEASE => {
+                self.is_claimed = false;
+                self.bus.pages.clear();
+                self.bus.tables.clear();
+                self.bus.vectors.clear();
+                self.slots.retain(|_, object| matches!(object, Object::Notification(_)));
+                Message::new(pci_api::GRANTED)
+            }
+            _ => refused(Refusal::BadRequest),
+        }
+    }
+}
+
+macro_rules! refused {
+    ($(fn $name:ident($($argument:ty),*) -> $output:ty;)+) => {$(
+        fn $name(&self, $(_: $argument),*) -> Result<$output> {
+            panic!(concat!("a client has no business with ", stringify!($name)))
+        }
+    )+};
+}
+
+impl platform::Kernel for Kernel {
+    fn cnode_mint(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> Result<()> {
+        assert_eq!((rights, src.index), (Rights::WRITE, EVENT), "an interrupt needs no more than to signal");
+        match data {
+            CapData::Badge(Badge(badge)) => self.state().fill(dest.index, Object::Notification(badge)),
+            _ => Err(Error::IllegalOperation),
+        }
+    }
+
+    fn cnode_move(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()> {
+        let object = self.state().slots.remove(&src.index).ok_or(Error::FailedLookup)?;
+        self.state().fill(dest.index, object)
+    }
+
+    fn cnode_delete(&self, slot: AbsoluteCPtr) -> Result<()> {
+        self.state().slots.remove(&slot.index);
+        Ok(())
+    }
+
+    fn frame_unmap(&self, frame: Cap<Frame>) -> Result<()> {
+        self.state().bus.pages.retain(|_, (_, _, slot)| *slot != frame.bits());
+        Ok(())
+    }
+
+    fn frame_get_address(&self, frame: Cap<Frame>) -> Result<Paddr> {
+        // Without an IOMMU the device reaches all memory.
+        let mut state = self.state();
+        let (ram, offset) = state.frames.get(&frame.bits()).ok_or(Error::InvalidCapability(0))?.clone();
+        let paddr = frame.bits() << 12;
+        state.bus.pages.insert(paddr >> 12, (ram, offset, frame.bits()));
+        Ok(Paddr::new(paddr))
+    }
+
+    fn frame_map_io(&self, frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()> {
+        let mut state = self.state();
+        assert_eq!(state.slots.get(&io_space.bits()), Some(&Object::IoSpace));
+        assert_eq!((rights, iova.page_offset()), (Rights::READ_WRITE, 0));
+        let (ram, offset) = state.frames.get(&frame.bits()).ok_or(Error::InvalidCapability(0))?.clone();
+        if state.bus.pages.values().any(|(_, _, slot)| *slot == frame.bits()) {
+            return Err(Error::InvalidCapability(0));
+        }
+        if state.missing_table(iova).is_some() {
+            return Err(Error::FailedLookup);
+        }
+        let earlier = state.bus.pages.insert(iova.bits() >> 12, (ram, offset, frame.bits()));
+        assert!(earlier.is_none(), "two frames at {iova}");
+        Ok(())
+    }
+
+    fn io_page_table_map(&self, table: Cap<IoPageTable>, _: Cap<IoSpace>, iova: Iova) -> Result<()> {
+        let mut state = self.state();
+        assert!(state.tables_left.remove(&table.bits()), "a page table that is there and unused");
+        let missing = state.missing_table(iova).ok_or(Error::DeleteFirst)?;
+        state.bus.tables.insert(missing);
+        Ok(())
+    }
+
+    fn io_page_table_unmap(&self, table: Cap<IoPageTable>) -> Result<()> {
+        self.state().tables_left.insert(table.bits());
+        Ok(())
+    }
+
+    fn irq_masks_messages(&self) -> bool {
+        self.state().bus.has_masks()
+    }
+
+    fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()> {
+        let mut state = self.state();
+        let Some(Object::Handler(vector)) = state.slots.get(&handler.bits()).copied() else {
+            return Err(Error::InvalidCapability(0));
+        };
+        state.acknowledged += 1;
+        state.bus.unmask(vector);
+        Ok(())
+    }
+
+    fn signal(&self, _: Cap<Notification>) {
+        panic!("a client with a function signals nobody")
+    }
+
+    async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {
+        let mut state = self.state();
+        match endpoint.bits() {
+            SERVER => {
+                state.calls.push(message.label);
+                state.server(message)
+            }
+            PCI => {
+                state.calls.push(100 + message.label);
+                state.pci(message)
+            }
+            other => panic!("no endpoint {other}"),
+        }
+    }
+
+    fn send(&self, _: CPtr, _: &Message) {
+        panic!("a client that sends")
+    }
+
+    fn nb_send(&self, _: CPtr, _: &Message) {
+        panic!("a client that sends")
+    }
+
+    fn reply(&self, _: &Message) {
+        panic!("a client that replies")
+    }
+
+    fn msi_message(&self, _: u8) -> (u64, u32) {
+        (0, 0)
+    }
+
+    fn irq_count(&self) -> u8 {
+        0
+    }
+
+    refused! {
+        fn untyped_retype(Cap<Untyped>, ObjectType, u8, Cap<CNode>, Range<u64>) -> ();
+        fn cnode_copy(AbsoluteCPtr, AbsoluteCPtr, Rights) -> ();
+        fn cnode_revoke(AbsoluteCPtr) -> ();
+        fn cnode_save_caller(AbsoluteCPtr) -> ();
+        fn tcb_configure(Cap<Tcb>, CPtr, u8, Cap<CNode>, u8, Cap<VSpace>, Vaddr, Cap<Frame>) -> ();
+        fn tcb_write_registers(Cap<Tcb>, Resume, &UserContext) -> ();
+        fn tcb_read_registers(Cap<Tcb>) -> UserContext;
+        fn tcb_resume(Cap<Tcb>) -> ();
+        fn tcb_suspend(Cap<Tcb>) -> ();
+        fn tcb_bind_notification(Cap<Tcb>, Cap<Notification>) -> ();
+        fn asid_control_make_pool(Cap<AsidControl>, Cap<Untyped>, AbsoluteCPtr) -> ();
+        fn asid_pool_assign(Cap<AsidPool>, Cap<VSpace>) -> ();
+        fn translation_table_map(Cap<TranslationTable>, TableLevel, Cap<VSpace>, Vaddr) -> ();
+        fn frame_map(Cap<Frame>, Cap<VSpace>, Vaddr, Rights, CacheAttributes) -> ();
+        fn irq_control_get(Cap<IrqControl>, AbsoluteCPtr, IrqSource, u8) -> ();
+        fn irq_handler_set_notification(Cap<IrqHandler>, Cap<Notification>) -> ();
+        fn irq_handler_clear(Cap<IrqHandler>) -> ();
+    }
+}

@@ -1,0 +1,549 @@
+//! The machine: the controller, the memory that it reaches, its interrupts, and the platform made of them.
+
+use super::kernel::Kernel;
+use blk_client::{Geometry, Options};
+use nvme_spec::identify;
+use platform::fake::Ram;
+use platform::{
+    Badge, CPtr, Environment, Event, Memory, Mmio, NamedCaps, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind,
+    Vaddr,
+};
+use sim_fault::{ControllerEffect, Fault};
+use sim_nvme::config::Capabilities;
+use sim_nvme::{AccessSize, Blocked, Config, Host, Level, NamespaceConfig};
+use std::cell::{RefCell, RefMut};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::Poll;
+use zerocopy::FromBytes;
+
+/// Slots of the client's CSpace.
+pub(super) const CNODE: u64 = 2;
+pub(super) const RECEIVE: u64 = 5;
+pub(super) const SERVER: u64 = 8;
+pub(super) const PCI: u64 = 9;
+pub(super) const EVENT: u64 = 10;
+const DMA: u64 = 1000;
+const TABLES: u64 = 5000;
+const WINDOW: u64 = 10_000;
+const FREE: u64 = 1_000_000;
+/// Address at which BAR 0 is mapped.
+pub(super) const ARENA: u64 = 0x5000_0000;
+/// Pages of BAR 0 before the MSI-X table.
+pub(super) const BAR_PAGES: u16 = 2;
+/// Time after which a waiting client is stuck, nanoseconds.
+const PATIENCE_NS: u64 = 60_000_000_000;
+const PAGE: u64 = PAGE_SIZE as u64;
+
+/// Properties of the machine.
+pub(crate) struct Setup {
+    /// Blocks of 512 bytes of the namespace.
+    pub blocks: u64,
+    /// Blocks that the session has.
+    pub session_blocks: u64,
+    /// MDTS: a command moves 2^MDTS pages.
+    pub mdts: u8,
+    /// Entries of the controller's largest queue.
+    pub queue_entries: u32,
+    /// The session's depth.
+    pub depth: u16,
+    pub ring_entries: u32,
+    pub window_bytes: u64,
+    pub max_blocks: u32,
+    pub writable: bool,
+    pub polls: bool,
+    pub vectors: u16,
+    /// Whether an interrupt stays masked until it is acknowledged.
+    pub masks: bool,
+    /// Whether the controller has Write Zeroes and Dataset Management.
+    pub optional: bool,
+    /// Whether the server attached a namespace.
+    pub attached: bool,
+    pub dma_pages: u32,
+    pub io_tables: u64,
+    /// Whether addresses are translated.
+    pub iommu: bool,
+    pub faults: Vec<Fault>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            blocks: 4096,
+            session_blocks: 4096,
+            mdts: 1,
+            queue_entries: 64,
+            depth: 8,
+            ring_entries: 16,
+            window_bytes: 1 << 20,
+            max_blocks: 4096,
+            writable: true,
+            polls: false,
+            vectors: 2,
+            masks: false,
+            optional: true,
+            attached: true,
+            dma_pages: 16,
+            io_tables: 16,
+            iommu: true,
+            faults: vec![],
+        }
+    }
+}
+
+/// Object in a slot that was empty at first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Object {
+    /// The client's notification with this badge.
+    Notification(u64),
+    IoSpace,
+    /// The interrupt handler of this vector.
+    Handler(u16),
+}
+
+/// What the controller reaches.
+pub(super) struct Bus {
+    /// IOVA page -> memory, offset in it, slot of the frame.
+    pub pages: BTreeMap<u64, (Ram, usize, u64)>,
+    /// Levels of IO page tables that are there: (shift, index).
+    pub tables: BTreeSet<(u32, u64)>,
+    /// Badges by vector.
+    pub vectors: BTreeMap<u16, u64>,
+    /// Vectors that were raised and not acknowledged, if those stay masked, and whether each was raised again.
+    pub masked: BTreeMap<u16, bool>,
+    masks: bool,
+    /// Signals on the client's notification.
+    pub signals: u64,
+    /// Interrupts that arrived.
+    pub interrupts: u64,
+    /// Accesses of memory that is not mapped.
+    pub blocked: Vec<u64>,
+    /// The optional commands to hide in the next identify data.
+    hides_optional: bool,
+}
+
+pub(super) struct State {
+    controller: sim_nvme::Controller,
+    pub bus: Bus,
+    pub vectors: u16,
+    pub iommu: bool,
+    regions: Vec<(Region, Ram)>,
+    pub slots: BTreeMap<u64, Object>,
+    /// Slot of a frame -> memory and offset in it.
+    pub frames: BTreeMap<u64, (Ram, usize)>,
+    pub tables_left: BTreeSet<u64>,
+    pub geometry: Geometry,
+    pub is_open: bool,
+    pub is_claimed: bool,
+    /// Calls of both servers: those of the PCI server have 100 added.
+    pub calls: Vec<u32>,
+    pub acknowledged: u64,
+    now_ns: u64,
+    options: Options,
+    caps: Vec<NamedCaps>,
+    /// A tick comes to a client that waits in vain.
+    ticks_come: bool,
+    /// Those that came.
+    ticks: u64,
+}
+
+/// The machine, and the platform of its client. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Machine {
+    kernel: Kernel,
+}
+
+impl Machine {
+    /// Makes a machine as `setup` describes.
+    pub(crate) fn new(setup: Setup) -> Self {
+        Self { kernel: Kernel { state: Rc::new(RefCell::new(state(setup))) } }
+    }
+
+    fn state(&self) -> RefMut<'_, State> {
+        self.kernel.state.borrow_mut()
+    }
+
+    /// Options to open the session with.
+    pub(crate) fn options(&self) -> Options {
+        self.state().options
+    }
+
+    /// The client's environment.
+    pub(crate) fn environment(&self) -> Environment {
+        let state = self.state();
+        Environment {
+            component: 7,
+            name: "tenant".try_into().expect("a short name"),
+            cnode: Some(CPtr::new(CNODE)),
+            cnode_bits: 16,
+            ipc_buffer: Vaddr::new(0x1010_0000),
+            free_slots: FREE..FREE + 8,
+            receive_slot: Some(CPtr::new(RECEIVE)),
+            wait: Some(CPtr::new(EVENT)),
+            caps: state.caps.clone(),
+            regions: state.regions.iter().map(|(region, _)| region.clone()).collect(),
+            config: vec![],
+        }
+    }
+
+    /// Lets the controller suffer a fault now.
+    pub(crate) fn strike(&self, effect: ControllerEffect) {
+        let State { controller, bus, .. } = &mut *self.state();
+        controller.strike(effect, &mut Port { bus });
+    }
+
+    /// Posts a completion that no command waits for.
+    pub(crate) fn forge(&self, change: impl FnOnce(&mut nvme_spec::Cqe)) {
+        let State { controller, bus, .. } = &mut *self.state();
+        controller.forge(nvme_spec::QueueId(1), change, &mut Port { bus });
+    }
+
+    /// Ticks a client that waits with no other event pending, from now on.
+    pub(crate) fn tick_who_waits(&self) {
+        self.state().ticks_come = true;
+    }
+
+    /// Ticks that came to the client.
+    pub(crate) fn ticks_sent(&self) -> u64 {
+        self.state().ticks
+    }
+
+    /// Bytes of the namespace.
+    pub(crate) fn disk(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.state().controller.read_contents(1, offset, &mut bytes).expect("blocks of the namespace");
+        bytes
+    }
+
+    /// I/O commands that the controller fetched.
+    pub(crate) fn commands(&self) -> u64 {
+        let mut state = self.state();
+        let fetched = state.controller.take_events().filter(|event| match event {
+            sim_nvme::Event::Fetched { sq, .. } => *sq != 0,
+            _ => false,
+        });
+        fetched.count() as u64
+    }
+
+    /// Interrupts that arrived so far.
+    pub(crate) fn interrupts(&self) -> u64 {
+        self.state().bus.interrupts
+    }
+
+    /// Acknowledgements of interrupts so far.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.state().acknowledged
+    }
+
+    /// The calls so far, taken: those of the PCI server have 100 added.
+    pub(crate) fn take_calls(&self) -> Vec<u32> {
+        std::mem::take(&mut self.state().calls)
+    }
+
+    /// Changes the geometry that the server answers.
+    pub(crate) fn change_geometry(&self, change: impl FnOnce(&mut Geometry)) {
+        change(&mut self.state().geometry);
+    }
+
+    /// The rules that the client broke, as the controller and the bus saw it.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let state = self.state();
+        let violations = state.controller.violations().iter().map(|violation| format!("{:?}", violation.kind));
+        violations.chain(state.bus.blocked.iter().map(|iova| format!("DMA at {iova:#x}"))).collect()
+    }
+}
+
+fn state(setup: Setup) -> State {
+    let config = Config {
+        capabilities: Capabilities { queue_entries: setup.queue_entries, timeout_500ms: 1, ..Capabilities::default() },
+        queue_pairs: 1,
+        vectors: setup.vectors,
+        mdts: setup.mdts,
+        namespaces: if setup.attached { vec![NamespaceConfig::zeroes(setup.blocks * 512)] } else { vec![] },
+        ready_ns: 1000,
+        faults: setup.faults,
+        recording: sim_nvme::config::Recording::Events,
+        ..Config::default()
+    };
+    let mut frames = BTreeMap::new();
+    let mut memory = |name: &str, first: u64, bytes: u64, vaddr: u64| {
+        let ram = Ram::new(bytes as usize);
+        let pages = bytes.div_ceil(PAGE);
+        frames.extend((0..pages).map(|page| (first + page, (ram.clone(), (page * PAGE) as usize))));
+        let region = Region {
+            name: name.try_into().expect("a short name"),
+            vaddr: Vaddr::new(vaddr),
+            len: bytes,
+            kind: RegionKind::ReadWrite,
+        };
+        (region, ram)
+    };
+    let regions = vec![
+        memory("dma", DMA, u64::from(setup.dma_pages) * PAGE, 0x3000_0000),
+        memory("window", WINDOW, setup.window_bytes, 0x4000_0000),
+    ];
+    let cap = |name: &str, first, count| NamedCaps {
+        name: name.try_into().expect("a short name"),
+        first: CPtr::new(first),
+        count,
+    };
+    let caps = vec![
+        cap("server", SERVER, 1),
+        cap("pci", PCI, 1),
+        cap("event", EVENT, 1),
+        cap("dma", DMA, setup.dma_pages),
+        cap("io-table", TABLES, setup.io_tables as u32),
+        cap("window", WINDOW, setup.window_bytes.div_ceil(PAGE) as u32),
+    ];
+    State {
+        controller: sim_nvme::Controller::new(config, 0),
+        bus: Bus {
+            pages: BTreeMap::new(),
+            tables: BTreeSet::new(),
+            vectors: BTreeMap::new(),
+            masked: BTreeMap::new(),
+            masks: setup.masks,
+            signals: 0,
+            interrupts: 0,
+            blocked: vec![],
+            hides_optional: !setup.optional,
+        },
+        vectors: setup.vectors,
+        iommu: setup.iommu,
+        regions,
+        slots: BTreeMap::new(),
+        frames,
+        tables_left: (TABLES..TABLES + setup.io_tables).collect(),
+        geometry: Geometry {
+            blocks: setup.session_blocks,
+            block_bytes: 512,
+            max_blocks: setup.max_blocks,
+            window_bytes: setup.window_bytes,
+            queue_pairs: 1,
+            depth: setup.depth,
+            writable: u32::from(setup.writable),
+        },
+        is_open: false,
+        is_claimed: false,
+        calls: vec![],
+        acknowledged: 0,
+        now_ns: 0,
+        options: Options { ring_entries: setup.ring_entries, polls: setup.polls },
+        caps,
+        ticks_come: false,
+        ticks: 0,
+    }
+}
+
+impl State {
+    /// Lets the controller work for `ns` nanoseconds.
+    fn pass(&mut self, ns: u64) {
+        self.now_ns += ns;
+        self.controller.advance(self.now_ns, &mut Port { bus: &mut self.bus });
+    }
+
+    fn receive(&mut self) -> Option<Event> {
+        match std::mem::take(&mut self.bus.signals) {
+            0 => None,
+            signals => Some(Event::Signal(Badge(signals))),
+        }
+    }
+
+    /// Waits for an event, if one comes.
+    fn wait(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.receive() {
+                return Some(event);
+            }
+            match self.controller.next_event_ns().filter(|at_ns| *at_ns < self.now_ns + PATIENCE_NS) {
+                Some(at_ns) => self.pass(at_ns.saturating_sub(self.now_ns)),
+                None if self.ticks_come => {
+                    self.ticks += 1;
+                    return Some(Event::Signal(Badge(Badge::SIGNAL | Badge::TICK)));
+                }
+                None => return None,
+            }
+        }
+    }
+}
+
+impl Bus {
+    fn interrupt(&mut self, vector: u16) {
+        self.interrupts += 1;
+        if let Some(again) = self.masked.get_mut(&vector) {
+            *again = true;
+            return;
+        }
+        if self.masks {
+            self.masked.insert(vector, false);
+        }
+        self.signals |= self.vectors.get(&vector).copied().unwrap_or_default();
+    }
+
+    /// Whether interrupts stay masked until they are acknowledged.
+    pub(super) fn has_masks(&self) -> bool {
+        self.masks
+    }
+
+    /// The interrupt can come again; one that came meanwhile does now.
+    pub(super) fn unmask(&mut self, vector: u16) {
+        if self.masked.remove(&vector) == Some(true) {
+            self.interrupts -= 1;
+            self.interrupt(vector);
+        }
+    }
+
+    fn translate(&mut self, iova: u64) -> Option<(Ram, usize)> {
+        match self.pages.get(&(iova / PAGE)) {
+            Some((ram, offset, _)) => Some((ram.clone(), offset + (iova % PAGE) as usize)),
+            None => {
+                self.blocked.push(iova);
+                None
+            }
+        }
+    }
+}
+
+/// The controller's access to the machine.
+struct Port<'a> {
+    bus: &'a mut Bus,
+}
+
+/// The pieces of an access, each inside a page: address, and place in the bytes.
+fn pieces(address: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let from = address + at as u64;
+        let piece = ((PAGE - from % PAGE) as usize).min(len - at);
+        (piece > 0).then(|| {
+            at += piece;
+            (from, at - piece..at)
+        })
+    })
+}
+
+impl Host for Port<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Blocked> {
+        for (iova, place) in pieces(address, bytes.len()) {
+            let (ram, offset) = self.bus.translate(iova).ok_or(Blocked)?;
+            ram.read_bytes(offset, &mut bytes[place]).map_err(|_| Blocked)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Blocked> {
+        let mut bytes = bytes.to_vec();
+        if bytes.len() == PAGE_SIZE && std::mem::take(&mut self.bus.hides_optional) {
+            let (about, _) = identify::Controller::mut_from_prefix(&mut bytes).expect("the whole structure");
+            about.oncs.set(0);
+        }
+        for (iova, place) in pieces(address, bytes.len()) {
+            let (ram, offset) = self.bus.translate(iova).ok_or(Blocked)?;
+            ram.write_bytes(offset, &bytes[place]).map_err(|_| Blocked)?;
+        }
+        Ok(())
+    }
+
+    fn interrupt(&mut self, vector: u16) {
+        self.bus.interrupt(vector);
+    }
+
+    fn is_bus_master(&self) -> bool {
+        true
+    }
+
+    fn pin(&mut self, _: Level) {}
+}
+
+impl Platform for Machine {
+    type Kernel = Kernel;
+    type Memory = Ram;
+    type Mmio = Registers;
+
+    fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
+        let state = self.state();
+        state.regions.iter().find(|(known, _)| known == region).map(|(_, ram)| ram.clone()).ok_or(OutOfBounds)
+    }
+
+    fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
+        assert_eq!((vaddr.bits(), len), (ARENA, usize::from(BAR_PAGES) * PAGE_SIZE));
+        Ok(Registers { machine: self.clone() })
+    }
+
+    fn ticks(&self) -> u64 {
+        let mut state = self.state();
+        state.pass(100);
+        state.now_ns
+    }
+
+    fn ticks_per_second(&self) -> u64 {
+        1_000_000_000
+    }
+
+    fn next_event(&self) -> impl Future<Output = Event> {
+        poll_fn(|_| self.state().wait().map_or(Poll::Pending, Poll::Ready))
+    }
+
+    fn poll_event(&self) -> Option<Event> {
+        self.state().receive()
+    }
+
+    async fn yield_now(&self) {
+        self.state().pass(10_000);
+    }
+
+    fn report(&self, _: &[u8]) {}
+}
+
+/// BAR 0.
+#[derive(Clone)]
+pub(crate) struct Registers {
+    machine: Machine,
+}
+
+impl Registers {
+    fn offset(&self, offset: usize, size: AccessSize) -> Result<u64, OutOfBounds> {
+        let bytes = size.bytes() as usize;
+        let fits = offset.is_multiple_of(bytes) && offset + bytes <= self.len();
+        if fits { Ok(offset as u64) } else { Err(OutOfBounds) }
+    }
+
+    fn read(&self, offset: usize, size: AccessSize) -> Result<u64, OutOfBounds> {
+        let offset = self.offset(offset, size)?;
+        Ok(self.machine.state().controller.read(offset, size))
+    }
+
+    fn write(&self, offset: usize, size: AccessSize, value: u64) -> Result<(), OutOfBounds> {
+        let offset = self.offset(offset, size)?;
+        let State { controller, bus, now_ns, .. } = &mut *self.machine.state();
+        controller.write(offset, size, value, *now_ns, &mut Port { bus });
+        Ok(())
+    }
+}
+
+impl Mmio for Registers {
+    fn len(&self) -> usize {
+        usize::from(BAR_PAGES) * PAGE_SIZE
+    }
+
+    fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
+        Ok(self.read(offset, AccessSize::Four)? as u32)
+    }
+
+    fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
+        self.write(offset, AccessSize::Four, value.into())
+    }
+
+    fn read64(&self, offset: usize) -> Result<u64, OutOfBounds> {
+        self.read(offset, AccessSize::Eight)
+    }
+
+    fn write64(&self, offset: usize, value: u64) -> Result<(), OutOfBounds> {
+        self.write(offset, AccessSize::Eight, value)
+    }
+}
