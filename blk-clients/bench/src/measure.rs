@@ -82,7 +82,7 @@ pub(crate) async fn run<P: Platform>(
         "ipc-call" => calls(&session, bench.operations).await,
         _ => ring::run(&mut session, bench).await,
     };
-    session.control().close().await.map_err(Error::from)?;
+    session.close().await?;
     measured
 }
 

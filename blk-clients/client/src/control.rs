@@ -7,13 +7,14 @@ use platform::{Cap, Endpoint, Kernel, Message, Platform};
 #[derive(Clone, Debug)]
 pub struct Control<P> {
     platform: P,
-    endpoint: Cap<Endpoint>,
+    /// `None` for a client that drives a function of its own: it has no server to call.
+    endpoint: Option<Cap<Endpoint>>,
 }
 
 impl<P: Platform> Control<P> {
-    /// Calls on `endpoint`.
+    /// Calls on `endpoint`. Without one every call is refused as [`Refusal::NotOpen`].
     #[must_use]
-    pub const fn new(platform: P, endpoint: Cap<Endpoint>) -> Self {
+    pub const fn new(platform: P, endpoint: Option<Cap<Endpoint>>) -> Self {
         Self { platform, endpoint }
     }
 
@@ -69,14 +70,16 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// The server's [`Refusal`].
     pub async fn call(&self, label: u32) -> Result<Message, Refusal> {
-        let answer = self.platform.kernel().call(self.endpoint, &Message::new(label)).await;
+        let endpoint = self.endpoint.ok_or(Refusal::NotOpen)?;
+        let answer = self.platform.kernel().call(endpoint, &Message::new(label)).await;
         granted(&answer)?;
         Ok(answer)
     }
 
     /// Makes a call whose answer is only a label: nothing else of it is copied.
     async fn ask(&self, label: u32) -> Result<(), Refusal> {
-        granted(&self.platform.kernel().call(self.endpoint, &Message::new(label)).await)
+        let endpoint = self.endpoint.ok_or(Refusal::NotOpen)?;
+        granted(&self.platform.kernel().call(endpoint, &Message::new(label)).await)
     }
 }
 

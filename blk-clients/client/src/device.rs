@@ -15,7 +15,7 @@ use crate::error::{Error, OpenError};
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::server::Server;
-use crate::session::{Options, Session};
+use crate::session::{Options, Session, give_back};
 use crate::slots::{Slots, Ticket, segments};
 use crate::window::{Part, Window};
 use alloc::rc::Rc;
@@ -176,7 +176,19 @@ impl<P: Platform> Device<P> {
         }
     }
 
-    /// Closes the session. The server, or the session's own function, finishes its requests first. Requests that it has not answered then end with
+    /// Writes of tail doorbells for this session, as [`Session::doorbells`].
+    ///
+    /// # Errors
+    /// As [`Device::statistics`].
+    pub async fn doorbells(&self) -> Result<u64, Error> {
+        let own = self.shared.state.borrow().session.own_doorbells();
+        match own {
+            Some(doorbells) => Ok(doorbells),
+            None => Ok(self.statistics().await?.doorbells),
+        }
+    }
+
+    /// Closes the session. The server, or the session's own function, finishes its requests first. Requests without an answer then end with
     /// [`Status::Closed`], and so do those that still wait for an earlier change of their blocks or for a retry.
     ///
     /// # Errors
@@ -186,7 +198,13 @@ impl<P: Platform> Device<P> {
         if let Err(error) = published {
             self.shared.state.borrow_mut().end(error);
         }
-        self.finish().await;
+        let function = self.shared.state.borrow().session.function();
+        if let Some(pci) = function {
+            self.finish().await;
+            let closed = give_back(&self.shared.platform, pci).await;
+            self.shared.state.borrow_mut().end(Error::CLOSED);
+            return closed;
+        }
         let closed = loop {
             self.reconnect().await;
             match self.shared.control.close().await {
@@ -205,9 +223,6 @@ impl<P: Platform> Device<P> {
     /// Has the session's own function finish its requests, within a limit. A server does that itself.
     async fn finish(&self) {
         let Shared { state, platform, options, .. } = &*self.shared;
-        if !state.borrow().session.has_function() {
-            return;
-        }
         let limit = platform.ticks_per_second().saturating_mul(FINISH_SECONDS);
         let deadline = platform.ticks().saturating_add(limit);
         while state.borrow_mut().poll_ring(options.ring_entries) != PollResult::Idle && platform.ticks() < deadline {

@@ -6,13 +6,13 @@
 //! session's alone, and its address space has only the session's memory.
 //!
 //! Neighbours: `opening` brings the function up, `parts` has the requests of several commands, and `nvme-driver` is what the
-//! NVMe server drives its function with. Left out, for later: opening the session again after the NVMe server or the PCI
-//! server died (their death does not stop the function); records of the policy component, which no request needs here;
-//! recovery of a command without an answer, and of a function that failed, which ends the session; and a limit on
-//! interrupts.
+//! NVMe server drives its function with. A function whose controller was reset, by the NVMe server's successor for instance, is
+//! brought up again, and unanswered requests are submitted again. Left out: recovery of a command without an answer, and a limit
+//! on interrupts.
 
 use crate::function::parts::Parts;
 use alloc::collections::VecDeque;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::Status;
 use blk_api::request::{Bounds, Entry, Opcode, Simple};
@@ -25,7 +25,7 @@ use nvme_driver::split::{CommandLimits, Cursor, Piece, Run};
 use nvme_driver::{Controller, DeviceFault, Line, PrpLists, QueuePair};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Lba, Nsid};
-use platform::{Iova, Kernel, Platform};
+use platform::{Cap, Endpoint, Environment, Iova, Kernel, Platform};
 
 mod opening;
 mod parts;
@@ -34,10 +34,15 @@ mod parts;
 const POLLS_IN_VAIN: u32 = 4096;
 /// The same for polls before a sleep, each after an event.
 const WAKES_IN_VAIN: u32 = 8;
+/// Commands after which the doorbell is rung without being asked for: the controller works on them while the client goes on.
+const RING_AFTER: u32 = 8;
 
 /// A virtual function that takes commands.
 pub(crate) struct Function<P: Platform> {
     platform: P,
+    environment: Rc<Environment>,
+    /// The PCI server.
+    pci: Cap<Endpoint>,
     controller: Controller<P::Mmio>,
     pair: QueuePair<P::Memory, P::Mmio>,
     commands: CommandTable<Served, ()>,
@@ -57,6 +62,10 @@ pub(crate) struct Function<P: Platform> {
     backlog: Backlog,
     /// Polls since the last completion.
     in_vain: u32,
+    /// Commands submitted since the doorbell was rung.
+    unrung: u32,
+    /// Writes of the tail doorbell.
+    doorbells: u64,
     /// The last fault.
     fault: DeviceFault,
 }
@@ -115,11 +124,21 @@ impl Backlog {
 }
 
 impl<P: Platform> Function<P> {
+    /// The environment by which it was brought up.
+    pub(crate) fn environment(&self) -> Rc<Environment> {
+        Rc::clone(&self.environment)
+    }
+
+    /// The PCI server, which gave the function.
+    pub(crate) const fn pci(&self) -> Cap<Endpoint> {
+        self.pci
+    }
+
     /// Takes an entry; `false` when there is no room for it. The controller sees it after [`Function::ring`].
     ///
     /// # Errors
     /// [`Failed`]: [`DeviceFault::OwnMemory`], a defect.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn submit(&mut self, entry: &Entry) -> Result<bool, Failed> {
         // Everything that can fail comes before the command's place is taken.
         if !self.backlog.is_behind
@@ -135,6 +154,10 @@ impl<P: Platform> Function<P> {
                 nvm::write(cid, self.nsid, blocks, data)
             };
             self.pair.submit(&sqe);
+            self.unrung = self.unrung.wrapping_add(1);
+            if self.unrung >= RING_AFTER {
+                self.ring().map_err(|fault| self.fail(fault))?;
+            }
             return Ok(true);
         }
         self.submit_other(entry)
@@ -146,14 +169,21 @@ impl<P: Platform> Function<P> {
     /// [`DeviceFault::OwnMemory`]: a defect.
     #[inline(always)]
     pub(crate) fn ring(&mut self) -> Result<(), DeviceFault> {
-        self.pair.ring().map(drop)
+        self.unrung = 0;
+        self.doorbells = self.doorbells.wrapping_add(u64::from(self.pair.ring()?));
+        Ok(())
+    }
+
+    /// Writes of the tail doorbell.
+    pub(crate) const fn doorbells(&self) -> u64 {
+        self.doorbells
     }
 
     /// Takes the next completion of a request.
     ///
     /// # Errors
     /// [`Failed`]: the controller failed, or completed what was not submitted.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn complete(&mut self) -> Result<Option<Completed>, Failed> {
         match self.take() {
             Ok(Some((Served::Whole(user_data), status))) if status.is_success() => {

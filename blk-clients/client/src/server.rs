@@ -13,8 +13,10 @@ use report::{Reconnected, Report};
 #[derive(Debug)]
 pub(crate) struct Server<P: Platform> {
     platform: P,
-    /// Its liveness page; without one, its state is unknown.
+    /// Its liveness page; without one, its state is unknown. A client with a function of its own has none.
     page: Option<P::Memory>,
+    /// Without a page, whether the session's own function was reset.
+    is_lost: Cell<bool>,
     /// The incarnation that opened the session.
     incarnation: Cell<Incarnation>,
     /// The client's name in its reports.
@@ -26,17 +28,21 @@ impl<P: Platform> Server<P> {
     pub(crate) fn of(platform: P, environment: &Environment) -> Self {
         let page = environment.region(names::LIVENESS_SERVER).and_then(|region| platform.memory(region).ok());
         let incarnation = page.as_ref().map_or(Ok(Incarnation::FIRST), Incarnation::load).unwrap_or_default();
-        Self { platform, page, incarnation: Cell::new(incarnation), client: report::clip(&environment.name) }
+        let is_lost = Cell::new(false);
+        Self { platform, page, is_lost, incarnation: Cell::new(incarnation), client: report::clip(&environment.name) }
     }
 
-    /// The same without its liveness page, for a session that does not need it alive.
-    pub(crate) fn unwatched(self) -> Self {
-        Self { page: None, ..self }
-    }
-
-    /// Whether the incarnation that opened the session is dead.
+    /// Whether the incarnation that opened the session is dead; for a session with a function of its own, whether that was reset.
     pub(crate) fn died(&self) -> bool {
-        self.now().is_some_and(|incarnation| incarnation != self.incarnation.get())
+        match self.now() {
+            Some(incarnation) => incarnation != self.incarnation.get(),
+            None => self.is_lost.get(),
+        }
+    }
+
+    /// Records that the session's own function was reset, or was brought up again.
+    pub(crate) fn set_lost(&self, is_lost: bool) {
+        self.is_lost.set(is_lost);
     }
 
     /// Waits until the server is alive, and stores that incarnation as the one that opens the session. Returns `false` for a

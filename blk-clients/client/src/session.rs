@@ -25,7 +25,8 @@ use blk_api::policy;
 use blk_api::request::Entry;
 use blk_api::ring::{Completed, RingError};
 use blk_api::session::Geometry;
-use platform::{Endpoint, Environment, Memory, Platform};
+use nvme_driver::DeviceFault;
+use platform::{Cap, Endpoint, Environment, Memory, Platform};
 
 /// Options of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,19 +59,26 @@ enum Path<P: Platform> {
 
 impl<P: Platform> Session<P> {
     /// Opens the session that the environment's capability `server` names, and asks the policy component for the records
-    /// of its first blocks. A request that misses a record ends here with `Status::NotInstalled`.
+    /// of its first blocks. A request that misses a record ends here with `Status::NotInstalled`. With a call to the PCI server in
+    /// place of that capability, brings the client's own function up instead.
     ///
     /// # Errors
     /// [`OpenError`].
     pub async fn open(platform: P, environment: &Environment, options: Options) -> Result<Self, OpenError> {
         let window = environment.region(names::WINDOW).and_then(|region| platform.memory(region).ok());
         let window = window.ok_or(OpenError::Missing(names::WINDOW))?;
-        let endpoint = environment.cap(names::SERVER).ok_or(OpenError::Missing(names::SERVER))?;
+        let endpoint = environment.cap(names::SERVER);
         let control = Control::new(platform.clone(), endpoint);
-        let has_function = environment.cap::<Endpoint>(pci_api::names::PCI).is_some();
-        let peer = Server::of(platform.clone(), environment);
+        let server = Rc::new(Server::of(platform.clone(), environment));
+        if environment.cap::<Endpoint>(pci_api::names::PCI).is_some() {
+            let environment = Rc::new(environment.clone());
+            let (function, geometry) = Function::open(&platform, &environment, options).await?;
+            let path = Path::Function(Box::new(function));
+            return Ok(Self { platform, path, control, policy: None, server, window, geometry, options });
+        }
+        endpoint.ok_or(OpenError::Missing(names::SERVER))?;
         // Before the session is opened.
-        let rings = if has_function { None } else { Some(Rings::new(&platform, environment, options.ring_entries)?) };
+        let path = Path::Server(Rings::new(&platform, environment, options.ring_entries)?);
         let geometry = control.reopen().await?;
         let sound = geometry.block_bytes.is_power_of_two()
             && (512..=65536).contains(&geometry.block_bytes)
@@ -79,36 +87,41 @@ impl<P: Platform> Session<P> {
         if !sound {
             return Err(OpenError::BadGeometry);
         }
-        let (path, policy, peer) = match rings {
-            Some(rings) => (Path::Server(rings), Policy::of(platform.clone(), environment), peer),
-            None => match Function::open(&platform, environment, &geometry, options).await {
-                Ok(function) => (Path::Function(Box::new(function)), None, peer.unwatched()),
-                Err(error) => {
-                    // The session is of no use then, and its end may fail for the same reason.
-                    let _ = control.close().await;
-                    return Err(error);
-                }
-            },
-        };
+        let policy = Policy::of(platform.clone(), environment);
         if let Some(policy) = policy.as_ref().filter(|_| geometry.blocks > 0) {
             policy.ask_ahead(geometry.blocks).await;
         }
-        Ok(Self { platform, path, control, policy, server: Rc::new(peer), window, geometry, options })
+        Ok(Self { platform, path, control, policy, server, window, geometry, options })
     }
 
-    /// Whether the server in which the session was opened is dead: its unanswered requests will not be answered. Always `false`
-    /// on the function path, where requests need no server.
+    /// Closes the session. The server finishes its requests first; a function is released, and what it has in flight is lost.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], [`Error::Device`].
+    pub async fn close(&self) -> Result<(), Error> {
+        match &self.path {
+            Path::Server(_) => Ok(self.control.close().await?),
+            Path::Function(function) => give_back(&self.platform, function.pci()).await,
+        }
+    }
+
+    /// Whether the server in which the session was opened is dead, or the session's own function was reset: unanswered requests
+    /// will not be answered.
     #[must_use]
     pub fn server_died(&self) -> bool {
         self.server.died()
     }
 
-    /// Opens the session again at the dead server's successor. Everything on the rings is dropped: the caller decides
+    /// Opens the session again at the dead server's successor, or brings its function up again. Everything on the rings is dropped: the caller decides
     /// whether to repeat unanswered requests.
     ///
     /// # Errors
     /// [`OpenError`]: [`OpenError::Dead`] when none is started.
     pub async fn open_again(&mut self) -> Result<(), OpenError> {
+        if let Some(environment) = self.function_environment() {
+            let (function, geometry) = Function::open(&self.platform, &environment, self.options).await?;
+            return self.take_function(function, geometry);
+        }
         // If the server died during the call, a later successor has answered, and the rings must be reset for it as well.
         while self.server.died() {
             if !self.server.next_incarnation(&self.control).await {
@@ -146,9 +159,33 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// Whether the session has a function of its own: no server finishes its requests.
-    pub(crate) const fn has_function(&self) -> bool {
-        matches!(self.path, Path::Function(_))
+    /// The PCI server's endpoint, for a session with a function of its own: no server finishes its requests.
+    pub(crate) const fn function(&self) -> Option<Cap<Endpoint>> {
+        match &self.path {
+            Path::Server(_) => None,
+            Path::Function(function) => Some(function.pci()),
+        }
+    }
+
+    /// The environment by which a session's own function is brought up.
+    pub(crate) fn function_environment(&self) -> Option<Rc<Environment>> {
+        match &self.path {
+            Path::Server(_) => None,
+            Path::Function(function) => Some(function.environment()),
+        }
+    }
+
+    /// Goes on with its function brought up again, which must be like before.
+    ///
+    /// # Errors
+    /// [`OpenError::BadGeometry`].
+    pub(crate) fn take_function(&mut self, function: Function<P>, geometry: Geometry) -> Result<(), OpenError> {
+        if geometry != self.geometry {
+            return Err(OpenError::BadGeometry);
+        }
+        self.path = Path::Function(Box::new(function));
+        self.server.set_lost(false);
+        Ok(())
     }
 
     /// The geometry and limits of the session, from the server's answer at opening.
@@ -161,6 +198,25 @@ impl<P: Platform> Session<P> {
     #[must_use]
     pub const fn control(&self) -> &Control<P> {
         &self.control
+    }
+
+    /// Writes of tail doorbells for this session: the server's, or its own.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub async fn doorbells(&self) -> Result<u64, Error> {
+        match self.own_doorbells() {
+            Some(doorbells) => Ok(doorbells),
+            None => Ok(self.control.statistics().await?.doorbells),
+        }
+    }
+
+    /// The same, counted here, for a session with a function of its own.
+    pub(crate) fn own_doorbells(&self) -> Option<u64> {
+        match &self.path {
+            Path::Server(_) => None,
+            Path::Function(function) => Some(function.doorbells()),
+        }
     }
 
     /// The server's incarnations.
@@ -231,7 +287,10 @@ impl<P: Platform> Session<P> {
     pub fn complete(&mut self) -> Result<Option<Completed>, Error> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.complete()?),
-            Path::Function(function) => function.complete().map_err(|Failed| function.fault().into()),
+            Path::Function(function) => match function.complete() {
+                Ok(completed) => Ok(completed),
+                Err(Failed) => lost(&self.server, function.fault(), None),
+            },
         }
     }
 
@@ -254,7 +313,7 @@ impl<P: Platform> Session<P> {
     pub fn prepare_sleep(&mut self) -> Result<bool, Error> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.prepare_sleep()?),
-            Path::Function(function) => Ok(function.prepare_sleep()?),
+            Path::Function(function) => function.prepare_sleep().or_else(|fault| lost(&self.server, fault, true)),
         }
     }
 
@@ -288,4 +347,21 @@ impl<P: Platform> Session<P> {
         }
         self.awake()
     }
+}
+
+/// The fault ends the session, unless it shows that the controller was reset: the function can be brought up again then, and the
+/// result is `nothing`.
+#[cold]
+fn lost<P: Platform, T>(server: &Server<P>, fault: DeviceFault, nothing: T) -> Result<T, Error> {
+    if !fault.shows_reset() {
+        return Err(fault.into());
+    }
+    server.set_lost(true);
+    Ok(nothing)
+}
+
+/// Gives a function back to the PCI server, which resets it: it reaches no memory any more.
+pub(crate) async fn give_back<P: Platform>(platform: &P, pci: Cap<Endpoint>) -> Result<(), Error> {
+    let released = nvme_driver::pci::release(platform, pci).await;
+    released.map_err(|_| Error::Device(DeviceFault::Unusable("the PCI server does not take the function back")))
 }

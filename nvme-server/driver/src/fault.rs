@@ -32,6 +32,14 @@ pub enum DeviceFault {
     OwnMemory,
 }
 
+impl DeviceFault {
+    /// Whether a secondary controller that was set offline, or reset with its primary, shows it: it can be brought up again.
+    #[must_use]
+    pub const fn shows_reset(self) -> bool {
+        matches!(self, Self::Fatal | Self::NotReady)
+    }
+}
+
 impl From<platform::OutOfBounds> for DeviceFault {
     #[inline]
     fn from(_: platform::OutOfBounds) -> Self {

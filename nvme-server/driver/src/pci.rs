@@ -100,6 +100,25 @@ pub async fn start<P: Platform>(platform: &P, server: Cap<Endpoint>) -> Result<(
     ask(platform, server, &Message::new(pci_api::START)).await.map(drop)
 }
 
+/// Releases the claimed function: bus mastering is turned off, and all its capabilities are revoked.
+///
+/// # Errors
+/// [`PciError::Refused`].
+pub async fn release<P: Platform>(platform: &P, server: Cap<Endpoint>) -> Result<(), PciError> {
+    ask(platform, server, &Message::new(pci_api::RELEASE)).await.map(drop)
+}
+
+/// Has the PCI server reset the claimed function, whose device is disabled, and enable `number` virtual functions. Returns how
+/// many can be claimed; the caller repeats this until all of them can.
+///
+/// # Errors
+/// [`PciError`].
+pub async fn enable_functions<P: Platform>(platform: &P, server: Cap<Endpoint>, number: u16) -> Result<u16, PciError> {
+    let message = Message::with(pci_api::VIRTUAL_FUNCTIONS, &Index(number.into()));
+    let Count(count) = ask(platform, server, &message).await?.payload().map_err(|_| PciError::Answer)?;
+    Ok(u16::try_from(count).unwrap_or(u16::MAX))
+}
+
 async fn ask<P: Platform>(platform: &P, server: Cap<Endpoint>, message: &Message) -> Result<Message, PciError> {
     let answer = platform.kernel().call(server, message).await;
     if answer.label == pci_api::GRANTED {
@@ -223,7 +242,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
     /// # Errors
     /// [`PciError::Refused`].
     pub async fn release(&self) -> Result<(), PciError> {
-        self.ask(&Message::new(pci_api::RELEASE)).await.map(drop)
+        release(self.platform, self.server).await
     }
 
     /// BAR 0's first pages: registers and doorbells, before the MSI-X table.

@@ -15,13 +15,13 @@ pub(super) async fn run<P: Platform>(platform: &P, device: &Device<P>, bench: &B
     let ranges: Vec<_> = (0..shape.depth).map(range).collect::<Option<_>>().ok_or(Unmeasured::Configuration)?;
     let load = Load { device, shape, ranges };
     device.run(load.run(load.shape.warm_up())).await?;
-    let before = device.statistics().await?.doorbells;
+    let before = device.doorbells().await?;
     settle(platform, device.options()).await;
     platform.marker(marker::BEGIN);
     device.run(load.run(bench.operations)).await?;
     platform.marker(marker::END);
     settle(platform, device.options()).await;
-    let doorbells = device.statistics().await?.doorbells.saturating_sub(before);
+    let doorbells = device.doorbells().await?.saturating_sub(before);
     Ok(Measured { operations: bench.operations, doorbells })
 }
 

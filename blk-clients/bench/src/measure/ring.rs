@@ -2,7 +2,7 @@
 
 use super::{Measured, Shape, Unmeasured, settle, succeeded};
 use alloc::vec::Vec;
-use blk_client::{Entry, Error, Segment, Session, Status};
+use blk_client::{Entry, Segment, Session, Status};
 use platform::{PAGE_SIZE, Platform, marker};
 use workload::Bench;
 
@@ -95,6 +95,6 @@ impl<'a, P: Platform> Load<'a, P> {
     }
 
     async fn doorbells(&self) -> Result<u64, Unmeasured> {
-        Ok(self.session.control().statistics().await.map_err(Error::from)?.doorbells)
+        Ok(self.session.doorbells().await?)
     }
 }

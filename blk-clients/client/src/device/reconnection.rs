@@ -1,14 +1,16 @@
-//! Opens the session again after the server died, at its successor.
+//! Opens the session again after the server died, at its successor; or after its own function was reset.
 //!
 //! Answers of the dead server are valid: its ring is read once more. Unanswered requests are submitted again. They may have
 //! been done, wholly or in part; the new server has reset the controller before, so none is still in progress. Doing one
 //! again leaves the same content: its range of the window is still leased, and no other change of its blocks was let past
 //! it (`changes`).
 
-use super::Device;
-use crate::error::Error;
+use super::{Device, Shared};
+use crate::error::{Error, OpenError};
+use crate::function::Function;
+use alloc::rc::Rc;
 use blk_api::session::Geometry;
-use platform::Platform;
+use platform::{Environment, Platform};
 
 /// Attempts to open the session while the server dies each time.
 const OPENINGS: u32 = 16;
@@ -36,6 +38,10 @@ impl<P: Platform> Device<P> {
     }
 
     async fn open_again(&self) -> Result<(), Error> {
+        let environment = self.shared.state.borrow().session.function_environment();
+        if let Some(environment) = environment {
+            return self.open_function_again(&environment).await;
+        }
         if !self.shared.server.next_incarnation(&self.shared.control).await {
             return Err(Error::CLOSED);
         }
@@ -57,6 +63,23 @@ impl<P: Platform> Device<P> {
         }
         let reissued = self.shared.state.borrow_mut().ask_again()?;
         self.shared.server.report_reconnected(reissued);
+        Ok(())
+    }
+}
+
+impl<P: Platform> Device<P> {
+    /// Brings the session's own function up again. The reset ended all that was in flight, as a server's death does.
+    async fn open_function_again(&self, environment: &Rc<Environment>) -> Result<(), Error> {
+        let Shared { platform, options, server, .. } = &*self.shared;
+        let opened = Function::open(platform, environment, *options).await;
+        let (function, geometry) = opened.map_err(|error| match error {
+            OpenError::Device(fault) => Error::Device(fault),
+            _ => Error::CLOSED,
+        })?;
+        let state = &mut *self.shared.state.borrow_mut();
+        state.session.take_function(function, geometry).map_err(|_| Error::CLOSED)?;
+        let reissued = state.ask_again()?;
+        server.report_reconnected(reissued);
         Ok(())
     }
 }

@@ -1,13 +1,14 @@
 //! Brings the session's virtual function up: claim, memory, queue pairs, namespace (NVM Express base specification 1.4,
 //! section 7.6.1).
 //!
-//! The NVMe server has set the function's controller online and attached the namespace before. All waits poll, with a limit:
-//! no component ticks a client.
+//! The NVMe server sets the function's controller online and attaches the namespace, some time after the client's start, which is
+//! waited for here, a tick at a time. The other waits poll. All have a limit.
 
 use super::{Backlog, Function, Served};
 use crate::error::OpenError;
 use crate::function::parts::Parts;
 use crate::session::Options;
+use alloc::rc::Rc;
 use blk_api::names;
 use blk_api::request::Bounds;
 use blk_api::session::Geometry;
@@ -25,7 +26,8 @@ use nvme_spec::identify::{self, NamespaceList};
 use nvme_spec::nvm::Blocks;
 use nvme_spec::registers::Arbitration;
 use nvme_spec::{Cqe, DataPointer, Nsid, QueueId, Sqe};
-use platform::{CPtr, Cap, Environment, Frame, Kernel, Memory, PAGE_BITS, PAGE_SIZE, Platform};
+use pci_api::Refusal;
+use platform::{CPtr, Cap, Environment, Frame, Kernel, Memory, PAGE_BITS, Platform};
 
 /// Entries of the admin queues.
 const ADMIN_ENTRIES: u16 = 8;
@@ -37,36 +39,60 @@ const VECTORS: u16 = 2;
 const CLAIM_SLOTS: usize = 1 + 2 * VECTORS as usize;
 /// The largest transfer of one command, whatever the controller allows, as in the NVMe server: bounds the list pages.
 const MAX_TRANSFER: u64 = 2 << 20;
+/// The largest request, as at the NVMe server.
+const MAX_REQUEST: u64 = 2 << 20;
+/// Seconds from the client's start in which its function must be online.
+const ONLINE_LIMIT_SECONDS: u64 = 20;
 
 impl<P: Platform> Function<P> {
-    /// Brings up the function for the session that was opened with this geometry.
+    /// Brings up the function that the PCI server gives. Returns what it is like, too.
     ///
     /// # Errors
     /// [`OpenError`].
     pub(crate) async fn open(
         platform: &P,
-        environment: &Environment,
-        geometry: &Geometry,
+        environment: &Rc<Environment>,
         options: Options,
-    ) -> Result<Self, OpenError> {
-        let (pci, device) = claim(platform, environment).await?;
+    ) -> Result<(Self, Geometry), OpenError> {
+        let limit = platform.ticks_per_second().saturating_mul(ONLINE_LIMIT_SECONDS);
+        let deadline = platform.ticks().saturating_add(limit);
+        loop {
+            // The time is read first, so that a client that did not run meanwhile tries once more.
+            let is_last = platform.ticks() >= deadline;
+            match Self::bring_up(platform, environment, options, deadline).await {
+                // It was reset meanwhile.
+                Err(OpenError::Device(fault)) if fault.shows_reset() && !is_last => drop(platform.next_event().await),
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn bring_up(
+        platform: &P,
+        environment: &Rc<Environment>,
+        options: Options,
+        deadline: u64,
+    ) -> Result<(Self, Geometry), OpenError> {
+        let pci = environment.cap(pci_api::names::PCI).ok_or(OpenError::Missing(pci_api::names::PCI))?;
+        let (client, device) = claim(platform, environment, deadline).await?;
         let controller = Controller::new(device.registers);
+        online(platform, &controller, deadline).await?;
         controller.identify()?;
         disable(platform, &controller, || pause(platform)).await?;
         let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, environment);
         let mut pool = DmaPool::new(platform, environment, &mut space)?;
-        let window = map_window(environment, &mut space, geometry)?;
+        let window = map_window(environment, &mut space)?;
         // It is disabled, so nothing that firmware or an earlier driver left is in flight.
-        pci.start().await?;
+        client.start().await?;
         let mut admin = Polled::new(platform, QueueId::ADMIN, ADMIN_ENTRIES, &mut pool, &controller)?;
         controller.enable(&admin.pair.sq, &admin.pair.cq, ADMIN_ENTRIES, Arbitration::RoundRobin)?;
         wait_ready(platform, &controller, || pause(platform), true).await?;
         controller.check()?;
         let page = pool.take(1)?;
-        let identity = Identity::read(&mut admin, &page, &controller, geometry).await?;
+        let identity = Identity::read(&mut admin, &page, &controller).await?;
         let one = NumberOfQueues::pairs(1).ok_or(DeviceFault::OwnMemory)?;
         admin.must(|cid| one.set(cid)).await?;
-        let depth = depth(&controller, geometry);
+        let depth = depth(&controller, options);
         let pair = io_pair(&mut pool, &controller, depth)?;
         // Vector 0 is the admin queue's, and is shared where it is the only one.
         let vector = u16::from(device.vectors.len() > 1);
@@ -76,17 +102,28 @@ impl<P: Platform> Function<P> {
         let pages = list_pages(identity.max_transfer).max(1);
         let lists = PrpLists::new(pool.take(pages.saturating_mul(u64::from(depth)))?, depth, pages)?;
         let masks = platform.kernel().irq_masks_messages();
-        let block_shift = geometry.block_bytes.trailing_zeros() as u8;
+        let block_shift = identity.block_shift;
         let data_blocks = u32::try_from(identity.max_transfer >> block_shift).unwrap_or(Blocks::MAX);
+        let geometry = Geometry {
+            blocks: identity.blocks,
+            block_bytes: 1 << block_shift,
+            max_blocks: u32::try_from(MAX_REQUEST >> block_shift).unwrap_or(u32::MAX),
+            window_bytes: u64::from(window.pages) << PAGE_BITS,
+            queue_pairs: 1,
+            depth,
+            writable: 1,
+        };
         let bounds = Bounds {
             block_shift,
             max_blocks: geometry.max_blocks,
             window_bytes: geometry.window_bytes,
-            writable: geometry.writable != 0,
+            writable: true,
             blocks: geometry.blocks,
         };
-        Ok(Self {
+        let function = Self {
             platform: platform.clone(),
+            environment: Rc::clone(environment),
+            pci,
             controller,
             pair,
             commands: CommandTable::new(depth, Served::Whole(0)),
@@ -102,28 +139,46 @@ impl<P: Platform> Function<P> {
             parts: Parts::new(depth.saturating_add(1)),
             backlog: Backlog::new(options.ring_entries),
             in_vain: 0,
+            unrung: 0,
+            doorbells: 0,
             fault: DeviceFault::OwnMemory,
-        })
+        };
+        Ok((function, geometry))
     }
 }
 
-/// Claims the function. A claim of an earlier session of this component ends first.
+/// Claims the function, once it is enabled. A claim of an earlier session of this component ends first.
 async fn claim<'a, P: Platform>(
     platform: &'a P,
     environment: &'a Environment,
+    deadline: u64,
 ) -> Result<(PciClient<'a, P>, Device<P>), OpenError> {
-    let client = || PciClient::new(platform, environment, environment.free_slots.clone());
-    let mut pci = client()?;
-    let device = match pci.claim(Interrupts::Msix, VECTORS).await {
-        Err(PciError::Refused(pci_api::Refusal::Busy)) => {
-            pci.release().await?;
-            forget(platform, environment)?;
-            pci = client()?;
-            pci.claim(Interrupts::Msix, VECTORS).await?
+    loop {
+        // The time is read first, so that a client that did not run meanwhile tries once more.
+        let is_last = platform.ticks() >= deadline;
+        forget(platform, environment)?;
+        let mut pci = PciClient::new(platform, environment, environment.free_slots.clone())?;
+        match pci.claim(Interrupts::Msix, VECTORS).await {
+            Err(PciError::Refused(Refusal::Busy)) => pci.release().await?,
+            Err(PciError::Refused(Refusal::NoSuchFunction | Refusal::NotReady)) if !is_last => {
+                drop(platform.next_event().await)
+            }
+            claimed => return Ok((pci, claimed?)),
         }
-        claimed => claimed?,
-    };
-    Ok((pci, device))
+    }
+}
+
+/// Waits until the NVMe server has set the controller online: a secondary controller that is offline reports a fatal status.
+async fn online<P: Platform>(platform: &P, controller: &Controller<P::Mmio>, deadline: u64) -> Result<(), DeviceFault> {
+    loop {
+        let is_last = platform.ticks() >= deadline;
+        match controller.check() {
+            Err(DeviceFault::Fatal) if !is_last => drop(platform.next_event().await),
+            // It was not enabled yet.
+            Ok(_) | Err(DeviceFault::NotReady) => return Ok(()),
+            Err(fault) => return Err(fault),
+        }
+    }
 }
 
 /// Deletes the capabilities of an earlier claim, and takes the memory out of its address space, which is gone.
@@ -143,28 +198,22 @@ fn forget<P: Platform>(platform: &P, environment: &Environment) -> Result<(), Pc
 }
 
 /// Maps the window for the function.
-fn map_window<K: Kernel>(
-    environment: &Environment,
-    space: &mut IoSpaceMap<K>,
-    geometry: &Geometry,
-) -> Result<Window, OpenError> {
+fn map_window<K: Kernel>(environment: &Environment, space: &mut IoSpaceMap<K>) -> Result<Window, OpenError> {
     let missing = OpenError::Missing(names::WINDOW);
     let first = environment.cap(names::WINDOW).ok_or(missing)?;
-    let pages = u32::try_from(geometry.window_bytes.div_ceil(PAGE_SIZE as u64)).map_err(|_| missing)?;
-    if pages > environment.cap_count(names::WINDOW) {
-        return Err(missing);
-    }
+    let pages = environment.cap_count(names::WINDOW);
     let iova = space.reserve_window(first, u64::from(pages) << PAGE_BITS).ok_or(missing)?;
     let window = Window { first, pages, iova };
     space.map_pages(&window, 0..pages).map_err(PciError::from)?;
     Ok(window)
 }
 
-/// The commands of the queue pair: as many as the session's depth, if the controller's queues hold them.
-fn depth<R: platform::Mmio>(controller: &Controller<R>, geometry: &Geometry) -> u16 {
+/// The commands of the queue pair: as many as a session's rings hold, if the controller's queues hold them.
+fn depth<R: platform::Mmio>(controller: &Controller<R>, options: Options) -> u16 {
     // One slot of a queue stays empty.
     let most = u16::try_from(controller.cap().max_queue_entries()).unwrap_or(u16::MAX).saturating_sub(1);
-    geometry.depth.min(most).clamp(1, MOST_IN_FLIGHT)
+    let wanted = u16::try_from(options.ring_entries).unwrap_or(u16::MAX);
+    wanted.min(most).clamp(1, MOST_IN_FLIGHT)
 }
 
 fn io_pair<P: Platform>(
@@ -183,21 +232,22 @@ fn io_pair<P: Platform>(
 /// What the data path needs of the controller's identity.
 struct Identity {
     nsid: Nsid,
+    blocks: u64,
+    block_shift: u8,
     /// Bytes one command may move.
     max_transfer: u64,
     abilities: Abilities,
 }
 
 impl Identity {
-    /// Asks the controller, which writes its answers to `page`, and compares its namespace with the session's geometry.
+    /// Asks the controller, which writes its answers to `page`, for itself and its first namespace.
     ///
     /// # Errors
-    /// [`OpenError::Device`], and [`OpenError::BadGeometry`] for a namespace that does not have the session's blocks.
+    /// [`OpenError::Device`], and [`OpenError::BadGeometry`] for a namespace that cannot be used.
     async fn read<P: Platform>(
         admin: &mut Polled<P>,
         page: &Ring<P::Memory>,
         controller: &Controller<P::Mmio>,
-        geometry: &Geometry,
     ) -> Result<Self, OpenError> {
         let data = DataPointer::page(page.iova.bits());
         let memory = |_| DeviceFault::OwnMemory;
@@ -217,13 +267,13 @@ impl Identity {
         admin.must(|cid| admin::identify_namespace(cid, nsid, data)).await?;
         let namespace: identify::Namespace = page.memory.read(page.offset).map_err(memory)?;
         let is_plain = namespace.format().is_some_and(|format| format.ms() == 0);
-        let has_blocks =
-            namespace.block_bytes() == Some(geometry.block_bytes) && namespace.nsze.get() >= geometry.blocks;
-        if !is_plain || !has_blocks || u64::from(geometry.block_bytes) > max_transfer {
+        let bytes = namespace.block_bytes().filter(|bytes| bytes.is_power_of_two() && (512..=65536).contains(bytes));
+        let Some(bytes) = bytes.filter(|bytes| is_plain && u64::from(*bytes) <= max_transfer) else {
             return Err(OpenError::BadGeometry);
-        }
+        };
         let abilities = Abilities { write_zeroes: optional.write_zeroes(), discard: optional.dataset_management() };
-        Ok(Self { nsid, max_transfer, abilities })
+        let block_shift = bytes.trailing_zeros() as u8;
+        Ok(Self { nsid, blocks: namespace.nsze.get(), block_shift, max_transfer, abilities })
     }
 }
 

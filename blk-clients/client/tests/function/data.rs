@@ -137,13 +137,14 @@ fn full_session_takes_no_more_and_goes_on() {
 
 #[test]
 fn refused_entries_reach_no_controller() {
-    let machine = Machine::new(Setup { writable: false, max_blocks: 64, ..Setup::default() });
+    let machine = Machine::new(Setup { blocks: 8192, ..Setup::default() });
     let mut session = session(&machine);
     let entries = [
         Entry { opcode: 77, ..Entry::default() },
-        entry(Opcode::Write, 0, 1, 0),
-        entry(Opcode::Read, 4096, 1, 0),
-        entry(Opcode::Read, 0, 65, 0),
+        entry(Opcode::Read, 8192, 1, 0),
+        entry(Opcode::Write, 8191, 2, 0),
+        entry(Opcode::Read, 0, 4097, 0),
+        entry(Opcode::WriteZeroes, 0, 4097, 0),
         entry(Opcode::Read, 0, 1, 2),
         entry(Opcode::Read, 0, 1, 1 << 20),
         Entry { blocks: 2, ..entry(Opcode::Read, 0, 1, 0) },
@@ -151,8 +152,9 @@ fn refused_entries_reach_no_controller() {
     let done = exchange(&mut session, &entries).unwrap();
     let expected = [
         Status::InvalidRequest,
-        Status::ReadOnly,
         Status::OutsideExtents,
+        Status::OutsideExtents,
+        Status::TooLarge,
         Status::TooLarge,
         Status::OutsideWindow,
         Status::OutsideWindow,

@@ -1,8 +1,6 @@
-//! The kernel as far as a client with a function uses it; behind `call`, the NVMe server and the PCI server. Refuses
-//! everything else.
+//! The kernel as far as a client with a function uses it; behind `call`, the PCI server. Refuses everything else.
 
-use super::machine::{ARENA, BAR_PAGES, EVENT, Object, PCI, RECEIVE, SERVER, State};
-use blk_api::session;
+use super::machine::{ARENA, BAR_PAGES, EVENT, Object, PCI, RECEIVE, State};
 use pci_api::{BY_HANDLER, BarRun, Bound, Claim, Claimed, Index, MAX_RUNS, Refusal};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
@@ -40,30 +38,12 @@ impl State {
         LEVELS.iter().map(|shift| (*shift, iova.bits() >> shift)).find(|level| !self.bus.tables.contains(level))
     }
 
-    fn server(&mut self, message: &Message) -> Message {
-        let refused = |refusal: session::Refusal| Message::new(refusal as u32);
-        match message.label {
-            session::OPEN if self.is_open => refused(session::Refusal::AlreadyOpen),
-            session::OPEN => {
-                self.is_open = true;
-                Message::with(session::DONE, &self.geometry)
-            }
-            session::CLOSE if self.is_open => {
-                self.is_open = false;
-                Message::new(session::DONE)
-            }
-            session::CLOSE => refused(session::Refusal::NotOpen),
-            session::PING => Message::new(session::DONE),
-            _ => refused(session::Refusal::BadRequest),
-        }
-    }
-
     fn pci(&mut self, message: &Message) -> Message {
         let refused = |refusal: Refusal| Message::new(refusal as u32);
         let mut given = Message::new(pci_api::GRANTED);
         given.cap_received = true;
         match message.label {
-            pci_api::CLAIM if !self.is_open => refused(Refusal::NoSuchFunction),
+            pci_api::CLAIM if self.now_ns < self.claimable_at_ns => refused(self.claim_refusal),
             pci_api::CLAIM if self.is_claimed => refused(Refusal::Busy),
             pci_api::CLAIM => {
                 let claim: Claim = message.payload().expect("a claim");
@@ -193,18 +173,10 @@ impl platform::Kernel for Kernel {
     }
 
     async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {
+        assert_eq!(endpoint.bits(), PCI, "a client with a function calls the PCI server alone");
         let mut state = self.state();
-        match endpoint.bits() {
-            SERVER => {
-                state.calls.push(message.label);
-                state.server(message)
-            }
-            PCI => {
-                state.calls.push(100 + message.label);
-                state.pci(message)
-            }
-            other => panic!("no endpoint {other}"),
-        }
+        state.calls.push(message.label);
+        state.pci(message)
     }
 
     fn send(&self, _: CPtr, _: &Message) {

@@ -1,8 +1,9 @@
 //! The machine: the controller, the memory that it reaches, its interrupts, and the platform made of them.
 
 use super::kernel::Kernel;
-use blk_client::{Geometry, Options};
+use blk_client::Options;
 use nvme_spec::identify;
+use pci_api::Refusal;
 use platform::fake::Ram;
 use platform::{
     Badge, CPtr, Environment, Event, Memory, Mmio, NamedCaps, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind,
@@ -21,7 +22,6 @@ use zerocopy::FromBytes;
 /// Slots of the client's CSpace.
 pub(super) const CNODE: u64 = 2;
 pub(super) const RECEIVE: u64 = 5;
-pub(super) const SERVER: u64 = 8;
 pub(super) const PCI: u64 = 9;
 pub(super) const EVENT: u64 = 10;
 const DMA: u64 = 1000;
@@ -30,36 +30,41 @@ const WINDOW: u64 = 10_000;
 const FREE: u64 = 1_000_000;
 /// Address at which BAR 0 is mapped.
 pub(super) const ARENA: u64 = 0x5000_0000;
+/// The controller status (NVM Express 1.4, section 3.1.6), and its bit of a fatal one.
+const CSTS: u64 = 0x1c;
+const CFS: u64 = 1 << 1;
 /// Pages of BAR 0 before the MSI-X table.
 pub(super) const BAR_PAGES: u16 = 2;
 /// Time after which a waiting client is stuck, nanoseconds.
 const PATIENCE_NS: u64 = 60_000_000_000;
+/// Time between two ticks, nanoseconds.
+const TICK_NS: u64 = 50_000_000;
 const PAGE: u64 = PAGE_SIZE as u64;
 
 /// Properties of the machine.
 pub(crate) struct Setup {
     /// Blocks of 512 bytes of the namespace.
     pub blocks: u64,
-    /// Blocks that the session has.
-    pub session_blocks: u64,
     /// MDTS: a command moves 2^MDTS pages.
     pub mdts: u8,
-    /// Entries of the controller's largest queue.
-    pub queue_entries: u32,
-    /// The session's depth.
+    /// The most commands that a queue of the controller holds.
     pub depth: u16,
     pub ring_entries: u32,
     pub window_bytes: u64,
-    pub max_blocks: u32,
-    pub writable: bool,
     pub polls: bool,
     pub vectors: u16,
     /// Whether an interrupt stays masked until it is acknowledged.
     pub masks: bool,
     /// Whether the controller has Write Zeroes and Dataset Management.
     pub optional: bool,
-    /// Whether the server attached a namespace.
+    /// Whether the controller has a namespace.
     pub attached: bool,
+    /// Time at which the function can be claimed, nanoseconds.
+    pub claimable_at_ns: u64,
+    /// The PCI server's answer to a claim before.
+    pub claim_refusal: Refusal,
+    /// Time at which the controller comes online, nanoseconds: before, it reports a fatal status.
+    pub online_at_ns: u64,
     pub dma_pages: u32,
     pub io_tables: u64,
     /// Whether addresses are translated.
@@ -71,19 +76,18 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             blocks: 4096,
-            session_blocks: 4096,
             mdts: 1,
-            queue_entries: 64,
             depth: 8,
             ring_entries: 16,
             window_bytes: 1 << 20,
-            max_blocks: 4096,
-            writable: true,
             polls: false,
             vectors: 2,
             masks: false,
             optional: true,
             attached: true,
+            claimable_at_ns: 0,
+            claim_refusal: Refusal::NoSuchFunction,
+            online_at_ns: 0,
             dma_pages: 16,
             io_tables: 16,
             iommu: true,
@@ -133,13 +137,14 @@ pub(super) struct State {
     /// Slot of a frame -> memory and offset in it.
     pub frames: BTreeMap<u64, (Ram, usize)>,
     pub tables_left: BTreeSet<u64>,
-    pub geometry: Geometry,
-    pub is_open: bool,
     pub is_claimed: bool,
-    /// Calls of both servers: those of the PCI server have 100 added.
+    pub claimable_at_ns: u64,
+    pub claim_refusal: Refusal,
+    online_at_ns: u64,
+    /// Calls of the PCI server.
     pub calls: Vec<u32>,
     pub acknowledged: u64,
-    now_ns: u64,
+    pub now_ns: u64,
     options: Options,
     caps: Vec<NamedCaps>,
     /// A tick comes to a client that waits in vain.
@@ -236,14 +241,24 @@ impl Machine {
         self.state().acknowledged
     }
 
-    /// The calls so far, taken: those of the PCI server have 100 added.
+    /// The calls of the PCI server so far, taken.
     pub(crate) fn take_calls(&self) -> Vec<u32> {
         std::mem::take(&mut self.state().calls)
     }
 
-    /// Changes the geometry that the server answers.
-    pub(crate) fn change_geometry(&self, change: impl FnOnce(&mut Geometry)) {
-        change(&mut self.state().geometry);
+    /// Time since the start, nanoseconds.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.state().now_ns
+    }
+
+    /// Sets the controller online now.
+    pub(crate) fn set_online(&self) {
+        self.state().online_at_ns = 0;
+    }
+
+    /// Whether the function is claimed.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.state().is_claimed
     }
 
     /// The rules that the client broke, as the controller and the bus saw it.
@@ -256,7 +271,11 @@ impl Machine {
 
 fn state(setup: Setup) -> State {
     let config = Config {
-        capabilities: Capabilities { queue_entries: setup.queue_entries, timeout_500ms: 1, ..Capabilities::default() },
+        capabilities: Capabilities {
+            queue_entries: u32::from(setup.depth) + 1,
+            timeout_500ms: 1,
+            ..Capabilities::default()
+        },
         queue_pairs: 1,
         vectors: setup.vectors,
         mdts: setup.mdts,
@@ -289,7 +308,6 @@ fn state(setup: Setup) -> State {
         count,
     };
     let caps = vec![
-        cap("server", SERVER, 1),
         cap("pci", PCI, 1),
         cap("event", EVENT, 1),
         cap("dma", DMA, setup.dma_pages),
@@ -315,17 +333,10 @@ fn state(setup: Setup) -> State {
         slots: BTreeMap::new(),
         frames,
         tables_left: (TABLES..TABLES + setup.io_tables).collect(),
-        geometry: Geometry {
-            blocks: setup.session_blocks,
-            block_bytes: 512,
-            max_blocks: setup.max_blocks,
-            window_bytes: setup.window_bytes,
-            queue_pairs: 1,
-            depth: setup.depth,
-            writable: u32::from(setup.writable),
-        },
-        is_open: false,
         is_claimed: false,
+        claimable_at_ns: setup.claimable_at_ns,
+        claim_refusal: setup.claim_refusal,
+        online_at_ns: setup.online_at_ns,
         calls: vec![],
         acknowledged: 0,
         now_ns: 0,
@@ -360,7 +371,8 @@ impl State {
                 Some(at_ns) => self.pass(at_ns.saturating_sub(self.now_ns)),
                 None if self.ticks_come => {
                     self.ticks += 1;
-                    return Some(Event::Signal(Badge(Badge::SIGNAL | Badge::TICK)));
+                    self.pass(TICK_NS);
+                    self.bus.signals |= Badge::SIGNAL | Badge::TICK;
                 }
                 None => return None,
             }
@@ -515,7 +527,10 @@ impl Registers {
 
     fn read(&self, offset: usize, size: AccessSize) -> Result<u64, OutOfBounds> {
         let offset = self.offset(offset, size)?;
-        Ok(self.machine.state().controller.read(offset, size))
+        let state = &mut *self.machine.state();
+        let value = state.controller.read(offset, size);
+        let is_offline = state.now_ns < state.online_at_ns;
+        Ok(if is_offline && offset == CSTS { value | CFS } else { value })
     }
 
     fn write(&self, offset: usize, size: AccessSize, value: u64) -> Result<(), OutOfBounds> {

@@ -1,5 +1,5 @@
-//! A machine in memory for a client with a virtual function: the NVMe server's and the PCI server's answers, a kernel that
-//! keeps the accounting it needs, and the model of a controller. Time passes when the client reads it or waits.
+//! A machine in memory for a client with a virtual function: the PCI server's answers, a kernel that keeps the accounting it
+//! needs, and the model of a controller. Time passes when the client reads it or waits.
 
 mod kernel;
 mod machine;
