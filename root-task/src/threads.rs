@@ -37,11 +37,13 @@ pub(crate) struct Thread {
 pub(crate) enum State {
     /// It is alive.
     Alive,
-    /// It ended, at this time in ticks of the clock, and is restarted once a driver's device is silent and a client's session is
-    /// torn down.
+    /// It ended, and is restarted once a driver's device is silent and a client's session is torn down. A client with a function of
+    /// its own waits for both.
     Waits {
-        /// Time of its end.
+        /// Time of its end, in ticks of the clock.
         since: u64,
+        /// Whether the PCI server has reported its device as silent.
+        is_silent: bool,
     },
     /// It was stopped for good.
     Ended,

@@ -56,7 +56,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         if self.build.platform.kernel().tcb_suspend(thread.tcb).is_err() {
             error!("{} cannot be suspended, and goes on", thread.name.as_str());
         }
-        thread.state = State::Waits { since: now };
+        thread.state = State::Waits { since: now, is_silent: false };
         report_fault(&self.build.platform, thread, fault);
         self.liveness.turn(id);
         self.tick_peers(id);

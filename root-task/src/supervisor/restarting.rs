@@ -25,13 +25,24 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         };
         let specification = alloc::rc::Rc::clone(&self.build.specification);
         for component in specification.components.iter().filter(silenced) {
-            self.nothing_goes_on(component.id);
+            let mut threads = self.threads.iter_mut();
+            let thread = threads.find(|thread| thread.id == component.id);
+            if let Some(State::Waits { is_silent, .. }) = thread.map(|thread| &mut thread.state) {
+                *is_silent = true;
+            }
+            if component.teardown_ack.is_none_or(|teardown_ack| self.liveness.is_torn_down(component.id, &teardown_ack))
+            {
+                self.nothing_goes_on(component.id);
+            }
         }
     }
 
     /// Restarts the clients whose sessions are torn down. A lost signal costs a tick.
     pub(super) fn restart_torn_down(&mut self) {
-        let waits = |thread: &&Thread| matches!(thread.state, State::Waits { .. });
+        let waits = |thread: &&Thread| match thread.state {
+            State::Waits { is_silent, .. } => is_silent || !self.build.is_driver(thread.id),
+            State::Alive | State::Ended => false,
+        };
         let is_torn_down = |id: u16| {
             self.build.teardown_ack(id).is_some_and(|teardown_ack| self.liveness.is_torn_down(id, &teardown_ack))
         };
@@ -48,7 +59,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         let ended: Vec<u16> = ended.collect();
         self.report_blocked();
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
-        let State::Waits { since } = thread.state else { return };
+        let State::Waits { since, .. } = thread.state else { return };
         let tcb = thread.tcb;
         let reinstantiated = self.build.reinstantiate(id).and_then(|()| {
             // Its capabilities to call components that stay dead are taken again.
@@ -88,7 +99,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
             self.threads.iter().any(is_ended)
         };
         let reason = |thread: &Thread| {
-            let State::Waits { since } = thread.state else { return None };
+            let State::Waits { since, .. } = thread.state else { return None };
             let server = self.build.acknowledged_by(thread.id);
             match server {
                 None => is_late(since, DEVICE_LIMIT_SECONDS).then_some("its device was not taken back in time"),

@@ -89,6 +89,15 @@ pub(crate) enum Happens {
     Signal(u64),
     /// A component writes where nothing is mapped.
     Dies(u16),
+    /// A component writes a word to its memory, which the root task does not notice.
+    Writes {
+        /// The component.
+        component: u16,
+        /// The address.
+        vaddr: u64,
+        /// The word.
+        word: u32,
+    },
     /// A component with this badge sends a message of its own to its fault endpoint.
     Says(u64, Message),
 }
@@ -155,6 +164,13 @@ impl TestPlatform {
                 let fault = sim_kernel::Fault::Vm { vaddr: 0xdead, access: Access::Write };
                 self.root.kernel().borrow_mut().fault(thread, fault);
                 self.arrived()
+            }
+            Happens::Writes { component, vaddr, word } => {
+                let Component { thread, .. } = *self.components.borrow().get(&component)?;
+                let mut kernel = self.root.kernel().borrow_mut();
+                let at = kernel.translate(thread, Vaddr::new(vaddr), Access::Write).expect("memory to write");
+                kernel.memory_mut().write(at, &word.to_le_bytes()).expect("memory to write");
+                None
             }
             Happens::Signal(badge) => Some(Event::Signal(Badge(badge))),
             Happens::Says(badge, message) => Some(Event::Message(Badge(badge), message)),

@@ -376,3 +376,69 @@ fn client_without_teardown_acknowledgement_stays_dead() {
     assert!(late(180).is_empty());
     assert_eq!(late(181), ["stays dead: its session was not ended in time"]);
 }
+
+/// A system whose first component is a client with a function of its own. The second one stands for both servers: it silences
+/// the function and acknowledges the teardown.
+fn with_function() -> Specification {
+    let mut specification = served();
+    specification.components[0].driver = Some(3);
+    specification
+}
+
+/// The server acknowledges the teardown after this death of its third client. The signal is one of its own.
+const fn acknowledges(death: u32) -> Happens {
+    Happens::Writes { component: 2, vaddr: SHARED_VADDR + 8, word: death }
+}
+
+#[test]
+fn function_client_restarts_after_silence_and_acknowledgement_in_either_order() {
+    let after = |happens: &[Happens]| {
+        let happens = core::iter::once(dies(1)).chain(happens.iter().cloned());
+        let platform = boot_system(&with_function(), &[23]).supervise(happens);
+        assert!(failures(&platform).is_empty());
+        restarts(&platform).len()
+    };
+    // Neither alone is enough, however often it is reported.
+    assert_eq!(after(&[silent(), silent(), torn_down(), TICK]), 0);
+    assert_eq!(after(&[acknowledges(1), torn_down(), torn_down(), TICK]), 0);
+    assert_eq!(
+        after(&[Happens::Signal(Badge::silenced(2)), acknowledges(1), torn_down(), TICK]),
+        0,
+        "another's device"
+    );
+    assert_eq!(after(&[silent(), acknowledges(2), torn_down(), TICK]), 0, "no death has this number");
+    // Both are, and it is restarted once.
+    assert_eq!(after(&[silent(), acknowledges(1), torn_down(), silent(), torn_down(), TICK]), 1);
+    assert_eq!(after(&[acknowledges(1), torn_down(), silent(), torn_down(), silent(), TICK]), 1);
+    // The signal of the acknowledgement was lost, or comes last.
+    assert_eq!(after(&[silent(), acknowledges(1), TICK]), 1);
+    assert_eq!(after(&[acknowledges(1), silent(), torn_down()]), 1);
+}
+
+#[test]
+fn silence_and_acknowledgement_of_one_death_are_none_of_the_next() {
+    let first = [dies(1), silent(), acknowledges(1), torn_down(), dies(1)];
+    let after = |happens: &[Happens]| {
+        let happens = first.iter().chain(happens).cloned();
+        restarts(&boot_system(&with_function(), &[23]).supervise(happens))
+    };
+    assert_eq!(after(&[torn_down(), TICK]), [1]);
+    assert_eq!(after(&[silent(), torn_down(), TICK]), [1]);
+    assert_eq!(after(&[acknowledges(3), torn_down(), TICK]), [1]);
+    assert_eq!(after(&[silent(), acknowledges(3), torn_down()]), [1, 2]);
+    assert_eq!(after(&[acknowledges(3), torn_down(), silent()]), [1, 2]);
+}
+
+#[test]
+fn window_of_a_function_client_is_recreated_after_both() {
+    let is_recreated = |happens: &[Happens]| {
+        let booted = boot_system(&with_function(), &[23]);
+        let before = booted.platform.page(1, DATA_VADDR);
+        booted.platform.write(1, DATA_VADDR, &[0xaa; 4096]);
+        let happens = core::iter::once(dies(1)).chain(happens.iter().cloned());
+        booted.supervise(happens).page(1, DATA_VADDR) == before
+    };
+    assert!(!is_recreated(&[silent(), TICK]));
+    assert!(!is_recreated(&[acknowledges(1), torn_down(), TICK]));
+    assert!(is_recreated(&[silent(), acknowledges(1), torn_down()]));
+}
