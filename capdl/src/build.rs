@@ -9,10 +9,12 @@
 mod clients;
 mod dma;
 mod drivers;
+mod functions;
 mod pci;
 mod tenants;
 
 use self::drivers::Driver;
+use self::functions::Place;
 use crate::check::{self, Channel};
 use crate::error::BuildError;
 use crate::layout::{PAGE, log_badge, rights};
@@ -96,9 +98,19 @@ impl Builder<'_> {
             policies.push(self.policy(controller, server)?);
         }
         let mut clients = Vec::new();
+        let mut drivers: Vec<Driver> = servers.iter().map(|server| server.driver.clone()).collect();
         for ((controller, server), policy) in scenario.controllers.iter().zip(&servers).zip(&policies) {
             for (tenant, index) in scenario.sessions(&controller.name).zip(0..) {
                 clients.push(self.client(tenant, server, policy, index)?);
+            }
+            let sessions = scenario.sessions(&controller.name).count() as u32;
+            let physical = scenario.controller(&controller.name).map_or(0, |(index, _)| index as u16);
+            for (tenant, number) in scenario.functions(&controller.name).zip(0u32..) {
+                let driver = drivers.len() as u16;
+                let place = Place { server, physical, number, driver, word: sessions + number };
+                let (client, driver) = self.function_client(tenant, &pci, &place)?;
+                clients.push(client);
+                drivers.push(driver);
             }
             let numbered = scenario.sessions(&controller.name).zip(0u16..);
             let queue_sharing = scenario.server.queues;
@@ -109,6 +121,7 @@ impl Builder<'_> {
                 class_weights: scenario.server.class_weights,
                 queue_sharing,
                 sessions,
+                functions: scenario.functions(&controller.name).map(tenants::function).collect(),
                 records: scenario.server.records,
                 merging: scenario.server.merging,
             };
@@ -125,7 +138,6 @@ impl Builder<'_> {
             self.model.configure(policy.who, &PolicyConfig { sessions, changes, interrupts })?;
         }
         self.peers(&clients);
-        let drivers: Vec<Driver> = servers.iter().map(|server| server.driver).collect();
         self.configure_pci(&pci, &drivers)?;
         self.console(console)
     }
@@ -137,8 +149,13 @@ impl Builder<'_> {
 
     /// The names of the PCI server's drivers, in their order.
     fn drivers(&self) -> Vec<String> {
-        let servers = || self.scenario.controllers.iter().map(|controller| self.scenario.server_name(&controller.name));
-        self.scenario.tester().map_or_else(|| servers().collect(), |tester| vec![tester.to_owned()])
+        if let Some(tester) = self.scenario.tester() {
+            return vec![tester.to_owned()];
+        }
+        let controllers = || self.scenario.controllers.iter().map(|controller| controller.name.as_str());
+        let servers = controllers().map(|controller| self.scenario.server_name(controller));
+        let clients = controllers().flat_map(|controller| self.scenario.functions(controller));
+        servers.chain(clients.map(|tenant| tenant.name.clone())).collect()
     }
 
     /// The translator of devices' addresses.

@@ -68,10 +68,13 @@ pub enum Rule {
     /// [`Rule::ClientsApart`] covers memory that two clients share.
     PrivateMemory,
     /// No client holds a device, untyped memory, or control of an address space, CSpace or thread.
+    ///
+    /// A client that drives a virtual function itself has what a driver needs: its own CNode, and IO page tables, into which it
+    /// can put frames of its own.
     ClientsHoldNoDevice,
     /// Device memory (so every MSI-X table), interrupts and the IOMMU belong to the PCI server alone, except a serial port in
-    /// memory and an SMMU's registers. Only NVMe servers, the probe and the edu device's driver call the
-    /// PCI server.
+    /// memory and an SMMU's registers. Only NVMe servers, clients with a virtual function, the probe and the edu device's driver
+    /// call the PCI server.
     DevicesArePciServers,
     /// Only the server that a client calls holds frames of the client, and of these only the window's. It can neither map them
     /// nor reach anything that maps.

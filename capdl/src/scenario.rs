@@ -31,9 +31,11 @@ pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};
 pub use program::{Own, Workload};
 pub use tenant::{Path, Tenant};
+pub(crate) use validate::function::QUEUE_PAIRS;
 
 use crate::priority::{CONSOLE_PRIORITY, SERVER_PRIORITY, priority_of};
-use blk_api::config::{ClassWeights, Completion, SchedulingPolicy};
+use blk_api::config::{ClassWeights, SchedulingPolicy};
+use blk_api::extent::Extent;
 use blk_api::queue_sharing::QueueSharing;
 use capdl_spec::{Arch, RestartPolicy};
 use error::shown;
@@ -308,11 +310,11 @@ impl Scenario {
         self.controllers.iter().enumerate().find(|(_, controller)| controller.name == name)
     }
 
-    /// The scheduling priority of a tenant's component: its own if it names one, otherwise its class's. If some tenant polls,
-    /// and so never sleeps, it is the servers' instead of the class's.
+    /// The scheduling priority of a tenant's component: its own if it names one, otherwise its class's. If a server polls
+    /// for some tenant, and so never sleeps, it is the servers' instead of the class's.
     #[must_use]
     pub fn priority(&self, tenant: &Tenant) -> u8 {
-        let polls = self.tenants.iter().any(|tenant| tenant.completion == Completion::Polled);
+        let polls = self.tenants.iter().any(Tenant::is_polled_for);
         tenant.priority.unwrap_or(if polls { self.server.priority } else { priority_of(tenant.class) })
     }
 
@@ -427,6 +429,12 @@ fn is_on(fault: &ControllerFault, controller: &Controller) -> bool {
     fault.controller.is_empty() || fault.controller == controller.name
 }
 
+/// All blocks of namespace `nsid`.
+fn whole(controller: &Controller, nsid: u32) -> Option<Extent> {
+    let namespace = controller.namespaces.get((nsid as usize).checked_sub(1)?)?;
+    Some(Extent::new(0, namespace.blocks()))
+}
+
 fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refusal> {
     let only_controller = match file.controllers.as_slice() {
         [only] => only.get_ref().name.clone(),
@@ -455,6 +463,10 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         let mut tenant = spanned.into_inner();
         if tenant.controller.is_empty() {
             tenant.controller.clone_from(&only_controller);
+        }
+        if tenant.path == Path::Function && tenant.extents.is_empty() {
+            let controller = controllers.iter().find(|controller| controller.name == tenant.controller);
+            tenant.extents.extend(controller.and_then(|controller| whole(controller, tenant.namespace)));
         }
         copy(tenant, &mut tenants);
         lines.tenants.resize(tenants.len(), line);

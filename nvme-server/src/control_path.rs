@@ -2,12 +2,13 @@
 //!
 //! [`control_plane`] takes the requests. [`bring_up`] makes the controller ready for commands; [`provision`] and [`reconcile`]
 //! create the queue pairs that it should have; [`reconfiguration`] and [`interrupts_change`] carry out the policy component's
-//! [`changes`].
+//! [`changes`]. [`functions`] sets virtual functions online, which clients drive themselves.
 
 pub(crate) mod arbitration;
 pub(crate) mod bring_up;
 pub(crate) mod changes;
 pub(crate) mod control_plane;
+pub(crate) mod functions;
 pub(crate) mod interrupts_change;
 pub(crate) mod on_wake;
 pub(crate) mod provision;

@@ -2,6 +2,7 @@
 
 use crate::control_path::changes::Changes;
 use crate::control_path::control_plane;
+use crate::control_path::functions;
 use crate::control_path::on_wake::OnWake;
 use crate::control_path::requests::ControlQueue;
 use crate::controller::admin::{AdminQueue, Tick};
@@ -81,6 +82,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     info!("controller claimed, {} interrupt vectors", device.vectors.len());
     let ready = ReadySet::new();
     let slots = slots(&platform, &environment, &config, callers, &ready).ok_or("it has no CNode of its own")?;
+    let functions = functions::Function::all(&platform, &environment, &config).ok_or("it cannot watch a client")?;
     let policy = environment.cap(names::POLICY).ok_or("it has no policy component")?;
     let extents = extents(&config).map_err(text)?;
     let schedule = Schedule::new(&config, platform.ticks_per_second()).map_err(text)?;
@@ -104,11 +106,13 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
             slots: RefCell::new(pci_slots),
             vectors: RefCell::new(Vectors::new(device.vectors, device.interrupts, masks_messages)),
             masters_bus: Cell::new(false),
+            has_functions: Cell::new(false),
             space: RefCell::new(space),
             pool: RefCell::new(pool),
         },
         queues: RefCell::new(Queues::new(queue_pairs)),
         slots: RefCell::new(slots),
+        functions: RefCell::new(functions),
         ready,
         first: Cell::new(0),
         extents: RefCell::new(extents),

@@ -4,6 +4,7 @@
 //! across an await.
 
 use crate::control_path::changes::Changes;
+use crate::control_path::functions;
 use crate::control_path::requests::{Control, ControlQueue};
 use crate::controller::device::{Device, Function, Health};
 use crate::controller::fault::DeviceFault;
@@ -33,6 +34,8 @@ pub(crate) struct Shared<P: Platform> {
     pub queues: RefCell<Queues<P>>,
     /// Sessions by number (badge - 1).
     pub slots: RefCell<Vec<SessionSlot<P>>>,
+    /// The virtual functions of clients, by number.
+    pub functions: RefCell<Vec<functions::Function<P::Memory>>>,
     /// The sessions to poll.
     pub ready: Rc<ReadySet>,
     /// The one that is polled first in the next pass.
@@ -83,10 +86,16 @@ impl<P: Platform> Shared<P> {
         self.report(&Report::Failure { component: clip(&self.environment.name), reason: clip(reason) });
     }
 
-    /// Acknowledges the death of every client of whose session nothing is left, if the supervisor restarts any.
+    /// Acknowledges the death of every client of whose session or function nothing is left, if the supervisor restarts any.
     pub(crate) fn acknowledge_deaths(&self) {
         if let Some(acknowledgements) = &self.acknowledgements {
-            acknowledgements.send(self.platform.kernel(), &mut self.slots.borrow_mut());
+            let (mut slots, mut functions) = (self.slots.borrow_mut(), self.functions.borrow_mut());
+            let of_sessions = (0..).zip(slots.iter_mut()).map(|(word, slot)| (word, slot.acknowledge_death()));
+            let numbered = (0..).zip(functions.iter_mut());
+            let of_functions =
+                numbered.map(|(number, function)| (self.config.function_word(number), function.acknowledge_death()));
+            let deaths = of_sessions.chain(of_functions).filter_map(|(word, death)| Some((word, death?)));
+            acknowledgements.send(self.platform.kernel(), deaths);
         }
     }
 

@@ -8,9 +8,9 @@ use crate::layout::{PAGE, PROBE_MEMORY_BITS, rights};
 use crate::machine::{EDU_CLASS_CODE, Iommu, NVME_CLASS_CODE};
 use crate::model::Who;
 use crate::programs;
-use crate::scenario::{Controller, EDU_DRIVER, Interrupts, PROBE, Probe};
+use crate::scenario::{Controller, EDU_DRIVER, FUNCTION_QUEUES, Interrupts, PROBE, Path, Probe};
 use capdl_spec::{ObjectId, ObjectKind, Role};
-use pci_api::names;
+use pci_api::{Match, names};
 use platform::{Badge, RegionKind};
 
 /// Room for BAR pages in a driver, and for MSI-X tables in the PCI server.
@@ -23,14 +23,17 @@ const PROBE_IO_TABLES: u64 = 8;
 const PROBE_FRAMES: u64 = 16;
 
 /// The driver of a function, the function, where its registers are mapped, and how many vectors it may have.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Driver {
     pub(super) who: Who,
     pub(super) arena: u64,
-    pub(super) class_code: [u8; 3],
-    /// The function's number among those of its class code.
-    pub(super) index: u16,
     pub(super) max_vectors: u16,
+    pub(super) allowed: Match,
+}
+
+/// The function that is number `index` of those with the class code.
+const fn of_class(class_code: [u8; 3], index: u16) -> Match {
+    Match::ClassCode { class_code, index }
 }
 
 /// An NVMe server and what its clients get of it.
@@ -49,7 +52,9 @@ impl Builder<'_> {
         let queue_pairs =
             self.scenario.queue_pairs(&controller.name).min(u32::from(controller.server_queue_pairs())) as u16;
         let (_, interrupts) = self.machine().irqs;
-        let part = u16::from(interrupts) / self.scenario.controllers.len().max(1) as u16;
+        let functions = self.scenario.tenants.iter().filter(|tenant| tenant.path == Path::Function).count() as u16;
+        let shared = u16::from(interrupts).saturating_sub(functions * FUNCTION_QUEUES);
+        let part = shared / self.scenario.controllers.len().max(1) as u16;
         if controller.ways().all(|way| way == Interrupts::Intx) { 1 } else { (queue_pairs + 1).min(part) }
     }
 
@@ -75,9 +80,11 @@ impl Builder<'_> {
         self.io_tables(who, &name, tables);
         let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
         self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
-        let is_again = self.scenario.sessions(&controller.name).any(|tenant| tenant.restart.is_some());
+        let mut clients = self.scenario.sessions(&controller.name).chain(self.scenario.functions(&controller.name));
+        let is_again = clients.any(|tenant| tenant.restart.is_some());
         let teardown_acks = is_again.then(|| self.teardown_acks(&name, who, pci));
-        let driver = Driver { who, arena, class_code: NVME_CLASS_CODE, index, max_vectors: self.vectors(controller) };
+        let allowed = of_class(NVME_CLASS_CODE, index);
+        let driver = Driver { who, arena, max_vectors: self.vectors(controller), allowed };
         Ok(Server { driver, endpoint, event, teardown_acks })
     }
 
@@ -117,7 +124,7 @@ impl Builder<'_> {
         self.model.configure(who, &workload::Probe { last: probe.last })?;
         // The scenario has one controller.
         let max_vectors = self.scenario.controllers.first().map_or(1, |controller| self.vectors(controller));
-        Ok(Driver { who, arena, class_code: NVME_CLASS_CODE, index: 0, max_vectors })
+        Ok(Driver { who, arena, max_vectors, allowed: of_class(NVME_CLASS_CODE, 0) })
     }
 
     /// Builds a driver that reaches no memory but its own; its device reaches none.
@@ -130,11 +137,11 @@ impl Builder<'_> {
         self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL);
         let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
         self.model.own_cnode(who, 8);
-        Ok(Driver { who, arena, class_code: EDU_CLASS_CODE, index: 0, max_vectors: 1 })
+        Ok(Driver { who, arena, max_vectors: 1, allowed: of_class(EDU_CLASS_CODE, 0) })
     }
 
     /// Makes page tables for the device, where the driver brings them and the kernel installs them.
-    fn io_tables(&mut self, who: Who, name: &str, tables: u64) {
+    pub(super) fn io_tables(&mut self, who: Who, name: &str, tables: u64) {
         if matches!(self.iommu(), Iommu::Kernels) {
             let tables = self.model.object(format!("{name}.io-table"), ObjectKind::IoPageTable, tables);
             self.model.cap(who, blk_api::names::IO_TABLE, tables, 0, rights::ALL);

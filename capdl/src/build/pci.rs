@@ -11,7 +11,7 @@ use crate::priority::PCI_SERVER_PRIORITY;
 use crate::programs;
 use crate::scenario::IOMMU_SERVER;
 use capdl_spec::{ObjectId, ObjectKind, Role};
-use pci_api::{DriverConfig, Match, names};
+use pci_api::{DriverConfig, names};
 use platform::{Badge, Paddr, RegionKind, Vaddr};
 
 /// The PCI server, and the objects that drivers get capabilities for.
@@ -105,7 +105,7 @@ impl Builder<'_> {
             vspaces.push(Grant { object: self.model.vspace(driver.who), badge: 0, rights: rights::ALL });
             drivers.push(DriverConfig {
                 name: self.model.name(driver.who).into(),
-                allowed: Match::ClassCode { class_code: driver.class_code, index: driver.index },
+                allowed: driver.allowed.clone(),
                 arena: Vaddr::new(driver.arena),
                 arena_len: ARENA_BYTES,
                 max_vectors: driver.max_vectors,

@@ -1,7 +1,7 @@
 //! The configurations of a tenant's server, of the policy component beside it, and of its client.
 
-use crate::scenario::{Change, Controller, ControllerChange, Scenario, Tenant, What};
-use blk_api::config::{Completion, SessionConfig};
+use crate::scenario::{Change, Controller, ControllerChange, QUEUE_PAIRS, Scenario, Tenant, What};
+use blk_api::config::{Completion, FunctionConfig, SessionConfig};
 use blk_api::policy::{self, Holder};
 use blk_api::queue_sharing::QueueSharing;
 use workload::Client;
@@ -31,6 +31,11 @@ pub(super) fn session(scenario: &Scenario, tenant: &Tenant, number: u16) -> Sess
 }
 
 /// The depth of queue pairs, of a tenant's own or of those that it shares.
+/// The virtual function of `tenant`.
+pub(super) fn function(tenant: &Tenant) -> FunctionConfig {
+    FunctionConfig { tenant: tenant.name.clone(), nsid: tenant.namespace, queue_pairs: QUEUE_PAIRS }
+}
+
 fn depth(queues: QueueSharing, own: u16) -> u16 {
     queues.common().map_or(own, |(_, depth)| depth)
 }

@@ -360,3 +360,98 @@ fn probe_beside_an_iommu_server_has_no_untyped() {
     let leaks = crate::check::authority(&specification, &data, &channels(&scenario)).unwrap_err();
     assert!(leaks.iter().any(|leak| leak.path.contains("holds memory") && leak.path.contains("the IOMMU server")));
 }
+
+/// A system of `functions.toml` whose tenants all restart.
+fn functions(arch: Arch) -> System {
+    let mut scenario = scenario_of("functions");
+    for tenant in &mut scenario.tenants {
+        tenant.restart = Some(crate::scenario::Restart { times: 2, within_seconds: 1 });
+    }
+    build(&scenario, &samples_for(arch)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn function_clients_are_drivers_after_the_servers() {
+    for arch in [Arch::X86_64, Arch::Aarch64] {
+        let system = functions(arch);
+        let pci: pci_api::ServerConfig = environment(&system, "pci-server").config().unwrap();
+        let drivers: Vec<_> = pci.drivers.iter().map(|driver| (driver.name.as_str(), driver.domain)).collect();
+        assert_eq!(drivers, [("nvme-server", 1), ("frida", 2), ("fritz", 3)]);
+        let allowed: Vec<_> = pci.drivers.iter().map(|driver| driver.allowed.clone()).collect();
+        let nvme = Match::ClassCode { class_code: [1, 8, 2], index: 0 };
+        let function = |index| Match::Virtual { driver: 0, index };
+        assert_eq!(allowed, [nvme, function(0), function(1)]);
+        // The admin queue pair's, and the I/O queue pair's.
+        assert_eq!(pci.drivers[1..].iter().map(|driver| driver.max_vectors).collect::<Vec<_>>(), [2, 2]);
+        let Specification { objects, caps, components, .. } = &system.specification;
+        let component = |name: &str| components.iter().find(|component| component.name == name).unwrap();
+        let badge = |name: &str, object: &str| {
+            let (cnode, object) = (component(name).cnode, objects.iter().position(|one| one.name == object).unwrap());
+            let mut runs = caps.iter().filter(|run| run.cnode == cnode && run.object as usize == object);
+            runs.find(|run| run.badge != 0).map(|run| run.badge)
+        };
+        let numbers = [("nvme-server", 0), ("frida", 1), ("fritz", 2)];
+        for (name, number) in numbers {
+            assert_eq!(component(name).driver, Some(number), "{name}");
+            assert_eq!(badge(name, "pci-server.endpoint"), Some(u64::from(number) + 1), "{name}");
+            assert_eq!(component(name).ends_with, Some(component("pci-server").id), "{name}");
+        }
+        assert_eq!((component("alice").driver, component("alice").ends_with), (None, None));
+        assert_eq!(badge("alice", "pci-server.endpoint"), None);
+    }
+}
+
+#[test]
+fn function_client_has_what_a_driver_needs_and_no_way_to_its_server() {
+    let system = functions(Arch::X86_64);
+    let frida = environment(&system, "frida");
+    let caps: Vec<_> = frida.caps.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!(caps, ["event", "pci", "window", "dma", "io-table", "log"]);
+    assert_eq!(frida.cap_count("window"), 256);
+    let regions: Vec<_> = frida.regions.iter().map(|region| (region.name.as_str(), region.kind)).collect();
+    let expected = ["log", "window", "dma"].map(|name| (name, RegionKind::ReadWrite));
+    assert_eq!(regions, [expected.as_slice(), &[("arena", RegionKind::Arena)]].concat());
+    assert!(frida.cnode.is_some() && frida.receive_slot.is_some());
+    // The IOSpace, and for each of two vectors a notification and a handler.
+    assert!(frida.free_slots.end - frida.free_slots.start >= 5, "{:?}", frida.free_slots);
+    let pool = frida.region("dma").unwrap().len / PAGE;
+    assert!(pool >= 4 + 32, "{pool} pages for two queue pairs and the lists of 32 commands");
+    let server = environment(&system, "nvme-server");
+    assert!(server.caps.iter().all(|run| !run.name.ends_with("-1")), "a session, and no second one");
+    assert!(server.region("liveness-function-0").is_some() && server.region("liveness-function-1").is_some());
+    let config: ServerConfig = server.config().unwrap();
+    let functions: Vec<_> =
+        config.functions.iter().map(|one| (one.tenant.as_str(), one.nsid, one.queue_pairs)).collect();
+    assert_eq!((config.sessions.len(), functions), (1, vec![("frida", 2, 1), ("fritz", 3, 1)]));
+}
+
+#[test]
+fn teardown_words_of_functions_follow_those_of_sessions() {
+    let system = functions(Arch::X86_64);
+    let acks = |name: &str| {
+        let component = system.specification.components.iter().find(|component| component.name == name).unwrap();
+        let ack = component.teardown_ack.unwrap();
+        (system.specification.objects[ack.page as usize].name.as_str(), ack.session)
+    };
+    let words = ["alice", "frida", "fritz"].map(acks);
+    assert_eq!(words, [0, 1, 2].map(|word| ("nvme-server.teardown-acks", word)));
+    let config: ServerConfig = environment(&system, "nvme-server").config().unwrap();
+    assert_eq!([0, 1].map(|number| config.function_word(number)), [1, 2]);
+}
+
+#[test]
+fn functions_of_two_controllers_are_counted_for_each() {
+    let mut scenario = scenario_of("functions");
+    let mut second = scenario.controllers[0].clone();
+    (second.name, second.serial) = ("other".into(), "other".into());
+    scenario.controllers.push(second);
+    scenario.tenants[1].controller = "other".into();
+    let system = build(&scenario, &samples()).unwrap_or_else(|error| panic!("{error}"));
+    let pci: pci_api::ServerConfig = environment(&system, "pci-server").config().unwrap();
+    let drivers: Vec<_> =
+        pci.drivers[2..].iter().map(|driver| (driver.name.as_str(), driver.allowed.clone())).collect();
+    let function = |driver| Match::Virtual { driver, index: 0 };
+    assert_eq!(drivers, [("fritz", function(0)), ("frida", function(1))]);
+    let domains: Vec<_> = pci.drivers.iter().map(|driver| driver.domain).collect();
+    assert_eq!(domains, [1, 2, 3, 4]);
+}

@@ -26,6 +26,13 @@ impl<'a> System<'a> {
                     continue;
                 }
                 let who = self.who(index);
+                // A client with a function of its own has the CNode and the page tables of a driver.
+                let component = &self.specification.components[index];
+                let is_drivers =
+                    held.object == component.cnode || object.name == format!("{}.io-table", component.name);
+                if self.drives(index) && is_drivers {
+                    continue;
+                }
                 if is_control(object.kind) || matches!(object.kind, ObjectKind::IoPorts { .. }) {
                     self.refuse(Rule::ClientsHoldNoDevice, format!("{who} reaches {} by {}", object.name, held.path));
                 }

@@ -52,7 +52,7 @@ impl System<'_> {
         }
         let name = &self.object(endpoint).name;
         for index in self.indices() {
-            if self.roles[index].is_driver() {
+            if self.drives(index) {
                 continue;
             }
             if let Some(way) = has(&self.holdings[index], WRITE) {

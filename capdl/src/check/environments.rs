@@ -44,6 +44,12 @@ impl Config {
         sessions.iter().map(|session| session.tenant.as_str())
     }
 
+    /// The tenants that drive an NVMe server's virtual functions, by the numbers of these.
+    pub(super) fn function_tenants(&self) -> impl Iterator<Item = &str> {
+        let functions = if let Self::NvmeServer(config) = self { config.functions.as_slice() } else { &[] };
+        functions.iter().map(|function| function.tenant.as_str())
+    }
+
     /// Whether an NVMe server polls for one of its sessions.
     pub(super) fn polls(&self) -> bool {
         let Self::NvmeServer(config) = self else { return false };

@@ -75,13 +75,14 @@ impl System<'_> {
         self.specification.components.iter().any(|component| component.liveness == Some(frame))
     }
 
-    /// A client and its server watch each other, the policy component watches its server, and the PCI server its drivers.
+    /// A client and its server watch each other, a server the clients with its functions, the policy component its server, and the
+    /// PCI server its drivers.
     fn may_watch(&self, reader: usize, about: usize) -> bool {
-        let drives = self.roles[about].is_driver();
         let informs = (self.roles[reader], self.roles[about]) == (Role::Policy, Role::NvmeServer);
         (informs && self.calls(reader, about))
             || self.serves(reader, about)
             || self.serves(about, reader)
-            || (self.roles[reader] == Role::PciServer && drives)
+            || self.has_function_at(reader, about)
+            || (self.roles[reader] == Role::PciServer && self.drives(about))
     }
 }

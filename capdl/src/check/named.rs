@@ -47,7 +47,7 @@ impl System<'_> {
             let (other, number) = (&environment.name, environment.component);
             paths.push(format!("{who} finds the environment of {other}, which has the number {number}"));
         }
-        let receives = has_cnode(self.roles[index]);
+        let receives = self.has_cnode(index);
         let own = receives.then_some(CPtr::new(CNODE_SLOT));
         let place = receives.then_some(CPtr::new(RECEIVE_SLOT));
         let ObjectKind::CNode { size_bits } = self.object(*cnode).kind else { return paths };
@@ -110,7 +110,7 @@ impl System<'_> {
             paths.push(format!("{who} is driver {is} for the supervisor, and {wanted} at the PCI server"));
         }
         let server = match role {
-            Role::Client => self.session(index).map(|(server, _)| server),
+            Role::Client => self.session(index).or_else(|| self.function(index)).map(|(server, _)| server),
             Role::Policy => self.indices().find(|server| self.is_policy_of(index, *server)),
             _ => None,
         };
@@ -122,7 +122,7 @@ impl System<'_> {
         }
         let Component { teardown_ack, restart, ends_with, .. } = component;
         let needs = match role {
-            role if role.is_driver() => Some(Role::PciServer),
+            _ if self.drives(index) => Some(Role::PciServer),
             Role::PciServer => Some(Role::IommuServer),
             _ => None,
         };
@@ -140,7 +140,8 @@ impl System<'_> {
         if teardown_ack.is_some() && (role != Role::Client || restart.is_none()) {
             paths.push(format!("{who} has a teardown acknowledgement, and is no client that is started again"));
         }
-        if let (Some(TeardownAck { page, .. }), Some((server, _))) = (teardown_ack, self.session(index)) {
+        let of_client = self.session(index).or_else(|| self.function(index));
+        if let (Some(TeardownAck { page, .. }), Some((server, _))) = (teardown_ack, of_client) {
             let page_of = format!("{}.teardown-acks", self.specification.components[server].name);
             if self.object(*page).name != page_of {
                 paths.push(format!("{who} waits for a word of {}, not of {page_of}", self.object(*page).name));
@@ -154,7 +155,7 @@ impl System<'_> {
         let own = self.specification.components[index].cnode;
         let mut left: Vec<&CapRun> = self.specification.caps.iter().filter(|run| run.cnode == own).collect();
         let mut paths = Vec::new();
-        if has_cnode(self.roles[index]) {
+        if self.has_cnode(index) {
             let itself = |run: &&CapRun| run.slot == CNODE_SLOT && run.object == own && run.badge == 0;
             match left.iter().position(|run| itself(run) && run.rights == rights::ALL) {
                 Some(position) => drop(left.swap_remove(position)),
@@ -302,15 +303,15 @@ impl System<'_> {
         paths
     }
 
+    /// Whether the component has a CNode of its own, to receive capabilities into.
+    fn has_cnode(&self, index: usize) -> bool {
+        self.drives(index) || matches!(self.roles[index], Role::PciServer | Role::IommuServer)
+    }
+
     /// The object of this name.
     fn id(&self, name: &str) -> Option<ObjectId> {
         self.ids.get(name).copied()
     }
-}
-
-/// Whether the role has a CNode of its own, to receive capabilities into.
-const fn has_cnode(role: Role) -> bool {
-    role.is_driver() || matches!(role, Role::PciServer | Role::IommuServer)
 }
 
 /// Whether the role waits on an endpoint, with a notification bound.

@@ -91,6 +91,11 @@ impl System<'_> {
         self.calls(client, server)
     }
 
+    /// Whether `client` drives a virtual function whose physical one is `server`'s.
+    pub(super) fn has_function_at(&self, server: usize, client: usize) -> bool {
+        self.function(client).is_some_and(|(other, _)| other == server)
+    }
+
     /// Whether `caller` may send on an endpoint on which `server` receives.
     pub(super) fn calls(&self, caller: usize, server: usize) -> bool {
         let mut calls = self.holdings[caller].iter().filter(|held| held.own && held.rights & WRITE != 0);

@@ -49,8 +49,8 @@ impl System<'_> {
             let path = format!("{who} waits for word {session}, which lies outside of {name}");
             self.refuse(Rule::PrivateMemory, path);
         }
-        if let Some((_, own)) = self.session(client).filter(|(_, own)| *own != session) {
-            let path = format!("{who} waits for word {session} of {name}, and has session {own}");
+        if let Some(own) = self.word(client).filter(|own| *own != session) {
+            let path = format!("{who} waits for word {session} of {name}, and has word {own}");
             self.refuse(Rule::PrivateMemory, path);
         }
     }
@@ -65,7 +65,7 @@ impl System<'_> {
             }
             let Some(mapping) = self.frames[index].iter().find(|mapping| mapping.object == page) else { continue };
             written |= mapping.writable;
-            if !self.serves(index, client) {
+            if !self.serves(index, client) && !self.has_function_at(index, client) {
                 let path = format!("{other} maps {name} of {who} at {:#x}, and is not its server", mapping.vaddr);
                 self.refuse(Rule::PrivateMemory, path);
             }

@@ -6,6 +6,7 @@ use capdl_spec::CapRun;
 use platform::Badge;
 
 mod exchanged;
+mod functions;
 mod mutations;
 mod policy;
 mod priorities;

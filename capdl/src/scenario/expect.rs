@@ -116,12 +116,12 @@ pub struct ExpectedInterrupts {
 }
 
 impl Expect {
-    /// Whether a run is judged by wall-clock times.
+    /// Whether a run is judged by wall-clock times, or by numbers that depend on them.
     #[must_use]
     pub fn is_about_time(&self) -> bool {
         let latencies = !self.latency_p99_ms.is_empty() || !self.spans.is_empty();
         let times = latencies || self.service_within_ms.is_some() || !self.proportions.is_empty();
-        times || !self.measured.is_empty()
+        times || !self.measured.is_empty() || self.interrupts != ExpectedInterrupts::default()
     }
 
     /// Whether servers may report that they recreated something.

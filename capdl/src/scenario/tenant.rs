@@ -45,7 +45,7 @@ pub struct Tenant {
     /// its controller determines the core.
     #[serde(default)]
     pub core: Option<u16>,
-    /// Its blocks, in the order of its own numbering.
+    /// Its blocks, in the order of its own numbering. One that drives a function has its whole namespace, and names none.
     #[serde(default)]
     pub extents: Vec<Extent>,
     /// Whether it may write.
@@ -145,6 +145,12 @@ impl Tenant {
         self.bandwidth = to.bandwidth.unwrap_or(self.bandwidth);
         self.queue_pairs = to.queue_pairs.unwrap_or(self.queue_pairs);
         self.depth = to.depth.unwrap_or(self.depth);
+    }
+
+    /// Whether its server polls for it, and so never sleeps.
+    #[must_use]
+    pub fn is_polled_for(&self) -> bool {
+        self.completion == Completion::Polled && self.path == Path::Server
     }
 
     /// The most urgent class that it may ever be given.

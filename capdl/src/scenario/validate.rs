@@ -3,6 +3,7 @@
 mod change;
 mod edu;
 mod fault;
+pub(super) mod function;
 mod interrupts;
 mod load;
 mod pci;
@@ -15,7 +16,7 @@ mod span;
 mod virtual_functions;
 
 use super::{
-    Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, PROBE, Scenario, Tenant, Workload,
+    Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, PROBE, Path, Scenario, Tenant, Workload,
 };
 use crate::programs::own_base;
 use blk_api::config::ServerConfig;
@@ -273,7 +274,21 @@ fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
             ),
         );
     };
-    queues::check(&scenario.server, tenant, line)?;
+    if tenant.path == Path::Server && !controller.is_attached(tenant.namespace) {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` names namespace {} but `{}` has virtual functions, to which those beyond namespace 1 \
+                 belong: name namespace 1, or write `path = \"function\"`",
+                tenant.namespace, controller.name
+            ),
+        );
+    }
+    if tenant.path == Path::Function {
+        function::check(scenario, tenant, controller, line)?;
+    } else {
+        queues::check(&scenario.server, tenant, line)?;
+    }
     share::check(tenant, line)?;
     check_extents(tenant, namespace, line)?;
     load::check(tenant, namespace, line)

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// Its environment names what belongs to it: capabilities `pci` (endpoint), `event` (its notification, unbadged, to
 /// badge for interrupts), `dma` (frames of its own pool, also the region `dma`), `io-table` (IO page tables); for
 /// session i the frames `window-i`, the notification `client-i`, the regions `ring-client-i` (read-only),
-/// `ring-server-i` and `liveness-i`, its client's liveness page.
+/// `ring-server-i` and `liveness-i`, its client's liveness page; for function i `liveness-function-i`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
     /// The controller's interrupt mode to begin with.
@@ -29,6 +29,8 @@ pub struct ServerConfig {
     pub queue_sharing: QueueSharing,
     /// The sessions; the badge of session i on the server's endpoint is i + 1.
     pub sessions: Vec<SessionConfig>,
+    /// The virtual functions that clients drive themselves, by their numbers.
+    pub functions: Vec<FunctionConfig>,
     /// Records of extents that it keeps for all sessions together.
     pub records: u32,
     /// Whether records that touch and give the same rights become one.
@@ -50,6 +52,12 @@ impl ServerConfig {
         let before = self.sessions.iter().take(index);
         let first = before.fold(0u16, |sum, session| sum.saturating_add(session.most_queue_pairs));
         first..first.saturating_add(session.most_queue_pairs)
+    }
+
+    /// The word of function `number` among the teardown acknowledgements: they come after those of sessions.
+    #[must_use]
+    pub fn function_word(&self, number: u32) -> u32 {
+        u32::try_from(self.sessions.len()).unwrap_or(u32::MAX).saturating_add(number)
     }
 
     /// All queue pairs that sessions may have.
@@ -97,6 +105,18 @@ pub struct SessionConfig {
     pub ring_entries: u32,
     /// Bytes of its window.
     pub window_bytes: u64,
+}
+
+/// A virtual function of the server's controller, and its client's due of the controller (NVMe base specification 1.4, section
+/// 8.5). The client has the function itself from the PCI server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FunctionConfig {
+    /// The tenant.
+    pub tenant: String,
+    /// Its namespace, which nobody else has.
+    pub nsid: u32,
+    /// I/O queue pairs, each with an interrupt. The admin queue pair has another.
+    pub queue_pairs: u16,
 }
 
 /// Interrupt modes of a controller.

@@ -21,7 +21,7 @@ pub const SERVER: &str = "server";
 pub const POLICY: &str = "policy";
 /// A client's signal to its server that the ring has entries.
 pub const DOORBELL: &str = "doorbell";
-/// A client's window.
+/// A client's window. One that drives a function itself has the run of its frames, too.
 pub const WINDOW: &str = "window";
 /// The ring that the client writes, as the client has it.
 pub const RING_CLIENT: &str = "ring-client";
@@ -64,6 +64,12 @@ pub fn session_of_ring_server(name: &str) -> Option<u32> {
 #[must_use]
 pub fn liveness(number: u32) -> String {
     format!("liveness-{number}")
+}
+
+/// The liveness page of the client of virtual function `number`, from 0, as the NVMe server has it.
+#[must_use]
+pub fn function_liveness(number: u32) -> String {
+    format!("liveness-function-{number}")
 }
 
 #[cfg(test)]

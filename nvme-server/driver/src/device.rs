@@ -52,6 +52,8 @@ pub struct Function<P: Platform> {
     pub vectors: RefCell<Vectors>,
     /// Whether it may master the bus.
     pub masters_bus: Cell<bool>,
+    /// Whether its virtual functions are enabled.
+    pub has_functions: Cell<bool>,
     /// Its address space: the memory that it reaches.
     pub space: RefCell<IoSpaceMap<P::Kernel>>,
     /// The pool of queue pairs' memory in it.

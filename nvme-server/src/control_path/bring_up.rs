@@ -2,6 +2,7 @@
 //! specification 1.4, section 7.6.1). The same steps follow a fault.
 
 use crate::control_path::arbitration::{self, Weighing};
+use crate::control_path::functions;
 use crate::controller::admin;
 use crate::controller::fault::DeviceFault;
 use crate::controller::pci;
@@ -81,15 +82,24 @@ async fn let_master_bus<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFau
     Ok(())
 }
 
-/// Brings the controller up after [`reach`] has found it.
-pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
+/// Resets the controller and enables it, with its admin queues.
+async fn start<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
     let controller = &shared.device.controller;
     disable(&shared.platform, controller, || shared.device.tick.wait()).await?;
     let_master_bus(shared).await?;
     let (sq, cq) = shared.device.admin.start(|| admin_queue(shared))?;
     controller.enable(&sq, &cq, admin::ENTRIES, shared.arbitration())?;
     wait_ready(&shared.platform, controller, || shared.device.tick.wait(), true).await?;
-    controller.check()?;
+    controller.check().map(drop)
+}
+
+/// Brings the controller up after [`reach`] has found it.
+pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
+    start(shared).await?;
+    if functions::enable(shared).await? {
+        start(shared).await?;
+    }
+    let controller = &shared.device.controller;
     let page = &shared.device.identify_page;
     let data = DataPointer::page(page.iova.bits());
     execute(shared, |cid| command::identify_controller(cid, data)).await?;

@@ -3,6 +3,7 @@
 //! Every wait in here ends: with the controller's answer, or by ticks, which bound the time for it.
 
 use crate::control_path::bring_up::Identity;
+use crate::control_path::functions;
 use crate::control_path::interrupts_change;
 use crate::control_path::reconfiguration::Outcome;
 use crate::control_path::requests::Control;
@@ -36,6 +37,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
             Control::Recover => {}
             Control::RecoverQueuePairs => recover_queue_pairs(shared).await,
             Control::Reconfigure => reconfigure(shared, &mut identity).await,
+            Control::Functions => functions::follow_clients(shared).await,
             Control::ChangeInterrupts => change_interrupts(shared, &mut identity).await,
             Control::Open(index) => {
                 let answer = open_through_faults(shared, &mut identity, index).await;

@@ -7,8 +7,8 @@ use embassy_sync::channel::Channel;
 use platform::log::error;
 
 /// Requests the control plane can have waiting: each session's opening or teardown, one reconfiguration, one
-/// of interrupts, and one recovery.
-const CONTROL_QUEUE: usize = ServerConfig::MOST_SESSIONS + 4;
+/// of interrupts, one about functions, and two recoveries.
+const CONTROL_QUEUE: usize = ServerConfig::MOST_SESSIONS + 5;
 
 /// A request of the data plane to the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +19,8 @@ pub(crate) enum Control {
     TearDown(usize),
     /// A session's queue pairs are to change ([`Changes::reconfiguration`](crate::control_path::changes::Changes)).
     Reconfigure,
+    /// Clients of virtual functions were started or died ([`follow_clients`](crate::control_path::functions::follow_clients)).
+    Functions,
     /// The controller's interrupt mode is to change ([`Changes::interrupts`](crate::control_path::changes::Changes)).
     ChangeInterrupts,
     /// A queue pair gave no answer in time.
@@ -32,6 +34,8 @@ pub(crate) struct ControlQueue {
     requests: Channel<NoopRawMutex, Control, CONTROL_QUEUE>,
     /// A recovery of the controller is among them.
     recovers_controller: Cell<bool>,
+    /// A request about virtual functions is among them.
+    follows_clients: Cell<bool>,
     /// A recovery of queue pairs is among them, or under way.
     recovers_queue_pairs: Cell<bool>,
 }
@@ -39,13 +43,19 @@ pub(crate) struct ControlQueue {
 impl ControlQueue {
     /// Empty.
     pub(crate) const fn new() -> Self {
-        Self { requests: Channel::new(), recovers_controller: Cell::new(false), recovers_queue_pairs: Cell::new(false) }
+        Self {
+            requests: Channel::new(),
+            recovers_controller: Cell::new(false),
+            follows_clients: Cell::new(false),
+            recovers_queue_pairs: Cell::new(false),
+        }
     }
 
-    /// Passes a request to the control plane; each recovery is there once.
+    /// Passes a request to the control plane; each recovery is there once, and so is one about functions.
     pub(crate) fn pass(&self, control: Control) {
         let is_known = match control {
             Control::Recover => self.recovers_controller.replace(true),
+            Control::Functions => self.follows_clients.replace(true),
             Control::RecoverQueuePairs => self.recovers_queue_pairs.replace(true),
             Control::Open(_) | Control::TearDown(_) | Control::Reconfigure | Control::ChangeInterrupts => false,
         };
@@ -58,8 +68,10 @@ impl ControlQueue {
     /// Waits for the next request.
     pub(crate) async fn next(&self) -> Control {
         let control = self.requests.receive().await;
-        if control == Control::Recover {
-            self.recovers_controller.set(false);
+        match control {
+            Control::Recover => self.recovers_controller.set(false),
+            Control::Functions => self.follows_clients.set(false),
+            _ => {}
         }
         control
     }

@@ -1,5 +1,6 @@
 //! The event loop: waits in one place, handles the event, and serves the ready sessions.
 
+use crate::control_path::functions;
 use crate::control_path::interrupts_change;
 use crate::control_path::requests::Control;
 use crate::controller::device::Health;
@@ -130,6 +131,7 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
     shared.device.admin.poll();
     shared.device.tick.signal(());
     calls::on_tick(shared);
+    functions::on_tick(shared);
     shared.acknowledge_deaths();
     match shared.device.health.get() {
         Health::Up => {}

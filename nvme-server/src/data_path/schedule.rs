@@ -447,6 +447,7 @@ mod tests {
             class_weights: ClassWeights::default(),
             queue_sharing: QueueSharing::Dedicated,
             sessions: vec![session(Class::Low)],
+            functions: Vec::new(),
             records: 1,
             merging: true,
         };
@@ -480,6 +481,7 @@ mod tests {
             class_weights: weights,
             queue_sharing: QueueSharing::Dedicated,
             sessions,
+            functions: Vec::new(),
             records: 1,
             merging: true,
         };

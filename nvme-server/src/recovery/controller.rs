@@ -4,6 +4,7 @@
 //! its sessions lose their windows and their requests are answered without it.
 
 use crate::control_path::bring_up::{Identity, bring_up, reach};
+use crate::control_path::functions;
 use crate::control_path::provision::make_common;
 use crate::control_path::reconcile::{Desired, reconcile};
 use crate::controller::device::Health;
@@ -25,7 +26,7 @@ const RESETS: u8 = 3;
 /// when that fails.
 pub(crate) async fn bring_up_again<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
     let brought_up = match bring_up_same(shared).await {
-        Ok(identity) => create_queues(shared, &identity).await.map(|()| identity),
+        Ok(identity) => restore_use(shared, &identity).await.map(|()| identity),
         Err(fault) => Err(fault),
     };
     match brought_up {
@@ -120,8 +121,14 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, Device
             slot.end(Cause::Expelled);
         }
     }
-    create_queues(shared, &identity).await?;
+    restore_use(shared, &identity).await?;
     Ok(identity)
+}
+
+/// Restores what clients use: queue pairs and virtual functions.
+async fn restore_use<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Result<(), DeviceFault> {
+    create_queues(shared, identity).await?;
+    functions::restore(shared).await
 }
 
 /// Creates the queue pairs that existed before, which have nothing in flight.

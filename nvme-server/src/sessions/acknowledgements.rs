@@ -5,9 +5,8 @@
 //! session's own client. So a server that lies harms its own clients, whose windows it holds anyway. Left out: clients that
 //! the supervisor does not restart.
 
-use crate::sessions::slot::SessionSlot;
 use blk_api::names;
-use platform::{Cap, Environment, Kernel, Memory, Notification, OutOfBounds, Platform};
+use platform::{Cap, Environment, Incarnation, Kernel, Memory, Notification, OutOfBounds, Platform};
 
 /// The page of acknowledgements, and the supervisor's notification.
 pub(crate) struct Acknowledgements<M> {
@@ -34,12 +33,10 @@ impl<M: Memory> Acknowledgements<M> {
 }
 
 impl<M: Memory> Acknowledgements<M> {
-    /// Acknowledges the death of every client of whose session nothing is left.
-    pub(crate) fn send<P: Platform<Memory = M>>(&self, kernel: &P::Kernel, slots: &mut [SessionSlot<P>]) {
-        let dead =
-            slots.iter_mut().zip(0u32..).filter_map(|(slot, session)| Some((session, slot.acknowledge_death()?)));
-        // A page that is too short for a session has no acknowledgement of it: its client stays dead.
-        let reported = dead.filter(|(session, death)| death.acknowledge_teardown(&self.page, *session).is_ok()).count();
+    /// Acknowledges these deaths, each in the client's word.
+    pub(crate) fn send(&self, kernel: &impl Kernel, deaths: impl Iterator<Item = (u32, Incarnation)>) {
+        // A page that is too short for a word has no acknowledgement: its client stays dead.
+        let reported = deaths.filter(|(word, death)| death.acknowledge_teardown(&self.page, *word).is_ok()).count();
         if reported > 0 {
             kernel.signal(self.supervisor);
         }

@@ -145,6 +145,11 @@ pub(crate) struct Watched<M> {
 }
 
 impl<M: Memory> Watched<M> {
+    /// Watches the client with this liveness page, in its first incarnation.
+    pub(crate) const fn new(page: M) -> Self {
+        Self { page, incarnation: Incarnation::FIRST, acknowledged: Incarnation::FIRST }
+    }
+
     /// Watches the client's present incarnation from now on. A client that died since its call stays dead.
     pub(crate) fn refresh(&mut self) {
         if let Ok(incarnation) = Incarnation::load(&self.page)
@@ -160,7 +165,7 @@ impl<M: Memory> Watched<M> {
     }
 
     /// Its client's death, if that is dead; each death is returned once.
-    fn new_death(&mut self) -> Option<Incarnation> {
+    pub(crate) fn new_death(&mut self) -> Option<Incarnation> {
         let death = self.death().filter(|death| *death != self.acknowledged)?;
         self.acknowledged = death;
         Some(death)
@@ -197,7 +202,7 @@ pub(crate) fn slots<P: Platform>(
         let member = Member::new(ready, index);
         member.listen(client_bit);
         slots.push(SessionSlot {
-            client: Watched { page, incarnation: Incarnation::FIRST, acknowledged: Incarnation::FIRST },
+            client: Watched::new(page),
             phase: Phase::Closed,
             allotment: Allotment { queue_pairs: session.queue_pairs, depth: session.depth },
             call: None,

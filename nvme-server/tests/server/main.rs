@@ -10,6 +10,7 @@ mod dead_clients;
 mod dead_controller;
 mod device_lies;
 mod floods;
+mod functions;
 mod hostile_clients;
 mod interrupts;
 mod interrupts_change;

@@ -31,8 +31,8 @@ pub(crate) fn differences_in(
     nsid: u32,
     mut reader: impl Read,
 ) -> Result<Vec<String>> {
-    let tenants: Vec<_> =
-        scenario.sessions(controller).filter(|tenant| tenant.namespace == nsid).map(Owner::new).collect();
+    let is_there = |tenant: &&Tenant| tenant.controller == controller && tenant.namespace == nsid;
+    let tenants: Vec<_> = scenario.tenants.iter().filter(is_there).map(Owner::new).collect();
     let (_, controller) = scenario.controller(controller).context("the controller is gone")?;
     let namespace = controller.namespaces.get((nsid as usize).wrapping_sub(1)).context("the namespace is gone")?;
     let mut check = ImageCheck { owners: tenants, content: namespace.content, wrong: Vec::new(), wrong_blocks: 0 };

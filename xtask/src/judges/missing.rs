@@ -1,7 +1,7 @@
 //! Checks for the reports that every run must have, whatever its scenario expects: a missing line fails the run.
 
 use crate::records::results::Results;
-use capdl::scenario::Workload;
+use capdl::scenario::{Path, Workload};
 use capdl::{Scenario, System};
 use capdl_spec::Role;
 use report::{Reconnected, Report};
@@ -23,7 +23,10 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
     if scenario.probe.is_none() {
         // A lost controller may be gone before its first report.
         for controller in scenario.controllers.iter().filter(|one| !scenario.expect.lost.contains(&one.name)) {
-            let (server, namespaces) = (scenario.server_name(&controller.name), controller.namespaces.len());
+            // Namespaces of virtual functions are not the server's.
+            let attached = (1..).zip(&controller.namespaces).filter(|(nsid, _)| controller.is_attached(*nsid));
+            let namespaces = attached.count();
+            let server = scenario.server_name(&controller.name);
             let reported = results.controllers.iter().find(|one| one.server == server.as_str());
             must(reported.is_some(), format!("{server} reported no controller"));
             let named = controller.interrupts.name();
@@ -51,8 +54,9 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
             }
         };
         must(reported || !passed, format!("{} reported no result", tenant.name));
-        // A tenant that faults or never finishes does not close its session.
-        let closes = !matches!(tenant.workload, Workload::Signal(_))
+        // A tenant that faults or never finishes does not close its session, and one with a function has none.
+        let closes = tenant.path == Path::Server
+            && !matches!(tenant.workload, Workload::Signal(_))
             && !scenario.expect.unfinished.contains(&tenant.name)
             && !results.faulted(&tenant.name);
         let reported = results.sessions.iter().any(|one| one.tenant == tenant.name.as_str());

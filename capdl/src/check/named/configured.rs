@@ -4,13 +4,18 @@
 use super::super::{Config, Role, System};
 use blk_api::config::ServerConfig;
 use blk_api::policy::PolicyConfig;
+use pci_api::Match;
 
 impl System<'_> {
     /// Compares a component's configuration with the other components that it names.
     pub(super) fn configured(&self, index: usize) -> Vec<String> {
         let who = self.who(index);
         match &self.configs[index] {
-            Config::NvmeServer(config) => self.sessions_are_clients(index, config),
+            Config::NvmeServer(config) => {
+                let mut paths = self.sessions_are_clients(index, config);
+                paths.extend(self.functions_are_clients(index, config));
+                paths
+            }
             Config::Policy(config) => self.sessions_are_its_servers(index, config),
             Config::PciServer(config) => self.drivers_are_apart(index, config),
             Config::IommuServer(config) => self.domains_are_drivers(index, config),
@@ -18,7 +23,9 @@ impl System<'_> {
                 Role::PciServer | Role::IommuServer | Role::NvmeServer | Role::Policy => {
                     vec![format!("{who} finds no configuration for its role")]
                 }
-                Role::Client if self.session(index).is_none() => vec![format!("{who} has a session at no server")],
+                Role::Client if self.session(index).is_none() && self.function(index).is_none() => {
+                    vec![format!("{who} has a session or a function at no server")]
+                }
                 Role::Client | Role::Console | Role::Probe | Role::EduDriver => Vec::new(),
             },
         }
@@ -61,6 +68,30 @@ impl System<'_> {
         paths
     }
 
+    /// Checks that each virtual function belongs to one client, which has no session and no other function, and a namespace that
+    /// no session and no other function has.
+    fn functions_are_clients(&self, index: usize, config: &ServerConfig) -> Vec<String> {
+        let who = self.who(index);
+        let mut paths = Vec::new();
+        for (function, number) in config.functions.iter().zip(0u32..) {
+            let tenant = &function.tenant;
+            let client =
+                self.clients().into_iter().find(|client| self.specification.components[*client].name == *tenant);
+            let is_its = client
+                .is_some_and(|client| self.function(client) == Some((index, number)) && self.session(client).is_none());
+            if !is_its {
+                paths.push(format!("{who} has function {number} for {tenant}, which is no client of its alone"));
+            }
+            let others = config.functions.iter().filter(|other| other.tenant != *tenant).map(|other| other.nsid);
+            let mut nsids = config.sessions.iter().map(|session| session.nsid).chain(others);
+            if nsids.any(|nsid| nsid == function.nsid) {
+                let nsid = function.nsid;
+                paths.push(format!("{who} has namespace {nsid} for {tenant}, and for another"));
+            }
+        }
+        paths
+    }
+
     fn sessions_are_its_servers(&self, index: usize, config: &PolicyConfig) -> Vec<String> {
         let server = self.indices().find(|server| self.is_policy_of(index, *server));
         let tenants = server.map(|server| self.configs[server].tenants().collect::<Vec<_>>());
@@ -87,6 +118,18 @@ impl System<'_> {
             if !arena.is_some_and(|arena| arena.vaddr == driver.arena && arena.len == driver.arena_len) {
                 paths.push(format!("{who} is configured with an arena of driver {name} that this does not have"));
             }
+            let client = self.clients().into_iter().find(|client| self.specification.components[*client].name == *name);
+            let function = client.and_then(|client| self.function(client));
+            let virtual_one = |(server, index): (usize, u32)| Some((self.driver(server)?, index));
+            let allowed = match driver.allowed {
+                Match::Virtual { driver, index } => Some((driver, u32::from(index))),
+                Match::Bdf(_) | Match::ClassCode { .. } => None,
+            };
+            if allowed != function.and_then(virtual_one).map(|(server, index)| (u16::from(server), index)) {
+                paths.push(format!(
+                    "{who} is configured to give {name} another virtual function than its server has for it"
+                ));
+            }
             if driver.domain == 0 {
                 paths.push(format!("{who} is configured to put the function of {name} into IOMMU domain 0"));
             }
@@ -111,9 +154,35 @@ impl System<'_> {
         })
     }
 
+    /// The virtual function that a client drives: the server of the physical one, and the number.
+    pub(in crate::check) fn function(&self, client: usize) -> Option<(usize, u32)> {
+        if self.roles[client] != Role::Client {
+            return None;
+        }
+        let name = &self.specification.components[client].name;
+        self.indices().find_map(|server| {
+            let number = self.configs[server].function_tenants().position(|tenant| tenant == name)?;
+            Some((server, u32::try_from(number).ok()?))
+        })
+    }
+
+    /// The client's word among the teardown acknowledgements of its server.
+    pub(in crate::check) fn word(&self, client: usize) -> Option<u32> {
+        let of_function = |(server, number): (usize, u32)| match &self.configs[server] {
+            Config::NvmeServer(config) => Some(config.function_word(number)),
+            _ => None,
+        };
+        self.session(client).map(|(_, number)| number).or_else(|| self.function(client).and_then(of_function))
+    }
+
+    /// Whether the component drives a function that the PCI server gives it: a driver, or a client with a function of its own.
+    pub(in crate::check) fn drives(&self, index: usize) -> bool {
+        self.roles[index].is_driver() || self.function(index).is_some()
+    }
+
     /// The component's number as a driver at the PCI server.
     pub(super) fn driver(&self, index: usize) -> Option<u8> {
-        if !self.roles[index].is_driver() {
+        if !self.drives(index) {
             return None;
         }
         let name = &self.specification.components[index].name;

@@ -116,6 +116,7 @@ impl System<'_> {
             Role::Policy => self.policies(index, &mut all),
             Role::Probe => self.probes(index, &mut all),
             Role::EduDriver => self.edu_drivers(index, &mut all),
+            Role::Client if self.function(index).is_some() => self.clients_with_functions(index, &mut all),
             Role::Client => self.clients_own(index, &mut all),
         }
         all
@@ -213,11 +214,11 @@ impl System<'_> {
         all.region(blk_api::names::DMA, format!("{name}.dma"), RegionKind::ReadWrite);
         all.region(names::ARENA, "", RegionKind::Arena);
         let is_acknowledged = |client: usize| self.specification.components[client].teardown_ack.is_some();
-        if self
-            .clients()
-            .into_iter()
-            .any(|client| is_acknowledged(client) && self.session(client).is_some_and(|(server, _)| server == index))
-        {
+        let is_its = |client: usize| {
+            let belongs = self.session(client).or_else(|| self.function(client));
+            belongs.is_some_and(|(server, _)| server == index)
+        };
+        if self.clients().into_iter().any(|client| is_acknowledged(client) && is_its(client)) {
             all.cap(blk_api::names::TORN_DOWN, "root-task.event", Badge::SIGNAL | Badge::TORN_DOWN, WRITE);
             all.region(blk_api::names::TEARDOWN_ACKS, format!("{name}.teardown-acks"), RegionKind::ReadWrite);
         }
@@ -227,6 +228,10 @@ impl System<'_> {
             all.region(blk_api::names::liveness(number), format!("{client}.liveness"), RegionKind::ReadOnly);
             all.region(blk_api::names::ring_client(number), format!("{client}.ring-client"), RegionKind::ReadOnly);
             all.region(blk_api::names::ring_server(number), format!("{client}.ring-server"), RegionKind::ReadWrite);
+        }
+        for (client, number) in self.configs[index].function_tenants().zip(0u32..) {
+            let name = blk_api::names::function_liveness(number);
+            all.region(name, format!("{client}.liveness"), RegionKind::ReadOnly);
         }
     }
 
@@ -277,6 +282,25 @@ impl System<'_> {
             all.cap(blk_api::names::POLICY, format!("{policy}.endpoint"), u64::from(number) + 1, CALL);
             all.region(blk_api::names::LIVENESS_SERVER, format!("{server}.liveness"), RegionKind::ReadOnly);
         }
+        self.peers(name, all);
+    }
+
+    /// Adds what a client has that drives a virtual function itself. It reaches its own window and pool, and nothing of its server.
+    fn clients_with_functions(&self, index: usize, all: &mut Possessions) {
+        let name = self.specification.components[index].name.as_str();
+        all.cap(platform::names::EVENT, format!("{name}.event"), 0, READ_WRITE);
+        self.driven(index, all);
+        for part in [blk_api::names::WINDOW, blk_api::names::DMA] {
+            all.cap(part, format!("{name}.{part}"), 0, READ_WRITE);
+            all.region(part, format!("{name}.{part}"), RegionKind::ReadWrite);
+        }
+        self.io_tables(name, all);
+        all.region(names::ARENA, "", RegionKind::Arena);
+        self.peers(name, all);
+    }
+
+    /// Adds the channel to another client, if one is declared.
+    fn peers(&self, name: &str, all: &mut Possessions) {
         if let Some(channel) = self.channels.iter().find(|channel| channel.from == name) {
             let badge = Badge::SIGNAL | workload::Signal::BADGE_BIT;
             all.cap(workload::names::PEER, format!("{}.event", channel.to), badge, WRITE);

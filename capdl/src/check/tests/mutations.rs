@@ -25,8 +25,16 @@ const MUTATIONS: u64 = 100_000;
 /// Systems with more components are left to the other tests: a check of one takes as long as of a hundred small ones.
 const MOST_COMPONENTS: usize = 14;
 /// Most changes are made in these few, which have together everything that a system can have.
-const THOROUGH: [&str; 7] =
-    ["boot", "bridge-two-controllers", "client-cycles", "bench-signal-wait", "polled", "probe-revoke", "edu"];
+const THOROUGH: [&str; 8] = [
+    "boot",
+    "bridge-two-controllers",
+    "client-cycles",
+    "bench-signal-wait",
+    "polled",
+    "functions",
+    "probe-revoke",
+    "edu",
+];
 
 /// A valid system.
 struct Valid {

@@ -161,7 +161,7 @@ fn teardown_ack_of_another_session_is_refused() {
         system
     };
     assert_eq!(checked(&torn_down(1)), Ok(()));
-    refused(&torn_down(0), Rule::PrivateMemory, &["client victim", "nvme-server.teardown-acks", "word 0", "session 1"]);
+    refused(&torn_down(0), Rule::PrivateMemory, &["client victim", "nvme-server.teardown-acks", "word 0", "word 1"]);
     refused(
         &torn_down(1024),
         Rule::PrivateMemory,

@@ -1,12 +1,24 @@
 //! Refusals about the PCI tree.
 
 use super::{Checked, refuse_file};
-use crate::scenario::Scenario;
 use crate::scenario::pci::BUSES_BELOW_ROOT;
+use crate::scenario::{Path, Scenario};
 
-/// Checks that all buses of the controllers have numbers.
+/// Drivers that the PCI server can tell the supervisor of ([`platform::Badge::silenced`]).
+const MAX_DRIVERS: usize = 32;
+
+/// Checks that all drivers can be told apart, and that all buses of the controllers have numbers.
 pub(super) fn check(scenario: &Scenario) -> Checked {
     let buses: usize = scenario.controllers.iter().map(|controller| controller.attach.buses()).sum();
+    let functions = scenario.tenants.iter().filter(|tenant| tenant.path == Path::Function).count();
+    let drivers = scenario.controllers.len() + functions;
+    if drivers > MAX_DRIVERS {
+        return refuse_file(format!(
+            "{} controllers and {functions} tenants with functions are {drivers} drivers, of which there can be \
+             {MAX_DRIVERS}: leave some of them out",
+            scenario.controllers.len()
+        ));
+    }
     if buses > BUSES_BELOW_ROOT {
         return refuse_file(format!(
             "the controllers are on {buses} PCI buses below the root bus, of which there are {BUSES_BELOW_ROOT}: attach \

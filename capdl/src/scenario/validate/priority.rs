@@ -3,7 +3,6 @@
 use super::{Checked, Lines, refuse, refuse_file};
 use crate::priority::{PCI_SERVER_PRIORITY, highest_server_priority, highest_tenant_priority, lowest_server_priority};
 use crate::scenario::{Scenario, Tenant};
-use blk_api::config::Completion;
 
 /// Checks the priorities of servers, console and tenants.
 pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
@@ -26,12 +25,12 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
     Ok(())
 }
 
-/// Checks a tenant's priority. A tenant that polls never sleeps and lets only threads of its own priority run. No other tenant
+/// Checks a tenant's priority. A tenant whose server polls never sleeps and lets only threads of its own priority run. No other tenant
 /// is as urgent as a server.
 fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
     let (name, priority) = (&tenant.name, scenario.priority(tenant));
     let server = scenario.server.priority;
-    if tenant.completion == Completion::Polled && priority != server {
+    if tenant.is_polled_for() && priority != server {
         return refuse(
             line,
             format!(
@@ -40,7 +39,7 @@ fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
             ),
         );
     }
-    let polled = scenario.tenants.iter().find(|tenant| tenant.completion == Completion::Polled);
+    let polled = scenario.tenants.iter().find(|tenant| tenant.is_polled_for());
     if let (true, Some(polled)) = (priority < server, polled) {
         return refuse(
             line,

@@ -1,7 +1,7 @@
 //! Refusals of queue pairs: those of a tenant's own, and those that tenants share.
 
 use super::{Checked, Lines, MAX_DEPTH, refuse, refuse_file};
-use crate::scenario::{Entitlement, Scenario, Server, Tenant};
+use crate::scenario::{Entitlement, Path, Scenario, Server, Tenant};
 use blk_api::config::SchedulingPolicy;
 use blk_api::queue_sharing::QueueSharing;
 use blk_api::ring::MAX_ENTRIES;
@@ -12,7 +12,7 @@ const SPEEDS: u16 = 3;
 
 /// Checks the queue pairs that a tenant asks for itself.
 pub(super) fn check(server: &Server, tenant: &Tenant, line: usize) -> Checked {
-    let Tenant { name, queue_pairs, depth, core, .. } = tenant;
+    let Tenant { name, queue_pairs, core, .. } = tenant;
     let queues = server.queues;
     match (queues, *queue_pairs) {
         (QueueSharing::Shared { .. } | QueueSharing::PerCore { .. } | QueueSharing::PoolPerCore { .. }, _)
@@ -55,6 +55,12 @@ pub(super) fn check(server: &Server, tenant: &Tenant, line: usize) -> Checked {
             ),
         );
     }
+    check_size(tenant, line)
+}
+
+/// Checks the lengths of a tenant's queues.
+pub(super) fn check_size(tenant: &Tenant, line: usize) -> Checked {
+    let Tenant { name, depth, .. } = tenant;
     if *depth == 0 || *depth > MAX_DEPTH {
         return refuse(line, format!("tenant `{name}` has depth {depth}: give it 1 to {MAX_DEPTH}"));
     }
@@ -117,7 +123,10 @@ fn check_own(scenario: &Scenario, lines: &Lines) -> Checked {
         let all = controller.server_queue_pairs();
         let mut left = all;
         for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
-            if tenant.controller != controller.name || scenario.expect.refused_sessions.contains(&tenant.name) {
+            if tenant.controller != controller.name
+                || tenant.path == Path::Function
+                || scenario.expect.refused_sessions.contains(&tenant.name)
+            {
                 continue;
             }
             let Some(rest) = left.checked_sub(tenant.queue_pairs) else {
@@ -158,7 +167,8 @@ fn check_completions(scenario: &Scenario, lines: &Lines) -> Checked {
     let queues = scenario.server.queues;
     for controller in &scenario.controllers {
         let numbered = scenario.tenants.iter().zip(&lines.tenants);
-        let of_controller = numbered.filter(|(tenant, _)| tenant.controller == controller.name);
+        let is_served = |tenant: &Tenant| tenant.controller == controller.name && tenant.path == Path::Server;
+        let of_controller = numbered.filter(|(tenant, _)| is_served(tenant));
         let mut first_by_queue = BTreeMap::new();
         for ((tenant, line), number) in of_controller.zip(0u16..) {
             let queue = queues.of_core(tenant.core.unwrap_or(number)).start;

@@ -27,6 +27,8 @@ pub(crate) enum Act {
     Released(u16),
     /// The handler of the interrupt was acknowledged, or the PCI server signalled.
     Acknowledged,
+    /// The PCI server reset the function, to enable this many virtual functions.
+    Functions(u16),
     /// The PCI server was asked for interrupts of this kind.
     Interrupts(u16),
     /// The frame in this slot was mapped for the device, or not any more.

@@ -2,13 +2,16 @@
 //! default it does all at once.
 
 use super::bus::{Act, Bus};
-use nvme_spec::admin::{self, Cns, Opcode, QueuePriority};
+use nvme_spec::admin::{
+    self, Attachment, Cns, ControllerResource, Opcode, QueuePriority, VirtualizationAction, VirtualizationDw10,
+    VirtualizationDw11,
+};
 use nvme_spec::feature::{ArbitrationWeights, Feature, NumberOfQueues};
 use nvme_spec::nvm::{self, Blocks};
-use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register};
-use nvme_spec::{Cid, Cqe, QueueId, Sqe, Status, StatusCode, identify};
+use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, Csts, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register};
+use nvme_spec::{Cid, Cqe, Nsid, QueueId, Sqe, Status, StatusCode, identify};
 use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
-use sim_nvme::config::{Capabilities, Config, Recording};
+use sim_nvme::config::{Capabilities, Config, Recording, Virtualization};
 use sim_nvme::{AccessSize, Blocked, Event, Host, Level, NamespaceConfig};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -36,6 +39,22 @@ pub(crate) struct Shape {
     pub weighted: bool,
     /// CAP, where it is not made of the above.
     pub cap: Option<u64>,
+    /// Virtual functions. That with index i has the secondary controller 1 + i, and a namespace 2 + i can be attached to it.
+    pub functions: u8,
+    /// Resources of each kind that they share.
+    pub flexible: u16,
+}
+
+/// A change of secondary controllers that the controller made: the identifier of the controller comes first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Managed {
+    /// Flexible resources of the primary one from its next reset on.
+    Allocated(ControllerResource, u16),
+    Assigned(u16, ControllerResource, u16),
+    Attached(u16, Nsid),
+    Detached(u16, Nsid),
+    Online(u16),
+    Offline(u16),
 }
 
 /// Changes Identify data before they are written: CNS and the structure.
@@ -51,6 +70,8 @@ pub(crate) struct Lies {
     pub describe: Option<Describe>,
     /// Answers to admin commands that name another command.
     pub wrong_cids: u32,
+    /// Changes of secondary controllers so far.
+    managed: Vec<Managed>,
     /// The admin command that is being done.
     current: Option<Sqe>,
 }
@@ -91,6 +112,8 @@ pub(crate) struct Controller {
     /// The Arbitration feature, once it was set.
     pub weights: Option<ArbitrationWeights>,
     model: sim_nvme::Controller,
+    /// Those of virtual functions, which nobody drives.
+    secondaries: Vec<sim_nvme::Controller>,
     /// Commands fetched and not over, oldest first.
     in_flight: Vec<(u16, Sqe)>,
     /// Queues of commands that were to be aborted.
@@ -99,12 +122,22 @@ pub(crate) struct Controller {
     violations: usize,
 }
 
-fn model(shape: &Shape) -> sim_nvme::Controller {
+/// The primary controller and the secondary ones.
+fn models(shape: &Shape) -> (sim_nvme::Controller, Vec<sim_nvme::Controller>) {
     let cap = Cap::from_bits(shape.cap.unwrap_or_default());
     let waits = |queues| Fault::Command(CommandFault::new(queues, CommandEffect::Delay { ns: FOREVER_NS }));
     let base = |offset: u64, bytes: &mut [u8]| {
         (offset..).zip(bytes).for_each(|(at, byte)| *byte = (at / 512 + at) as u8);
     };
+    let virtualization = (shape.functions > 0).then(|| Virtualization {
+        functions: shape.functions,
+        flexible_queues: shape.flexible,
+        flexible_interrupts: shape.flexible,
+        secondary_queues: shape.flexible,
+        secondary_interrupts: shape.flexible,
+    });
+    let more = (0..shape.functions).map(|_| NamespaceConfig { attached: false, ..NamespaceConfig::zeroes(1 << 20) });
+    let first = NamespaceConfig { base: Box::new(base), ..NamespaceConfig::zeroes(shape.blocks * 512) };
     let config = Config {
         capabilities: Capabilities {
             queue_entries: u32::from(shape.mqes_z) + 1,
@@ -115,21 +148,24 @@ fn model(shape: &Shape) -> sim_nvme::Controller {
             page_max: cap.mpsmax(),
             ..Capabilities::default()
         },
-        queue_pairs: shape.queue_pairs,
+        queue_pairs: shape.queue_pairs + shape.flexible,
+        vectors: Config::default().vectors + shape.flexible,
+        virtualization,
         outstanding: 64,
         mdts: shape.mdts,
-        namespaces: vec![NamespaceConfig { base: Box::new(base), ..NamespaceConfig::zeroes(shape.blocks * 512) }],
+        namespaces: std::iter::once(first).chain(more).collect(),
         ready_ns: 0,
         faults: vec![waits(QueueKind::Io), waits(QueueKind::Admin)],
         recording: Recording::On,
         ..Config::default()
     };
-    sim_nvme::Controller::new(config, 0)
+    sim_nvme::Controller::with_secondaries(config, 0)
 }
 
 impl Controller {
     /// Creates a controller that firmware left enabled.
     pub(crate) fn new(shape: Shape, bus: &mut Bus) -> Self {
+        let (model, secondaries) = models(&shape);
         let mut controller = Self {
             bad_block: None,
             hold: false,
@@ -145,8 +181,9 @@ impl Controller {
             named: vec![],
             resets: 0,
             weights: None,
-            model: model(&shape),
-            lies: Lies { shape, granted: None, describe: None, wrong_cids: 0, current: None },
+            model,
+            secondaries,
+            lies: Lies { shape, granted: None, describe: None, wrong_cids: 0, managed: vec![], current: None },
             in_flight: vec![],
             given_up: BTreeSet::new(),
             violations: 0,
@@ -166,6 +203,28 @@ impl Controller {
         let mut bytes = vec![0; range.len()];
         self.model.read_contents(1, range.start as u64, &mut bytes).expect("blocks of the namespace");
         bytes
+    }
+
+    /// Resets the function, as the PCI server does before it enables virtual functions.
+    pub(crate) fn reset_function(&mut self, bus: &mut Bus) {
+        self.model.function_level_reset();
+        self.run(bus);
+    }
+
+    /// The virtual functions are there.
+    pub(crate) fn enable_functions(&mut self) {
+        self.secondaries.iter_mut().for_each(sim_nvme::Controller::function_enabled);
+    }
+
+    /// Whether the secondary controller of the virtual function with this index is online: an offline one reports a fatal
+    /// status.
+    pub(crate) fn is_online(&mut self, index: usize) -> bool {
+        !Csts::from_bits(self.secondaries[index].read(Register::Csts as u64, AccessSize::Four) as u32).cfs()
+    }
+
+    /// The changes of secondary controllers so far, taken.
+    pub(crate) fn take_managed(&mut self) -> Vec<Managed> {
+        std::mem::take(&mut self.lies.managed)
     }
 
     /// I/O queues that exist, SQs and CQs.
@@ -253,6 +312,16 @@ impl Controller {
     pub(crate) fn finish_newest(&mut self, bus: &mut Bus) {
         let (queue, sqe) = self.in_flight.iter().rfind(|(queue, _)| *queue != 0).copied().expect("a command");
         self.finish_one(bus, queue, &sqe);
+    }
+
+    /// Does the admin commands that it was deaf to.
+    pub(crate) fn hear(&mut self, bus: &mut Bus) {
+        self.deaf_to = None;
+        for (_, sqe) in self.in_flight.clone().into_iter().filter(|(queue, _)| *queue == 0) {
+            self.lies.current = Some(sqe);
+            self.model.hurry(QueueId::ADMIN, sqe.cid());
+            self.advance(bus);
+        }
     }
 
     fn finish_one(&mut self, bus: &mut Bus, queue: u16, sqe: &Sqe) {
@@ -382,6 +451,33 @@ impl Controller {
     }
 }
 
+/// The change of secondary controllers that a command makes.
+fn managed(sqe: &Sqe, bus: &mut Bus) -> Option<Managed> {
+    match Opcode::from_raw(sqe.opcode())? {
+        Opcode::VirtualizationManagement => {
+            let dw10 = VirtualizationDw10::from_bits(sqe.cdw10);
+            let count = VirtualizationDw11::from_bits(sqe.cdw11).nr();
+            let (controller, resource) = (dw10.cntlid(), ControllerResource::from_raw(dw10.rt())?);
+            Some(match VirtualizationAction::from_raw(dw10.act())? {
+                VirtualizationAction::PrimaryAllocation => Managed::Allocated(resource, count),
+                VirtualizationAction::SecondaryAssign => Managed::Assigned(controller, resource, count),
+                VirtualizationAction::SecondaryOnline => Managed::Online(controller),
+                VirtualizationAction::SecondaryOffline => Managed::Offline(controller),
+            })
+        }
+        Opcode::NamespaceAttachment => {
+            let list: identify::ControllerList = bus.read(sqe.prp1)?;
+            let [controller] = list.listed()? else { panic!("one controller at a time") };
+            let (controller, nsid) = (controller.get(), sqe.nsid());
+            Some(match Attachment::from_dw10(sqe.cdw10)? {
+                Attachment::Attach => Managed::Attached(controller, nsid),
+                Attachment::Detach => Managed::Detached(controller, nsid),
+            })
+        }
+        _ => None,
+    }
+}
+
 /// Blocks that a command names by itself.
 fn blocks(sqe: &Sqe) -> Option<Range<u64>> {
     use nvm::Opcode::{Read, Write, WriteZeroes};
@@ -435,6 +531,9 @@ impl Host for Port<'_> {
         if sqe.opcode() == Opcode::Identify as u8 && sqe.prp1 == address {
             self.lies.identify(sqe.cdw10 as u8, &mut bytes);
         } else if let Ok(cqe) = Cqe::mut_from_bytes(&mut bytes) {
+            if cqe.status().is_success() {
+                self.lies.managed.extend(managed(&sqe, self.bus));
+            }
             self.lies.answer(&sqe, cqe);
             self.lies.current = None;
         }

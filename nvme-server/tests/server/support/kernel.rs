@@ -1,7 +1,7 @@
 //! The kernel as far as the server uses it, and behind `call` the PCI server. Refuses everything else.
 
 use super::bus::{Act, Wires};
-use super::world::{ALARM, ARENA, Object, PCI, RECEIVE, State};
+use super::world::{ALARM, ARENA, Object, PCI, RECEIVE, State, TICKS_PER_SECOND};
 use pci_api::{BarRun, Bound, Claimed, Count, Index, MAX_RUNS};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
@@ -97,6 +97,7 @@ impl State {
                 };
                 Message::with(pci_api::GRANTED, &function)
             }
+            pci_api::VIRTUAL_FUNCTIONS => self.enable_functions(message.payload::<Index>().expect("a number").0),
             pci_api::INTERRUPTS => self.change_interrupts(message.payload::<Index>().expect("a kind").0 as u16),
             pci_api::START => {
                 if self.controller.is_enabled() {
@@ -116,6 +117,23 @@ impl State {
             Wires::Msi => self.msi_vectors.into(),
             Wires::Intx { .. } | Wires::SharedIntx { .. } => 1,
         }
+    }
+
+    /// Enables virtual functions, which takes a fifth of a second. The answer is their number, 0 as long as the time runs.
+    fn enable_functions(&mut self, number: u64) -> Message {
+        if self.controller.is_enabled() {
+            self.bus.complain("virtual functions of a controller that is enabled");
+        }
+        let ready_at = *self.functions_at.get_or_insert_with(|| {
+            self.bus.acts.push(Act::Functions(number as u16));
+            self.controller.reset_function(&mut self.bus);
+            self.now + TICKS_PER_SECOND / 5
+        });
+        let is_ready = self.now >= ready_at;
+        if is_ready {
+            self.controller.enable_functions();
+        }
+        Message::with(pci_api::GRANTED, &Count(if is_ready { number } else { 0 }))
     }
 
     /// Changes the interrupt mode. All old vectors end, even if the new ones are refused.

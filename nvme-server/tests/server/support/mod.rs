@@ -11,7 +11,7 @@ mod system;
 mod world;
 
 pub(crate) use bus::{Act, Wires};
-pub(crate) use controller::RAB;
+pub(crate) use controller::{Managed, RAB};
 pub(crate) use memory::Bytes;
-pub(crate) use system::{Setup, System, Tenant, WINDOW, entry, frames_of, session};
+pub(crate) use system::{Setup, System, Tenant, WINDOW, advance_incarnation, entry, frames_of, session};
 pub(crate) use world::{ARENA, Object, State, TICKS_PER_SECOND};

@@ -5,7 +5,7 @@ use super::controller::{Controller, Shape};
 use super::memory::Ram;
 use super::world::{self, State, TICKS_PER_SECOND, World};
 use blk_api::config::{
-    Class, ClassWeights, Completion, Interrupts, SchedulingPolicy, ServerConfig, SessionConfig, badge,
+    Class, ClassWeights, Completion, FunctionConfig, Interrupts, SchedulingPolicy, ServerConfig, SessionConfig, badge,
 };
 use blk_api::extent::{Extent, ExtentMap};
 use blk_api::policy::{self, Entitlement, Record};
@@ -29,6 +29,7 @@ const MAX_POLLS: usize = 8000;
 
 pub(crate) struct Setup {
     pub sessions: Vec<Tenant>,
+    pub functions: Vec<FunctionConfig>,
     /// Records that the server keeps.
     pub records: u32,
     pub shape: Shape,
@@ -47,6 +48,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             sessions: vec![session("first", 0), session("second", 1000)],
+            functions: vec![],
             records: 64,
             shape: Shape {
                 mqes_z: 63,
@@ -56,6 +58,8 @@ impl Default for Setup {
                 optional: true,
                 weighted: false,
                 cap: None,
+                functions: 0,
+                flexible: 0,
             },
             wires: Wires::Msix,
             msix_vectors: 3,
@@ -154,7 +158,7 @@ impl Client {
 
     /// Has the supervisor show that it died, or that it is alive again.
     pub(crate) fn advance_incarnation(&self) {
-        Incarnation::load(&self.liveness).unwrap().next().store(&self.liveness).unwrap();
+        advance_incarnation(&self.liveness);
     }
 
     /// Publishes an impossible tail.
@@ -163,9 +167,16 @@ impl Client {
     }
 }
 
+/// Has the supervisor show in a liveness page that its component died, or that it is alive again.
+pub(crate) fn advance_incarnation(liveness: &Ram) {
+    Incarnation::load(liveness).unwrap().next().store(liveness).unwrap();
+}
+
 pub(crate) struct System {
     pub world: World,
     pub clients: Vec<Client>,
+    /// The liveness pages of clients with virtual functions.
+    pub drivers: Vec<Ram>,
     /// Records that the policy component installs for each session.
     records: Vec<Vec<Record>>,
     server: Pin<Box<dyn Future<Output = ()>>>,
@@ -182,12 +193,12 @@ impl System {
     pub(crate) fn start_with(setup: Setup, change: impl FnOnce(&mut Controller, &mut Bus)) -> Self {
         let rings: Vec<u32> = setup.sessions.iter().map(|session| session.config.ring_entries).collect();
         let records = (0..).zip(&setup.sessions).map(|(number, tenant)| tenant.records(number)).collect();
-        let (environment, mut state, parts) = build(setup);
+        let (environment, mut state, parts, drivers) = build(setup);
         change(&mut state.controller, &mut state.bus);
         let world = World::new(state);
         let clients = parts.into_iter().zip(rings).map(|(parts, entries)| Client::new(parts, entries)).collect();
         let server = Box::pin(nvme_server::run(world.clone(), environment));
-        let mut system = Self { world, clients, records, server, calls: 0 };
+        let mut system = Self { world, clients, drivers, records, server, calls: 0 };
         system.settle();
         system
     }
@@ -399,11 +410,20 @@ impl System {
     /// Whether the supervisor was notified that nothing is left of session `index`, whose client is dead; and the number of all
     /// such notifications.
     pub(crate) fn teardown_ack(&self, index: usize) -> (bool, u64) {
+        self.ack_of(&self.clients[index].liveness, index)
+    }
+
+    /// The same of virtual function `index`.
+    pub(crate) fn function_ack(&self, index: usize) -> (bool, u64) {
+        self.ack_of(&self.drivers[index], self.clients.len() + index)
+    }
+
+    fn ack_of(&self, liveness: &Ram, word: usize) -> (bool, u64) {
         let state = self.world.state();
         let (_, page) = state.regions.iter().find(|(region, _)| region.name == "teardown-acks").unwrap();
-        let death = Incarnation::load(&self.clients[index].liveness).unwrap();
+        let death = Incarnation::load(liveness).unwrap();
         let reported = state.client_signals.get(&world::TORN_DOWN).copied().unwrap_or(0);
-        (death.is_teardown_acknowledged(page, index as u32).unwrap(), reported)
+        (death.is_teardown_acknowledged(page, word as u32).unwrap(), reported)
     }
 }
 
@@ -413,7 +433,7 @@ pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
     first..first + WINDOW_PAGES
 }
 
-fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
+fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>, Vec<Ram>) {
     let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
     caps.push(("alarm".to_string(), world::ALARM, 1));
     caps.push(("torn-down".to_string(), world::TORN_DOWN, 1));
@@ -449,6 +469,10 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         memories.push((format!("liveness-{index}"), liveness.read_only(), RegionKind::ReadOnly));
         clients.push([window, ring_client, ring_server, liveness]);
     }
+    let drivers: Vec<Ram> = setup.functions.iter().map(|_| Ram::new(4096)).collect();
+    for (number, liveness) in (0..).zip(&drivers) {
+        memories.push((blk_api::names::function_liveness(number), liveness.read_only(), RegionKind::ReadOnly));
+    }
     let region = |(number, (name, ram, kind)): (u64, (String, Ram, RegionKind))| {
         let len = if name == "dma" { dma_bytes } else { ram.len() as u64 };
         let vaddr = Vaddr::new(0x3000_0000 + number * 0x20_0000);
@@ -465,6 +489,7 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         class_weights: setup.class_weights,
         queue_sharing: setup.queues,
         sessions,
+        functions: setup.functions,
         records: setup.records,
         merging: true,
     };
@@ -492,6 +517,7 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         bus,
         msix_vectors: setup.msix_vectors,
         msi_vectors: 2,
+        functions_at: None,
         refused_interrupts: None,
         regions,
         slots: BTreeMap::new(),
@@ -508,5 +534,5 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>) {
         now: 0,
         yielded: false,
     };
-    (environment, state, clients)
+    (environment, state, clients, drivers)
 }

@@ -56,6 +56,8 @@ pub(crate) struct State {
     pub msix_vectors: u16,
     /// MSI vectors of the function, 0 for none.
     pub msi_vectors: u8,
+    /// Time at which the virtual functions are there, once they were asked for.
+    pub functions_at: Option<u64>,
     /// Interrupts of this kind the PCI server refuses.
     pub refused_interrupts: Option<u16>,
     pub regions: Vec<(Region, Ram)>,

@@ -1,0 +1,107 @@
+//! Refusals about tenants that drive a virtual function themselves.
+
+use super::queues::check_size;
+use super::{Checked, refuse};
+use crate::scenario::{Controller, FUNCTION_QUEUES, Scenario, Tenant};
+use blk_api::config::Completion;
+use blk_api::extent::Extent;
+
+/// I/O queue pairs of a function, beside the admin queue pair.
+pub(crate) const QUEUE_PAIRS: u16 = FUNCTION_QUEUES - 1;
+
+/// Checks what a tenant with a function asks for.
+pub(super) fn check(scenario: &Scenario, tenant: &Tenant, controller: &Controller, line: usize) -> Checked {
+    let name = &tenant.name;
+    let refuse = |what: String| refuse(line, format!("tenant `{name}` drives a function of its own, {what}"));
+    let functions = scenario.functions(&controller.name).count();
+    if functions > usize::from(controller.virtual_functions) {
+        return refuse(format!(
+            "and `{}` has {} for {functions} such tenants: write `virtual_functions = {functions}` there",
+            controller.name, controller.virtual_functions
+        ));
+    }
+    if !scenario.machine.iommu {
+        return refuse("which reaches all memory where [machine] iommu is false: leave one out".into());
+    }
+    let shares = |other: &&Tenant| {
+        other.name != *name && other.controller == tenant.controller && other.namespace == tenant.namespace
+    };
+    if let Some(other) = scenario.tenants.iter().find(shares) {
+        return refuse(format!(
+            "and tenant `{}` is on the same namespace {}: give each one of its own",
+            other.name, tenant.namespace
+        ));
+    }
+    let whole = scenario.namespace(tenant).map(|namespace| Extent::new(0, namespace.blocks()));
+    if tenant.extents.iter().copied().ne(whole) {
+        return refuse("with all blocks of its namespace: take its extents away".into());
+    }
+    if tenant.namespace == 1 {
+        return refuse("and namespace 1 belongs to the physical function: name another".into());
+    }
+    if tenant.queue_pairs != QUEUE_PAIRS {
+        return refuse(format!("which has {QUEUE_PAIRS} queue pair: write `queue_pairs = {QUEUE_PAIRS}`"));
+    }
+    for (key, is_set) in [
+        ("iops", tenant.iops.is_some()),
+        ("bandwidth", tenant.bandwidth.is_some()),
+        ("writable = false", !tenant.writable),
+        ("core", tenant.core.is_some()),
+    ] {
+        if is_set {
+            return refuse(format!("for which no server can keep `{key}`: take it away"));
+        }
+    }
+    if tenant.completion == Completion::Hybrid {
+        return refuse("which polls or has interrupts: write `completion = \"polled\"` or `\"interrupt\"`".into());
+    }
+    if scenario.changes.iter().any(|change| change.tenant == *name) {
+        return refuse("whose blocks and share are the same for ever: take its [[change]] away".into());
+    }
+    check_size(tenant, line)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::{Path, Scenario};
+
+    fn parsed(controller: &str, tenant: &str) -> Result<Scenario, String> {
+        let text = format!(
+            "name = \"a\"\ndescription = \"b\"\n[[controller]]\nname = \"disk\"\n{controller}\n\
+             [[controller.namespace]]\nsize = \"1M\"\n[[controller.namespace]]\nsize = \"2M\"\n\
+             [[tenant]]\nname = \"alice\"\nqueue_pairs = 1\npath = \"function\"\n{tenant}\n\
+             program.name = \"bench\"\n[tenant.program.config]\n"
+        );
+        Scenario::parse(&text, "file").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_function_has_all_blocks_of_its_namespace() {
+        let scenario = parsed("virtual_functions = 1", "namespace = 2").unwrap();
+        let [alice] = scenario.tenants.as_slice() else { panic!() };
+        assert_eq!((alice.path, alice.blocks()), (Path::Function, 4096));
+        assert_eq!(scenario.functions("disk").count(), 1);
+        assert_eq!((scenario.sessions("disk").count(), scenario.queue_pairs("disk")), (0, 0));
+    }
+
+    #[test]
+    fn impossible_function_is_refused_with_line_and_fix() {
+        let good = ("virtual_functions = 1", "namespace = 2");
+        for (controller, tenant, expected) in [
+            ("", good.1, "and `disk` has 0 for 1 such tenants: write `virtual_functions = 1` there"),
+            (good.0, "", "namespace 1 belongs to the physical function: name another"),
+            (good.0, "namespace = 2\nextents = [{ first = 0, blocks = 8 }]", "take its extents away"),
+            (good.0, "namespace = 2\nwritable = false", "no server can keep `writable = false`: take it away"),
+            (
+                "virtual_functions = 2",
+                "namespace = 2\ncopies = 2",
+                "is on the same namespace 2: give each one of its own",
+            ),
+            (good.0, "namespace = 2\ncompletion = \"hybrid\"", "write `completion = \"polled\"`"),
+            (good.0, "namespace = 3", "names namespace 3 but `disk` has 1 to 2"),
+        ] {
+            let refusal = parsed(controller, tenant).unwrap_err();
+            assert!(refusal.starts_with("file:") && refusal.contains(expected), "{refusal}");
+        }
+    }
+}

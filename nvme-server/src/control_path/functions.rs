@@ -1,0 +1,261 @@
+//! Virtual functions, which clients drive themselves: their queues, interrupts and namespaces (NVM Express base specification
+//! 1.4, sections 5.19, 5.22 and 8.5). No data of theirs passes this server, and no call.
+//!
+//! The primary controller gives up its flexible resources once, which takes a reset of its function ([`enable`]). For each
+//! client that is alive its secondary controller gets resources and a namespace and is set online; when the client has died, it is
+//! set offline and loses them ([`follow_clients`]). A reset of the primary controller sets all offline, so those in use are set
+//! online again ([`restore`]). Neighbours: the PCI server gives the client the function itself. Left out: creating namespaces.
+
+use crate::control_path::bring_up::execute;
+use crate::control_path::requests::Control;
+use crate::controller::device::Health;
+use crate::controller::fault::DeviceFault;
+use crate::controller::pci;
+use crate::controller::reset::disable;
+use crate::sessions::slot::Watched;
+use crate::shared::Shared;
+use alloc::vec::Vec;
+use blk_api::config::{FunctionConfig, ServerConfig};
+use blk_api::names;
+use nvme_spec::admin::{
+    self, Attachment, Cns, ControllerResource, assign_to_secondary, modified_resources, namespace_attachment,
+};
+use nvme_spec::identify::{ControllerList, PrimaryCapabilities, SecondaryList};
+use nvme_spec::{DataPointer, Nsid, Status, StatusCode};
+use platform::log::{error, info};
+use platform::{Environment, Incarnation, Memory, Platform};
+use report::clip;
+
+/// Seconds that virtual functions may take to appear, with the reset of the physical one.
+const ENABLE_LIMIT_SECONDS: u64 = 5;
+/// Both kinds of resources, of which a function has equally many.
+const RESOURCES: [ControllerResource; 2] = [ControllerResource::Queues, ControllerResource::Interrupts];
+
+/// A client's virtual function.
+pub(crate) struct Function<M> {
+    client: Watched<M>,
+    state: State,
+}
+
+/// The state of a function's controller for its client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Offline,
+    /// The client that is watched may drive it.
+    Online,
+    /// It cannot be set online for this client.
+    Refused,
+}
+
+impl<M: Memory> Function<M> {
+    /// Those of the configuration, all offline. `None` without the page of a client's liveness.
+    pub(crate) fn all<P: Platform<Memory = M>>(
+        platform: &P,
+        environment: &Environment,
+        config: &ServerConfig,
+    ) -> Option<Vec<Self>> {
+        let one = |(number, _): (u32, &FunctionConfig)| {
+            let page = platform.memory(environment.region(&names::function_liveness(number))?).ok()?;
+            Some(Self { client: Watched::new(page), state: State::Offline })
+        };
+        (0..).zip(&config.functions).map(one).collect()
+    }
+
+    /// Whether its state is another than its client needs.
+    fn is_due(&self) -> bool {
+        match self.state {
+            State::Offline => self.client.death().is_none(),
+            State::Online | State::Refused => self.client.died(),
+        }
+    }
+
+    /// The death of its client, once the function is offline. Each death is returned once.
+    pub(crate) fn acknowledge_death(&mut self) -> Option<Incarnation> {
+        if self.state == State::Offline { self.client.new_death() } else { None }
+    }
+}
+
+/// Has the control plane follow clients that were started or died.
+pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
+    if shared.functions.borrow().iter().any(Function::is_due) {
+        shared.control.pass(Control::Functions);
+    }
+}
+
+/// Frees the primary controller's flexible resources, and has the PCI server enable the virtual functions. Returns whether the
+/// controller was reset for this.
+///
+/// # Errors
+/// [`DeviceFault::Unusable`] for a controller that has no such functions, or whose functions do not appear.
+pub(crate) async fn enable<P: Platform>(shared: &Shared<P>) -> Result<bool, DeviceFault> {
+    let number = u16::try_from(shared.config.functions.len()).unwrap_or(u16::MAX);
+    if number == 0 || shared.function.has_functions.get() {
+        return Ok(false);
+    }
+    let capabilities: PrimaryCapabilities = identified(shared, Cns::PrimaryCapabilities).await?;
+    let primary = capabilities.cntlid.get();
+    for (resource, counts) in RESOURCES.into_iter().zip([capabilities.queues, capabilities.interrupts]) {
+        if counts.primary.get() > 0 {
+            execute(shared, |cid| admin::allocate_to_primary(cid, primary, resource, 0)).await?;
+        }
+    }
+    disable(&shared.platform, &shared.device.controller, || shared.device.tick.wait()).await?;
+    let limit = shared.platform.ticks_per_second().saturating_mul(ENABLE_LIMIT_SECONDS);
+    let deadline = shared.platform.ticks().saturating_add(limit);
+    loop {
+        let is_last = shared.platform.ticks() >= deadline;
+        match pci::enable_functions(&shared.platform, shared.function.server, number).await {
+            Ok(enabled) if enabled >= number => break,
+            Ok(_) if !is_last => {}
+            Ok(_) => return Err(DeviceFault::Unusable("its virtual functions do not appear")),
+            Err(error) => {
+                error!("no virtual functions: {}", clip::<96>(&alloc::format!("{error}")).as_str());
+                return Err(DeviceFault::Unusable("the PCI server does not enable its virtual functions"));
+            }
+        }
+        shared.device.tick.reset();
+        shared.device.tick.wait().await;
+    }
+    info!("{} virtual functions", number);
+    shared.function.has_functions.set(true);
+    Ok(true)
+}
+
+/// Sets functions offline whose clients have died, and those online whose clients were started.
+pub(crate) async fn follow_clients<P: Platform>(shared: &Shared<P>) {
+    for index in 0..shared.config.functions.len() {
+        if let Err(fault) = follow_client(shared, index).await {
+            return shared.fail(fault);
+        }
+    }
+}
+
+/// Sets the functions in use online again, after a reset of the primary controller. Their clients see that their controllers
+/// were reset.
+///
+/// # Errors
+/// A fault of the primary controller. A function that it refuses stays offline.
+pub(crate) async fn restore<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
+    for index in 0..shared.config.functions.len() {
+        if shared.functions.borrow().get(index).is_some_and(|function| function.state == State::Online) {
+            set_online_for(shared, index).await?;
+        }
+    }
+    Ok(())
+}
+
+/// # Errors
+/// A fault of the primary controller.
+async fn follow_client<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
+    let state = |shared: &Shared<P>| {
+        shared.functions.borrow().get(index).filter(|function| function.is_due()).map(|function| function.state)
+    };
+    // It failed while another function was changed: it is reset first, and the next tick repeats this.
+    if shared.device.health.get() == Health::Down {
+        return Ok(());
+    }
+    // A client that was started again has died before.
+    if matches!(state(shared), Some(State::Online | State::Refused)) {
+        // One that has failed for good reaches no memory of this client: the PCI server has taken the function from it.
+        if shared.device.health.get() == Health::Up {
+            set_offline(shared, index).await?;
+        }
+        set_state(shared, index, State::Offline);
+    }
+    if state(shared) == Some(State::Offline) {
+        if let Some(function) = shared.functions.borrow_mut().get_mut(index) {
+            function.client.refresh();
+        }
+        set_online_for(shared, index).await?;
+    }
+    Ok(())
+}
+
+fn set_state<P: Platform>(shared: &Shared<P>, index: usize, state: State) {
+    if let Some(function) = shared.functions.borrow_mut().get_mut(index) {
+        function.state = state;
+    }
+}
+
+/// Sets a function online for the client that is watched, or notes that this is refused.
+async fn set_online_for<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
+    let tenant = shared.config.functions.get(index).map_or("", |function| function.tenant.as_str());
+    let is_up = shared.device.health.get() != Health::Dead;
+    let state = match if is_up { set_online(shared, index).await } else { Err(DeviceFault::Absent) } {
+        Ok(()) => {
+            info!("virtual function {} is online for {}", index, tenant);
+            State::Online
+        }
+        Err(DeviceFault::Refused(status)) => {
+            let reason = alloc::format!("the function of {tenant} is refused with status {:#x}", status.to_raw());
+            shared.report_failure(&reason);
+            State::Refused
+        }
+        Err(_) if !is_up => State::Refused,
+        Err(fault) => return Err(fault),
+    };
+    set_state(shared, index, state);
+    Ok(())
+}
+
+async fn set_online<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
+    // An earlier server may have left it online.
+    set_offline(shared, index).await?;
+    let FunctionConfig { nsid, queue_pairs, .. } = *config(shared, index)?;
+    let controller = secondary(shared, index).await?;
+    // The admin queue pair and its interrupt come first.
+    let count = queue_pairs.saturating_add(1);
+    for resource in RESOURCES {
+        let done = execute(shared, |cid| assign_to_secondary(cid, controller, resource, count)).await?;
+        if modified_resources(done.dw0) != count {
+            return Err(DeviceFault::Refused(Status::new(StatusCode::InvalidResourceCount)));
+        }
+    }
+    attachment(shared, Attachment::Attach, Nsid(nsid), controller).await?;
+    execute(shared, |cid| admin::set_online(cid, controller)).await.map(drop)
+}
+
+/// After this the function's controller is reset and reaches no memory, and has no namespace.
+async fn set_offline<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
+    let nsid = Nsid(config(shared, index)?.nsid);
+    let controller = secondary(shared, index).await?;
+    execute(shared, |cid| admin::set_offline(cid, controller)).await?;
+    match attachment(shared, Attachment::Detach, nsid, controller).await {
+        Err(DeviceFault::Refused(status)) if status.code() == StatusCode::NamespaceNotAttached => Ok(()),
+        done => done,
+    }
+}
+
+fn config<P: Platform>(shared: &Shared<P>, index: usize) -> Result<&FunctionConfig, DeviceFault> {
+    shared.config.functions.get(index).ok_or(DeviceFault::OwnMemory)
+}
+
+async fn attachment<P: Platform>(
+    shared: &Shared<P>,
+    operation: Attachment,
+    nsid: Nsid,
+    controller: u16,
+) -> Result<(), DeviceFault> {
+    let page = &shared.device.identify_page;
+    page.memory.write(page.offset, &ControllerList::of(core::iter::once(controller)))?;
+    let data = DataPointer::page(page.iova.bits());
+    execute(shared, |cid| namespace_attachment(cid, operation, nsid, data)).await.map(drop)
+}
+
+/// The identifier of the secondary controller of virtual function `index`, from 0.
+async fn secondary<P: Platform>(shared: &Shared<P>, index: usize) -> Result<u16, DeviceFault> {
+    const NONE: DeviceFault = DeviceFault::Unusable("it has no secondary controller for a virtual function");
+    let list: SecondaryList = identified(shared, Cns::SecondaryControllers).await?;
+    // VFN counts from 1.
+    let is_its = |vfn: u16| usize::from(vfn).checked_sub(1) == Some(index);
+    let found = list.listed().ok_or(NONE)?.iter().find(|entry| is_its(entry.vfn.get()));
+    found.map(|entry| entry.scid.get()).ok_or(NONE)
+}
+
+/// Identifies what `cns` selects, from controller 0 on.
+async fn identified<P: Platform, T: zerocopy::FromBytes>(shared: &Shared<P>, cns: Cns) -> Result<T, DeviceFault> {
+    let page = &shared.device.identify_page;
+    let data = DataPointer::page(page.iova.bits());
+    execute(shared, |cid| admin::identify_controllers(cid, cns, Nsid::NONE, 0, data)).await?;
+    Ok(page.memory.read(page.offset)?)
+}
