@@ -83,6 +83,24 @@ pub(crate) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "a function of a controller that has none",
+        arguments: &["demo", "FOLDER/no-function.toml"],
+        says: &["no-function.toml:9", "tenant `w`", "`a` has 0", "write `virtual_functions = 1` there"],
+        ..PLAIN
+    },
+    Case {
+        name: "more functions than a controller can have",
+        arguments: &["demo", "FOLDER/eight-functions.toml"],
+        says: &["eight-functions.toml:3", "`a` has 8 virtual functions", "give it 7 at most"],
+        ..PLAIN
+    },
+    Case {
+        name: "functions without queue pairs",
+        arguments: &["demo", "FOLDER/no-function-queues.toml"],
+        says: &["no-function-queues.toml:3", "`a` has 3 queue pairs", "give it 4 or more"],
+        ..PLAIN
+    },
+    Case {
         name: "a disk that is not there",
         arguments: &["demo", "--disk", "FOLDER/none.img"],
         says: &["none.img", "cannot be opened"],

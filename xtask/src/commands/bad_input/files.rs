@@ -52,6 +52,14 @@ fn change(name: &str, key: &str, first: u64, blocks: u64) -> String {
     )
 }
 
+/// A system whose one tenant drives a virtual function of a controller with these keys.
+fn function(keys: &str) -> String {
+    let namespace = "[[controller.namespace]]\nsize = \"1M\"\n";
+    let tenant = tenant_with("w", 1, 0, "path = \"function\"\nnamespace = 2");
+    let tenant = tenant.replace("extents = [{ first = 0, blocks = 100 }]\n", "");
+    format!("{HEAD}[[controller]]\nname = \"a\"\n{keys}{namespace}{namespace}{tenant}")
+}
+
 /// Writes the files of the wrong inputs; returns their folder.
 pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
     let folder = project.target_folder("bad-input")?;
@@ -66,6 +74,9 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
         ("few-records.toml", format!("{HEAD}{CONTROLLER}[server]\nrecords = 3\n{}", tenant("w", 1, 0))),
         ("no-pairs.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 0, 0))),
         ("too-many.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 5, 0))),
+        ("no-function.toml", function("")),
+        ("eight-functions.toml", function("virtual_functions = 8\n")),
+        ("no-function-queues.toml", function("queue_pairs = 3\nvirtual_functions = 1\n")),
         ("no-space.toml", format!("{HEAD}{VAST_CONTROLLER}{}", tenant("w", 1, 0))),
         ("two-extents.toml", format!("{HEAD}{CONTROLLER}{TWO_EXTENTS}")),
         ("no-weight.toml", format!("{HEAD}{CONTROLLER}{}", tenant_with("w", 1, 0, "weight = 0"))),
