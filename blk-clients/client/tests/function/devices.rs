@@ -1,9 +1,22 @@
 //! The device with requests as futures, over a function.
 
-use crate::support::{Machine, Setup, device};
-use blk_client::{DeviceFault, Error, Status};
+use crate::support::{Machine, Setup, device, turn};
+use blk_client::{Device, DeviceFault, Error, Status, WindowRange};
 use fake_platform::block_on;
 use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
+
+/// One second, in the machine's time.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A device whose controller does not complete its first `times` commands, or none.
+fn silent(polls: bool, times: Option<u64>) -> (Machine, Device<Machine>) {
+    let lost =
+        Fault::Command(CommandFault { times, ..CommandFault::new(QueueKind::Io, CommandEffect::DropCompletion) });
+    let machine = Machine::new(Setup { polls, faults: vec![lost], ..Setup::default() });
+    let device = device(&machine);
+    machine.tick_who_waits();
+    (machine, device)
+}
 
 #[test]
 fn requests_are_futures_on_both_ways_to_wait() {
@@ -72,21 +85,61 @@ fn closing_lets_requests_end() {
 }
 
 #[test]
-fn failed_controller_ends_all_requests() {
-    let lost = Fault::Command(CommandFault::new(QueueKind::Io, CommandEffect::DropCompletion));
+fn removed_controller_ends_all_requests() {
     for polls in [false, true] {
-        let machine = Machine::new(Setup { polls, faults: vec![lost.clone()], ..Setup::default() });
-        let device = device(&machine);
-        machine.tick_who_waits();
+        let (machine, device) = silent(polls, None);
         let range = device.window().lease(512).unwrap();
-        let fatal = Err(Error::Device(DeviceFault::Fatal));
+        let absent = Err(Error::Device(DeviceFault::Absent));
         block_on(device.run(async {
             let reads: Vec<_> = (0..20).map(|lba| device.read(lba, &[range.whole()])).collect();
-            machine.strike(ControllerEffect::FatalStatus);
+            machine.strike(ControllerEffect::Removal);
             for read in reads {
-                assert_eq!(read.await, fatal);
+                assert_eq!(read.await, absent);
             }
-            assert_eq!(device.flush().await, fatal);
+            assert_eq!(device.flush().await, absent);
+        }));
+    }
+}
+
+#[test]
+fn requests_outlive_a_reset_of_the_controller() {
+    for polls in [false, true] {
+        // The reset comes while these are in flight.
+        let (machine, device) = silent(polls, Some(8));
+        let ranges: Vec<_> = (0..20u8).map(|_| device.window().lease(512).unwrap()).collect();
+        block_on(device.run(async {
+            let write = |(lba, range): (u64, &WindowRange<_>)| {
+                range.write_bytes(0, &[lba as u8 + 1; 512]).unwrap();
+                device.write(lba, &[range.whole()])
+            };
+            let writes: Vec<_> = (0..).zip(&ranges).map(write).collect();
+            turn().await;
+            machine.reset(SECOND_NS);
+            for write in writes {
+                assert_eq!(write.await, Ok(()));
+            }
+            assert_eq!(device.flush().await, Ok(()));
+        }));
+        for lba in 0..20 {
+            assert_eq!(machine.disk(lba * 512, 512), [lba as u8 + 1; 512]);
+        }
+        assert_eq!(machine.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn controller_that_stays_offline_ends_all_requests() {
+    for polls in [false, true] {
+        let (machine, device) = silent(polls, None);
+        let range = device.window().lease(512).unwrap();
+        let offline = Err(Error::Device(DeviceFault::Fatal));
+        block_on(device.run(async {
+            let reads: Vec<_> = (0..20).map(|lba| device.read(lba, &[range.whole()])).collect();
+            machine.reset(u64::MAX);
+            for read in reads {
+                assert_eq!(read.await, offline);
+            }
+            assert_eq!(device.flush().await, offline);
         }));
     }
 }

@@ -1,22 +1,29 @@
 //! Commands that fail, and a controller that fails or lies.
 
 use crate::support::{Machine, Setup, entry, exchange, session};
-use blk_client::{DeviceFault, Error, Opcode, Session, Status};
+use blk_client::{DeviceFault, Error, Opcode, OpenError, Session, Status};
+use fake_platform::block_on;
+use platform::Platform;
 use sim_fault::{Blocks, CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
 
-/// A fault of commands that name block 3.
-fn at_block_3(effect: CommandEffect) -> Vec<Fault> {
+/// One second, in the machine's time.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A fault of the first `times` commands that name block 3, or of all.
+fn at_block_3(effect: CommandEffect, times: Option<u64>) -> Vec<Fault> {
     let blocks = Some(Blocks { first: 3, count: 1 });
-    vec![Fault::Command(CommandFault { blocks, ..CommandFault::new(QueueKind::Io, effect) })]
+    vec![Fault::Command(CommandFault { blocks, times, ..CommandFault::new(QueueKind::Io, effect) })]
 }
 
 /// A session with a read in flight that is not completed.
 fn busy(polls: bool) -> (Machine, Session<Machine>) {
-    let machine = Machine::new(Setup { polls, faults: at_block_3(CommandEffect::DropCompletion), ..Setup::default() });
+    let machine =
+        Machine::new(Setup { polls, faults: at_block_3(CommandEffect::DropCompletion, Some(1)), ..Setup::default() });
     let mut session = session(&machine);
     exchange(&mut session, &[entry(Opcode::Read, 0, 1, 0); 3]).unwrap();
     assert_eq!(session.submit(&entry(Opcode::Read, 3, 1, 0)), Ok(true));
     session.publish().unwrap();
+    block_on(machine.yield_now());
     machine.tick_who_waits();
     (machine, session)
 }
@@ -29,7 +36,7 @@ fn end(session: &mut Session<Machine>) -> Error {
 #[test]
 fn failed_command_fails_its_request_alone() {
     let status = CommandEffect::Status { sct: 2, sc: 0x81, dnr: true };
-    let machine = Machine::new(Setup { faults: at_block_3(status), ..Setup::default() });
+    let machine = Machine::new(Setup { faults: at_block_3(status, None), ..Setup::default() });
     let mut session = session(&machine);
     let entries = [entry(Opcode::Read, 3, 1, 0), entry(Opcode::Read, 4, 1, 0), entry(Opcode::Read, 0, 100, 0)];
     let done = exchange(&mut session, &entries).unwrap();
@@ -40,19 +47,52 @@ fn failed_command_fails_its_request_alone() {
 }
 
 #[test]
-fn failed_controller_ends_the_session() {
+fn removed_controller_ends_the_session() {
     for polls in [false, true] {
-        let (machine, mut session) = busy(polls);
-        machine.strike(ControllerEffect::FatalStatus);
-        assert_eq!(end(&mut session), Error::Device(DeviceFault::Fatal));
         let (machine, mut session) = busy(polls);
         machine.strike(ControllerEffect::Removal);
         assert_eq!(end(&mut session), Error::Device(DeviceFault::Absent));
-        let (machine, mut session) = busy(polls);
-        machine.strike(ControllerEffect::PowerLoss);
-        assert_eq!(end(&mut session), Error::Device(DeviceFault::NotReady));
-        assert!(machine.ticks_sent() < 20, "a client that sleeps notices it within a second");
+        assert!(!session.server_died(), "nothing can be brought up again");
     }
+}
+
+#[test]
+fn reset_controller_is_noticed_and_brought_up_again() {
+    let resets: [fn(&Machine); 3] = [
+        |machine| machine.reset(SECOND_NS),
+        |machine| machine.strike(ControllerEffect::FatalStatus),
+        |machine| machine.strike(ControllerEffect::PowerLoss),
+    ];
+    for (reset, polls) in resets.into_iter().flat_map(|reset| [(reset, false), (reset, true)]) {
+        let (machine, mut session) = busy(polls);
+        reset(&machine);
+        assert_eq!(exchange(&mut session, &[entry(Opcode::Read, 3, 1, 0)]), Ok(vec![]));
+        assert!(session.server_died());
+        assert!(machine.ticks_sent() < 20, "a client that sleeps notices it within a second");
+        let before = *session.geometry();
+        block_on(session.open_again()).unwrap();
+        assert!(!session.server_died());
+        assert_eq!(*session.geometry(), before);
+        // Nothing is left of the requests before.
+        let done = exchange(&mut session, &[entry(Opcode::Read, 3, 1, 0), entry(Opcode::Read, 0, 100, 0)]).unwrap();
+        assert_eq!(done.iter().map(|one| (one.user_data, one.status)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
+        assert_eq!(session.complete(), Ok(None));
+        assert_eq!(machine.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn controller_that_stays_offline_is_not_brought_up_again() {
+    let (machine, mut session) = busy(false);
+    machine.reset(u64::MAX);
+    exchange(&mut session, &[entry(Opcode::Read, 3, 1, 0)]).unwrap();
+    let before = machine.now_ns();
+    assert_eq!(block_on(session.open_again()), Err(OpenError::Device(DeviceFault::Fatal)));
+    assert!((20 * SECOND_NS..21 * SECOND_NS).contains(&(machine.now_ns() - before)));
+    assert!(session.server_died(), "so that it can be tried again");
+    machine.set_online();
+    block_on(session.open_again()).unwrap();
+    assert_eq!(exchange(&mut session, &[entry(Opcode::Read, 0, 1, 0)]).map(|done| done.len()), Ok(1));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The server's side is the server in memory of `fake-platform`. A discard leaves contents that the two need not agree on, so
 //! each is followed by zeroes.
 
-use crate::support::{Machine, Setup, exchange, session};
+use crate::support::{Machine, Setup, device, exchange, session, turn};
 use blk_client::{Completed, Entry, Opcode, Options, Segment, Session};
 use fake_platform::{FakePlatform, block_on};
 use platform::{Memory, Platform};
@@ -130,6 +130,42 @@ proptest! {
             let alone = exchange(&mut session, &[*entry]).expect("a session that works");
             prop_assert_eq!((alone[0].status, alone[0].device_status), (answer.status, answer.device_status));
         }
+        prop_assert_eq!(machine.complaints(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn no_reset_loses_or_reorders_a_change(
+        writes in prop::collection::vec((0u64..16, 1u32..9, prop::option::weighted(0.2, 0u64..100_000_000)), 1..60),
+        polls: bool,
+        depth in 1u16..9,
+    ) {
+        let machine = Machine::new(Setup { blocks: 32, polls, depth, ..Setup::default() });
+        machine.tick_who_waits();
+        let device = device(&machine);
+        let ranges: Vec<_> = writes.iter().map(|_| device.window().lease(8 * 512).expect("room")).collect();
+        let mut expected = vec![0; 32 * 512];
+        let done = block_on(device.run(async {
+            let mut requests = vec![];
+            for (((lba, blocks, reset), range), byte) in writes.iter().zip(&ranges).zip(1u8..) {
+                let bytes = *blocks as usize * 512;
+                range.write_bytes(0, &vec![byte; bytes]).expect("memory of the window");
+                expected[*lba as usize * 512..][..bytes].fill(byte);
+                requests.push(device.write(*lba, &[range.part(0, bytes).expect("a part")]));
+                if let Some(ns) = reset {
+                    // Some of them are done before, and some are in flight.
+                    turn().await;
+                    machine.yield_now().await;
+                    machine.reset(*ns);
+                }
+            }
+            let mut done = vec![];
+            for request in requests {
+                done.push(request.await);
+            }
+            done
+        }));
+        prop_assert_eq!(done, vec![Ok(()); writes.len()]);
+        prop_assert!(machine.disk(0, expected.len()) == expected, "the contents differ");
         prop_assert_eq!(machine.complaints(), Vec::<String>::new());
     }
 }

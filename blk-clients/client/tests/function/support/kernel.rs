@@ -73,6 +73,7 @@ impl State {
             pci_api::START => Message::new(pci_api::GRANTED),
             pci_api::RELEASE => {
                 self.is_claimed = false;
+                self.controller.function_level_reset();
                 self.bus.pages.clear();
                 self.bus.tables.clear();
                 self.bus.vectors.clear();

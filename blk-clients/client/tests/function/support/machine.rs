@@ -128,7 +128,7 @@ pub(super) struct Bus {
 }
 
 pub(super) struct State {
-    controller: sim_nvme::Controller,
+    pub controller: sim_nvme::Controller,
     pub bus: Bus,
     pub vectors: u16,
     pub iommu: bool,
@@ -249,6 +249,14 @@ impl Machine {
     /// Time since the start, nanoseconds.
     pub(crate) fn now_ns(&self) -> u64 {
         self.state().now_ns
+    }
+
+    /// Has the controller reset and offline for `ns` nanoseconds, as when the NVMe server resets the primary one.
+    pub(crate) fn reset(&self, ns: u64) {
+        // The model knows that the driver does not know yet.
+        self.strike(ControllerEffect::PowerLoss);
+        let mut state = self.state();
+        state.online_at_ns = state.now_ns.saturating_add(ns);
     }
 
     /// Sets the controller online now.

@@ -9,6 +9,8 @@ pub(crate) use machine::{Machine, Setup};
 use blk_client::{Completed, Device, Entry, Opcode, OpenError, Segment, Session};
 use fake_platform::block_on;
 use platform::Platform;
+use std::future::poll_fn;
+use std::task::Poll;
 
 /// Opens a session on the machine's function.
 pub(crate) fn session(machine: &Machine) -> Session<Machine> {
@@ -25,6 +27,16 @@ pub(crate) fn device(machine: &Machine) -> Device<Machine> {
     block_on(Device::open(machine.clone(), &machine.environment(), machine.options())).expect("a device")
 }
 
+/// Lets the device submit what was made so far, in a future that it drives.
+pub(crate) async fn turn() {
+    let mut is_next = false;
+    poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if std::mem::replace(&mut is_next, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
 /// An entry that moves `blocks` blocks of 512 bytes at `offset` of the window.
 pub(crate) fn entry(opcode: Opcode, lba: u64, blocks: u32, offset: u32) -> Entry {
     let mut entry = Entry { opcode: opcode as u8, lba, blocks, ..Entry::default() };
@@ -35,14 +47,15 @@ pub(crate) fn entry(opcode: Opcode, lba: u64, blocks: u32, offset: u32) -> Entry
     entry
 }
 
-/// Submits entries with their indices as user data, and waits for all their completions, sorted by user data.
+/// Submits entries with their indices as user data, and waits for all their completions, sorted by user data. Ends early when the
+/// function was reset.
 pub(crate) fn exchange<P: Platform>(
     session: &mut Session<P>,
     entries: &[Entry],
 ) -> Result<Vec<Completed>, blk_client::Error> {
     block_on(async {
         let (mut submitted, mut found) = (0, vec![]);
-        while found.len() < entries.len() {
+        while found.len() < entries.len() && !session.server_died() {
             while submitted < entries.len() {
                 let entry = Entry { user_data: submitted as u64, ..entries[submitted] };
                 if !session.submit(&entry)? {
