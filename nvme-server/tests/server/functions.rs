@@ -334,7 +334,7 @@ fn death_is_not_acknowledged_when_the_controller_fails_after_another_functions_e
     }
     for _ in 0..10 {
         system.tick();
-        assert_eq!(system.function_ack(1).0, false, "its controller is online, if it comes back");
+        assert!(!system.function_ack(1).0, "its controller is online, if it comes back");
     }
     system.controller(|controller, _| controller.absent = false);
     system.pass(3);

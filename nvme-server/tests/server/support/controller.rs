@@ -129,7 +129,7 @@ fn models(shape: &Shape) -> (sim_nvme::Controller, Vec<sim_nvme::Controller>) {
     let base = |offset: u64, bytes: &mut [u8]| {
         (offset..).zip(bytes).for_each(|(at, byte)| *byte = (at / 512 + at) as u8);
     };
-    let virtualization = (shape.functions > 0).then(|| Virtualization {
+    let virtualization = (shape.functions > 0).then_some(Virtualization {
         functions: shape.functions,
         flexible_queues: shape.flexible,
         flexible_interrupts: shape.flexible,
