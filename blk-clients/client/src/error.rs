@@ -26,8 +26,51 @@ pub enum Error {
     BadParts,
     /// A call was refused.
     Refused(Refusal),
-    /// The session's own function failed, or completed what was not submitted: the session is unusable.
-    Device(DeviceFault),
+    /// The session's own function is unusable, and so is the session.
+    Device(FunctionFault),
+}
+
+/// Reason for which a session's own function is unusable; one byte, because results of every poll contain it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FunctionFault {
+    /// Its registers read as all ones.
+    Absent,
+    /// Its controller failed, or was reset and does not come back.
+    Failed,
+    /// It completed what was not submitted.
+    Impossible,
+    /// It, or the PCI server, does not do what is asked.
+    Unusable,
+}
+
+impl From<DeviceFault> for FunctionFault {
+    #[inline]
+    fn from(fault: DeviceFault) -> Self {
+        match fault {
+            DeviceFault::Absent => Self::Absent,
+            DeviceFault::Fatal | DeviceFault::NotReady => Self::Failed,
+            DeviceFault::UnknownCommand(_) | DeviceFault::WrongQueue(_) | DeviceFault::ImpossibleHead(_) => {
+                Self::Impossible
+            }
+            DeviceFault::TimedOut
+            | DeviceFault::InterruptStorm(_)
+            | DeviceFault::Refused(_)
+            | DeviceFault::Inconsistent(_)
+            | DeviceFault::Unusable(_)
+            | DeviceFault::OwnMemory => Self::Unusable,
+        }
+    }
+}
+
+impl fmt::Display for FunctionFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "its registers read as all ones",
+            Self::Failed => "its controller failed",
+            Self::Impossible => "it completed what was not submitted",
+            Self::Unusable => "it does not do what is asked",
+        })
+    }
 }
 
 impl Error {
@@ -60,7 +103,7 @@ impl fmt::Display for Error {
             Self::UnknownStatus(raw) => write!(f, "completion with unknown status {raw}"),
             Self::BadParts => f.write_str("too many window ranges, or of another window"),
             Self::Refused(refusal) => write!(f, "refused: {refusal}"),
-            Self::Device(fault) => write!(f, "controller: {fault}"),
+            Self::Device(fault) => write!(f, "the function cannot be used: {fault}"),
         }
     }
 }
@@ -70,7 +113,7 @@ impl core::error::Error for Error {}
 impl From<DeviceFault> for Error {
     #[inline]
     fn from(fault: DeviceFault) -> Self {
-        Self::Device(fault)
+        Self::Device(fault.into())
     }
 }
 

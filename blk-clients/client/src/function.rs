@@ -74,6 +74,18 @@ pub(crate) struct Function<P: Platform> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failed;
 
+/// The rest of a completion beside its user data: both are returned in registers, so that a caller with rings and no function does
+/// not write its own completions to memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rest {
+    /// There is one, with this status and the controller's.
+    Done { status: u16, device_status: u16 },
+    /// There is none.
+    Nothing,
+    /// The function failed, as [`Failed`] says.
+    Failed,
+}
+
 /// The request that a command serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Served {
@@ -179,12 +191,20 @@ impl<P: Platform> Function<P> {
         self.doorbells
     }
 
-    /// Takes the next completion of a request.
-    ///
-    /// # Errors
-    /// [`Failed`]: the controller failed, or completed what was not submitted.
+    /// Takes the next completion of a request: its user data, and the rest.
+    #[inline(never)]
+    pub(crate) fn complete(&mut self) -> (u64, Rest) {
+        match self.complete_request() {
+            Ok(Some(Completed { user_data, status, device_status, .. })) => {
+                (user_data, Rest::Done { status, device_status })
+            }
+            Ok(None) => (0, Rest::Nothing),
+            Err(Failed) => (0, Rest::Failed),
+        }
+    }
+
     #[inline(always)]
-    pub(crate) fn complete(&mut self) -> Result<Option<Completed>, Failed> {
+    fn complete_request(&mut self) -> Result<Option<Completed>, Failed> {
         match self.take() {
             Ok(Some((Served::Whole(user_data), status))) if status.is_success() => {
                 self.in_vain = 0;

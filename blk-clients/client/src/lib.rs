@@ -47,7 +47,7 @@ pub use blk_api::session::{Geometry, Refusal, Statistics};
 pub use control::Control;
 pub use copying::{CopyingDevice, IoError};
 pub use device::Device;
-pub use error::{Error, OpenError};
+pub use error::{Error, FunctionFault, OpenError};
 pub use nvme_driver::{DeviceFault, PciError};
 pub use program::Program;
 pub use reporter::Reporter;

@@ -13,8 +13,8 @@
 //! [`Status::is_undecided`](blk_api::Status::is_undecided)).
 
 use crate::control::Control;
-use crate::error::{Error, OpenError};
-use crate::function::{Failed, Function};
+use crate::error::{Error, FunctionFault, OpenError};
+use crate::function::{Failed, Function, Rest};
 use crate::policy::Policy;
 use crate::rings::Rings;
 use crate::server::Server;
@@ -253,8 +253,17 @@ impl<P: Platform> Session<P> {
     /// [`Error::Ring`] when the server's indices cannot be; [`Error::Device`].
     #[inline(always)]
     pub fn submit(&mut self, entry: &Entry) -> Result<bool, Error> {
+        if let Path::Server(rings) = &mut self.path {
+            return Ok(rings.end.submit(entry)?);
+        }
+        self.submit_to_function(entry)
+    }
+
+    /// The same for a session with a function, apart from it, so that callers with rings contain little code.
+    #[inline(never)]
+    fn submit_to_function(&mut self, entry: &Entry) -> Result<bool, Error> {
         match &mut self.path {
-            Path::Server(rings) => Ok(rings.end.submit(entry)?),
+            Path::Server(_) => Ok(false),
             Path::Function(function) => function.submit(entry).map_err(|Failed| function.fault().into()),
         }
     }
@@ -288,8 +297,11 @@ impl<P: Platform> Session<P> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.complete()?),
             Path::Function(function) => match function.complete() {
-                Ok(completed) => Ok(completed),
-                Err(Failed) => lost(&self.server, function.fault(), None),
+                (user_data, Rest::Done { status, device_status }) => {
+                    Ok(Some(Completed { user_data, status, device_status, reserved: 0 }))
+                }
+                (_, Rest::Nothing) => Ok(None),
+                (_, Rest::Failed) => lost(&self.server, function.fault()).map(|()| None),
             },
         }
     }
@@ -313,7 +325,9 @@ impl<P: Platform> Session<P> {
     pub fn prepare_sleep(&mut self) -> Result<bool, Error> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.prepare_sleep()?),
-            Path::Function(function) => function.prepare_sleep().or_else(|fault| lost(&self.server, fault, true)),
+            Path::Function(function) => {
+                function.prepare_sleep().or_else(|fault| lost(&self.server, fault).map(|()| true))
+            }
         }
     }
 
@@ -349,19 +363,19 @@ impl<P: Platform> Session<P> {
     }
 }
 
-/// The fault ends the session, unless it shows that the controller was reset: the function can be brought up again then, and the
-/// result is `nothing`.
+/// The fault ends the session, unless it shows that the controller was reset: the function can be brought up again then.
 #[cold]
-fn lost<P: Platform, T>(server: &Server<P>, fault: DeviceFault, nothing: T) -> Result<T, Error> {
+#[inline(never)]
+fn lost<P: Platform>(server: &Server<P>, fault: DeviceFault) -> Result<(), Error> {
     if !fault.shows_reset() {
         return Err(fault.into());
     }
     server.set_lost(true);
-    Ok(nothing)
+    Ok(())
 }
 
 /// Gives a function back to the PCI server, which resets it: it reaches no memory any more.
 pub(crate) async fn give_back<P: Platform>(platform: &P, pci: Cap<Endpoint>) -> Result<(), Error> {
     let released = nvme_driver::pci::release(platform, pci).await;
-    released.map_err(|_| Error::Device(DeviceFault::Unusable("the PCI server does not take the function back")))
+    released.map_err(|_| Error::Device(FunctionFault::Unusable))
 }

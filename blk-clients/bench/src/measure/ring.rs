@@ -50,7 +50,7 @@ impl<'a, P: Platform> Load<'a, P> {
     }
 
     /// Submits the request with the word `index` at the next place.
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, index: u64) -> Result<(), Unmeasured> {
         let place = self.shape.place(self.submitted);
         // Not a word of ours: the server invented it.

@@ -73,7 +73,7 @@ impl<P: Platform> Device<P> {
         let Shared { platform, options, server, .. } = &*self.shared;
         let opened = Function::open(platform, environment, *options).await;
         let (function, geometry) = opened.map_err(|error| match error {
-            OpenError::Device(fault) => Error::Device(fault),
+            OpenError::Device(fault) => fault.into(),
             _ => Error::CLOSED,
         })?;
         let state = &mut *self.shared.state.borrow_mut();

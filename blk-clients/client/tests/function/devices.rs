@@ -1,7 +1,7 @@
 //! The device with requests as futures, over a function.
 
 use crate::support::{Machine, Setup, device, turn};
-use blk_client::{Device, DeviceFault, Error, Status, WindowRange};
+use blk_client::{Device, Error, FunctionFault, Status, WindowRange};
 use fake_platform::block_on;
 use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
 
@@ -89,7 +89,7 @@ fn removed_controller_ends_all_requests() {
     for polls in [false, true] {
         let (machine, device) = silent(polls, None);
         let range = device.window().lease(512).unwrap();
-        let absent = Err(Error::Device(DeviceFault::Absent));
+        let absent = Err(Error::Device(FunctionFault::Absent));
         block_on(device.run(async {
             let reads: Vec<_> = (0..20).map(|lba| device.read(lba, &[range.whole()])).collect();
             machine.strike(ControllerEffect::Removal);
@@ -132,7 +132,7 @@ fn controller_that_stays_offline_ends_all_requests() {
     for polls in [false, true] {
         let (machine, device) = silent(polls, None);
         let range = device.window().lease(512).unwrap();
-        let offline = Err(Error::Device(DeviceFault::Fatal));
+        let offline = Err(Error::Device(FunctionFault::Failed));
         block_on(device.run(async {
             let reads: Vec<_> = (0..20).map(|lba| device.read(lba, &[range.whole()])).collect();
             machine.reset(u64::MAX);
