@@ -1,6 +1,5 @@
 use super::*;
 use crate::iommu::Iommu;
-use capdl::scenario::Path;
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, Status, StatusCode};
 use platform::Paddr;
 use sim_check::{Discard, NamespaceRules, WriteCache};
@@ -25,9 +24,9 @@ program.name = "bench"
 [tenant.program.config]
 [[tenant]]
 name = "bob"
+path = "function"
 namespace = 2
 queue_pairs = 1
-extents = [{ first = 0, blocks = 2048 }]
 program.name = "bench"
 [tenant.program.config]
 "#;
@@ -39,9 +38,7 @@ const NSID: u32 = 2;
 const AT: u64 = 32 << 20;
 
 fn scenario() -> Scenario {
-    let mut scenario = Scenario::parse(SYSTEM, "a").unwrap();
-    scenario.tenants[1].path = Path::Function;
-    scenario
+    Scenario::parse(SYSTEM, "a").unwrap()
 }
 
 struct System {
