@@ -137,7 +137,9 @@ pub(crate) async fn follow_clients<P: Platform>(shared: &Shared<P>) {
 /// A fault of the primary controller. A function that it refuses stays offline.
 pub(crate) async fn restore<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
     for index in 0..shared.config.functions.len() {
-        if shared.functions.borrow().get(index).is_some_and(|function| function.state == State::Online) {
+        // That of a client that died stays offline until the next client.
+        let is_in_use = |function: &Function<P::Memory>| function.state == State::Online && !function.client.died();
+        if shared.functions.borrow().get(index).is_some_and(is_in_use) {
             set_online_for(shared, index).await?;
         }
     }

