@@ -167,7 +167,8 @@ impl Schedule {
     /// A batch of events for the policy.
     #[inline]
     pub(crate) const fn batch(&mut self, now: u64) -> Batch<'_> {
-        let (run, event) = (Work::new(0, Kind::Other, 0), Event::Aborted);
+        // Work without a tag is submitted work.
+        let (run, event) = (Work::new(0, Kind::Other, 0), Event::Submitted);
         Batch { schedule: self, now, run, event, count: 0, submitted: 0 }
     }
 }
@@ -401,6 +402,16 @@ mod tests {
             ("aborted", reported(Kind::Read, 4096, 1)),
         ];
         assert_eq!(*notes.borrow(), expected);
+    }
+
+    #[test]
+    fn first_session_may_begin_a_batch_without_data() {
+        let notes = Rc::default();
+        let policy = Box::new(Notes(Rc::clone(&notes)));
+        let mut schedule = Schedule { policy, clock: Clock::new(1_000_000), bypass: Bypass::Off, served: vec![] };
+        schedule.batch(5).submitted(&of_session(0, 0, Kind::Other));
+        let commands = Commands { session: SessionId(0), kind: Kind::Other, bytes: 0, count: 1 };
+        assert_eq!(*notes.borrow(), [("submitted", commands)]);
     }
 
     fn session(class: Class) -> SessionConfig {
