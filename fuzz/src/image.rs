@@ -50,7 +50,9 @@ fn law(input: &[u8], subject: Subject) {
 
 fn boot(image: &[u8], events: &mut Unstructured<'_>, subject: Subject) {
     let Machine { root, boot, payload } = machine(&[MEMORY_BITS], image);
-    let platform = TestPlatform::new(root);
+    let mut platform = TestPlatform::new(root);
+    // A component that has the root task's notification takes its ticks, and the pin stays masked. The authority checker refuses that.
+    platform.hpet.kernel = None;
     let booted = root_task::boot(platform.clone(), TestServices::default(), &boot, &payload);
     assert_works(&platform);
     let supervisor = match booted {

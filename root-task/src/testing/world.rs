@@ -27,8 +27,8 @@ pub(crate) const HPET_PIN: u8 = 8;
 pub(crate) struct TestHpet {
     counter: Rc<Cell<u32>>,
     comparator: Rc<Cell<u32>>,
-    /// The handler of its interrupt, if there is one.
-    kernel: Option<Invoker>,
+    /// The kernel that masks its pin, if it is to be checked that the pin is not masked when the comparator is set.
+    pub(crate) kernel: Option<Invoker>,
 }
 
 impl TestHpet {
