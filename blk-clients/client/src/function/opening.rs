@@ -229,7 +229,7 @@ fn io_pair<P: Platform>(
     Ok(pair)
 }
 
-/// What the data path needs of the controller's identity.
+/// The controller's identity, as far as the data path needs it.
 struct Identity {
     nsid: Nsid,
     blocks: u64,

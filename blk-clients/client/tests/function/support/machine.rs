@@ -106,7 +106,7 @@ pub(super) enum Object {
     Handler(u16),
 }
 
-/// What the controller reaches.
+/// The controller's surroundings: memory and interrupts.
 pub(super) struct Bus {
     /// IOVA page -> memory, offset in it, slot of the frame.
     pub pages: BTreeMap<u64, (Ram, usize, u64)>,
@@ -147,7 +147,7 @@ pub(super) struct State {
     pub now_ns: u64,
     options: Options,
     caps: Vec<NamedCaps>,
-    /// A tick comes to a client that waits in vain.
+    /// A client that waits receives a tick when nothing else comes.
     ticks_come: bool,
     /// Those that came.
     ticks: u64,
