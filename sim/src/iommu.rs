@@ -1,7 +1,7 @@
 //! The path of a device's transfers and messages to memory: through the kernel's IOSpaces on q35; on virt through the
 //! SMMU, which a component drives.
 
-use platform::{Iova, PAGE_BITS, PAGE_SIZE, Paddr};
+use platform::{Iova, PAGE_SIZE, Paddr};
 use sim_kernel::{Access, IoFault, Kernel};
 use sim_smmu::{Abort, Direction, PhysicalMemory, Profile};
 use smmu_spec::StreamId;
@@ -60,8 +60,7 @@ impl Iommu {
             Self::Kernels => return kernel.io_peek(requester_id, iova, Access::Read),
             Self::Smmu(smmu) => smmu,
         };
-        let reached = smmu.reached(&mut Seen(kernel), StreamId(requester_id.into()));
-        let page = reached.iter().find(|page| page.iova.bits() >> PAGE_BITS == iova >> PAGE_BITS)?;
+        let page = smmu.reached_at(&mut Seen(kernel), StreamId(requester_id.into()), Iova::new(iova))?;
         Some(Paddr::new(page.paddr.bits() | iova & (PAGE_SIZE as u64 - 1)))
     }
 

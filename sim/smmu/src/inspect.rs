@@ -1,11 +1,11 @@
 //! The pages that a stream reaches, for checkers. Nothing is cached and no event is recorded. As for a transaction, a
 //! cached structure takes precedence over the one in memory.
 
-use platform::{Iova, Paddr};
+use platform::{Iova, PAGE_SIZE, Paddr};
 use smmu_spec::context::Asid;
 use smmu_spec::registers::Cr0;
 use smmu_spec::stream::StreamConfig;
-use smmu_spec::translation::{Descriptor, FIRST_LEVEL, LAST_LEVEL, shift};
+use smmu_spec::translation::{Descriptor, FIRST_LEVEL, LAST_LEVEL, index, shift};
 use smmu_spec::{ContextDescriptor, StreamId, StreamTableEntry};
 
 use crate::configuration::{fetch, fetch_leaf};
@@ -30,17 +30,32 @@ impl Smmu {
     /// off.
     pub fn reached(&self, memory: &mut dyn PhysicalMemory, stream: StreamId) -> Vec<Reached> {
         let mut reached = Vec::new();
-        if Cr0::from_bits(self.state.cr0.acknowledged).smmu()
-            && let Some(context) = self.look_at_context(memory, stream)
-        {
+        if let Some(context) = self.look_at_context(memory, stream) {
             let asid = Asid(context.word0.asid());
             self.collect(memory, (asid, FIRST_LEVEL), context.root(), 0, &mut reached);
         }
         reached
     }
 
+    /// Returns the page that an attached stream reaches at an address, if it reaches one: that of [`Self::reached`].
+    pub fn reached_at(&self, memory: &mut dyn PhysicalMemory, stream: StreamId, iova: Iova) -> Option<Reached> {
+        let context = self.look_at_context(memory, stream)?;
+        if iova.bits() >> shift(FIRST_LEVEL) >= ENTRIES {
+            return None;
+        }
+        let asid = Asid(context.word0.asid());
+        let mut table = context.root();
+        for level in FIRST_LEVEL..LAST_LEVEL {
+            table = self.look_at_descriptor(memory, (asid, level), table, iova.bits())?.address();
+        }
+        let page = self.look_at_descriptor(memory, (asid, LAST_LEVEL), table, iova.bits())?;
+        Some(reached(iova.bits(), page))
+    }
+
+    /// The context of an attached stream; none while the SMMU is off.
     fn look_at_context(&self, memory: &mut dyn PhysicalMemory, stream: StreamId) -> Option<ContextDescriptor> {
-        if stream.0 >> self.state.strtab_cfg.streams_log2().min(31) != 0 {
+        let is_on = Cr0::from_bits(self.state.cr0.acknowledged).smmu();
+        if !is_on || stream.0 >> self.state.strtab_cfg.streams_log2().min(31) != 0 {
             return None;
         }
         let split = self.state.strtab_cfg.split();
@@ -69,19 +84,35 @@ impl Smmu {
         (asid, level): (Asid, u8),
         table: u64,
         base: u64,
-        reached: &mut Vec<Reached>,
+        all: &mut Vec<Reached>,
     ) {
         for index in 0..ENTRIES {
             let iova = base | index << shift(level);
-            let cached = self.caches.descriptors.get(&(asid, level, iova >> shift(level))).copied();
-            let found = cached.or_else(|| fetch::<Descriptor>(memory, table + 8 * index).ok());
-            let Some(descriptor) = found.filter(|descriptor| descriptor.valid()) else { continue };
+            let Some(descriptor) = self.look_at_descriptor(memory, (asid, level), table, iova) else { continue };
             if level == LAST_LEVEL {
-                let (iova, paddr) = (Iova::new(iova), Paddr::new(descriptor.address()));
-                reached.push(Reached { iova, paddr, writable: !descriptor.read_only() });
+                all.push(reached(iova, descriptor));
             } else {
-                self.collect(memory, (asid, level + 1), descriptor.address(), iova, reached);
+                self.collect(memory, (asid, level + 1), descriptor.address(), iova, all);
             }
         }
     }
+
+    /// The valid descriptor of an address in a table.
+    fn look_at_descriptor(
+        &self,
+        memory: &mut dyn PhysicalMemory,
+        (asid, level): (Asid, u8),
+        table: u64,
+        iova: u64,
+    ) -> Option<Descriptor> {
+        let cached = self.caches.descriptors.get(&(asid, level, iova >> shift(level))).copied();
+        let found = cached.or_else(|| fetch(memory, table + index(iova, level) as u64 * 8).ok());
+        found.filter(Descriptor::valid)
+    }
+}
+
+/// The page that `descriptor` maps at an address.
+fn reached(iova: u64, descriptor: Descriptor) -> Reached {
+    let iova = Iova::new(iova & !(PAGE_SIZE as u64 - 1));
+    Reached { iova, paddr: Paddr::new(descriptor.address()), writable: !descriptor.read_only() }
 }

@@ -99,7 +99,13 @@ fn a_page_is_translated_through_all_tables() {
 #[test]
 fn a_stream_reaches_its_page_until_the_smmu_forgets_it() {
     let mut machine = Machine::new();
-    let reached = |machine: &mut Machine| machine.smmu.reached(&mut machine.ram, STREAM);
+    let reached = |machine: &mut Machine| {
+        let reached = machine.smmu.reached(&mut machine.ram, STREAM);
+        let mut at = |iova| machine.smmu.reached_at(&mut machine.ram, STREAM, Iova::new(iova));
+        assert_eq!(at(IOVA + 0x10), reached.first().copied());
+        assert_eq!([at(IOVA ^ 0x1000), at(IOVA | 1 << 39)], [None, None]);
+        reached
+    };
     let page = Reached { iova: Iova::new(IOVA), paddr: Paddr::new(0x9_0000), writable: true };
     assert_eq!(reached(&mut machine), [page]);
     assert_eq!(machine.smmu.reached(&mut machine.ram, StreamId(STREAM.0 + 1)), []);
