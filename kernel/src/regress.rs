@@ -127,8 +127,8 @@ pub fn check(workspace_root: &Path, name: FixName, arch: Arch, logs: &Path, say:
     for profile in [Profile::Release, Profile::Debug] {
         let with = build(workspace_root, &BuildOptions { profile, ..options.clone() }, say)?;
         let bootable = Bootable::new(workspace_root, &with, &rootserver, logs)?;
-        for test in tests(name) {
-            let outcome = run(&bootable, test, &log_file(logs, test, &with))?;
+        for (test, outcome) in run_all(&bootable, name, logs, &with) {
+            let outcome = outcome?;
             ensure!(
                 outcome == Outcome::Passed,
                 "kernel fix '{name}' does not help ({profile:?} kernel, test {test}): {outcome:?}"
@@ -140,8 +140,8 @@ pub fn check(workspace_root: &Path, name: FixName, arch: Arch, logs: &Path, say:
         let options = BuildOptions { profile: *profile, without: vec![name], ..options.clone() };
         let without = build(workspace_root, &options, say)?;
         let bootable = Bootable::new(workspace_root, &without, &rootserver, logs)?;
-        for test in tests(name) {
-            match run(&bootable, test, &log_file(logs, test, &without))? {
+        for (test, outcome) in run_all(&bootable, name, logs, &without) {
+            match outcome? {
                 Outcome::Passed => {
                     bail!("test {test} passes on the {profile:?} kernel without fix '{name}', so it shows nothing")
                 }
@@ -153,6 +153,18 @@ pub fn check(workspace_root: &Path, name: FixName, arch: Arch, logs: &Path, say:
         }
     }
     Ok(())
+}
+
+/// Runs all tests of a fix at the same time: a machine that stopped is noticed only by its long silence.
+fn run_all(bootable: &Bootable, name: FixName, logs: &Path, kernel: &Kernel) -> Vec<(&'static str, Result<Outcome>)> {
+    let run = |test| run(bootable, test, &log_file(logs, test, kernel));
+    std::thread::scope(|scope| {
+        let running: Vec<_> = tests(name).iter().map(|test| (*test, scope.spawn(move || run(test)))).collect();
+        let ended = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|_| bail!("the run of QEMU panicked"))
+        };
+        running.into_iter().map(|(test, thread)| (test, ended(thread))).collect()
+    })
 }
 
 /// The root task's tests of a fix; each shows the defect in another way.

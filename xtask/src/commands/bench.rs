@@ -33,6 +33,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Arguments of the measurement.
 #[derive(Debug, Args)]
@@ -139,18 +140,18 @@ pub(crate) fn measuring(project: &Project, only: &str) -> Result<Vec<PathBuf>> {
 
 /// Measurements so far in a run of the tests: some benchmarks are judged against others.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Vec<(Arch, Benchmark)>);
+pub(crate) struct Known(Mutex<Vec<(Arch, Benchmark)>>);
 
 impl Known {
     /// Measures the scenario in `file`, and the benchmarks it is judged against unless they are known; returns the gates that it
     /// misses.
-    pub(crate) fn check(&mut self, runner: &Runner<'_>, file: &Path, plugins: &Plugins) -> Result<Vec<String>> {
+    pub(crate) fn check(&self, runner: &Runner<'_>, file: &Path, plugins: &Plugins) -> Result<Vec<String>> {
         let arch = runner.kernel.arch;
         let first = measure_once(runner, file, plugins)?;
         for other in judged_against(&first.name) {
             if !self.has(arch, other) {
                 for file in measuring(runner.project, other)? {
-                    self.0.push((arch, measure(runner, &file, plugins)?));
+                    self.add(arch, measure(runner, &file, plugins)?);
                 }
             }
         }
@@ -160,7 +161,7 @@ impl Known {
             let own = middle(runs.clone())?;
             let missed = missed_by(arch, &own, &known);
             if missed.is_empty() || runs.len() >= MOST_RUNS {
-                self.0.push((arch, own));
+                self.add(arch, own);
                 return Ok(missed);
             }
             // Take the fewest of more runs: on a busy build machine the batches of the first runs may have been small.
@@ -168,13 +169,21 @@ impl Known {
         }
     }
 
+    fn all(&self) -> MutexGuard<'_, Vec<(Arch, Benchmark)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, arch: Arch, benchmark: Benchmark) {
+        self.all().push((arch, benchmark));
+    }
+
     fn has(&self, arch: Arch, name: &str) -> bool {
-        self.0.iter().any(|(of, known)| *of == arch && known.name == name)
+        self.all().iter().any(|(of, known)| *of == arch && known.name == name)
     }
 
     /// Measurements of an architecture.
     fn of(&self, arch: Arch) -> Vec<Benchmark> {
-        self.0.iter().filter(|(of, _)| *of == arch).map(|(_, known)| known.clone()).collect()
+        self.all().iter().filter(|(of, _)| *of == arch).map(|(_, known)| known.clone()).collect()
     }
 }
 

@@ -58,12 +58,16 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
     let ground = Ground::prepare(project, consent, &cases)?;
     let mut tally = Tally::default();
-    let (quiet, mut others): (Vec<TestCase>, Vec<TestCase>) =
-        cases.into_iter().partition(|case| case.demand(project) == Demand::Quiet);
+    let with = |demand: Demand, cases: Vec<TestCase>| -> (Vec<TestCase>, Vec<TestCase>) {
+        cases.into_iter().partition(|case| case.demand(project) == demand)
+    };
+    let (alone, others) = with(Demand::All, cases);
+    let (quiet, mut others) = with(Demand::Quiet, others);
     // A build does not keep all processors busy all the time, and a run of QEMU takes one: they go together.
     others.sort_by_key(|case| case.demand(project) == Demand::Processor);
     tally.run_pairs(others, |case| ground.run(case))?;
-    for case in &quiet {
+    tally.run_quiet_pairs(quiet, |case| ground.run(case))?;
+    for case in &alone {
         tally.run(case, || ground.run(case))?;
     }
     tally.report()?;

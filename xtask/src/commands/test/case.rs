@@ -56,10 +56,11 @@ impl TestCase {
                 }
             }
             // A search takes a fixed time; that for a planted defect ends when it is found.
-            Self::Fuzz(fuzz::Subject::Real) | Self::Profile => Demand::Quiet,
+            Self::Fuzz(fuzz::Subject::Real) => Demand::All,
+            Self::Profile => Demand::Quiet,
             Self::Linux(check) if !check.may_run_beside() => Demand::Build,
             // It counts the folders of runs.
-            Self::BadInput(_) => Demand::Quiet,
+            Self::BadInput(_) => Demand::All,
             Self::Linux(_) | Self::KernelFix(..) | Self::Conformance(..) => Demand::Processor,
             Self::Hang | Self::Files => Demand::Processor,
             Self::Units | Self::Check(_) | Self::Simulation(..) | Self::Found(_) | Self::Experiment(_) => Demand::Build,
@@ -73,7 +74,9 @@ impl TestCase {
 /// A test's demand on the build machine, which has two processors or more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Demand {
-    /// Times or costs are judged, or nothing may change meanwhile: nothing runs beside it.
+    /// All processors all the time, or nothing may change meanwhile: nothing runs beside it.
+    All,
+    /// Times or costs are judged: nothing but another such test runs beside it.
     Quiet,
     /// One processor.
     Processor,

@@ -23,7 +23,6 @@ use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
 use kernel::{Arch, BuildOptions, FixName, Kernel};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Seeds for the simulation of a scenario besides its own, at most.
@@ -45,7 +44,7 @@ pub(super) struct Ground<'a> {
     /// For each architecture that a test needs its kernel, programs and instruction counter.
     built: Vec<Built>,
     /// Measurements so far.
-    known: Mutex<bench::Known>,
+    known: bench::Known,
 }
 
 impl<'a> Ground<'a> {
@@ -71,7 +70,7 @@ impl<'a> Ground<'a> {
         let with_plugin =
             |one: Result<_>| one.and_then(|(kernel, programs)| Ok((kernel, programs, Plugins::compile(project)?)));
         let built = built.into_iter().map(with_plugin).collect::<Result<_>>()?;
-        Ok(Self { project, kernel, inputs, built, known: Mutex::default() })
+        Ok(Self { project, kernel, inputs, built, known: bench::Known::default() })
     }
 
     pub(super) fn run(&self, case: &TestCase) -> Result<Counted> {
@@ -150,8 +149,7 @@ impl<'a> Ground<'a> {
         }
         let (kernel, programs, plugins) = built(&self.built, arch)?;
         let runner = Runner { project: self.project, kernel, programs };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let missed = known.check(&runner, &file, plugins)?;
+        let missed = self.known.check(&runner, &file, plugins)?;
         Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed, ..Counted::default() })
     }
 
