@@ -8,6 +8,7 @@ mod answers;
 mod bench;
 mod check;
 mod guest;
+mod programs;
 mod sweep;
 
 pub(crate) use check::{LinuxCheck, all};

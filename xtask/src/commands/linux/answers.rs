@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::fmt;
 
-/// The bit More of a status, as nvme prints it: the model sets it for failures that its error log has, and QEMU keeps no log.
+/// The bit More of a status, as Linux returns it: the model sets it for failures that its error log has, and QEMU keeps no log.
 const MORE: u16 = 0x2000;
 /// The bit Do Not Retry, which is not compared either: the standard leaves it to the controller (NVMe 1.4, 4.6.1).
 const DO_NOT_RETRY: u16 = 0x4000;
@@ -14,22 +14,15 @@ const DO_NOT_RETRY: u16 = 0x4000;
 pub(super) enum Answer {
     /// Status code type and status code, SCT * 100h + SC.
     Status(u16),
-    /// The kernel or nvme did not send the command, and said why.
+    /// Linux did not send the command, for this reason.
     NotSent(String),
 }
 
 impl Answer {
-    /// The answer in what nvme printed.
+    /// The answer in a report: a status, or why there is none.
     pub(super) fn of(said: &str) -> Self {
-        let status = said.split_once("NVMe status: ").and_then(|(_, said)| {
-            let (_, after) = said.split_once("(0x")?;
-            u16::from_str_radix(after.split(')').next()?, 16).ok()
-        });
-        match status {
-            Some(status) => Self::Status(status & !(MORE | DO_NOT_RETRY)),
-            None if said.contains("Success") => Self::Status(0),
-            None => Self::NotSent(said.trim().to_owned()),
-        }
+        let status = said.strip_prefix("status ").and_then(|status| u16::from_str_radix(status, 16).ok());
+        status.map_or_else(|| Self::NotSent(said.to_owned()), |status| Self::Status(status & !(MORE | DO_NOT_RETRY)))
     }
 }
 
@@ -125,11 +118,10 @@ mod tests {
 
     #[test]
     fn an_answer_has_neither_more_nor_do_not_retry() {
-        let said = "NVMe status: Invalid Field in Command: A reserved (coded) value(0x6002)";
-        assert_eq!(Answer::of(said), Answer::Status(2));
-        assert_eq!(Answer::of("NVMe status: Unknown(0x410e)"), Answer::Status(0x10e));
-        assert_eq!(Answer::of("Admin Command Identify is Success and result: 0x0"), Answer::Status(0));
-        assert_eq!(Answer::of("passthru: Invalid argument ").to_string(), "not sent: passthru: Invalid argument");
+        assert_eq!(Answer::of("status 6002"), Answer::Status(2));
+        assert_eq!(Answer::of("status 410e"), Answer::Status(0x10e));
+        assert_eq!(Answer::of("status 0"), Answer::Status(0));
+        assert_eq!(Answer::of("Invalid argument").to_string(), "not sent: Invalid argument");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use super::check::{read, scenario};
 use super::guest::{COUNTS, Reports, Run, Tools};
+use super::programs;
 use crate::machine::counts::{self, Instructions, KERNEL_NAME, Plugins};
 use crate::out;
 use crate::progress::Step;
@@ -17,7 +18,6 @@ use comfy_table::{CellAlignment, Table};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 /// Reads between two markers, as `jobs/instructions.sh` has them: these, then twice as many.
 const FEW: f64 = 20_000.0;
@@ -36,7 +36,7 @@ pub(super) fn run(project: &Project, tools: &Tools) -> Result<()> {
 fn instructions(project: &Project, tools: &Tools) -> Result<()> {
     let step = Step::new("counting instructions of reads");
     let plugins = Plugins::compile(project)?;
-    let mark = mark(project)?;
+    let mark = programs::compile(project, "mark.S", &["-nostdlib"])?;
     let null = toml::from_str("namespace = [{ size = \"64M\", backend = \"null\" }]")?;
     let (_, folder) = measure(
         project,
@@ -157,18 +157,6 @@ fn results(reports: &Reports) -> Result<Vec<(String, Value)>> {
         Ok((name, json))
     };
     texts.into_iter().map(parsed).collect()
-}
-
-/// The program that executes a marker, compiled for Linux.
-fn mark(project: &Project) -> Result<Vec<u8>> {
-    let made = project.target_folder("linux")?.join("mark");
-    let output = Command::new("gcc")
-        .args(["-nostdlib", "-static", "-o"])
-        .args([&made, &project.path("xtask/linux/mark.S")])
-        .output()
-        .context("cannot run gcc; install it with: cargo xtask setup --yes")?;
-    ensure!(output.status.success(), "mark.S cannot be compiled: {}", String::from_utf8_lossy(&output.stderr).trim());
-    fs::read(&made).with_context(|| format!("cannot read {}", project.shown(&made)))
 }
 
 fn table<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
