@@ -33,6 +33,7 @@ pub mod prp;
 pub mod queue_pair;
 pub mod registers;
 pub mod reset;
+pub mod secondary;
 pub mod split;
 
 pub use dma::{DmaPool, IoSpaceMap};

@@ -9,16 +9,14 @@ use crate::error::OpenError;
 use crate::function::parts::Parts;
 use crate::session::Options;
 use alloc::rc::Rc;
-use blk_api::names;
 use blk_api::request::Bounds;
 use blk_api::session::Geometry;
 use nvme_driver::command::Abilities;
 use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT};
-use nvme_driver::dma::Window;
 use nvme_driver::split::CommandLimits;
 use nvme_driver::{
-    Controller, Device, DeviceFault, DmaPool, Interrupts, IoSpaceMap, PciClient, PciError, Polled, PrpLists, QueuePair,
-    Ring, disable, list_pages, wait_ready,
+    Controller, DeviceFault, DmaPool, IoSpaceMap, Polled, PrpLists, QueuePair, Ring, disable, list_pages,
+    secondary, wait_ready,
 };
 use nvme_spec::admin::{self, CqInterrupt};
 use nvme_spec::feature::NumberOfQueues;
@@ -26,17 +24,12 @@ use nvme_spec::identify::{self, NamespaceList};
 use nvme_spec::nvm::Blocks;
 use nvme_spec::registers::Arbitration;
 use nvme_spec::{Cqe, DataPointer, Nsid, QueueId, Sqe};
-use pci_api::Refusal;
-use platform::{CPtr, Cap, Environment, Frame, Kernel, Memory, PAGE_BITS, Platform};
+use platform::{Environment, Kernel, Memory, PAGE_BITS, Platform};
 
 /// Entries of the admin queues.
 const ADMIN_ENTRIES: u16 = 8;
 /// The I/O queue pair.
 const IO_QUEUE: QueueId = QueueId(1);
-/// The most vectors: the admin queue's and the I/O queue pair's.
-const VECTORS: u16 = 2;
-/// Slots that a claim fills: the address space, and two for each vector.
-const CLAIM_SLOTS: usize = 1 + 2 * VECTORS as usize;
 /// The largest transfer of one command, whatever the controller allows, as in the NVMe server: bounds the list pages.
 const MAX_TRANSFER: u64 = 2 << 20;
 /// The largest request, as at the NVMe server.
@@ -74,14 +67,14 @@ impl<P: Platform> Function<P> {
         deadline: u64,
     ) -> Result<(Self, Geometry), OpenError> {
         let pci = environment.cap(pci_api::names::PCI).ok_or(OpenError::Missing(pci_api::names::PCI))?;
-        let (client, device) = claim(platform, environment, deadline).await?;
+        let (client, device) = secondary::claim(platform, environment, deadline).await?;
         let controller = Controller::new(device.registers);
-        online(platform, &controller, deadline).await?;
+        secondary::online(platform, &controller, deadline).await?;
         controller.identify()?;
         disable(platform, &controller, || pause(platform)).await?;
         let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, environment);
         let mut pool = DmaPool::new(platform, environment, &mut space)?;
-        let window = map_window(environment, &mut space)?;
+        let window = secondary::map_window(environment, &mut space)?;
         // It is disabled, so nothing that firmware or an earlier driver left is in flight.
         client.start().await?;
         let mut admin = Polled::new(platform, QueueId::ADMIN, ADMIN_ENTRIES, &mut pool, &controller)?;
@@ -145,67 +138,6 @@ impl<P: Platform> Function<P> {
         };
         Ok((function, geometry))
     }
-}
-
-/// Claims the function, once it is enabled. A claim of an earlier session of this component ends first.
-async fn claim<'a, P: Platform>(
-    platform: &'a P,
-    environment: &'a Environment,
-    deadline: u64,
-) -> Result<(PciClient<'a, P>, Device<P>), OpenError> {
-    loop {
-        // The time is read first, so that a client that did not run meanwhile tries once more.
-        let is_last = platform.ticks() >= deadline;
-        forget(platform, environment)?;
-        let mut pci = PciClient::new(platform, environment, environment.free_slots.clone())?;
-        match pci.claim(Interrupts::Msix, VECTORS).await {
-            Err(PciError::Refused(Refusal::Busy)) => pci.release().await?,
-            Err(PciError::Refused(Refusal::NoSuchFunction | Refusal::NotReady)) if !is_last => {
-                drop(platform.next_event().await)
-            }
-            claimed => return Ok((pci, claimed?)),
-        }
-    }
-}
-
-/// Waits until the NVMe server has set the controller online: a secondary controller that is offline reports a fatal status.
-async fn online<P: Platform>(platform: &P, controller: &Controller<P::Mmio>, deadline: u64) -> Result<(), DeviceFault> {
-    loop {
-        let is_last = platform.ticks() >= deadline;
-        match controller.check() {
-            Err(DeviceFault::Fatal) if !is_last => drop(platform.next_event().await),
-            // It was not enabled yet.
-            Ok(_) | Err(DeviceFault::NotReady) => return Ok(()),
-            Err(fault) => return Err(fault),
-        }
-    }
-}
-
-/// Deletes the capabilities of an earlier claim, and takes the memory out of its address space, which is gone.
-fn forget<P: Platform>(platform: &P, environment: &Environment) -> Result<(), PciError> {
-    let kernel = platform.kernel();
-    for slot in environment.free_slots.clone().take(CLAIM_SLOTS) {
-        let slot = environment.slot(CPtr::new(slot)).ok_or(PciError::Missing("its CNode"))?;
-        kernel.cnode_delete(slot)?;
-    }
-    for name in [names::DMA, names::WINDOW] {
-        for page in 0..environment.cap_count(name) {
-            let frame: Cap<Frame> = environment.cap_at(name, page).ok_or(PciError::Missing("its own memory"))?;
-            kernel.frame_unmap(frame)?;
-        }
-    }
-    Ok(())
-}
-
-/// Maps the window for the function.
-fn map_window<K: Kernel>(environment: &Environment, space: &mut IoSpaceMap<K>) -> Result<Window, OpenError> {
-    let missing = OpenError::Missing(names::WINDOW);
-    let first = environment.cap(names::WINDOW).ok_or(missing)?;
-    let pages = environment.cap_count(names::WINDOW);
-    let iova = space.reserve_window(first, u64::from(pages) << PAGE_BITS).ok_or(missing)?;
-    let window = Window { first, pages, iova };
-    space.map_pages(&window, 0..pages).map_err(PciError::from)?;
-    Ok(window)
 }
 
 /// The commands of the queue pair: as many as a session's rings hold, if the controller's queues hold them.
