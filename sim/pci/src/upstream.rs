@@ -56,9 +56,8 @@ impl Upstream for Line<'_> {
         let length = pages.len() * PAGE_BYTES;
         let done = match self.core.route.reach {
             Reach::Root if self.in_interrupt_range(address, length) => {
-                // No message is as long as a page.
-                self.violation(Violation::DmaIntoInterruptRange { address });
-                Err(Blocked::Refused)
+                let places = (address..).step_by(PAGE_BYTES);
+                places.zip(pages).try_for_each(|(place, page)| self.interrupt_by_dma(place, page.bytes()))
             }
             Reach::Root => self.machine.dma_write_pages(self.core.route.requester_id, address, pages),
             _ => Err(self.blocked()),
@@ -188,15 +187,19 @@ impl Line<'_> {
         }
     }
 
-    /// Handles a device's own write into the interrupt range: an interrupt if it is one aligned dword, and otherwise an
-    /// error.
+    /// Handles a device's own write into the interrupt range: an interrupt for each dword if it is aligned and all of it lies
+    /// there, and otherwise an error.
     fn interrupt_by_dma(&mut self, address: u64, bytes: &[u8]) -> Result<(), Blocked> {
         self.violation(Violation::DmaIntoInterruptRange { address });
-        let data = <[u8; DWORD]>::try_from(bytes).map_err(|_| Blocked::Refused)?;
-        if !address.is_multiple_of(DWORD as u64) {
+        let range = self.outer.host.interrupt_range();
+        let (words, rest) = bytes.as_chunks::<DWORD>();
+        let is_inside = address >= range.start && address.saturating_add(bytes.len() as u64) <= range.end;
+        if !is_inside || !rest.is_empty() || !address.is_multiple_of(DWORD as u64) {
             return Err(Blocked::Refused);
         }
-        self.machine.message(self.core.route.requester_id, address, u32::from_le_bytes(data));
+        for (place, data) in (address..).step_by(DWORD).zip(words) {
+            self.machine.message(self.core.route.requester_id, place, u32::from_le_bytes(*data));
+        }
         Ok(())
     }
 

@@ -64,10 +64,20 @@ fn a_dword_written_into_the_interrupt_range_is_an_interrupt() {
 }
 
 #[test]
-fn anything_else_there_is_an_error() {
+fn each_aligned_dword_of_a_longer_write_is_an_interrupt() {
     let (mut system, id, _) = System::nvme();
     let base = system.bar0(bdf(1, 0, 0));
     system.store(base + register::FAKE_INTERRUPT, 8);
+    assert_eq!(system.above.messages, [(0x0100, 0xfee0_0000, 0x42), (0x0100, 0xfee0_0004, 0)]);
+    assert_eq!(system.device(id).results, [Ok(())]);
+    assert_eq!(system.violations(), [Violation::DmaIntoInterruptRange { address: 0xfee0_0000 }]);
+}
+
+#[test]
+fn anything_else_there_is_an_error() {
+    let (mut system, id, _) = System::nvme();
+    let base = system.bar0(bdf(1, 0, 0));
+    system.store(base + register::FAKE_INTERRUPT, 6);
     // Its last bytes would be in the range.
     system.store(base + register::DMA_READ, 0xfedf_fffc);
     assert_eq!(system.above.messages, []);
