@@ -47,6 +47,8 @@ pub(crate) struct Machine {
     tree_due_ns: u64,
     /// By controller: bytes of its BAR before the MSI-X table.
     register_bytes: Vec<u64>,
+    /// By controller: the pages of its registers where the observer last saw them.
+    placed: Vec<std::ops::Range<u64>>,
 }
 
 /// The upstream side of the tree: the IOMMU, memory, and the interrupt controllers.
@@ -65,7 +67,8 @@ impl Machine {
         let topology::Built { tree, controllers, edu, register_bytes } =
             topology::build(arch, scenario, disks, faults, seed);
         let (places, board, iommu) = (Places::of(arch), Board::new(arch), Board::iommu(arch, seed));
-        Self { tree, controllers, edu, arch, places, board, iommu, tree_due_ns: u64::MAX, register_bytes }
+        let placed = vec![0..0; controllers.len()];
+        Self { tree, controllers, edu, arch, places, board, iommu, tree_due_ns: u64::MAX, register_bytes, placed }
     }
 
     /// Returns the time of the next event of a device.
@@ -134,10 +137,26 @@ impl Machine {
             let _ = self.tree.memory_write(address, bytes, value, now_ns, above);
         } else if self.places.ecam().contains(&address) {
             let _ = self.tree.config_write(address - self.places.ecam().start, bytes, value, now_ns, above);
+            self.report_places(observer);
         } else {
             return self.board.write(address, bytes, value, now_ns);
         }
         self.poll(kernel, observer);
+    }
+
+    /// Reports controllers whose registers lie elsewhere now. A reset of a physical function takes the places of its virtual
+    /// functions away, until the PCI server restores them. Outside of the PCI window a BAR is being sized.
+    fn report_places(&mut self, observer: &mut Observer) {
+        let window = self.places.pci_window();
+        let window = window.start >> PAGE_BITS..window.end >> PAGE_BITS;
+        for number in 0..self.controllers.len() as u32 {
+            let pages = self.register_pages(number);
+            let Some(known) = self.placed.get_mut(number as usize) else { return };
+            if *known != pages && window.contains(&pages.start) {
+                *known = pages.clone();
+                observer.placed(number, pages);
+            }
+        }
     }
 
     /// The PCI window.

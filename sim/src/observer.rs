@@ -240,6 +240,13 @@ impl Observer {
         }
     }
 
+    /// Allows the driver of a controller its registers, which software has just placed there.
+    pub(crate) fn placed(&mut self, controller: u32, pages: Range<u64>) {
+        if let Some(driver) = self.servers.get(controller as usize) {
+            self.pages.registers(driver, pages);
+        }
+    }
+
     /// A client was restarted. No request of its previous incarnation goes on: no controller reaches its window, and no
     /// request has effect any more.
     fn end_incarnation(&mut self, name: &str, window: &[u64], kernel: &Kernel, machine: &Machine, now_ns: u64) {
