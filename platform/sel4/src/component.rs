@@ -138,17 +138,19 @@ impl Platform for Sel4Platform {
         }
     }
 
-    /// Accesses the component's read-only regions, addresses below every image, and the kernel's half. The rest is refused,
-    /// because Rust may use it.
+    /// Accesses the component's read-only regions, its arenas for registers, addresses below every image, and the kernel's half.
+    /// The rest is refused, because Rust may use it.
     fn poke(&self, vaddr: Vaddr, write: Option<u8>) -> Result<u8, OutOfBounds> {
-        let read_only = self.granted(vaddr, 1).is_some_and(|region| region.kind == RegionKind::ReadOnly);
+        let not_rusts = |region: &Region| matches!(region.kind, RegionKind::ReadOnly | RegionKind::Arena);
+        let is_no_rusts = self.granted(vaddr, 1).is_some_and(not_rusts);
         // Not the null pointer either, which Rust does not follow, fault or not.
-        if vaddr.bits() == 0 || !read_only && (LOWEST_IMAGE..KERNEL_HALF).contains(&vaddr.bits()) {
+        if vaddr.bits() == 0 || !is_no_rusts && (LOWEST_IMAGE..KERNEL_HALF).contains(&vaddr.bits()) {
             return Err(OutOfBounds);
         }
         let byte = core::ptr::with_exposed_provenance_mut::<u8>(vaddr.bits() as usize);
         match write {
-            // SAFETY: nothing writable lies at such an address: a fault, after which nothing of this program runs.
+            // SAFETY: nothing writable lies at such an address but registers, in which nothing of Rust's lies: otherwise a
+            // fault, after which nothing of this program runs.
             Some(value) => unsafe { byte.write_volatile(value) },
             // SAFETY: a byte of a region that holds nothing of Rust's, or a fault.
             None => return Ok(unsafe { byte.read_volatile() }),
