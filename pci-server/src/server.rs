@@ -252,7 +252,9 @@ impl<P: Platform> Server<P> {
         let claim = Claim::open(&mut self.resources, &function, &claimant, source)?;
         let claimed = claim.claimed();
         *place = Some(claim);
-        let bdf = function.bdf;
+        let (bdf, driver) = (function.bdf, report::clip(&claimant.config.name));
+        let report = Report::Claimed { driver, requester_id: claimed.requester_id };
+        self.resources.platform.report(&report.encode());
         info!("{} claimed {:x}:{:x}.{}", claimant.config.name.as_str(), bdf.bus(), bdf.device(), bdf.function());
         Ok(Message::with(GRANTED, &claimed))
     }

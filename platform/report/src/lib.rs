@@ -132,6 +132,13 @@ pub enum Report {
         /// Their number by mode.
         interrupts: Interrupts,
     },
+    /// A driver claimed a function (PCI server).
+    Claimed {
+        /// The driver.
+        driver: Name,
+        /// The function's requester id: bus << 8 | device << 3 | function.
+        requester_id: u16,
+    },
 }
 
 /// Transactions of a function that an IOMMU blocked between two polls of the supervisor.

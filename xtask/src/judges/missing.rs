@@ -78,7 +78,7 @@ pub(crate) fn may_say(component: u16, name: &str, role: Option<Role>, report: &R
         | Report::Blocked(_) => component == 0,
         Report::Change(one) => one.policy == name && is(Role::Policy),
         Report::InterruptsChange(one) => one.policy == name && is(Role::Policy),
-        Report::PciFunction(_) => is(Role::PciServer),
+        Report::PciFunction(_) | Report::Claimed { .. } => is(Role::PciServer),
         Report::Controller(one) => one.server == name,
         Report::Namespace(one) => one.server == name,
         Report::Session(_) | Report::Opened { .. } => is(Role::NvmeServer),

@@ -65,6 +65,8 @@ pub(crate) struct Results {
     pub(crate) reconnected: Vec<Reconnected>,
     /// Parts of controllers that were recreated because of their errors.
     pub(crate) resets: Vec<Reset>,
+    /// The last driver of each function, by requester id.
+    pub(crate) drivers: BTreeMap<u16, Name>,
     /// Transactions of functions that the IOMMU blocked, by function, where its server reports them.
     pub(crate) blocked: BTreeMap<u16, Blocked>,
     /// Checks that failed inside the machine.
@@ -214,6 +216,9 @@ impl Results {
             Report::Blocked(blocked) => {
                 let known = self.blocked.entry(blocked.requester_id);
                 known.and_modify(|known| known.times = known.times.saturating_add(blocked.times)).or_insert(blocked);
+            }
+            Report::Claimed { driver, requester_id } => {
+                self.drivers.insert(requester_id, driver);
             }
             Report::Failure { component, reason } => self.failures.push(Failed { component, reason }),
             Report::Done { tenant, passed } => {

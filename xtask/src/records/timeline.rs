@@ -126,6 +126,7 @@ impl Timeline {
             Report::Installed(_)
             | Report::Blocked(_)
             | Report::PciFunction(_)
+            | Report::Claimed { .. }
             | Report::Controller(_)
             | Report::Namespace(_)
             | Report::FirstIo { .. }
