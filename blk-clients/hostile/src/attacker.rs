@@ -1,11 +1,10 @@
 //! The attacker: a bare session, a canary in the window, and the verdicts.
 
+use crate::verdicts::Verdicts;
 use blk_api::names;
 use blk_client::{Completed, Entry, Error, Opcode, OpenError, Reporter, RingError, Segment, Session, Status};
 use core::fmt;
-use core::fmt::Write as _;
 use platform::{Environment, Memory, Platform, Vaddr};
-use report::{Attack, Report, Text, clip};
 
 /// The byte of which the canary consists.
 const CANARY: u8 = 0xc7;
@@ -33,6 +32,8 @@ pub(crate) enum Stuck {
     Died,
     /// The session was not opened again at the server's successor.
     NotOpen(OpenError),
+    /// The last attack needs a function of its own.
+    NoSuchEnd,
 }
 
 impl fmt::Display for Stuck {
@@ -45,6 +46,7 @@ impl fmt::Display for Stuck {
             Self::Full => f.write_str("the ring was full with nothing in flight"),
             Self::Died => f.write_str("the server died time and again"),
             Self::NotOpen(error) => write!(f, "open again: {error}"),
+            Self::NoSuchEnd => f.write_str("its last attack needs a function of its own"),
         }
     }
 }
@@ -61,14 +63,6 @@ impl From<platform::OutOfBounds> for Stuck {
     }
 }
 
-/// Formats an attack's name, or the barrier that stopped it.
-pub(crate) fn sentence(words: fmt::Arguments<'_>) -> Text {
-    let mut text = Text::new();
-    // Text that does not fit is cut off.
-    let _ = text.write_fmt(words);
-    text
-}
-
 /// The attacker.
 pub(crate) struct Attacker<'a, P: Platform> {
     pub(crate) session: Session<P>,
@@ -77,11 +71,9 @@ pub(crate) struct Attacker<'a, P: Platform> {
     /// Where the server's ring is mapped, read-only.
     pub(crate) server_ring: Vaddr,
     pub(crate) first_block: u64,
-    reporter: &'a Reporter<P>,
+    pub(crate) verdicts: Verdicts<'a, P>,
     /// Entries ever submitted: the ring's producing index.
     submitted: u32,
-    is_first_round: bool,
-    all_refused: bool,
 }
 
 impl<'a, P: Platform> Attacker<'a, P> {
@@ -96,16 +88,8 @@ impl<'a, P: Platform> Attacker<'a, P> {
         let needed = (session.geometry().block_bytes as usize).checked_add(CANARY_BYTES)?;
         (needed as u64 <= session.geometry().window_bytes).then_some(())?;
         let server_ring = environment.region(names::RING_SERVER)?.vaddr;
-        Some(Self {
-            session,
-            ring,
-            server_ring,
-            first_block,
-            reporter,
-            submitted: 0,
-            is_first_round: true,
-            all_refused: true,
-        })
+        let verdicts = Verdicts::new(reporter);
+        Some(Self { session, ring, server_ring, first_block, verdicts, submitted: 0 })
     }
 
     /// Runs `stage`. If the server died meanwhile, its results are void: opens the session again and repeats the stage.
@@ -150,36 +134,9 @@ impl<'a, P: Platform> Attacker<'a, P> {
         Ok(self.session.wait().await?)
     }
 
-    /// Whether nothing has succeeded so far.
-    pub(crate) const fn all_refused(&self) -> bool {
-        self.all_refused
-    }
-
-    /// Begins a later round: from then on, only bad verdicts are reported.
-    pub(crate) const fn next_round(&mut self) {
-        self.is_first_round = false;
-    }
-
-    /// Begins the last attack, which runs for the first time.
-    pub(crate) const fn last_round(&mut self) {
-        self.is_first_round = true;
-    }
-
-    /// Reports the end of the work, before an attack after which no report is possible.
-    pub(crate) fn report_end(&self) {
-        self.reporter.done(self.all_refused);
-    }
-
     /// Reports a verdict.
     pub(crate) fn report(&mut self, attack: &str, refused: bool, stopped_by: fmt::Arguments<'_>) {
-        self.all_refused &= refused;
-        if refused && !self.is_first_round {
-            return;
-        }
-        let text = sentence(stopped_by);
-        platform::log::info!("attack: {}: {}", attack, text.as_str());
-        let tenant = self.reporter.tenant();
-        self.reporter.send(&Report::Attack(Attack { tenant, attack: clip(attack), refused, stopped_by: text }));
+        self.verdicts.report(attack, refused, stopped_by);
     }
 
     /// Makes a read of the first block to the start of the window.

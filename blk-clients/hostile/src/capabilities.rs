@@ -1,6 +1,7 @@
 //! Capabilities that it does not hold, and misuse of those that it holds.
 
-use crate::attacker::{Attacker, Stuck, sentence};
+use crate::attacker::{Attacker, Stuck};
+use crate::verdicts::{Verdicts, sentence};
 use blk_api::names;
 use blk_api::policy;
 use blk_api::session;
@@ -20,7 +21,8 @@ const LABELS: [u32; 5] = [0, 5, 99, 0xffff, 0xf_ffff];
 
 /// Runs all attacks of this module.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) -> Result<(), Stuck> {
-    empty_slots(attacker, environment);
+    let kernel = attacker.session.platform().kernel().clone();
+    empty_slots(&mut attacker.verdicts, &kernel, environment);
     own_notification(attacker, environment);
     unknown_calls(attacker).await?;
     policys_calls(attacker).await?;
@@ -28,10 +30,12 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment
     sent_capabilities(attacker, environment).await
 }
 
-/// Whether slot `slot` has a capability from the environment.
+/// Whether slot `slot` has a capability from the environment, or is there for one from a server.
 fn is_given(environment: &Environment, slot: u64) -> bool {
     let within = |first: u64, count: u64| slot.checked_sub(first).is_some_and(|index| index < count);
     slot == FAULT_ENDPOINT
+        || environment.free_slots.contains(&slot)
+        || environment.receive_slot.is_some_and(|own| own.bits() == slot)
         || environment.cnode.is_some_and(|cnode| cnode.bits() == slot)
         || environment.caps.iter().any(|run| within(run.first.bits(), u64::from(run.count)))
 }
@@ -40,8 +44,7 @@ fn is_given(environment: &Environment, slot: u64) -> bool {
 type Way<K> = fn(&K, u64) -> platform::Result<()>;
 
 /// Tries every slot of the CSpace without a given capability, in every way that would have an effect if there were one.
-fn empty_slots<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
-    let kernel = attacker.session.platform().kernel().clone();
+pub(crate) fn empty_slots<P: Platform>(verdicts: &mut Verdicts<'_, P>, kernel: &P::Kernel, environment: &Environment) {
     // Beyond its CSpace a lookup is a fault, and faults belong to the last attack.
     let slots = 1u64.checked_shl(u32::from(environment.cnode_bits)).unwrap_or(SLOTS).min(SLOTS);
     let ways: [(&str, Way<P::Kernel>); 7] = [
@@ -63,13 +66,13 @@ fn empty_slots<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Enviro
         let (mut tried, mut held) = (0u64, None);
         for slot in (0..slots).filter(|slot| !is_given(environment, *slot)) {
             tried = tried.saturating_add(1);
-            if way(&kernel, slot) != Err(Error::InvalidCapability(0)) {
+            if way(kernel, slot) != Err(Error::InvalidCapability(0)) {
                 held.get_or_insert(slot);
             }
         }
         match held {
-            None => attacker.report(name, true, format_args!("the kernel: invalid capability, {tried} times")),
-            Some(slot) => attacker.report(name, false, format_args!("nothing: slot {slot} holds something")),
+            None => verdicts.report(name, true, format_args!("the kernel: invalid capability, {tried} times")),
+            Some(slot) => verdicts.report(name, false, format_args!("nothing: slot {slot} holds something")),
         }
     }
 }

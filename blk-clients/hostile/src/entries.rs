@@ -1,6 +1,7 @@
 //! Requests with invalid words: other tenants' blocks, numbers at the limits of arithmetic, ranges outside the window.
 
-use crate::attacker::{Attacker, Stuck, sentence};
+use crate::attacker::{Attacker, Stuck};
+use crate::verdicts::sentence;
 use alloc::vec;
 use blk_client::{Entry, Opcode, Segment};
 use platform::Platform;

@@ -26,6 +26,7 @@ pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
         }
         LastAttack::UnmappedRead
         | LastAttack::ReadOnlyWrite
+        | LastAttack::ForeignRegisters
         | LastAttack::StopClock
         | LastAttack::Panic
         | LastAttack::Silence
@@ -35,7 +36,7 @@ pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
 
 /// Runs the last attack.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
-    attacker.last_round();
+    attacker.verdicts.last_round();
     match last {
         LastAttack::Close => attacker.outlive(close).await?,
         LastAttack::TailBeyondRing | LastAttack::TailBackwards | LastAttack::HeadBeyondRing => {
@@ -46,8 +47,9 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
             let ring = attacker.server_ring;
             poke(attacker, "write the completion ring", ring, Some(0xff));
         }
+        LastAttack::ForeignRegisters => return Err(Stuck::NoSuchEnd),
         LastAttack::StopClock => {
-            attacker.report_end();
+            attacker.verdicts.report_end();
             match attacker.session.platform().stop_clock() {
                 Err(_) => {
                     attacker.report("stop the clock", true, format_args!("the platform: it has no such instruction"))
@@ -56,7 +58,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
             }
         }
         LastAttack::Panic => {
-            attacker.report_end();
+            attacker.verdicts.report_end();
             end_by_panic();
         }
         LastAttack::Silence => silence(attacker).await?,
@@ -137,7 +139,7 @@ async fn impossible_index<P: Platform>(attacker: &mut Attacker<'_, P>, last: Las
 
 /// Accesses memory without asking the platform.
 fn poke<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
-    attacker.report_end();
+    attacker.verdicts.report_end();
     match attacker.session.platform().poke(vaddr, write) {
         Err(_) => attacker.report(name, true, format_args!("the platform: it does not touch what was not given")),
         Ok(_) => attacker.report(name, false, format_args!("nothing: it came back from {:#x}", vaddr.bits())),
@@ -148,14 +150,14 @@ fn poke<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, w
     clippy::panic,
     reason = "to panic is what was asked for: the supervisor must name the component and the place"
 )]
-fn end_by_panic() {
+pub(crate) fn end_by_panic() {
     panic!("the attacker ends itself");
 }
 
 /// Leaves requests in flight and never polls again.
 async fn silence<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     floods::fill(attacker)?;
-    attacker.report_end();
+    attacker.verdicts.report_end();
     loop {
         attacker.session.platform().next_event().await;
     }
@@ -163,7 +165,7 @@ async fn silence<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuc
 
 /// Submits without end. It reads completions only to submit more.
 async fn flood<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
-    attacker.report_end();
+    attacker.verdicts.report_end();
     loop {
         attacker.outlive(flood_once).await?;
     }

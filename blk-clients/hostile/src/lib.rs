@@ -1,10 +1,10 @@
 //! Tries every attack that a client can make with its capabilities and memory, and reports the barrier that stopped each.
 //!
-//! Attacks by what they abuse: the words of a request (`entries`), the ring under it (`races`), capabilities
+//! Attacks through a session, by what they abuse: the words of a request (`entries`), the ring under it (`races`), capabilities
 //! (`capabilities`), addresses (`addresses`), quantity (`floods`); and those that end the attacker
 //! (`last`), one of which comes last if configured. Before and after, an honest read must succeed: a refusal counts only
 //! from a server that is alive. The server's death is no refusal either: the session is opened at its successor, and the
-//! current stage is repeated from its beginning.
+//! current stage is repeated from its beginning. With a virtual function of its own it has other attacks (`function`).
 //!
 //! Neighbours: `blk-client`'s session, at its barest; `report` carries the verdicts. Left out: attacks on things for
 //! which it has no name, and the verdict whether a neighbour was disturbed, which the neighbour gives.
@@ -21,18 +21,32 @@ mod attacker;
 mod capabilities;
 mod entries;
 mod floods;
+mod function;
 mod last;
 mod races;
+mod verdicts;
 
 use attacker::{Attacker, Stuck};
 use blk_client::{Program, Session};
-use platform::{Environment, Platform};
+use platform::{Endpoint, Environment, Platform};
+use verdicts::Verdicts;
 use workload::Hostile;
 
 /// Runs the program: executes the environment's configuration and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Hostile>::start(&platform, &environment) else { return };
     let Program { client, config: hostile, reporter } = &program;
+    if environment.cap::<Endpoint>(pci_api::names::PCI).is_some() {
+        let outcome = function::run(&platform, &environment, hostile, Verdicts::new(reporter)).await;
+        if let Err(stuck) = &outcome {
+            reporter.failure(format_args!("{stuck}"));
+        }
+        // Attacks that end the attacker reported the end of the work before.
+        if !function::reports_end_itself(hostile.last) || outcome.is_err() {
+            reporter.done(outcome.unwrap_or(false));
+        }
+        return;
+    }
     let session = match Session::open(platform.clone(), &environment, program.options()).await {
         Ok(session) => session,
         Err(error) => {
@@ -53,7 +67,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     }
     // Attacks that end the attacker reported the end of the work before.
     if !last::reports_end_itself(hostile.last) || result.is_err() {
-        reporter.done(result.is_ok() && attacker.all_refused());
+        reporter.done(result.is_ok() && attacker.verdicts.all_refused());
     }
 }
 
@@ -73,7 +87,7 @@ async fn attack<P: Platform>(
         addresses::run(attacker, environment);
         attacker.outlive(floods::run).await?;
         attacker.outlive(Attacker::honest_read).await?;
-        attacker.next_round();
+        attacker.verdicts.next_round();
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ fn platform(records: Option<usize>) -> FakePlatform {
 }
 
 fn run_on(platform: &FakePlatform, last: LastAttack, polls: bool) -> Vec<Report> {
-    let hostile = Hostile { foreign_first_block: 64, foreign_blocks: 100, last, rounds: 2 };
+    let hostile = Hostile { foreign_first_block: 64, foreign_blocks: 100, last, rounds: 2, detaches: false };
     let client = Client {
         tenant: "intruder".into(),
         class: "low".into(),

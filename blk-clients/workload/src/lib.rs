@@ -210,6 +210,8 @@ pub struct Hostile {
     pub last: LastAttack,
     /// Number of rounds over all attacks.
     pub rounds: u32,
+    /// Whether an attacker with a function detaches neighbours' namespaces. QEMU's controller does that for any function.
+    pub detaches: bool,
 }
 
 /// End of an attacker.
@@ -229,6 +231,8 @@ pub enum LastAttack {
     UnmappedRead,
     /// It writes the completion ring, which it holds read-only.
     ReadOnlyWrite,
+    /// It writes registers in its arena that are not its own function's. Of a tenant with a function alone.
+    ForeignRegisters,
     /// It executes the instruction that would stop the machine's timer.
     StopClock,
     /// It panics.
@@ -237,6 +241,29 @@ pub enum LastAttack {
     Silence,
     /// It submits without end.
     Flood,
+}
+
+impl LastAttack {
+    /// Whether only a tenant with rings can make it.
+    #[must_use]
+    pub const fn needs_rings(self) -> bool {
+        match self {
+            Self::TailBeyondRing | Self::TailBackwards | Self::HeadBeyondRing | Self::ReadOnlyWrite => true,
+            Self::Close
+            | Self::UnmappedRead
+            | Self::ForeignRegisters
+            | Self::StopClock
+            | Self::Panic
+            | Self::Silence
+            | Self::Flood => false,
+        }
+    }
+
+    /// Whether only a tenant with a function can make it.
+    #[must_use]
+    pub const fn needs_function(self) -> bool {
+        matches!(self, Self::ForeignRegisters)
+    }
 }
 
 /// Misbehaviour without end: permitted calls, signals and requests, and refused ones, as many as possible.

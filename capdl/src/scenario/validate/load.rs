@@ -1,8 +1,8 @@
 //! Refusals of workloads that contradict their tenant or its namespace.
 
 use super::{Checked, PAGE, refuse};
-use crate::scenario::{Namespace, Tenant, Workload};
-use workload::{Bench, Digest, Flood, Forbidden};
+use crate::scenario::{Namespace, Path, Tenant, Workload};
+use workload::{Bench, Digest, Flood, Forbidden, Hostile};
 
 /// Largest window: the ring's offsets have 32 bits, and windows of a server lie one after the other below 2^39.
 const MAX_WINDOW: u64 = 1 << 30;
@@ -17,7 +17,22 @@ pub(super) fn check(tenant: &Tenant, namespace: &Namespace, line: usize) -> Chec
             refuse(line, format!("tenant `{}` signals 0 times: give it operations", tenant.name))
         }
         Workload::Flood(flood) => check_flood(tenant, flood, line),
-        Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => Ok(()),
+        Workload::Hostile(hostile) => check_hostile(tenant, hostile, line),
+        Workload::Signal(_) | Workload::Own(_) => Ok(()),
+    }
+}
+
+/// A last attack must be possible on the tenant's path.
+fn check_hostile(tenant: &Tenant, hostile: &Hostile, line: usize) -> Checked {
+    let (last, name) = (hostile.last, &tenant.name);
+    match tenant.path {
+        Path::Function if last.needs_rings() => {
+            refuse(line, format!("tenant `{name}` drives a function, and its last attack is one on rings: name another"))
+        }
+        Path::Server if last.needs_function() => {
+            refuse(line, format!("tenant `{name}` has no function for its last attack: write `path = \"function\"`"))
+        }
+        Path::Function | Path::Server => Ok(()),
     }
 }
 

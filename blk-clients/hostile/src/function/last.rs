@@ -1,0 +1,69 @@
+//! Attacks that end the attacker, or its claim. As on rings, the end of the work is reported before a fault.
+
+use super::{Attacker, Stuck, resets};
+use pci_api::names::ARENA;
+use platform::{PAGE_SIZE, Platform, Vaddr};
+use workload::LastAttack;
+
+/// An address that no component has mapped: below every program.
+const UNMAPPED: Vaddr = Vaddr::new(0x1000);
+
+/// Whether the attack reports the end of the work before it begins.
+pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
+    !matches!(last, LastAttack::Close)
+}
+
+/// Runs the last attack.
+pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
+    attacker.verdicts.last_round();
+    match last {
+        LastAttack::Close => {
+            resets::fill(attacker)?;
+            attacker.drive.pci.release().await?;
+            attacker.report("release its function with commands in flight", true, format_args!("the PCI server"));
+        }
+        LastAttack::UnmappedRead => poke(attacker, "read unmapped memory", UNMAPPED, None),
+        LastAttack::ForeignRegisters => {
+            let arena = attacker.environment.region(ARENA).ok_or(Stuck::Missing("an arena"))?;
+            let offset = arena.len.saturating_sub(PAGE_SIZE as u64);
+            let place = arena.vaddr.checked_add(offset).ok_or(Stuck::Missing("an arena"))?;
+            poke(attacker, "write registers that are not its own", place, Some(1));
+        }
+        LastAttack::StopClock => {
+            attacker.verdicts.report_end();
+            let outcome = attacker.platform.stop_clock();
+            attacker.report("stop the clock", outcome.is_err(), format_args!("the platform: no such instruction"));
+        }
+        LastAttack::Silence => {
+            resets::fill(attacker)?;
+            attacker.verdicts.report_end();
+            loop {
+                attacker.platform.next_event().await;
+            }
+        }
+        LastAttack::Panic => {
+            attacker.verdicts.report_end();
+            crate::last::end_by_panic();
+        }
+        LastAttack::Flood => {
+            attacker.verdicts.report_end();
+            loop {
+                attacker.outlive(resets::flood).await?;
+            }
+        }
+        LastAttack::TailBeyondRing
+        | LastAttack::TailBackwards
+        | LastAttack::HeadBeyondRing
+        | LastAttack::ReadOnlyWrite => return Err(Stuck::NoSuchEnd),
+    }
+    Ok(())
+}
+
+/// Accesses memory without asking the platform.
+fn poke<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
+    attacker.verdicts.report_end();
+    match attacker.platform.poke(vaddr, write) {
+        Err(_) => attacker.report(name, true, format_args!("the platform: it does not touch what was not given")),
+        Ok(_) => attacker.report(name, false, format_args!("nothing: it came back from {:#x}", vaddr.bits())),
+    }
+}
