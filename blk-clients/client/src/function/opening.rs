@@ -15,8 +15,8 @@ use nvme_driver::command::Abilities;
 use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT};
 use nvme_driver::split::CommandLimits;
 use nvme_driver::{
-    Controller, DeviceFault, DmaPool, IoSpaceMap, Polled, PrpLists, QueuePair, Ring, disable, list_pages,
-    secondary, wait_ready,
+    Controller, DeviceFault, DmaPool, IoSpaceMap, Polled, PrpLists, QueuePair, Ring, disable, list_pages, secondary,
+    wait_ready,
 };
 use nvme_spec::admin::{self, CqInterrupt};
 use nvme_spec::feature::NumberOfQueues;

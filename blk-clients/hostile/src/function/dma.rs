@@ -161,13 +161,18 @@ async fn queues<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck
     registers.write32(DOORBELL_BASE, 1)?;
     drive.tick().await;
     drive.tick().await;
-    let answered = !GUARD.fills(&drive.memory, GUARD_PAGE as usize * PAGE_SIZE)? || !GUARD.fills(&drive.memory, answer)?;
+    let answered =
+        !GUARD.fills(&drive.memory, GUARD_PAGE as usize * PAGE_SIZE)? || !GUARD.fills(&drive.memory, answer)?;
     match drive.bring_up().await {
         // The controller stopped because of them, and is set up anew with a reset of its function.
         Err(Stuck::Device(DeviceFault::TimedOut)) => drive.claim_again().await?,
         done => done?,
     }
-    attacker.report("queues at physical addresses", !answered, format_args!("{IOMMU}: no command and no completion there"));
+    attacker.report(
+        "queues at physical addresses",
+        !answered,
+        format_args!("{IOMMU}: no command and no completion there"),
+    );
     Ok(())
 }
 

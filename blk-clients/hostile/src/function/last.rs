@@ -31,8 +31,12 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
         }
         LastAttack::StopClock => {
             attacker.verdicts.report_end();
-            let outcome = attacker.platform.stop_clock();
-            attacker.report("stop the clock", outcome.is_err(), format_args!("the platform: no such instruction"));
+            match attacker.platform.stop_clock() {
+                Err(_) => {
+                    attacker.report("stop the clock", true, format_args!("the platform: it has no such instruction"))
+                }
+                Ok(()) => attacker.report("stop the clock", false, format_args!("nothing: it came back")),
+            }
         }
         LastAttack::Silence => {
             resets::fill(attacker)?;

@@ -73,7 +73,11 @@ async fn subsystem<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), St
     }
     attacker.drive.registers.write32(Register::Nssr.offset(), NSSR_RESET)?;
     attacker.honest().await?;
-    attacker.report("reset the whole subsystem", true, format_args!("the controller: a function's has no such register"));
+    attacker.report(
+        "reset the whole subsystem",
+        true,
+        format_args!("the controller: a function's has no such register"),
+    );
     Ok(())
 }
 
