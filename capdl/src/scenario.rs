@@ -418,7 +418,7 @@ impl Scenario {
         let is_of = |controller: &String| {
             self.server_name(controller) == name
                 || self.policy_name(controller) == name
-                || self.sessions(controller).any(|tenant| tenant.name == name)
+                || self.sessions(controller).chain(self.functions(controller)).any(|tenant| tenant.name == name)
         };
         self.expect.lost.iter().any(is_of)
     }

@@ -78,6 +78,14 @@ fn a_flood_that_does_nothing_or_never_ends_is_refused() {
 }
 
 #[test]
+fn a_last_attack_on_registers_needs_a_function() {
+    let table = "program.name = \"digest\"\n[tenant.program.config]\n";
+    let last = |last: &str| format!("program.name = \"hostile\"\n[tenant.program.config]\nlast = \"{last}\"\n");
+    assert!(refusal(table, &last("foreign-registers")).contains("has no function for its last attack"));
+    assert!(Scenario::parse(&GOOD.replacen(table, &last("tail-backwards"), 1), "good.toml").is_ok());
+}
+
+#[test]
 fn a_name_that_cannot_be_a_files_is_refused_with_its_line() {
     let named = |name: &str| {
         let text = GOOD.replacen("name = \"good\"", &format!("name = \"{name}\""), 1);

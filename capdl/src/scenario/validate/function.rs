@@ -66,11 +66,15 @@ mod tests {
     use crate::scenario::{Path, Scenario};
 
     fn parsed(controller: &str, tenant: &str) -> Result<Scenario, String> {
+        parsed_with(controller, tenant, "program.name = \"bench\"\n[tenant.program.config]\n")
+    }
+
+    fn parsed_with(controller: &str, tenant: &str, program: &str) -> Result<Scenario, String> {
         let text = format!(
             "name = \"a\"\ndescription = \"b\"\n[[controller]]\nname = \"disk\"\n{controller}\n\
              [[controller.namespace]]\nsize = \"1M\"\n[[controller.namespace]]\nsize = \"2M\"\n\
              [[tenant]]\nname = \"alice\"\nqueue_pairs = 1\npath = \"function\"\n{tenant}\n\
-             program.name = \"bench\"\n[tenant.program.config]\n"
+             {program}"
         );
         Scenario::parse(&text, "file").map_err(|error| error.to_string())
     }
@@ -82,6 +86,24 @@ mod tests {
         assert_eq!((alice.path, alice.blocks()), (Path::Function, 4096));
         assert_eq!(scenario.functions("disk").count(), 1);
         assert_eq!((scenario.sessions("disk").count(), scenario.queue_pairs("disk")), (0, 0));
+    }
+
+    #[test]
+    fn a_function_is_lost_with_its_controller() {
+        let mut scenario = parsed("virtual_functions = 1", "namespace = 2").unwrap();
+        assert!(!scenario.is_of_lost("alice"));
+        scenario.expect.lost = vec!["disk".into()];
+        assert!(scenario.is_of_lost("alice"));
+    }
+
+    #[test]
+    fn an_attacker_with_a_function_has_no_attack_on_rings() {
+        let hostile = |last: &str| {
+            let program = format!("program.name = \"hostile\"\n[tenant.program.config]\nlast = \"{last}\"\n");
+            parsed_with("virtual_functions = 1", "namespace = 2", &program)
+        };
+        assert!(hostile("foreign-registers").is_ok());
+        assert!(hostile("tail-backwards").unwrap_err().contains("its last attack is one on rings: name another"));
     }
 
     #[test]

@@ -26,9 +26,10 @@ pub(super) fn check(tenant: &Tenant, namespace: &Namespace, line: usize) -> Chec
 fn check_hostile(tenant: &Tenant, hostile: &Hostile, line: usize) -> Checked {
     let (last, name) = (hostile.last, &tenant.name);
     match tenant.path {
-        Path::Function if last.needs_rings() => {
-            refuse(line, format!("tenant `{name}` drives a function, and its last attack is one on rings: name another"))
-        }
+        Path::Function if last.needs_rings() => refuse(
+            line,
+            format!("tenant `{name}` drives a function, and its last attack is one on rings: name another"),
+        ),
         Path::Server if last.needs_function() => {
             refuse(line, format!("tenant `{name}` has no function for its last attack: write `path = \"function\"`"))
         }
