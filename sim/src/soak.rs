@@ -2,13 +2,14 @@
 //! The text contains the seed of the run. The draws of a seed change with this module, so a text that once failed is kept as a
 //! file of its own, in `scenarios/found/`.
 //!
-//! `system` draws controllers and tenants, `faults` the faults, `deaths` the servers that die and are started again. The
+//! `system` draws controllers and tenants, `functions` tenants with virtual functions, `faults` the faults, `deaths` the servers that die and are started again. The
 //! machine is drawn first, x86_64's or AArch64's. All that is drawn is possible and survivable, and its result is known: which
 //! tenant ends or is expelled, which controller is lost. So the run must pass, judged by the text's own expectations. Left
 //! out: data that a controller corrupts, which makes a tenant fail, and components other than clients that die for good.
 
 mod deaths;
 mod faults;
+mod functions;
 mod system;
 
 use capdl::Arch;
@@ -23,7 +24,8 @@ pub fn scenario(seed: u64) -> String {
     let description = format!("A system drawn from seed {seed}.");
     let mut text = format!("name = \"soak-{seed}\"\ndescription = \"{description}\"\nseed = {seed}\n\n");
     let mut expect = Expect::default();
-    let controllers = system::draw(&mut draw, &mut expect, &mut text);
+    let mut controllers = system::draw(&mut draw, &mut expect, &mut text);
+    functions::draw(&mut draw, &mut controllers, &mut expect, &mut text);
     faults::draw(&mut draw, &controllers, &mut expect, &mut text);
     let arch = draw.one_of(&Arch::ALL);
     // Writing to a string cannot fail.
@@ -44,6 +46,10 @@ struct Controller {
     loads: Vec<String>,
     /// Its tenant that attacks, if any. It would hold a failed request against the server.
     attacker: Option<String>,
+    /// Its virtual functions.
+    functions: u64,
+    /// The tenants with loads that drive them.
+    function_loads: Vec<String>,
 }
 
 /// The expected results, by name: see `capdl::scenario::Expect`.
@@ -130,6 +136,7 @@ mod tests {
         assert!(drawn.iter().any(|one| one.faults.is_empty()));
         assert!(drawn.iter().any(|one| one.faults.len() == 3));
         let mut controllers = drawn.iter().flat_map(|one| &one.controllers);
+        assert!(controllers.clone().any(|one| one.virtual_functions == 3));
         assert!(controllers.any(|one| one.changes.iter().any(|change| change.interrupts == Interrupts::Msi)));
     }
 
@@ -137,6 +144,10 @@ mod tests {
     fn seeds_differ_in_what_comes_of_them() {
         let drawn = drawn(300);
         assert!(drawn.iter().any(|one| !one.expect.attackers.is_empty()));
+        let functions = || drawn.iter().flat_map(|one| one.tenants.iter().map(move |tenant| (one, tenant)));
+        let mut functions = functions().filter(|(_, tenant)| tenant.path == capdl::scenario::Path::Function);
+        assert!(functions.clone().any(|(one, tenant)| one.expect.attackers.contains(&tenant.name)));
+        assert!(functions.any(|(one, tenant)| one.expect.restarts.contains_key(&tenant.name)));
         assert!(drawn.iter().any(|one| !one.expect.expelled.is_empty()));
         assert!(drawn.iter().any(|one| !one.expect.unfinished.is_empty()));
         assert!(drawn.iter().any(|one| !one.expect.faults.is_empty()));

@@ -1,4 +1,5 @@
-//! Servers that die at a moment of their work and are started again: one in a system, and possibly a policy component.
+//! Servers, and clients with a function, that die at a moment of their work and are started again: one in a system, and possibly
+//! a policy component.
 //!
 //! With a controller that is lost, it is unknown whether its driver ever reached the moment, so there no server dies. A
 //! component dies only in its first incarnation. A death of the IOMMU server ends the PCI server's first incarnation, and the
@@ -15,6 +16,8 @@ const PCI_SERVER_TURNS: u64 = 5;
 const IOMMU_SERVER_TURNS: u64 = 60;
 /// Turns that every NVMe server has: it polls its controller until it is ready, serves openings, then requests.
 const SERVER_TURNS: u64 = 2_000;
+/// Turns that every load with a function has: it waits for the function, and then for its requests.
+const FUNCTION_TURNS: u64 = 100;
 
 /// Draws the components that die.
 pub(super) fn draw(draw: &mut Draw, arch: Arch, controllers: &[Controller], expect: &mut Expect, text: &mut String) {
@@ -26,6 +29,11 @@ pub(super) fn draw(draw: &mut Draw, arch: Arch, controllers: &[Controller], expe
         0 => draw.death("pci-server", PCI_SERVER_TURNS, expect, text),
         1 => draw.death(&controller.server, SERVER_TURNS, expect, text),
         2 if arch == Arch::Aarch64 => draw.death(IOMMU_SERVER, IOMMU_SERVER_TURNS, expect, text),
+        3 => {
+            if let Some(load) = controller.function_loads.first() {
+                draw.death(load, FUNCTION_TURNS, expect, text);
+            }
+        }
         _ => {}
     }
     if draw.once_in(4) {

@@ -3,8 +3,10 @@
 use super::{Controller, Draw, Expect};
 use std::fmt::Write as _;
 
-/// Blocks of the only namespace of a drawn controller.
+/// Blocks of the first namespace of a drawn controller, which all its tenants with sessions share.
 const BLOCKS: u64 = 65_536;
+/// Blocks of the namespace of a virtual function.
+const FUNCTION_BLOCKS: u64 = 4096;
 
 /// Last attacks after which the server expels the attacker.
 const EXPELLED: [&str; 3] = ["tail-beyond-ring", "tail-backwards", "head-beyond-ring"];
@@ -93,9 +95,14 @@ impl Draw {
     }
 
     fn controller(&mut self, number: u64, count: u64, text: &mut String) -> Controller {
-        let attach = self.one_of(&["root", "root-port", "switch", "bridge"]);
-        let interrupts = self.one_of(&INTERRUPTS);
-        let changes = self.interrupts_changes(interrupts);
+        let functions = if self.once_in(3) { 1 + self.below(3) } else { 0 };
+        // Virtual functions need a PCI Express port above, and interrupts that no driver shares.
+        let (attach, interrupts, changes) = if functions > 0 {
+            (self.one_of(&["root-port", "switch"]), "msix", String::new())
+        } else {
+            let interrupts = self.one_of(&INTERRUPTS);
+            (self.one_of(&["root", "root-port", "switch", "bridge"]), interrupts, self.interrupts_changes(interrupts))
+        };
         let block_bytes = self.one_of(&[512, 4096]);
         let size = BLOCKS * block_bytes;
         let media = self.one_of(&["open-express", "dram", "mram", "pram", "flash"]);
@@ -106,14 +113,22 @@ impl Draw {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "[[controller]]\nname = \"{name}\"\nattach = \"{attach}\"\ninterrupts = \"{interrupts}\"\n\
+            "[[controller]]\nname = \"{name}\"\nattach = \"{attach}\"\ninterrupts = \"{interrupts}\"\nvirtual_functions = {functions}\n\
              model = {{ media = \"{media}\", doorbell_stride = {stride}, queue_entries = {queue_entries}, \
              max_transfer = {max_transfer}, write_cache = {write_cache}, arbitration = \"{arbitration}\" }}\n\n{changes}\
              [[controller.namespace]]\nsize = {size}\nblock_bytes = {block_bytes}\ncontent = \"pattern\"\n\n"
         );
+        for _ in 0..functions {
+            let _ = write!(
+                text,
+                "[[controller.namespace]]\nsize = {}\nblock_bytes = {block_bytes}\ncontent = \"pattern\"\n\n",
+                FUNCTION_BLOCKS * block_bytes
+            );
+        }
         let component = |of: &str| if count > 1 { format!("{of}-{name}") } else { of.to_owned() };
         let (server, policy) = (component("nvme-server"), component("policy"));
-        Controller { name, server, policy, loads: Vec::new(), attacker: None }
+        let (loads, function_loads) = (Vec::new(), Vec::new());
+        Controller { name, server, policy, loads, attacker: None, functions, function_loads }
     }
 
     /// Draws up to three changes of the interrupt mode in one of three systems, and then one back to the first mode: servers
@@ -176,7 +191,7 @@ impl Draw {
         extents.join(", ")
     }
 
-    fn load(&mut self, text: &mut String) {
+    pub(super) fn load(&mut self, text: &mut String) {
         let pattern = self.one_of(&["random", "sequential"]);
         let block_bytes = 4096u64 << self.below(3);
         let max_block_bytes = self.one_of(&[0, block_bytes * 4]);
