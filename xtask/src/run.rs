@@ -306,6 +306,11 @@ pub(crate) fn suits(scenario: &Scenario, arch: Arch, device: Device) -> Result<(
                 scenario.name
             );
             ensure!(
+                scenario.controllers.iter().all(|controller| controller.virtual_functions == 0),
+                "the scenario '{0}' has virtual functions, which QEMU hides of these controllers: cargo xtask sim {0}",
+                scenario.name
+            );
+            ensure!(
                 !scenario.controllers.is_empty(),
                 "the scenario '{}' has no controller: leave out --device",
                 scenario.name

@@ -100,7 +100,8 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
         }
     }
     if !may_be_blocked(scenario) {
-        for blocked in results.blocked.values().filter(|blocked| !is_attackers(scenario, results, blocked.requester_id)) {
+        for blocked in results.blocked.values().filter(|blocked| !is_attackers(scenario, results, blocked.requester_id))
+        {
             let (times, function) = (blocked.times, blocked.requester_id);
             violations.push(format!("the IOMMU blocked {times} transactions of function {function:04x}"));
         }

@@ -1,5 +1,7 @@
 //! Results as text: tables of a run, and the verdict.
 
+mod paths;
+
 use crate::records::results::Results;
 use crate::reports::plain::plain;
 use capdl_spec::Role;
@@ -23,6 +25,7 @@ pub(crate) fn render(results: &Results) -> String {
         pci(results),
         controllers(results),
         tenants(results),
+        paths::paths(results),
         values(results),
         refused(results),
         interrupts(results),

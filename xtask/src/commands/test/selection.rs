@@ -3,7 +3,7 @@
 use super::case::{Seeds, TestCase};
 use crate::commands::{bad_input, check, conformance, experiment, fuzz, linux};
 use crate::project::Project;
-use crate::run;
+use crate::run::{self, Device};
 use anyhow::{Result, ensure};
 use capdl::Scenario;
 use kernel::Arch;
@@ -31,7 +31,8 @@ impl Names {
         let all = project.scenarios()?;
         let on_pc = suiting(project, &all, Arch::X86_64);
         let on_arm = on_qemu(project, suiting(project, &all, Arch::Aarch64));
-        let on_model = on_pc.iter().filter(|name| is_simulators_alone(project, name)).cloned().collect();
+        let on_model = on_pc.iter().filter(|name| is_simulators_alone(project, name));
+        let on_model = on_model.filter(|name| is_on_model(project, name)).cloned().collect();
         Ok(Self {
             on_model,
             simulated: with_iommu(project, on_pc.clone()),
@@ -59,6 +60,12 @@ fn on_qemu(project: &Project, names: Vec<String>) -> Vec<String> {
 fn is_simulators_alone(project: &Project, name: &str) -> bool {
     let load = || Scenario::load(project.scenario(name).ok()?).ok();
     load().is_some_and(|scenario| scenario.is_simulators_alone())
+}
+
+/// Whether QEMU can run the scenario with the simulator's controllers. One that cannot be read stays, as above.
+fn is_on_model(project: &Project, name: &str) -> bool {
+    let load = || Scenario::load(project.scenario(name).ok()?).ok();
+    load().is_none_or(|scenario| run::suits(&scenario, Arch::X86_64, Device::Model).is_ok())
 }
 
 /// The scenarios that the simulator can run: those with an IOMMU.
