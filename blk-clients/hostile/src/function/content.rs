@@ -7,6 +7,11 @@ use platform::{Memory, PAGE_SIZE};
 const PAGE_WORDS: usize = PAGE_SIZE / 8;
 const BLOCK_WORDS: usize = 512 / 8;
 
+/// Offset of page `page` in the window.
+pub(super) const fn offset_of(page: u32) -> usize {
+    (page as usize).saturating_mul(PAGE_SIZE)
+}
+
 /// A content, by its base.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Content(pub(super) u64);

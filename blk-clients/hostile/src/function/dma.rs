@@ -1,7 +1,7 @@
 //! Addresses that its IOSpace does not have: physical ones, those of neighbours' memory, and those of its own queues and lists
 //! in place of addresses that the function has.
 
-use super::content::Content;
+use super::content::{Content, offset_of};
 use super::drive::ENTRIES;
 use super::{Attacker, Stuck};
 use nvme_driver::{DeviceFault, disable};
@@ -17,6 +17,8 @@ const GUARD_PAGE: u32 = 1;
 const QUEUE_PAGE: u32 = 2;
 const FIRST_PAGE: u32 = 3;
 const MORE_PAGES: [u32; 2] = [4, 5];
+/// Bytes of a transfer of three pages.
+const TRANSFER_BYTES: u32 = 3 * PAGE_SIZE as u32;
 /// Content of a page that nothing may reach.
 const GUARD: Content = Content(0x90a2_d000_0000_0000);
 /// Pages on either side of its window's physical place that are tried, in steps of the distances in [`STEPS`].
@@ -44,7 +46,7 @@ async fn own_physical_address<P: Platform>(attacker: &mut Attacker<'_, P>) -> Re
     if is_its_own(attacker, place) {
         return Err(Stuck::Control("its memory has the same addresses as its function's: give the machine less"));
     }
-    let offset = GUARD_PAGE as usize * PAGE_SIZE;
+    let offset = offset_of(GUARD_PAGE);
     GUARD.fill(&attacker.drive.memory, offset)?;
     let came_back = attacker.drive.round_trip(place).await?;
     let refused = !came_back && GUARD.fills(&attacker.drive.memory, offset)?;
@@ -107,10 +109,10 @@ fn is_its_own<P: Platform>(attacker: &Attacker<'_, P>, place: Iova) -> bool {
 /// A list of PRPs at a physical address, whose entries are good.
 async fn list<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let drive = &mut attacker.drive;
-    let blocks = (3 * PAGE_SIZE as u32).checked_div(drive.block_bytes).ok_or(Stuck::Missing("a block size"))?;
+    let blocks = TRANSFER_BYTES.checked_div(drive.block_bytes).ok_or(Stuck::Missing("a block size"))?;
     let blocks = Blocks::new(Lba(0), blocks).ok_or(Stuck::Missing("blocks"))?;
     let (first, nsid) = (drive.page(FIRST_PAGE)?, drive.nsid);
-    let list = GUARD_PAGE as usize * PAGE_SIZE;
+    let list = offset_of(GUARD_PAGE);
     for (entry, page) in MORE_PAGES.into_iter().enumerate() {
         drive.memory.write(list.saturating_add(entry.saturating_mul(8)), &drive.page(page)?.bits())?;
     }
@@ -119,12 +121,12 @@ async fn list<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> 
         [drive.page(GUARD_PAGE)?, Iova::new(drive.paddr(GUARD_PAGE)?.bits())].into_iter().zip(&mut reached)
     {
         for page in MORE_PAGES {
-            GUARD.fill(&drive.memory, page as usize * PAGE_SIZE)?;
+            GUARD.fill(&drive.memory, offset_of(page))?;
         }
         let data = DataPointer { prp1: first.bits(), prp2: place.bits() };
         drive.command(|cid| nvm::read(cid, nsid, blocks, data)).await?;
         for page in MORE_PAGES {
-            *was_reached |= !GUARD.fills(&drive.memory, page as usize * PAGE_SIZE)?;
+            *was_reached |= !GUARD.fills(&drive.memory, offset_of(page))?;
         }
     }
     let [control, attack] = reached;
@@ -140,11 +142,11 @@ async fn queues<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck
     let drive = &mut attacker.drive;
     disable(attacker.platform, &drive.controller, || attacker.platform.yield_now()).await?;
     let (sq, cq) = (drive.paddr(QUEUE_PAGE)?.bits(), drive.paddr(GUARD_PAGE)?.bits());
-    GUARD.fill(&drive.memory, GUARD_PAGE as usize * PAGE_SIZE)?;
-    let answer = FIRST_PAGE as usize * PAGE_SIZE;
+    GUARD.fill(&drive.memory, offset_of(GUARD_PAGE))?;
+    let answer = offset_of(FIRST_PAGE);
     GUARD.fill(&drive.memory, answer)?;
     let command: Sqe = admin::identify_controller(Cid(1), DataPointer::page(drive.page(FIRST_PAGE)?.bits()));
-    drive.memory.write(QUEUE_PAGE as usize * PAGE_SIZE, &command)?;
+    drive.memory.write(offset_of(QUEUE_PAGE), &command)?;
     let size_z = ENTRIES.saturating_sub(1);
     let registers = &drive.registers;
     registers.write32(Register::Aqa.offset(), Aqa::new().with_asqs_z(size_z).with_acqs_z(size_z).into_bits())?;
@@ -161,8 +163,7 @@ async fn queues<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck
     registers.write32(DOORBELL_BASE, 1)?;
     drive.tick().await;
     drive.tick().await;
-    let answered =
-        !GUARD.fills(&drive.memory, GUARD_PAGE as usize * PAGE_SIZE)? || !GUARD.fills(&drive.memory, answer)?;
+    let answered = !GUARD.fills(&drive.memory, offset_of(GUARD_PAGE))? || !GUARD.fills(&drive.memory, answer)?;
     match drive.bring_up().await {
         // The controller stopped because of them, and is set up anew with a reset of its function.
         Err(Stuck::Device(DeviceFault::TimedOut)) => drive.claim_again().await?,

@@ -1,14 +1,14 @@
 //! Resets of its own controller and function without end, with commands in flight. The neighbours' results show whether they
 //! are disturbed.
 
-use super::content::Content;
+use super::content::{Content, offset_of};
 use super::drive::Drive;
 use super::{Attacker, Stuck};
 use blk_api::names;
 use nvme_spec::Cid;
 use nvme_spec::nvm;
 use nvme_spec::{DataPointer, Lba};
-use platform::{Cap, Frame, Kernel, PAGE_SIZE, Platform, Rights};
+use platform::{Cap, Frame, Kernel, Platform, Rights};
 
 /// Resets of the controller, and of the function, in a row.
 const CONTROLLER_RESETS: u32 = 16;
@@ -33,7 +33,7 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(
         fill(attacker)?;
         attacker.drive.pci.release().await?;
         // From here on nothing of the function may reach memory.
-        let offset = TARGET_PAGE as usize * PAGE_SIZE;
+        let offset = offset_of(TARGET_PAGE);
         UNTOUCHED.fill(&attacker.drive.memory, offset)?;
         mapped |= maps_without_claim(attacker)?;
         attacker.drive.tick().await;
