@@ -10,6 +10,7 @@
 //! An order makes that safe: requests that change the same blocks are done in the order in which they were submitted,
 //! each when the one before it is answered.
 
+use crate::completion::{Completion, Means};
 use crate::control::Control;
 use crate::error::{Error, OpenError};
 use crate::policy::Policy;
@@ -21,23 +22,23 @@ use crate::window::{Part, Window};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::Status;
+use blk_api::names;
 use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
 use blk_api::ring::Completed;
 use blk_api::session::{Geometry, Refusal, Statistics};
 use core::cell::RefCell;
 use core::future::{Future, poll_fn};
-use core::pin::{Pin, pin};
+use core::pin::pin;
 use core::task::{Context, Poll, Waker};
-use platform::{Environment, Platform};
+use platform::{Cap, Environment, Notification, Platform};
 
 mod misses;
 mod reconnection;
 mod retries;
+mod waiting;
 
 /// Seconds in which a function finishes its requests before the session is closed.
 const FINISH_SECONDS: u64 = 5;
-/// Polls without a completion after which the work gets its turn again.
-const POLLS_A_TURN: u32 = 64;
 
 /// An open session. Clones are the same session.
 pub struct Device<P: Platform> {
@@ -54,6 +55,9 @@ struct Shared<P: Platform> {
     options: Options,
     server: Rc<Server<P>>,
     policy: Option<Policy<P>>,
+    means: Means,
+    /// The right to ask the supervisor for an alarm.
+    alarm: Option<Cap<Notification>>,
 }
 
 impl<P: Platform> Clone for Device<P> {
@@ -69,6 +73,8 @@ struct State<P: Platform> {
     asks: bool,
     /// The error that ended the session.
     over: Option<Error>,
+    /// The supervisor was asked for an alarm, which did not go off yet.
+    is_alarm_set: bool,
     /// Wakers of tasks that wait for a free slot. Never grows beyond its initial capacity.
     waiting_for_room: Vec<Waker>,
 }
@@ -100,10 +106,14 @@ impl<P: Platform> Device<P> {
             slots: Slots::new(options.ring_entries, window.clone()),
             asks: policy.is_some(),
             over: None,
+            is_alarm_set: false,
             waiting_for_room: Vec::with_capacity(options.ring_entries as usize),
         };
+        let alarm = environment.cap(names::ALARM);
+        let on_function = state.session.function().is_some();
+        let means = Means::new(platform.ticks_per_second(), options.polls, on_function, alarm.is_some());
         let state = RefCell::new(state);
-        let shared = Shared { state, control, window, geometry, platform, options, server, policy };
+        let shared = Shared { state, control, window, geometry, platform, options, server, policy, means, alarm };
         Ok(Self { shared: Rc::new(shared) })
     }
 
@@ -234,7 +244,8 @@ impl<P: Platform> Device<P> {
     /// Drives `work` and its requests. One call at a time.
     pub async fn run<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
-        let mut pause = pin!(self.pause());
+        let mut polls = self.shared.options.polls;
+        let mut pause = pin!(self.pause(polls));
         loop {
             let turn = poll_fn(|context| {
                 if self.server_died() || self.has_misses() {
@@ -242,7 +253,7 @@ impl<P: Platform> Device<P> {
                 }
                 let output = work.as_mut().poll(context);
                 if output.is_pending() {
-                    self.progress(context, pause.as_mut(), || self.pause());
+                    self.progress(context, pause.as_mut(), &mut polls, |polls| self.pause(polls));
                 }
                 output.map(Some)
             });
@@ -254,51 +265,6 @@ impl<P: Platform> Device<P> {
                 }
             }
         }
-    }
-
-    /// Waits until there is a reason to poll again.
-    async fn pause(&self) {
-        if self.shared.options.polls {
-            self.shared.platform.yield_now().await;
-        } else {
-            self.shared.platform.next_event().await;
-        }
-    }
-
-    /// Publishes requests, takes completions, and prepares to be woken when there were none.
-    fn progress<F: Future>(&self, context: &mut Context<'_>, mut pause: Pin<&mut F>, rearm: impl Fn() -> F) {
-        for _ in 0..POLLS_A_TURN {
-            if self.shared.state.borrow_mut().poll_ring(self.shared.options.ring_entries) != PollResult::Nothing
-                || self.must_not_sleep()
-                || self.server_died()
-            {
-                break;
-            }
-            if pause.as_mut().poll(context).is_pending() {
-                return;
-            }
-            pause.set(rearm());
-        }
-        let state = &mut *self.shared.state.borrow_mut();
-        if let Err(error) = state.session.awake() {
-            state.end(error);
-        }
-        // Tasks with news were woken through this same context. After many polls without result, the work gets a turn.
-        if state.slots.in_flight() > 0 {
-            context.waker().wake_by_ref();
-        }
-    }
-
-    /// Asks for a signal, unless this client polls. Returns whether a completion came in between.
-    fn must_not_sleep(&self) -> bool {
-        if self.shared.options.polls {
-            return false;
-        }
-        let state = &mut *self.shared.state.borrow_mut();
-        state.session.prepare_sleep().unwrap_or_else(|error| {
-            state.end(error);
-            true
-        })
     }
 
     #[inline]
@@ -375,6 +341,14 @@ impl<P: Platform> Device<P> {
         let Some(next) = state.slots.next() else { return Ok(None) };
         *next = Entry { user_data: next.user_data, ..*entry };
         state.submit()
+    }
+
+    /// Has the completion of a request, submitted just now, awaited in this way.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn await_by(&self, ticket: Ticket, completion: Completion) {
+        let now = self.shared.platform.ticks();
+        self.shared.state.borrow_mut().slots.await_by(ticket, completion, now);
     }
 
     /// Abandons the entry of a request that was not submitted: releases the leases that its segments are in.
@@ -462,6 +436,9 @@ impl<P: Platform> State<P> {
 
     fn exchange(&mut self, limit: u32) -> Result<u32, Error> {
         self.publish()?;
+        if !self.slots.awaited.is_empty() {
+            self.slots.awaited.begin_poll(self.session.platform().ticks());
+        }
         let mut taken = 0u32;
         while taken < limit
             && let Some(completed) = self.session.complete()?
@@ -475,6 +452,7 @@ impl<P: Platform> State<P> {
             taken = taken.saturating_add(1);
         }
         self.session.release()?;
+        self.slots.awaited.end_poll();
         Ok(taken)
     }
 

@@ -24,6 +24,7 @@
 extern crate alloc;
 
 mod changes;
+mod completion;
 mod control;
 mod copying;
 mod device;
@@ -44,6 +45,7 @@ pub use blk_api::Status;
 pub use blk_api::request::{Entry, MAX_SEGMENTS, Opcode, Segment};
 pub use blk_api::ring::{Completed, RingError};
 pub use blk_api::session::{Geometry, Refusal, Statistics};
+pub use completion::Completion;
 pub use control::Control;
 pub use copying::{CopyingDevice, IoError};
 pub use device::Device;

@@ -1,5 +1,6 @@
 //! One request as a future.
 
+use crate::completion::Completion;
 use crate::device::Device;
 use crate::error::Error;
 use crate::slots::Ticket;
@@ -29,21 +30,38 @@ pub struct Request<P: Platform> {
 
 enum State {
     /// Without a slot, or without room on the ring so far. Its segments are held.
-    Unsubmitted(Box<Entry>),
+    Unsubmitted(Box<Unsubmitted>),
     InFlight(Ticket),
     /// Not a valid request of this session.
     Refused(Error),
     Finished,
 }
 
+/// A request that is not submitted, and the choice how its completion is awaited.
+struct Unsubmitted {
+    entry: Entry,
+    completion: Option<Completion>,
+}
+
 impl<P: Platform> Request<P> {
+    /// Chooses how the completion is awaited; without this, the session's options decide. The choice is made where the request is
+    /// made, since the time that it takes is measured from here: `device.flush().by(Completion::Automatic)`.
+    pub fn by(mut self, completion: Completion) -> Self {
+        match &mut self.state {
+            State::InFlight(ticket) => self.device.await_by(*ticket, completion),
+            State::Unsubmitted(unsubmitted) => unsubmitted.completion = Some(completion),
+            State::Refused(_) | State::Finished => {}
+        }
+        self
+    }
+
     #[inline]
     pub(crate) const fn in_flight(device: Device<P>, ticket: Ticket) -> Self {
         Self { device, state: State::InFlight(ticket) }
     }
 
     pub(crate) fn unsubmitted(device: Device<P>, entry: Entry) -> Self {
-        Self { device, state: State::Unsubmitted(Box::new(entry)) }
+        Self { device, state: State::Unsubmitted(Box::new(Unsubmitted { entry, completion: None })) }
     }
 
     pub(crate) const fn refused(device: Device<P>, error: Error) -> Self {
@@ -70,9 +88,13 @@ impl<P: Platform> Request<P> {
 
     /// Submits the request if it is not submitted yet and there is room. Returns whether it needs no room any more.
     fn submit(&mut self) -> bool {
-        let State::Unsubmitted(entry) = &self.state else { return true };
+        let State::Unsubmitted(unsubmitted) = &self.state else { return true };
+        let Unsubmitted { entry, completion } = &**unsubmitted;
         match self.device.submit_again(entry) {
-            Ok(Some(ticket)) => self.state = State::InFlight(ticket),
+            Ok(Some(ticket)) => {
+                completion.iter().for_each(|completion| self.device.await_by(ticket, *completion));
+                self.state = State::InFlight(ticket);
+            }
             Ok(None) => return false,
             Err(error) => {
                 self.device.let_go(entry);
@@ -106,7 +128,7 @@ impl<P: Platform> Drop for Request<P> {
     fn drop(&mut self) {
         match &self.state {
             State::InFlight(ticket) => self.device.abandon(*ticket),
-            State::Unsubmitted(entry) => self.device.let_go(entry),
+            State::Unsubmitted(unsubmitted) => self.device.let_go(&unsubmitted.entry),
             State::Refused(_) | State::Finished => {}
         }
     }

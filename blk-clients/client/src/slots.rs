@@ -8,10 +8,12 @@
 //! one of two queues: requests that missed a record, and requests that are due for submission.
 
 use crate::changes::{Blocks, Changes};
+use crate::completion::{Awaited, Class, Completion, Ended};
 use crate::error::Error;
 use crate::window::Window;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use blk_api::Status;
 use blk_api::request::{Entry, Segment};
 use blk_api::ring::Completed;
 use core::task::{Context, Poll, Waker};
@@ -88,6 +90,8 @@ struct Slot {
     misses: u8,
     /// Times the controller gave no verdict.
     undecided: u8,
+    /// Its place among the requests that are awaited by choice; 0 for none.
+    awaited: u32,
 }
 
 impl Slot {
@@ -118,6 +122,8 @@ pub(crate) struct Slots<M: Memory> {
     due: VecDeque<u32>,
     /// Number of retries of requests without the controller's verdict.
     retries: u64,
+    /// The requests that are awaited by choice.
+    pub(crate) awaited: Awaited,
 }
 
 impl<M: Memory> Slots<M> {
@@ -133,6 +139,7 @@ impl<M: Memory> Slots<M> {
             place: Place::Server,
             misses: 0,
             undecided: 0,
+            awaited: 0,
         };
         Self {
             slots: (0..count).map(slot).collect(),
@@ -144,6 +151,7 @@ impl<M: Memory> Slots<M> {
             missed: VecDeque::with_capacity(count as usize),
             due: VecDeque::with_capacity(count as usize),
             retries: 0,
+            awaited: Awaited::new(count),
         }
     }
 
@@ -294,6 +302,10 @@ impl<M: Memory> Slots<M> {
             _ => true,
         };
         self.window.let_go(segments(&slot.entry));
+        let place = slot.awaited;
+        if place != 0 {
+            self.end_awaited(ticket, completed.status);
+        }
         // It was among them.
         self.in_flight = self.in_flight.wrapping_sub(1);
         let (slots, due) = (&mut self.slots, &mut self.due);
@@ -305,6 +317,30 @@ impl<M: Memory> Slots<M> {
             self.free(ticket.index);
         }
         Ok(())
+    }
+
+    /// Has the request, submitted `now`, awaited in this way from now on.
+    pub(crate) fn await_by(&mut self, ticket: Ticket, completion: Completion, now: u64) {
+        let slot = self.slots.get_mut(ticket.index as usize).filter(|slot| slot.generation == ticket.generation);
+        let Some(slot) = slot.filter(|slot| slot.is_in_flight()) else { return };
+        if slot.awaited != 0 {
+            return self.awaited.change(slot.awaited, completion);
+        }
+        let bytes = segments(&slot.entry).iter().fold(0u64, |sum, segment| sum.saturating_add(segment.len.into()));
+        let class = Class::of(slot.entry.opcode, bytes);
+        slot.awaited = self.awaited.add(ticket.index, completion, class, now);
+    }
+
+    /// Ends the wait for a request that is awaited by choice.
+    #[cold]
+    #[inline(never)]
+    fn end_awaited(&mut self, ticket: Ticket, status: u16) {
+        let Some(slot) = self.slots.get_mut(ticket.index as usize) else { return };
+        let place = core::mem::take(&mut slot.awaited);
+        let is_first_try = slot.misses == 0 && slot.undecided == 0 && status == Status::Success as u16;
+        let ended = if is_first_try { Ended::AtOnce } else { Ended::Otherwise };
+        let moved = self.awaited.end(place, ended).and_then(|moved| self.slots.get_mut(moved as usize));
+        moved.into_iter().for_each(|slot| slot.awaited = place);
     }
 
     /// Returns the result if the request is done; otherwise `context` is woken when it is.
@@ -332,7 +368,13 @@ impl<M: Memory> Slots<M> {
     pub(crate) fn abandon(&mut self, ticket: Ticket) {
         let Some(slot) = self.slots.get_mut(ticket.index as usize) else { return };
         match slot.state {
-            State::InFlight { .. } => slot.state = State::Abandoned,
+            State::InFlight { .. } => {
+                slot.state = State::Abandoned;
+                if slot.awaited != 0 {
+                    // Nobody polls for it.
+                    self.awaited.change(slot.awaited, Completion::Interrupt);
+                }
+            }
             State::Done(_) => self.free(ticket.index),
             State::Free | State::Abandoned => {}
         }

@@ -41,6 +41,10 @@ pub const EVENT: u64 = 10;
 pub const PEER: u64 = 11;
 /// Slot of the policy component's endpoint.
 pub const POLICY: u64 = 12;
+/// Slot of the signal by which the client asks for an alarm.
+pub const ALARM: u64 = 13;
+/// Length of an alarm, ticks: 250 us.
+pub const ALARM_TICKS: u64 = 250_000;
 /// Ticks that a call waits for the successor of a dead server. After them there is no successor.
 const CALL_TICKS: u32 = 1000;
 /// Rights of a caller on an endpoint.
@@ -76,6 +80,10 @@ struct World {
     policy_rebirth: Cell<u32>,
     /// Sends a tick to a component that waits with no other event pending.
     ticks_come: Cell<bool>,
+    /// The client may ask for alarms; it asked for one; and the number of those that went off.
+    has_alarm: bool,
+    is_alarm_set: Cell<bool>,
+    alarms: Cell<u64>,
 }
 
 impl FakePlatform {
@@ -106,6 +114,7 @@ impl FakePlatform {
             (PEER, notification, Rights::WRITE, Badge(PEER)),
             (EVENT, event, Rights::READ, Badge(0)),
         ];
+        given.extend(setup.alarm.then_some((ALARM, notification, Rights::WRITE, Badge(ALARM))));
         given.extend(setup.records.map(|_| (POLICY, endpoint, CALL, Badge(POLICY))));
         let kernel = around.component(&given);
         let world = Rc::new(World {
@@ -122,6 +131,9 @@ impl FakePlatform {
             doom: Cell::new(None),
             policy_rebirth: Cell::new(0),
             ticks_come: Cell::new(false),
+            has_alarm: setup.alarm,
+            is_alarm_set: Cell::new(false),
+            alarms: Cell::new(0),
         });
         let others = Rc::clone(&world);
         Self { kernel: kernel.with_others(move || others.take()), world }
@@ -160,6 +172,9 @@ impl FakePlatform {
         let mut caps = vec![cap("server", SERVER), cap("doorbell", DOORBELL), cap("event", EVENT), cap("peer", PEER)];
         if self.server(|server| server.has_records()) {
             caps.push(cap("policy", POLICY));
+        }
+        if self.world.has_alarm {
+            caps.push(cap("alarm", ALARM));
         }
         Environment {
             component: 7,
@@ -210,6 +225,12 @@ impl FakePlatform {
     /// Lets the peer signal unprompted; otherwise it answers signals.
     pub fn peer_signals(&self) {
         self.world.peer_signalled.set(true);
+    }
+
+    /// Number of alarms that went off.
+    #[must_use]
+    pub fn alarms(&self) -> u64 {
+        self.world.alarms.get()
     }
 
     /// Number of the client's doorbell signals.
@@ -333,6 +354,7 @@ impl World {
                 self.reply(answers.then(|| self.server().ask(&message)));
             }
             Some(Delivery::Signal(Badge(DOORBELL))) => self.doorbells.set(self.doorbells.get() + 1),
+            Some(Delivery::Signal(Badge(ALARM))) => self.is_alarm_set.set(true),
             Some(Delivery::Signal(Badge(PEER))) => self.peer_signalled.set(true),
             other => assert_eq!(other, None, "from the client"),
         }
@@ -399,6 +421,11 @@ impl Platform for FakePlatform {
         }
         if self.server(FakeServer::step) {
             return Some(Event::Signal(Badge(Badge::SIGNAL | 1)));
+        }
+        if self.world.is_alarm_set.take() {
+            self.world.alarms.set(self.world.alarms.get() + 1);
+            self.world.ticks.set(self.world.ticks.get() + ALARM_TICKS);
+            return Some(Event::Signal(Badge(Badge::SIGNAL | Badge::ALARM)));
         }
         (self.world.tick_policy() || self.world.ticks_come.get())
             .then_some(Event::Signal(Badge(Badge::SIGNAL | Badge::TICK)))

@@ -28,6 +28,8 @@ pub struct Setup {
     pub order: Order,
     /// Number of records of one block that its table holds. `None`: it needs no records, and there is no policy component.
     pub records: Option<usize>,
+    /// Whether the client may ask for alarms. The server then signals only a client that asked for it.
+    pub alarm: bool,
 }
 
 impl Default for Setup {
@@ -41,6 +43,7 @@ impl Default for Setup {
             writable: true,
             order: Order::Submitted,
             records: None,
+            alarm: false,
         }
     }
 }
@@ -108,6 +111,7 @@ pub struct FakeServer {
     /// Blocks with records, the oldest first.
     records: VecDeque<u64>,
     most_records: Option<usize>,
+    signals_only_who_asks: bool,
     bounds: Bounds,
     memories: (FakeMemory, FakeMemory, FakeMemory),
     ring_entries: u32,
@@ -140,6 +144,7 @@ impl FakeServer {
             asked: 0,
             records: VecDeque::new(),
             most_records: setup.records,
+            signals_only_who_asks: setup.alarm,
             bounds,
             memories: (client, server, window),
             ring_entries: setup.ring_entries,
@@ -186,9 +191,9 @@ impl FakeServer {
         for completed in &due {
             ring.reply(completed);
         }
-        ring.publish().expect("own memory");
+        let asks = ring.publish().expect("own memory");
         self.ring = Some(ring);
-        !due.is_empty()
+        !due.is_empty() && (asks || !self.signals_only_who_asks)
     }
 
     /// Drops all state of the session, including pending answers.

@@ -1,5 +1,6 @@
 //! The client's function path on the model of a controller.
 
+mod completion;
 mod data;
 mod devices;
 mod failures;

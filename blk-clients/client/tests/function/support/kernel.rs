@@ -1,6 +1,6 @@
 //! The kernel as far as a client with a function uses it; behind `call`, the PCI server. Refuses everything else.
 
-use super::machine::{ARENA, BAR_PAGES, EVENT, Object, PCI, RECEIVE, State};
+use super::machine::{ALARM, ARENA, BAR_PAGES, EVENT, Object, PCI, RECEIVE, State};
 use pci_api::{BY_HANDLER, BarRun, Bound, Claim, Claimed, Index, MAX_RUNS, Refusal};
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
@@ -169,8 +169,9 @@ impl platform::Kernel for Kernel {
         Ok(())
     }
 
-    fn signal(&self, _: Cap<Notification>) {
-        panic!("a client with a function signals nobody")
+    fn signal(&self, notification: Cap<Notification>) {
+        assert_eq!(notification.bits(), ALARM, "a client with a function signals the supervisor alone");
+        self.state().set_alarm();
     }
 
     async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {

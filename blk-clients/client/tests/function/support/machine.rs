@@ -24,6 +24,7 @@ pub(super) const CNODE: u64 = 2;
 pub(super) const RECEIVE: u64 = 5;
 pub(super) const PCI: u64 = 9;
 pub(super) const EVENT: u64 = 10;
+pub(super) const ALARM: u64 = 11;
 const DMA: u64 = 1000;
 const TABLES: u64 = 5000;
 const WINDOW: u64 = 10_000;
@@ -37,6 +38,8 @@ const CFS: u64 = 1 << 1;
 pub(super) const BAR_PAGES: u16 = 2;
 /// Time after which a waiting client is stuck, nanoseconds.
 const PATIENCE_NS: u64 = 60_000_000_000;
+/// Length of an alarm, nanoseconds.
+const ALARM_NS: u64 = 250_000;
 /// Time between two ticks, nanoseconds.
 const TICK_NS: u64 = 50_000_000;
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -70,6 +73,8 @@ pub(crate) struct Setup {
     /// Whether addresses are translated.
     pub iommu: bool,
     pub faults: Vec<Fault>,
+    /// Whether the client may ask for alarms.
+    pub alarm: bool,
 }
 
 impl Default for Setup {
@@ -92,6 +97,7 @@ impl Default for Setup {
             io_tables: 16,
             iommu: true,
             faults: vec![],
+            alarm: false,
         }
     }
 }
@@ -151,6 +157,10 @@ pub(super) struct State {
     ticks_come: bool,
     /// Those that came.
     ticks: u64,
+    /// Time at which the alarm goes off that the client asked for.
+    alarm_at_ns: Option<u64>,
+    /// Alarms that went off.
+    alarms: u64,
 }
 
 /// The machine, and the platform of its client. Clones are the same one.
@@ -229,6 +239,11 @@ impl Machine {
             _ => false,
         });
         fetched.count() as u64
+    }
+
+    /// Alarms that went off.
+    pub(crate) fn alarms(&self) -> u64 {
+        self.state().alarms
     }
 
     /// Interrupts that arrived so far.
@@ -315,13 +330,14 @@ fn state(setup: Setup) -> State {
         first: CPtr::new(first),
         count,
     };
-    let caps = vec![
+    let mut caps = vec![
         cap("pci", PCI, 1),
         cap("event", EVENT, 1),
         cap("dma", DMA, setup.dma_pages),
         cap("io-table", TABLES, setup.io_tables as u32),
         cap("window", WINDOW, setup.window_bytes.div_ceil(PAGE) as u32),
     ];
+    caps.extend(setup.alarm.then(|| cap("alarm", ALARM, 1)));
     State {
         controller: sim_nvme::Controller::new(config, 0),
         bus: Bus {
@@ -352,6 +368,8 @@ fn state(setup: Setup) -> State {
         caps,
         ticks_come: false,
         ticks: 0,
+        alarm_at_ns: None,
+        alarms: 0,
     }
 }
 
@@ -369,13 +387,25 @@ impl State {
         }
     }
 
+    /// Has the alarm go off in a moment.
+    pub(super) fn set_alarm(&mut self) {
+        self.alarm_at_ns = Some(self.now_ns + ALARM_NS);
+    }
+
     /// Waits for an event, if one comes.
     fn wait(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.receive() {
                 return Some(event);
             }
-            match self.controller.next_event_ns().filter(|at_ns| *at_ns < self.now_ns + PATIENCE_NS) {
+            let next_ns = self.controller.next_event_ns().filter(|at_ns| *at_ns < self.now_ns + PATIENCE_NS);
+            if let Some(at_ns) = self.alarm_at_ns.filter(|at_ns| next_ns.is_none_or(|next_ns| *at_ns <= next_ns)) {
+                (self.alarm_at_ns, self.alarms) = (None, self.alarms + 1);
+                self.pass(at_ns.saturating_sub(self.now_ns));
+                self.bus.signals |= Badge::SIGNAL | Badge::ALARM;
+                continue;
+            }
+            match next_ns {
                 Some(at_ns) => self.pass(at_ns.saturating_sub(self.now_ns)),
                 None if self.ticks_come => {
                     self.ticks += 1;
