@@ -101,7 +101,7 @@ impl Builder<'_> {
         let mut drivers: Vec<Driver> = servers.iter().map(|server| server.driver.clone()).collect();
         for ((controller, server), policy) in scenario.controllers.iter().zip(&servers).zip(&policies) {
             for (tenant, index) in scenario.sessions(&controller.name).zip(0..) {
-                clients.push(self.client(tenant, server, policy, index)?);
+                clients.push(self.client(tenant, server, policy, pci.supervisor, index)?);
             }
             let sessions = scenario.sessions(&controller.name).count() as u32;
             let physical = scenario.controller(&controller.name).map_or(0, |(index, _)| index as u16);

@@ -1,6 +1,6 @@
 //! The layout that all systems share: sizes and addresses, slots, rights, and badges at the console.
 
-use capdl_spec::ObjectKind;
+use capdl_spec::{ObjectKind, Role};
 use platform::Badge;
 
 /// Bytes of a small frame.
@@ -64,4 +64,13 @@ pub(crate) const PROBE_MEMORY_BITS: u8 = 16;
 /// more of them than bits below those with a meaning.
 pub(crate) const fn log_badge(component: u16) -> u64 {
     Badge::SIGNAL | 1 << (component % Badge::ALARM.trailing_zeros() as u16)
+}
+
+/// The lengths of the alarms that a component of this role may ask for, microseconds: one for each of its numbers.
+pub(crate) const fn alarms_us(role: Role) -> &'static [u32] {
+    match role {
+        Role::NvmeServer => &platform::alarm::SERVER_US,
+        Role::Client => &platform::alarm::CLIENT_US,
+        _ => &[],
+    }
 }

@@ -8,13 +8,13 @@ mod finish;
 use crate::error::BuildError;
 use crate::layout::{
     CNODE_SLOT, FIRST_NAMED_SLOT, IPC_BUFFER_VADDR, LARGE_PAGE, LOG_BYTES, LOG_VADDR, PAGE, REGIONS_VADDR, STACK_PAGES,
-    STACK_TOP, frame_bytes, rights,
+    STACK_TOP, alarms_us, frame_bytes, rights,
 };
 use crate::programs::Program;
 use capdl_spec::{
     Arch, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role, Specification, TeardownAck,
 };
-use platform::{CPtr, Name, NamedCaps, Region, RegionKind, Vaddr};
+use platform::{Badge, CPtr, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,6 +62,7 @@ struct Draft {
     keeps: Option<ObjectId>,
     restart: Option<RestartPolicy>,
     driver: Option<u8>,
+    alarm: Option<u8>,
     ends_with: Option<u16>,
     blocked: Option<ObjectId>,
     teardown_ack: Option<TeardownAck>,
@@ -140,6 +141,7 @@ impl Model {
             keeps: None,
             restart: None,
             driver: None,
+            alarm: None,
             ends_with: None,
             blocked: None,
             teardown_ack: None,
@@ -310,6 +312,17 @@ impl Model {
     /// Makes the component driver number `number` at the PCI server.
     pub(crate) fn drives(&mut self, who: Who, number: u8) {
         self.draft(who).driver = Some(number);
+    }
+
+    /// Lets the component ask the supervisor for alarms, by `supervisor`, the supervisor's notification, as number `first` and on.
+    /// No other component has these numbers.
+    pub(crate) fn asks_for_alarms(&mut self, who: Who, supervisor: ObjectId, first: u8) {
+        let draft = self.draft(who);
+        draft.alarm = Some(first);
+        let numbers = alarms_us(draft.role).iter().zip(0u8..).map(|(_, index)| first.wrapping_add(index));
+        let grant = |number| Grant { object: supervisor, badge: Badge::alarm(number), rights: rights::WRITE };
+        let grants: Vec<_> = numbers.map(grant).collect();
+        self.caps(who, blk_api::names::ALARM, &grants);
     }
 
     /// Records that the component belongs to the NVMe server `server`.

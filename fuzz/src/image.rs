@@ -290,6 +290,7 @@ fn system() -> Specification {
             keeps: Some(first + 5),
             restart: Some(RestartPolicy { times: 2, within_ms: 1000 }),
             driver: None,
+            alarm: None,
             ends_with: None,
             blocked: None,
             teardown_ack: None,

@@ -19,12 +19,13 @@ impl Badge {
     /// The supervisor's answer to [`Badge::alarm`]: a moment has passed.
     pub const ALARM: u64 = 1 << 61;
 
-    /// Driver number `driver`'s request to the supervisor to be woken by [`Badge::ALARM`] after a moment, long before the next
-    /// tick. Drivers whose numbers differ by 28 share a bit: one is then woken for the other.
+    /// The request to the supervisor to be woken by [`Badge::ALARM`] after a moment ([`alarm`](crate::alarm)), long before the
+    /// next tick. A component has a number for each length that it may ask for. Those whose numbers differ by 28 share a bit:
+    /// one is then woken for the other.
     #[must_use]
-    pub const fn alarm(driver: u8) -> u64 {
+    pub const fn alarm(number: u8) -> u64 {
         // 32 to 59.
-        Self::SIGNAL | 1u64.wrapping_shl((driver as u32 % 28).wrapping_add(32))
+        Self::SIGNAL | 1u64.wrapping_shl((number as u32 % 28).wrapping_add(32))
     }
 
     /// The PCI server's signal to the supervisor that nothing of driver number `driver` (below 32) is in flight any more: the

@@ -148,6 +148,14 @@ pub trait Platform: Clone + 'static {
 /// Pauses of the processor in one [`Platform::pause`].
 const PAUSES: u8 = 16;
 
+/// Lengths of the supervisor's alarms ([`Badge::alarm`]), microseconds.
+pub mod alarm {
+    /// An NVMe server's.
+    pub const SERVER_US: [u32; 1] = [250];
+    /// A client's, each twice as long as the one before.
+    pub const CLIENT_US: [u32; 4] = [20, 40, 80, 160];
+}
+
 /// Ids of [`Platform::marker`].
 pub mod marker {
     /// A measured part begins.

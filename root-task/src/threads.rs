@@ -7,7 +7,7 @@ use crate::objects::expect_kind;
 use crate::restarts::Restarts;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use capdl_spec::{Component, ObjectKind};
+use capdl_spec::{Component, ObjectKind, Role};
 use platform::{Badge, CPtr, Cap, Kernel, Name, Notification, Platform, Resume, Tcb, UserContext, Vaddr};
 use report::{Report, clip};
 
@@ -22,14 +22,41 @@ pub(crate) struct Thread {
     pub(crate) tcb: Cap<Tcb>,
     /// Notification that the supervisor signals at every tick.
     pub(crate) tick: Option<Cap<Notification>>,
-    /// The number of the device that it drives, if it does.
-    pub(crate) driver: Option<u8>,
-    /// Notification that the supervisor signals when a driver's alarm goes off.
-    pub(crate) alarm: Option<Cap<Notification>>,
+    /// Its alarms, if it may ask for some.
+    pub(crate) alarms: Option<Alarms>,
     /// Whether it is alive.
     pub(crate) state: State,
     /// Its restarts.
     pub(crate) restarts: Restarts,
+}
+
+/// The alarms that a component may ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alarms {
+    /// Notification that the supervisor signals when one goes off.
+    pub(crate) notification: Cap<Notification>,
+    /// The number of the first, and their lengths in microseconds.
+    first: u8,
+    lengths_us: &'static [u32],
+}
+
+impl Alarms {
+    /// The lengths of those that `asked` has the bits of.
+    pub(crate) fn asked_us(self, asked: u64) -> impl Iterator<Item = u32> {
+        let first = self.first;
+        let numbered = self.lengths_us.iter().zip(0u8..);
+        let asks = move |number: u8| asked & Badge::alarm(first.wrapping_add(number)) & !Badge::SIGNAL != 0;
+        numbered.filter_map(move |(length_us, number)| asks(number).then_some(*length_us))
+    }
+}
+
+/// The lengths of the alarms that a component of this role may ask for, microseconds: one for each of its numbers.
+const fn alarms_us(role: Role) -> &'static [u32] {
+    match role {
+        Role::NvmeServer => &platform::alarm::SERVER_US,
+        Role::Client => &platform::alarm::CLIENT_US,
+        _ => &[],
+    }
 }
 
 /// Whether a component is alive.
@@ -89,11 +116,15 @@ impl<P: Platform> Build<P> {
         }
         self.write_registers(component)?;
         let tick = component.tick.map(|id| self.mint_own(id, Badge(Badge::SIGNAL | Badge::TICK))).transpose()?;
-        let alarm = component.tick.filter(|_| component.driver.is_some());
-        let alarm = alarm.map(|id| self.mint_own(id, Badge(Badge::SIGNAL | Badge::ALARM))).transpose()?;
-        let (id, name, driver) = (component.id, clip(&component.name), component.driver);
+        let woken = Badge(Badge::SIGNAL | Badge::ALARM);
+        let alarms = component.tick.zip(component.alarm).map(|(id, first)| {
+            let lengths_us = alarms_us(component.role);
+            Ok(Alarms { notification: self.mint_own(id, woken)?, first, lengths_us })
+        });
+        let alarms = alarms.transpose()?;
+        let (id, name) = (component.id, clip(&component.name));
         let restarts = Restarts::new(component.restart);
-        Ok(Thread { id, name, tcb, tick, driver, alarm, state: State::Alive, restarts })
+        Ok(Thread { id, name, tcb, tick, alarms, state: State::Alive, restarts })
     }
 
     /// Puts the component's thread, which does not run, at its first instruction.

@@ -1,6 +1,6 @@
 //! The supervisor's timer: the machine's one-shot timer, its interrupt, and the notification it arrives at.
 //!
-//! One timer serves two purposes: ticks at a fixed rate, and alarms. A driver asks for an alarm when it wants to go on in a
+//! One timer serves two purposes: ticks at a fixed rate, and alarms. A component asks for an alarm when it wants to go on in a
 //! moment, and the supervisor for its work between ticks. The timer interrupts at the next of them, and only then is the
 //! counter polled.
 
@@ -12,8 +12,6 @@ use platform::{Badge, CPtr, Cap, CapData, IrqHandler, IrqSource, Kernel, Notific
 
 /// From one tick to the next, microseconds: 20 a second.
 pub(crate) const TICK_US: u32 = 50_000;
-/// Microseconds after which an alarm that a driver asks for goes off.
-pub(crate) const ALARM_US: u32 = 250;
 
 /// The kernel's interrupt it raises. The PCI server's configuration begins after those that are kept for the root task.
 const IRQ: u8 = 0;
@@ -175,6 +173,7 @@ mod tests {
         (timer, registers)
     }
 
+    const ALARM_US: u32 = platform::alarm::SERVER_US[0];
     const NOTHING: Due = Due { tick: false, alarm: false };
     const TICK: Due = Due { tick: true, alarm: false };
     const ALARM: Due = Due { tick: false, alarm: true };

@@ -210,6 +210,10 @@ impl Platform for SimPlatform {
         }
     }
 
+    fn marker(&self, id: u8) {
+        self.component.world.outside().mark(id);
+    }
+
     /// Dies with a general protection fault: user level must not execute the instruction.
     fn stop_clock(&self) -> Result<(), OutOfBounds> {
         self.component.kernel.die(Fault::Exception(GENERAL_PROTECTION));

@@ -8,7 +8,7 @@ use crate::observer::Observer;
 use crate::panics;
 use crate::root::Root;
 use crate::trace::Entry;
-use crate::world::{Progress, State, World};
+use crate::world::{Mark, Progress, State, World};
 use capdl::{Arch, Scenario, System};
 use sim_fault::{ComponentFault, Fault};
 use sim_kernel::{Kernel, MachineConfig};
@@ -41,6 +41,8 @@ pub struct Account {
     pub last_events: Vec<Entry>,
     /// Commands that the controllers completed.
     pub commands: u64,
+    /// The markers that components passed, in their order.
+    pub marks: Vec<Mark>,
 }
 
 impl Simulation {
@@ -126,6 +128,7 @@ impl Simulation {
             panics: self.components.panics().to_vec(),
             last_events: state.trace.last().copied().collect(),
             commands: state.observer.commands(),
+            marks: state.marks.clone(),
         };
         drop(state);
         // The components' stacks are unwound; the observer has finished with their world.

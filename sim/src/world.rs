@@ -35,6 +35,10 @@ pub(crate) struct State {
     pub(crate) kernel: Kernel,
     pub(crate) machine: Machine,
     pub(crate) now_ns: u64,
+    /// Time in which the processor had nothing to do.
+    idle_ns: u64,
+    /// The markers that components passed.
+    pub(crate) marks: Vec<Mark>,
     pub(crate) trace: Trace,
     pub(crate) observer: Observer,
     order: ThreadOrder,
@@ -52,6 +56,17 @@ pub(crate) struct State {
     slice_end_ns: u64,
     /// The scheduler's generation when the running thread was last confirmed to be the one that may run.
     seen: u64,
+}
+
+/// A marker that a component passed (`Platform::marker`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// Its id (`platform::marker`).
+    pub id: u8,
+    /// Virtual time.
+    pub at_ns: u64,
+    /// Time until then in which the processor had nothing to do.
+    pub idle_ns: u64,
 }
 
 /// The state of the processor after a run.
@@ -76,6 +91,8 @@ impl World {
             kernel,
             machine,
             now_ns: 0,
+            idle_ns: 0,
+            marks: Vec::new(),
             trace: Trace::new(),
             observer,
             order,
@@ -166,11 +183,12 @@ impl World {
                     Some(thread) => thread,
                     None if state.due_ns == u64::MAX => return Progress::Quiet,
                     None if state.due_ns > until_ns => {
-                        state.now_ns = until_ns;
+                        state.idle_until(until_ns);
                         return Progress::Running;
                     }
                     None => {
-                        state.now_ns = state.now_ns.max(state.due_ns);
+                        let due_ns = state.due_ns;
+                        state.idle_until(due_ns);
                         state.happen(self.costs.interrupt_ns);
                         continue;
                     }
@@ -209,6 +227,19 @@ impl State {
     /// Records an event of the running thread.
     pub(crate) fn note(&mut self, thread: ThreadId, kind: Kind, value: u64) {
         self.trace.note(Entry { at_ns: self.now_ns, thread: thread.number(), kind, value });
+    }
+
+    /// Lets the processor idle until then, if that is not past.
+    const fn idle_until(&mut self, until_ns: u64) {
+        let idle_ns = until_ns.saturating_sub(self.now_ns);
+        self.idle_ns += idle_ns;
+        self.now_ns += idle_ns;
+    }
+
+    /// Records that a component passed the marker `id`.
+    pub(crate) fn mark(&mut self, id: u8) {
+        let Self { now_ns: at_ns, idle_ns, .. } = *self;
+        self.marks.push(Mark { id, at_ns, idle_ns });
     }
 
     /// Draws a number below `bound`.

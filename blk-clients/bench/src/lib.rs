@@ -16,6 +16,7 @@ extern crate alloc;
 mod area;
 mod buffer;
 mod certain;
+mod choice;
 pub mod histogram;
 mod load;
 mod measure;

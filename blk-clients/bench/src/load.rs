@@ -8,6 +8,7 @@ use crate::after;
 use crate::area::{Access, Area, Units};
 use crate::buffer::{Buffer, Layout};
 use crate::certain;
+use crate::choice::Choice;
 use crate::outcome::Outcome;
 use crate::progress::Progress;
 use crate::shape::{self, Impossible};
@@ -259,12 +260,16 @@ impl<'a, P: Platform> Load<'a, P> {
         }
         let was_forbidden = self.area.borrow().is_forbidden(units);
         let begin = self.platform.ticks();
+        let choice = Choice::of(self.bench);
         let mut room = buffer.room();
         let parts = buffer.parts(blocks, &mut room);
         let result = self
-            .persistently(async || match access {
-                Access::Read => self.device.read(self.lba(units), parts).await,
-                Access::Write => self.device.write(self.lba(units), parts).await,
+            .persistently(async || {
+                let request = match access {
+                    Access::Read => self.device.read(self.lba(units), parts),
+                    Access::Write => self.device.write(self.lba(units), parts),
+                };
+                choice.apply(request).await
             })
             .await;
         let now = self.platform.ticks();

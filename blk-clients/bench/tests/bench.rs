@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
-use workload::{Bench, Client, Forbidden, Pattern};
+use workload::{Bench, Client, Completion, Forbidden, Pattern};
 
 fn setup() -> Setup {
     Setup { window_bytes: 4 << 20, ring_entries: 32, order: Order::Drawn(11), ..Setup::default() }
@@ -162,6 +162,21 @@ fn where_sizes_vary_one_read_has_the_largest_whatever_is_drawn() {
 fn polling_client_needs_no_signals() {
     let platform = FakePlatform::new(&setup());
     assert!(passed(&run_on(&platform, &Client { polls: true, ..client(Bench::default()) })));
+}
+
+#[test]
+fn every_byte_is_right_however_completions_are_awaited() {
+    let ways = [Completion::Interrupt, Completion::Polled, Completion::SleepThenPoll, Completion::Automatic];
+    for (completion, polls) in ways.into_iter().flat_map(|way| [(way, false), (way, true)]) {
+        let load_of = Bench { completion, operations: 300, ..Bench::default() };
+        let measured = Bench { measure: "device-read".into(), read_percent: 100, ..load_of.clone() };
+        for bench in [load_of, measured] {
+            let platform = FakePlatform::new(&Setup { alarm: true, ..setup() });
+            platform.tick_who_waits();
+            let reports = run_on(&platform, &Client { polls, ..client(bench) });
+            assert!(passed(&reports), "{completion:?}, polls: {polls}: {reports:?}");
+        }
+    }
 }
 
 #[test]

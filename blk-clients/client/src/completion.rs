@@ -21,7 +21,7 @@ pub enum Completion {
     /// The client polls, and yields to threads of its priority in between.
     Polled,
     /// The client sleeps for as long as such a request is expected to take, and polls then. It sleeps by alarms of the
-    /// supervisor, 250 µs each. Without the right to ask for one, it sleeps as by [`Completion::Interrupt`].
+    /// supervisor, of 20 to 160 µs. Without the right to ask for one, it sleeps as by [`Completion::Interrupt`].
     SleepThenPoll,
     /// The client polls while the next completion is expected sooner than a wake-up takes. Otherwise it sleeps until it is
     /// signalled, or by alarms where nothing signals it.

@@ -30,7 +30,7 @@ use core::cell::RefCell;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
-use platform::{Cap, Environment, Notification, Platform};
+use platform::{Cap, Environment, Notification, Platform, alarm};
 
 mod misses;
 mod reconnection;
@@ -56,8 +56,8 @@ struct Shared<P: Platform> {
     server: Rc<Server<P>>,
     policy: Option<Policy<P>>,
     means: Means,
-    /// The right to ask the supervisor for an alarm.
-    alarm: Option<Cap<Notification>>,
+    /// The rights to ask the supervisor for an alarm, by its length, if it has them.
+    alarms: Vec<Cap<Notification>>,
 }
 
 impl<P: Platform> Clone for Device<P> {
@@ -73,8 +73,8 @@ struct State<P: Platform> {
     asks: bool,
     /// The error that ended the session.
     over: Option<Error>,
-    /// The supervisor was asked for an alarm, which did not go off yet.
-    is_alarm_set: bool,
+    /// Time at which the alarm goes off that the supervisor was asked for, ticks; 0 for none.
+    alarm_at: u64,
     /// Wakers of tasks that wait for a free slot. Never grows beyond its initial capacity.
     waiting_for_room: Vec<Waker>,
 }
@@ -106,14 +106,16 @@ impl<P: Platform> Device<P> {
             slots: Slots::new(options.ring_entries, window.clone()),
             asks: policy.is_some(),
             over: None,
-            is_alarm_set: false,
+            alarm_at: 0,
             waiting_for_room: Vec::with_capacity(options.ring_entries as usize),
         };
-        let alarm = environment.cap(names::ALARM);
+        let lengths = alarm::CLIENT_US.iter().zip(0u32..);
+        let alarms: Vec<_> = lengths.map_while(|(_, length)| environment.cap_at(names::ALARM, length)).collect();
+        let has_alarms = alarms.len() == alarm::CLIENT_US.len();
         let on_function = state.session.function().is_some();
-        let means = Means::new(platform.ticks_per_second(), options.polls, on_function, alarm.is_some());
+        let means = Means::new(platform.ticks_per_second(), options.polls, on_function, has_alarms);
         let state = RefCell::new(state);
-        let shared = Shared { state, control, window, geometry, platform, options, server, policy, means, alarm };
+        let shared = Shared { state, control, window, geometry, platform, options, server, policy, means, alarms };
         Ok(Self { shared: Rc::new(shared) })
     }
 

@@ -1,12 +1,15 @@
 //! The completion of a request is awaited as chosen, and its result is the same whatever the choice (SEEDS M6, M7).
 
 use blk_client::{Completed, Completion, Device, Error, Status};
-use fake_platform::{ALARM_TICKS, FakePlatform, Lost, Order, Setup, block_on, open, turn};
+use fake_platform::{FakePlatform, Lost, Order, Setup, block_on, open, turn};
+use platform::Platform;
 use std::iter::once;
 
 /// A way to make trouble.
 type Trouble = fn(&FakePlatform);
 
+/// Length of the longest alarm, ticks.
+const ALARM_TICKS: u64 = 160_000;
 /// Tries of a request that the controller gives no verdict of.
 const TRIES: u64 = 4;
 
@@ -112,19 +115,37 @@ fn requests_with_every_choice_in_flight_together_are_all_done() {
     }
 }
 
+/// Makes a flush that takes longer than three alarms. It is polled for, because its time is unknown.
+async fn flush_slowly(platform: &FakePlatform, device: &Device<FakePlatform>) {
+    platform.server(|server| server.order = Order::Silent);
+    let long = device.flush().by(Completion::SleepThenPoll);
+    while platform.alarms() == 0 && platform.ticks() < 3 * ALARM_TICKS {
+        turn().await;
+    }
+    platform.server(|server| server.order = Order::Submitted);
+    assert_eq!((long.await, platform.alarms()), (Ok(()), 0));
+}
+
+#[test]
+fn alarm_that_the_program_takes_is_asked_for_again() {
+    let (platform, device) = open(&Setup { alarm: true, ..Setup::default() }, false);
+    block_on(device.run(async {
+        flush_slowly(&platform, &device).await;
+        let (sleeper, other) = (device.flush().by(Completion::SleepThenPoll), device.flush());
+        assert_eq!((sleeper.await, other.await, platform.alarms()), (Ok(()), Ok(()), 0), "a signal was first");
+        assert!(platform.poll_event().is_some());
+        assert_eq!(platform.alarms(), 1, "the program took it");
+        assert_eq!(device.flush().by(Completion::SleepThenPoll).await, Ok(()));
+        assert_eq!(platform.alarms(), 2);
+    }));
+}
+
 #[test]
 fn sleeper_sleeps_by_alarms_and_asks_for_no_signal() {
     let setup = Setup { alarm: true, ..Setup::default() };
     let (platform, device) = open(&setup, false);
     block_on(device.run(async {
-        platform.server(|server| server.order = Order::Silent);
-        // One that takes about two alarms: it is polled for, because its time is unknown.
-        let long = device.flush().by(Completion::SleepThenPoll);
-        while platform.alarms() == 0 && platform::Platform::ticks(&platform) < 3 * ALARM_TICKS {
-            turn().await;
-        }
-        platform.server(|server| server.order = Order::Submitted);
-        assert_eq!((long.await, platform.alarms()), (Ok(()), 0));
+        flush_slowly(&platform, &device).await;
         assert_eq!(device.flush().by(Completion::SleepThenPoll).await, Ok(()));
         assert_eq!(platform.alarms(), 1, "it slept, and found the completion then");
         assert_eq!(device.flush().by(Completion::Polled).await, Ok(()));
@@ -140,7 +161,7 @@ fn request_that_never_ends_is_not_polled_for_ever() {
             assert_eq!(device.flush().by(completion).await, Ok(()));
             platform.server(|server| server.order = Order::Silent);
             let late = device.flush().by(completion);
-            while platform::Platform::ticks(&platform) < 40 * ALARM_TICKS {
+            while platform.ticks() < 40 * ALARM_TICKS {
                 turn().await;
             }
             let before = platform.alarms();

@@ -15,7 +15,7 @@ use blk_client::{Device, Options};
 use platform::fake::Registers;
 use platform::{
     Badge, CPtr, Environment, Event, Incarnation, Kernel as _, Message, NamedCaps, ObjectType, OutOfBounds, Platform,
-    Region, RegionKind, Rights, Vaddr,
+    Region, RegionKind, Rights, Vaddr, alarm,
 };
 use report::Report;
 use serde::Serialize;
@@ -41,10 +41,9 @@ pub const EVENT: u64 = 10;
 pub const PEER: u64 = 11;
 /// Slot of the policy component's endpoint.
 pub const POLICY: u64 = 12;
-/// Slot of the signal by which the client asks for an alarm.
+/// Slot of the first signal by which the client asks for an alarm, and the last one's.
 pub const ALARM: u64 = 13;
-/// Length of an alarm, ticks: 250 us.
-pub const ALARM_TICKS: u64 = 250_000;
+const LAST_ALARM: u64 = ALARM + alarm::CLIENT_US.len() as u64 - 1;
 /// Ticks that a call waits for the successor of a dead server. After them there is no successor.
 const CALL_TICKS: u32 = 1000;
 /// Rights of a caller on an endpoint.
@@ -80,9 +79,9 @@ struct World {
     policy_rebirth: Cell<u32>,
     /// Sends a tick to a component that waits with no other event pending.
     ticks_come: Cell<bool>,
-    /// The client may ask for alarms; it asked for one; and the number of those that went off.
+    /// The client may ask for alarms; the length of the one it asked for, in ticks; and the number of those that went off.
     has_alarm: bool,
-    is_alarm_set: Cell<bool>,
+    alarm_set: Cell<Option<u64>>,
     alarms: Cell<u64>,
 }
 
@@ -114,7 +113,8 @@ impl FakePlatform {
             (PEER, notification, Rights::WRITE, Badge(PEER)),
             (EVENT, event, Rights::READ, Badge(0)),
         ];
-        given.extend(setup.alarm.then_some((ALARM, notification, Rights::WRITE, Badge(ALARM))));
+        let alarms = (ALARM..=LAST_ALARM).filter(|_| setup.alarm);
+        given.extend(alarms.map(|slot| (slot, notification, Rights::WRITE, Badge(slot))));
         given.extend(setup.records.map(|_| (POLICY, endpoint, CALL, Badge(POLICY))));
         let kernel = around.component(&given);
         let world = Rc::new(World {
@@ -132,7 +132,7 @@ impl FakePlatform {
             policy_rebirth: Cell::new(0),
             ticks_come: Cell::new(false),
             has_alarm: setup.alarm,
-            is_alarm_set: Cell::new(false),
+            alarm_set: Cell::new(None),
             alarms: Cell::new(0),
         });
         let others = Rc::clone(&world);
@@ -174,7 +174,7 @@ impl FakePlatform {
             caps.push(cap("policy", POLICY));
         }
         if self.world.has_alarm {
-            caps.push(cap("alarm", ALARM));
+            caps.push(NamedCaps { count: alarm::CLIENT_US.len() as u32, ..cap("alarm", ALARM) });
         }
         Environment {
             component: 7,
@@ -354,7 +354,9 @@ impl World {
                 self.reply(answers.then(|| self.server().ask(&message)));
             }
             Some(Delivery::Signal(Badge(DOORBELL))) => self.doorbells.set(self.doorbells.get() + 1),
-            Some(Delivery::Signal(Badge(ALARM))) => self.is_alarm_set.set(true),
+            Some(Delivery::Signal(Badge(slot @ ALARM..=LAST_ALARM))) => {
+                self.alarm_set.set(Some(u64::from(alarm::CLIENT_US[(slot - ALARM) as usize]) * 1000));
+            }
             Some(Delivery::Signal(Badge(PEER))) => self.peer_signalled.set(true),
             other => assert_eq!(other, None, "from the client"),
         }
@@ -422,9 +424,9 @@ impl Platform for FakePlatform {
         if self.server(FakeServer::step) {
             return Some(Event::Signal(Badge(Badge::SIGNAL | 1)));
         }
-        if self.world.is_alarm_set.take() {
+        if let Some(ticks) = self.world.alarm_set.take() {
             self.world.alarms.set(self.world.alarms.get() + 1);
-            self.world.ticks.set(self.world.ticks.get() + ALARM_TICKS);
+            self.world.ticks.set(self.world.ticks.get() + ticks);
             return Some(Event::Signal(Badge(Badge::SIGNAL | Badge::ALARM)));
         }
         (self.world.tick_policy() || self.world.ticks_come.get())

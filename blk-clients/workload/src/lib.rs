@@ -100,6 +100,8 @@ pub struct Bench {
     pub think_microseconds: u64,
     /// Interval of its progress reports in milliseconds, for the run's timeline; 0 for none.
     pub progress_milliseconds: u64,
+    /// How the completions of its reads and writes are awaited.
+    pub completion: Completion,
     /// Instruction-count markers around the run, with this benchmark name; empty for none.
     pub measure: String,
 }
@@ -126,9 +128,27 @@ impl Default for Bench {
             delay_milliseconds: 0,
             think_microseconds: 0,
             progress_milliseconds: 100,
+            completion: Completion::Session,
             measure: String::new(),
         }
     }
+}
+
+/// How the completions of a load's requests are awaited (`blk_client::Completion`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Completion {
+    /// As those of all requests of the session without a choice: as the tenant's `completion` says.
+    #[default]
+    Session,
+    /// Asleep, until a signal or an interrupt.
+    Interrupt,
+    /// By polling.
+    Polled,
+    /// Asleep for as long as a request is expected to take, and by polling then.
+    SleepThenPoll,
+    /// As seems best for each request.
+    Automatic,
 }
 
 /// Whether requests of a load are forbidden because its rights are taken while it runs.

@@ -270,6 +270,9 @@ pub struct Component {
     pub restart: Option<RestartPolicy>,
     /// Its number as a driver at the PCI server. The PCI server takes its device back before it is started again.
     pub driver: Option<u8>,
+    /// The first of its numbers by which it may ask the supervisor for alarms (`platform::Badge::alarm`), one for each length
+    /// that its role has (`platform::alarm`).
+    pub alarm: Option<u8>,
     /// The component that it depends on: it ends with that component, and is started after it. A driver depends on the PCI
     /// server, and the PCI server on the IOMMU server, where there is one.
     pub ends_with: Option<u16>,

@@ -4,7 +4,7 @@ use super::Builder;
 use super::drivers::Server;
 use super::tenants;
 use crate::error::BuildError;
-use crate::layout::{PAGE, rights};
+use crate::layout::{PAGE, alarms_us, rights};
 use crate::model::Who;
 use crate::programs;
 use crate::scenario::{Controller, Tenant};
@@ -48,6 +48,7 @@ impl Builder<'_> {
         tenant: &'t Tenant,
         server: &Server,
         policy: &Policy,
+        supervisor: ObjectId,
         index: u32,
     ) -> Result<BuiltClient<'t>, BuildError> {
         let name = &tenant.name;
@@ -82,8 +83,21 @@ impl Builder<'_> {
             self.model.restarts(who, restart.to_policy());
             self.model.waits_for_teardown(who, TeardownAck { page, session: index });
         }
+        self.alarm(tenant, who, supervisor);
         self.model.configure(who, &tenants::client(tenant, self.scenario.server.queues, index as u16))?;
         Ok(BuiltClient { tenant, who, event })
+    }
+
+    /// Lets a client ask for alarms, if its tenant may. Its numbers come after those of the NVMe servers.
+    pub(super) fn alarm(&mut self, tenant: &Tenant, who: Who, supervisor: ObjectId) {
+        let sleepers = self.scenario.tenants.iter().filter(|tenant| tenant.alarm);
+        if let Some(before) =
+            sleepers.zip(0usize..).find_map(|(one, before)| (one.name == tenant.name).then_some(before))
+        {
+            let number = self.scenario.controllers.len() + before * alarms_us(Role::Client).len();
+            // Numbers share bits anyway, when there are many.
+            self.model.asks_for_alarms(who, supervisor, number as u8);
+        }
     }
 
     /// A client that names a peer may signal the notification on which the peer waits.

@@ -67,8 +67,7 @@ impl Builder<'_> {
         // A driver's badge is its number plus one.
         let index = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u16);
         self.model.cap(who, names::PCI, pci.endpoint, u64::from(index) + 1, rights::CALL);
-        let alarm = Badge::alarm(index as u8);
-        self.model.cap(who, blk_api::names::ALARM, pci.supervisor, alarm, rights::WRITE);
+        self.model.asks_for_alarms(who, pci.supervisor, index as u8);
         self.model.restarts(who, self.scenario.server.restart.to_policy());
         let own = self.scenario.sessions(&controller.name).map(|tenant| self.scenario.most_queues(tenant));
         let pool_pages = pool_pages(self.scenario.server.queues, own);

@@ -48,6 +48,7 @@ fn tiny() -> Specification {
             keeps: None,
             restart: None,
             driver: None,
+            alarm: None,
             ends_with: None,
             blocked: None,
             teardown_ack: None,

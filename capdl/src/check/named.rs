@@ -9,7 +9,7 @@ mod roles;
 
 use self::roles::{Entry, Place, Possessions, Wanted};
 use super::{Role, Rule, System};
-use crate::layout::{CNODE_SLOT, frame_bytes, rights};
+use crate::layout::{CNODE_SLOT, alarms_us, frame_bytes, rights};
 use capdl_spec::{CapRun, Component, Mapping, Object, ObjectId, ObjectKind, RECEIVE_SLOT, TeardownAck};
 use platform::{CPtr, Environment, RegionKind, names};
 
@@ -78,6 +78,28 @@ impl System<'_> {
         paths
     }
 
+    /// The numbers by which the component may ask for alarms.
+    pub(super) fn alarm_numbers(&self, index: usize) -> impl Iterator<Item = u8> {
+        let first = self.specification.components[index].alarm;
+        let numbers = alarms_us(self.roles[index]).iter().zip(0u8..);
+        first.into_iter().flat_map(move |first| numbers.clone().map(move |(_, place)| first.wrapping_add(place)))
+    }
+
+    /// Checks who may ask for alarms: an NVMe server by its number as a driver, and a client by numbers that nobody else has.
+    fn alarm(&self, index: usize) -> Option<String> {
+        let own = self.specification.components[index].alarm;
+        let who = self.who(index);
+        let is_own = |number: u8| {
+            self.indices().all(|other| other == index || self.alarm_numbers(other).all(|others| others != number))
+        };
+        let is_right = match self.roles[index] {
+            Role::NvmeServer => own.is_some() && own == self.driver(index),
+            Role::Client => self.alarm_numbers(index).all(is_own),
+            _ => own.is_none(),
+        };
+        (!is_right).then(|| format!("{who} asks for alarms as number {own:?}, which is not its own"))
+    }
+
     /// Compares its thread's objects, and those that the supervisor uses, with its role's.
     fn thread_is_named(&self, index: usize) -> Vec<String> {
         let component = &self.specification.components[index];
@@ -109,6 +131,7 @@ impl System<'_> {
             let (is, wanted) = (number(component.driver), number(driver));
             paths.push(format!("{who} is driver {is} for the supervisor, and {wanted} at the PCI server"));
         }
+        paths.extend(self.alarm(index));
         let server = match role {
             Role::Client => self.session(index).or_else(|| self.function(index)).map(|(server, _)| server),
             Role::Policy => self.indices().find(|server| self.is_policy_of(index, *server)),

@@ -111,15 +111,16 @@ impl System<'_> {
     }
 
     /// Checks the signals to the supervisor. The PCI server reports silenced drivers. An NVMe server reports teardowns of its
-    /// own clients, and asks for its own alarm. Nobody else signals it.
+    /// own clients, and asks for its own alarm. A client asks for its own alarms, if it has any. Nobody else signals it.
     fn supervisors(&mut self, notification: ObjectId) {
         let silenced = (0..u32::BITS as u8).fold(0, |bits, driver| bits | Badge::silenced(driver));
         for index in self.indices() {
             for held in self.given(index, notification) {
-                let allowed = match (self.roles[index], self.specification.components[index].driver) {
-                    (Role::PciServer, _) => silenced,
-                    (Role::NvmeServer, Some(driver)) => Badge::alarm(driver) | Badge::TORN_DOWN,
-                    _ => 0,
+                let alarms = self.alarm_numbers(index).fold(0, |bits, number| bits | Badge::alarm(number));
+                let allowed = match self.roles[index] {
+                    Role::PciServer => silenced,
+                    Role::NvmeServer => alarms | Badge::TORN_DOWN,
+                    _ => alarms,
                 };
                 if held.rights != WRITE || held.badge & !allowed != 0 || held.badge & Badge::SIGNAL == 0 {
                     let (who, badge, way) = (self.who(index), held.badge, held.path);

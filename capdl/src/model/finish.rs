@@ -105,6 +105,7 @@ impl Model {
             keeps: draft.keeps,
             restart: draft.restart,
             driver: draft.driver,
+            alarm: draft.alarm,
             ends_with: draft.ends_with,
             blocked: draft.blocked,
             teardown_ack: draft.teardown_ack,

@@ -60,6 +60,10 @@ pub struct Tenant {
     /// How the server and the client notice completions.
     #[serde(default = "default_completion")]
     pub completion: Completion,
+    /// Whether it may ask the supervisor for an alarm, to sleep for a part of the time that a request takes. Each alarm costs the
+    /// supervisor's time, before that of all servers.
+    #[serde(default)]
+    pub alarm: bool,
     /// Scheduling priority of its component, unless it is its class's ([`Scenario::priority`](super::Scenario::priority)).
     #[serde(default)]
     pub priority: Option<u8>,

@@ -132,6 +132,16 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
             "first = 1000",
             "good.toml:21: tenant `bob` has an extent at block 1000 that overlaps one of tenant `alice`",
         ),
+        (
+            "depth = 8",
+            "depth = 8\ncompletion = \"sleep-then-poll\"",
+            "good.toml:12: tenant `alice` sleeps until a completion is due but may ask for no alarm: write `alarm = true`",
+        ),
+        (
+            "depth = 8",
+            "depth = 8\ncompletion = \"automatic\"\nmeasure = \"read\"",
+            "good.toml:12: tenant `alice` measures `read` on the bare ring, where no request chooses its completion",
+        ),
         ("queue_pairs = 2", "queue_pairs = 0", "good.toml:12: tenant `alice` has no queue pairs"),
         ("queue_pairs = 2\n", "", "good.toml:12: tenant `alice` has no queue pairs"),
         (

@@ -55,6 +55,7 @@ fn component(id: u16, first: u32, priority: u8) -> Component {
         keeps: None,
         restart: None,
         driver: None,
+        alarm: None,
         ends_with: None,
         blocked: None,
         teardown_ack: None,
@@ -551,15 +552,18 @@ fn kill_orders_are_refused_without_fault_injection() {
 }
 
 #[test]
-fn only_the_driver_with_an_alarm_is_woken_early() {
+fn only_the_component_with_an_alarm_is_woken_early() {
     let mut specification = system();
-    specification.components[0].driver = Some(5);
+    (specification.components[0].driver, specification.components[0].alarm) = (Some(9), Some(5));
     let signals = |happens: Vec<Happens>| boot_system(&specification, &[23]).supervise(happens).signalled.take();
     let (ticked, woken) = (Badge::SIGNAL | Badge::TICK, Badge::SIGNAL | Badge::ALARM);
-    let asks = |driver| Happens::Signal(Badge::alarm(driver));
+    let asks = |number| Happens::Signal(Badge::alarm(number));
     assert_eq!(signals(vec![asks(5)]), [], "not at once");
     assert_eq!(signals(vec![asks(5), TICK]), [(1, woken | ticked)]);
     let both = [(1, woken | ticked), (1, ticked)];
     assert_eq!(signals(vec![asks(5), TICK, TICK]), both, "once");
-    assert_eq!(signals(vec![asks(4), TICK]), [(1, ticked)], "nobody else");
+    assert_eq!(signals(vec![asks(8), TICK]), [(1, woken | ticked)], "the last of its lengths");
+    for others in [4, 9] {
+        assert_eq!(signals(vec![asks(others), TICK]), [(1, ticked)], "nobody else");
+    }
 }

@@ -1,19 +1,19 @@
-//! Time: ticks for every component, alarms for the drivers that ask, and what the supervisor checks at a tick.
+//! Time: ticks for every component, alarms for the components that ask, and what the supervisor checks at a tick.
 
 use super::Supervisor;
 use crate::Services;
-use crate::timer::{ALARM_US, Due};
+use crate::timer::Due;
 use alloc::string::ToString;
 use iommu_api::blocked::{HAS_ADDRESS, WRITE};
 use platform::log::{error, warn};
 use platform::{Badge, Kernel, OutOfBounds, Platform};
 use report::Report;
 
-/// The bits by which drivers ask for the alarm ([`Badge::alarm`]).
+/// The bits by which components ask for the alarm ([`Badge::alarm`]).
 const ALARMS: u64 = 0x0fff_ffff << 32;
 
 impl<P: Platform, S: Services<P>> Supervisor<P, S> {
-    /// Returns the tick or alarm that is due, after it has set alarms for drivers that ask.
+    /// Returns the tick or alarm that is due, after it has set alarms for those that ask.
     pub(super) fn due(&mut self, badge: Badge) -> Result<Due, OutOfBounds> {
         let Some(timer) = &mut self.timer else { return Ok(Due::default()) };
         let mut due = Due::default();
@@ -27,8 +27,12 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
         let asked = badge.0 & ALARMS;
         self.alarms |= asked;
-        if asked != 0 && !due.alarm {
-            let meanwhile = timer.set_alarm(ALARM_US)?;
+        let lengths_us = self.threads.iter().filter_map(|thread| thread.alarms).flat_map(|own| own.asked_us(asked));
+        if asked != 0
+            && !due.alarm
+            && let Some(shortest_us) = lengths_us.min()
+        {
+            let meanwhile = timer.set_alarm(shortest_us)?;
             due = Due { tick: due.tick || meanwhile.tick, alarm: meanwhile.alarm };
         }
         Ok(due)
@@ -50,13 +54,12 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Wakes the drivers that asked for it; one that asked just now is woken a little early.
+    /// Wakes those that asked for it; one that asked just now is woken a little early.
     fn alarm(&mut self) {
         let kernel = self.build.platform.kernel();
         for thread in self.threads.iter().filter(|thread| thread.is_alive()) {
-            let asked = |driver: u8| self.alarms & Badge::alarm(driver) & ALARMS != 0;
-            if let Some(alarm) = thread.alarm.filter(|_| thread.driver.is_some_and(asked)) {
-                kernel.signal(alarm);
+            if let Some(own) = thread.alarms.filter(|own| own.asked_us(self.alarms).next().is_some()) {
+                kernel.signal(own.notification);
             }
         }
         self.alarms = 0;

@@ -5,6 +5,7 @@
 //! documentation are in `docs/figures/`. Left out: the meaning of the figures, which `docs/guide/experiments.md` explains.
 
 mod chart;
+mod completion;
 mod data;
 mod extents;
 mod lab;
@@ -111,7 +112,8 @@ pub(crate) struct One {
 }
 
 /// All experiments.
-pub(crate) const ALL: [One; 8] = [
+pub(crate) const ALL: [One; 9] = [
+    completion::EXPERIMENT,
     extents::EXPERIMENT,
     lookup::EXPERIMENT,
     one_queue::EXPERIMENT,

@@ -62,6 +62,7 @@ mod tests {
                 keeps: None,
                 restart: None,
                 driver: None,
+                alarm: None,
                 ends_with: None,
                 blocked: None,
                 teardown_ack: None,

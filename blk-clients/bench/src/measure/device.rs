@@ -2,6 +2,7 @@
 //! enough are in flight.
 
 use super::{Measured, Shape, Unmeasured, settle};
+use crate::choice::Choice;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use blk_client::{Device, Opcode, Request, WindowRange};
@@ -13,7 +14,7 @@ pub(super) async fn run<P: Platform>(platform: &P, device: &Device<P>, bench: &B
     let shape = Shape::new(device.geometry(), bench).ok_or(Unmeasured::Configuration)?;
     let range = |index| Some((shape.opcode(index), device.window().lease(bench.block_bytes as usize)?));
     let ranges: Vec<_> = (0..shape.depth).map(range).collect::<Option<_>>().ok_or(Unmeasured::Configuration)?;
-    let load = Load { device, shape, ranges };
+    let load = Load { device, shape, ranges, choice: Choice::of(bench) };
     device.run(load.run(load.shape.warm_up())).await?;
     let before = device.doorbells().await?;
     settle(platform, device.options()).await;
@@ -30,6 +31,7 @@ struct Load<'a, P: Platform> {
     shape: Shape,
     /// One range for each request in flight, and the request's operation.
     ranges: Vec<(Opcode, WindowRange<P::Memory>)>,
+    choice: Choice,
 }
 
 impl<P: Platform> Load<'_, P> {
@@ -55,9 +57,10 @@ impl<P: Platform> Load<'_, P> {
 
     fn request(&self, opcode: Opcode, range: &WindowRange<P::Memory>, number: u64) -> Request<P> {
         let (place, parts) = (self.shape.place(number), [range.whole()]);
-        match opcode {
+        let request = match opcode {
             Opcode::Write => self.device.write(place, &parts),
             _ => self.device.read(place, &parts),
-        }
+        };
+        self.choice.apply(request)
     }
 }

@@ -98,9 +98,10 @@ impl Awaited {
     /// Decides how to wait for these requests; `others` is whether there are requests in flight beside them.
     pub(crate) fn wait(&mut self, means: Means, now: u64, others: bool) -> Wait {
         let estimates = &self.estimates;
+        let is_alone = !others && self.requests.len() == 1;
         let waits = self.requests.iter().map(|chosen| {
             let elapsed = now.saturating_sub(chosen.since);
-            means.wait(chosen.completion, elapsed, estimates.expected(chosen.class))
+            means.wait(chosen.completion, elapsed, estimates.expected(chosen.class), is_alone)
         });
         let others = others.then(|| means.default_wait());
         let wait = others.into_iter().chain(waits).reduce(Wait::and).unwrap_or_else(|| means.default_wait());
@@ -142,8 +143,9 @@ mod tests {
         awaited.begin_poll(1_000_000);
         awaited.end(place, Ended::AtOnce);
         awaited.add(0, Completion::SleepThenPoll, class(), 0);
-        assert_eq!(awaited.wait(means(), 0, false), Wait::ALARM);
-        assert_eq!(awaited.wait(means(), 0, true), Wait { alarm: true, ..Wait::SIGNAL });
+        let asleep = Wait { alarm: Some(3), ..Wait::SIGNAL };
+        assert_eq!(awaited.wait(means(), 0, false), Wait { signal: false, ..asleep });
+        assert_eq!(awaited.wait(means(), 0, true), asleep);
         awaited.add(1, Completion::Polled, class(), 0);
         assert_eq!(awaited.wait(means(), 0, true), Wait::POLL);
     }

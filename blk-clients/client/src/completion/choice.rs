@@ -2,13 +2,17 @@
 //! means that the client has.
 
 use super::Completion;
+use platform::alarm;
 
 /// Costs of waking a client, in nanoseconds: of a signal of the server and the wait that it ends, and of an interrupt and that
 /// wait (FACTS-SEL4, costs published for a processor of 3 GHz: a signal 753 cycles, an interrupt 1638, and a wait of some 400).
 const SIGNAL_NS: u64 = 400;
 const INTERRUPT_NS: u64 = 700;
-/// Length of the supervisor's alarm, nanoseconds (`docs/decisions/0014-alarms.md`).
-const ALARM_NS: u64 = 250_000;
+/// Lateness of an alarm: the timer's interrupt, the supervisor's work and its signal. An estimate: four crossings, and reads of the
+/// timer's registers, each a round trip to a device.
+const LATE_NS: u64 = 3_000;
+/// The number of lengths of alarms.
+const LENGTHS: usize = alarm::CLIENT_US.len();
 
 /// What a client can do to wait, and what that costs, in ticks of the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,8 +25,10 @@ pub(crate) struct Means {
     pub has_alarm: bool,
     /// Cost of a wake-up by such a signal.
     pub wake_ticks: u64,
-    /// Length of an alarm.
-    pub alarm_ticks: u64,
+    /// Lengths of the alarms, each with its lateness, the shortest first.
+    pub alarm_ticks: [u64; LENGTHS],
+    /// Time for which a late request is polled on after an alarm: the longest one's.
+    pub slack_ticks: u64,
 }
 
 impl Means {
@@ -38,7 +44,8 @@ impl Means {
             is_signalled: !(polls && on_function),
             has_alarm,
             wake_ticks: ticks(if on_function { INTERRUPT_NS } else { SIGNAL_NS }),
-            alarm_ticks: ticks(ALARM_NS).max(1),
+            alarm_ticks: alarm::CLIENT_US.map(|us| ticks(u64::from(us).saturating_mul(1000).saturating_add(LATE_NS))),
+            slack_ticks: alarm::CLIENT_US.last().map_or(0, |us| ticks(u64::from(*us).saturating_mul(1000))),
         }
     }
 
@@ -48,12 +55,13 @@ impl Means {
     }
 
     /// The wait for one request that was submitted `elapsed` ticks ago and is `expected` to take so many, if that is known.
-    pub(crate) const fn wait(self, completion: Completion, elapsed: u64, expected: Option<u64>) -> Wait {
+    /// `is_alone` is whether nothing else is in flight.
+    pub(crate) fn wait(self, completion: Completion, elapsed: u64, expected: Option<u64>, is_alone: bool) -> Wait {
         match completion {
             Completion::Polled => Wait::POLL,
             Completion::Interrupt => self.asleep(),
             Completion::SleepThenPoll => self.sleep_then_poll(elapsed, expected),
-            Completion::Automatic => self.automatic(elapsed, expected),
+            Completion::Automatic => self.automatic(elapsed, expected, is_alone),
         }
     }
 
@@ -62,25 +70,30 @@ impl Means {
         if self.is_signalled { Wait::SIGNAL } else { Wait::POLL }
     }
 
-    const fn sleep_then_poll(self, elapsed: u64, expected: Option<u64>) -> Wait {
+    fn sleep_then_poll(self, elapsed: u64, expected: Option<u64>) -> Wait {
         let Some(expected) = expected else {
             // Measured as exactly as can be.
             return Wait::POLL;
         };
-        if !self.has_alarm || self.is_overdue(elapsed, expected, self.alarm_ticks) {
+        if !self.has_alarm || self.is_overdue(elapsed, expected, self.slack_ticks) {
             return self.asleep();
         }
-        if expected.saturating_sub(elapsed) >= self.alarm_ticks { Wait::ALARM } else { Wait::POLL }
+        let left = expected.saturating_sub(elapsed);
+        // The longest alarm that ends in time.
+        let fitting = self.alarm_ticks.iter().zip(0..LENGTHS as u8).rfind(|(ticks, _)| **ticks <= left);
+        fitting.map_or(Wait::POLL, |(_, length)| Wait::alarm(length))
     }
 
-    const fn automatic(self, elapsed: u64, expected: Option<u64>) -> Wait {
+    fn automatic(self, elapsed: u64, expected: Option<u64>, is_alone: bool) -> Wait {
         if !self.is_signalled {
             return self.sleep_then_poll(elapsed, expected);
         }
-        // To poll for as long as a wake-up takes costs no more than the wake-up (the rule of ski rental), and is sooner.
+        // To poll for as long as a wake-up takes costs no more than the wake-up (the rule of ski rental), and is sooner. While
+        // others are in flight, the device has work meanwhile, so that a wake-up costs no bandwidth.
         match expected {
             Some(expected)
-                if expected.saturating_sub(elapsed) <= self.wake_ticks
+                if is_alone
+                    && expected.saturating_sub(elapsed) <= self.wake_ticks
                     && !self.is_overdue(elapsed, expected, self.wake_ticks) =>
             {
                 Wait::POLL
@@ -102,21 +115,25 @@ pub(crate) struct Wait {
     pub polls: bool,
     /// To be signalled in a sleep.
     pub signal: bool,
-    /// To be woken by an alarm in a sleep.
-    pub alarm: bool,
+    /// To be woken in a sleep by an alarm of this length, counted from the shortest.
+    pub alarm: Option<u8>,
 }
 
 impl Wait {
-    pub(crate) const POLL: Self = Self { polls: true, signal: false, alarm: false };
-    pub(crate) const SIGNAL: Self = Self { polls: false, signal: true, alarm: false };
-    pub(crate) const ALARM: Self = Self { polls: false, signal: false, alarm: true };
+    pub(crate) const POLL: Self = Self { polls: true, signal: false, alarm: None };
+    pub(crate) const SIGNAL: Self = Self { polls: false, signal: true, alarm: None };
+
+    const fn alarm(length: u8) -> Self {
+        Self { polls: false, signal: false, alarm: Some(length) }
+    }
 
     /// The wait that serves both: polling, if one of them wants that; otherwise a sleep that ends as soon as one of them ends.
-    pub(crate) const fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         if self.polls || other.polls {
             return Self::POLL;
         }
-        Self { polls: false, signal: self.signal || other.signal, alarm: self.alarm || other.alarm }
+        let alarm = self.alarm.into_iter().chain(other.alarm).min();
+        Self { polls: false, signal: self.signal || other.signal, alarm }
     }
 }
 
@@ -125,6 +142,9 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
     use proptest::prelude::*;
+
+    /// Longer than every alarm.
+    const LONG_NS: u64 = 1_000_000;
 
     /// On a clock of nanoseconds.
     fn means(polls: bool, on_function: bool, has_alarm: bool) -> Means {
@@ -143,26 +163,29 @@ mod tests {
     }
 
     #[test]
-    fn sleeper_sleeps_while_an_alarm_ends_in_time() {
+    fn sleeper_sleeps_by_the_longest_alarm_that_ends_in_time() {
         let means = means(false, false, true);
-        let wait = |elapsed, expected| means.wait(Completion::SleepThenPoll, elapsed, Some(expected));
-        assert_eq!(wait(0, ALARM_NS), Wait::ALARM);
-        assert_eq!(wait(1, ALARM_NS), Wait::POLL);
-        assert_eq!(wait(ALARM_NS, 2 * ALARM_NS), Wait::ALARM);
-        assert_eq!(wait(2 * ALARM_NS, 2 * ALARM_NS), Wait::POLL);
-        assert_eq!(wait(4 * ALARM_NS, 2 * ALARM_NS), Wait::SIGNAL, "it may never come");
+        let wait = |elapsed, expected| means.wait(Completion::SleepThenPoll, elapsed, Some(expected), true);
+        assert_eq!(wait(0, 20_000 + LATE_NS), Wait::alarm(0));
+        assert_eq!(wait(1, 20_000 + LATE_NS), Wait::POLL);
+        assert_eq!(wait(0, 160_000 + LATE_NS), Wait::alarm(3));
+        assert_eq!(wait(60_000, 160_000 + LATE_NS), Wait::alarm(2));
+        assert_eq!(wait(500_000, 500_000), Wait::POLL);
+        assert_eq!(wait(660_000, 500_000), Wait::POLL);
+        assert_eq!(wait(660_001, 500_000), Wait::SIGNAL, "it may never come");
     }
 
     #[test]
     fn sleeper_without_an_alarm_waits_for_the_signal() {
-        assert_eq!(means(false, true, false).wait(Completion::SleepThenPoll, 0, Some(ALARM_NS)), Wait::SIGNAL);
-        assert_eq!(means(true, true, false).wait(Completion::SleepThenPoll, 0, Some(ALARM_NS)), Wait::POLL);
+        let wait = |means: Means| means.wait(Completion::SleepThenPoll, 0, Some(LONG_NS), true);
+        assert_eq!(wait(means(false, true, false)), Wait::SIGNAL);
+        assert_eq!(wait(means(true, true, false)), Wait::POLL);
     }
 
     #[test]
     fn automatic_polls_only_for_as_long_as_a_wake_up_takes() {
         let means = means(false, true, true);
-        let wait = |elapsed, expected| means.wait(Completion::Automatic, elapsed, expected);
+        let wait = |elapsed, expected| means.wait(Completion::Automatic, elapsed, expected, true);
         assert_eq!(wait(0, None), Wait::SIGNAL);
         assert_eq!(wait(0, Some(INTERRUPT_NS)), Wait::POLL);
         assert_eq!(wait(0, Some(INTERRUPT_NS + 1)), Wait::SIGNAL);
@@ -172,42 +195,49 @@ mod tests {
     }
 
     #[test]
+    fn automatic_polls_only_for_a_request_that_is_alone() {
+        let means = means(false, false, true);
+        assert_eq!(means.wait(Completion::Automatic, 0, Some(SIGNAL_NS), true), Wait::POLL);
+        assert_eq!(means.wait(Completion::Automatic, 0, Some(SIGNAL_NS), false), Wait::SIGNAL);
+    }
+
+    #[test]
     fn automatic_sleeps_by_alarms_where_nothing_signals() {
         let means = means(true, true, true);
-        assert_eq!(means.wait(Completion::Automatic, 0, Some(2 * ALARM_NS)), Wait::ALARM);
-        assert_eq!(means.wait(Completion::Automatic, 0, Some(ALARM_NS / 2)), Wait::POLL);
+        assert_eq!(means.wait(Completion::Automatic, 0, Some(LONG_NS), false), Wait::alarm(3));
+        assert_eq!(means.wait(Completion::Automatic, 0, Some(10_000), false), Wait::POLL);
     }
 
     proptest! {
         #[test]
         fn nobody_sleeps_for_a_signal_that_never_comes(
-            means in any_means(), elapsed: u64, expected: Option<u64>, which in 0..4usize,
+            means in any_means(), elapsed: u64, expected: Option<u64>, which in 0..4usize, is_alone: bool,
         ) {
-            let wait = means.wait(Completion::ALL[which], elapsed, expected);
+            let wait = means.wait(Completion::ALL[which], elapsed, expected, is_alone);
             prop_assert!(!wait.signal || means.is_signalled);
-            prop_assert!(!wait.alarm || means.has_alarm);
-            prop_assert!(wait.polls || wait.signal || wait.alarm, "something ends it");
+            prop_assert!(wait.alarm.is_none() || means.has_alarm);
+            prop_assert!(wait.polls || wait.signal || wait.alarm.is_some(), "something ends it");
         }
 
         #[test]
         fn most_demanding_request_decides(means in any_means(), waits in prop::collection::vec(
-            (0..4usize, 0..4 * ALARM_NS, any::<bool>(), 0..4 * ALARM_NS), 1..10,
+            (0..4usize, 0..LONG_NS, any::<bool>(), 0..LONG_NS), 1..10,
         )) {
             let waits: Vec<_> = waits
                 .iter()
                 .map(|(which, elapsed, is_known, expected)| {
-                    means.wait(Completion::ALL[*which], *elapsed, is_known.then_some(*expected))
+                    means.wait(Completion::ALL[*which], *elapsed, is_known.then_some(*expected), false)
                 })
                 .collect();
             let all = waits.iter().copied().reduce(Wait::and).unwrap();
             prop_assert_eq!(all.polls, waits.iter().any(|wait| wait.polls));
-            prop_assert!(all.polls || waits.iter().all(|wait| (!wait.signal || all.signal) && (!wait.alarm || all.alarm)));
+            prop_assert!(all.polls || waits.iter().all(|wait| (!wait.signal || all.signal) && wait.alarm.is_none_or(|own| all.alarm <= Some(own))));
         }
 
         #[test]
-        fn requests_that_are_long_overdue_are_not_polled_for_ever(expected in 0..ALARM_NS * 100, which in 2..4usize) {
+        fn requests_that_are_long_overdue_are_not_polled_for_ever(expected in 0..LONG_NS * 100, which in 2..4usize) {
             let means = means(false, false, true);
-            prop_assert_eq!(means.wait(Completion::ALL[which], u64::MAX, Some(expected)), Wait::SIGNAL);
+            prop_assert_eq!(means.wait(Completion::ALL[which], u64::MAX, Some(expected), true), Wait::SIGNAL);
         }
     }
 }

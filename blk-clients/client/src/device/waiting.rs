@@ -22,7 +22,7 @@ impl<P: Platform> Device<P> {
             && badge.has(Badge::ALARM | Badge::TICK)
         {
             // At a tick too: the alarm is then asked for again, so that no single one is relied on.
-            self.shared.state.borrow_mut().is_alarm_set = false;
+            self.shared.state.borrow_mut().alarm_at = 0;
         }
     }
 
@@ -81,16 +81,21 @@ impl<P: Platform> Device<P> {
     #[cold]
     #[inline(never)]
     fn choose(&self, state: &mut State<P>) -> Wait {
-        let Shared { platform, means, alarm, .. } = &*self.shared;
+        let Shared { platform, means, alarms, .. } = &*self.shared;
         let others = state.slots.in_flight() > state.slots.awaited.count();
-        let wait = state.slots.awaited.wait(*means, platform.ticks(), others);
+        let now = platform.ticks();
+        let wait = state.slots.awaited.wait(*means, now, others);
         if !wait.signal {
             // It may be asked for from an earlier wait.
             let _ = state.session.awake();
         }
-        if wait.alarm && !state.is_alarm_set {
-            state.is_alarm_set = true;
-            alarm.iter().for_each(|alarm| platform.kernel().signal(*alarm));
+        if let Some(length) = wait.alarm.map(usize::from) {
+            let at = now.saturating_add(means.alarm_ticks.get(length).copied().unwrap_or_default());
+            // One that goes off before serves as well. One that should have gone off was noticed by another wait of the program.
+            if state.alarm_at <= now || at < state.alarm_at {
+                state.alarm_at = at;
+                alarms.get(length).into_iter().for_each(|alarm| platform.kernel().signal(*alarm));
+            }
         }
         wait
     }

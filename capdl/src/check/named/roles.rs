@@ -204,10 +204,9 @@ impl System<'_> {
 
     fn nvme_servers(&self, index: usize, all: &mut Possessions) {
         let name = self.specification.components[index].name.as_str();
-        let driver = self.driver(index).unwrap_or(u8::MAX);
         Self::served(name, all);
         self.driven(index, all);
-        all.cap(blk_api::names::ALARM, "root-task.event", Badge::alarm(driver), WRITE);
+        self.alarms(index, all);
         all.cap(blk_api::names::DMA, format!("{name}.dma"), 0, READ_WRITE);
         self.io_tables(name, all);
         all.cap(blk_api::names::POLICY, format!("{}.event", self.policy_of(index)), Badge::SIGNAL, WRITE);
@@ -283,6 +282,7 @@ impl System<'_> {
             all.region(blk_api::names::LIVENESS_SERVER, format!("{server}.liveness"), RegionKind::ReadOnly);
         }
         self.peers(name, all);
+        self.alarms(index, all);
     }
 
     /// Adds what a client has that drives a virtual function itself. It reaches its own window and pool, and nothing of its server.
@@ -297,6 +297,15 @@ impl System<'_> {
         self.io_tables(name, all);
         all.region(names::ARENA, "", RegionKind::Arena);
         self.peers(name, all);
+        self.alarms(index, all);
+    }
+
+    /// Adds the request for an alarm, for a component that may ask.
+    fn alarms(&self, index: usize, all: &mut Possessions) {
+        let asks = self.alarm_numbers(index).map(|number| ("root-task.event".into(), Badge::alarm(number), WRITE));
+        if self.specification.components[index].alarm.is_some() {
+            all.caps(blk_api::names::ALARM, asks);
+        }
     }
 
     /// Adds the channel to another client, if one is declared.

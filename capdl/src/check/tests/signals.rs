@@ -93,6 +93,38 @@ fn server_with_a_foreign_alarm_or_pci_badge_is_refused() {
     refused(&system, Rule::SignalsMarked, &["client mallory could signal the supervisor"]);
 }
 
+/// The system of scenarios/completion.toml, where clients have alarms.
+fn sleepers() -> Image {
+    system_of("completion").into()
+}
+
+#[test]
+fn client_asks_for_its_own_alarm_alone() {
+    assert_eq!(checked(&sleepers()), Ok(()));
+    let others = [Badge::alarm(0), Badge::TORN_DOWN | Badge::SIGNAL, Badge::silenced(0), Badge::SIGNAL | Badge::TICK];
+    for badge in others {
+        let mut system = sleepers();
+        rebadge(&mut system, "sleeper", "root-task.event", badge);
+        refused(&system, Rule::SignalsMarked, &["client sleeper could signal the supervisor", "which is not for it"]);
+    }
+    let mut system = sleepers();
+    component(&mut system, "sleeper").alarm = None;
+    refused(&system, Rule::SignalsMarked, &["client sleeper could signal the supervisor"]);
+}
+
+#[test]
+fn alarm_that_is_anothers_is_refused() {
+    let mut system = sleepers();
+    let others = component(&mut system, "automatic").alarm;
+    component(&mut system, "sleeper").alarm = others;
+    refused(&system, Rule::NamedExactly, &["client sleeper asks for alarms as number", "which is not its own"]);
+    let mut system = sleepers();
+    component(&mut system, "console").alarm = Some(9);
+    refused(&system, Rule::NamedExactly, &["the console asks for alarms as number"]);
+    component(&mut system, "nvme-server").alarm = None;
+    refused(&system, Rule::NamedExactly, &["nvme-server asks for alarms as number None"]);
+}
+
 #[test]
 fn a_second_capability_to_signal_is_checked_too() {
     let mut system = crowd();

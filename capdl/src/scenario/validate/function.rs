@@ -66,7 +66,7 @@ mod tests {
     use crate::scenario::{Path, Scenario};
 
     fn parsed(controller: &str, tenant: &str) -> Result<Scenario, String> {
-        parsed_with(controller, tenant, "program.name = \"bench\"\n[tenant.program.config]\n")
+        parsed_with(controller, tenant, "program.name = \"bench\"\n")
     }
 
     fn parsed_with(controller: &str, tenant: &str, program: &str) -> Result<Scenario, String> {
@@ -120,6 +120,11 @@ mod tests {
                 "is on the same namespace 2: give each one of its own",
             ),
             (good.0, "namespace = 2\ncompletion = \"hybrid\"", "write `completion = \"polled\"`"),
+            (
+                good.0,
+                "namespace = 2\ncompletion = \"polled\"\nprogram.config.completion = \"interrupt\"",
+                "awaits interrupts of a function that is polled and has none: write `completion = \"interrupt\"`",
+            ),
             (good.0, "namespace = 3", "names namespace 3 but `disk` has 1 to 2"),
         ] {
             let refusal = parsed(controller, tenant).unwrap_err();

@@ -2,7 +2,8 @@
 
 use super::{Checked, PAGE, refuse};
 use crate::scenario::{Namespace, Path, Tenant, Workload};
-use workload::{Bench, Digest, Flood, Forbidden, Hostile};
+use blk_api::config;
+use workload::{Bench, Completion, Digest, Flood, Forbidden, Hostile};
 
 /// Largest window: the ring's offsets have 32 bits, and windows of a server lie one after the other below 2^39.
 const MAX_WINDOW: u64 = 1 << 30;
@@ -143,6 +144,7 @@ fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usiz
             ),
         );
     }
+    check_completion(tenant, bench, line)?;
     let writable = tenant.writable && tenant.extents.iter().all(|extent| extent.writable);
     if !writable && (bench.verify || bench.read_percent < 100 || bench.zeroes) {
         return refuse(
@@ -157,6 +159,37 @@ fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usiz
             refuse(line, format!("tenant `{name}` has bad_block = {bad} but {} blocks: lower it", tenant.blocks()))
         }
         _ => Ok(()),
+    }
+}
+
+/// Checks the choice how completions are awaited.
+fn check_completion(tenant: &Tenant, bench: &Bench, line: usize) -> Checked {
+    let name = &tenant.name;
+    let is_bare = !bench.measure.is_empty() && !bench.measure.starts_with("device-");
+    match bench.completion {
+        Completion::Session => Ok(()),
+        _ if is_bare => refuse(
+            line,
+            format!(
+                "tenant `{name}` measures `{}` on the bare ring, where no request chooses its completion: take the \
+                 workload's completion away, or give the measurement a name that begins with `device-`",
+                bench.measure
+            ),
+        ),
+        Completion::SleepThenPoll if !tenant.alarm => refuse(
+            line,
+            format!("tenant `{name}` sleeps until a completion is due but may ask for no alarm: write `alarm = true`"),
+        ),
+        Completion::Interrupt if tenant.path == Path::Function && tenant.completion == config::Completion::Polled => {
+            refuse(
+                line,
+                format!(
+                    "tenant `{name}` awaits interrupts of a function that is polled and has none: write \
+                     `completion = \"interrupt\"` for the tenant"
+                ),
+            )
+        }
+        Completion::Interrupt | Completion::Polled | Completion::SleepThenPoll | Completion::Automatic => Ok(()),
     }
 }
 

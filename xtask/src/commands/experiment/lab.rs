@@ -7,7 +7,7 @@ use crate::image::programs::Programs;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::records::results::Results;
-use crate::run::simulate::{RunInput, simulate};
+use crate::run::simulate::{RunInput, Simulated, simulate};
 use crate::run::{Options, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
@@ -15,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
 use kernel::{BuildOptions, Kernel};
 use report::Load;
+use sim::marker;
 use std::path::{Path, PathBuf};
 
 /// Folder and platform of one experiment.
@@ -62,27 +63,62 @@ impl<'a> Lab<'a> {
         self.step.tick(what);
     }
 
+    /// Runs a system in the simulator, which must pass. Returns the time between the two markers of its only measurement.
+    pub(crate) fn measure(&self, point: &str, variant: &Variant) -> Result<Measured> {
+        let Simulated { results, account } = simulated(&self.keep(point, variant)?)?;
+        self.must_pass(point, &results)?;
+        let mark =
+            |id| account.marks.iter().find(|mark| mark.id == id).with_context(|| format!("{point}: no marker {id}"));
+        let (begin, end) = (mark(marker::BEGIN)?, mark(marker::END)?);
+        let ns = end.at_ns.saturating_sub(begin.at_ns);
+        Ok(Measured { ns, busy_ns: ns.saturating_sub(end.idle_ns.saturating_sub(begin.idle_ns)) })
+    }
+
     /// Runs a system, which must pass, and keeps its scenario as `<point>.toml`.
     pub(crate) fn run(&self, point: &str, variant: &Variant) -> Result<Results> {
-        self.say(point);
-        let file = self.folder.join(format!("{point}.toml"));
-        write_whole(&file, variant.text().as_bytes())?;
+        let file = self.keep(point, variant)?;
         let results = match &self.qemu {
-            None => {
-                let scenario = &Scenario::load(&file)?;
-                let input =
-                    RunInput { scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };
-                simulate(input)?.results
-            }
+            None => simulated(&file)?.results,
             Some((kernel, programs)) => {
                 let runner = Runner { project: self.project, kernel, programs };
                 runner.run(&file, Options::default())?
             }
         };
-        let shown = self.project.shown(&file);
-        ensure!(results.passed, "the run of {shown} failed: {}", results.reasons.join("; "));
+        self.must_pass(point, &results)?;
         Ok(results)
     }
+
+    /// Shows the point, and keeps its scenario.
+    fn keep(&self, point: &str, variant: &Variant) -> Result<PathBuf> {
+        self.say(point);
+        let file = self.file(point);
+        write_whole(&file, variant.text().as_bytes())?;
+        Ok(file)
+    }
+
+    fn file(&self, point: &str) -> PathBuf {
+        self.folder.join(format!("{point}.toml"))
+    }
+
+    fn must_pass(&self, point: &str, results: &Results) -> Result<()> {
+        let shown = self.project.shown(&self.file(point));
+        ensure!(results.passed, "the run of {shown} failed: {}", results.reasons.join("; "));
+        Ok(())
+    }
+}
+
+/// The time of a measurement, from its first marker to its last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    /// Virtual time.
+    pub(crate) ns: u64,
+    /// The part of it in which the processor worked, for whichever component.
+    pub(crate) busy_ns: u64,
+}
+
+fn simulated(file: &Path) -> Result<Simulated> {
+    let scenario = &Scenario::load(file)?;
+    simulate(RunInput { scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None })
 }
 
 /// Measurements of a tenant in a run.

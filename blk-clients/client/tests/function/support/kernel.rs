@@ -2,6 +2,7 @@
 
 use super::machine::{ALARM, ARENA, BAR_PAGES, EVENT, Object, PCI, RECEIVE, State};
 use pci_api::{BY_HANDLER, BarRun, Bound, Claim, Claimed, Index, MAX_RUNS, Refusal};
+use platform::alarm::CLIENT_US;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
     IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Message, Notification, ObjectType, Paddr, Result,
@@ -170,8 +171,9 @@ impl platform::Kernel for Kernel {
     }
 
     fn signal(&self, notification: Cap<Notification>) {
-        assert_eq!(notification.bits(), ALARM, "a client with a function signals the supervisor alone");
-        self.state().set_alarm();
+        let length = notification.bits().checked_sub(ALARM).and_then(|length| CLIENT_US.get(length as usize));
+        self.state()
+            .set_alarm(u64::from(*length.expect("a client with a function signals the supervisor alone")) * 1000);
     }
 
     async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {

@@ -38,8 +38,6 @@ const CFS: u64 = 1 << 1;
 pub(super) const BAR_PAGES: u16 = 2;
 /// Time after which a waiting client is stuck, nanoseconds.
 const PATIENCE_NS: u64 = 60_000_000_000;
-/// Length of an alarm, nanoseconds.
-const ALARM_NS: u64 = 250_000;
 /// Time between two ticks, nanoseconds.
 const TICK_NS: u64 = 50_000_000;
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -337,7 +335,7 @@ fn state(setup: Setup) -> State {
         cap("io-table", TABLES, setup.io_tables as u32),
         cap("window", WINDOW, setup.window_bytes.div_ceil(PAGE) as u32),
     ];
-    caps.extend(setup.alarm.then(|| cap("alarm", ALARM, 1)));
+    caps.extend(setup.alarm.then(|| cap("alarm", ALARM, platform::alarm::CLIENT_US.len() as u32)));
     State {
         controller: sim_nvme::Controller::new(config, 0),
         bus: Bus {
@@ -387,9 +385,9 @@ impl State {
         }
     }
 
-    /// Has the alarm go off in a moment.
-    pub(super) fn set_alarm(&mut self) {
-        self.alarm_at_ns = Some(self.now_ns + ALARM_NS);
+    /// Has an alarm go off in `ns` nanoseconds.
+    pub(super) fn set_alarm(&mut self, ns: u64) {
+        self.alarm_at_ns = Some(self.now_ns + ns);
     }
 
     /// Waits for an event, if one comes.
