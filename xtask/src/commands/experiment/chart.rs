@@ -127,18 +127,27 @@ impl Ranged for Ruler {
     }
 }
 
-/// The picture of `panels`.
+/// The picture of `panels`, side by side.
 ///
 /// # Errors
 /// A failure of the drawing library.
 pub(crate) fn svg(title: &str, about: &str, panels: &[Panel]) -> Result<String> {
-    let wide = PANEL.0 * panels.len().max(1) as u32;
-    picture(wide, TOP + PANEL.1, |canvas| {
+    svg_in_rows(title, about, panels, panels.len())
+}
+
+/// The picture of `panels`, so many in a row.
+///
+/// # Errors
+/// A failure of the drawing library.
+pub(crate) fn svg_in_rows(title: &str, about: &str, panels: &[Panel], columns: usize) -> Result<String> {
+    let columns = columns.max(1);
+    let rows = panels.len().div_ceil(columns).max(1);
+    picture(PANEL.0 * columns as u32, TOP + PANEL.1 * rows as u32, |canvas| {
         canvas.draw(&Text::new(title.to_owned(), (24, 26), letters(20, INK, Align::Left)))?;
         canvas.draw(&Text::new(about.to_owned(), (24, 50), letters(13, FAINT, Align::Left)))?;
         legend(canvas, panels)?;
         let (_, below) = canvas.split_vertically(TOP);
-        for (area, panel) in below.split_evenly((1, panels.len().max(1))).iter().zip(panels) {
+        for (area, panel) in below.split_evenly((rows, columns)).iter().zip(panels) {
             draw(area, panel)?;
         }
         Ok(())

@@ -29,6 +29,8 @@ const WAYS: [&str; 4] = ["interrupt", "polled", "sleep-then-poll", AUTOMATIC];
 const AUTOMATIC: &str = "automatic";
 const BYTES: [u32; 6] = [512, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 512 << 10];
 const DEPTHS: [u32; 2] = [1, 8];
+/// Panels of a row in the picture.
+const MEASURES: usize = 3;
 /// Bytes of a measurement, and its fewest and most requests.
 const TOTAL_BYTES: u32 = 256 << 20;
 const OPERATIONS: std::ops::RangeInclusive<u32> = 1_000..=4_000;
@@ -144,7 +146,7 @@ fn picture(rows: &[Row]) -> Result<String> {
         lines: DEPTHS.iter().flat_map(|depth| WAYS.map(|way| line(rows, path, *depth, way, value))).collect(),
         bounds: Vec::new(),
     };
-    let panels = PATHS.map(|path| {
+    let panels: [[Panel; MEASURES]; PATHS.len()] = PATHS.map(|path| {
         [
             panel(path, "Bandwidth", "MB a second", |row| row.mb_per_s),
             panel(path, "Latency", "us, mean", |row| row.latency_us),
@@ -153,7 +155,7 @@ fn picture(rows: &[Row]) -> Result<String> {
     });
     let about = "random reads before phase change memory, through the NVMe server or on a function of the tenant's own, \
                  in the simulator";
-    chart::svg("Ways to await completions", about, panels.as_flattened())
+    chart::svg_in_rows("Ways to await completions", about, panels.as_flattened(), MEASURES)
 }
 
 fn line(rows: &[Row], path: &str, depth: u32, way: &str, value: fn(&Row) -> f64) -> Line {
