@@ -6,8 +6,8 @@
 //!
 //! Neighbours: the PCI server reads configuration space through virtio-drivers' bus types, which also walk buses, move
 //! BARs and name commands. This crate adds refusal of impossible BARs and capability lists, header types with their
-//! multifunction bit, bridges, MSI and MSI-X, INTx swizzling, requester ids, and extended capabilities. The tests' PCI model
-//! answers with the same types. Left out: access to configuration space, and the assignment of functions to drivers.
+//! multifunction bit, bridges, slots, MSI and MSI-X, INTx swizzling, requester ids, and extended capabilities. The tests'
+//! PCI model answers with the same types. Left out: access to configuration space, and the assignment of functions to drivers.
 //!
 //! The crate does not allocate, and no value of a function makes it panic.
 
@@ -35,6 +35,7 @@ pub mod header;
 pub mod intx;
 pub mod msi;
 pub mod msix;
+pub mod slot;
 pub mod sriov;
 
 #[cfg(test)]
