@@ -46,6 +46,7 @@ pub mod resources;
 mod server;
 pub mod shared_line;
 pub mod sizing;
+pub mod slot;
 pub mod vector;
 pub mod virtual_functions;
 
