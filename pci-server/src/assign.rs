@@ -6,29 +6,37 @@
 //! discarded. So a server that dies in the middle leaves no state that the next one needs: that one starts over, with
 //! nothing claimed, and reaches the same result.
 //!
+//! A port whose slot a driver is for has room for devices that come later. [`assign_behind`] does the same for such a device, in
+//! that room.
+//!
 //! Neighbours: `enumerate` walks the numbered buses as if firmware had configured them. Left out: I/O ports, which stay
-//! disabled, expansion ROMs, room for hot-plugged functions, and registers of host and ISA bridges, which must lie outside
-//! the PCI windows.
+//! disabled, expansion ROMs, and registers of host and ISA bridges, which must lie outside the PCI windows.
 
 pub mod layout;
 mod scan;
 
-use self::layout::{MemoryType, Need, Node, Part, Place, Placed, Prefetchable, lay_out};
+use self::layout::{Layout, MemoryType, Need, Node, Part, Place, Placed, Prefetchable, lay_out};
 use self::scan::{Found, close, scan};
 use crate::bars::PciWindows;
 use crate::config_space::ConfigSpace;
+use crate::function::Bridge;
 use crate::sizing::Note;
 use crate::virtual_functions::VirtualFunctions;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use pci_spec::bar::Prefetch;
-use pci_spec::bridge::{self, MemoryWindow, PrefetchableRegisters};
+use pci_spec::bridge::{self, MEMORY_WINDOW_ALIGN, MemoryWindow, PrefetchableRegisters};
 use pci_spec::header::offset;
 use pci_spec::{Bar, BarKind, Bdf, sriov};
 use platform::log::warn;
 use platform::{Memory, Mmio, PAGE_SIZE};
 use virtio_drivers::transport::pci::bus::Command;
+
+/// Room at a port for devices that come later, beside that of a device that is there: what firmware gives a port with a slot.
+const RESERVE: Need =
+    Need { part: Part::Own, bar: 0, memory_type: MemoryType::Low, align: MEMORY_WINDOW_ALIGN, bytes: 2 << 20 };
 
 /// Reason why a function gets no addresses; with a bridge, nothing behind it does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -71,16 +79,41 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Assigns bus numbers, bridge windows and addresses. Returns the functions that are left out.
+/// Assigns bus numbers, bridge windows and addresses, with room at the ports of `slots`. Returns the functions that are left
+/// out.
 pub fn assign<M: Mmio>(
     config: &mut ConfigSpace<M>,
     note: &Note<impl Memory>,
     windows: &PciWindows,
+    slots: &[u16],
 ) -> Vec<(Bdf, LeftOut)> {
-    let (found, surplus) = scan(config, note);
-    let nodes: Vec<Node> = found.iter().map(node).collect();
-    let unusable = found.iter().enumerate().filter(|(_, function)| function.left_out.is_some());
-    let layout = lay_out(&nodes, windows.ranges(), unusable.map(|(number, _)| (number, Part::Own)).collect());
+    let last = u8::try_from(config.buses().saturating_sub(1)).unwrap_or(u8::MAX);
+    let (found, surplus) = scan(config, note, 0..=last, 0, slots);
+    write_all(config, &found, &surplus, windows.ranges())
+}
+
+/// Assigns bus numbers and addresses to what is behind a port, in the port's own buses and its window for all memory. `depth`
+/// bridges lie above. Returns as [`assign`].
+pub fn assign_behind<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    note: &Note<impl Memory>,
+    port: &Bridge,
+    depth: usize,
+) -> Vec<(Bdf, LeftOut)> {
+    let buses = port.numbers.secondary()..=port.numbers.subordinate();
+    let (found, surplus) = scan(config, note, buses, depth, &[]);
+    let window = port.memory.map(|window| window.base()..window.limit().saturating_add(1));
+    write_all(config, &found, &surplus, window.as_slice())
+}
+
+/// Writes the layout of `found` in `windows`.
+fn write_all<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    found: &[Found],
+    surplus: &[Bdf],
+    windows: &[Range<u64>],
+) -> Vec<(Bdf, LeftOut)> {
+    let layout = lay_out_with_reserves(found, windows);
     let mut fates: Vec<Option<LeftOut>> = Vec::with_capacity(found.len());
     for ((number, function), place) in found.iter().enumerate().zip(&layout.places) {
         let above = function.parent.and_then(|parent| fates.get(parent).copied().flatten());
@@ -105,11 +138,31 @@ pub fn assign<M: Mmio>(
             config.change_command(function.bdf, Command::MEMORY_SPACE, Command::empty());
         }
     }
-    for bdf in &surplus {
+    for bdf in surplus {
         log(*bdf, LeftOut::TooMany.text());
     }
     let left_out = found.iter().zip(fates).filter_map(|(function, fate)| Some((function.bdf, fate?)));
-    left_out.chain(surplus.into_iter().map(|bdf| (bdf, LeftOut::TooMany))).collect()
+    left_out.chain(surplus.iter().map(|bdf| (*bdf, LeftOut::TooMany))).collect()
+}
+
+/// Lays out the functions, and the reserves of slots beside them if all functions have a place then.
+fn lay_out_with_reserves(found: &[Found], windows: &[Range<u64>]) -> Layout {
+    let mut nodes: Vec<Node> = found.iter().map(node).collect();
+    let unusable = found.iter().enumerate().filter(|(_, function)| function.left_out.is_some());
+    let unusable: BTreeSet<(usize, Part)> = unusable.map(|(number, _)| (number, Part::Own)).collect();
+    let without = lay_out(&nodes, windows, unusable.clone());
+    let slots = found.iter().enumerate().filter(|(_, function)| function.reserves);
+    nodes.extend(slots.map(|(port, _)| Node { parent: Some(port), bridge: None, needs: Vec::from([RESERVE]) }));
+    if nodes.len() == found.len() {
+        return without;
+    }
+    let with = lay_out(&nodes, windows, unusable);
+    for (node, _) in with.left_out.iter().filter(|(node, _)| *node >= found.len()) {
+        let port = nodes.get(*node).and_then(|node| found.get(node.parent?));
+        port.into_iter().for_each(|port| log(port.bdf, "has no room for devices that come later"));
+    }
+    let are_all_there = with.left_out.iter().all(|part| part.0 >= found.len() || without.left_out.contains(part));
+    if are_all_there { with } else { without }
 }
 
 fn log(bdf: Bdf, what: &'static str) {

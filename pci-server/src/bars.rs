@@ -139,17 +139,18 @@ pub fn stand<M: Mmio>(config: &ConfigSpace<M>, function: &Function) -> bool {
     })
 }
 
-/// Marks the functions with a memory BAR that must not be given away, and those whose virtual functions cannot be used. There
-/// are `buses` buses.
-pub fn place(functions: &mut [Function], windows: &PciWindows, buses: u16) {
+/// Marks the functions with a memory BAR that must not be given away, and those whose virtual functions cannot be used, from
+/// number `first` on: those before are as they were. There are `buses` buses.
+pub fn place(functions: &mut [Function], first: usize, windows: &PciWindows, buses: u16) {
     let reasons: Vec<[Option<Unusable>; 2]> = functions
         .iter()
+        .skip(first)
         .map(|function| {
             let of_virtual = virtual_functions::misplaced(function, functions, windows, buses);
             [misplaced(function, functions, windows), of_virtual]
         })
         .collect();
-    for (function, [reason, of_virtual]) in functions.iter_mut().zip(reasons) {
+    for (function, [reason, of_virtual]) in functions.iter_mut().skip(first).zip(reasons) {
         if let Some(reason) = reason {
             function.refuse(reason);
         }

@@ -44,8 +44,34 @@ pub fn enumerate<M: Mmio>(
     let mut walk = Walk { config, note, left_out, functions: Vec::new(), walked: [false; 256] };
     walk.bus(0, &[]);
     let mut functions = walk.functions;
-    bars::place(&mut functions, windows, buses);
+    bars::place(&mut functions, 0, windows, buses);
     functions
+}
+
+/// Adds the functions behind `port`, one of `functions`, which `assign_behind` has given addresses. Otherwise as [`enumerate`].
+pub fn enumerate_behind<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    note: &Note<impl Memory>,
+    windows: &PciWindows,
+    left_out: &[(Bdf, LeftOut)],
+    port: Bdf,
+    functions: &mut Vec<Function>,
+) {
+    let buses = config.buses();
+    let step = |bdf: Bdf| Some(Step { bdf, bridge: functions.iter().find(|function| function.bdf == bdf)?.bridge? });
+    let Some(above) = functions.iter().find(|function| function.bdf == port) else { return };
+    let path: Option<Vec<Step>> = core::iter::once(port).chain(above.path.iter().copied()).map(step).collect();
+    let Some(path) = path else { return };
+    let Some(Step { bridge: Bridge { numbers, .. }, .. }) = path.first().copied() else { return };
+    let known = functions.len();
+    let mut walked = [true; 256];
+    for bus in numbers.secondary()..=numbers.subordinate() {
+        walked.get_mut(usize::from(bus)).into_iter().for_each(|walked| *walked = false);
+    }
+    let mut walk = Walk { config, note, left_out, functions: core::mem::take(functions), walked };
+    walk.bus(numbers.secondary(), &path);
+    *functions = walk.functions;
+    bars::place(functions, known, windows, buses);
 }
 
 /// A bridge on the way down.

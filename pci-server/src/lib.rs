@@ -10,7 +10,8 @@
 //!
 //! Where no firmware has, `assign` numbers buses and places BARs. `virtual_functions` describes virtual functions, `enable`
 //! enables them, and `provision` does so at a driver's request. `reset` resets a physical function before, and a virtual one
-//! that is given back. Left out: resetting other devices (their drivers do), hot-plug.
+//! that is given back. `slot` describes hot-plug slots, and `server` handles arrivals and removals. Left out: resetting other
+//! devices (their drivers do).
 
 #![no_std]
 // Not `forbid`: one trait of virtio-drivers declares a method unsafe, see `config_space`.

@@ -6,6 +6,8 @@
 //! A function under reset must not be accessed for 100 ms (`provision`, `reset`). Its driver's requests are refused meanwhile,
 //! its driver's death is noticed afterwards, and others are served as usual.
 //!
+//! Devices in hot-plug slots come and go (`slots`): each slot takes a step at every tick.
+//!
 //! The server can die at any moment, and its drivers with it. The next incarnation begins with nothing claimed: it silences
 //! every function, and only then reports to the supervisor which drivers' devices are silent.
 //!
@@ -37,8 +39,10 @@ use report::Report;
 
 mod choice;
 mod liveness;
+mod slots;
 
 use liveness::Watched;
+use slots::Slot;
 
 const BASE_CLASS_BRIDGE: u8 = 0x06;
 
@@ -100,6 +104,8 @@ pub struct Server<P: Platform> {
     resources: Resources<P>,
     /// The functions on the buses, without virtual ones.
     functions: Vec<Function>,
+    /// The slots whose devices come and go.
+    slots: Vec<Slot<P::Memory>>,
     /// The virtual functions of each physical function whose driver ever asked for them.
     provisions: Vec<Provision>,
     note: Note<P::Memory>,
@@ -133,12 +139,14 @@ impl<P: Platform> Server<P> {
         let note = Note::new(page.ok_or(unfinished)?);
         tidy(&mut resources, &note, receive_slot).await.map_err(|_| unfinished)?;
         let windows = pci_windows(&config);
-        let left_out = if config.assign { assign(&mut resources.config, &note, &windows) } else { Vec::new() };
+        let left_out =
+            if config.assign { assign(&mut resources.config, &note, &windows, &config.slots()) } else { Vec::new() };
         let mut functions = enumerate(&mut resources.config, &note, &windows, &left_out);
         if !config.assign {
             // Firmware places other functions only.
             virtual_functions::place(&mut functions, &windows, resources.config.buses());
         }
+        let slots = slots::find(&mut resources, environment, &config, &functions)?;
         // All of them are silent now: IOSpaces that an earlier server opened belong to no driver.
         resources.close_io_space(0);
         for function in &functions {
@@ -153,6 +161,7 @@ impl<P: Platform> Server<P> {
             config,
             resources,
             functions,
+            slots,
             provisions: Vec::new(),
             note,
         })
@@ -168,6 +177,7 @@ impl<P: Platform> Server<P> {
                     if badge.has(Badge::TICK) {
                         self.settle();
                         self.check_liveness();
+                        self.watch_slots();
                     }
                 }
                 Event::Message(badge, message) => {

@@ -9,6 +9,9 @@
 //!    notification, the answer the capability that binds it), [`IO_SPACE`] for the function's IOSpace.
 //! 3. [`START`] turns bus mastering on, last; [`RELEASE`] turns it off, first, and revokes all capabilities of the claim.
 //!
+//! A driver of the device in a hot-plug slot has a page that shows whether that is there ([`presence`]). It claims what arrives
+//! and releases what is to leave or is gone.
+//!
 //! [`INTERRUPTS`] changes the interrupt mode of a claimed function, while the rest of the claim stays.
 //!
 //! [`VIRTUAL_FUNCTIONS`] enables virtual functions of the claimed function (SR-IOV). Each of them is claimed as above, by the
@@ -24,6 +27,7 @@
 extern crate alloc;
 
 pub mod names;
+pub mod presence;
 
 use alloc::vec::Vec;
 use platform::{Message, Paddr, Vaddr};
@@ -259,6 +263,17 @@ pub struct ServerConfig {
     pub drivers: Vec<DriverConfig>,
 }
 
+impl ServerConfig {
+    /// The slots that drivers are for, each once.
+    #[must_use]
+    pub fn slots(&self) -> Vec<u16> {
+        let mut slots: Vec<u16> = self.drivers.iter().filter_map(|driver| driver.allowed.slot()).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+}
+
 /// The interrupt line, by the kernel's number, at which each INTx pin of each device on the root bus ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum IntxRouting {
@@ -292,13 +307,17 @@ pub struct DriverConfig {
 pub enum Match {
     /// The one at this BDF.
     Bdf(u16),
-    /// Number `index`, in the order of the bus walk, of those with this class, subclass and programming interface.
+    /// Number `index`, in the order of the bus walk, of those with this class, subclass and programming interface that are not
+    /// in a slot of [`Match::Slot`].
     ClassCode {
         /// Class, subclass, programming interface.
         class_code: [u8; 3],
         /// Its number among them, from 0.
         index: u16,
     },
+    /// The functions of the device in the hot-plug slot with this physical number, whichever device that is. Nothing else
+    /// selects them.
+    Slot(u16),
     /// A virtual function, which nothing else selects.
     Virtual {
         /// The driver that enables it: its place in [`ServerConfig::drivers`], from 0.
@@ -306,4 +325,15 @@ pub enum Match {
         /// Its number among the virtual functions of that driver's function, from 0.
         index: u16,
     },
+}
+
+impl Match {
+    /// The slot whose device is selected.
+    #[must_use]
+    pub const fn slot(&self) -> Option<u16> {
+        match self {
+            Self::Slot(number) => Some(*number),
+            Self::Bdf(_) | Self::ClassCode { .. } | Self::Virtual { .. } => None,
+        }
+    }
 }

@@ -30,3 +30,12 @@ pub const SIZING: &str = "sizing";
 pub fn liveness(driver: u32) -> String {
     format!("liveness-{driver}")
 }
+
+/// Its page of presence of driver number `driver`, from 0, where that is for a slot.
+#[must_use]
+pub fn presence(driver: u32) -> String {
+    format!("presence-{driver}")
+}
+
+/// A driver's own view of its page of presence, where it is for a slot.
+pub const PRESENCE: &str = "presence";

@@ -14,8 +14,10 @@ use crate::bars;
 use crate::config_space::ConfigSpace;
 use crate::enumerate::{MAX_DEPTH, MAX_FUNCTIONS, is_machines, silence};
 use crate::sizing::Note;
+use crate::slot::Port;
 use crate::virtual_functions::{self, VirtualFunctions};
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 use pci_spec::bridge::{self, BusNumbers};
 use pci_spec::header::{Layout, offset};
 use pci_spec::sriov::Sriov;
@@ -37,6 +39,8 @@ pub(super) struct Found {
     pub(super) bridge: Option<FoundBridge>,
     /// Its virtual functions, if it has any.
     pub(super) virtual_functions: Option<VirtualFunctions>,
+    /// It is a port at which room is reserved.
+    pub(super) reserves: bool,
     /// Reason why it gets nothing, if so.
     pub(super) left_out: Option<LeftOut>,
 }
@@ -48,22 +52,29 @@ pub(super) struct FoundBridge {
     pub(super) prefetchable: u32,
 }
 
-/// Numbers all buses and sizes all functions. A bridge comes before what is behind it. Those beyond [`MAX_FUNCTIONS`] come
-/// apart, by name.
-pub(super) fn scan<M: Mmio>(config: &mut ConfigSpace<M>, note: &Note<impl Memory>) -> (Vec<Found>, Vec<Bdf>) {
-    let last = u8::try_from(config.buses().saturating_sub(1)).unwrap_or(u8::MAX);
-    let mut scan = Scan { config, note, found: Vec::new(), surplus: Vec::new(), limit: last, last_bus: 0 };
-    scan.bus(0, None, 0);
+/// Numbers the first of `buses` and those behind it and sizes all functions on them. `depth` bridges lie above. A bridge comes
+/// before what is behind it; ports of `slots` reserve room. Functions beyond [`MAX_FUNCTIONS`] come apart, by name.
+pub(super) fn scan<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    note: &Note<impl Memory>,
+    buses: RangeInclusive<u8>,
+    depth: usize,
+    slots: &[u16],
+) -> (Vec<Found>, Vec<Bdf>) {
+    let (first, limit) = buses.into_inner();
+    let mut scan = Scan { config, note, slots, found: Vec::new(), surplus: Vec::new(), limit, last_bus: first };
+    scan.bus(first, None, depth);
     (scan.found, scan.surplus)
 }
 
 struct Scan<'a, M: Mmio, N: Memory> {
     config: &'a mut ConfigSpace<M>,
     note: &'a Note<N>,
+    slots: &'a [u16],
     found: Vec<Found>,
     /// Functions beyond [`MAX_FUNCTIONS`], which are not sized.
     surplus: Vec<Bdf>,
-    /// The last bus there can be.
+    /// The last bus that may be given.
     limit: u8,
     /// The last bus that has been given to a bridge or is kept for virtual functions.
     last_bus: u8,
@@ -113,8 +124,18 @@ impl<M: Mmio, N: Memory> Scan<'_, M, N> {
     }
 
     fn function(&mut self, bdf: Bdf, parent: Option<usize>, header: HeaderType) -> Found {
-        let mut found = Found { bdf, parent, bars: Vec::new(), bridge: None, virtual_functions: None, left_out: None };
+        let mut found = Found {
+            bdf,
+            parent,
+            bars: Vec::new(),
+            bridge: None,
+            virtual_functions: None,
+            reserves: false,
+            left_out: None,
+        };
         if header.layout() == Layout::Bridge {
+            let slot = Port::find(self.config, bdf).map(|port| port.number());
+            found.reserves = slot.is_some_and(|slot| self.slots.contains(&slot));
             found.bridge = Some(FoundBridge { prefetchable: self.config.read(bdf, bridge::offset::PREFETCHABLE) });
         }
         match bars::size(self.config, self.note, bdf, header.bars()) {

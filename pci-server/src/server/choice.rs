@@ -37,11 +37,11 @@ impl<P: Platform> Server<P> {
         Err(refusal)
     }
 
-    /// Whether a claim by class code is about a function. That of a virtual function's driver is about this one alone: it is not
-    /// forbidden before it is enabled, it is not there.
+    /// Whether a claim by class code is about a function. That of a virtual function's driver is about this one alone, and that
+    /// of a slot's about the device in it: they are not forbidden before they are there.
     fn is_sought(&self, driver: usize, function: &Function) -> bool {
         match self.config.drivers.get(driver).map(|config| &config.allowed) {
-            Some(allowed @ Match::Virtual { .. }) => self.matches(allowed, function),
+            Some(allowed @ (Match::Virtual { .. } | Match::Slot(_))) => self.matches(allowed, function),
             Some(Match::Bdf(_) | Match::ClassCode { .. }) | None => function.virtual_of.is_none(),
         }
     }
@@ -58,6 +58,9 @@ impl<P: Platform> Server<P> {
         if function.unusable.is_some() {
             return Err(Refusal::Unusable);
         }
+        if self.slots.iter().any(|slot| slot.holds(function.bdf) && !slot.is_open()) {
+            return Err(Refusal::NoSuchFunction);
+        }
         if self.resources.is_under_reset(function.bdf) {
             return Err(Refusal::NotReady);
         }
@@ -71,11 +74,17 @@ impl<P: Platform> Server<P> {
                 let same = |other: &&Function| {
                     [other.class_code.base, other.class_code.sub, other.class_code.interface] == *class_code
                 };
+                let fixed = |function: &&Function| self.slots.iter().all(|slot| !slot.holds(function.bdf));
                 self.functions
                     .iter()
                     .filter(same)
+                    .filter(fixed)
                     .nth(usize::from(*index))
                     .is_some_and(|found| found.bdf == function.bdf)
+            }
+            Match::Slot(number) => {
+                let slot = self.slots.iter().find(|slot| slot.number() == *number);
+                function.virtual_of.is_none() && slot.is_some_and(|slot| function.parent() == Some(slot.port()))
             }
             Match::Virtual { driver, index } => {
                 let its_own = self.provisions.iter().filter(|provision| provision.driver() == usize::from(*driver));

@@ -137,10 +137,15 @@ pub enum Arrival {
 }
 
 impl State {
-    /// State at the start of the server: functions of a device that has power were found by the walk.
+    /// State at the start of the server. The walk found functions of a device that can be used, or the slot has power and may
+    /// have a device that was not ready, or that an earlier server did not finish.
     #[must_use]
-    pub const fn at_start(is_found: bool) -> Self {
-        if is_found { Self::On } else { Self::Empty }
+    pub const fn at_start(is_found: bool, has_power: bool, now_ns: u64) -> Self {
+        match (is_found, has_power) {
+            (true, _) => Self::On,
+            (false, true) => Self::Starting { until_ns: now_ns.saturating_add(LINK_UP_MS.saturating_mul(NS_PER_MS)) },
+            (false, false) => Self::Empty,
+        }
     }
 
     /// Whether its functions can be claimed.

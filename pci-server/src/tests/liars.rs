@@ -142,7 +142,7 @@ proptest! {
         let mut config = ConfigSpace::new(Registers(Rc::new(RefCell::new(liar))), BUSES);
         let windows = PciWindows::new(&[(Paddr::new(0xc000_0000), 29), (Paddr::new(0x20_0000_0000), 36)]);
         let note = Note::new(Page::default());
-        let left_out = assign(&mut config, &note, &windows);
+        let left_out = assign(&mut config, &note, &windows, &[]);
         let functions = enumerate(&mut config, &note, &windows, &left_out);
         prop_assert!(functions.len() <= MAX_FUNCTIONS);
         let usable = functions.iter().filter(|function| function.unusable.is_none());

@@ -25,6 +25,8 @@ pub(super) const OWN_CNODE: u64 = 2;
 const TICKS_PER_SECOND: u64 = 1000;
 /// The page that the server keeps.
 pub(super) const SIZING: u64 = 0x6000_0000;
+/// The drivers' pages of presence, from here on.
+pub(super) const PRESENCE: u64 = 0x7800_0000;
 
 /// Functions that are not a [`Device`] each.
 pub(super) trait Bus: core::fmt::Debug {
@@ -105,7 +107,7 @@ pub(super) struct State {
     pub(super) events: VecDeque<Event>,
     pub(super) replies: VecDeque<Message>,
     pub(super) reports: Vec<report::Report>,
-    /// Contents of the drivers' liveness pages, by their address, and of the page that the server keeps.
+    /// Contents of the drivers' liveness pages and pages of presence, by their address, and of the page that the server keeps.
     pub(super) incarnations: BTreeMap<u64, u32>,
     pub(super) kept: BTreeMap<usize, u32>,
     /// Writes after which the server is stopped, when it is.
@@ -334,7 +336,7 @@ impl Mmio for Registers {
     }
 }
 
-/// A driver's liveness page, the only memory the server shares, or the one page it keeps.
+/// A driver's liveness page or page of presence, the only memory the server shares, or the one page it keeps.
 #[derive(Clone, Debug)]
 pub(super) struct Page {
     state: Rc<RefCell<State>>,
@@ -357,10 +359,14 @@ impl Memory for Page {
     }
 
     fn store_release_u32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
+        let mut state = self.state.borrow_mut();
+        if self.vaddr >= PRESENCE && offset == 0 {
+            state.incarnations.insert(self.vaddr, value);
+            return Ok(());
+        }
         if self.vaddr != SIZING {
             return Err(OutOfBounds);
         }
-        let mut state = self.state.borrow_mut();
         state.writes();
         state.kept.insert(offset, value);
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::bus::{Device, at};
 use super::kernel::DRIVER_SLOTS;
-use super::machine::{ARENA, ARENA_LEN, Act, Bus, ECAM, Machine, OWN_CNODE, Object, SIZING, State, Stopped};
+use super::machine::{ARENA, ARENA_LEN, Act, Bus, ECAM, Machine, OWN_CNODE, Object, PRESENCE, SIZING, State, Stopped};
 use core::cell::RefCell;
 use core::future::Future;
 use core::ops::Range;
@@ -134,6 +134,9 @@ fn environment(config: &ServerConfig) -> Environment {
         .into_iter()
         .chain((0..config.drivers.len() as u64).map(|driver| {
             region(&std::format!("liveness-{driver}"), LIVENESS + driver * 4096, 4096, RegionKind::ReadOnly)
+        }))
+        .chain((0..).zip(&config.drivers).filter(|(_, driver)| driver.allowed.slot().is_some()).map(|(driver, _)| {
+            region(&std::format!("presence-{driver}"), PRESENCE + driver * 4096, 4096, RegionKind::ReadWrite)
         }))
         .collect(),
         config: postcard::to_allocvec(config).unwrap(),

@@ -151,7 +151,7 @@ impl Tested {
     /// Runs a server's start on a tree that is not configured.
     pub(super) fn assign(&mut self) -> (Vec<Function>, Vec<(Bdf, LeftOut)>) {
         let (mut config, note) = self.start();
-        let left_out = assign(&mut config, &note, &self.windows);
+        let left_out = assign(&mut config, &note, &self.windows, &[]);
         (enumerate(&mut config, &note, &self.windows, &left_out), left_out)
     }
 

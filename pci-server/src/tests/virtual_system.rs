@@ -1,20 +1,19 @@
 //! The server on the modelled PCI tree: a controller with virtual functions behind a root port, its driver, and drivers of its
 //! virtual functions.
 
-use super::bus::Effect;
-use super::machine::Bus;
 use super::system::{NVME_CLASS_CODE, System, config, driver};
+use super::tree_bus::{COMMAND, Everything, Lies, MASTER, Sender, TreeBus, ecam};
+pub(super) use super::tree_bus::{MSIX, SRIOV_CONTROL};
 use core::cell::RefCell;
 use core::ops::{Deref, DerefMut};
 use pci_api::{Count, Match, Refusal, ServerConfig, VIRTUAL_FUNCTIONS};
 use pci_spec::Bdf;
 use platform::Badge;
 use sim_pci::{
-    Blocked, BusId, Device, Endpoint, Firmware, FunctionConfig, FunctionId, FunctionLevelReset, Level,
-    Machine as Above, PortConfig, Reset, Tree, TreeConfig, Upstream, Violation,
+    Blocked, BusId, Endpoint, Firmware, FunctionConfig, FunctionId, FunctionLevelReset, PortConfig, Tree, TreeConfig,
+    Violation,
 };
 use std::boxed::Box;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
@@ -33,101 +32,6 @@ pub(super) const BEYOND: u64 = 4;
 /// The routing id of virtual function `number_z`.
 pub(super) const fn virtual_at(number_z: u16) -> Bdf {
     Bdf::from_raw(PHYSICAL.to_raw() + 1 + number_z)
-}
-
-const COMMAND: u16 = 0x04;
-const MASTER: u32 = 1 << 2;
-const MEMORY: u32 = 1 << 1;
-/// The model's places.
-pub(super) const MSIX: u16 = 0x40;
-const DEVICE_CONTROL: u16 = 0x88;
-const INITIATE_FLR: u32 = 1 << 15;
-pub(super) const SRIOV_CONTROL: u16 = 0x128;
-
-/// A device that counts its resets.
-#[derive(Debug, Default)]
-struct Sender {
-    resets: u32,
-}
-
-impl Device for Sender {
-    fn read(&mut self, _: u8, _: u64, _: u8, _: u64) -> u64 {
-        0
-    }
-
-    fn write(&mut self, _: u8, _: u64, _: u8, _: u64, _: u64, _: &mut dyn Upstream) {}
-
-    fn reset(&mut self, _: Reset, _: u64) {
-        self.resets += 1;
-    }
-
-    fn advance(&mut self, _: u64, _: &mut dyn Upstream) {}
-
-    fn next_event_ns(&self) -> Option<u64> {
-        None
-    }
-}
-
-/// The side above the tree, which accepts everything.
-struct Everything;
-
-impl Above for Everything {
-    fn dma_read(&mut self, _: u16, _: u64, _: &mut [u8]) -> Result<(), Blocked> {
-        Ok(())
-    }
-
-    fn dma_write(&mut self, _: u16, _: u64, _: &[u8]) -> Result<(), Blocked> {
-        Ok(())
-    }
-
-    fn message(&mut self, _: u16, _: u64, _: u32) {}
-
-    fn pin(&mut self, _: u8, _: Level) {}
-}
-
-#[derive(Clone, Debug)]
-struct Shared(Rc<RefCell<Tree<Sender>>>, Lies);
-
-/// Registers that read something else than the model has.
-type Lies = Rc<RefCell<BTreeMap<(Bdf, u16), u32>>>;
-
-fn ecam(bdf: Bdf, register: u16) -> u64 {
-    u64::from(bdf.to_raw()) << 12 | u64::from(register)
-}
-
-impl Bus for Shared {
-    fn config_read(&mut self, bdf: Bdf, register: u16, now_ns: u64) -> u32 {
-        if let Some(value) = self.1.borrow().get(&(bdf, register)) {
-            return *value;
-        }
-        self.0.borrow_mut().config_read(ecam(bdf, register), 4, now_ns).unwrap() as u32
-    }
-
-    fn config_write(&mut self, bdf: Bdf, register: u16, value: u32, now_ns: u64) -> Vec<Effect> {
-        let mut tree = self.0.borrow_mut();
-        // At a time at which nothing is under reset: only the server's own accesses count.
-        let before = tree.config_read(ecam(bdf, register), 4, u64::MAX).unwrap() as u32;
-        tree.config_write(ecam(bdf, register), 4, value.into(), now_ns, &mut Everything).unwrap();
-        let after = tree.config_read(ecam(bdf, register), 4, u64::MAX).unwrap() as u32;
-        let changed = |bit: u32| (before ^ after) & bit != 0;
-        let effect = match register {
-            COMMAND if changed(MASTER) => Some(Effect::BusMaster(after & MASTER != 0)),
-            COMMAND if changed(MEMORY) => Some(Effect::Memory(after & MEMORY != 0)),
-            MSIX if changed(1 << 31) => Some(Effect::Msix(after & 1 << 31 != 0)),
-            DEVICE_CONTROL if value & INITIATE_FLR != 0 => Some(Effect::Reset),
-            SRIOV_CONTROL if changed(1) => Some(Effect::VirtualFunctions(after & 1 != 0)),
-            _ => None,
-        };
-        effect.into_iter().collect()
-    }
-
-    fn memory_read(&mut self, paddr: u64, now_ns: u64) -> u32 {
-        self.0.borrow_mut().memory_read(paddr, 4, now_ns).unwrap() as u32
-    }
-
-    fn memory_write(&mut self, paddr: u64, value: u32, now_ns: u64) {
-        self.0.borrow_mut().memory_write(paddr, 4, value.into(), now_ns, &mut Everything).unwrap();
-    }
 }
 
 /// The system, with its tree.
@@ -184,7 +88,7 @@ impl Virtual {
         tree.run_firmware(Firmware::Places, &mut Everything).unwrap();
         let tree = Rc::new(RefCell::new(tree));
         let lies = Lies::default();
-        let system = System::on_bus(Box::new(Shared(tree.clone(), lies.clone())), config);
+        let system = System::on_bus(Box::new(TreeBus { tree: tree.clone(), lies: lies.clone() }), config);
         Self { system, tree, lies, physical }
     }
 

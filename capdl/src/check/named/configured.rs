@@ -123,7 +123,7 @@ impl System<'_> {
             let virtual_one = |(server, index): (usize, u32)| Some((self.driver(server)?, index));
             let allowed = match driver.allowed {
                 Match::Virtual { driver, index } => Some((driver, u32::from(index))),
-                Match::Bdf(_) | Match::ClassCode { .. } => None,
+                Match::Bdf(_) | Match::ClassCode { .. } | Match::Slot(_) => None,
             };
             if allowed != function.and_then(virtual_one).map(|(server, index)| (u16::from(server), index)) {
                 paths.push(format!(
