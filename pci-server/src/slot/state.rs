@@ -261,4 +261,5 @@ const fn after(seen: &Seen, ms: u64) -> u64 {
 
 #[cfg(test)]
 #[path = "state_tests.rs"]
+#[expect(clippy::arithmetic_side_effects, reason = "tests compute with numbers of their own")]
 mod tests;

@@ -84,7 +84,8 @@ impl Slotted {
     }
 
     pub(super) fn with(config: &ServerConfig, names: [Option<u64>; 2]) -> Self {
-        let mut tree = Tree::new(TreeConfig { buses: 16, windows: vec![0xc000_0000..0xc800_0000] });
+        let window = 0xc000_0000..0xc800_0000;
+        let mut tree = Tree::new(TreeConfig { buses: 16, windows: vec![window] });
         let below = [0, 1].map(|slot| {
             tree.attach_port(BusId::ROOT, 1 + slot as u8, 0, PortConfig::root_port(NUMBERS[slot])).unwrap()
         });
