@@ -16,6 +16,7 @@ use crate::data_path::queues::Queues;
 use crate::data_path::ready::ReadySet;
 use crate::data_path::schedule::Schedule;
 use crate::data_path::split::extents;
+use crate::recovery::removal::Slot;
 use crate::sessions::acknowledgements::Acknowledgements;
 use crate::sessions::calls;
 use crate::sessions::slot::slots;
@@ -26,6 +27,7 @@ use blk_api::names;
 use blk_api::session::Refusal;
 use core::cell::{Cell, RefCell};
 use embassy_futures::join::join;
+use pci_api::presence::Presence;
 use platform::log::{error, info};
 use platform::{Badge, CPtr, Cap, CapData, Environment, Event, Kernel, Message, Notification, Platform, Rights};
 use report::{Report, clip};
@@ -34,27 +36,38 @@ use report::{Report, clip};
 const MAX_SESSIONS: usize = ServerConfig::MOST_SESSIONS;
 const _: () = assert!(MAX_SESSIONS == scheduler::MAX_SESSIONS, "the scheduler decides between all of them");
 
-/// Serves sessions for ever. If it cannot start, it logs and reports the reason, and refuses clients.
+/// Serves sessions for ever. If it cannot start, it logs and reports the reason, and refuses clients. It reports no failure if
+/// its slot has no controller.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
+    let slot = Slot::of(&platform, &environment);
+    let is_empty = || slot.as_ref().is_some_and(|slot| slot.presence() != Presence::Present);
+    if is_empty() {
+        info!("there is no controller in the slot");
+        return refuse_all(&platform, &environment, Refusal::DeviceGone).await;
+    }
     match start(platform.clone(), environment.clone()).await {
         Ok(shared) => {
             join(event_loop::run(&shared), OnWake::new(control_plane::run(&shared))).await;
+        }
+        Err(reason) if is_empty() => {
+            info!("the controller is gone: {}", reason.as_str());
+            refuse_all(&platform, &environment, Refusal::DeviceGone).await;
         }
         Err(reason) => {
             error!("no controller: {}", reason.as_str());
             let failure = Report::Failure { component: clip(&environment.name), reason: clip(&reason) };
             platform.report(&failure.encode());
-            refuse_all(&platform, &environment).await;
+            refuse_all(&platform, &environment, Refusal::Device).await;
         }
     }
 }
 
 /// Refuses all calls, without a controller, so that no client is left waiting.
-async fn refuse_all<P: Platform>(platform: &P, environment: &Environment) {
+async fn refuse_all<P: Platform>(platform: &P, environment: &Environment, refusal: Refusal) {
     loop {
         if let Event::Message(_, message) = platform.next_event().await {
             calls::delete_received(platform, environment, &message);
-            platform.kernel().reply(&Message::new(Refusal::Device as u32));
+            platform.kernel().reply(&Message::new(refusal as u32));
         }
     }
 }
@@ -71,6 +84,8 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         return Err("too few free slots".into());
     }
     let queue_pairs = config.queue_pairs();
+    // Before the claim: another arrival than the one that is claimed counts as none.
+    let slot = Slot::of(&platform, &environment);
     let server = environment.cap(pci_api::names::PCI).ok_or("it has no PCI server")?;
     let mut client = PciClient::new(&platform, &environment, free).map_err(text)?;
     let device = client.claim(config.interrupts, queue_pairs.saturating_add(1)).await.map_err(text)?;
@@ -110,6 +125,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
             space: RefCell::new(space),
             pool: RefCell::new(pool),
         },
+        slot,
         queues: RefCell::new(Queues::new(queue_pairs)),
         slots: RefCell::new(slots),
         functions: RefCell::new(functions),

@@ -11,14 +11,18 @@ use crate::controller::fault::DeviceFault;
 use crate::data_path::queues::Queues;
 use crate::data_path::ready::ReadySet;
 use crate::data_path::schedule::Schedule;
+use crate::recovery::removal::Slot;
 use crate::sessions::acknowledgements::Acknowledgements;
 use crate::sessions::phase::Awaited;
 use crate::sessions::slot::SessionSlot;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use blk_api::Status;
 use blk_api::config::ServerConfig;
+use blk_api::session::Refusal;
 use core::cell::{Cell, RefCell};
 use extent_table::ExtentTable;
+use pci_api::presence::Presence;
 use platform::log::error;
 use platform::{Cap, Environment, Kernel, Notification, Platform};
 use report::{Report, ResetScope, clip};
@@ -30,6 +34,8 @@ pub(crate) struct Shared<P: Platform> {
     pub config: ServerConfig,
     pub device: Device<P>,
     pub function: Function<P>,
+    /// The slot of a controller that may be removed.
+    pub slot: Option<Slot<P::Memory>>,
     /// The controller's I/O queue pairs.
     pub queues: RefCell<Queues<P>>,
     /// Sessions by number (badge - 1).
@@ -65,6 +71,21 @@ impl<P: Platform> Shared<P> {
         self.device.admin.give_up(fault);
         self.report_reset(fault);
         self.control.pass(Control::Recover);
+    }
+
+    /// Whether the slot shows that the controller is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.slot.as_ref().is_some_and(|slot| slot.presence() == Presence::Absent)
+    }
+
+    /// The refusal of what needs a controller, without one.
+    pub(crate) fn refusal(&self) -> Refusal {
+        if self.device.health.get() == Health::Gone { Refusal::DeviceGone } else { Refusal::Device }
+    }
+
+    /// The status of entries that are taken without a controller.
+    pub(crate) fn ended(&self) -> Status {
+        if self.device.health.get() == Health::Gone { Status::DeviceGone } else { Status::Closed }
     }
 
     /// Counts, logs and reports a fault for which the controller is reset.

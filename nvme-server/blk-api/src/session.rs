@@ -33,12 +33,14 @@ pub enum Refusal {
     Expelled,
     /// A call that the policy component alone may make ([`crate::policy`]).
     PolicyAlone,
+    /// The controller is gone: it was removed, or is not there yet.
+    DeviceGone,
     /// The server stays dead; the kernel answers in its place.
     Dead = Message::NO_CAPABILITY,
 }
 
 impl Refusal {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::BadRequest,
         Self::AlreadyOpen,
         Self::NotOpen,
@@ -47,6 +49,7 @@ impl Refusal {
         Self::Device,
         Self::Expelled,
         Self::PolicyAlone,
+        Self::DeviceGone,
         Self::Dead,
     ];
 
@@ -68,6 +71,7 @@ impl core::fmt::Display for Refusal {
             Self::Device => "the controller failed",
             Self::Expelled => "the session broke the protocol",
             Self::PolicyAlone => "the call is the policy component's alone",
+            Self::DeviceGone => "the controller is gone",
             Self::Dead => "the server stays dead",
         })
     }

@@ -37,6 +37,9 @@ pub enum Status {
     /// The controller gave no answer in time and the command was ended; it may or may not have been executed. After this
     /// answer it will not be executed any more.
     TimedOut = 13,
+    /// The controller is gone: it was removed. A request that was in flight may or may not have been executed; later ones were
+    /// not. The session is over.
+    DeviceGone = 14,
 }
 
 impl Status {
@@ -58,12 +61,13 @@ impl Status {
             11 => Self::NotInstalled,
             12 => Self::Forbidden,
             13 => Self::TimedOut,
+            14 => Self::DeviceGone,
             _ => return None,
         })
     }
 
-    /// Whether the outcome is unknown: the request may or may not have been executed, wholly or in part, and nothing of it will
-    /// be executed any more. It may be retried where [`Opcode::changes_blocks`](crate::request::Opcode::changes_blocks) allows.
+    /// Whether the outcome is unknown and a controller is there to retry the request: it may or may not have been executed,
+    /// wholly or in part, and nothing of it will be executed any more. It may be retried where [`Opcode::changes_blocks`](crate::request::Opcode::changes_blocks) allows.
     #[must_use]
     pub const fn is_undecided(self) -> bool {
         match self {
@@ -79,7 +83,8 @@ impl Status {
             | Self::DeviceError
             | Self::Closed
             | Self::NotInstalled
-            | Self::Forbidden => false,
+            | Self::Forbidden
+            | Self::DeviceGone => false,
         }
     }
 }
@@ -101,6 +106,7 @@ impl fmt::Display for Status {
             Self::NotInstalled => "no record is installed for some of the blocks",
             Self::Forbidden => "the blocks' record does not give the right",
             Self::TimedOut => "the controller gave no answer in time",
+            Self::DeviceGone => "the controller is gone",
         })
     }
 }

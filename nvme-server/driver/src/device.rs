@@ -18,6 +18,19 @@ pub enum Health {
     Down,
     /// It could not be brought up.
     Dead,
+    /// It is not there any more. None of its registers is accessed: they may be unmapped.
+    Gone,
+}
+
+impl Health {
+    /// Whether it will not take commands any more.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
+        match self {
+            Self::Dead | Self::Gone => true,
+            Self::Up | Self::Down => false,
+        }
+    }
 }
 
 /// The controller and its condition.

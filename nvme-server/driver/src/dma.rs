@@ -83,6 +83,11 @@ impl<K: Kernel> IoSpaceMap<K> {
         Err(Error::FailedLookup)
     }
 
+    /// Ends it: the function is given back, and the device reaches nothing.
+    pub fn end(&mut self) {
+        self.io_space = None;
+    }
+
     /// Number of unused page tables.
     pub fn tables_left(&self) -> u32 {
         u32::try_from(self.tables.len()).unwrap_or(u32::MAX)

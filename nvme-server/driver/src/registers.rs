@@ -3,7 +3,9 @@
 use crate::fault::DeviceFault;
 use crate::queue_pair::Ring;
 use core::cell::Cell;
-use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, Csts, IOCQES_16, IOSQES_64, Register, Vs};
+use nvme_spec::registers::{
+    Aqa, Arbitration, Cap, Cc, Csts, IOCQES_16, IOSQES_64, Register, ShutdownNotification, ShutdownStatus, Vs,
+};
 use platform::{Mmio, PAGE_SIZE};
 
 /// The registers, with the value read from CAP.
@@ -93,6 +95,19 @@ impl<R: Mmio> Controller<R> {
     /// Starts a controller reset: all queues and everything in flight are gone once CSTS.RDY is 0.
     pub fn disable(&self) -> Result<(), DeviceFault> {
         Ok(self.registers.write32(Register::Cc.offset(), Cc::new().into_bits())?)
+    }
+
+    /// Requests a normal shutdown: no command may be submitted any more, and what it acknowledged is made durable (section
+    /// 7.6.2).
+    pub fn shut_down(&self) -> Result<(), DeviceFault> {
+        let cc = Cc::from_bits(self.registers.read32(Register::Cc.offset())?);
+        Ok(self.registers.write32(Register::Cc.offset(), cc.with_shn(ShutdownNotification::Normal).into_bits())?)
+    }
+
+    /// Whether the shutdown is complete.
+    pub fn is_shut_down(&self) -> Result<bool, DeviceFault> {
+        let csts = Csts::from_bits(self.registers.read32(Register::Csts.offset())?);
+        if csts.is_absent() { Err(DeviceFault::Absent) } else { Ok(csts.shst() == ShutdownStatus::Complete) }
     }
 
     /// Configures its admin queues of `entries` entries and its arbitration between the others, and enables it. CSTS.RDY

@@ -1,4 +1,5 @@
-//! A controller reset: clears CC.EN and waits for CSTS.RDY (NVM Express base specification 1.4, section 7.3.2).
+//! A controller reset: clears CC.EN and waits for CSTS.RDY (NVM Express base specification 1.4, section 7.3.2); and the shutdown
+//! before a controller loses its power (section 7.6.2).
 
 use crate::fault::DeviceFault;
 use crate::registers::Controller;
@@ -11,6 +12,23 @@ const QUICK_POLLS_MS: u64 = 10;
 /// The most seconds to wait for CSTS.RDY, whatever CAP.TO is: the device chooses CAP.TO, up to two minutes.
 const READY_LIMIT_SECONDS: u64 = 30;
 
+/// Seconds a shutdown may take. The controller's own figure, RTD3E, may be longer; but whoever waits to turn its power off does
+/// not wait for ever.
+const SHUTDOWN_SECONDS: u64 = 8;
+
+/// Shuts the controller down and waits until that is complete.
+///
+/// # Errors
+/// [`DeviceFault::TimedOut`], or [`DeviceFault::Absent`].
+pub async fn shut_down<P: Platform>(
+    platform: &P,
+    controller: &Controller<impl Mmio>,
+    mut next_tick: impl AsyncFnMut(),
+) -> Result<(), DeviceFault> {
+    controller.shut_down()?;
+    wait_until(platform, SHUTDOWN_SECONDS, &mut next_tick, || controller.is_shut_down()).await
+}
+
 /// Resets the controller and waits until it is reset. A driver before this one may have died in the middle of enabling it:
 /// the enabling ends first, unless it takes too long.
 ///
@@ -21,7 +39,11 @@ pub async fn disable<P: Platform>(
     controller: &Controller<P::Mmio>,
     mut next_tick: impl AsyncFnMut(),
 ) -> Result<(), DeviceFault> {
-    match wait_until(platform, controller.cap(), &mut next_tick, || controller.is_changing().map(|is| !is)).await {
+    match wait_until(platform, ready_seconds(controller.cap()), &mut next_tick, || {
+        controller.is_changing().map(|is| !is)
+    })
+    .await
+    {
         // A controller that does not come up is disabled all the same.
         Ok(()) | Err(DeviceFault::TimedOut) => {}
         Err(fault) => return Err(fault),
@@ -40,18 +62,25 @@ pub async fn wait_ready<P: Platform>(
     mut next_tick: impl AsyncFnMut(),
     ready: bool,
 ) -> Result<(), DeviceFault> {
-    wait_until(platform, controller.cap(), &mut next_tick, || controller.is_ready().map(|is| is == ready)).await
+    wait_until(platform, ready_seconds(controller.cap()), &mut next_tick, || {
+        controller.is_ready().map(|is| is == ready)
+    })
+    .await
 }
 
-/// Waits until `is_so`: polls in a loop for some milliseconds, and then once a tick, which `next_tick` waits for, so that a
+/// Seconds in which CSTS.RDY follows CC.EN.
+fn ready_seconds(cap: Cap) -> u64 {
+    cap.timeout().as_secs().saturating_add(1).min(READY_LIMIT_SECONDS)
+}
+
+/// Waits until `is_so`, at most `seconds`: polls in a loop for some milliseconds, and then once a tick, which `next_tick` waits for, so that a
 /// slow controller takes no processor time from others.
 async fn wait_until<P: Platform>(
     platform: &P,
-    cap: Cap,
+    seconds: u64,
     next_tick: &mut impl AsyncFnMut(),
     is_so: impl Fn() -> Result<bool, DeviceFault>,
 ) -> Result<(), DeviceFault> {
-    let seconds = cap.timeout().as_secs().saturating_add(1).min(READY_LIMIT_SECONDS);
     let (now, ticks_per_second) = (platform.ticks(), platform.ticks_per_second());
     let deadline = now.saturating_add(ticks_per_second.saturating_mul(seconds));
     let quick = now.saturating_add((ticks_per_second / 1000).saturating_mul(QUICK_POLLS_MS));

@@ -64,7 +64,8 @@ pub(crate) async fn reach<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceF
         // The time is read first, so that a server that did not run meanwhile polls once more.
         let is_last = shared.platform.ticks() >= deadline;
         match shared.device.controller.identify() {
-            Err(DeviceFault::Absent) if !is_last => {}
+            // In a slot it is known sooner.
+            Err(DeviceFault::Absent) if !is_last && !shared.is_gone() => {}
             outcome => return outcome,
         }
         shared.device.tick.reset();

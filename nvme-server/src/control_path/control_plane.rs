@@ -10,6 +10,7 @@ use crate::control_path::requests::Control;
 use crate::controller::device::Health;
 use crate::recovery::controller::{bring_up_again, recover};
 use crate::recovery::queue_pairs::recover_queue_pairs;
+use crate::recovery::removal::leave;
 use crate::sessions::calls::answer_pending;
 use crate::sessions::opening::open;
 use crate::sessions::teardown::tear_down;
@@ -39,6 +40,10 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
             Control::Reconfigure => reconfigure(shared, &mut identity).await,
             Control::Functions => functions::follow_clients(shared).await,
             Control::ChangeInterrupts => change_interrupts(shared, &mut identity).await,
+            Control::Leave => {
+                leave(shared).await;
+                identity = None;
+            }
             Control::Open(index) => {
                 let answer = open_through_faults(shared, &mut identity, index).await;
                 answer_open(shared, index, answer);
@@ -62,13 +67,13 @@ async fn open_through_faults<P: Platform>(
     index: usize,
 ) -> Result<Geometry, Refusal> {
     for _ in 0..OPENINGS {
-        let known = identity.as_ref().ok_or(Refusal::Device)?;
+        let known = identity.as_ref().ok_or_else(|| shared.refusal())?;
         match open(shared, known, index).await {
             Err(_) if shared.device.health.get() == Health::Down => *identity = recover(shared).await,
             answer => return answer,
         }
     }
-    Err(Refusal::Device)
+    Err(shared.refusal())
 }
 
 /// Reconfigures a session's queue pairs, likewise.

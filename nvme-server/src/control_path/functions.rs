@@ -182,7 +182,7 @@ fn set_state<P: Platform>(shared: &Shared<P>, index: usize, state: State) {
 /// Sets a function online for the client that is watched, or notes that this is refused.
 async fn set_online_for<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
     let tenant = shared.config.functions.get(index).map_or("", |function| function.tenant.as_str());
-    let is_up = shared.device.health.get() != Health::Dead;
+    let is_up = !shared.device.health.get().is_over();
     let state = match if is_up { set_online(shared, index).await } else { Err(DeviceFault::Absent) } {
         Ok(()) => {
             info!("virtual function {} is online for {}", index, tenant);

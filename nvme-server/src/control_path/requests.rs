@@ -7,8 +7,8 @@ use embassy_sync::channel::Channel;
 use platform::log::error;
 
 /// Requests the control plane can have waiting: each session's opening or teardown, one reconfiguration, one
-/// of interrupts, one about functions, and two recoveries.
-const CONTROL_QUEUE: usize = ServerConfig::MOST_SESSIONS + 5;
+/// of interrupts, one about functions, two recoveries, and the controller's removal.
+const CONTROL_QUEUE: usize = ServerConfig::MOST_SESSIONS + 6;
 
 /// A request of the data plane to the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,8 @@ pub(crate) enum Control {
     RecoverQueuePairs,
     /// The controller did something wrong.
     Recover,
+    /// The controller is to be removed.
+    Leave,
 }
 
 /// Requests to the control plane, in their order.
@@ -57,7 +59,11 @@ impl ControlQueue {
             Control::Recover => self.recovers_controller.replace(true),
             Control::Functions => self.follows_clients.replace(true),
             Control::RecoverQueuePairs => self.recovers_queue_pairs.replace(true),
-            Control::Open(_) | Control::TearDown(_) | Control::Reconfigure | Control::ChangeInterrupts => false,
+            Control::Open(_)
+            | Control::TearDown(_)
+            | Control::Reconfigure
+            | Control::ChangeInterrupts
+            | Control::Leave => false,
         };
         // The queue holds all that there can be at once.
         if !is_known && self.requests.try_send(control).is_err() {

@@ -5,6 +5,7 @@ use crate::control_path::interrupts_change;
 use crate::control_path::requests::Control;
 use crate::controller::device::Health;
 use crate::data_path::pass::{Pass, serve};
+use crate::recovery::removal;
 use crate::sessions::calls;
 use crate::sessions::policy;
 use crate::sessions::slot::completed;
@@ -132,11 +133,12 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
     shared.device.tick.signal(());
     calls::on_tick(shared);
     functions::on_tick(shared);
+    removal::on_tick(shared);
     shared.acknowledge_deaths();
     match shared.device.health.get() {
         Health::Up => {}
         Health::Down => return,
-        Health::Dead => {
+        Health::Dead | Health::Gone => {
             // The device reaches no window any more, so the sessions of clients that die now are torn down as any other.
             for slot in shared.slots.borrow_mut().iter_mut() {
                 slot.poll();

@@ -324,12 +324,13 @@ fn expel<P: Platform>(slot: &mut SessionSlot<P>, error: RingError) {
 #[cold]
 fn serve_without_controller<P: Platform>(shared: &Shared<P>, slot: &mut SessionSlot<P>, index: usize) {
     slot.wait_for_signal();
-    if shared.device.health.get() != Health::Dead {
+    if !shared.device.health.get().is_over() {
         return;
     }
     slot.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));
     // A ring-index error has no consequence any more: the device reaches no window.
-    if slot.phase.serving_mut().is_some_and(|session| session.answer_closed().unwrap_or(false)) {
+    let status = shared.ended();
+    if slot.phase.serving_mut().is_some_and(|session| session.answer_ended(status).unwrap_or(false)) {
         slot.poll();
     }
 }

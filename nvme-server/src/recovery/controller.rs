@@ -1,7 +1,7 @@
 //! Brings the controller up, at the start and after a fault, with the queue pairs of the open sessions.
 //!
 //! Requests that were in flight are answered with a status of their own. A controller that cannot be brought up is given up:
-//! its sessions lose their windows and their requests are answered without it.
+//! its sessions lose their windows and their requests are answered without it. So is one that is gone (`removal`).
 
 use crate::control_path::bring_up::{Identity, bring_up, reach};
 use crate::control_path::functions;
@@ -11,6 +11,7 @@ use crate::controller::device::Health;
 use crate::controller::fault::DeviceFault;
 use crate::data_path::queues::Queues;
 use crate::data_path::session::Session;
+use crate::recovery::removal::lose;
 use crate::sessions::phase::Cause;
 use crate::shared::Shared;
 use alloc::vec::Vec;
@@ -50,7 +51,15 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
             shared.device.tick.reset();
             shared.device.tick.wait().await;
         }
+        if shared.is_gone() {
+            break;
+        }
         let reached = reach(shared).await;
+        if reached == Err(DeviceFault::Absent) {
+            // It had all its time to come back.
+            lose(shared).await;
+            return None;
+        }
         let recovered = match reached {
             Ok(()) => try_recover(shared).await,
             Err(fault) => Err(fault),
@@ -62,15 +71,15 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
             }
             Err(fault) => shared.count(fault),
         }
-        if reached == Err(DeviceFault::Absent) {
-            // It had all its time to come back.
-            break;
-        }
+    }
+    if shared.is_gone() {
+        lose(shared).await;
+        return None;
     }
     shared.device.health.set(Health::Dead);
     shared
         .report_failure(&alloc::format!("the controller cannot be brought up, {} faults", shared.device.faults.get()));
-    give_up(shared);
+    give_up(shared, Status::ControllerReset);
     shared.wake_data_plane();
     None
 }
@@ -85,16 +94,16 @@ fn serve_again<P: Platform>(shared: &Shared<P>, identity: &Identity) {
     shared.wake_data_plane();
 }
 
-/// Gives the controller up: requests in flight are answered, without a confirmed reset, once the device cannot reach the
-/// windows any more.
-fn give_up<P: Platform>(shared: &Shared<P>) {
+/// Gives the controller up: requests in flight are answered with `status`, without a confirmed reset, once the device cannot
+/// reach the windows any more.
+pub(crate) fn give_up<P: Platform>(shared: &Shared<P>, status: Status) {
     shared.schedule.borrow_mut().reset(shared.platform.ticks());
     for slot in shared.slots.borrow_mut().iter_mut() {
         slot.poll();
         let Some(session) = slot.phase.session() else { continue };
         shared.function.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
     }
-    for index in abort_all(shared) {
+    for index in abort_all(shared, status) {
         if let Some(slot) = shared.slots.borrow_mut().get_mut(index) {
             slot.end(Cause::Expelled);
         }
@@ -116,7 +125,7 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, Device
     let identity = bring_up_same(shared).await?;
     shared.schedule.borrow_mut().reset(shared.platform.ticks());
     // The reset is confirmed: nothing is in flight any more, and the requests that were are answered.
-    for index in abort_all(shared) {
+    for index in abort_all(shared, Status::ControllerReset) {
         if let Some(slot) = shared.slots.borrow_mut().get_mut(index) {
             slot.end(Cause::Expelled);
         }
@@ -149,19 +158,19 @@ fn in_use<P: Platform>(shared: &Shared<P>) -> Vec<Desired> {
     numbers.filter_map(|number| Some(Desired { number, form: Some(queues.get(number)?.form()) })).collect()
 }
 
-/// Answers all requests in flight, or submitted in part, with [`Status::ControllerReset`]. Returns the sessions whose
+/// Answers all requests in flight, or submitted in part, with `status`. Returns the sessions whose
 /// clients broke the protocol.
-fn abort_all<P: Platform>(shared: &Shared<P>) -> Vec<usize> {
+fn abort_all<P: Platform>(shared: &Shared<P>, status: Status) -> Vec<usize> {
     let mut slots = shared.slots.borrow_mut();
     let mut broken = Vec::new();
     for command in shared.queues.borrow_mut().drain() {
         let index = usize::from(command.work.session());
         let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut()) else { continue };
-        session.lose(command, Status::ControllerReset);
+        session.lose(command, status);
     }
     for (index, slot) in slots.iter_mut().enumerate() {
         let Some(session) = slot.phase.session_mut() else { continue };
-        session.cut_short(Status::ControllerReset);
+        session.cut_short(status);
         if session.publish().is_err() {
             broken.push(index);
         }

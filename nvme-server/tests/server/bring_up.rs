@@ -70,8 +70,8 @@ fn cqs_are_created_before_their_sqs_and_deleted_after() {
 fn missing_controller_leaves_clients_refused() {
     let mut system = System::start_with(Setup::default(), |controller, _| controller.absent = true);
     system.pass(1);
-    assert_eq!(system.open(0), Err(Refusal::Device));
-    assert_eq!(system.open(1), Err(Refusal::Device));
+    assert_eq!(system.open(0), Err(Refusal::DeviceGone));
+    assert_eq!(system.open(1), Err(Refusal::DeviceGone));
     assert_eq!(system.take_failures().len(), 1);
 }
 

@@ -190,7 +190,7 @@ fn death_is_acknowledged_when_the_controller_is_given_up() {
         assert_eq!(system.teardown_ack(0), (false, 0), "its command may still write, if the controller comes back");
     }
     system.pass(1);
-    assert!(system.take_failures().iter().any(|reason| reason.contains("cannot be brought up")));
+    assert!(system.take_failures().iter().any(|reason| reason.contains("the controller is gone")));
     assert_eq!((system.teardown_ack(0), system.mapped_pages(0)), ((true, 1), 0));
     // One that dies only now.
     system.clients[1].advance_incarnation();
@@ -199,6 +199,6 @@ fn death_is_acknowledged_when_the_controller_is_given_up() {
     for index in 0..2 {
         system.clients[index].advance_incarnation();
         system.tick();
-        assert_eq!(system.open(index), Err(Refusal::Device), "in its next liveness");
+        assert_eq!(system.open(index), Err(Refusal::DeviceGone), "in its next liveness");
     }
 }

@@ -21,23 +21,34 @@ fn dies(kill: impl FnOnce(&mut System)) -> System {
     system
 }
 
+/// A controller that failed for good.
 fn assert_dead(system: &mut System) {
+    assert_over(system, "cannot be brought up", Status::ControllerReset, Status::Closed, Refusal::Device);
+}
+
+/// A controller that is not there any more.
+fn assert_gone(system: &mut System) {
+    assert_over(system, "the controller is gone", Status::DeviceGone, Status::DeviceGone, Refusal::DeviceGone);
+}
+
+/// The reason that is reported, the status of requests in flight and of later ones, and the refusal of openings.
+fn assert_over(system: &mut System, reported: &str, in_flight: Status, later: Status, refusal: Refusal) {
     let failures = system.take_failures();
     assert!(failures.iter().any(|reason| reason.starts_with("controller reset: ")), "{failures:?}");
-    assert!(failures.iter().any(|reason| reason.contains("cannot be brought up")), "{failures:?}");
+    assert!(failures.iter().any(|reason| reason.contains(reported)), "{failures:?}");
     for index in 0..2 {
         assert_eq!(system.mapped_pages(index), 0);
         assert!(system.client_signals(index) > 0, "the client is woken");
         let mut answers: Vec<_> =
             system.completions(index).iter().map(|c| (c.user_data, c.status().unwrap())).collect();
         answers.sort_by_key(|(user_data, _)| *user_data);
-        assert_eq!(answers, [1, 2, 3].map(|n| (n, Status::ControllerReset)));
+        assert_eq!(answers, [1, 2, 3].map(|n| (n, in_flight)));
         // Requests submitted from now on.
-        assert_eq!(system.request(index, entry(Opcode::Write, 5, 1, 0)).status(), Some(Status::Closed));
+        assert_eq!(system.request(index, entry(Opcode::Write, 5, 1, 0)).status(), Some(later));
     }
     for index in 0..2 {
         system.close(index).unwrap();
-        assert_eq!(system.open(index), Err(Refusal::Device));
+        assert_eq!(system.open(index), Err(refusal));
         assert_eq!(system.close(index), Err(Refusal::NotOpen));
     }
 }
@@ -45,7 +56,7 @@ fn assert_dead(system: &mut System) {
 #[test]
 fn registers_of_all_ones_end_every_session() {
     let mut system = dies(|system| system.controller(|controller, _| controller.absent = true));
-    assert_dead(&mut system);
+    assert_gone(&mut system);
 }
 
 #[test]
@@ -101,9 +112,9 @@ fn a_call_kept_while_the_controller_dies_is_answered() {
     let opening = system.begin_call(2, OPEN);
     system.controller(|controller, _| controller.absent = true);
     system.pass(12);
-    assert_eq!(system.answer(opening).map(|answer| answer.label), Some(Refusal::Device as u32));
+    assert_eq!(system.answer(opening).map(|answer| answer.label), Some(Refusal::DeviceGone as u32));
     // At once from now on.
-    assert_eq!(system.open(1), Err(Refusal::Device));
+    assert_eq!(system.open(1), Err(Refusal::DeviceGone));
     system.close(0).unwrap();
 }
 
@@ -119,6 +130,6 @@ fn closing_session_is_closed_when_the_controller_dies() {
     system.pass(2);
     assert!(system.answer(closing).is_some_and(|answer| answer.label == blk_api::session::DONE));
     assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, 0));
-    assert_eq!(system.completions(0).iter().map(|c| c.status()).collect::<Vec<_>>(), [Some(Status::ControllerReset)]);
-    assert_eq!(system.open(0), Err(Refusal::Device));
+    assert_eq!(system.completions(0).iter().map(|c| c.status()).collect::<Vec<_>>(), [Some(Status::DeviceGone)]);
+    assert_eq!(system.open(0), Err(Refusal::DeviceGone));
 }

@@ -284,7 +284,7 @@ fn deaths_are_acknowledged_when_the_controller_is_given_up() {
     let mut system = online();
     system.controller(|controller, _| controller.absent = true);
     system.pass(3);
-    assert!(system.take_failures().iter().any(|reason| reason.contains("cannot be brought up")));
+    assert!(system.take_failures().iter().any(|reason| reason.contains("the controller is gone")));
     advance(&system, 0);
     system.pass(1);
     assert_eq!(system.function_ack(0), (true, 1), "the PCI server has taken the function from it");

@@ -18,6 +18,7 @@ mod io;
 mod policy;
 mod priorities;
 mod reconfiguration;
+mod removal;
 mod resets;
 mod sessions;
 mod shared_queues;

@@ -78,7 +78,7 @@ impl End {
             Some(Status::Success) if forgotten && flight.opcode != Opcode::Read => Self::Perhaps,
             Some(Status::Success) => Self::Done,
             // The server gave up on a controller that could not be reset.
-            Some(Status::ControllerReset) if !reset => Self::Unknown,
+            Some(Status::ControllerReset | Status::DeviceGone) if !reset => Self::Unknown,
             _ => Self::Perhaps,
         }
     }

@@ -36,14 +36,14 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// Answers entries with [`Status::Closed`], because there is no controller any more. Returns whether more of them wait.
-    pub(crate) fn answer_closed(&mut self) -> Result<bool, RingError> {
+    /// Answers entries with `status`, because there is no controller any more. Returns whether more of them wait.
+    pub(crate) fn answer_ended(&mut self, status: Status) -> Result<bool, RingError> {
         for _ in 0..self.pending.len() {
             if self.ring.answerable(self.outstanding)? == 0 {
                 break;
             }
             let Some(entry) = self.ring.take()? else { break };
-            let status = Status::Closed as u16;
+            let status = status as u16;
             self.ring.reply(&Completed { user_data: entry.user_data, status, device_status: 0, reserved: 0 });
         }
         self.publish()?;

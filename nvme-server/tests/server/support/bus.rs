@@ -21,6 +21,10 @@ pub(crate) enum Act {
     Reset,
     /// CC.EN became 1.
     Enabled,
+    /// CC.SHN requested a shutdown.
+    ShutDown,
+    /// The claim was released.
+    Returned,
     /// The controller did an admin command; its CDW10's lower half.
     Admin(Opcode, u16),
     /// The head doorbell of a completion queue.

@@ -8,7 +8,9 @@ use nvme_spec::admin::{
 };
 use nvme_spec::feature::{ArbitrationWeights, Feature, NumberOfQueues};
 use nvme_spec::nvm::{self, Blocks};
-use nvme_spec::registers::{Aqa, Arbitration, Cap, Cc, Csts, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register};
+use nvme_spec::registers::{
+    Aqa, Arbitration, Cap, Cc, Csts, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register, ShutdownNotification,
+};
 use nvme_spec::{Cid, Cqe, Nsid, QueueId, Sqe, Status, StatusCode, identify};
 use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
 use sim_nvme::config::{Capabilities, Config, Recording, Virtualization};
@@ -97,6 +99,8 @@ pub(crate) struct Controller {
     pub lets_go: bool,
     /// Registers read as all ones.
     pub absent: bool,
+    /// Requests for a shutdown are lost.
+    pub never_shuts_down: bool,
     /// Refuses this admin command, this many times.
     pub refuse: Option<(Opcode, u32)>,
     /// Refuses this admin command once, after it did it this many times.
@@ -174,6 +178,7 @@ impl Controller {
             aborts: false,
             lets_go: false,
             absent: false,
+            never_shuts_down: false,
             refuse: None,
             refuse_later: None,
             submitted: vec![],
@@ -272,6 +277,12 @@ impl Controller {
             return;
         }
         match offset {
+            CC if Cc::from_bits(value as u32).shn() != ShutdownNotification::None => {
+                bus.acts.push(Act::ShutDown);
+                if self.never_shuts_down {
+                    return;
+                }
+            }
             CC if Cc::from_bits(value as u32).en() => {
                 bus.acts.push(Act::Enabled);
                 self.weights = None;

@@ -99,6 +99,13 @@ impl State {
             }
             pci_api::VIRTUAL_FUNCTIONS => self.enable_functions(message.payload::<Index>().expect("a number").0),
             pci_api::INTERRUPTS => self.change_interrupts(message.payload::<Index>().expect("a kind").0 as u16),
+            pci_api::RELEASE => {
+                self.bus.acts.push(Act::Returned);
+                self.is_released = true;
+                self.slots.retain(|_, object| !matches!(object, Object::Handler(_) | Object::Resume | Object::IoSpace));
+                self.bus.vectors.clear();
+                Message::new(pci_api::GRANTED)
+            }
             pci_api::START => {
                 if self.controller.is_enabled() {
                     self.bus.complain("bus mastering of a controller that was not reset");

@@ -13,6 +13,7 @@ use blk_api::queue_sharing::QueueSharing;
 use blk_api::request::{Entry, Opcode, Segment};
 use blk_api::ring::{self, ClientEnd, Completed};
 use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
+use pci_api::presence::Visit;
 use platform::{Badge, CPtr, Environment, Incarnation, Memory, Message, NamedCaps, Region, RegionKind, Vaddr};
 use report::{Report, ResetScope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,6 +31,8 @@ const MAX_POLLS: usize = 8000;
 pub(crate) struct Setup {
     pub sessions: Vec<Tenant>,
     pub functions: Vec<FunctionConfig>,
+    /// What the page of presence shows at first, for a controller in a slot.
+    pub slot: Option<Visit>,
     /// Records that the server keeps.
     pub records: u32,
     pub shape: Shape,
@@ -49,6 +52,7 @@ impl Default for Setup {
         Self {
             sessions: vec![session("first", 0), session("second", 1000)],
             functions: vec![],
+            slot: None,
             records: 64,
             shape: Shape {
                 mqes_z: 63,
@@ -177,6 +181,8 @@ pub(crate) struct System {
     pub clients: Vec<Client>,
     /// The liveness pages of clients with virtual functions.
     pub drivers: Vec<Ram>,
+    /// The page of presence of a controller in a slot.
+    pub presence: Ram,
     /// Records that the policy component installs for each session.
     records: Vec<Vec<Record>>,
     server: Pin<Box<dyn Future<Output = ()>>>,
@@ -193,12 +199,13 @@ impl System {
     pub(crate) fn start_with(setup: Setup, change: impl FnOnce(&mut Controller, &mut Bus)) -> Self {
         let rings: Vec<u32> = setup.sessions.iter().map(|session| session.config.ring_entries).collect();
         let records = (0..).zip(&setup.sessions).map(|(number, tenant)| tenant.records(number)).collect();
-        let (environment, mut state, parts, drivers) = build(setup);
+        let presence = Ram::new(4096);
+        let (environment, mut state, parts, drivers) = build(setup, &presence);
         change(&mut state.controller, &mut state.bus);
         let world = World::new(state);
         let clients = parts.into_iter().zip(rings).map(|(parts, entries)| Client::new(parts, entries)).collect();
         let server = Box::pin(nvme_server::run(world.clone(), environment));
-        let mut system = Self { world, clients, drivers, records, server, calls: 0 };
+        let mut system = Self { world, clients, drivers, presence, records, server, calls: 0 };
         system.settle();
         system
     }
@@ -433,7 +440,7 @@ pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
     first..first + WINDOW_PAGES
 }
 
-fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>, Vec<Ram>) {
+fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Vec<Ram>) {
     let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
     caps.push(("alarm".to_string(), world::ALARM, 1));
     caps.push(("torn-down".to_string(), world::TORN_DOWN, 1));
@@ -449,6 +456,10 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>, Vec<Ram>) {
     put(world::DMA, &dma, u64::from(setup.dma_pages));
     let teardown_acks = ("teardown-acks".to_string(), Ram::new(4096), RegionKind::ReadWrite);
     let mut memories = vec![("dma".to_string(), dma, RegionKind::ReadWrite), teardown_acks];
+    if let Some(visit) = setup.slot {
+        visit.store(presence).unwrap();
+        memories.push(("presence".to_string(), presence.read_only(), RegionKind::ReadOnly));
+    }
     let mut clients = vec![];
     let mut sessions: Vec<SessionConfig> = setup.sessions.into_iter().map(|tenant| tenant.config).collect();
     for session in &mut sessions {
@@ -518,6 +529,7 @@ fn build(setup: Setup) -> (Environment, State, Vec<[Ram; 4]>, Vec<Ram>) {
         msix_vectors: setup.msix_vectors,
         msi_vectors: 2,
         functions_at: None,
+        is_released: false,
         refused_interrupts: None,
         regions,
         slots: BTreeMap::new(),

@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub msi_vectors: u8,
     /// Time at which the virtual functions are there, once they were asked for.
     pub functions_at: Option<u64>,
+    /// The claim was released: registers are not mapped any more.
+    pub is_released: bool,
     /// Interrupts of this kind the PCI server refuses.
     pub refused_interrupts: Option<u16>,
     pub regions: Vec<(Region, Ram)>,
@@ -188,12 +190,14 @@ impl Registers {
 
     fn read(&self, offset: usize, size: AccessSize) -> Result<u64, OutOfBounds> {
         let offset = Self::checked(offset, size.bytes() as usize)?;
+        assert!(!self.world.state().is_released, "a fault: registers were read after the release");
         Ok(self.world.state().controller.read(offset, size))
     }
 
     fn write(&self, offset: usize, size: AccessSize, value: u64) -> Result<(), OutOfBounds> {
         let offset = Self::checked(offset, size.bytes() as usize)?;
         let mut state = self.world.state();
+        assert!(!state.is_released, "a fault: registers were written after the release");
         let State { controller, bus, .. } = &mut *state;
         controller.write(bus, offset, size, value);
         Ok(())

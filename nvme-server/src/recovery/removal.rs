@@ -1,0 +1,107 @@
+//! A controller that is removed, in order or by surprise: sessions end with a status of their own, and the claim is released.
+//!
+//! The server of a controller in a slot has a page of presence (`pci_api::presence`), which it polls at ticks. Any controller
+//! whose registers stay all ones counts as gone, too. After that no register is accessed: the PCI server takes the pages back.
+//! The controller does not return to this incarnation of the server: the supervisor starts another one for what arrives.
+//! Neighbours: `controller` recovers from faults, and comes here when there is nothing to recover.
+
+use crate::control_path::requests::Control;
+use crate::controller::device::Health;
+use crate::controller::fault::DeviceFault;
+use crate::controller::interrupts::Vectors;
+use crate::controller::pci;
+use crate::controller::reset::shut_down;
+use crate::recovery::controller::give_up;
+use crate::shared::Shared;
+use alloc::vec::Vec;
+use blk_api::Status;
+use core::cell::Cell;
+use pci_api::names;
+use pci_api::presence::{Presence, Visit};
+use platform::log::{info, warn};
+use platform::{Environment, Kernel, Memory, Platform};
+use report::clip;
+
+/// The slot of the controller that was claimed.
+pub(crate) struct Slot<M> {
+    page: M,
+    /// The arrival that was claimed.
+    arrivals: u32,
+    /// Whether its removal is under way.
+    leaves: Cell<bool>,
+}
+
+impl<M: Memory> Slot<M> {
+    /// The slot of the environment's controller, whether there is one in it or not. `None` for a controller that stays.
+    pub(crate) fn of<P: Platform<Memory = M>>(platform: &P, environment: &Environment) -> Option<Self> {
+        let page = platform.memory(environment.region(names::PRESENCE)?).ok()?;
+        let arrivals = Visit::load(&page).unwrap_or_default().arrivals;
+        Some(Self { page, arrivals, leaves: Cell::new(false) })
+    }
+
+    /// The state of the controller that was there at first. Another one in its place does not count.
+    pub(crate) fn presence(&self) -> Presence {
+        let visit = Visit::load(&self.page).unwrap_or_default();
+        if visit.arrivals == self.arrivals { visit.presence } else { Presence::Absent }
+    }
+}
+
+/// Polls the slot at a tick.
+pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
+    let Some(slot) = &shared.slot else { return };
+    match slot.presence() {
+        Presence::Present => {}
+        Presence::Leaving if slot.leaves.replace(true) => {}
+        Presence::Leaving => shared.control.pass(Control::Leave),
+        Presence::Absent => match shared.device.health.get() {
+            Health::Gone => {}
+            Health::Up | Health::Dead => {
+                shared.device.health.set(Health::Down);
+                shared.device.admin.give_up(DeviceFault::Absent);
+                shared.control.pass(Control::Recover);
+            }
+            // Whatever waits for a command of it waits no longer.
+            Health::Down => shared.device.admin.give_up(DeviceFault::Absent),
+        },
+    }
+}
+
+/// Shuts the controller down, so that nothing that it acknowledged is lost with its power, and lets go of it.
+pub(crate) async fn leave<P: Platform>(shared: &Shared<P>) {
+    let controller = &shared.device.controller;
+    if !shared.device.health.get().is_over() {
+        info!("shutting the controller down");
+        // No command is submitted from here on.
+        shared.device.health.set(Health::Down);
+        let shut_down = shut_down(&shared.platform, controller, || shared.device.tick.wait()).await;
+        if let Err(fault) = shut_down.and_then(|()| controller.disable()) {
+            warn!("the controller did not shut down: {}", clip::<96>(&alloc::format!("{fault}")).as_str());
+        }
+    }
+    lose(shared).await;
+}
+
+/// Ends all sessions' requests, because the controller is gone, and releases the claim of one in a slot.
+pub(crate) async fn lose<P: Platform>(shared: &Shared<P>) {
+    if shared.device.health.replace(Health::Gone) == Health::Gone {
+        return;
+    }
+    give_up(shared, Status::DeviceGone);
+    if shared.slot.is_some() {
+        info!("the controller is gone");
+        release(shared).await;
+    } else {
+        shared.report_failure(&alloc::format!("the controller is gone, {} faults", shared.device.faults.get()));
+    }
+    shared.wake_data_plane();
+}
+
+async fn release<P: Platform>(shared: &Shared<P>) {
+    let by = shared.function.vectors.borrow().by();
+    // Their handlers end with the claim.
+    shared.function.vectors.replace(Vectors::new(Vec::new(), by, shared.platform.kernel().irq_masks_messages()));
+    if let Err(error) = pci::release(&shared.platform, shared.function.server).await {
+        warn!("the controller is not released: {}", clip::<96>(&alloc::format!("{error}")).as_str());
+    }
+    shared.function.space.borrow_mut().end();
+}

@@ -1,0 +1,198 @@
+//! A controller in a slot that is removed: no client is left waiting, nothing is reset in vain, and no register is accessed
+//! once the claim is released.
+
+use crate::support::{Setup, System, entry};
+use blk_api::Status;
+use blk_api::request::{Entry, Opcode};
+use blk_api::session::{CLOSE, DONE, OPEN, Refusal};
+use nvme_spec::admin;
+use pci_api::presence::{Presence, Visit};
+use sim_fault::ControllerEffect;
+
+use crate::support::Act;
+
+const HERE: Visit = Visit { arrivals: 1, presence: Presence::Present };
+
+fn in_slot() -> Setup {
+    Setup { slot: Some(HERE), ..Setup::default() }
+}
+
+/// Both sessions open, and both clients with three requests in flight or in part.
+fn busy() -> System {
+    let mut system = System::start(in_slot());
+    for index in 0..2 {
+        system.open(index).unwrap();
+        system.controller(|controller, _| controller.hold = true);
+        let read = |lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) };
+        system.submit(index, &[read(1), read(2), Entry { user_data: 3, ..entry(Opcode::Read, 0, 200, 0) }]);
+        assert_eq!(system.clients[index].end.prepare_sleep(), Ok(false));
+    }
+    system.take_acts();
+    system
+}
+
+fn show(system: &System, visit: Visit) {
+    visit.store(&system.presence).unwrap();
+}
+
+/// The PCI server lets the server know of a removal that it saw.
+fn pull(system: &mut System) {
+    system.controller(|controller, _| controller.absent = true);
+    show(system, HERE.with(Presence::Absent));
+}
+
+/// All requests are answered, the claim is released, and later requests and calls are answered as well.
+fn assert_gone(system: &mut System) {
+    assert!(system.world.state().is_released);
+    for index in 0..2 {
+        assert_eq!(system.mapped_pages(index), 0);
+        assert!(system.client_signals(index) > 0, "the client is woken");
+        let mut answers: Vec<_> =
+            system.completions(index).iter().map(|c| (c.user_data, c.status().unwrap())).collect();
+        answers.sort_by_key(|(user_data, _)| *user_data);
+        assert_eq!(answers, [1, 2, 3].map(|n| (n, Status::DeviceGone)));
+        assert_eq!(system.request(index, entry(Opcode::Write, 5, 1, 0)).status(), Some(Status::DeviceGone));
+    }
+    for index in 0..2 {
+        system.close(index).unwrap();
+        assert_eq!(system.open(index), Err(Refusal::DeviceGone));
+    }
+    system.pass(60);
+    assert_eq!(system.take_failures(), [""; 0]);
+}
+
+#[test]
+fn a_pulled_controller_ends_requests_at_the_next_tick() {
+    let mut system = busy();
+    pull(&mut system);
+    system.tick();
+    assert!(!system.take_acts().contains(&Act::Reset), "nothing is reset");
+    assert_gone(&mut system);
+}
+
+#[test]
+fn all_ones_before_the_page_shows_it_reset_nothing() {
+    let mut system = busy();
+    system.controller(|controller, _| controller.absent = true);
+    system.tick();
+    show(&system, HERE.with(Presence::Absent));
+    system.tick();
+    assert!(!system.take_acts().contains(&Act::Reset));
+    assert_eq!(system.take_failures(), ["controller reset: registers read as all ones (fault 1)"]);
+    assert_gone(&mut system);
+}
+
+#[test]
+fn another_controller_in_the_slot_is_not_taken_for_the_first() {
+    let mut system = busy();
+    // The registers answer, but they are another's.
+    show(&system, HERE.with(Presence::Absent).next());
+    system.tick();
+    assert_gone(&mut system);
+}
+
+#[test]
+fn a_leaving_controller_is_shut_down_before_it_is_released() {
+    let mut system = busy();
+    show(&system, HERE.with(Presence::Leaving));
+    system.tick();
+    let acts = system.take_acts();
+    let at = |act| acts.iter().position(|one| *one == act).expect("it was done");
+    assert!(at(Act::ShutDown) < at(Act::Reset) && at(Act::Reset) < at(Act::Returned), "{acts:?}");
+    assert_gone(&mut system);
+}
+
+#[test]
+fn a_controller_that_never_shuts_down_is_released_all_the_same() {
+    let mut system = busy();
+    system.controller(|controller, _| controller.never_shuts_down = true);
+    show(&system, HERE.with(Presence::Leaving));
+    system.pass(7);
+    assert!(!system.world.state().is_released);
+    system.pass(2);
+    assert_gone(&mut system);
+}
+
+#[test]
+fn a_controller_pulled_while_it_shuts_down_is_released() {
+    let mut system = busy();
+    system.controller(|controller, _| controller.never_shuts_down = true);
+    show(&system, HERE.with(Presence::Leaving));
+    system.pass(1);
+    pull(&mut system);
+    system.tick();
+    system.tick();
+    assert_gone(&mut system);
+}
+
+#[test]
+fn a_controller_that_failed_is_released_when_it_goes() {
+    for presence in [Presence::Leaving, Presence::Absent] {
+        let mut system = System::start(in_slot());
+        system.open(0).unwrap();
+        system.controller(|controller, bus| {
+            controller.strike(bus, ControllerEffect::FatalStatus);
+            controller.strike(bus, ControllerEffect::NeverReady);
+        });
+        system.pass(120);
+        assert!(system.take_failures().iter().any(|reason| reason.contains("cannot be brought up")));
+        assert_eq!(system.open(1), Err(Refusal::Device));
+        show(&system, HERE.with(presence));
+        system.tick();
+        assert!(system.world.state().is_released, "{presence:?}");
+        assert_eq!(system.open(1), Err(Refusal::DeviceGone));
+    }
+}
+
+#[test]
+fn an_admin_command_does_not_hold_up_the_release() {
+    let mut system = System::start(in_slot());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.deaf = true);
+    let opening = system.begin_call(2, OPEN);
+    pull(&mut system);
+    system.tick();
+    system.tick();
+    assert!(system.world.state().is_released);
+    assert_eq!(system.answer(opening).map(|answer| answer.label), Some(Refusal::DeviceGone as u32));
+}
+
+#[test]
+fn a_controller_pulled_while_it_is_brought_up_is_released() {
+    let mut system = System::start_with(in_slot(), |controller, _| {
+        controller.deaf_to = Some(admin::Opcode::Identify);
+    });
+    let opening = system.begin_call(1, OPEN);
+    pull(&mut system);
+    system.tick();
+    system.tick();
+    assert!(system.world.state().is_released);
+    assert_eq!(system.answer(opening).map(|answer| answer.label), Some(Refusal::DeviceGone as u32));
+    assert!(!system.take_failures().iter().any(|reason| reason.contains("cannot be brought up")));
+}
+
+#[test]
+fn a_closing_session_is_closed_when_its_controller_is_pulled() {
+    let mut system = System::start(in_slot());
+    system.open(0).unwrap();
+    system.controller(|controller, _| controller.hold = true);
+    system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
+    let closing = system.begin_call(1, CLOSE);
+    pull(&mut system);
+    system.tick();
+    system.tick();
+    assert_eq!(system.answer(closing).map(|answer| answer.label), Some(DONE));
+    assert_eq!(system.mapped_pages(0), 0);
+}
+
+#[test]
+fn an_empty_slot_is_no_failure_and_refuses_openings() {
+    for presence in [Presence::Absent, Presence::Leaving] {
+        let mut system = System::start(Setup { slot: Some(HERE.with(presence)), ..Setup::default() });
+        assert_eq!(system.open(0), Err(Refusal::DeviceGone));
+        system.pass(5);
+        assert_eq!(system.take_failures(), [""; 0]);
+        assert_eq!(system.take_acts(), []);
+        assert_eq!(system.open(1), Err(Refusal::DeviceGone));
+    }
+}
