@@ -60,7 +60,7 @@ impl embedded_io_async::Error for IoError {
         match self {
             Self::Request(error) => match error.outcome() {
                 Some(Status::Forbidden) => ErrorKind::PermissionDenied,
-                Some(Status::Closed) => ErrorKind::NotConnected,
+                Some(Status::Closed | Status::DeviceGone) => ErrorKind::NotConnected,
                 _ => ErrorKind::Other,
             },
             Self::BlockSize { .. } => ErrorKind::Unsupported,

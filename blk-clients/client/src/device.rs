@@ -447,8 +447,10 @@ impl<P: Platform> State<P> {
         {
             let delivered = self.deliver(&completed);
             // The server has ended the session, whichever request has this status.
-            if completed.status == Status::Closed as u16 {
-                return Err(Error::CLOSED);
+            if completed.status != Status::Success as u16
+                && let Some(error) = end_of_session(&completed)
+            {
+                return Err(error);
             }
             delivered?;
             taken = taken.saturating_add(1);
@@ -463,6 +465,16 @@ impl<P: Platform> State<P> {
         self.over.get_or_insert(error);
         self.slots.wake_all();
         self.wake_for_room();
+    }
+}
+
+/// The error with which the session ends, if a status means that.
+#[cold]
+fn end_of_session(completed: &Completed) -> Option<Error> {
+    match completed.status()? {
+        Status::Closed => Some(Error::CLOSED),
+        Status::DeviceGone => Some(Error::DEVICE_GONE),
+        _ => None,
     }
 }
 

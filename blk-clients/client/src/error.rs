@@ -77,6 +77,9 @@ impl Error {
     /// The session has ended.
     pub const CLOSED: Self = Self::status(Status::Closed);
 
+    /// The controller is gone, and the session has ended.
+    pub const DEVICE_GONE: Self = Self::status(Status::DeviceGone);
+
     /// Makes an error of the server's own refusal, without a status of the controller.
     #[must_use]
     pub const fn status(status: Status) -> Self {
@@ -121,6 +124,7 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Dead => Self::CLOSED,
+            Refusal::DeviceGone => Self::DEVICE_GONE,
             refusal => Self::Refused(refusal),
         }
     }

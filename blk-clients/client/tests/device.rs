@@ -137,17 +137,23 @@ fn second_completion_of_one_request_is_not_believed() {
 }
 
 #[test]
-fn closed_session_ends_everybody_who_waits() {
-    let (platform, device) = open(&Setup { order: Order::Silent, ..Setup::default() }, false);
-    let range = filled(&device, 512, 1);
-    let closed = Completed { user_data: 1, status: Status::Closed as u16, ..Completed::default() };
-    block_on(device.run(async {
-        let requests: Vec<_> = (0..40).map(|lba| device.read(lba, &[range.whole()])).collect();
-        platform.server(|server| server.forged.push(closed));
-        for request in requests {
-            assert_eq!(request.await.unwrap_err().outcome(), Some(Status::Closed));
-        }
-    }));
+fn ended_session_ends_everybody_who_waits() {
+    for (status, error) in [(Status::Closed, Error::CLOSED), (Status::DeviceGone, Error::DEVICE_GONE)] {
+        let (platform, device) = open(&Setup { order: Order::Silent, ..Setup::default() }, false);
+        let range = filled(&device, 512, 1);
+        let ended = Completed { user_data: 1, status: status as u16, ..Completed::default() };
+        block_on(device.run(async {
+            let requests: Vec<_> = (0..40).map(|lba| device.read(lba, &[range.whole()])).collect();
+            platform.server(|server| server.forged.push(ended));
+            for request in requests {
+                assert_eq!(request.await, Err(error));
+            }
+        }));
+        assert_eq!(device.retries(), 0, "{status}");
+        // And later ones.
+        assert_eq!(block_on(device.run(device.read(0, &[range.whole()]))), Err(error));
+        assert_eq!(block_on(device.run(device.flush())), Err(error));
+    }
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl<P: Platform> Flooder<'_, P> {
                 }
                 status => {
                     count(&mut self.counts.refused);
-                    taken.is_over |= status == Some(Status::Closed);
+                    taken.is_over |= matches!(status, Some(Status::Closed | Status::DeviceGone));
                     if status == Some(Status::NotInstalled) {
                         taken.missed = Some(completed.user_data >> COUNT_BITS);
                     }
