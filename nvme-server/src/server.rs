@@ -40,6 +40,10 @@ const _: () = assert!(MAX_SESSIONS == scheduler::MAX_SESSIONS, "the scheduler de
 /// its slot has no controller.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let slot = Slot::of(&platform, &environment);
+    if slot.is_some() {
+        // The PCI server answers when it has read the slot.
+        wait_for_pci_server(&platform, &environment).await;
+    }
     let is_empty = || slot.as_ref().is_some_and(|slot| slot.presence() != Presence::Present);
     if is_empty() {
         info!("there is no controller in the slot");
@@ -59,6 +63,13 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
             platform.report(&failure.encode());
             refuse_all(&platform, &environment, Refusal::Device).await;
         }
+    }
+}
+
+/// Waits until the PCI server has started.
+async fn wait_for_pci_server<P: Platform>(platform: &P, environment: &Environment) {
+    if let Some(server) = environment.cap(pci_api::names::PCI) {
+        let _ = platform.kernel().call(server, &Message::with(pci_api::LIST, &pci_api::Index(0))).await;
     }
 }
 

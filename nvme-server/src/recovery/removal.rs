@@ -32,7 +32,8 @@ pub(crate) struct Slot<M> {
 }
 
 impl<M: Memory> Slot<M> {
-    /// The slot of the environment's controller, whether there is one in it or not. `None` for a controller that stays.
+    /// The slot of the environment's controller, and the arrival that it shows now, whether there is a controller or not. `None`
+    /// for a controller that stays.
     pub(crate) fn of<P: Platform<Memory = M>>(platform: &P, environment: &Environment) -> Option<Self> {
         let page = platform.memory(environment.region(names::PRESENCE)?).ok()?;
         let arrivals = Visit::load(&page).unwrap_or_default().arrivals;

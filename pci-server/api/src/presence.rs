@@ -20,7 +20,8 @@ pub enum Presence {
 /// What a page of presence shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Visit {
-    /// Counts the devices that arrived, modulo 2^30: another number is another device, or the same one again.
+    /// Counts the devices that arrived since the PCI server's start, modulo 2^30: another number is another device, or the same
+    /// one again. One that was there at the start has number 0.
     pub arrivals: u32,
     /// The last one's state.
     pub presence: Presence,

@@ -92,7 +92,7 @@ pub(super) fn find<P: Platform>(
         let _ = slot.port.read(&mut resources.config, now_ns);
         if is_found {
             slot.port.command(&mut resources.config, Power::On, now_ns);
-            slot.publish(slot.visit.next());
+            slot.publish(slot.visit.with(Presence::Present));
         }
         slots.push(slot);
     }
