@@ -23,6 +23,7 @@ fn client(bench: Bench) -> Client {
         window_bytes: 4 << 20,
         first_block: 1 << 40,
         polls: false,
+        waits: false,
         config: workload::encode(&bench),
     }
 }

@@ -71,6 +71,8 @@ struct State<P: Platform> {
     slots: Slots<P::Memory>,
     /// There is a policy component to ask for records.
     asks: bool,
+    /// It waits for a controller that is gone.
+    waits: bool,
     /// The error that ended the session.
     over: Option<Error>,
     /// Time at which the alarm goes off that the supervisor was asked for, ticks; 0 for none.
@@ -105,6 +107,7 @@ impl<P: Platform> Device<P> {
             session,
             slots: Slots::new(options.ring_entries, window.clone()),
             asks: policy.is_some(),
+            waits: options.waits,
             over: None,
             alarm_at: 0,
             waiting_for_room: Vec::with_capacity(options.ring_entries as usize),
@@ -448,7 +451,7 @@ impl<P: Platform> State<P> {
             let delivered = self.deliver(&completed);
             // The server has ended the session, whichever request has this status.
             if completed.status != Status::Success as u16
-                && let Some(error) = end_of_session(&completed)
+                && let Some(error) = self.end_of_session(&completed)
             {
                 return Err(error);
             }
@@ -460,21 +463,21 @@ impl<P: Platform> State<P> {
         Ok(taken)
     }
 
+    /// The error with which the session ends, if a status means that.
+    #[cold]
+    fn end_of_session(&self, completed: &Completed) -> Option<Error> {
+        match completed.status()? {
+            Status::Closed => Some(Error::CLOSED),
+            Status::DeviceGone if !self.waits => Some(Error::DEVICE_GONE),
+            _ => None,
+        }
+    }
+
     /// Ends the session with `error`, unless it has ended before. Ranges that the device still holds stay leased.
     fn end(&mut self, error: Error) {
         self.over.get_or_insert(error);
         self.slots.wake_all();
         self.wake_for_room();
-    }
-}
-
-/// The error with which the session ends, if a status means that.
-#[cold]
-fn end_of_session(completed: &Completed) -> Option<Error> {
-    match completed.status()? {
-        Status::Closed => Some(Error::CLOSED),
-        Status::DeviceGone => Some(Error::DEVICE_GONE),
-        _ => None,
     }
 }
 

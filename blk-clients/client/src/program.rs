@@ -44,7 +44,7 @@ impl<P: Platform, C> Program<P, C> {
     /// Options to open its session with.
     #[must_use]
     pub const fn options(&self) -> Options {
-        Options { ring_entries: self.client.ring_entries, polls: self.client.polls }
+        Options { ring_entries: self.client.ring_entries, polls: self.client.polls, waits: self.client.waits }
     }
 
     /// Ends the program: reports a failure, if any, and the verdict.

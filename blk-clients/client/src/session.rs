@@ -35,6 +35,9 @@ pub struct Options {
     pub ring_entries: u32,
     /// Polls for completions and yields in between, instead of sleeping.
     pub polls: bool,
+    /// Keeps requests while the controller is gone, and submits them again when it is back. A session that is not opened yet does
+    /// not wait.
+    pub waits: bool,
 }
 
 /// An open session.

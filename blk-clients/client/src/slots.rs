@@ -72,6 +72,8 @@ enum Place {
     Due,
     /// In the queue of requests that missed a record.
     Missed,
+    /// In this table: the controller was gone, and they wait for its return.
+    Kept,
 }
 
 #[derive(Debug)]
@@ -238,6 +240,15 @@ impl<M: Memory> Slots<M> {
         slot.place = Place::Missed;
         self.missed.push_back(ticket.index);
         Ok(true)
+    }
+
+    /// Keeps a request until all are submitted again, because the controller was gone. It may have been done, wholly or in part.
+    ///
+    /// # Errors
+    /// As [`Slots::miss`].
+    pub(crate) fn keep(&mut self, completed: &Completed) -> Result<(), Error> {
+        at_server(&mut self.slots, Ticket::from_user_data(completed.user_data))?.place = Place::Kept;
+        Ok(())
     }
 
     /// Handles the answer that the controller gave no verdict. Returns whether the request is resubmitted.

@@ -1,7 +1,7 @@
 //! A server that dies and is restarted: unanswered requests are submitted again, and no others.
 
 use blk_client::{Device, Error, Status};
-use fake_platform::{FakePlatform, Order, Setup, block_on, open, turn};
+use fake_platform::{FakePlatform, Lost, Order, Setup, block_on, open, turn};
 use report::Report;
 
 type Fake = Device<FakePlatform>;
@@ -87,6 +87,70 @@ fn a_server_that_stays_dead_ends_the_session() {
     // Calls do not wait for ever either.
     assert!(matches!(block_on(device.run(device.statistics())), Err(Error::CLOSED)));
     assert_eq!(block_on(device.run(device.close())), Err(Error::CLOSED));
+}
+
+/// The controller is gone: requests end with that, done in part, until the server's next incarnation has it again.
+fn lose_controller(platform: &FakePlatform) {
+    platform.server(|server| {
+        server.loses = Some(Box::new(|_| Some(Lost { blocks: 1, status: Status::DeviceGone })));
+    });
+}
+
+#[test]
+fn requests_wait_for_a_controller_that_comes_back() {
+    for polls in [false, true] {
+        let (platform, device) = open(&Setup { waits: true, ..Setup::default() }, polls);
+        let range = device.window().lease(4 * 512).unwrap();
+        range.write_bytes(0, &[9; 4 * 512]).unwrap();
+        lose_controller(&platform);
+        block_on(device.run(async {
+            // Two of them change the same blocks: the second is held back.
+            let writes: Vec<_> = [0, 8, 0].iter().map(|lba| device.write(*lba, &[range.whole()])).collect();
+            for _ in 0..50 {
+                turn().await;
+            }
+            assert_eq!((device.in_flight(), device.retries()), (3, 0), "polls: {polls}");
+            platform.server(|server| server.loses = None);
+            platform.kill_server(3);
+            for write in writes {
+                assert_eq!(write.await, Ok(()));
+            }
+        }));
+        assert_eq!(platform.server(|server| [3, 11].map(|lba| server.disk[lba * 512])), [9, 9]);
+        assert_eq!(reissued(&platform), [2], "polls: {polls}");
+        drop(range);
+        assert_eq!((device.in_flight(), device.window().free_bytes()), (0, device.window().len()));
+    }
+}
+
+#[test]
+fn a_controller_may_go_again_before_all_is_done() {
+    let (platform, device) = open(&Setup { waits: true, ..Setup::default() }, false);
+    let range = device.window().lease(512).unwrap();
+    lose_controller(&platform);
+    block_on(device.run(async {
+        let write = device.write(5, &[range.whole()]);
+        for _ in 0..3 {
+            platform.kill_server(2);
+            for _ in 0..20 {
+                turn().await;
+            }
+            assert_eq!(device.in_flight(), 1);
+        }
+        platform.server(|server| server.loses = None);
+        platform.kill_server(2);
+        assert_eq!(write.await, Ok(()));
+    }));
+    assert_eq!(reissued(&platform), [1; 4]);
+}
+
+#[test]
+fn requests_that_do_not_wait_fail_as_the_controller_is_gone() {
+    let (platform, device) = open(&Setup::default(), false);
+    let range = device.window().lease(512).unwrap();
+    lose_controller(&platform);
+    assert_eq!(block_on(device.run(device.write(5, &[range.whole()]))), Err(Error::DEVICE_GONE));
+    assert!(reissued(&platform).is_empty());
 }
 
 #[test]

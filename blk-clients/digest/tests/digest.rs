@@ -22,6 +22,7 @@ fn run(digest: Digest, bad_block: Option<u64>) -> (Vec<Report>, Vec<u8>) {
         window_bytes: 1 << 20,
         first_block: 64,
         polls: false,
+        waits: false,
         config: workload::encode(&digest),
     };
     let environment = platform.environment("reader", postcard::to_allocvec(&client).unwrap());

@@ -154,6 +154,7 @@ impl FakePlatform {
             window_bytes,
             first_block: 0,
             polls: false,
+            waits: false,
             config: workload::encode(config),
         };
         let config = postcard::to_allocvec(&client).expect("a client has a form in postcard");
@@ -265,7 +266,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 pub fn open(setup: &Setup, polls: bool) -> (FakePlatform, Device<FakePlatform>) {
     let platform = FakePlatform::new(setup);
     let environment = platform.environment("alice", vec![]);
-    let options = Options { ring_entries: setup.ring_entries, polls };
+    let options = Options { ring_entries: setup.ring_entries, polls, waits: setup.waits };
     let device = block_on(Device::open(platform.clone(), &environment, options)).expect("a session");
     (platform, device)
 }

@@ -30,6 +30,8 @@ pub struct Setup {
     pub records: Option<usize>,
     /// Whether the client may ask for alarms. The server then signals only a client that asked for it.
     pub alarm: bool,
+    /// Whether the client waits for a controller that is gone.
+    pub waits: bool,
 }
 
 impl Default for Setup {
@@ -44,6 +46,7 @@ impl Default for Setup {
             order: Order::Submitted,
             records: None,
             alarm: false,
+            waits: false,
         }
     }
 }

@@ -30,6 +30,7 @@ fn run_with(platform: &FakePlatform, config: String) -> Vec<Report> {
         window_bytes: 1 << 20,
         first_block: 0,
         polls: false,
+        waits: false,
         config,
     };
     let environment = platform.environment("keeper", postcard::to_allocvec(&client).unwrap());

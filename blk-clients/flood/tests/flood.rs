@@ -25,6 +25,7 @@ fn run(platform: &FakePlatform, flood: Flood, polls: bool) -> Vec<Report> {
         window_bytes: 1 << 20,
         first_block: 8192,
         polls,
+        waits: false,
         config: workload::encode(&flood),
     };
     let environment = platform.environment("mallory", postcard::to_allocvec(&client).unwrap());

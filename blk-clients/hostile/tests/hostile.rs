@@ -26,6 +26,7 @@ fn run_on(platform: &FakePlatform, last: LastAttack, polls: bool) -> Vec<Report>
         window_bytes: 1 << 20,
         first_block: 8192,
         polls,
+        waits: false,
         config: workload::encode(&hostile),
     };
     let environment = platform.environment("intruder", postcard::to_allocvec(&client).unwrap());

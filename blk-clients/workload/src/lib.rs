@@ -33,6 +33,8 @@ pub struct Client {
     pub first_block: u64,
     /// It polls for completions and yields, instead of sleeping.
     pub polls: bool,
+    /// It keeps its requests while its controller is gone, and repeats them when that is back.
+    pub waits: bool,
     /// The configuration of its program, in JSON: see [`Client::config`].
     pub config: String,
 }

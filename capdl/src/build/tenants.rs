@@ -80,6 +80,7 @@ pub(super) fn client(tenant: &Tenant, queues: QueueSharing, number: u16) -> Clie
         window_bytes: tenant.window,
         first_block: tenant.extents.first().map_or(0, |extent| extent.first),
         polls: tenant.completion == Completion::Polled,
+        waits: tenant.waits,
         config: tenant.workload.config(),
     }
 }

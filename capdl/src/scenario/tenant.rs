@@ -57,6 +57,9 @@ pub struct Tenant {
     /// Entries of its rings, a power of two.
     #[serde(default = "default_ring_entries")]
     pub ring_entries: u32,
+    /// Whether its requests wait for the return of a controller that is removed. Otherwise they fail, as the controller is gone.
+    #[serde(default)]
+    pub waits: bool,
     /// How the server and the client notice completions.
     #[serde(default = "default_completion")]
     pub completion: Completion,

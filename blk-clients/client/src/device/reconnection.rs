@@ -4,12 +4,15 @@
 //! been done, wholly or in part; the new server has reset the controller before, so none is still in progress. Doing one
 //! again leaves the same content: its range of the window is still leased, and no other change of its blocks was let past
 //! it (`changes`).
+//!
+//! A controller that was removed comes back with another incarnation of its server. A session that waits for that goes on in the
+//! same way, if the namespace has the same geometry.
 
 use super::{Device, Shared};
 use crate::error::{Error, OpenError};
 use crate::function::Function;
 use alloc::rc::Rc;
-use blk_api::session::Geometry;
+use blk_api::session::{Geometry, Refusal};
 use platform::{Environment, Platform};
 
 /// Attempts to open the session while the server dies each time.
@@ -51,7 +54,11 @@ impl<P: Platform> Device<P> {
             let _ = state.take_answers(self.shared.options.ring_entries);
             state.session.begin_again()?;
         }
-        let geometry = self.shared.control.reopen().await?;
+        let geometry = match self.shared.control.reopen().await {
+            // This incarnation has no controller. A later one has, and then everything is submitted again.
+            Err(Refusal::DeviceGone) if self.shared.options.waits => return Ok(()),
+            answer => answer?,
+        };
         // The server and the policy component decide about its queue pairs: they may have changed since.
         let Geometry { queue_pairs, depth, .. } = self.shared.geometry;
         if (Geometry { queue_pairs, depth, ..geometry }) != self.shared.geometry {

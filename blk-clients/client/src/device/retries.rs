@@ -10,6 +10,9 @@
 //! power loses them, and the two cannot be distinguished. A flush retried after a loss of power therefore succeeds although
 //! data acknowledged before it are lost. A flush first submitted after the loss does the same.
 //!
+//! A session that waits for a controller that is gone keeps the requests that end with that: they are made again when the server's
+//! next incarnation has the controller (`reconnection`).
+//!
 //! A failure by the device is its verdict, and is delivered at once.
 
 use super::State;
@@ -33,6 +36,7 @@ impl<P: Platform> State<P> {
     fn is_made_again(&mut self, completed: &Completed) -> Result<bool, Error> {
         match completed.status() {
             Some(Status::NotInstalled) if self.asks => self.slots.miss(completed),
+            Some(Status::DeviceGone) if self.waits => self.slots.keep(completed).map(|()| true),
             Some(status) if status.is_undecided() => self.slots.leave_undecided(completed),
             _ => Ok(false),
         }

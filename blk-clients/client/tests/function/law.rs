@@ -90,7 +90,7 @@ proptest! {
             ..fake_platform::Setup::default()
         };
         let platform = FakePlatform::new(&setup);
-        let options = Options { ring_entries: setup.ring_entries, polls };
+        let options = Options { ring_entries: setup.ring_entries, polls, waits: false };
         let environment = platform.environment("tenant", vec![]);
         let mut by_server = block_on(Session::open(platform.clone(), &environment, options)).expect("a session");
         let machine = Machine::new(Setup {

@@ -362,7 +362,7 @@ fn state(setup: Setup) -> State {
         calls: vec![],
         acknowledged: 0,
         now_ns: 0,
-        options: Options { ring_entries: setup.ring_entries, polls: setup.polls },
+        options: Options { ring_entries: setup.ring_entries, polls: setup.polls, waits: false },
         caps,
         ticks_come: false,
         ticks: 0,
