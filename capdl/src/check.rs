@@ -217,7 +217,18 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
     let mut users: BTreeMap<ObjectId, &str> = BTreeMap::new();
     for component in components {
         let Component {
-            name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, liveness, keeps, blocked, ..
+            name,
+            tcb,
+            cnode,
+            vspace,
+            ipc_buffer,
+            bound_notification,
+            tick,
+            liveness,
+            keeps,
+            blocked,
+            presence,
+            ..
         } = component;
         if bound_notification.iter().chain(tick).any(|object| !there(*object)) {
             refuse(format!("component {name} names a notification that is not there"));
@@ -230,6 +241,9 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
         }
         if blocked.is_some_and(|object| !there(object)) {
             refuse(format!("component {name} names a page of blocked transactions that is not there"));
+        }
+        if presence.is_some_and(|object| !there(object)) {
+            refuse(format!("component {name} names a page of presence that is not there"));
         }
         if component.teardown_ack.is_some_and(|teardown_ack| !there(teardown_ack.page)) {
             refuse(format!("component {name} names a page of teardown acknowledgements that is not there"));

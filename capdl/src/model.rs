@@ -66,6 +66,7 @@ struct Draft {
     ends_with: Option<u16>,
     blocked: Option<ObjectId>,
     teardown_ack: Option<TeardownAck>,
+    presence: Option<ObjectId>,
     caps: Vec<NamedCaps>,
     cap_runs: Vec<CapRun>,
     regions: Vec<Region>,
@@ -145,6 +146,7 @@ impl Model {
             ends_with: None,
             blocked: None,
             teardown_ack: None,
+            presence: None,
             caps: Vec::new(),
             cap_runs: Vec::new(),
             regions: Vec::new(),
@@ -346,6 +348,15 @@ impl Model {
     /// Has the component started again only after `teardown_ack` acknowledges the teardown of its session.
     pub(crate) fn waits_for_teardown(&mut self, who: Who, teardown_ack: TeardownAck) {
         self.draft(who).teardown_ack = Some(teardown_ack);
+    }
+
+    /// Adds the page of presence of `driver` as its own region and as the region `name` of the PCI server, which writes it.
+    pub(crate) fn comes_and_goes(&mut self, driver: Who, pci: Who, name: &str) {
+        let object = format!("{}.presence", self.name(driver));
+        let page = self.object(object, ObjectKind::SmallFrame, 1);
+        self.draft(driver).presence = Some(page);
+        self.region(driver, pci_api::names::PRESENCE, page, RegionKind::ReadOnly);
+        self.region(pci, name, page, RegionKind::ReadWrite);
     }
 
     /// Adds a page as the region `name`, which the component's successor finds unchanged.

@@ -11,6 +11,7 @@ mod controller;
 mod edu;
 mod error;
 mod expect;
+mod hot_plug;
 mod kill;
 mod pci;
 mod probe;
@@ -22,10 +23,12 @@ pub use blk_api::config::Interrupts;
 pub use change::{Change, Entitlement, What};
 pub use controller::{
     Arbitration, Attach, Backend, Content, Controller, ControllerChange, FUNCTION_QUEUES, Media, Model, Namespace,
+    slot_number,
 };
 pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;
 pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Span};
+pub use hot_plug::{Action, HotPlug};
 pub use kill::Kill;
 pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};
@@ -82,6 +85,8 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
     /// Components that are stopped in the middle of their work.
     pub kills: Vec<Kill>,
+    /// Controllers that come and go, the earliest event first.
+    pub hot_plugs: Vec<HotPlug>,
     /// Changes while the system runs, the earliest first.
     pub changes: Vec<Change>,
     /// The results that a run must show.
@@ -230,6 +235,8 @@ struct File {
     faults: Vec<Spanned<Fault>>,
     #[serde(rename = "kill", default)]
     kills: Vec<Spanned<Kill>>,
+    #[serde(rename = "hotplug", default)]
+    hot_plugs: Vec<Spanned<HotPlug>>,
     #[serde(rename = "change", default)]
     changes: Vec<Spanned<change::Written>>,
     #[serde(default)]
@@ -254,13 +261,14 @@ const fn default_seed() -> u64 {
     1
 }
 
-/// The line numbers of the name, controllers, tenants, faults, kills and changes, for errors.
+/// The line numbers of the name, controllers, tenants, faults, kills, hot-plug events and changes, for errors.
 struct Lines {
     name: usize,
     controllers: Vec<usize>,
     tenants: Vec<usize>,
     faults: Vec<usize>,
     kills: Vec<usize>,
+    hot_plugs: Vec<usize>,
     changes: Vec<usize>,
 }
 
@@ -366,6 +374,20 @@ impl Scenario {
         self.pci.assign || self.controllers.iter().any(|controller| controller.virtual_functions > 0)
     }
 
+    /// Whether controller number `index` is in its place at the start: it is not if its first event is its insertion.
+    #[must_use]
+    pub fn is_there_at_first(&self, index: usize) -> bool {
+        let name = self.controllers.get(index).map(|controller| controller.name.as_str());
+        let first = self.hot_plugs.iter().find(|event| Some(event.controller.as_str()) == name);
+        first.is_none_or(|event| event.action != Action::Insert)
+    }
+
+    /// The number of controller `index` among those that always stay, in the order of the root bus.
+    #[must_use]
+    pub fn number_among_fixed(&self, index: usize) -> usize {
+        self.controllers.iter().take(index).filter(|controller| !controller.hot_plug).count()
+    }
+
     /// The scenario of one run, with its random values drawn from `seed`.
     #[must_use]
     pub fn drawn(&self, seed: u64) -> Self {
@@ -377,13 +399,15 @@ impl Scenario {
         drawn
     }
 
-    /// Whether only the simulator can run it, because of its faults or of its controllers' properties.
+    /// Whether only the simulator can run it, because of its faults, of its controllers' properties, or because they come and go.
     #[must_use]
     pub fn is_simulators_alone(&self) -> bool {
         let is_simulated = |controller: &Controller| {
             controller.model != Model::default() || controller.ways().any(|way| way == Interrupts::Msi)
         };
-        self.controllers.iter().any(is_simulated) || !self.faults.iter().all(|fault| self.is_in_qemu(fault))
+        self.controllers.iter().any(is_simulated)
+            || !self.hot_plugs.is_empty()
+            || !self.faults.iter().all(|fault| self.is_in_qemu(fault))
     }
 
     /// Whether QEMU's machine can be made to show the same fault, from outside.
@@ -446,6 +470,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         tenants: Vec::new(),
         faults: Vec::new(),
         kills: Vec::new(),
+        hot_plugs: Vec::new(),
         changes: Vec::new(),
     };
     let mut controllers = Vec::new();
@@ -481,6 +506,14 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         lines.kills.push(line_of(text, spanned.span().start));
         kills.push(spanned.into_inner());
     }
+    let mut hot_plugs: Vec<(HotPlug, usize)> = Vec::new();
+    for spanned in file.hot_plugs {
+        let line = line_of(text, spanned.span().start);
+        hot_plugs.push((spanned.into_inner(), line));
+    }
+    hot_plugs.sort_by_key(|(event, _)| event.after_ms);
+    let (hot_plugs, of_hot_plugs) = hot_plugs.into_iter().unzip();
+    lines.hot_plugs = of_hot_plugs;
     let mut changes = Vec::new();
     for spanned in file.changes {
         let line = line_of(text, spanned.span().start);
@@ -524,6 +557,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
         console,
         faults,
         kills,
+        hot_plugs,
         changes,
         expect,
     };

@@ -293,6 +293,7 @@ fn system() -> Specification {
             alarm: None,
             ends_with: None,
             blocked: None,
+            presence: None,
             teardown_ack: None,
             entry: 0x20_0000,
             stack_pointer: 0x30_0000,

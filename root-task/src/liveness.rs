@@ -1,6 +1,6 @@
 //! Liveness pages: one for each component that has peers, mapped for the root task to write. Beside them the pages that
-//! servers write and the root task reads: teardown acknowledgements of dead clients' sessions, and devices' transactions that
-//! the IOMMU blocked.
+//! servers write and the root task reads: teardown acknowledgements of dead clients' sessions, devices' transactions that the
+//! IOMMU blocked, and the presence of devices in hot-plug slots.
 
 use crate::BuildError;
 use crate::build::Build;
@@ -9,6 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use capdl_spec::{ObjectId, TeardownAck};
 use iommu_api::blocked::{Blocked, RECORDS, Reader};
+use pci_api::presence::Visit;
 use platform::{Beginning, Incarnation, PAGE_SIZE, Platform, Rights};
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -26,6 +27,8 @@ pub(crate) struct LivenessPages<P: Platform> {
     acks: BTreeMap<ObjectId, P::Memory>,
     /// Pages of blocked transactions, by the number of the component that records them.
     blocked: BTreeMap<u16, Reader<P::Memory>>,
+    /// Pages of presence, by the number of the driver.
+    presences: BTreeMap<u16, P::Memory>,
 }
 
 impl<P: Platform> Build<P> {
@@ -40,7 +43,14 @@ impl<P: Platform> Build<P> {
         acks.dedup();
         let components = self.specification.components.iter();
         let blocked: Vec<(u16, ObjectId)> = components.filter_map(|one| Some((one.id, one.blocked?))).collect();
-        let mut liveness = LivenessPages { pages: BTreeMap::new(), acks: BTreeMap::new(), blocked: BTreeMap::new() };
+        let components = self.specification.components.iter();
+        let presences: Vec<(u16, ObjectId)> = components.filter_map(|one| Some((one.id, one.presence?))).collect();
+        let mut liveness = LivenessPages {
+            pages: BTreeMap::new(),
+            acks: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            presences: BTreeMap::new(),
+        };
         let mut places = 0u64..;
         for ((component, id), place) in pages.into_iter().zip(places.by_ref()) {
             liveness.pages.insert(component, self.map_page(id, place, Rights::READ_WRITE)?);
@@ -48,8 +58,11 @@ impl<P: Platform> Build<P> {
         for (id, place) in acks.into_iter().zip(places.by_ref()) {
             liveness.acks.insert(id, self.map_page(id, place, Rights::READ)?);
         }
-        for ((component, id), place) in blocked.into_iter().zip(places) {
+        for ((component, id), place) in blocked.into_iter().zip(places.by_ref()) {
             liveness.blocked.insert(component, Reader::new(self.map_page(id, place, Rights::READ)?));
+        }
+        for ((component, id), place) in presences.into_iter().zip(places) {
+            liveness.presences.insert(component, self.map_page(id, place, Rights::READ)?);
         }
         Ok(liveness)
     }
@@ -84,6 +97,16 @@ impl<P: Platform> LivenessPages<P> {
         Incarnation::load(word)
             .and_then(|death| death.is_teardown_acknowledged(page, teardown_ack.session))
             .unwrap_or(false)
+    }
+
+    /// The drivers of devices in hot-plug slots.
+    pub(crate) fn drivers(&self) -> impl Iterator<Item = u16> {
+        self.presences.keys().copied()
+    }
+
+    /// The device in a driver's slot, as the PCI server shows it; `None` for another component.
+    pub(crate) fn visit(&self, driver: u16) -> Option<Visit> {
+        self.presences.get(&driver).and_then(|page| Visit::load(page).ok())
     }
 
     /// Writes into its liveness page that the component died, or is alive again.

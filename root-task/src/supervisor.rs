@@ -17,9 +17,10 @@
 //! priority of the system busy.
 //!
 //! The parts: `time` (the timer, ticks, alarms), `deaths` (the end of a component and of those that end with it),
-//! `restarting` (a component is restarted, or given up), `relations` (dependencies between components, from the
+//! `restarting` (a component is restarted, or given up), `arrivals` (devices in hot-plug slots), `relations` (dependencies between components, from the
 //! specification). Left out: fault injection (`crate::injection`), which only the root task of a test has.
 
+mod arrivals;
 mod deaths;
 mod relations;
 mod restarting;
@@ -59,17 +60,21 @@ pub struct Supervisor<P: Platform, S: Services<P>> {
     pub(crate) threads: Vec<Thread>,
     /// By component the ticks in a row at which a capability lay where it receives them.
     received: BTreeMap<u16, u8>,
+    /// By driver of a hot-plug slot's device: the number of arrivals when it was started.
+    arrivals: BTreeMap<u16, u32>,
 }
 
 impl<P: Platform, S: Services<P>> Supervisor<P, S> {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         build: Build<P>,
         services: S,
         timer: Option<Timer<S::Timer>>,
         liveness: LivenessPages<P>,
         threads: Vec<Thread>,
     ) -> Self {
-        Self { build, services, timer, alarms: 0, liveness, threads, received: BTreeMap::new() }
+        // No component has run: nothing has arrived.
+        let arrivals = liveness.drivers().map(|driver| (driver, 0)).collect();
+        Self { build, services, timer, alarms: 0, liveness, threads, received: BTreeMap::new(), arrivals }
     }
 
     /// The endpoint it waits at; the root task's thread has its notification bound.

@@ -288,6 +288,11 @@ impl Runner<'_> {
 
 /// Whether QEMU's machine of an architecture, with these controllers, can run the scenario; the error names an alternative.
 pub(crate) fn suits(scenario: &Scenario, arch: Arch, device: Device) -> Result<()> {
+    ensure!(
+        scenario.hot_plugs.is_empty(),
+        "the scenario '{0}' has controllers that come and go, which only the simulator's do: cargo xtask sim {0}",
+        scenario.name
+    );
     match device {
         Device::Qemu => ensure!(
             !scenario.is_simulators_alone(),

@@ -281,6 +281,9 @@ pub struct Component {
     pub blocked: Option<ObjectId>,
     /// For a client: where its server acknowledges the teardown of its session. It is not started again before that.
     pub teardown_ack: Option<TeardownAck>,
+    /// For the driver of a hot-plug slot's device: the small frame in which the PCI server shows whether that is there
+    /// (`pci_api::presence`). The supervisor reads it, and starts the driver again for each arrival.
+    pub presence: Option<ObjectId>,
     /// First instruction.
     pub entry: u64,
     /// Stack pointer at the start.

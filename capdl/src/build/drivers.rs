@@ -8,7 +8,7 @@ use crate::layout::{PAGE, PROBE_MEMORY_BITS, rights};
 use crate::machine::{EDU_CLASS_CODE, Iommu, NVME_CLASS_CODE};
 use crate::model::Who;
 use crate::programs;
-use crate::scenario::{Controller, EDU_DRIVER, FUNCTION_QUEUES, Interrupts, PROBE, Path, Probe};
+use crate::scenario::{Controller, EDU_DRIVER, FUNCTION_QUEUES, Interrupts, PROBE, Path, Probe, slot_number};
 use capdl_spec::{ObjectId, ObjectKind, Role};
 use pci_api::{Match, names};
 use platform::{Badge, RegionKind};
@@ -82,7 +82,11 @@ impl Builder<'_> {
         let mut clients = self.scenario.sessions(&controller.name).chain(self.scenario.functions(&controller.name));
         let is_again = clients.any(|tenant| tenant.restart.is_some());
         let teardown_acks = is_again.then(|| self.teardown_acks(&name, who, pci));
-        let allowed = of_class(NVME_CLASS_CODE, index);
+        let allowed = if controller.hot_plug {
+            Match::Slot(slot_number(index.into()))
+        } else {
+            of_class(NVME_CLASS_CODE, self.scenario.number_among_fixed(index.into()) as u16)
+        };
         let driver = Driver { who, arena, max_vectors: self.vectors(controller), allowed };
         Ok(Server { driver, endpoint, event, teardown_acks })
     }

@@ -101,6 +101,9 @@ impl Builder<'_> {
             self.model.drives(driver.who, number);
             self.model.ends_with(driver.who, pci.who);
             self.model.watches(pci.who, &names::liveness(index.into()), driver.who);
+            if driver.allowed.slot().is_some() {
+                self.model.comes_and_goes(driver.who, pci.who, &names::presence(index.into()));
+            }
             silenced.push(Grant { object: pci.supervisor, badge: Badge::silenced(number), rights: rights::WRITE });
             vspaces.push(Grant { object: self.model.vspace(driver.who), badge: 0, rights: rights::ALL });
             drivers.push(DriverConfig {

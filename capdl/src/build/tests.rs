@@ -259,6 +259,25 @@ fn a_probe_has_the_servers_place_and_memory_of_its_own() {
 }
 
 #[test]
+fn a_controller_that_comes_and_goes_is_found_by_its_slot() {
+    let system = system_of("hotplug");
+    let pci: pci_api::ServerConfig = environment(&system, "pci-server").config().unwrap();
+    let allowed: Vec<_> = pci.drivers.iter().map(|driver| driver.allowed.clone()).collect();
+    // The one that stays is the first of its class, whether the other is there or not.
+    assert_eq!(allowed, [Match::Slot(1), Match::ClassCode { class_code: [1, 8, 2], index: 0 }]);
+    let region = |component: &str, name: &str| environment(&system, component).region(name).map(|region| region.kind);
+    assert_eq!(region("pci-server", "presence-0"), Some(RegionKind::ReadWrite));
+    assert_eq!(region("nvme-server-comes", "presence"), Some(RegionKind::ReadOnly));
+    assert_eq!((region("pci-server", "presence-1"), region("nvme-server-stays", "presence")), (None, None));
+    let pages = system.specification.components.iter().filter_map(|one| Some((one.name.as_str(), one.presence?)));
+    let name = |page: u32| system.specification.objects[page as usize].name.as_str();
+    assert_eq!(
+        pages.map(|(component, page)| (component, name(page))).collect::<Vec<_>>(),
+        [("nvme-server-comes", "nvme-server-comes.presence")]
+    );
+}
+
+#[test]
 fn edu_driver_holds_a_pci_call_and_its_own_memory() {
     let system = system_of("edu");
     let driver = environment(&system, "edu-driver");

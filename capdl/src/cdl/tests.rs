@@ -51,6 +51,7 @@ fn tiny() -> Specification {
             alarm: None,
             ends_with: None,
             blocked: None,
+            presence: None,
             teardown_ack: None,
             id: 1,
             name: "a".into(),

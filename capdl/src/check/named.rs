@@ -104,7 +104,18 @@ impl System<'_> {
     fn thread_is_named(&self, index: usize) -> Vec<String> {
         let component = &self.specification.components[index];
         let Component {
-            name, tcb, cnode, vspace, ipc_buffer, bound_notification, tick, liveness, keeps, blocked, ..
+            name,
+            tcb,
+            cnode,
+            vspace,
+            ipc_buffer,
+            bound_notification,
+            tick,
+            liveness,
+            keeps,
+            blocked,
+            presence,
+            ..
         } = component;
         let role = self.roles[index];
         let (who, own) = (self.who(index), |part: &str| self.id(&format!("{name}.{part}")));
@@ -125,6 +136,7 @@ impl System<'_> {
         expect("liveness page", *liveness, own("liveness"));
         expect("page to keep", *keeps, own("sizing").filter(|_| role == Role::PciServer));
         expect("page of blocked transactions", *blocked, own("blocked").filter(|_| role == Role::IommuServer));
+        expect("page of presence", *presence, own("presence").filter(|_| self.slot(name).is_some()));
         let driver = self.driver(index);
         if component.driver != driver {
             let number = |driver: Option<u8>| driver.map_or("none".into(), |driver| format!("number {driver}"));

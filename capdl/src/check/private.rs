@@ -40,6 +40,7 @@ impl System<'_> {
         let clients = self.roles[owner] == Role::Client && self.roles[other] == Role::Client;
         if clients
             || self.is_liveness_page(frame)
+            || self.is_presence_between(owner, other, frame)
             || self.may_map(other, owner, frame)
             || self.may_map(owner, other, frame)
         {
@@ -56,6 +57,14 @@ impl System<'_> {
         let (name, owner, holder) = (&self.object(frame).name, self.who(owner), self.who(other));
         let path = format!("{holder} holds {name}, which {owner} maps, by {}", held.path);
         self.refuse(Rule::PrivateMemory, path);
+    }
+
+    /// Whether the frame is the page of presence of one of the two, a driver, and the other is the PCI server.
+    fn is_presence_between(&self, one: usize, other: usize, frame: ObjectId) -> bool {
+        let is_its = |driver: usize, server: usize| {
+            self.specification.components[driver].presence == Some(frame) && self.roles[server] == Role::PciServer
+        };
+        is_its(one, other) || is_its(other, one)
     }
 
     /// Whether `reader` may map these frames of `owner`.

@@ -7,6 +7,7 @@ use platform::Badge;
 
 mod exchanged;
 mod functions;
+mod hot_plug;
 mod mutations;
 mod policy;
 mod priorities;

@@ -109,6 +109,7 @@ impl Model {
             ends_with: draft.ends_with,
             blocked: draft.blocked,
             teardown_ack: draft.teardown_ack,
+            presence: draft.presence,
             entry: draft.entry,
             // As if the entry had been called: the ABI wants the stack 16-byte aligned before the return address.
             stack_pointer: STACK_TOP - 16,

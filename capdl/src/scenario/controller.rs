@@ -17,6 +17,9 @@ pub struct Controller {
     /// Where it sits.
     #[serde(default)]
     pub attach: Attach,
+    /// Whether it can be inserted and removed while the system runs, in the slot of its root port.
+    #[serde(default)]
+    pub hot_plug: bool,
     /// I/O queue pairs it has, those of its virtual functions included.
     #[serde(default = "default_controller_queue_pairs")]
     pub queue_pairs: u16,
@@ -129,6 +132,12 @@ pub enum Attach {
     Switch,
     /// Behind a conventional PCI bridge: its requests carry the bridge's id.
     Bridge,
+}
+
+/// Physical number of the slot above controller number `index`, in every machine.
+#[must_use]
+pub const fn slot_number(index: usize) -> u16 {
+    2 * index as u16 + 1
 }
 
 /// Queue pairs of a virtual function, and its interrupt vectors: one for the admin queue and one for I/O.

@@ -4,6 +4,7 @@ mod change;
 mod edu;
 mod fault;
 pub(super) mod function;
+mod hot_plug;
 mod interrupts;
 mod load;
 mod pci;
@@ -81,6 +82,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
         check_controller(controller, &mut names, *line)?;
         virtual_functions::check(controller, *line)?;
         interrupts::check(scenario, controller, *line)?;
+        hot_plug::check_controller(scenario, controller, *line)?;
     }
     check_serials(scenario, lines)?;
     pci::check(scenario)?;
@@ -94,6 +96,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
         check_unique("tenant", &tenant.name, &mut names, *line)?;
         check_tenant(scenario, tenant, *line)?;
         peer::check(scenario, tenant, *line)?;
+        hot_plug::check_tenant(scenario, tenant, *line)?;
     }
     for (fault, line) in scenario.faults.iter().zip(&lines.faults) {
         fault::check(scenario, fault, *line)?;
@@ -101,6 +104,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     for (kill, line) in scenario.kills.iter().zip(&lines.kills) {
         fault::check_kill(scenario, kill, *line)?;
     }
+    hot_plug::check_events(scenario, &lines.hot_plugs)?;
     check_own_programs(scenario, lines)?;
     check_sessions(scenario)?;
     check_overlaps(scenario, lines)?;

@@ -58,6 +58,7 @@ fn component(id: u16, first: u32, priority: u8) -> Component {
         alarm: None,
         ends_with: None,
         blocked: None,
+        presence: None,
         teardown_ack: None,
         entry: 0x20_0000,
         stack_pointer: 0x30_0000,
@@ -538,6 +539,7 @@ fn panic_is_a_frame_with_the_reason() {
     assert_eq!(heard, [expected]);
 }
 
+mod arrivals;
 #[cfg(feature = "fault-injection")]
 mod kills;
 mod restarts;

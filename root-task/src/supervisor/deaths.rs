@@ -50,14 +50,21 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         }
     }
 
-    /// Suspends the component `id`, and notifies its peers.
+    /// Suspends the component `id` for a fault, and notifies its peers.
     fn stop(&mut self, id: u16, fault: &Fault, now: u64) {
+        self.suspend(id, now);
+        if let Some(thread) = self.threads.iter().find(|thread| thread.id == id) {
+            report_fault(&self.build.platform, thread, fault);
+        }
+    }
+
+    /// Suspends it, whatever the reason, and notifies its peers.
+    pub(super) fn suspend(&mut self, id: u16, now: u64) {
         let Some(thread) = self.threads.iter_mut().find(|thread| thread.id == id) else { return };
         if self.build.platform.kernel().tcb_suspend(thread.tcb).is_err() {
             error!("{} cannot be suspended, and goes on", thread.name.as_str());
         }
         thread.state = State::Waits { since: now, is_silent: false };
-        report_fault(&self.build.platform, thread, fault);
         self.liveness.turn(id);
         self.tick_peers(id);
     }

@@ -77,6 +77,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         let name = clip(&thread.name);
         self.liveness.turn(id);
         self.liveness.begin_again(id);
+        self.knows_arrivals(id);
         self.ask_again(id);
         self.tick_peers(id);
         let to_ns = |ticks: u64| ticks_to_ns(ticks, self.build.platform.ticks_per_second());

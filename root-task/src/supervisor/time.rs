@@ -71,6 +71,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
             kernel.signal(notification);
         }
         self.report_blocked();
+        self.follow_arrivals();
         self.give_up_on_the_late();
         if self.build.specification.report_caps {
             let living = self.threads.iter().filter(|thread| thread.is_alive()).map(|thread| thread.id);

@@ -33,7 +33,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("scheduler", &["blk-api"]),
     ("sim-fault", &[]),
     ("capdl", &["blk-api", "capdl-spec", "iommu-api", "pci-api", "platform", "report", "sim-fault", "workload"]),
-    ("root-task", &["capdl-spec", "iommu-api", "platform", "platform-sel4", "report"]),
+    ("root-task", &["capdl-spec", "iommu-api", "pci-api", "platform", "platform-sel4", "report"]),
     ("console", &["platform", "platform-sel4", "report"]),
     ("edu-driver", &["pci-api", "platform", "platform-sel4", "report"]),
     ("pci-server", &["pci-api", "pci-spec", "platform", "platform-sel4", "report"]),

@@ -189,6 +189,15 @@ impl System<'_> {
         self.drivers().position(|driver| driver == name).and_then(|number| u8::try_from(number).ok())
     }
 
+    /// The slot whose device the PCI server gives the driver of this name.
+    pub(super) fn slot(&self, driver: &str) -> Option<u16> {
+        let configured = self.configs.iter().find_map(|config| match config {
+            Config::PciServer(config) => config.drivers.iter().find(|configured| configured.name == driver),
+            _ => None,
+        });
+        configured.and_then(|configured| configured.allowed.slot())
+    }
+
     /// The names of the PCI server's drivers, in their order.
     pub(super) fn drivers(&self) -> impl Iterator<Item = &String> {
         let drivers = self.configs.iter().find_map(|config| match config {

@@ -166,6 +166,9 @@ impl System<'_> {
         all.region(names::SIZING, format!("{name}.sizing"), RegionKind::ReadWrite);
         for (driver, number) in self.drivers().zip(0u32..) {
             all.region(names::liveness(number), format!("{driver}.liveness"), RegionKind::ReadOnly);
+            if self.slot(driver).is_some() {
+                all.region(names::presence(number), format!("{driver}.presence"), RegionKind::ReadWrite);
+            }
         }
     }
 
@@ -212,6 +215,9 @@ impl System<'_> {
         all.cap(blk_api::names::POLICY, format!("{}.event", self.policy_of(index)), Badge::SIGNAL, WRITE);
         all.region(blk_api::names::DMA, format!("{name}.dma"), RegionKind::ReadWrite);
         all.region(names::ARENA, "", RegionKind::Arena);
+        if self.slot(name).is_some() {
+            all.region(names::PRESENCE, format!("{name}.presence"), RegionKind::ReadOnly);
+        }
         let is_acknowledged = |client: usize| self.specification.components[client].teardown_ack.is_some();
         let is_its = |client: usize| {
             let belongs = self.session(client).or_else(|| self.function(client));
@@ -353,7 +359,9 @@ impl System<'_> {
             "vspace" => Kind::one(ObjectKind::VSpace),
             "endpoint" => Kind::one(ObjectKind::Endpoint),
             "event" => Kind::one(ObjectKind::Notification),
-            "ipc-buffer" | "liveness" | "teardown-acks" | "sizing" | "blocked" => Kind::one(ObjectKind::SmallFrame),
+            "ipc-buffer" | "liveness" | "teardown-acks" | "sizing" | "blocked" | "presence" => {
+                Kind::one(ObjectKind::SmallFrame)
+            }
             "stack" | "log" | "code" | "constants" | "data" | "environment" | "window" | "ring-client"
             | "ring-server" | "dma" | "tables" | "frames" => Kind::some(ObjectKind::SmallFrame),
             "io-table" => Kind::some(ObjectKind::IoPageTable),

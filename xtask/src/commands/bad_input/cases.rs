@@ -95,6 +95,24 @@ pub(crate) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "hot plug in a place without a slot",
+        arguments: &["demo", "FOLDER/no-slot.toml"],
+        says: &["no-slot.toml:3", "controller `a` has hot_plug", "attach it to \"root-port\""],
+        ..PLAIN
+    },
+    Case {
+        name: "a controller pulled out that cannot go",
+        arguments: &["demo", "FOLDER/fixed.toml"],
+        says: &["fixed.toml:", "`a`, which cannot come or go", "write hot_plug = true"],
+        ..PLAIN
+    },
+    Case {
+        name: "a controller pulled out twice",
+        arguments: &["demo", "FOLDER/there-already.toml"],
+        says: &["there-already.toml:", "`pull` of `a`, which is not in its slot", "write \"insert\""],
+        ..PLAIN
+    },
+    Case {
         name: "functions without queue pairs",
         arguments: &["demo", "FOLDER/no-function-queues.toml"],
         says: &["no-function-queues.toml:3", "`a` has 3 queue pairs", "give it 4 or more"],

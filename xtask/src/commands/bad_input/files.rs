@@ -60,6 +60,17 @@ fn function(keys: &str) -> String {
     format!("{HEAD}[[controller]]\nname = \"a\"\n{keys}{namespace}{namespace}{tenant}")
 }
 
+/// A system whose controller has these keys, and an event in its slot.
+fn hot_plug(keys: &str, action: &str) -> String {
+    let namespace = "[[controller.namespace]]\nsize = \"1M\"\n";
+    let (tenant, event) = (tenant("w", 1, 0), event(5, action));
+    format!("{HEAD}[[controller]]\nname = \"a\"\n{keys}{namespace}{tenant}{event}")
+}
+
+fn event(after_ms: u32, action: &str) -> String {
+    format!("[[hotplug]]\ncontroller = \"a\"\nafter_ms = {after_ms}\naction = \"{action}\"\n")
+}
+
 /// Writes the files of the wrong inputs; returns their folder.
 pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
     let folder = project.target_folder("bad-input")?;
@@ -77,6 +88,9 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
         ("no-function.toml", function("")),
         ("eight-functions.toml", function("virtual_functions = 8\n")),
         ("no-function-queues.toml", function("queue_pairs = 3\nvirtual_functions = 1\n")),
+        ("no-slot.toml", hot_plug("attach = \"bridge\"\nhot_plug = true\n", "pull")),
+        ("fixed.toml", hot_plug("", "pull")),
+        ("there-already.toml", hot_plug("hot_plug = true\n", "pull") + &event(6, "pull")),
         ("no-space.toml", format!("{HEAD}{VAST_CONTROLLER}{}", tenant("w", 1, 0))),
         ("two-extents.toml", format!("{HEAD}{CONTROLLER}{TWO_EXTENTS}")),
         ("no-weight.toml", format!("{HEAD}{CONTROLLER}{}", tenant_with("w", 1, 0, "weight = 0"))),

@@ -55,6 +55,7 @@ pub(super) enum Fact {
         driver: Option<u8>,
         ends_with: Option<u16>,
         blocked: Option<Thing>,
+        presence: Option<Thing>,
     },
     /// Its identity where it calls: the receiver, and the badge.
     Known { who: Who, by: Who, badge: u64 },
@@ -236,7 +237,7 @@ impl<'a> Model<'a> {
     fn thread(&self, who: Who, facts: &mut BTreeSet<Fact>) {
         let Component { tcb, cnode, vspace, ipc_buffer, ipc_buffer_vaddr: vaddr, bound_notification, .. } =
             *self.component(who);
-        let Component { tick, liveness, keeps, restart, driver, ends_with, blocked, teardown_ack, .. } =
+        let Component { tick, liveness, keeps, restart, driver, ends_with, blocked, teardown_ack, presence, .. } =
             *self.component(who);
         let thing = |object: Option<ObjectId>| object.map(|object| self.thing(object));
         let bound = thing(bound_notification);
@@ -250,8 +251,19 @@ impl<'a> Model<'a> {
         facts.insert(Fact::Starts { who, in_code, on_stack });
         let (tick, liveness, keeps, again) = (thing(tick), thing(liveness), thing(keeps), restart.is_some());
         let torn_down = teardown_ack.map(|teardown_ack| (self.thing(teardown_ack.page), teardown_ack.session));
-        let blocked = thing(blocked);
-        facts.insert(Fact::Supervised { who, tick, liveness, keeps, torn_down, again, driver, ends_with, blocked });
+        let (blocked, presence) = (thing(blocked), thing(presence));
+        facts.insert(Fact::Supervised {
+            who,
+            tick,
+            liveness,
+            keeps,
+            torn_down,
+            again,
+            driver,
+            ends_with,
+            blocked,
+            presence,
+        });
     }
 
     /// The frames mapped at an address.
