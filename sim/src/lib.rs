@@ -47,6 +47,7 @@ mod memory;
 mod observer;
 mod panics;
 mod pl011;
+mod plug;
 mod programs;
 mod root;
 mod serial;

@@ -5,6 +5,7 @@ use crate::board::{Board, Places};
 use crate::inside::Inside;
 use crate::iommu::{self, DeviceMemory, Iommu};
 use crate::observer::Observer;
+use crate::plug::{Changed, Plug};
 use crate::topology;
 use crate::trace::{Entry, Kind, Trace};
 use capdl::{Arch, Scenario};
@@ -14,6 +15,7 @@ use sim_kernel::{Access, Kernel, NotRam};
 use sim_nvme::Controller;
 use sim_page::SharedPage;
 use sim_pci::{Blocked, FunctionId, Level, Tree};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The thread number of devices in the trace: they act without a thread.
@@ -45,6 +47,10 @@ pub(crate) struct Machine {
     pub(crate) board: Board,
     iommu: Iommu,
     tree_due_ns: u64,
+    /// Controllers that come and go.
+    plug: Plug,
+    /// By controller that is out of its slot: the pages of its registers when it was there.
+    last_pages: BTreeMap<u32, std::ops::Range<u64>>,
     /// By controller: bytes of its BAR before the MSI-X table.
     register_bytes: Vec<u64>,
     /// By controller: the pages of its registers where the observer last saw them.
@@ -64,16 +70,31 @@ struct Above<'a> {
 
 impl Machine {
     pub(crate) fn new(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults: &[Fault], seed: u64) -> Self {
-        let topology::Built { tree, controllers, edu, register_bytes } =
+        let topology::Built { tree, controllers, edu, register_bytes, plug } =
             topology::build(arch, scenario, disks, faults, seed);
         let (places, board, iommu) = (Places::of(arch), Board::new(arch), Board::iommu(arch, seed));
         let placed = vec![0..0; controllers.len()];
-        Self { tree, controllers, edu, arch, places, board, iommu, tree_due_ns: u64::MAX, register_bytes, placed }
+        let last_pages = BTreeMap::new();
+        Self {
+            tree,
+            controllers,
+            edu,
+            arch,
+            places,
+            board,
+            iommu,
+            tree_due_ns: u64::MAX,
+            plug,
+            last_pages,
+            register_bytes,
+            placed,
+        }
     }
 
     /// Returns the time of the next event of a device.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
-        let next = self.board.next_event_ns().unwrap_or(u64::MAX).min(self.tree_due_ns);
+        let plug_ns = self.plug.next_event_ns(&self.tree).unwrap_or(u64::MAX);
+        let next = self.board.next_event_ns().unwrap_or(u64::MAX).min(self.tree_due_ns).min(plug_ns);
         (next != u64::MAX).then_some(next)
     }
 
@@ -96,6 +117,39 @@ impl Machine {
             interrupts += above.interrupts;
             self.poll(kernel, observer);
         }
+        if self.plug.next_event_ns(&self.tree).is_some_and(|at_ns| at_ns <= now_ns) {
+            interrupts += self.plug(now_ns, kernel, trace, observer);
+        }
+        interrupts
+    }
+
+    /// Puts a controller in or takes one out, as the scenario has it. Returns the number of interrupts that this raised.
+    fn plug(&mut self, now_ns: u64, kernel: &mut Kernel, trace: &mut Trace, observer: &mut Observer) -> u64 {
+        let before: Vec<_> = (0..).zip(&self.controllers).map(|(n, id)| (n, self.tree.requester_id(*id))).collect();
+        let pages: Vec<_> = before.iter().map(|(number, _)| self.register_pages(*number)).collect();
+        let mut above = Above { iommu: &mut self.iommu, kernel, trace, observer, now_ns, interrupts: 0 };
+        let changed = self.plug.act(&mut self.tree, now_ns, &mut above);
+        let interrupts = above.interrupts;
+        match changed {
+            Some(Changed::Out(index)) => {
+                let number = index as u32;
+                self.last_pages.extend(pages.get(index).map(|pages| (number, pages.clone())));
+                let requester_id = before.get(index).and_then(|(_, id)| *id).unwrap_or_default();
+                let memory = DeviceMemory { iommu: &self.iommu, kernel, requester_id };
+                let out = self.plug.out_mut(index).and_then(Inside::controller_mut);
+                for event in out.into_iter().flat_map(Controller::take_events) {
+                    observer.happened(number, &event, memory, now_ns);
+                }
+            }
+            Some(Changed::In(index, function)) => {
+                self.last_pages.remove(&(index as u32));
+                if let Some(place) = self.controllers.get_mut(index) {
+                    *place = function;
+                }
+            }
+            None => {}
+        }
+        self.poll(kernel, observer);
         interrupts
     }
 
@@ -176,7 +230,9 @@ impl Machine {
 
     /// The controllers of the scenario in its order, then those of their virtual functions.
     pub(crate) fn controllers(&self) -> impl Iterator<Item = &Controller> {
-        self.controllers.iter().filter_map(|id| self.tree.device(*id)?.controller())
+        let one =
+            |(index, id): (usize, &FunctionId)| self.tree.device(*id).or_else(|| self.plug.out(index))?.controller();
+        self.controllers.iter().enumerate().filter_map(one)
     }
 
     /// Returns the violations of the PCI tree's rules by software.
@@ -203,6 +259,10 @@ impl Machine {
 
     /// Returns the pages of a controller's registers and doorbells, as its BAR has them now.
     pub(crate) fn register_pages(&self, controller: u32) -> std::ops::Range<u64> {
+        if let Some(pages) = self.last_pages.get(&controller) {
+            // Its driver may still have them mapped, and nothing is there.
+            return pages.clone();
+        }
         let (function, bytes) =
             (self.controllers.get(controller as usize), self.register_bytes.get(controller as usize));
         let Some((function, bytes)) = function.copied().zip(bytes.copied()) else { return 0..0 };

@@ -5,7 +5,10 @@ use crate::board::Places;
 use crate::edu::Edu;
 use crate::inside::{Inside, Nvme};
 use crate::machine::Disk;
-use capdl::scenario::{Arbitration, Attach, Controller, FUNCTION_QUEUES, Interrupts, Media, Model, Namespace};
+use crate::plug::{Plug, Slot};
+use capdl::scenario::{
+    Arbitration, Attach, Controller, FUNCTION_QUEUES, Interrupts, Media, Model, Namespace, slot_number,
+};
 use capdl::{Arch, Scenario};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, QueueKind};
 use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
@@ -37,6 +40,8 @@ pub(crate) struct Built {
     pub(crate) edu: Option<FunctionId>,
     /// By controller: bytes of its BAR before the MSI-X table.
     pub(crate) register_bytes: Vec<u64>,
+    /// Controllers that come and go.
+    pub(crate) plug: Plug,
 }
 
 /// Builds the tree with the controllers of the scenario, as firmware leaves it or unconfigured.
@@ -45,6 +50,7 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
     let mut tree = Tree::with_host(places.host, TreeConfig { buses: BUSES, windows: vec![places.pci_window()] });
     let (mut controllers, mut register_bytes) = (Vec::new(), Vec::new());
     let mut secondary_bytes = Vec::new();
+    let mut slots = Vec::new();
     for (index, controller) in scenario.controllers.iter().enumerate() {
         let disks = disks.get(index).map(Vec::as_slice).unwrap_or_default();
         let config = config(controller, index, disks, faults);
@@ -52,8 +58,12 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         secondary_bytes.extend((0..controller.virtual_functions).map(|_| config.secondary_bar_bytes()));
         let mut endpoint = endpoint(controller, index, config, seed);
         // Places are free and the configuration is one of ours: a scenario cannot make this fail.
-        let placed = place(&mut tree, index, controller.attach, &mut endpoint.config)
-            .and_then(|(bus, device)| tree.attach(bus, device, 0, endpoint));
+        let placed = place(&mut tree, index, controller.attach, &mut endpoint.config).and_then(|(bus, device)| {
+            if controller.hot_plug {
+                slots.push(Slot { controller: index, bus, config: endpoint.config.clone() });
+            }
+            tree.attach(bus, device, 0, endpoint)
+        });
         controllers.extend(placed);
     }
     let functions: Vec<_> = controllers.iter().flat_map(|id| tree.virtual_functions(*id)).copied().collect();
@@ -67,7 +77,8 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         // The PCI window has room for all controllers that a scenario can have. A function that did not fit would not be found.
         let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
     }
-    Built { tree, controllers, edu, register_bytes }
+    let plug = Plug::new(scenario, slots, &mut tree, &mut Nobody);
+    Built { tree, controllers, edu, register_bytes, plug }
 }
 
 /// A controller of the scenario alone in a tree, without firmware: for an emulator that has the tree itself. It has no virtual
@@ -114,7 +125,7 @@ fn place(
     function: &mut FunctionConfig,
 ) -> Result<(BusId, u8), AttachError> {
     let device = FIRST_DEVICE + index as u8;
-    let slot = 2 * index as u16 + 1;
+    let slot = slot_number(index);
     match attach {
         Attach::Root => {
             function.bus_type = BusType::Integrated;

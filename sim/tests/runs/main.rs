@@ -5,6 +5,7 @@ mod arbitration;
 mod clients;
 mod floods;
 mod functions;
+mod hot_plug;
 mod interrupts;
 mod league;
 mod neighbours;

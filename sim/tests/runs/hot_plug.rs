@@ -1,0 +1,87 @@
+//! Controllers that come and go: tenants that wait go on, others end with a typed error, and neighbours notice nothing.
+
+use super::*;
+use blk_api::config::RateLimit;
+use capdl::scenario::{Action, HotPlug, Workload};
+
+/// Milliseconds after which an insertion and a surprise removal have been followed.
+const SOON_MS: u32 = 1_300;
+/// Cycles of every test run. `HOTPLUG_CYCLES` asks for another number.
+const CYCLES: u32 = 40;
+
+fn event(after_ms: u32, action: Action) -> HotPlug {
+    HotPlug { controller: "comes".into(), after_ms, action }
+}
+
+fn failures(run: &Run) -> Vec<String> {
+    let failure = |report: &Report| match report {
+        Report::Failure { component, reason } => Some(format!("{component}: {reason}")),
+        Report::Fault(fault) => Some(format!("{}: {:?}", fault.name, fault.kind)),
+        _ => None,
+    };
+    run.reports.iter().filter_map(failure).collect()
+}
+
+fn restarts(run: &Run) -> Vec<u64> {
+    let restart = |report: &Report| match report {
+        Report::Restart(restart) if restart.name == "nvme-server-comes" => Some(restart.memory_left_bytes),
+        _ => None,
+    };
+    run.reports.iter().filter_map(restart).collect()
+}
+
+#[test]
+fn a_tenant_waits_for_its_controller_and_its_neighbour_does_not() {
+    let scenario = scenario("hotplug");
+    let run = run_for(&scenario, 1, 20_000);
+    assert_eq!(run.account.findings, "");
+    assert_eq!(failures(&run), [""; 0]);
+    assert_eq!(restarts(&run).len(), 2);
+    let (alice, bob) = (run.load("alice").expect("alice finishes"), run.load("bob").expect("bob finishes"));
+    assert!(alice.reads > 0 && alice.writes > 0 && bob.reads > 0);
+    let mut alone = scenario.clone();
+    alone.hot_plugs.clear();
+    let alone = run_for(&alone, 1, 20_000);
+    let (with, without) = (bob.p99_ns, alone.load("bob").expect("bob finishes").p99_ns);
+    assert!(with <= without + without / 20, "the neighbour's p99 is {with} ns, and {without} ns without hot plug");
+}
+
+/// Cycles of a controller that is pulled out with requests in flight and put in again.
+#[test]
+fn nothing_leaks_over_many_cycles() {
+    let cycles: u32 = std::env::var("HOTPLUG_CYCLES").ok().and_then(|count| count.parse().ok()).unwrap_or(CYCLES);
+    let mut scenario = scenario("hotplug");
+    scenario.tenants.iter_mut().for_each(|tenant| {
+        // A client that is held back sleeps, and time passes quickly.
+        tenant.iops = Some(RateLimit { per_second: 50, burst: 1 });
+        tenant.extents.iter_mut().for_each(|extent| extent.blocks = 512);
+        if let Workload::Bench(bench) = &mut tenant.workload {
+            bench.milliseconds = u64::from(cycles * 2 * SOON_MS + 2000);
+            bench.think_microseconds = 0;
+        }
+    });
+    let cycle = |number: u32| {
+        let at_ms = 1000 + number * 2 * SOON_MS;
+        [event(at_ms, Action::Pull), event(at_ms + SOON_MS, Action::Insert)]
+    };
+    scenario.hot_plugs = (0..cycles).flat_map(cycle).collect();
+    let run = run_for(&scenario, 2, u64::from(cycles * 2 * SOON_MS + 30_000));
+    assert_eq!(run.account.findings, "");
+    assert_eq!(failures(&run), [""; 0]);
+    let left = restarts(&run);
+    assert_eq!(left.len(), cycles as usize);
+    assert!(left.iter().all(|bytes| *bytes == left[0]), "the supervisor's memory: {left:?}");
+    assert!(run.load("alice").is_some() && run.load("bob").is_some());
+}
+
+#[test]
+fn a_tenant_that_does_not_wait_is_told() {
+    let mut scenario = scenario("hotplug");
+    scenario.tenants[0].waits = false;
+    let run = run_for(&scenario, 1, 20_000);
+    assert_eq!(run.account.findings, "");
+    let failures = failures(&run);
+    assert!(failures.iter().all(|failure| failure.starts_with("alice: ")), "{failures:?}");
+    assert!(failures[0].ends_with("the controller is gone"), "{failures:?}");
+    assert!(run.load("bob").is_some());
+}
