@@ -145,6 +145,22 @@ fn a_controller_may_go_again_before_all_is_done() {
 }
 
 #[test]
+fn a_controller_with_other_blocks_is_not_the_one_waited_for() {
+    for (waits, error) in [(true, Error::DEVICE_GONE), (false, Error::CLOSED)] {
+        let (platform, device) = open(&Setup { waits, order: Order::Silent, ..Setup::default() }, false);
+        let range = device.window().lease(512).unwrap();
+        let outcome = block_on(device.run(async {
+            let write = device.write(5, &[range.whole()]);
+            turn().await;
+            platform.server(|server| server.bounds.blocks = 2048);
+            platform.kill_server(2);
+            write.await
+        }));
+        assert_eq!(outcome, Err(error));
+    }
+}
+
+#[test]
 fn requests_that_do_not_wait_fail_as_the_controller_is_gone() {
     let (platform, device) = open(&Setup::default(), false);
     let range = device.window().lease(512).unwrap();

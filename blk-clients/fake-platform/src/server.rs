@@ -115,7 +115,8 @@ pub struct FakeServer {
     records: VecDeque<u64>,
     most_records: Option<usize>,
     signals_only_who_asks: bool,
-    bounds: Bounds,
+    /// The disk's blocks, and what a request may ask for.
+    pub bounds: Bounds,
     memories: (FakeMemory, FakeMemory, FakeMemory),
     ring_entries: u32,
     ring: Option<ServerEnd<FakeMemory>>,

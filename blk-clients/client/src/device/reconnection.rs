@@ -62,7 +62,8 @@ impl<P: Platform> Device<P> {
         // The server and the policy component decide about its queue pairs: they may have changed since.
         let Geometry { queue_pairs, depth, .. } = self.shared.geometry;
         if (Geometry { queue_pairs, depth, ..geometry }) != self.shared.geometry {
-            return Err(Error::CLOSED);
+            // Another controller has come in the place of the one that is gone.
+            return Err(if self.shared.options.waits { Error::DEVICE_GONE } else { Error::CLOSED });
         }
         if self.shared.server.died() {
             // A later successor has answered. The rings must be reset for it as well, before anything is on them.
