@@ -65,7 +65,7 @@ mod tests {
                 alarm: None,
                 ends_with: None,
                 blocked: None,
-            presence: None,
+                presence: None,
                 teardown_ack: None,
                 id: 3,
                 name: "a".into(),
