@@ -88,7 +88,7 @@ impl Means {
         if !self.is_signalled {
             return self.sleep_then_poll(elapsed, expected);
         }
-        // To poll for as long as a wake-up takes costs no more than the wake-up (the rule of ski rental), and is sooner. While
+        // To poll for as long as a wake-up takes costs no more than the wake-up (so the sum is at most twice the least), and is sooner. While
         // others are in flight, the device has work meanwhile, so that a wake-up costs no bandwidth.
         match expected {
             Some(expected)

@@ -39,7 +39,8 @@ pub(super) fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) ->
         return refuse(
             line,
             format!(
-                "tenant `{name}` waits for a controller that cannot go: leave waits out, or write hot_plug = true at                  `{controller}`"
+                "tenant `{name}` waits for a controller that cannot go: leave waits out, or write hot_plug = true at \
+                 `{controller}`"
             ),
         );
     }
