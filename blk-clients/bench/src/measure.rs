@@ -171,8 +171,16 @@ mod tests {
 
     fn shape(depth: u16, read_percent: u8) -> Option<Shape> {
         let (blocks, max_blocks, window_bytes) = (1 << 20, 256, 1 << 20);
-        let geometry =
-            Geometry { blocks, block_bytes: 512, max_blocks, window_bytes, queue_pairs: 1, depth: 32, writable: 1 };
+        let geometry = Geometry {
+            blocks,
+            block_bytes: 512,
+            max_blocks,
+            window_bytes,
+            queue_pairs: 1,
+            depth: 32,
+            writable: 1,
+            media: 1,
+        };
         Shape::new(&geometry, &Bench { depth, read_percent, ..Bench::default() })
     }
 

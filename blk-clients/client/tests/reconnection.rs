@@ -1,7 +1,7 @@
 //! A server that dies and is restarted: unanswered requests are submitted again, and no others.
 
 use blk_client::{Device, Error, Status};
-use fake_platform::{FakePlatform, Lost, Order, Setup, block_on, open, turn};
+use fake_platform::{FakePlatform, FakeServer, Lost, Order, Setup, block_on, open, turn};
 use report::Report;
 
 type Fake = Device<FakePlatform>;
@@ -145,18 +145,19 @@ fn a_controller_may_go_again_before_all_is_done() {
 }
 
 #[test]
-fn a_controller_with_other_blocks_is_not_the_one_waited_for() {
-    for (waits, error) in [(true, Error::DEVICE_GONE), (false, Error::CLOSED)] {
+fn a_controller_with_other_blocks_or_media_is_not_the_one_waited_for() {
+    let exchanges: [fn(&mut FakeServer); 2] = [|server| server.bounds.blocks = 2048, |server| server.media = 2];
+    for (waits, exchange) in [true, false].into_iter().flat_map(|waits| exchanges.map(|exchange| (waits, exchange))) {
         let (platform, device) = open(&Setup { waits, order: Order::Silent, ..Setup::default() }, false);
         let range = device.window().lease(512).unwrap();
         let outcome = block_on(device.run(async {
             let write = device.write(5, &[range.whole()]);
             turn().await;
-            platform.server(|server| server.bounds.blocks = 2048);
+            platform.server(exchange);
             platform.kill_server(2);
             write.await
         }));
-        assert_eq!(outcome, Err(error));
+        assert_eq!(outcome, Err(if waits { Error::DEVICE_GONE } else { Error::CLOSED }));
     }
 }
 

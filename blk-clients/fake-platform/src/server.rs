@@ -117,6 +117,8 @@ pub struct FakeServer {
     signals_only_who_asks: bool,
     /// The disk's blocks, and what a request may ask for.
     pub bounds: Bounds,
+    /// Number of the disk's media.
+    pub media: u64,
     memories: (FakeMemory, FakeMemory, FakeMemory),
     ring_entries: u32,
     ring: Option<ServerEnd<FakeMemory>>,
@@ -150,6 +152,7 @@ impl FakeServer {
             most_records: setup.records,
             signals_only_who_asks: setup.alarm,
             bounds,
+            media: 1,
             memories: (client, server, window),
             ring_entries: setup.ring_entries,
             ring: None,
@@ -287,6 +290,7 @@ impl FakeServer {
             queue_pairs: 1,
             depth: 64,
             writable: u32::from(self.bounds.writable),
+            media: self.media,
         };
         Message::with(session::DONE, &geometry)
     }

@@ -95,6 +95,8 @@ pub struct Geometry {
     pub depth: u16,
     /// 1 when it may write.
     pub writable: u32,
+    /// Number of the media: another one when the namespace of another controller is there (`nvme_spec::identify::media`).
+    pub media: u64,
 }
 
 /// The session's counters, answered to [`STATISTICS`].

@@ -6,6 +6,7 @@
 mod attributes;
 mod controller;
 mod lists;
+mod media;
 mod namespace;
 mod power;
 mod virtualization;
@@ -13,6 +14,7 @@ mod virtualization;
 pub use attributes::{Cmic, Fna, Frmw, Lpa, Nsfeat, Oaes};
 pub use controller::{Controller, Oacs, Oncs};
 pub use lists::{ControllerList, IdDescriptor, IdKind, NamespaceList};
+pub use media::media;
 pub use namespace::{LbaFormat, Namespace};
 pub use power::{PowerFlags, PowerState};
 pub use virtualization::{PrimaryCapabilities, ResourceCounts, SecondaryController, SecondaryList};

@@ -50,6 +50,8 @@ pub(crate) struct Namespace {
     pub blocks: u64,
     /// log2 of their size.
     pub block_shift: u8,
+    /// Number of its media.
+    pub media: u64,
 }
 
 /// Waits until the controller can be read, and checks that this server can drive it and that it is the same as before.
@@ -125,8 +127,8 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
     let mut namespaces = Vec::new();
     for nsid in list.iter().take(MAX_NAMESPACES) {
         execute(shared, |cid| command::identify_namespace(cid, nsid, data)).await?;
-        let about: identify::Namespace = page.memory.read(page.offset)?;
-        namespaces.extend(usable(nsid, &about));
+        let namespace: identify::Namespace = page.memory.read(page.offset)?;
+        namespaces.extend(usable(&about, nsid, &namespace));
     }
     let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
     let identity = Identity {
@@ -167,7 +169,7 @@ async fn number_of_queues<P: Platform>(shared: &Shared<P>) -> Result<u16, Device
 }
 
 /// The namespace, if its blocks are ones this server can serve: 512 bytes to a page, without metadata.
-fn usable(nsid: Nsid, about: &identify::Namespace) -> Option<Namespace> {
+fn usable(controller: &identify::Controller, nsid: Nsid, about: &identify::Namespace) -> Option<Namespace> {
     let format = about.format()?;
     let bytes =
         about.block_bytes().filter(|bytes| bytes.is_power_of_two() && (512..=PAGE_SIZE as u32).contains(bytes))?;
@@ -175,7 +177,8 @@ fn usable(nsid: Nsid, about: &identify::Namespace) -> Option<Namespace> {
         platform::log::warn!("namespace {} has metadata and is not served", nsid.0);
         return None;
     }
-    Some(Namespace { nsid, blocks: about.nsze.get(), block_shift: bytes.trailing_zeros() as u8 })
+    let media = identify::media(controller, nsid, about);
+    Some(Namespace { nsid, blocks: about.nsze.get(), block_shift: bytes.trailing_zeros() as u8, media })
 }
 
 fn report_identity<P: Platform>(

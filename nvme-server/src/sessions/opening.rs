@@ -113,6 +113,7 @@ fn fill_slot<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<'_,
         queue_pairs: queues.len() as u16,
         depth: slot.allotment.depth,
         writable: u32::from(config.writable),
+        media: namespace.media,
     };
     let session = Session::new(Parts {
         config: config.clone(),

@@ -105,6 +105,7 @@ impl<P: Platform> Function<P> {
             queue_pairs: 1,
             depth,
             writable: 1,
+            media: identity.media,
         };
         let bounds = Bounds {
             block_shift,
@@ -166,6 +167,8 @@ struct Identity {
     nsid: Nsid,
     blocks: u64,
     block_shift: u8,
+    /// Number of its media.
+    media: u64,
     /// Bytes one command may move.
     max_transfer: u64,
     abilities: Abilities,
@@ -205,7 +208,8 @@ impl Identity {
         };
         let abilities = Abilities { write_zeroes: optional.write_zeroes(), discard: optional.dataset_management() };
         let block_shift = bytes.trailing_zeros() as u8;
-        Ok(Self { nsid, blocks: namespace.nsze.get(), block_shift, max_transfer, abilities })
+        let media = identify::media(&about, nsid, &namespace);
+        Ok(Self { nsid, blocks: namespace.nsze.get(), block_shift, media, max_transfer, abilities })
     }
 }
 

@@ -45,6 +45,9 @@ fn pci_server_is_the_only_one_called() {
 
 #[test]
 fn geometry_is_the_controllers_own() {
+    let setup = || Setup { blocks: 5000, ..Setup::default() };
+    let geometry = |setup| *session(&Machine::new(setup)).geometry();
+    let media = geometry(setup()).media;
     let expected = Geometry {
         blocks: 5000,
         block_bytes: 512,
@@ -53,9 +56,8 @@ fn geometry_is_the_controllers_own() {
         queue_pairs: 1,
         depth: 8,
         writable: 1,
+        media,
     };
-    let setup = || Setup { blocks: 5000, ..Setup::default() };
-    let geometry = |setup| *session(&Machine::new(setup)).geometry();
     assert_eq!(geometry(setup()), expected);
     assert_eq!(geometry(Setup { ring_entries: 4, ..setup() }), Geometry { depth: 4, ..expected });
 }
