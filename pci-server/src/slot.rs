@@ -137,7 +137,7 @@ impl Port {
     }
 }
 
-/// What a slot is told, and shows.
+/// Order to a slot's power controller, which its power indicator shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Power {
     /// No power.

@@ -17,7 +17,7 @@ pub enum Presence {
     Leaving,
 }
 
-/// What a page of presence shows.
+/// Content of a page of presence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Visit {
     /// Counts the devices that arrived since the PCI server's start, modulo 2^30: another number is another device, or the same

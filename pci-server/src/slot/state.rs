@@ -104,7 +104,7 @@ pub enum State {
     },
 }
 
-/// What is to be done.
+/// An order to the slot or to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// Turn power on; the power indicator blinks.
@@ -132,7 +132,7 @@ pub enum Arrival {
     Found,
     /// Nothing answers yet.
     Silent,
-    /// What answers cannot be used.
+    /// A device answers and cannot be used.
     Unusable,
 }
 

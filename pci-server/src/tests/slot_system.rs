@@ -150,7 +150,7 @@ impl Slotted {
         }
     }
 
-    /// What the driver of a slot reads in its page.
+    /// Content that the driver of a slot reads in its page.
     pub(super) fn visit(&self, slot: usize) -> Visit {
         let page = Ram::new(4096);
         let state = self.system.machine.state();

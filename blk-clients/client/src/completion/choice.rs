@@ -14,7 +14,7 @@ const LATE_NS: u64 = 3_000;
 /// The number of lengths of alarms.
 const LENGTHS: usize = alarm::CLIENT_US.len();
 
-/// What a client can do to wait, and what that costs, in ticks of the clock.
+/// A client's means to wait, and their costs in ticks of the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Means {
     /// Requests without a choice are polled for.

@@ -8,7 +8,7 @@ use blk_api::request::Opcode;
 
 /// Size classes: up to 512 bytes, up to twice that, and so on up to 2 MiB, and beyond.
 const SIZES: usize = 14;
-/// Operations that are told apart: reads, writes, and those without data.
+/// Kinds of operations: reads, writes, and those without data.
 const OPERATIONS: usize = 3;
 /// The logarithm of the size of the first class.
 const SMALLEST_SHIFT: u32 = 9;

@@ -165,7 +165,7 @@ async fn queues<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck
     drive.tick().await;
     let answered = !GUARD.fills(&drive.memory, offset_of(GUARD_PAGE))? || !GUARD.fills(&drive.memory, answer)?;
     match drive.bring_up().await {
-        // The controller stopped because of them, and is set up anew with a reset of its function.
+        // The controller stopped because of them: a reset of its function starts it again.
         Err(Stuck::Device(DeviceFault::TimedOut)) => drive.claim_again().await?,
         done => done?,
     }

@@ -76,7 +76,7 @@ async fn behind_its_end<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(
     Ok(())
 }
 
-/// What a controller says of a namespace that is not attached to it is all zeroes (base specification 1.4, section 5.15.2.1).
+/// A controller answers all zeroes about a namespace that is not attached to it (base specification 1.4, section 5.15.2.1).
 async fn described<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let mut known = None;
     for nsid in foreign(attacker.drive.nsid) {

@@ -31,7 +31,7 @@ const MAX_POLLS: usize = 8000;
 pub(crate) struct Setup {
     pub sessions: Vec<Tenant>,
     pub functions: Vec<FunctionConfig>,
-    /// What the page of presence shows at first, for a controller in a slot.
+    /// First content of the page of presence, for a controller in a slot.
     pub slot: Option<Visit>,
     /// Records that the server keeps.
     pub records: u32,
