@@ -44,6 +44,8 @@ pub struct Claim<M> {
     is_virtual: bool,
     /// The driver had bus mastering turned on.
     is_started: bool,
+    /// The function was withdrawn: the driver has its pages, and nothing else.
+    is_withdrawn: bool,
     /// Pages mapped in the driver, in the order of `runs`.
     pages: Vec<Page>,
     runs: Vec<BarRun>,
@@ -77,6 +79,7 @@ impl<M: Mmio> Claim<M> {
             path: function.path.clone(),
             is_virtual: function.virtual_of.is_some(),
             is_started: false,
+            is_withdrawn: false,
             pages: Vec::new(),
             runs: Vec::new(),
             msix: function.msix,
@@ -354,42 +357,53 @@ impl<M: Mmio> Claim<M> {
         }
     }
 
-    /// Takes back all resources. A resource that the kernel refuses to take is logged and left; the rest is taken all the same.
-    pub fn close<P: Platform<Mmio = M>>(self, resources: &mut Resources<P>) {
-        let Self {
-            bdf,
-            requester_id: _,
-            path: _,
-            is_virtual,
-            is_started: _,
-            pages,
-            runs: _,
-            msix: _,
-            interrupts,
-            io_space,
-        } = self;
-        resources.config.change_command(bdf, Command::INTERRUPT_DISABLE, Command::BUS_MASTER);
-        if let Some(interrupts) = &interrupts {
+    /// Whether the function was withdrawn.
+    #[must_use]
+    pub fn is_withdrawn(&self) -> bool {
+        self.is_withdrawn
+    }
+
+    /// Takes everything back but the register pages: the function reaches nothing any more, and does nothing.
+    pub fn withdraw<P: Platform<Mmio = M>>(&mut self, resources: &mut Resources<P>) {
+        self.is_withdrawn = true;
+        self.silence(resources);
+        self.end_reach(resources);
+    }
+
+    /// Turns off bus mastering and interrupts, and resets a virtual function.
+    fn silence<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>) {
+        resources.config.change_command(self.bdf, Command::INTERRUPT_DISABLE, Command::BUS_MASTER);
+        if let Some(interrupts) = &self.interrupts {
             interrupts.turn_off(resources);
         }
-        if is_virtual {
-            resources.reset(bdf);
+        if self.is_virtual {
+            resources.reset(self.bdf);
         }
-        for page in pages.into_iter().rev() {
-            take_back(resources, page);
-        }
-        if let Some(interrupts) = interrupts {
+    }
+
+    /// Takes back the vectors and the IOSpace of a silent function.
+    fn end_reach<P: Platform<Mmio = M>>(&mut self, resources: &mut Resources<P>) {
+        if let Some(interrupts) = self.interrupts.take() {
             interrupts.give_back(resources);
         }
-        if let Some((io_space, domain)) = io_space {
+        if let Some((io_space, domain)) = self.io_space.take() {
             resources.close_io_space(domain);
             // The driver's copy goes first, then its original: with the last one the device's entry in the IOMMU is
             // cleared. A failure is logged; the slot is then lost, and no other claim is affected.
             let _ = resources.revoke_and_delete(io_space.cptr());
         }
-        if !is_virtual {
+    }
+
+    /// Takes back all resources. A resource that the kernel refuses to take is logged and left; the rest is taken all the same.
+    pub fn close<P: Platform<Mmio = M>>(mut self, resources: &mut Resources<P>) {
+        self.silence(resources);
+        for page in core::mem::take(&mut self.pages).into_iter().rev() {
+            take_back(resources, page);
+        }
+        self.end_reach(resources);
+        if !self.is_virtual {
             // The physical function enables the memory of virtual ones, and this one must not be accessed now.
-            resources.config.change_command(bdf, Command::empty(), Command::MEMORY_SPACE);
+            resources.config.change_command(self.bdf, Command::empty(), Command::MEMORY_SPACE);
         }
     }
 }

@@ -29,10 +29,9 @@ use crate::sizing::Note;
 use crate::virtual_functions::{self, VirtualFunctions};
 use alloc::vec::Vec;
 use pci_api::{
-    BAR_FRAME, CLAIM, Count, DriverConfig, GRANTED, INTERRUPTS, IO_SPACE, Index, LIST, RELEASE, Refusal, START,
-    ServerConfig, VECTOR, VIRTUAL_FUNCTIONS, names,
+    BAR_FRAME, CLAIM, Count, DriverConfig, GRANTED, INTERRUPTS, IO_SPACE, Index, LIST, RELEASE, RESTORE, Refusal,
+    START, ServerConfig, VECTOR, VIRTUAL_FUNCTIONS, WITHDRAW, names,
 };
-use pci_spec::Bdf;
 use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Environment, Event, Kernel, Message, Platform, VSpace};
 use report::Report;
@@ -40,6 +39,7 @@ use report::Report;
 mod choice;
 mod liveness;
 mod slots;
+mod virtual_requests;
 
 use liveness::Watched;
 use slots::Slot;
@@ -71,6 +71,8 @@ enum Request {
     Interrupts(Kind),
     /// 0 to disable them.
     VirtualFunctions(u16),
+    Withdraw(Index),
+    Restore(Index),
 }
 
 impl Request {
@@ -92,6 +94,8 @@ impl Request {
                 let Index(number) = index()?;
                 u16::try_from(number).map_err(|_| Refusal::NoSuchFunction).map(Self::VirtualFunctions)
             }
+            WITHDRAW => Ok(Self::Withdraw(index()?)),
+            RESTORE => Ok(Self::Restore(index()?)),
             _ => Err(Refusal::BadRequest),
         }
     }
@@ -111,6 +115,8 @@ pub struct Server<P: Platform> {
     note: Note<P::Memory>,
     /// Each driver's claim, in the order of `config.drivers`.
     claims: Vec<Option<Claim<P::Mmio>>>,
+    /// Whether each driver's virtual function is withdrawn from it.
+    withdrawn: Vec<bool>,
     vspaces: Vec<platform::Cap<VSpace>>,
     /// Each driver's liveness page, and its state when it was last read.
     watched_drivers: Vec<Watched<P::Memory>>,
@@ -155,6 +161,7 @@ impl<P: Platform> Server<P> {
         }
         Ok(Self {
             claims: config.drivers.iter().map(|_| None).collect(),
+            withdrawn: config.drivers.iter().map(|_| false).collect(),
             vspaces: vspaces.ok_or(Missing("run driver-vspace"))?,
             watched_drivers,
             receive_slot,
@@ -219,10 +226,17 @@ impl<P: Platform> Server<P> {
     }
 
     fn grant(&mut self, driver: usize, request: Request) -> Result<Message, Refusal> {
+        if matches!(request, Request::Claim(_)) && self.withdrawn.get(driver) == Some(&true) {
+            return Err(Refusal::Withdrawn);
+        }
         // The others access the function, or end its claim.
-        let waits = matches!(request, Request::List(_) | Request::VirtualFunctions(_));
-        if !waits && self.is_function_resetting(driver) {
+        let is_of_others = matches!(request, Request::List(_) | Request::Withdraw(_) | Request::Restore(_));
+        if !is_of_others && !matches!(request, Request::VirtualFunctions(_)) && self.is_function_resetting(driver) {
             return Err(Refusal::NotReady);
+        }
+        let claim = self.claims.get(driver).and_then(Option::as_ref);
+        if claim.is_some_and(Claim::is_withdrawn) && !matches!(request, Request::Claim(_) | Request::Release) {
+            return Err(Refusal::Withdrawn);
         }
         match request {
             Request::List(Index(index)) => {
@@ -244,6 +258,8 @@ impl<P: Platform> Server<P> {
             Request::Release => self.release(driver),
             Request::Interrupts(kind) => self.interrupts(driver, kind),
             Request::VirtualFunctions(number) => self.virtual_functions(driver, number),
+            Request::Withdraw(index) => self.withdraw(driver, index),
+            Request::Restore(index) => self.restore(driver, index),
         }
     }
 
@@ -289,35 +305,6 @@ impl<P: Platform> Server<P> {
             bdf.device(),
             bdf.function()
         );
-        Ok(Message::with(GRANTED, &Count(count.into())))
-    }
-
-    /// Enables `number` virtual functions of the function that a driver has, or disables them all.
-    fn virtual_functions(&mut self, driver: usize, number: u16) -> Result<Message, Refusal> {
-        let taken: Vec<Bdf> = self.all_functions().map(|function| function.bdf).collect();
-        let Self { resources, functions, provisions, note, claims, .. } = self;
-        let claim = claims.get(driver).and_then(Option::as_ref).ok_or(Refusal::NotClaimed)?;
-        let bdf = claim.bdf();
-        // A virtual function is not among them, and has no others.
-        let physical = functions.iter().find(|function| function.bdf == bdf).ok_or(Refusal::Unusable)?;
-        let place = match provisions.iter().position(|provision| provision.physical() == bdf) {
-            Some(place) => place,
-            None => {
-                provisions.push(Provision::new(bdf, driver));
-                provisions.len().saturating_sub(1)
-            }
-        };
-        let provision = provisions.get_mut(place).ok_or(Refusal::Exhausted)?;
-        let is_claimed = |function: &Function| claims.iter().flatten().any(|claim| claim.bdf() == function.bdf);
-        let count = match number {
-            0 if provision.found().iter().any(is_claimed) => return Err(Refusal::Busy),
-            0 => {
-                provision.end(resources, physical);
-                0
-            }
-            _ if !claim.can_be_reset() => return Err(Refusal::Unusable),
-            _ => provision.ask(resources, note, physical, driver, number, |bdf| taken.contains(&bdf))?,
-        };
         Ok(Message::with(GRANTED, &Count(count.into())))
     }
 

@@ -16,7 +16,7 @@
 //!
 //! [`VIRTUAL_FUNCTIONS`] enables virtual functions of the claimed function (SR-IOV). Each of them is claimed as above, by the
 //! driver that [`Match::Virtual`] allows it. It then stays with that driver, whatever becomes of the physical function's
-//! driver.
+//! driver, unless that one withdraws it ([`WITHDRAW`]).
 //!
 //! The driver needs no VSpace capability: a component that holds frames of client windows must not be able to map them,
 //! and the NVMe server holds those (`docs/decisions`).
@@ -71,6 +71,14 @@ pub const INTERRUPTS: u32 = 8;
 /// it interrupts by a line that drivers share.
 pub const VIRTUAL_FUNCTIONS: u32 = 9;
 
+/// Withdraws virtual function [`Index`], from 0, of those that the caller enables ([`Match::Virtual`]), whether its driver has
+/// claimed it or not. Bus mastering and interrupts are turned off, the function is reset, and its IOSpace ends. The driver's
+/// requests are refused with [`Refusal::Withdrawn`] from then on, until [`RESTORE`]. Its register pages stay until [`RELEASE`],
+/// because an access to a page that is gone would end the driver.
+pub const WITHDRAW: u32 = 10;
+/// Lets the driver of virtual function [`Index`] claim it again, after it has released a claim from before.
+pub const RESTORE: u32 = 11;
+
 /// The label of an answer to a granted request; others are [`Refusal`]s.
 pub const GRANTED: u32 = 0;
 
@@ -101,10 +109,12 @@ pub enum Refusal {
     NoIommu,
     /// The function is being reset. The same request is possible at most 100 ms later.
     NotReady,
+    /// The function was withdrawn from this driver. Of a claim from before only [`RELEASE`] is possible.
+    Withdrawn,
 }
 
 impl Refusal {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::BadRequest,
         Self::NoSuchFunction,
         Self::NotAllowed,
@@ -116,6 +126,7 @@ impl Refusal {
         Self::Kernel,
         Self::NoIommu,
         Self::NotReady,
+        Self::Withdrawn,
     ];
 
     /// The refusal with this label; an unknown label counts as [`Refusal::BadRequest`].
@@ -139,6 +150,7 @@ impl core::fmt::Display for Refusal {
             Self::Kernel => "the kernel refused",
             Self::NoIommu => "there is no IOMMU",
             Self::NotReady => "the function is being reset",
+            Self::Withdrawn => "the function was withdrawn",
         })
     }
 }

@@ -87,9 +87,13 @@ impl<P: Platform> Server<P> {
         }
     }
 
-    /// Whether a driver has claimed a function that is under reset.
+    /// Whether a driver has claimed a function that is under reset: a physical one that gets virtual ones, or one that was
+    /// withdrawn.
     pub(super) fn is_function_resetting(&self, driver: usize) -> bool {
         let Some(claim) = self.claims.get(driver).and_then(Option::as_ref) else { return false };
+        if claim.is_withdrawn() {
+            return self.resources.is_under_reset(claim.bdf());
+        }
         self.provisions.iter().any(|provision| provision.is_resetting() && provision.physical() == claim.bdf())
     }
 }

@@ -27,5 +27,6 @@ mod trees;
 mod virtual_claims;
 mod virtual_functions;
 mod virtual_system;
+mod withdrawals;
 
 use crate::run;

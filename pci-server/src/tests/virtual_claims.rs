@@ -4,7 +4,9 @@ use super::bus::Effect;
 use super::machine::{Act, Object};
 use super::system::{DRIVER_ARENA, DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE};
 use super::virtual_system::{BEYOND, FIRST, MSIX, PHYSICAL, SECOND, SERVER, TOTAL, Virtual, virtual_at};
-use pci_api::{BAR_FRAME, INTERRUPTS, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, RELEASE, Refusal, START};
+use pci_api::{
+    BAR_FRAME, INTERRUPTS, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, RELEASE, RESTORE, Refusal, START, WITHDRAW,
+};
 use platform::Badge;
 use proptest::prelude::*;
 use sim_pci::{Blocked, Violation};
@@ -212,6 +214,8 @@ enum Move {
     Vector(u64, u64),
     Label(u64, u32),
     Virtual(u64, u64),
+    Withdraw(u64),
+    Restore(u64),
     Dies(u64),
     Passes(u64),
 }
@@ -225,6 +229,8 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         2 => (badge(), 0u64..4).prop_map(|(badge, index)| Move::Vector(badge, index)),
         4 => (badge(), label).prop_map(|(badge, label)| Move::Label(badge, label)),
         4 => (1u64..=2, prop::sample::select(std::vec![0u64, 2, 2, 2, 2, 3])).prop_map(|(badge, n)| Move::Virtual(badge, n)),
+        1 => (0u64..2).prop_map(Move::Withdraw),
+        1 => (0u64..2).prop_map(Move::Restore),
         2 => badge().prop_map(Move::Dies),
         4 => prop::sample::select(std::vec![1u64, 50, 100, 100, 1000]).prop_map(Move::Passes),
     ];
@@ -243,20 +249,30 @@ proptest! {
         let mut incarnations = [0u32; 4];
         // By driver: claimed, and started.
         let mut known = [(true, true), (false, false), (false, false), (false, false)];
+        // Whether its function is under reset because it was withdrawn: its pages stay meanwhile, even after its death.
+        let mut is_withdrawn = [false; 4];
         for step in moves {
             let badge = match step {
                 Move::Claim(badge) | Move::ClaimAt(badge, _) | Move::Vector(badge, _) | Move::Label(badge, _)
                 | Move::Virtual(badge, _) | Move::Dies(badge) => badge,
-                Move::Passes(_) => SERVER,
+                Move::Passes(_) | Move::Withdraw(_) | Move::Restore(_) => SERVER,
             };
             let driver = badge as usize - 1;
             let is_dead = incarnations[driver] % 2 == 1;
             match step {
-                Move::Passes(ms) => system.tick(ms),
+                Move::Passes(ms) => {
+                    system.tick(ms);
+                    if ms >= 100 {
+                        for driver in (0..4).filter(|driver| incarnations[*driver] % 2 == 1) {
+                            known[driver].0 = false;
+                        }
+                        is_withdrawn = [false; 4];
+                    }
+                }
                 Move::Dies(_) => {
                     incarnations[driver] += 1;
                     system.set_incarnation(driver as u64, incarnations[driver]);
-                    known[driver] = (false, false);
+                    known[driver] = (known[driver].0 && is_withdrawn[driver], false);
                 }
                 _ if is_dead => {}
                 Move::Claim(_) => known[driver].0 |= system.claim_class_code(badge, NVME_CLASS_CODE).is_ok(),
@@ -273,6 +289,13 @@ proptest! {
                     }
                 }
                 Move::Virtual(_, number) => drop(system.ask_virtual(badge, number)),
+                Move::Withdraw(number) => {
+                    system.ask_index(SERVER, WITHDRAW, number).unwrap();
+                    let driver = number as usize + 1;
+                    known[driver].1 = false;
+                    is_withdrawn[driver] = true;
+                }
+                Move::Restore(number) => drop(system.ask_index(SERVER, RESTORE, number).unwrap()),
             }
             for (number_z, driver) in [(0u16, 1usize), (1, 2)] {
                 let first = base + u64::from(number_z) * BYTES;
