@@ -40,6 +40,11 @@ pub const DRAINED: u32 = 20;
 /// [`Refusal::Busy`] until the change is over; then the policy component is signalled, and learns the outcome by a retry.
 pub const SET_INTERRUPTS: u32 = 21;
 
+/// Grants the client of a virtual function its function, or revokes it ([`FunctionRight`]). Without a call no function is granted.
+/// Answered at once: [`Refusal::Busy`] until the function is online for a live client, or reaches nothing; then the policy
+/// component is signalled, and learns the outcome by a retry.
+pub const SET_FUNCTION: u32 = 22;
+
 /// A client's call to the policy component for records of the blocks in [`Asked`]. Answered with [`Covered`].
 pub const ASK: u32 = 1;
 
@@ -81,6 +86,16 @@ pub struct Range {
     pub first: u64,
     /// Blocks, at least 1.
     pub blocks: u64,
+}
+
+/// Whether the client of a virtual function may have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct FunctionRight {
+    /// The function, by its place in [`ServerConfig::functions`](crate::config::ServerConfig::functions).
+    pub function: u32,
+    /// 0 if its client may not have it.
+    pub granted: u32,
 }
 
 /// Rights that were taken.
@@ -272,6 +287,8 @@ pub enum Refusal {
     /// Too many calls since the last tick, or a change is under way, this one or another. Retry after the next tick, or when
     /// signalled.
     Busy,
+    /// There is no virtual function of this number.
+    NoFunction(u32),
     /// The policy component cannot install anything: its NVMe server is dead, and may be restarted soon.
     NoServer,
     /// The component that would have to answer stays dead; the kernel answers in its place.
@@ -307,6 +324,7 @@ impl Refusal {
             Self::NoServer => (20, [0; 3]),
             Self::UnknownInterrupts(number) => (21, [number, 0, 0]),
             Self::NoInterrupts(asked) => (22, [asked.number(), 0, 0]),
+            Self::NoFunction(function) => (23, [u64::from(function), 0, 0]),
             Self::Dead => return Message::new(Message::NO_CAPABILITY),
         };
         Message::from_words(Message::ANSWERS.saturating_add(number), &values)
@@ -344,6 +362,7 @@ impl Refusal {
             20 => Self::NoServer,
             21 => Self::UnknownInterrupts(a),
             22 => Interrupts::from_number(a).map_or(Self::BadRequest, Self::NoInterrupts),
+            23 => Self::NoFunction(a as u32),
             _ => Self::BadRequest,
         }
     }
@@ -388,6 +407,7 @@ impl fmt::Display for Refusal {
             Self::Device(session) => write!(f, "the controller failed while session {session} was changed"),
             Self::UnknownInterrupts(number) => write!(f, "interrupts of number {number}, which are none"),
             Self::NoInterrupts(asked) => write!(f, "the controller cannot interrupt by {}", asked.name()),
+            Self::NoFunction(function) => write!(f, "there is no virtual function {function}"),
             Self::Busy => f.write_str("asked too often"),
             Self::NoServer => f.write_str("the server is dead"),
             Self::Dead => f.write_str("who would have to answer stays dead"),
@@ -405,6 +425,9 @@ impl core::error::Error for Refusal {}
 pub struct PolicyConfig {
     /// The sessions, in the server's order; the badge of session i's client on the policy component's endpoint is i + 1.
     pub sessions: Vec<Holder>,
+    /// The clients of virtual functions, in the server's order. In changes, client i has the number after those of all sessions
+    /// and of the clients before it.
+    pub functions: Vec<Holder>,
     /// Changes of rights and shares while the system runs.
     pub changes: Vec<Change>,
     /// Changes of the controller's interrupt mode.
@@ -502,6 +525,7 @@ mod tests {
             Refusal::NoServer,
             Refusal::UnknownInterrupts(u64::MAX),
             Refusal::NoInterrupts(Interrupts::Msi),
+            Refusal::NoFunction(6),
         ];
         for refusal in all {
             let answer = refusal.message();

@@ -119,6 +119,22 @@ pub async fn enable_functions<P: Platform>(platform: &P, server: Cap<Endpoint>, 
     Ok(u16::try_from(count).unwrap_or(u16::MAX))
 }
 
+/// Withdraws virtual function `index` of the claimed function from its driver.
+///
+/// # Errors
+/// [`PciError::Refused`].
+pub async fn withdraw<P: Platform>(platform: &P, server: Cap<Endpoint>, index: u32) -> Result<(), PciError> {
+    ask(platform, server, &Message::with(pci_api::WITHDRAW, &Index(index.into()))).await.map(drop)
+}
+
+/// Lets the driver of virtual function `index` of the claimed function claim it again.
+///
+/// # Errors
+/// [`PciError::Refused`].
+pub async fn restore<P: Platform>(platform: &P, server: Cap<Endpoint>, index: u32) -> Result<(), PciError> {
+    ask(platform, server, &Message::with(pci_api::RESTORE, &Index(index.into()))).await.map(drop)
+}
+
 async fn ask<P: Platform>(platform: &P, server: Cap<Endpoint>, message: &Message) -> Result<Message, PciError> {
     let answer = platform.kernel().call(server, message).await;
     if answer.label == pci_api::GRANTED {

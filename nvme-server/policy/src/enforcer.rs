@@ -12,6 +12,7 @@
 //! not open yet, so that it is refused. If the server stays dead, the kernel answers the call.
 
 use crate::changes::Changes;
+use crate::functions::Functions;
 use crate::rights_map::{Numbers, RightsMap};
 use crate::server::Server;
 use alloc::format;
@@ -49,6 +50,7 @@ pub(crate) struct Enforcer<P: Platform> {
     /// The component's name.
     name: Name,
     changes: Changes,
+    functions: Functions,
     /// In the order in which they were decided.
     due: Vec<Due>,
     /// The server's incarnation that has the changed shares.
@@ -59,9 +61,9 @@ pub(crate) struct Enforcer<P: Platform> {
 
 impl<P: Platform> Enforcer<P> {
     /// An enforcer of these changes at `server`, which has the shares of its configuration.
-    pub(crate) fn new(platform: P, name: Name, changes: Changes, server: &Server<P>) -> Self {
+    pub(crate) fn new(platform: P, name: Name, changes: Changes, functions: Functions, server: &Server<P>) -> Self {
         let served = server.incarnation().unwrap_or(Incarnation::FIRST);
-        Self { platform, name, changes, due: Vec::new(), served, shares: Vec::new() }
+        Self { platform, name, changes, functions, due: Vec::new(), served, shares: Vec::new() }
     }
 
     /// Carries out the changes whose time has come, as far as they go now. While the server is dead only the rights map changes.
@@ -78,6 +80,9 @@ impl<P: Platform> Enforcer<P> {
                 // All changes were tried in their order at the start.
                 Err(unsound) => self.fail(&format!("{unsound}")),
             }
+        }
+        if let Err(refusal) = self.functions.carry_out(rights_map, server).await {
+            self.fail(&format!("the server refuses a virtual function: {refusal}"));
         }
         while server.is_alive() && self.advance(rights_map, server).await {}
     }
@@ -126,6 +131,10 @@ impl<P: Platform> Enforcer<P> {
         rights_map: &RightsMap,
         server: &Server<P>,
     ) -> Result<Option<Removal>, Refusal> {
+        if self.functions.has(due.session) {
+            let in_force = self.functions.is_in_force(due.session, rights_map);
+            return if in_force { Ok(None) } else { Err(Refusal::Busy) };
+        }
         if let What::Entitle(entitlement) = &due.what {
             let share = Share::new(due.session, entitlement);
             server.set_share(&share).await?;

@@ -5,7 +5,7 @@
 //! its configuration, so it checks whether two overlap (`rights_map`). It installs records in the server's table when a
 //! client asks for them because a request missed (`record_service`). The table may evict them, and then the client asks
 //! again. It changes rights while the system runs, at their configured times (`changes`, `enforcer`), and likewise the
-//! controller's interrupt mode (`interrupts`).
+//! controller's interrupt mode (`interrupts`). Clients of virtual functions have these by its word alone (`functions`).
 //!
 //! Neighbours: the NVMe server, which it calls with a badge of its own (`blk_api::policy`); the clients, which call it and
 //! are distinguished by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others.
@@ -25,6 +25,7 @@ extern crate std;
 mod budget;
 mod changes;
 mod enforcer;
+mod functions;
 mod interrupts;
 mod record_service;
 mod rights_map;
@@ -35,6 +36,8 @@ use blk_api::names;
 use blk_api::policy::{PolicyConfig, Refusal};
 use changes::Changes;
 use core::fmt;
+use enforcer::Enforcer;
+use functions::Functions;
 use interrupts::Interrupts;
 use platform::log::{error, info};
 use platform::{Badge, Environment, Event, Kernel, Platform};
@@ -80,14 +83,18 @@ async fn refuse_all<P: Platform>(platform: &P) {
 
 fn start<P: Platform>(platform: &P, environment: &Environment) -> Result<RecordService<P>, alloc::string::String> {
     let config: PolicyConfig = environment.config().ok_or("its configuration does not decode")?;
-    let rights_map = RightsMap::new(&config.sessions).map_err(text)?;
+    let holders = [config.sessions.as_slice(), &config.functions].concat();
+    let rights_map = RightsMap::new(&holders).map_err(text)?;
+    let functions = Functions::new(config.sessions.len(), &rights_map);
     let changes = Changes::new(config.changes, &rights_map).map_err(text)?;
     let endpoint = environment.cap(names::SERVER).ok_or("it has no server")?;
     let page = environment.region(names::LIVENESS_SERVER).and_then(|region| platform.memory(region).ok());
     let page = page.ok_or("it cannot see whether its server is alive")?;
     let server = Server::new(platform.clone(), endpoint, page);
     let interrupts = Interrupts::new(platform.clone(), clip(&environment.name), config.interrupts);
-    Ok(RecordService::new(platform.clone(), clip(&environment.name), rights_map, changes, interrupts, server))
+    let name = clip(&environment.name);
+    let enforcer = Enforcer::new(platform.clone(), name, changes, functions, &server);
+    Ok(RecordService::new(rights_map, enforcer, interrupts, server))
 }
 
 fn text(error: impl fmt::Display) -> alloc::string::String {

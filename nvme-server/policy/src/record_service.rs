@@ -5,14 +5,12 @@
 //! (`enforcer`).
 
 use crate::budget::{Budgets, CALL, RECORD};
-use crate::changes::Changes;
 use crate::enforcer::Enforcer;
 use crate::interrupts::Interrupts;
 use crate::rights_map::RightsMap;
 use crate::server::Server;
 use blk_api::policy::{ASK, Asked, Covered, DONE, RECORDS_AN_ASK, Refusal};
 use platform::{Badge, Message, Platform};
-use report::Name;
 
 /// Answers clients' requests for records.
 pub(crate) struct RecordService<P: Platform> {
@@ -24,17 +22,14 @@ pub(crate) struct RecordService<P: Platform> {
 }
 
 impl<P: Platform> RecordService<P> {
-    /// A service for this rights map, its changes and those of `interrupts`, at `server`; a part of component `name`.
+    /// A service for this rights map and its changes at `server`.
     pub(crate) fn new(
-        platform: P,
-        name: Name,
         rights_map: RightsMap,
-        changes: Changes,
+        enforcer: Enforcer<P>,
         interrupts: Interrupts<P>,
         server: Server<P>,
     ) -> Self {
         let budgets = Budgets::new(rights_map.sessions());
-        let enforcer = Enforcer::new(platform, name, changes, &server);
         Self { rights_map, server, enforcer, interrupts, budgets }
     }
 

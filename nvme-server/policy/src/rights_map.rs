@@ -148,6 +148,11 @@ impl RightsMap {
         Some(last.map_or(0, |run| run.first.saturating_add(run.blocks)))
     }
 
+    /// Whether a session has any right to its first block.
+    pub(crate) fn allows(&self, session: usize) -> bool {
+        self.record(session, 0, 0).is_some_and(|record| record.rights != 0)
+    }
+
     /// Number `index` of the records of a session's rights to its blocks from `first` on. Record 0 holds `first`.
     pub(crate) fn record(&self, session: usize, first: u64, index: usize) -> Option<Record> {
         let runs = &self.accounts.get(session)?.runs;

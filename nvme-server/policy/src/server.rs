@@ -2,7 +2,8 @@
 
 use blk_api::config::Interrupts;
 use blk_api::policy::{
-    DONE, DRAINED, INSTALL, REMOVE, Range, Record, Refusal, Removal, SET_INTERRUPTS, SET_SHARE, Share,
+    DONE, DRAINED, FunctionRight, INSTALL, REMOVE, Range, Record, Refusal, Removal, SET_FUNCTION, SET_INTERRUPTS,
+    SET_SHARE, Share,
 };
 use platform::{Beginning, Cap, Endpoint, Incarnation, Kernel, Message, Platform, ticks_to_ns};
 
@@ -66,6 +67,12 @@ impl<P: Platform> Server<P> {
     /// over.
     pub(crate) async fn set_interrupts(&self, to: Interrupts) -> Result<(), Refusal> {
         self.call(&Message::with(SET_INTERRUPTS, &to.number())).await.map(drop)
+    }
+
+    /// Grants a client its virtual function or revokes it, or begins to: then it returns `Busy`, and the server signals when it
+    /// is over.
+    pub(crate) async fn set_function(&self, right: &FunctionRight) -> Result<(), Refusal> {
+        self.call(&Message::with(SET_FUNCTION, right)).await.map(drop)
     }
 
     /// Milliseconds from the system's start to `now`, which is in ticks of `ticks_per_second`.

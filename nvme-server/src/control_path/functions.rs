@@ -4,7 +4,11 @@
 //! The primary controller gives up its flexible resources once, which takes a reset of its function ([`enable`]). For each
 //! client that is alive its secondary controller gets resources and a namespace and is set online; when the client has died, it is
 //! set offline and loses them ([`follow_clients`]). A reset of the primary controller sets all offline, so those in use are set
-//! online again ([`restore`]). Neighbours: the PCI server gives the client the function itself. Left out: creating namespaces.
+//! online again ([`restore`]).
+//!
+//! The policy component grants a client its function, and without that word the function stays offline ([`set`]). A function that
+//! is revoked is set offline, withdrawn from its client by the PCI server, and loses its namespace. Neighbours: the PCI server
+//! gives the client the function itself. Left out: creating namespaces.
 
 use crate::control_path::bring_up::execute;
 use crate::control_path::requests::Control;
@@ -17,6 +21,7 @@ use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::config::{FunctionConfig, ServerConfig};
 use blk_api::names;
+use blk_api::policy::{FunctionRight, Refusal};
 use nvme_spec::admin::{
     self, Attachment, Cns, ControllerResource, assign_to_secondary, modified_resources, namespace_attachment,
 };
@@ -35,6 +40,10 @@ const RESOURCES: [ControllerResource; 2] = [ControllerResource::Queues, Controll
 pub(crate) struct Function<M> {
     client: Watched<M>,
     state: State,
+    /// Whether the policy component grants it; `None` before its word.
+    granted: Option<bool>,
+    /// The same, as the PCI server has been told.
+    applied: Option<bool>,
 }
 
 /// The state of a function's controller for its client.
@@ -56,23 +65,41 @@ impl<M: Memory> Function<M> {
     ) -> Option<Vec<Self>> {
         let one = |(number, _): (u32, &FunctionConfig)| {
             let page = platform.memory(environment.region(&names::function_liveness(number))?).ok()?;
-            Some(Self { client: Watched::new(page), state: State::Offline })
+            Some(Self { client: Watched::new(page), state: State::Offline, granted: None, applied: None })
         };
         (0..).zip(&config.functions).map(one).collect()
     }
 
-    /// Whether its state is another than its client needs.
+    /// Whether its state is another than its client needs and may have.
     fn is_due(&self) -> bool {
-        match self.state {
-            State::Offline => self.client.death().is_none(),
-            State::Online | State::Refused => self.client.died(),
-        }
+        let may_have = self.granted == Some(true);
+        let is_wrong = match self.state {
+            State::Offline => may_have && self.client.death().is_none(),
+            State::Online | State::Refused => !may_have || self.client.died(),
+        };
+        is_wrong || self.granted != self.applied
     }
 
     /// The death of its client, once the function is offline. Each death is returned once.
     pub(crate) fn acknowledge_death(&mut self) -> Option<Incarnation> {
         if self.state == State::Offline { self.client.new_death() } else { None }
     }
+}
+
+/// Grants a client its function or revokes it, or begins to.
+///
+/// # Errors
+/// [`Refusal::Busy`] until it is in force, [`Refusal::NoFunction`].
+pub(crate) fn set<P: Platform>(shared: &Shared<P>, right: &FunctionRight) -> Result<(), Refusal> {
+    let mut functions = shared.functions.borrow_mut();
+    let place = usize::try_from(right.function).ok().and_then(|index| functions.get_mut(index));
+    let function = place.ok_or(Refusal::NoFunction(right.function))?;
+    function.granted = Some(right.granted != 0);
+    if function.is_due() {
+        shared.control.pass(Control::Functions);
+        return Err(Refusal::Busy);
+    }
+    Ok(())
 }
 
 /// Has the control plane follow clients that were started or died.
@@ -121,13 +148,15 @@ pub(crate) async fn enable<P: Platform>(shared: &Shared<P>) -> Result<bool, Devi
     Ok(true)
 }
 
-/// Sets functions offline whose clients have died, and those online whose clients were started.
+/// Sets functions offline whose clients have died or may not have them any more, and those online whose clients were started or
+/// may have them now.
 pub(crate) async fn follow_clients<P: Platform>(shared: &Shared<P>) {
     for index in 0..shared.config.functions.len() {
         if let Err(fault) = follow_client(shared, index).await {
             return shared.fail(fault);
         }
     }
+    shared.notify_policy();
 }
 
 /// Sets the functions in use online again, after a reset of the primary controller. Their clients see that their controllers
@@ -138,7 +167,9 @@ pub(crate) async fn follow_clients<P: Platform>(shared: &Shared<P>) {
 pub(crate) async fn restore<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
     for index in 0..shared.config.functions.len() {
         // That of a client that died stays offline until the next client.
-        let is_in_use = |function: &Function<P::Memory>| function.state == State::Online && !function.client.died();
+        let is_in_use = |function: &Function<P::Memory>| {
+            function.state == State::Online && !function.client.died() && function.granted == Some(true)
+        };
         if shared.functions.borrow().get(index).is_some_and(is_in_use) {
             set_online_for(shared, index).await?;
         }
@@ -156,21 +187,50 @@ async fn follow_client<P: Platform>(shared: &Shared<P>, index: usize) -> Result<
     if shared.device.health.get() == Health::Down {
         return Ok(());
     }
+    let was_online = matches!(state(shared), Some(State::Online | State::Refused));
+    // A controller that has failed for good reaches no memory: the PCI server takes the function from it.
+    let obeys = shared.device.health.get() == Health::Up;
+    if was_online && obeys {
+        end_commands(shared, index).await?;
+    }
+    apply_right(shared, index).await;
     // A client that was started again has died before.
-    if matches!(state(shared), Some(State::Online | State::Refused)) {
-        // One that has failed for good reaches no memory of this client: the PCI server has taken the function from it.
-        if shared.device.health.get() == Health::Up {
-            set_offline(shared, index).await?;
+    if was_online {
+        if obeys {
+            detach(shared, index).await?;
         }
         set_state(shared, index, State::Offline);
     }
-    if state(shared) == Some(State::Offline) {
+    let is_granted = |function: &Function<P::Memory>| (function.granted, function.applied) == (Some(true), Some(true));
+    let may_have = shared.functions.borrow().get(index).is_some_and(is_granted);
+    if state(shared) == Some(State::Offline) && may_have {
         if let Some(function) = shared.functions.borrow_mut().get_mut(index) {
             function.client.refresh();
         }
         set_online_for(shared, index).await?;
     }
     Ok(())
+}
+
+/// Has the PCI server withdraw the function from its client, or restore it. A refusal is logged, and the next tick repeats this.
+async fn apply_right<P: Platform>(shared: &Shared<P>, index: usize) {
+    let right = |function: &Function<P::Memory>| (function.granted != function.applied).then_some(function.granted);
+    let asked = shared.functions.borrow().get(index).and_then(right).flatten();
+    let (Some(granted), Ok(number)) = (asked, u32::try_from(index)) else { return };
+    let server = shared.function.server;
+    let done = if granted {
+        pci::restore(&shared.platform, server, number).await
+    } else {
+        pci::withdraw(&shared.platform, server, number).await
+    };
+    match done {
+        Ok(()) => {
+            if let Some(function) = shared.functions.borrow_mut().get_mut(index) {
+                function.applied = Some(granted);
+            }
+        }
+        Err(error) => error!("virtual function {}: {}", index, clip::<96>(&alloc::format!("{error}")).as_str()),
+    }
 }
 
 fn set_state<P: Platform>(shared: &Shared<P>, index: usize, state: State) {
@@ -219,9 +279,19 @@ async fn set_online<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(),
 
 /// After this the function's controller is reset and reaches no memory, and has no namespace.
 async fn set_offline<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
+    end_commands(shared, index).await?;
+    detach(shared, index).await
+}
+
+/// Sets the function's controller offline, which ends its commands.
+async fn end_commands<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
+    let controller = secondary(shared, index).await?;
+    execute(shared, |cid| admin::set_offline(cid, controller)).await.map(drop)
+}
+
+async fn detach<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
     let nsid = Nsid(config(shared, index)?.nsid);
     let controller = secondary(shared, index).await?;
-    execute(shared, |cid| admin::set_offline(cid, controller)).await?;
     match attachment(shared, Attachment::Detach, nsid, controller).await {
         Err(DeviceFault::Refused(status)) if status.code() == StatusCode::NamespaceNotAttached => Ok(()),
         done => done,

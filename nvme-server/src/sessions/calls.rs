@@ -7,7 +7,7 @@ use crate::sessions::phase::{Cause, Phase};
 use crate::sessions::policy;
 use crate::sessions::slot::{PendingCall, SessionSlot};
 use crate::shared::Shared;
-use blk_api::policy::{BADGE, CLEAR, DRAINED, INSTALL, REMOVE, SET_INTERRUPTS, SET_SHARE};
+use blk_api::policy::{BADGE, CLEAR, DRAINED, INSTALL, REMOVE, SET_FUNCTION, SET_INTERRUPTS, SET_SHARE};
 use blk_api::session::{self, Refusal, Statistics};
 use platform::log::error;
 use platform::{Badge, CPtr, Environment, Kernel, Message, Platform};
@@ -122,7 +122,7 @@ const fn refuse(refusal: Refusal) -> Verdict {
 fn decide<P: Platform>(slot: &mut SessionSlot<P>, label: u32) -> Verdict {
     match label {
         session::PING => Verdict::Answer(Answer::Done),
-        INSTALL | REMOVE | CLEAR | DRAINED | SET_SHARE | SET_INTERRUPTS => refuse(Refusal::PolicyAlone),
+        INSTALL | REMOVE | CLEAR | DRAINED | SET_SHARE | SET_INTERRUPTS | SET_FUNCTION => refuse(Refusal::PolicyAlone),
         _ if slot.phase.is_expelled() => refuse(Refusal::Expelled),
         session::STATISTICS => match slot.phase.session() {
             Some(session) => Verdict::Answer(Answer::Statistics(session.statistics)),

@@ -1,17 +1,17 @@
 //! The policy component's calls: they install and remove records of extents, change shares (`shares`) and the interrupt mode
-//! (`interrupts_change`).
+//! (`interrupts_change`), and grant virtual functions (`functions`).
 //!
 //! No other component has its badge, so the server accepts its decisions on rights. It checks the form all the same: the
 //! session is there and open, and the blocks are among those that the session numbers and those of its namespace. The policy
 //! component is answered at once, because others wait for it meanwhile. If a change has to wait for commands submitted
 //! before, the policy component is signalled at its end, and retries. Left out: the owners of the blocks (`blk_api::policy`).
 
-use crate::control_path::interrupts_change;
+use crate::control_path::{functions, interrupts_change};
 use crate::sessions::shares;
 use crate::shared::Shared;
 use blk_api::policy::{
-    CLEAR, DONE, DRAINED, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_INTERRUPTS, SET_SHARE, Share,
-    WRITE,
+    CLEAR, DONE, DRAINED, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_FUNCTION, SET_INTERRUPTS,
+    SET_SHARE, Share, WRITE,
 };
 use extent_table::{InstallError, RecordError, Rights};
 use platform::{Kernel, Message, OutOfBounds, Platform};
@@ -28,6 +28,7 @@ pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, message: &Message) {
         SET_INTERRUPTS => {
             message.payload().map_err(short).and_then(|number| interrupts_change::set(shared, number)).map(done)
         }
+        SET_FUNCTION => message.payload().map_err(short).and_then(|right| functions::set(shared, &right)).map(done),
         _ => Err(Refusal::BadRequest),
     };
     shared.platform.kernel().reply(&answer.unwrap_or_else(Refusal::message));

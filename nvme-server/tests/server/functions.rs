@@ -2,9 +2,11 @@
 
 use crate::support::{Act, Managed, Setup, State, System, TICKS_PER_SECOND, advance_incarnation, entry};
 use blk_api::config::FunctionConfig;
+use blk_api::policy::{FunctionRight, Refusal, SET_FUNCTION};
 use blk_api::request::Opcode;
 use nvme_spec::Nsid;
 use nvme_spec::admin::{self, ControllerResource};
+use platform::Message;
 use sim_fault::ControllerEffect;
 
 const QUEUES: ControllerResource = ControllerResource::Queues;
@@ -20,9 +22,23 @@ fn setup(flexible: u16) -> Setup {
     setup
 }
 
+/// A server to which the policy component has granted both functions.
+fn start(setup: Setup) -> System {
+    let mut system = System::start(setup);
+    for function in 0..2 {
+        assert_eq!(set(&mut system, function, true), Err(Refusal::Busy));
+    }
+    system
+}
+
+/// The policy component's word about a function.
+fn set(system: &mut System, function: u32, granted: bool) -> Result<(), Refusal> {
+    system.policy(Message::with(SET_FUNCTION, &FunctionRight { function, granted: granted.into() }))
+}
+
 /// A server whose functions are all online.
 fn online() -> System {
-    let mut system = System::start(setup(4));
+    let mut system = start(setup(4));
     system.pass(1);
     assert_eq!(online_ones(&mut system), [true, true]);
     assert_eq!(system.take_failures(), [""; 0]);
@@ -74,7 +90,7 @@ fn enabled(acts: &[Act]) -> usize {
 
 #[test]
 fn functions_are_enabled_after_their_resources_are_free() {
-    let mut system = System::start(setup(4));
+    let mut system = start(setup(4));
     let acts = system.take_acts();
     let position = acts.iter().position(|act| *act == Act::Functions(2)).expect("the PCI server was asked");
     let before = &acts[..position];
@@ -102,7 +118,7 @@ fn server_without_functions_manages_no_resources() {
 
 #[test]
 fn functions_of_live_clients_are_online_with_their_namespaces() {
-    let mut system = System::start(setup(4));
+    let mut system = start(setup(4));
     managed(&system);
     system.pass(1);
     assert_eq!(managed(&system), [setting_online(0), setting_online(1)].concat());
@@ -216,7 +232,7 @@ fn functions_are_restored_after_a_reset_of_the_controller() {
 #[test]
 fn refused_function_is_reported_and_stops_nobody() {
     // There are resources for one function.
-    let mut system = System::start(setup(2));
+    let mut system = start(setup(2));
     system.pass(1);
     assert_eq!(online_ones(&mut system), [true, false]);
     let resets = system.world.state().controller.resets;
@@ -351,4 +367,92 @@ fn functions_that_do_not_appear_end_the_bring_up() {
     let failures = system.take_failures();
     assert!(failures.iter().any(|failure| failure.contains("cannot be brought up")), "{failures:?}");
     assert!(system.world.state().now < 120 * TICKS_PER_SECOND);
+}
+
+#[test]
+fn no_function_is_online_without_the_policy_components_word() {
+    let mut system = System::start(setup(4));
+    system.pass(5);
+    let signals = system.policy_signals();
+    assert_eq!((online_ones(&mut system), set(&mut system, 1, true)), ([false, false], Err(Refusal::Busy)));
+    system.pass(1);
+    assert_eq!((online_ones(&mut system), set(&mut system, 1, true)), ([false, true], Ok(())));
+    assert!(system.policy_signals() > signals);
+    for function in [2, u32::MAX] {
+        assert_eq!(set(&mut system, function, true), Err(Refusal::NoFunction(function)));
+    }
+    assert_eq!(system.policy(Message::new(SET_FUNCTION)), Err(Refusal::BadRequest));
+}
+
+#[test]
+fn revoked_function_is_offline_then_withdrawn_then_without_namespace() {
+    let mut system = online();
+    assert_eq!(set(&mut system, 0, false), Err(Refusal::Busy));
+    let acts = system.take_acts();
+    let order = acts.iter().filter(|act| {
+        let of_functions = [admin::Opcode::VirtualizationManagement, admin::Opcode::NamespaceAttachment];
+        matches!(act, Act::Withdrawn(_)) || matches!(act, Act::Admin(opcode, _) if of_functions.contains(opcode))
+    });
+    let order: Vec<_> = order.collect();
+    assert!(
+        matches!(
+            order[..],
+            [
+                Act::Admin(admin::Opcode::VirtualizationManagement, _),
+                Act::Withdrawn(0),
+                Act::Admin(admin::Opcode::NamespaceAttachment, _)
+            ]
+        ),
+        "{acts:?}"
+    );
+    assert_eq!((managed(&system), online_ones(&mut system)), (setting_offline(0).to_vec(), [false, true]));
+    assert_eq!(set(&mut system, 0, false), Ok(()));
+    assert_eq!(system.function_ack(0), (false, 0), "its client is alive");
+    // Its client dies, and the next one does not have it either.
+    advance(&system, 0);
+    system.pass(1);
+    assert_eq!(system.function_ack(0), (true, 1));
+    advance(&system, 0);
+    system.pass(1);
+    assert_eq!((managed(&system), online_ones(&mut system)), (vec![], [false, true]));
+    assert_eq!(set(&mut system, 0, true), Err(Refusal::Busy));
+    assert_eq!((managed(&system), system.take_acts().contains(&Act::Restored(0))), (setting_online(0).to_vec(), true));
+    assert_eq!((set(&mut system, 0, true), online_ones(&mut system)), (Ok(()), [true, true]));
+}
+
+#[test]
+fn revocation_of_a_dead_clients_function_waits_for_nobody() {
+    let mut system = online();
+    advance(&system, 1);
+    system.pass(1);
+    assert_eq!(set(&mut system, 1, false), Err(Refusal::Busy));
+    assert_eq!((set(&mut system, 1, false), set(&mut system, 1, true)), (Ok(()), Err(Refusal::Busy)));
+    assert_eq!((set(&mut system, 1, true), online_ones(&mut system)), (Ok(()), [true, false]), "until it is started");
+}
+
+#[test]
+fn withdrawal_that_the_pci_server_refuses_is_repeated() {
+    let mut system = online();
+    system.world.state().refused_withdrawals = 3;
+    assert_eq!(set(&mut system, 0, false), Err(Refusal::Busy));
+    assert_eq!(online_ones(&mut system), [false, true]);
+    assert_eq!(set(&mut system, 0, false), Err(Refusal::Busy));
+    system.pass(1);
+    assert_eq!(set(&mut system, 0, false), Ok(()));
+    assert_eq!(system.take_acts().iter().filter(|act| **act == Act::Withdrawn(0)).count(), 1);
+}
+
+#[test]
+fn revoked_function_stays_offline_after_a_reset_of_the_controller() {
+    let mut system = online();
+    assert_eq!(set(&mut system, 0, false), Err(Refusal::Busy));
+    system.controller(|controller, bus| controller.strike(bus, ControllerEffect::FatalStatus));
+    system.pass(1);
+    assert_eq!((online_ones(&mut system), set(&mut system, 0, false)), ([false, true], Ok(())));
+    // The controller fails while it is being revoked.
+    system.controller(|controller, _| controller.deaf_to = Some(admin::Opcode::VirtualizationManagement));
+    assert_eq!(set(&mut system, 1, false), Err(Refusal::Busy));
+    system.controller(|controller, _| controller.deaf_to = None);
+    system.pass(20);
+    assert_eq!((online_ones(&mut system), set(&mut system, 1, false)), ([false, false], Ok(())));
 }

@@ -33,6 +33,9 @@ pub(crate) enum Act {
     Acknowledged,
     /// The PCI server reset the function, to enable this many virtual functions.
     Functions(u16),
+    /// The PCI server withdrew the virtual function of this number, or restored it.
+    Withdrawn(u64),
+    Restored(u64),
     /// The PCI server was asked for interrupts of this kind.
     Interrupts(u16),
     /// The frame in this slot was mapped for the device, or not any more.

@@ -98,6 +98,16 @@ impl State {
                 Message::with(pci_api::GRANTED, &function)
             }
             pci_api::VIRTUAL_FUNCTIONS => self.enable_functions(message.payload::<Index>().expect("a number").0),
+            pci_api::WITHDRAW | pci_api::RESTORE => {
+                if let Some(refusal) = self.refused_withdrawals.checked_sub(1) {
+                    self.refused_withdrawals = refusal;
+                    return Message::new(pci_api::Refusal::Kernel as u32);
+                }
+                let Index(number) = message.payload().expect("a number");
+                let is_withdrawn = message.label == pci_api::WITHDRAW;
+                self.bus.acts.push(if is_withdrawn { Act::Withdrawn(number) } else { Act::Restored(number) });
+                Message::new(pci_api::GRANTED)
+            }
             pci_api::INTERRUPTS => self.change_interrupts(message.payload::<Index>().expect("a kind").0 as u16),
             pci_api::RELEASE => {
                 self.bus.acts.push(Act::Returned);

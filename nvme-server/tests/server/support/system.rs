@@ -529,6 +529,7 @@ fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Ve
         msix_vectors: setup.msix_vectors,
         msi_vectors: 2,
         functions_at: None,
+        refused_withdrawals: 0,
         is_released: false,
         refused_interrupts: None,
         regions,

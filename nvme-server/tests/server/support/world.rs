@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub msi_vectors: u8,
     /// Time at which the virtual functions are there, once they were asked for.
     pub functions_at: Option<u64>,
+    /// Withdrawals and restorations of virtual functions that the PCI server refuses from now on.
+    pub refused_withdrawals: u32,
     /// The claim was released: registers are not mapped any more.
     pub is_released: bool,
     /// Interrupts of this kind the PCI server refuses.
