@@ -127,7 +127,9 @@ impl Builder<'_> {
             };
             self.model.configure(server.driver.who, &config)?;
             let sessions = scenario.sessions(&controller.name).map(tenants::holder).collect();
-            let mut tenants: Vec<Tenant> = scenario.sessions(&controller.name).cloned().collect();
+            let functions = scenario.functions(&controller.name).map(tenants::holder).collect();
+            let all = scenario.sessions(&controller.name).chain(scenario.functions(&controller.name));
+            let mut tenants: Vec<Tenant> = all.cloned().collect();
             let changes = scenario.changes.iter().filter_map(|change| {
                 let mut numbered = tenants.iter_mut().zip(0..);
                 let (tenant, number) = numbered.find(|(tenant, _)| tenant.name == change.tenant)?;
@@ -135,7 +137,7 @@ impl Builder<'_> {
             });
             let changes = changes.collect();
             let interrupts = tenants::interrupts(controller);
-            self.model.configure(policy.who, &PolicyConfig { sessions, changes, interrupts })?;
+            self.model.configure(policy.who, &PolicyConfig { sessions, functions, changes, interrupts })?;
         }
         self.peers(&clients);
         self.configure_pci(&pci, &drivers)?;

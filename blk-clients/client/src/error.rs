@@ -156,6 +156,14 @@ pub enum OpenError {
     Device(DeviceFault),
 }
 
+impl OpenError {
+    /// Whether the session's own function was withdrawn: it can be opened when it is granted again.
+    #[must_use]
+    pub const fn is_withdrawn(self) -> bool {
+        matches!(self, Self::Pci(PciError::Refused(pci_api::Refusal::Withdrawn)))
+    }
+}
+
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -7,7 +7,8 @@
 //!
 //! Neighbours: `opening` brings the function up, `parts` has the requests of several commands, and `nvme-driver` is what the
 //! NVMe server drives its function with. A function whose controller was reset, by the NVMe server's successor for instance, is
-//! brought up again, and unanswered requests are submitted again. Left out: recovery of a command without an answer, and a limit
+//! brought up again, and unanswered requests are submitted again. While the function is withdrawn from the client, requests are
+//! answered here, and it is asked for again now and then ([`Function::withdraw`]). Left out: recovery of a command without an answer, and a limit
 //! on interrupts.
 
 use crate::function::parts::Parts;
@@ -34,6 +35,8 @@ mod parts;
 const POLLS_IN_VAIN: u32 = 4096;
 /// The same for polls before a sleep, each after an event.
 const WAKES_IN_VAIN: u32 = 8;
+/// Milliseconds between two attempts to have a withdrawn function again.
+const WITHDRAWN_MS: u64 = 50;
 /// Commands after which the doorbell is rung without being asked for: the controller works on them while the client goes on.
 const RING_AFTER: u32 = 8;
 
@@ -66,6 +69,8 @@ pub(crate) struct Function<P: Platform> {
     unrung: u32,
     /// Writes of the tail doorbell.
     doorbells: u64,
+    /// While it is withdrawn, the time in ticks at which it is asked for again.
+    withdrawn: Option<u64>,
     /// The last fault.
     fault: DeviceFault,
 }
@@ -125,9 +130,21 @@ impl Backlog {
         self.entries.len() < self.most
     }
 
+    fn has_room_for_answer(&self) -> bool {
+        self.answers.len() < self.most
+    }
+
     /// Takes the next entry, if its answer has room.
     fn next(&mut self) -> Option<Entry> {
-        if self.answers.len() < self.most { self.entries.pop_front() } else { None }
+        if self.has_room_for_answer() { self.entries.pop_front() } else { None }
+    }
+
+    /// Forgets all entries and answers, and has every later entry go this way.
+    fn forget(&mut self) {
+        self.entries.clear();
+        self.answers.clear();
+        self.current = None;
+        self.is_behind = true;
     }
 
     fn answer(&mut self, user_data: u64, status: Status) {
@@ -278,7 +295,7 @@ impl<P: Platform> Function<P> {
                 Line::Shared(resume) => kernel.signal(*resume),
             }
         }
-        if self.in_vain >= WAKES_IN_VAIN {
+        if self.withdrawn.is_none() && self.in_vain >= WAKES_IN_VAIN {
             self.in_vain = 0;
             self.controller.check()?;
         }
@@ -294,9 +311,29 @@ impl<P: Platform> Function<P> {
         Ok(())
     }
 
+    /// Forbids all requests from now on, and forgets those in flight: the function is not the client's any more, and its registers
+    /// must not be accessed. After a while it fails as if it had been reset, so that it is opened again.
+    ///
+    /// # Errors
+    /// [`DeviceFault::OwnMemory`]: a defect.
+    pub(crate) fn withdraw(&mut self) -> Result<(), DeviceFault> {
+        let pause = self.platform.ticks_per_second().saturating_mul(WITHDRAWN_MS) / 1000;
+        self.withdrawn = Some(self.platform.ticks().saturating_add(pause));
+        self.pair.reset()?;
+        self.backlog.forget();
+        Ok(())
+    }
+
     /// Takes an entry whose command needs a list, that is no single command, or that has no room now.
     #[inline(never)]
     fn submit_other(&mut self, entry: &Entry) -> Result<bool, Failed> {
+        if self.withdrawn.is_some() {
+            let has_room = self.backlog.has_room_for_answer();
+            if has_room {
+                self.backlog.answer(entry.user_data, Status::Forbidden);
+            }
+            return Ok(has_room);
+        }
         if !self.backlog.has_room() {
             return Ok(false);
         }
@@ -389,6 +426,10 @@ impl<P: Platform> Function<P> {
     }
 
     fn go_on(&mut self) -> Result<(), DeviceFault> {
+        if let Some(until) = self.withdrawn {
+            let is_over = self.backlog.answers.is_empty() && self.platform.ticks() >= until;
+            return if is_over { Err(DeviceFault::NotReady) } else { Ok(()) };
+        }
         // A caller that received no completion need not call `release`.
         self.pair.release()?;
         if self.backlog.is_behind {

@@ -25,7 +25,7 @@ use blk_api::policy;
 use blk_api::request::Entry;
 use blk_api::ring::{Completed, RingError};
 use blk_api::session::Geometry;
-use nvme_driver::DeviceFault;
+use nvme_driver::{DeviceFault, PciError};
 use platform::{Cap, Endpoint, Environment, Memory, Platform};
 
 /// Options of a session.
@@ -75,7 +75,13 @@ impl<P: Platform> Session<P> {
         let server = Rc::new(Server::of(platform.clone(), environment));
         if environment.cap::<Endpoint>(pci_api::names::PCI).is_some() {
             let environment = Rc::new(environment.clone());
-            let (function, geometry) = Function::open(&platform, &environment, options).await?;
+            let (function, geometry) = loop {
+                match Function::open(&platform, &environment, options).await {
+                    // Without the function it is not known what it is like.
+                    Err(error) if error.is_withdrawn() => drop(platform.next_event().await),
+                    opened => break opened?,
+                }
+            };
             let path = Path::Function(Box::new(function));
             return Ok(Self { platform, path, control, policy: None, server, window, geometry, options });
         }
@@ -122,8 +128,10 @@ impl<P: Platform> Session<P> {
     /// [`OpenError`]: [`OpenError::Dead`] when none is started.
     pub async fn open_again(&mut self) -> Result<(), OpenError> {
         if let Some(environment) = self.function_environment() {
-            let (function, geometry) = Function::open(&self.platform, &environment, self.options).await?;
-            return self.take_function(function, geometry);
+            return match Function::open(&self.platform, &environment, self.options).await {
+                Ok((function, geometry)) => self.take_function(function, geometry),
+                Err(error) => self.refuse_withdrawn(error),
+            };
         }
         // If the server died during the call, a later successor has answered, and the rings must be reset for it as well.
         while self.server.died() {
@@ -187,6 +195,19 @@ impl<P: Platform> Session<P> {
             return Err(OpenError::BadGeometry);
         }
         self.path = Path::Function(Box::new(function));
+        self.server.set_lost(false);
+        Ok(())
+    }
+
+    /// Goes on without its function after this error, if that was withdrawn: requests are forbidden until it is granted again.
+    ///
+    /// # Errors
+    /// The error, for another reason.
+    pub(crate) fn refuse_withdrawn(&mut self, error: OpenError) -> Result<(), OpenError> {
+        match &mut self.path {
+            Path::Function(function) if error.is_withdrawn() => function.withdraw()?,
+            Path::Function(_) | Path::Server(_) => return Err(error),
+        }
         self.server.set_lost(false);
         Ok(())
     }
@@ -379,6 +400,9 @@ fn lost<P: Platform>(server: &Server<P>, fault: DeviceFault) -> Result<(), Error
 
 /// Gives a function back to the PCI server, which resets it: it reaches no memory any more.
 pub(crate) async fn give_back<P: Platform>(platform: &P, pci: Cap<Endpoint>) -> Result<(), Error> {
-    let released = nvme_driver::pci::release(platform, pci).await;
-    released.map_err(|_| Error::Device(FunctionFault::Unusable))
+    match nvme_driver::pci::release(platform, pci).await {
+        // One that was withdrawn reaches no memory, and was reset.
+        Ok(()) | Err(PciError::Refused(pci_api::Refusal::NotReady | pci_api::Refusal::NotClaimed)) => Ok(()),
+        Err(_) => Err(Error::Device(FunctionFault::Unusable)),
+    }
 }

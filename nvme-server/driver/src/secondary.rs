@@ -19,7 +19,7 @@ const CLAIM_SLOTS: usize = 1 + 2 * VECTORS as usize;
 /// Claims the function, once it is enabled, until `deadline` at most. A claim of an earlier session of this component ends first.
 ///
 /// # Errors
-/// [`PciError`].
+/// [`PciError`]; [`Refusal::Withdrawn`] at once.
 pub async fn claim<'a, P: Platform>(
     platform: &'a P,
     environment: &'a Environment,
@@ -44,14 +44,20 @@ pub async fn claim<'a, P: Platform>(
 /// reports a fatal status.
 ///
 /// # Errors
-/// [`DeviceFault::Fatal`] if it stays offline, [`DeviceFault::Absent`].
+/// [`DeviceFault::Fatal`] if it stays offline, [`DeviceFault::Absent`], [`DeviceFault::NotReady`] when the claim was withdrawn
+/// meanwhile.
 pub async fn online<P: Platform>(
     platform: &P,
+    pci: &PciClient<'_, P>,
     controller: &Controller<P::Mmio>,
     deadline: u64,
 ) -> Result<(), DeviceFault> {
     loop {
         let is_last = platform.ticks() >= deadline;
+        // Any request but that for the release is refused then.
+        if let Err(PciError::Refused(Refusal::Withdrawn)) = pci.function(0).await {
+            return Err(DeviceFault::NotReady);
+        }
         match controller.check() {
             Err(DeviceFault::Fatal) if !is_last => drop(platform.next_event().await),
             // It was not enabled yet.

@@ -76,15 +76,20 @@ impl<P: Platform> Device<P> {
 }
 
 impl<P: Platform> Device<P> {
-    /// Brings the session's own function up again. The reset ended all that was in flight, as a server's death does.
+    /// Brings the session's own function up again. The reset ended all that was in flight, as a server's death does. While the
+    /// function is withdrawn, all requests are forbidden.
     async fn open_function_again(&self, environment: &Rc<Environment>) -> Result<(), Error> {
         let Shared { platform, options, server, .. } = &*self.shared;
         let opened = Function::open(platform, environment, *options).await;
-        let (function, geometry) = opened.map_err(|error| match error {
-            OpenError::Device(fault) => fault.into(),
-            _ => Error::CLOSED,
-        })?;
         let state = &mut *self.shared.state.borrow_mut();
+        let (function, geometry) = match opened {
+            Ok(opened) => opened,
+            Err(OpenError::Device(fault)) => return Err(fault.into()),
+            Err(error) => {
+                state.session.refuse_withdrawn(error).map_err(|_| Error::CLOSED)?;
+                return state.ask_again().map(drop);
+            }
+        };
         state.session.take_function(function, geometry).map_err(|_| Error::CLOSED)?;
         let reissued = state.ask_again()?;
         server.report_reconnected(reissued);

@@ -69,7 +69,7 @@ impl<P: Platform> Function<P> {
         let pci = environment.cap(pci_api::names::PCI).ok_or(OpenError::Missing(pci_api::names::PCI))?;
         let (client, device) = secondary::claim(platform, environment, deadline).await?;
         let controller = Controller::new(device.registers);
-        secondary::online(platform, &controller, deadline).await?;
+        secondary::online(platform, &client, &controller, deadline).await?;
         controller.identify()?;
         disable(platform, &controller, || pause(platform)).await?;
         let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, environment);
@@ -135,6 +135,7 @@ impl<P: Platform> Function<P> {
             in_vain: 0,
             unrung: 0,
             doorbells: 0,
+            withdrawn: None,
             fault: DeviceFault::OwnMemory,
         };
         Ok((function, geometry))

@@ -81,7 +81,7 @@ impl<'a, P: Platform> Drive<'a, P> {
         let (pci, device) = secondary::claim(platform, environment, deadline).await?;
         let registers = device.registers.clone();
         let controller = Controller::new(device.registers);
-        secondary::online(platform, &controller, deadline).await?;
+        secondary::online(platform, &pci, &controller, deadline).await?;
         controller.identify()?;
         disable(platform, &controller, || platform.yield_now()).await?;
         let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, environment);

@@ -1,7 +1,7 @@
 //! Refusals of changes: each change is judged by what its tenant and the others have at its time.
 
-use super::{Checked, queues, refuse, share};
-use crate::scenario::{Change, Lines, Scenario, Tenant, What};
+use super::{Checked, function, queues, refuse, share};
+use crate::scenario::{Change, Lines, Path, Scenario, Tenant, What};
 use blk_api::extent::{Blocks, Extent};
 
 /// A part of an extent, with a tenant's rights to it at the moment.
@@ -33,6 +33,9 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
                      let it come before"
                 ),
             );
+        }
+        if let Some(tenant) = scenario.tenants.get(index).filter(|tenant| tenant.path == Path::Function) {
+            function::check_change(scenario, tenant, what, *line)?;
         }
         let all: Vec<(Extent, bool)> = match what {
             What::Revoke(all) => all.iter().map(|blocks| (extent(*blocks), false)).collect(),

@@ -2,7 +2,7 @@
 
 use super::queues::check_size;
 use super::{Checked, refuse};
-use crate::scenario::{Controller, FUNCTION_QUEUES, Scenario, Tenant};
+use crate::scenario::{Controller, FUNCTION_QUEUES, Namespace, Scenario, Tenant, What};
 use blk_api::config::Completion;
 use blk_api::extent::Extent;
 
@@ -55,10 +55,35 @@ pub(super) fn check(scenario: &Scenario, tenant: &Tenant, controller: &Controlle
     if tenant.completion == Completion::Hybrid {
         return refuse("which polls or has interrupts: write `completion = \"polled\"` or `\"interrupt\"`".into());
     }
-    if scenario.changes.iter().any(|change| change.tenant == *name) {
-        return refuse("whose blocks and share are the same for ever: take its [[change]] away".into());
-    }
     check_size(tenant, line)
+}
+
+/// Checks a change for a tenant with a function, which has all blocks of its namespace or none.
+pub(super) fn check_change(scenario: &Scenario, tenant: &Tenant, change: &What, line: usize) -> Checked {
+    let blocks = scenario.namespace(tenant).map_or(0, Namespace::blocks);
+    let is_whole = |first: u64, number: u64| first == 0 && number == blocks;
+    let (revokes, is_possible) = match change {
+        What::Revoke(all) => (true, matches!(all[..], [part] if is_whole(part.first, part.blocks))),
+        What::Grant(all) => (false, matches!(all[..], [part] if is_whole(part.first, part.blocks) && part.writable)),
+        What::Entitle(_) => {
+            let name = &tenant.name;
+            return refuse(
+                line,
+                format!("a change of the share of `{name}`, whose function no server serves: take it away"),
+            );
+        }
+    };
+    if is_possible {
+        return Ok(());
+    }
+    let key = if revokes { "revoke" } else { "grant" };
+    refuse(
+        line,
+        format!(
+            "a change for tenant `{}`, which has its function or nothing: write `{key} = [{{ first = 0, blocks = {blocks} }}]`",
+            tenant.name
+        ),
+    )
 }
 
 #[cfg(test)]
@@ -106,6 +131,21 @@ mod tests {
         assert!(hostile("tail-backwards").unwrap_err().contains("its last attack is one on rings: name another"));
     }
 
+    /// A tenant with a change of these keys, before another one.
+    fn changed(keys: &str) -> String {
+        format!(
+            "namespace = 2\nprogram.name = \"bench\"\n[[change]]\nafter_ms = 5\ntenant = \"alice\"\n{keys}\n\
+             [[tenant]]\nname = \"bob\"\nqueue_pairs = 1\nextents = [{{ first = 0, blocks = 8 }}]"
+        )
+    }
+
+    #[test]
+    fn a_function_can_be_revoked_and_granted_again() {
+        let whole = "revoke = [{ first = 0, blocks = 4096 }]\n[[change]]\nafter_ms = 9\ntenant = \"alice\"\n\
+                     grant = [{ first = 0, blocks = 4096 }]";
+        assert_eq!(parsed("virtual_functions = 1", &changed(whole)).map(|scenario| scenario.changes.len()), Ok(2));
+    }
+
     #[test]
     fn impossible_function_is_refused_with_line_and_fix() {
         let good = ("virtual_functions = 1", "namespace = 2");
@@ -125,6 +165,18 @@ mod tests {
                 "namespace = 2\ncompletion = \"polled\"\nprogram.config.completion = \"interrupt\"",
                 "awaits interrupts of a function that is polled and has none: write `completion = \"interrupt\"`",
             ),
+            (
+                good.0,
+                &changed("revoke = [{ first = 0, blocks = 8 }]"),
+                "write `revoke = [{ first = 0, blocks = 4096 }]`",
+            ),
+            (good.0, &changed("grant = []"), "write `grant = [{ first = 0, blocks = 4096 }]`"),
+            (
+                good.0,
+                &changed("grant = [{ first = 0, blocks = 4096, writable = false }]"),
+                "write `grant = [{ first = 0, blocks = 4096 }]`",
+            ),
+            (good.0, &changed("weight = 2"), "whose function no server serves: take it away"),
             (good.0, "namespace = 3", "names namespace 3 but `disk` has 1 to 2"),
         ] {
             let refusal = parsed(controller, tenant).unwrap_err();
