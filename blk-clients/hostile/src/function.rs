@@ -2,7 +2,8 @@
 //! server checks them.
 //!
 //! Attacks by what they abuse: addresses (`dma`), registers and doorbells (`registers`), namespaces (`namespaces`),
-//! administrative commands (`admin`), interrupts (`interrupts`), the PCI server (`pci`), resets (`resets`). A verdict comes from
+//! administrative commands (`admin`), interrupts (`interrupts`), the PCI server (`pci`), resets (`resets`), a revocation (`kept`).
+//! A verdict comes from
 //! the contents of memory and blocks where there are any: QEMU's controller reports success for a transfer that the IOMMU
 //! blocked. After each group an honest read must bring what was written. A function that was reset from elsewhere is claimed
 //! again, and the group is repeated.
@@ -15,6 +16,7 @@ mod content;
 mod dma;
 mod drive;
 mod interrupts;
+mod kept;
 mod last;
 mod namespaces;
 mod pci;
@@ -29,7 +31,7 @@ pub(crate) use last::reports_end_itself;
 use nvme_driver::{DeviceFault, PciError};
 use nvme_spec::Status;
 use platform::{Environment, Platform};
-use workload::Hostile;
+use workload::{Hostile, LastAttack};
 
 /// Claims of the function while it is reset from elsewhere each time.
 const CLAIMS: u32 = 16;
@@ -108,7 +110,9 @@ pub(crate) async fn run<P: Platform>(
     let drive = Drive::claim(platform, environment).await?;
     let mut attacker = Attacker { platform, environment, drive, verdicts, detaches: hostile.detaches };
     attacker.outlive(Attacker::honest).await?;
-    for _ in 0..hostile.rounds.max(1) {
+    // The revocation would come in the middle of a round.
+    let rounds = if hostile.last == LastAttack::KeepFunction { 0 } else { hostile.rounds.max(1) };
+    for _ in 0..rounds {
         attacker.round().await?;
         attacker.verdicts.next_round();
     }

@@ -27,6 +27,7 @@ pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
         LastAttack::UnmappedRead
         | LastAttack::ReadOnlyWrite
         | LastAttack::ForeignRegisters
+        | LastAttack::KeepFunction
         | LastAttack::StopClock
         | LastAttack::Panic
         | LastAttack::Silence
@@ -47,7 +48,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
             let ring = attacker.server_ring;
             poke(attacker, "write the completion ring", ring, Some(0xff));
         }
-        LastAttack::ForeignRegisters => return Err(Stuck::NoSuchEnd),
+        LastAttack::ForeignRegisters | LastAttack::KeepFunction => return Err(Stuck::NoSuchEnd),
         LastAttack::StopClock => {
             attacker.verdicts.report_end();
             match attacker.session.platform().stop_clock() {

@@ -255,6 +255,8 @@ pub enum LastAttack {
     ReadOnlyWrite,
     /// It writes registers in its arena that are not its own function's. Of a tenant with a function alone.
     ForeignRegisters,
+    /// It floods its function until that is revoked, and goes on using it. Of a tenant with a function alone, and its only attack.
+    KeepFunction,
     /// It executes the instruction that would stop the machine's timer.
     StopClock,
     /// It panics.
@@ -274,6 +276,7 @@ impl LastAttack {
             Self::Close
             | Self::UnmappedRead
             | Self::ForeignRegisters
+            | Self::KeepFunction
             | Self::StopClock
             | Self::Panic
             | Self::Silence
@@ -284,7 +287,7 @@ impl LastAttack {
     /// Whether only a tenant with a function can make it.
     #[must_use]
     pub const fn needs_function(self) -> bool {
-        matches!(self, Self::ForeignRegisters)
+        matches!(self, Self::ForeignRegisters | Self::KeepFunction)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Attacks that end the attacker, or its claim. As on rings, the end of the work is reported before a fault.
 
-use super::{Attacker, Stuck, resets};
+use super::{Attacker, Stuck, kept, resets};
 use pci_api::names::ARENA;
 use platform::{PAGE_SIZE, Platform, Vaddr};
 use workload::LastAttack;
@@ -10,7 +10,7 @@ const UNMAPPED: Vaddr = Vaddr::new(0x1000);
 
 /// Whether the attack reports the end of the work before it begins.
 pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
-    !matches!(last, LastAttack::Close)
+    !matches!(last, LastAttack::Close | LastAttack::KeepFunction)
 }
 
 /// Runs the last attack.
@@ -55,6 +55,7 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
                 attacker.outlive(resets::flood).await?;
             }
         }
+        LastAttack::KeepFunction => kept::run(attacker).await?,
         LastAttack::TailBeyondRing
         | LastAttack::TailBackwards
         | LastAttack::HeadBeyondRing

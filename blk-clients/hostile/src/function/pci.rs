@@ -5,8 +5,8 @@ use super::{Attacker, Stuck};
 use crate::verdicts::sentence;
 use pci_api::names::PCI;
 use pci_api::{
-    BAR_FRAME, CLAIM, Claim, GRANTED, INTERRUPTS, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, Index, Refusal,
-    VECTOR, VIRTUAL_FUNCTIONS,
+    BAR_FRAME, CLAIM, Claim, GRANTED, INTERRUPTS, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, Index, RESTORE,
+    Refusal, VECTOR, VIRTUAL_FUNCTIONS, WITHDRAW,
 };
 use platform::{AbsoluteCPtr, Badge, CPtr, CapData, Endpoint, Kernel, Message, Platform, Rights};
 
@@ -15,7 +15,7 @@ const FUNCTIONS: u16 = 16;
 /// Functions on all buses that are tried.
 const MOST_LISTED: u64 = 64;
 /// Labels of no call of the server.
-const LABELS: [u32; 4] = [0, 10, 99, 0xf_ffff];
+const LABELS: [u32; 4] = [0, 12, 99, 0xf_ffff];
 /// Pages and vectors far beyond its function's.
 const FAR: u64 = 1 << 20;
 /// Badges that other drivers have.
@@ -39,6 +39,8 @@ async fn calls<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck>
         ("ask for an interrupt that is not its own", far(VECTOR).and_cap(event)),
         ("enable virtual functions", with(VIRTUAL_FUNCTIONS, 1)),
         ("disable virtual functions", with(VIRTUAL_FUNCTIONS, 0)),
+        ("withdraw a virtual function", with(WITHDRAW, 0)),
+        ("restore a virtual function", with(RESTORE, 0)),
         ("interrupt by a pin", with(INTERRUPTS, INTERRUPTS_INTX)),
         ("interrupt by MSI", with(INTERRUPTS, INTERRUPTS_MSI)),
     ] {
@@ -60,7 +62,10 @@ async fn judge<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, message:
     Ok(())
 }
 
-async fn call<P: Platform>(attacker: &Attacker<'_, P>, message: &Message) -> Result<Result<(), Refusal>, Stuck> {
+pub(super) async fn call<P: Platform>(
+    attacker: &Attacker<'_, P>,
+    message: &Message,
+) -> Result<Result<(), Refusal>, Stuck> {
     let server = attacker.environment.cap::<Endpoint>(PCI).ok_or(Stuck::Missing("the PCI server"))?;
     let answer = attacker.platform.kernel().call(server, message).await;
     if answer.cap_received {

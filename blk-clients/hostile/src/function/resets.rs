@@ -16,7 +16,7 @@ const FUNCTION_RESETS: u32 = 3;
 /// Commands in flight at a reset.
 const IN_FLIGHT: u16 = 6;
 /// The page that they fill, and its content before.
-const TARGET_PAGE: u32 = 6;
+pub(super) const TARGET_PAGE: u32 = 6;
 const UNTOUCHED: Content = Content(0x0dd5_0000_0000_0000);
 
 /// Runs all attacks of this module.
