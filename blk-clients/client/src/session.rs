@@ -387,11 +387,12 @@ impl<P: Platform> Session<P> {
     }
 }
 
-/// The fault ends the session, unless it shows that the controller was reset: the function can be brought up again then.
+/// The fault ends the session, unless it shows that the controller was reset: the function can be brought up again then. One that is
+/// absent may be under reset, because it was withdrawn; the PCI server knows that.
 #[cold]
 #[inline(never)]
 fn lost<P: Platform>(server: &Server<P>, fault: DeviceFault) -> Result<(), Error> {
-    if !fault.shows_reset() {
+    if !fault.shows_reset() && fault != DeviceFault::Absent {
         return Err(fault.into());
     }
     server.set_lost(true);

@@ -236,6 +236,11 @@ impl<'a, P: Platform> PciClient<'a, P> {
         }
     }
 
+    /// Whether the claimed function was withdrawn: any request but that for its release is refused then.
+    pub async fn is_withdrawn(&self) -> bool {
+        matches!(self.function(0).await, Err(PciError::Refused(Refusal::Withdrawn)))
+    }
+
     /// The capability to page `index` of the claimed function's BAR pages. It ends with [`PciClient::release`].
     ///
     /// # Errors

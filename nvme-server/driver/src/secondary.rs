@@ -54,8 +54,7 @@ pub async fn online<P: Platform>(
 ) -> Result<(), DeviceFault> {
     loop {
         let is_last = platform.ticks() >= deadline;
-        // Any request but that for the release is refused then.
-        if let Err(PciError::Refused(Refusal::Withdrawn)) = pci.function(0).await {
+        if pci.is_withdrawn().await {
             return Err(DeviceFault::NotReady);
         }
         match controller.check() {

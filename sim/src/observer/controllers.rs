@@ -116,10 +116,11 @@ impl Observer {
         if matches!(event, Event::Reset) {
             self.was_reset(controller, now_ns);
         }
-        let Self { controllers, functions, sessions, data, accounting, findings, .. } = self;
+        let Self { controllers, functions, sessions, changing, data, accounting, findings, .. } = self;
         if let Some(reported) = controllers.get_mut(controller as usize) {
             reported.happened(controller, event, now_ns, Checkers { data, accounting, findings });
         }
-        functions.happened(controller, event, memory, now_ns, Judges { sessions, data, findings });
+        let judges = Judges { sessions, rights: changing, data, findings };
+        functions.happened(controller, event, memory, now_ns, judges);
     }
 }

@@ -3,6 +3,7 @@
 //! No ring shows the requests of such a tenant. The commands that its controller fetches and finishes take their place. Left out:
 //! attackers, and the time between a request and its command, so nothing reports a client that submits too late or not at all.
 
+use super::rights::Rights;
 use super::session::{Session, Trust};
 use crate::iommu::DeviceMemory;
 use capdl::Scenario;
@@ -56,6 +57,7 @@ type Piece = (u64, usize);
 /// The parts of the observer that judge contents.
 pub(super) struct Judges<'a> {
     pub(super) sessions: &'a [Session],
+    pub(super) rights: &'a Rights,
     pub(super) data: &'a mut Data,
     pub(super) findings: &'a mut Findings,
 }
@@ -77,10 +79,15 @@ impl Functions {
         if number < self.first {
             return;
         }
-        let Judges { sessions, data, findings } = judges;
+        let Judges { sessions, rights, data, findings } = judges;
+        let session = (0..).zip(sessions).find(|(_, session)| session.function == Some(number));
+        if let (Some((index, _)), Event::Over(record)) = (session, event)
+            && record.sq > 0
+        {
+            rights.commanded(index, record, now_ns, findings);
+        }
         match *event {
             Event::Fetched { sq, sqe } if sq > 0 => {
-                let session = (0..).zip(sessions).find(|(_, session)| session.function == Some(number));
                 let Some((index, session)) = session.filter(|(_, session)| session.trust == Trust::Follows) else {
                     return;
                 };

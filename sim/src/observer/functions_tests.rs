@@ -45,6 +45,7 @@ struct System {
     kernel: Kernel,
     functions: Functions,
     sessions: Vec<Session>,
+    rights: Rights,
     data: Data,
     findings: Findings,
 }
@@ -59,6 +60,7 @@ impl System {
         Self {
             kernel: Kernel::boot(config).0,
             functions: Functions::new(&scenario),
+            rights: Rights::new(&scenario),
             sessions: scenario.tenants.iter().map(|tenant| Session::new(&scenario, tenant)).collect(),
             data,
             findings: Findings::new(10),
@@ -70,9 +72,9 @@ impl System {
     }
 
     fn happened(&mut self, number: u32, event: &Event) {
-        let Self { kernel, functions, sessions, data, findings } = self;
+        let Self { kernel, functions, sessions, rights, data, findings } = self;
         let memory = DeviceMemory { iommu: &Iommu::Kernels, kernel, requester_id: 0x101 };
-        functions.happened(number, event, memory, 1, Judges { sessions, data, findings });
+        functions.happened(number, event, memory, 1, Judges { sessions, rights, data, findings });
     }
 
     fn fetched(&mut self, sqe: Sqe) {

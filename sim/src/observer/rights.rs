@@ -12,6 +12,7 @@ use blk_api::request::Opcode;
 use capdl::Scenario;
 use capdl::scenario::What;
 use sim_check::{BlockRange, Checker, Findings, Subject};
+use sim_nvme::Record;
 use std::collections::BTreeMap;
 
 /// Limit on the time from a change's due time until it is in force: the start of the system, a tick, commands in flight.
@@ -121,6 +122,20 @@ impl Rights {
                 self.forbidden.remove(&key);
             }
             _ => {}
+        }
+    }
+
+    /// Checks a command that the controller of a session's own function finished. Nothing else shows that its rights were taken.
+    pub(super) fn commanded(&self, session: u32, record: &Record, now_ns: u64, findings: &mut Findings) {
+        let changes = self.changes.get(session as usize).map(Vec::as_slice).unwrap_or_default();
+        let range = BlockRange { first: record.slba, count: record.blocks.into() };
+        if record.status.is_success() && !self.may_be_done(changes, range, record.fetched_ns, now_ns) {
+            findings.add(now_ns, Checker::Authority, Subject::Session(session), || {
+                format!(
+                    "its function's command for {} blocks at LBA {} was done, although its rights were taken before",
+                    range.count, range.first
+                )
+            });
         }
     }
 

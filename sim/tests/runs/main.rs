@@ -4,6 +4,7 @@
 mod arbitration;
 mod clients;
 mod floods;
+mod function_revocations;
 mod functions;
 mod hot_plug;
 mod interrupts;

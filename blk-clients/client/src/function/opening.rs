@@ -15,8 +15,8 @@ use nvme_driver::command::Abilities;
 use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT};
 use nvme_driver::split::CommandLimits;
 use nvme_driver::{
-    Controller, DeviceFault, DmaPool, IoSpaceMap, Polled, PrpLists, QueuePair, Ring, disable, list_pages, secondary,
-    wait_ready,
+    Controller, DeviceFault, DmaPool, IoSpaceMap, PciClient, PciError, Polled, PrpLists, QueuePair, Ring, disable,
+    list_pages, secondary, wait_ready,
 };
 use nvme_spec::admin::{self, CqInterrupt};
 use nvme_spec::feature::NumberOfQueues;
@@ -24,6 +24,7 @@ use nvme_spec::identify::{self, NamespaceList};
 use nvme_spec::nvm::Blocks;
 use nvme_spec::registers::Arbitration;
 use nvme_spec::{Cqe, DataPointer, Nsid, QueueId, Sqe};
+use pci_api::Refusal;
 use platform::{Environment, Kernel, Memory, PAGE_BITS, Platform};
 
 /// Entries of the admin queues.
@@ -53,6 +54,12 @@ impl<P: Platform> Function<P> {
             // The time is read first, so that a client that did not run meanwhile tries once more.
             let is_last = platform.ticks() >= deadline;
             match Self::bring_up(platform, environment, options, deadline).await {
+                // It was withdrawn meanwhile, and is under reset.
+                Err(OpenError::Device(DeviceFault::Absent))
+                    if PciClient::new(platform, environment, 0..0)?.is_withdrawn().await =>
+                {
+                    return Err(OpenError::Pci(PciError::Refused(Refusal::Withdrawn)));
+                }
                 // It was reset meanwhile.
                 Err(OpenError::Device(fault)) if fault.shows_reset() && !is_last => drop(platform.next_event().await),
                 outcome => return outcome,

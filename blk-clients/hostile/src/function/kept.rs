@@ -3,7 +3,6 @@
 use super::content::{Content, offset_of};
 use super::resets::{TARGET_PAGE, fill, flood};
 use super::{Attacker, Stuck, pci};
-use nvme_driver::PciError;
 use nvme_spec::registers::Arbitration;
 use pci_api::{BAR_FRAME, CLAIM, Claim, INTERRUPTS_MSIX, IO_SPACE, Index, RESTORE, Refusal, START};
 use platform::{Message, Platform};
@@ -15,10 +14,10 @@ const UNTOUCHED: Content = Content(0x4e9d_0000_0000_0000);
 
 /// Floods the function until it is revoked, with commands in flight, and then goes on.
 pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
-    while !is_withdrawn(attacker).await {
+    while !attacker.drive.pci.is_withdrawn().await {
         match flood(attacker).await {
-            // It is offline, and withdrawn soon.
-            Err(Stuck::Device(fault)) if fault.shows_reset() => attacker.drive.tick().await,
+            // It is offline or under reset, and withdrawn soon.
+            Err(Stuck::Device(_)) => attacker.drive.tick().await,
             outcome => outcome?,
         }
     }
@@ -51,10 +50,6 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(
         None => attacker.report(name, true, format_args!("the PCI server: {}", Refusal::Withdrawn)),
     }
     Ok(())
-}
-
-async fn is_withdrawn<P: Platform>(attacker: &Attacker<'_, P>) -> bool {
-    matches!(attacker.drive.pci.function(0).await, Err(PciError::Refused(Refusal::Withdrawn)))
 }
 
 /// Enables the controller and submits commands, all without waiting. Returns whether it is ready.
