@@ -3,7 +3,7 @@
 
 use super::super::{Config, Role, System};
 use blk_api::config::ServerConfig;
-use blk_api::policy::PolicyConfig;
+use blk_api::policy::{Holder, PolicyConfig};
 use pci_api::Match;
 
 impl System<'_> {
@@ -94,12 +94,15 @@ impl System<'_> {
 
     fn sessions_are_its_servers(&self, index: usize, config: &PolicyConfig) -> Vec<String> {
         let server = self.indices().find(|server| self.is_policy_of(index, *server));
-        let tenants = server.map(|server| self.configs[server].tenants().collect::<Vec<_>>());
-        let own: Vec<&str> = config.sessions.iter().map(|holder| holder.tenant.as_str()).collect();
-        if tenants.as_ref() == Some(&own) {
-            return Vec::new();
+        let server = server.map(|server| &self.configs[server]);
+        let (who, mut paths) = (self.who(index), Vec::new());
+        if !server.is_some_and(|server| server.tenants().eq(names(&config.sessions))) {
+            paths.push(format!("{who} is configured with other sessions than its server"));
         }
-        vec![format!("{} is configured with other sessions than its server", self.who(index))]
+        if !server.is_some_and(|server| server.function_tenants().eq(names(&config.functions))) {
+            paths.push(format!("{who} is configured with other virtual functions than its server"));
+        }
+        paths
     }
 
     /// Checks that each driver has an arena where the PCI server maps its registers, and a function and an IOMMU domain of its
@@ -206,4 +209,9 @@ impl System<'_> {
         });
         drivers.unwrap_or_default().iter().map(|driver| &driver.name)
     }
+}
+
+/// The tenants of a policy component's sessions or functions.
+fn names(holders: &[Holder]) -> impl Iterator<Item = &str> {
+    holders.iter().map(|holder| holder.tenant.as_str())
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use blk_api::config::ServerConfig;
+use blk_api::policy::PolicyConfig;
 use pci_api::Match;
 
 fn functions() -> Image {
@@ -188,6 +189,14 @@ fn functions_exchanged_at_their_server_are_refused() {
     configure(&mut system, "nvme-server", |config: &mut ServerConfig| config.functions.swap(0, 1));
     refused(&system, Rule::NamedExactly, &["the server nvme-server", "liveness-function-0"]);
     refused(&system, Rule::NamedExactly, &["the PCI server", "give frida another virtual function"]);
+}
+
+#[test]
+fn functions_exchanged_at_the_policy_component_are_refused() {
+    let mut system = functions();
+    configure(&mut system, "policy", |config: &mut PolicyConfig| config.functions.swap(0, 1));
+    let expected = ["the policy component policy", "other virtual functions than its server"];
+    refused(&system, Rule::NamedExactly, &expected);
 }
 
 #[test]
