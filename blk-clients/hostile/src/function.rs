@@ -28,67 +28,13 @@ use crate::verdicts::Verdicts;
 use core::fmt;
 use drive::Drive;
 pub(crate) use last::reports_end_itself;
-use nvme_driver::{DeviceFault, PciError};
+use nvme_driver::{DeviceFault, Stuck};
 use nvme_spec::Status;
 use platform::{Environment, Platform};
 use workload::{Hostile, LastAttack};
 
 /// Claims of the function while it is reset from elsewhere each time.
 const CLAIMS: u32 = 16;
-
-/// The attacker cannot go on: its own function, or a precondition of an attack, is broken. The worst verdict.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stuck {
-    /// The environment lacks this.
-    Missing(&'static str),
-    /// The PCI server, or the kernel on the way to it.
-    Pci(PciError),
-    /// Its controller.
-    Device(DeviceFault),
-    /// An honest command failed.
-    Honest(Status),
-    /// A precondition of an attack does not hold.
-    Control(&'static str),
-    /// The last attack has no meaning on a function.
-    NoSuchEnd,
-}
-
-impl fmt::Display for Stuck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing(what) => write!(f, "the environment lacks {what}"),
-            Self::Pci(error) => write!(f, "{error}"),
-            Self::Device(fault) => write!(f, "its controller: {fault}"),
-            Self::Honest(status) => write!(f, "an honest command failed: {status}"),
-            Self::Control(what) => write!(f, "nothing can be learnt: {what}"),
-            Self::NoSuchEnd => f.write_str("its last attack needs rings"),
-        }
-    }
-}
-
-impl From<PciError> for Stuck {
-    fn from(error: PciError) -> Self {
-        Self::Pci(error)
-    }
-}
-
-impl From<DeviceFault> for Stuck {
-    fn from(fault: DeviceFault) -> Self {
-        Self::Device(fault)
-    }
-}
-
-impl From<platform::Error> for Stuck {
-    fn from(error: platform::Error) -> Self {
-        Self::Pci(PciError::Kernel(error))
-    }
-}
-
-impl From<platform::OutOfBounds> for Stuck {
-    fn from(_: platform::OutOfBounds) -> Self {
-        Self::Control("an access beyond its own memory")
-    }
-}
 
 /// An attacker with a function.
 pub(crate) struct Attacker<'a, P: Platform> {

@@ -35,6 +35,7 @@ pub mod registers;
 pub mod reset;
 pub mod secondary;
 pub mod split;
+pub mod stuck;
 
 pub use dma::{DmaPool, IoSpaceMap};
 pub use fault::DeviceFault;
@@ -44,3 +45,4 @@ pub use prp::{PrpLists, list_pages};
 pub use queue_pair::{QueuePair, Ring};
 pub use registers::Controller;
 pub use reset::{disable, wait_ready};
+pub use stuck::Stuck;

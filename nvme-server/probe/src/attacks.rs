@@ -7,8 +7,7 @@
 use crate::disk::Disk;
 use crate::memory::{Content, Page, Workshop};
 use crate::registers;
-use crate::stuck::Stuck;
-use nvme_driver::{IoSpaceMap, PciClient};
+use nvme_driver::{IoSpaceMap, PciClient, Stuck};
 use nvme_spec::Lba;
 use platform::log::{error, info};
 use platform::{Cap, Environment, IoSpace, Iova, Kernel, PAGE_SIZE, Platform, Rights};

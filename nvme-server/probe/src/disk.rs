@@ -1,7 +1,8 @@
 //! The controller, driven by polling: an admin queue, one I/O queue pair, one command at a time.
 
-use crate::stuck::Stuck;
-use nvme_driver::{Controller, DeviceFault, DmaPool, Interrupts, IoSpaceMap, PciClient, Polled, disable, wait_ready};
+use nvme_driver::{
+    Controller, DeviceFault, DmaPool, Interrupts, IoSpaceMap, PciClient, Polled, Stuck, disable, wait_ready,
+};
 use nvme_spec::admin::CqInterrupt;
 use nvme_spec::feature::NumberOfQueues;
 use nvme_spec::nvm::{self, Blocks};

@@ -4,7 +4,7 @@
 
 use crate::attacks::{Prober, REVOKED};
 use crate::memory::{Content, Page};
-use crate::stuck::Stuck;
+use nvme_driver::Stuck;
 use nvme_spec::registers::Register;
 use platform::log::info;
 use platform::{Mmio, Platform};

@@ -25,14 +25,13 @@ mod disk;
 mod last;
 mod memory;
 mod registers;
-mod stuck;
 
 use alloc::string::ToString;
 use attacks::Prober;
+use nvme_driver::Stuck;
 use platform::log::error;
 use platform::{Environment, Platform};
 use report::{Report, clip};
-use stuck::Stuck;
 use workload::Probe;
 
 /// Tries everything, reports, and ends with the access that must be a fault.

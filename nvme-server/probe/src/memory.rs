@@ -4,8 +4,8 @@
 //! The view is a mapping by a copy of the frame's capability. So the capability itself is free to be mapped for a device,
 //! and the view stays when that capability is taken away.
 
-use crate::stuck::Stuck;
 use core::ops::Range;
+use nvme_driver::Stuck;
 use platform::{
     AbsoluteCPtr, CNode, CPtr, CacheAttributes, Cap, CapType, Environment, Frame, Kernel, Mmio, ObjectType, PAGE_SIZE,
     Paddr, Platform, Region, Rights, Untyped, VSpace, Vaddr,

@@ -4,7 +4,7 @@
 //! capabilities and map them anywhere; they must end with the claim like everything else.
 
 use crate::attacks::Prober;
-use crate::stuck::Stuck;
+use nvme_driver::Stuck;
 use nvme_spec::registers::Register;
 use platform::log::info;
 use platform::{Cap, Frame, Mmio, PAGE_SIZE, Platform, Vaddr};

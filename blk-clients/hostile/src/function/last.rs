@@ -59,7 +59,7 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
         LastAttack::TailBeyondRing
         | LastAttack::TailBackwards
         | LastAttack::HeadBeyondRing
-        | LastAttack::ReadOnlyWrite => return Err(Stuck::NoSuchEnd),
+        | LastAttack::ReadOnlyWrite => return Err(Stuck::Missing("rings, which its last attack needs")),
     }
     Ok(())
 }
