@@ -110,6 +110,15 @@ impl<P: Platform> Attacker<'_, P> {
         self.verdicts.report(attack, refused, stopped_by);
     }
 
+    /// Reports an attack that `barrier` is to stop.
+    fn report_barrier(&mut self, attack: &str, refused: bool, barrier: fmt::Arguments<'_>) {
+        if refused {
+            self.report(attack, true, barrier);
+        } else {
+            self.report(attack, false, format_args!("nothing"));
+        }
+    }
+
     /// Reports an attack of several commands, all of which must be refused: by the first refusal, or by the first that was not.
     fn report_all(&mut self, attack: &str, tally: Tally) {
         match tally {

@@ -4,7 +4,7 @@
 use super::content::{Content, offset_of};
 use super::drive::ENTRIES;
 use super::{Attacker, Stuck};
-use nvme_driver::{DeviceFault, disable};
+use nvme_driver::{DeviceFault, disable, wait_ready};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{Aqa, Arbitration, Cc, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register};
 use nvme_spec::{Cid, DataPointer, Lba, Sqe, admin};
@@ -26,8 +26,6 @@ const STEPS: [u64; 12] = [1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512, 4096];
 /// Bytes between the windows that an NVMe server maps for one function, and how many of them are tried.
 const WINDOW_ALIGN: u64 = 2 << 20;
 const WINDOWS: u64 = 8;
-/// Polls for an effect that must not come.
-const POLLS: u32 = 256;
 
 /// Runs all attacks of this module.
 pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
@@ -50,7 +48,11 @@ async fn own_physical_address<P: Platform>(attacker: &mut Attacker<'_, P>) -> Re
     GUARD.fill(&attacker.drive.memory, offset)?;
     let came_back = attacker.drive.round_trip(place).await?;
     let refused = !came_back && GUARD.fills(&attacker.drive.memory, offset)?;
-    attacker.report("DMA at its window's physical address", refused, format_args!("{IOMMU}: nothing is mapped there"));
+    attacker.report_barrier(
+        "DMA at its window's physical address",
+        refused,
+        format_args!("{IOMMU}: nothing is mapped there"),
+    );
     Ok(())
 }
 
@@ -133,7 +135,11 @@ async fn list<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> 
     if !control {
         return Err(Stuck::Control("a list in mapped memory is not followed"));
     }
-    attacker.report("a list of addresses at a physical address", !attack, format_args!("{IOMMU}: it cannot be read"));
+    attacker.report_barrier(
+        "a list of addresses at a physical address",
+        !attack,
+        format_args!("{IOMMU}: it cannot be read"),
+    );
     Ok(())
 }
 
@@ -154,11 +160,10 @@ async fn queues<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck
     registers.write64(Register::Acq.offset(), cq)?;
     let cc = Cc::new().with_ams(Arbitration::RoundRobin).with_iosqes(IOSQES_64).with_iocqes(IOCQES_16).with_en(true);
     registers.write32(Register::Cc.offset(), cc.into_bits())?;
-    for _ in 0..POLLS {
-        if drive.controller.is_ready()? {
-            break;
-        }
-        attacker.platform.yield_now().await;
+    match wait_ready(attacker.platform, &drive.controller, || attacker.platform.yield_now(), true).await {
+        // The controller may stop because of them.
+        Ok(()) | Err(DeviceFault::TimedOut) => {}
+        Err(fault) => return Err(fault.into()),
     }
     registers.write32(DOORBELL_BASE, 1)?;
     drive.tick().await;
@@ -169,7 +174,7 @@ async fn queues<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck
         Err(Stuck::Device(DeviceFault::TimedOut)) => drive.claim_again().await?,
         done => done?,
     }
-    attacker.report(
+    attacker.report_barrier(
         "queues at physical addresses",
         !answered,
         format_args!("{IOMMU}: no command and no completion there"),

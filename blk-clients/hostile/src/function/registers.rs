@@ -62,7 +62,7 @@ async fn constants<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), St
     registers.write32(Register::Vs.offset(), 0x0009_0000)?;
     let same = registers.read64(Register::Cap.offset())? == cap && registers.read32(Register::Vs.offset())? == version;
     attacker.honest().await?;
-    attacker.report("write the controller's constants", same, format_args!("the controller: they stay"));
+    attacker.report_barrier("write the controller's constants", same, format_args!("the controller: they stay"));
     Ok(())
 }
 

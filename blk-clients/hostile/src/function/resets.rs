@@ -41,9 +41,9 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(
         attacker.drive.claim_again().await?;
     }
     let stopped_by = format_args!("the PCI server: its own function alone was reset, {FUNCTION_RESETS} times");
-    attacker.report("reset its function with commands in flight", !arrived, stopped_by);
+    attacker.report_barrier("reset its function with commands in flight", !arrived, stopped_by);
     let stopped_by = format_args!("the PCI server: RELEASE ended it");
-    attacker.report("map memory by the IOSpace of a released claim", !mapped, stopped_by);
+    attacker.report_barrier("map memory by the IOSpace of a released claim", !mapped, stopped_by);
     Ok(())
 }
 
