@@ -12,7 +12,7 @@
 //! | `coroutine.rs` | a component's own stack, suspended where the kernel would take the processor |
 //! | `component.rs`, `invocations.rs`, `memory.rs`, `inbox.rs` | the seam: `platform`'s traits on the models |
 //! | `programs.rs`, `components.rs`, `root.rs`, `timer.rs` | the components' libraries, loaded and started by the root task |
-//! | `machine.rs`, `topology.rs`, `iommu.rs` | the PCI tree, and the parts between it and the kernel |
+//! | `machine.rs`, `topology.rs`, `iommu.rs` | the PCI tree, and the parts between it and the kernel; defects of them |
 //! | `inside.rs`, `edu.rs` | the device models of PCI functions |
 //! | `exported.rs` | one controller in its function, for a virtual machine that is not simulated |
 //! | `board.rs`, `hpet.rs`, `generic_timer.rs`, `serial.rs`, `pl011.rs` | the other devices of q35 and of virt |
@@ -64,7 +64,7 @@ pub use components::Panic;
 pub use costs::Costs;
 pub use exported::Exported;
 pub use log::LogLine;
-pub use machine::Disk;
+pub use machine::{Defect, Disk};
 pub use platform::marker;
 pub use programs::{Incarnation, Run, is_linked, link, programs};
 pub use simulation::{Account, Simulation};

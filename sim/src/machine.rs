@@ -1,6 +1,8 @@
 //! The machine around the processor: the PCI tree with its controllers, the IOMMU, the other devices, and their paths to
 //! memory and interrupts.
 
+mod defect;
+
 use crate::board::{Board, Places};
 use crate::inside::Inside;
 use crate::iommu::{self, DeviceMemory, Iommu};
@@ -17,6 +19,8 @@ use sim_page::SharedPage;
 use sim_pci::{Blocked, FunctionId, Level, Tree};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+pub use defect::Defect;
 
 /// The thread number of devices in the trace: they act without a thread.
 const DEVICES: u32 = u32::MAX;
@@ -55,11 +59,13 @@ pub(crate) struct Machine {
     register_bytes: Vec<u64>,
     /// By controller: the pages of its registers where the observer last saw them.
     placed: Vec<std::ops::Range<u64>>,
+    defect: Option<Defect>,
 }
 
 /// The upstream side of the tree: the IOMMU, memory, and the interrupt controllers.
 struct Above<'a> {
     iommu: &'a mut Iommu,
+    defect: Option<Defect>,
     kernel: &'a mut Kernel,
     trace: &'a mut Trace,
     observer: &'a mut Observer,
@@ -88,6 +94,7 @@ impl Machine {
             last_pages,
             register_bytes,
             placed,
+            defect: None,
         }
     }
 
@@ -112,7 +119,8 @@ impl Machine {
             trace.note(Entry { at_ns: now_ns, thread: DEVICES, kind: Kind::Pin, value: u64::from(line) });
         }
         if self.tree_due_ns <= now_ns {
-            let mut above = Above { iommu: &mut self.iommu, kernel, trace, observer, now_ns, interrupts: 0 };
+            let mut above =
+                Above { iommu: &mut self.iommu, defect: self.defect, kernel, trace, observer, now_ns, interrupts: 0 };
             self.tree.advance(now_ns, &mut above);
             interrupts += above.interrupts;
             self.poll(kernel, observer);
@@ -127,7 +135,8 @@ impl Machine {
     fn plug(&mut self, now_ns: u64, kernel: &mut Kernel, trace: &mut Trace, observer: &mut Observer) -> u64 {
         let before: Vec<_> = (0..).zip(&self.controllers).map(|(n, id)| (n, self.tree.requester_id(*id))).collect();
         let pages: Vec<_> = before.iter().map(|(number, _)| self.register_pages(*number)).collect();
-        let mut above = Above { iommu: &mut self.iommu, kernel, trace, observer, now_ns, interrupts: 0 };
+        let mut above =
+            Above { iommu: &mut self.iommu, defect: self.defect, kernel, trace, observer, now_ns, interrupts: 0 };
         let changed = self.plug.act(&mut self.tree, now_ns, &mut above);
         let interrupts = above.interrupts;
         match changed {
@@ -185,10 +194,12 @@ impl Machine {
         if iommu::REGISTERS.contains(&address) {
             return self.iommu.write(kernel, address - iommu::REGISTERS.start, bytes, value);
         }
-        let above = &mut Above { iommu: &mut self.iommu, kernel, trace, observer, now_ns, interrupts: 0 };
+        let target = self.target(address);
+        let above =
+            &mut Above { iommu: &mut self.iommu, defect: self.defect, kernel, trace, observer, now_ns, interrupts: 0 };
         // A bus would not carry an access that the tree refuses: it has no effect, as a write to an address without a register.
         if self.places.pci_window().contains(&address) {
-            let _ = self.tree.memory_write(address, bytes, value, now_ns, above);
+            let _ = self.tree.memory_write(target, bytes, value, now_ns, above);
         } else if self.places.ecam().contains(&address) {
             let _ = self.tree.config_write(address - self.places.ecam().start, bytes, value, now_ns, above);
             self.report_places(observer);
@@ -303,10 +314,14 @@ impl Machine {
 
 impl Above<'_> {
     fn translate(&mut self, requester_id: u16, iova: u64, access: Access) -> Result<Paddr, Blocked> {
-        self.iommu.translate(self.kernel, requester_id, iova, access).map_err(|fault| {
-            self.observer.blocked(fault, self.now_ns);
-            Blocked::Refused
-        })
+        match self.iommu.translate(self.kernel, requester_id, iova, access) {
+            Err(_) if self.defect == Some(Defect::Iommu) => Ok(Paddr::new(iova)),
+            Err(fault) => {
+                self.observer.blocked(fault, self.now_ns);
+                Err(Blocked::Refused)
+            }
+            Ok(paddr) => Ok(paddr),
+        }
     }
 
     /// Calls `act` for each piece of `len` bytes at `address` that lies in one page: with the physical address, and the

@@ -3,7 +3,7 @@
 use crate::components::{Components, Panic};
 use crate::costs::Costs;
 use crate::log::{self, LogLine};
-use crate::machine::{Disk, Machine};
+use crate::machine::{Defect, Disk, Machine};
 use crate::observer::Observer;
 use crate::panics;
 use crate::root::Root;
@@ -63,6 +63,11 @@ impl Simulation {
         let world = World::new(kernel, machine, observer, Costs::default(), scenario.machine.thread_order, seed);
         let components = Components::new(Root::new(root), component_faults(faults));
         Self { world, components, inspect_ns: INSPECT_NS }
+    }
+
+    /// Has the machine a defect from now on.
+    pub fn plant(&mut self, defect: Defect) {
+        self.world.outside().machine.plant(defect);
     }
 
     /// Lets virtual time pass until `until_ns` after the start.

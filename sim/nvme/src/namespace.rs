@@ -112,6 +112,8 @@ impl Namespace {
 /// The namespaces of the subsystem, as one of its controllers sees them.
 pub(crate) struct Namespaces {
     viewer: Place,
+    /// Whether I/O commands may name namespaces that are not attached.
+    ignores_attachments: bool,
     /// Ascending by NSID.
     all: Vec<Namespace>,
 }
@@ -120,12 +122,17 @@ impl Namespaces {
     /// Creates the namespaces of the primary or only controller.
     pub(crate) fn new(configs: Vec<NamespaceConfig>) -> Self {
         let all = (1..).zip(configs).map(|(nsid, config)| Namespace::new(nsid, config)).collect();
-        Self { viewer: Place::PRIMARY, all }
+        Self { viewer: Place::PRIMARY, ignores_attachments: false, all }
     }
 
     /// Makes these the namespaces of another controller of the subsystem.
     pub(crate) const fn set_viewer(&mut self, viewer: Place) {
         self.viewer = viewer;
+    }
+
+    /// Has I/O commands name any namespace from now on.
+    pub(crate) const fn ignore_attachments(&mut self) {
+        self.ignores_attachments = true;
     }
 
     /// Exchanges the namespaces with those that the subsystem's controllers share.
@@ -161,8 +168,8 @@ impl Namespaces {
     /// attached.
     pub(crate) fn active(&mut self, nsid: Nsid) -> Result<&mut Namespace, Status> {
         let refused = Status::new(StatusCode::InvalidNamespaceOrFormat).with_do_not_retry();
-        let viewer = self.viewer;
-        self.get_mut(nsid.0).filter(|namespace| namespace.attachments.contains(viewer)).ok_or(refused)
+        let (viewer, ignores) = (self.viewer, self.ignores_attachments);
+        self.get_mut(nsid.0).filter(|namespace| ignores || namespace.attachments.contains(viewer)).ok_or(refused)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Namespace> {

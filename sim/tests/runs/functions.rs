@@ -1,8 +1,14 @@
 //! A controller with virtual functions.
 
-use super::{passed, run_with, scenario};
+use super::{Run, passed, run_prepared, run_with, scenario};
 use capdl::Arch;
 use capdl::scenario::Attach;
+use report::Report;
+use sim::Defect;
+use std::collections::BTreeSet;
+
+/// Milliseconds of virtual time in which the attacks end.
+const ATTACKED_MS: u64 = 20_000;
 
 #[test]
 fn tenant_of_the_server_works_beside_virtual_functions_that_nobody_drives() {
@@ -14,5 +20,74 @@ fn tenant_of_the_server_works_beside_virtual_functions_that_nobody_drives() {
         let run = run_with(&scenario, 1, &[]);
         assert!(passed(&run), "{:?}", run.reports);
         assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));
+    }
+}
+
+/// The scenario in which a tenant attacks with its function, on a machine with a defect.
+fn attacked(defect: Option<Defect>) -> Run {
+    let scenario = scenario("functions-hostile");
+    let system = capdl::build(&scenario.drawn(1), &sim::programs(scenario.machine.arch)).unwrap();
+    run_prepared(&system, &scenario, 1, &[], ATTACKED_MS, |simulation| {
+        defect.into_iter().for_each(|defect| simulation.plant(defect));
+    })
+}
+
+/// The attacks that were not refused.
+fn succeeded(run: &Run) -> Vec<&str> {
+    let attacks = run.reports.iter().filter_map(|report| match report {
+        Report::Attack(attack) if !attack.refused => Some(attack.attack.as_str()),
+        _ => None,
+    });
+    attacks.collect()
+}
+
+/// The tenants whose work failed.
+fn failed(run: &Run) -> BTreeSet<&str> {
+    let failed = run.reports.iter().filter_map(|report| match report {
+        Report::Done { tenant, passed: false } => Some(tenant.as_str()),
+        _ => None,
+    });
+    failed.collect()
+}
+
+#[test]
+fn nothing_that_a_function_does_reaches_its_neighbours() {
+    let run = attacked(None);
+    assert!(succeeded(&run).is_empty() && failed(&run).is_empty(), "{:?}", run.reports);
+    assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));
+    let refused = run.reports.iter().filter(|report| matches!(report, Report::Attack(_)));
+    assert!(refused.count() > 30);
+}
+
+#[test]
+fn attacks_by_dma_succeed_behind_an_open_iommu() {
+    let run = attacked(Some(Defect::Iommu));
+    let attacks = [
+        "DMA at its window's physical address",
+        "DMA to physical memory around its window",
+        "DMA at addresses behind its pool",
+        "a list of addresses at a physical address",
+        "queues at physical addresses",
+    ];
+    assert_eq!(succeeded(&run), attacks);
+    assert!(failed(&run).contains("mallory"), "{:?}", run.reports);
+    assert!(run.account.findings.contains("neither in its server's pool nor in any window"));
+}
+
+#[test]
+fn commands_to_neighbours_succeed_without_attachments() {
+    let run = attacked(Some(Defect::Namespaces));
+    let attacks = ["read", "write", "compare", "zero", "flush", "discard"];
+    assert_eq!(succeeded(&run), attacks.map(|verb| format!("{verb} a neighbour's namespace")));
+    assert!(failed(&run).contains("mallory"), "{:?}", run.reports);
+}
+
+#[test]
+fn neighbours_suffer_from_doorbells_that_are_theirs() {
+    let run = attacked(Some(Defect::Doorbells));
+    for neighbour in ["frida", "fritz"] {
+        assert!(failed(&run).contains(neighbour), "{neighbour}: {:?}", run.reports);
+        let finding = format!("  data        {neighbour}: read");
+        assert!(run.account.findings.contains(&finding), "{}", run.account.findings);
     }
 }

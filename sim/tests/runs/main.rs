@@ -140,10 +140,23 @@ fn run_system(configured: &Scenario, scenario: &Scenario, seed: u64, planted: &[
 
 /// Runs a system that is built, judged by `scenario`.
 fn run_built(system: &System, scenario: &Scenario, seed: u64, planted: &[Fault], longest_ms: u64) -> Run {
+    run_prepared(system, scenario, seed, planted, longest_ms, |_| {})
+}
+
+/// Runs a system that is built on a machine that was changed first.
+fn run_prepared(
+    system: &System,
+    scenario: &Scenario,
+    seed: u64,
+    planted: &[Fault],
+    longest_ms: u64,
+    prepare: impl FnOnce(&mut Simulation),
+) -> Run {
     let disk = Disk { base: Arc::new(Pattern) };
     let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
     let faults = [scenario.faults.as_slice(), planted].concat();
     let mut simulation = Simulation::new(scenario, system, disks, &faults, seed);
+    prepare(&mut simulation);
     let (mut reader, mut reports, mut done) = (Reader::new(), Vec::new(), 0);
     for until_ms in 1..=longest_ms {
         let progress = simulation.run_until(until_ms * 1_000_000);
