@@ -234,6 +234,11 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
         ("size = \"1M\"", "size = \"1000\"", "multiple of 4096"),
         ("size = \"1M\"", "size = \"1 MB\"", "is no size"),
         (
+            "size = \"1M\"",
+            "size = \"1073741825G\"",
+            "namespace 1 of `disk` has 1152921505680588800 bytes: give it \"1073741824G\" at most",
+        ),
+        (
             "name = \"disk\"",
             "name = \"disk\"\nmodel = { doorbell_stride = 11 }",
             "a doorbell_stride of 11: give it 0 to 10",

@@ -45,6 +45,8 @@ const MAX_DEPTH: u16 = 1024;
 const MAX_FETCH_NS: u32 = 1_000_000;
 /// Least records for each session: a request that touches more extents may find them evicted again each time.
 const RECORDS_A_SESSION: u32 = 4;
+/// Bytes of the largest namespace of a scenario, 1 EiB: larger than any real one.
+const MAX_NAMESPACE: u64 = 1 << 60;
 const PAGE: u64 = 4096;
 
 fn refuse(line: usize, message: String) -> Checked {
@@ -226,6 +228,15 @@ fn check_namespace(namespace: &Namespace, nsid: u32, controller: &str, line: usi
         return refuse(
             line,
             format!("namespace {nsid} of `{controller}` has {size} bytes: make it a multiple of 4096"),
+        );
+    }
+    if size > MAX_NAMESPACE {
+        return refuse(
+            line,
+            format!(
+                "namespace {nsid} of `{controller}` has {size} bytes: give it \"{}G\" at most",
+                MAX_NAMESPACE >> 30
+            ),
         );
     }
     let blocks = namespace.blocks();

@@ -147,6 +147,23 @@ mod tests {
     }
 
     #[test]
+    fn a_function_has_one_queue_pair() {
+        let text = |queue_pairs: u16| {
+            format!(
+                "name = \"a\"\ndescription = \"b\"\n[[controller]]\nname = \"disk\"\nvirtual_functions = 1\n\
+                 [[controller.namespace]]\nsize = \"1M\"\n[[controller.namespace]]\nsize = \"2M\"\n[[tenant]]\n\
+                 name = \"alice\"\nqueue_pairs = {queue_pairs}\npath = \"function\"\nnamespace = 2\n\
+                 program.name = \"bench\"\n"
+            )
+        };
+        assert!(Scenario::parse(&text(1), "file").is_ok());
+        for queue_pairs in [0, 2, u16::MAX] {
+            let refusal = Scenario::parse(&text(queue_pairs), "file").unwrap_err().to_string();
+            assert!(refusal.starts_with("file:10: ") && refusal.ends_with("write `queue_pairs = 1`"), "{refusal}");
+        }
+    }
+
+    #[test]
     fn impossible_function_is_refused_with_line_and_fix() {
         let good = ("virtual_functions = 1", "namespace = 2");
         for (controller, tenant, expected) in [
@@ -178,6 +195,14 @@ mod tests {
             ),
             (good.0, &changed("weight = 2"), "whose function no server serves: take it away"),
             (good.0, "namespace = 3", "names namespace 3 but `disk` has 1 to 2"),
+            (
+                good.0,
+                "namespace = 2\ncontroller = \"dsik\"",
+                "names the controller `dsik`, which is not there: name one of disk",
+            ),
+            (good.0, "namespace = 2\niops = { per_second = 9, burst = 9 }", "no server can keep `iops`: take it away"),
+            (good.0, "namespace = 2\ncore = 0", "no server can keep `core`: take it away"),
+            (good.0, "namespace = 2\ndepth = 1025", "has depth 1025: give it 1 to 1024"),
         ] {
             let refusal = parsed(controller, tenant).unwrap_err();
             assert!(refusal.starts_with("file:") && refusal.contains(expected), "{refusal}");

@@ -85,13 +85,55 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "a function of a controller that has none",
         arguments: &["demo", "FOLDER/no-function.toml"],
-        says: &["no-function.toml:9", "tenant `w`", "`a` has 0", "write `virtual_functions = 1` there"],
+        says: &["no-function.toml:11", "tenant `w`", "`a` has 0", "write `virtual_functions = 1` there"],
         ..PLAIN
     },
     Case {
         name: "more functions than a controller can have",
         arguments: &["demo", "FOLDER/eight-functions.toml"],
         says: &["eight-functions.toml:3", "`a` has 8 virtual functions", "give it 7 at most"],
+        ..PLAIN
+    },
+    Case {
+        name: "more tenants with functions than functions",
+        arguments: &["demo", "FOLDER/one-function.toml"],
+        says: &["one-function.toml:12", "tenant `w`", "`a` has 1 for 2", "write `virtual_functions = 2` there"],
+        ..PLAIN
+    },
+    Case {
+        name: "a function of a controller that is not there",
+        arguments: &["demo", "FOLDER/function-of-nothing.toml"],
+        says: &["function-of-nothing.toml:12", "tenant `w`", "controller `b`, which is not there", "name one of a"],
+        ..PLAIN
+    },
+    Case {
+        name: "extents of a tenant with a function",
+        arguments: &["demo", "FOLDER/function-extents.toml"],
+        says: &["function-extents.toml:12", "tenant `w`", "all blocks of its namespace", "take its extents away"],
+        ..PLAIN
+    },
+    Case {
+        name: "a function with the physical function's namespace",
+        arguments: &["demo", "FOLDER/function-of-first.toml"],
+        says: &["function-of-first.toml:12", "tenant `w`", "namespace 1 belongs to the physical", "name another"],
+        ..PLAIN
+    },
+    Case {
+        name: "more queue pairs than a function has",
+        arguments: &["demo", "FOLDER/function-queues.toml"],
+        says: &["function-queues.toml:12", "tenant `w`", "has 1 queue pair", "write `queue_pairs = 1`"],
+        ..PLAIN
+    },
+    Case {
+        name: "hot plug of a controller with functions",
+        arguments: &["demo", "FOLDER/pulled-functions.toml"],
+        says: &["pulled-functions.toml:3", "`a` has hot_plug and virtual functions", "leave one of them out"],
+        ..PLAIN
+    },
+    Case {
+        name: "a namespace larger than any",
+        arguments: &["demo", "FOLDER/vast.toml"],
+        says: &["vast.toml:3", "namespace 1 of `a`", "give it \"1073741824G\" at most"],
         ..PLAIN
     },
     Case {

@@ -26,6 +26,15 @@ const BENCH: &str = "program.name = \"bench\"";
 const NO_CRATE: &str = "program.path = \"nowhere/my-program\"";
 const NO_PROGRAM: &str = "program.name = \"bnech\"";
 
+const ONE_FUNCTION: &str = "virtual_functions = 1\n";
+/// Keys of a tenant with a function.
+const FUNCTION: &str = "path = \"function\"\nnamespace = 2";
+const FUNCTION_OF_NOTHING: &str = "controller = \"b\"\npath = \"function\"\nnamespace = 2";
+const THIRD_NAMESPACE: &str = "path = \"function\"\nnamespace = 3";
+const FIRST_NAMESPACE: &str = "path = \"function\"";
+/// One more than all bytes of any namespace, in units of 1 GiB.
+const VAST: &str = "[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"1073741825G\"\n";
+
 fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
     tenant_with(name, queue_pairs, first, "")
 }
@@ -54,10 +63,17 @@ fn change(name: &str, key: &str, first: u64, blocks: u64) -> String {
 
 /// A system whose one tenant drives a virtual function of a controller with these keys.
 fn function(keys: &str) -> String {
+    functions(keys, &[("", FUNCTION)])
+}
+
+/// A system whose tenants have these keys, beside a controller with these keys.
+fn functions(keys: &str, tenants: &[(&str, &str)]) -> String {
     let namespace = "[[controller.namespace]]\nsize = \"1M\"\n";
-    let tenant = tenant_with("w", 1, 0, "path = \"function\"\nnamespace = 2");
-    let tenant = tenant.replace("extents = [{ first = 0, blocks = 100 }]\n", "");
-    format!("{HEAD}[[controller]]\nname = \"a\"\n{keys}{namespace}{namespace}{tenant}")
+    let tenants = tenants.iter().zip(["w", "x"]).map(|((extents, keys), name)| {
+        tenant_with(name, 1, 0, keys).replace("extents = [{ first = 0, blocks = 100 }]\n", extents)
+    });
+    let tenants: String = tenants.collect();
+    format!("{HEAD}[[controller]]\nname = \"a\"\n{keys}{namespace}{namespace}{namespace}{tenants}")
 }
 
 /// A system whose controller has these keys, and an event in its slot.
@@ -88,6 +104,13 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
         ("no-function.toml", function("")),
         ("eight-functions.toml", function("virtual_functions = 8\n")),
         ("no-function-queues.toml", function("queue_pairs = 3\nvirtual_functions = 1\n")),
+        ("one-function.toml", functions(ONE_FUNCTION, &[("", FUNCTION), ("", THIRD_NAMESPACE)])),
+        ("function-of-nothing.toml", functions(ONE_FUNCTION, &[("", FUNCTION_OF_NOTHING)])),
+        ("function-extents.toml", functions(ONE_FUNCTION, &[("extents = [{ first = 0, blocks = 8 }]\n", FUNCTION)])),
+        ("function-of-first.toml", functions(ONE_FUNCTION, &[("", FIRST_NAMESPACE)])),
+        ("function-queues.toml", function(ONE_FUNCTION).replace("\"w\"\nqueue_pairs = 1", "\"w\"\nqueue_pairs = 2")),
+        ("pulled-functions.toml", function("virtual_functions = 1\nhot_plug = true\n")),
+        ("vast.toml", format!("{HEAD}{VAST}{}", tenant("w", 1, 0))),
         ("no-slot.toml", hot_plug("attach = \"bridge\"\nhot_plug = true\n", "pull")),
         ("fixed.toml", hot_plug("", "pull")),
         ("there-already.toml", hot_plug("hot_plug = true\n", "pull") + &event(6, "pull")),
