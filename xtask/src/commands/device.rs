@@ -4,7 +4,7 @@ use crate::machine::contents;
 use crate::machine::disk::{UserDisk, Writing};
 use crate::out;
 use crate::project::Project;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
 use capdl::scenario::Controller;
 use clap::Args;
@@ -49,6 +49,12 @@ pub(crate) struct Device {
 pub(crate) fn run(project: &Project, device: &Device) -> Result<ExitCode> {
     let scenario = Scenario::load(project.scenario(&device.scenario)?)?;
     let (index, controller) = chosen(&scenario, device.controller.as_deref())?;
+    ensure!(
+        controller.virtual_functions == 0,
+        "the controller '{}' has virtual functions, which QEMU hides of such a device: take virtual_functions away, or name \
+         another controller",
+        controller.name
+    );
     let disk = device.disk.as_deref().map(|path| UserDisk::open(path, Writing::Forgotten)).transpose()?;
     let mut disks: Vec<_> = controller.namespaces.iter().map(contents::of).collect();
     if let (Some(disk), Some(first)) = (&disk, disks.first_mut()) {

@@ -137,6 +137,18 @@ pub(crate) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "functions of the model in QEMU",
+        arguments: &["demo", "functions", "--device", "model"],
+        says: &["'functions' has virtual functions", "QEMU hides", "cargo xtask sim functions"],
+        ..PLAIN
+    },
+    Case {
+        name: "a device with functions",
+        arguments: &["device", "functions", "--socket", "FOLDER/functions.socket"],
+        says: &["'disk' has virtual functions", "QEMU hides", "take virtual_functions away"],
+        ..PLAIN
+    },
+    Case {
         name: "hot plug in a place without a slot",
         arguments: &["demo", "FOLDER/no-slot.toml"],
         says: &["no-slot.toml:3", "controller `a` has hot_plug", "attach it to \"root-port\""],
