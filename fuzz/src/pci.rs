@@ -12,5 +12,11 @@ mod machine;
 #[expect(dead_code, reason = "the server's tests use more of their machine than these targets")]
 #[path = "../../pci-server/src/tests/system.rs"]
 mod system;
+#[path = "../../pci-server/src/tests/tree_bus.rs"]
+mod tree_bus;
+mod virtual_functions;
+#[expect(dead_code, reason = "the server's tests use more of their machine than these targets")]
+#[path = "../../pci-server/src/tests/virtual_system.rs"]
+mod virtual_system;
 
 use pci_server::run;

@@ -4,10 +4,12 @@
 //! The law: every call is answered, and after each one the receive slot is empty. A driver has mapped pages of the BARs of
 //! the function that it was granted and of no other, and never a page of an MSI-X table or of its pending bits. Only a
 //! function that a living driver claimed and started masters the bus. When all have released their functions, nothing of
-//! them is left: no mapping, no handler, no IOSpace.
+//! them is left: no mapping, no handler, no IOSpace. Inputs about virtual functions have another machine, in
+//! `virtual_functions`.
 
 use super::bus::Device;
 use super::system::{BEHIND_BRIDGES, BEHIND_PORT, DRIVER_VSPACE, LIVENESS, ON_ROOT, RECEIVE_SLOT, System};
+use super::virtual_functions;
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use pci_api::{CLAIM, Claim, GRANTED, INTERRUPTS, INTERRUPTS_MSIX, Index, RELEASE, START, VECTOR};
@@ -42,6 +44,9 @@ struct Run {
 }
 
 fn law(input: &[u8], subject: Subject) {
+    if let Some((&virtual_functions::FIRST_BYTE, rest)) = input.split_first() {
+        return virtual_functions::calls(rest, subject);
+    }
     let mut rest = Unstructured::new(input);
     let mut run =
         Run { system: System::start(), known: [Known::default(); DRIVERS], incarnations: [0; DRIVERS], subject };
@@ -150,5 +155,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let cycle: &[&[u8]] =
         &[&[0, 0], &[0, 2, 0, 7, 0, 0, 0, 0, 0, 0, 0], &[0, 3, 0], &[0, 3, 1], &[0, 7, 1], &[0, 3, 2]];
     let dies: &[&[u8]] = &[&[1, 0], &[1, 3, 1], &[1, 5], &[1, 5], &[1, 0], &[2, 0], &[2, 3, 1], &[2, 8]];
-    vec![cycle.concat(), [cycle.concat(), dies.concat()].concat()]
+    let mut seeds = virtual_functions::seeds_of_calls();
+    seeds.extend([cycle.concat(), [cycle.concat(), dies.concat()].concat()]);
+    seeds
 }

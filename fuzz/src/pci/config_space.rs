@@ -4,11 +4,12 @@
 //! The law: the walk ends, and finds each function once. Every BAR then reads as before, and so do the bits that switch
 //! decoding on. The driver can map whole pages of the claimed function's BARs inside the PCI windows. None of them is a page
 //! that another function or the MSI-X structures touch. The sizes and places for comparison are computed here from the bits
-//! themselves, in 128 bits.
+//! themselves, in 128 bits. Registers of virtual functions have another machine, in `virtual_functions`.
 
 use super::bus::Device;
 use super::machine::Act;
 use super::system::{DRIVER_VSPACE, System, WINDOW, config, driver};
+use super::virtual_functions;
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use pci_api::{INTERRUPTS_MSIX, Match};
@@ -36,6 +37,9 @@ struct Registers {
 }
 
 fn law(input: &[u8], subject: Subject) {
+    if let Some((&virtual_functions::FIRST_BYTE, rest)) = input.split_first() {
+        return virtual_functions::registers(rest, subject);
+    }
     let mut rest = Unstructured::new(input);
     let mut functions = BTreeMap::new();
     while functions.len() < FUNCTIONS && !rest.is_empty() {
@@ -218,5 +222,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let alone = controller(0, 1, 0);
     let behind = [bridge, &controller(1, 0, 1)].concat();
     let both = [controller(0, 1, 0), controller(0, 3, 0), controller(0, 4, 2)].concat();
-    vec![alone.to_vec(), behind, both]
+    let mut seeds = virtual_functions::seeds_of_registers();
+    seeds.extend([alone.to_vec(), behind, both]);
+    seeds
 }

@@ -153,6 +153,11 @@ impl Virtual {
         lies.extend(value.map(|value| ((bdf, register), value)));
     }
 
+    /// No register lies any more.
+    pub(super) fn tell_the_truth(&self) {
+        self.lies.borrow_mut().clear();
+    }
+
     /// The register of MSI-X with another number of vectors.
     pub(super) fn msix_with(&self, bdf: Bdf, vectors: u32) -> u32 {
         self.config(bdf, MSIX) & !0x07ff_0000 | (vectors - 1) << 16
