@@ -26,7 +26,7 @@ macro_rules! scenarios {
 }
 
 /// One for each kind of thing that a scenario can name.
-const SCENARIOS: [&str; 13] = scenarios![
+const SCENARIOS: [&str; 15] = scenarios![
     "boot",
     "demo",
     "revoked",
@@ -40,6 +40,8 @@ const SCENARIOS: [&str; 13] = scenarios![
     "wrr",
     "probe-dma",
     "edu",
+    "functions",
+    "hotplug",
 ];
 
 fn law(input: &[u8], subject: Subject) {
