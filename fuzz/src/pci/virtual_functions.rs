@@ -15,7 +15,8 @@ use super::virtual_system::{NEIGHBOUR, PHYSICAL, SERVER, TOTAL, Virtual, virtual
 use crate::Subject;
 use arbitrary::{Result, Unstructured};
 use pci_api::{
-    CLAIM, Claim, GRANTED, INTERRUPTS, INTERRUPTS_MSIX, IO_SPACE, Index, RELEASE, START, VECTOR, VIRTUAL_FUNCTIONS,
+    CLAIM, Claim, GRANTED, INTERRUPTS, INTERRUPTS_MSIX, IO_SPACE, Index, RELEASE, RESTORE, START, VECTOR,
+    VIRTUAL_FUNCTIONS, WITHDRAW,
 };
 use pci_spec::Bdf;
 use platform::{Badge, Message};
@@ -39,6 +40,8 @@ const WINDOW: Range<u64> = 0xc000_0000..0xc800_0000;
 const EXTENDED: Range<u16> = 0x100..0x180;
 /// Time in which a reset of a function ends, in milliseconds.
 const RESET_MS: u64 = 2_000;
+/// Time in which a reset by a withdrawal ends.
+const WITHDRAWN_MS: u64 = 100;
 /// Calls until virtual functions are enabled: for a reset, its end, and the time in which they appear.
 const CALLS: u32 = 4;
 const STEPS: usize = 64;
@@ -48,6 +51,8 @@ const STEPS: usize = 64;
 struct Known {
     claimed: bool,
     started: bool,
+    /// Its function was withdrawn: the pages stay until the reset is over, even of a dead driver.
+    withdrawn: bool,
     dead: bool,
 }
 
@@ -61,7 +66,7 @@ struct Run {
 pub(super) fn calls(input: &[u8], subject: Subject) {
     let mut rest = Unstructured::new(input);
     let mut run = Run::new(Virtual::enabled(2));
-    run.known[0] = Known { claimed: true, started: true, dead: false };
+    run.known[0] = Known { claimed: true, started: true, ..Known::default() };
     let base = u64::from(run.system.config(PHYSICAL, VIRTUAL_BAR) & !0xf);
     for _ in 0..STEPS {
         if rest.is_empty() || run.step(&mut rest).is_err() {
@@ -118,7 +123,7 @@ impl Run {
     fn step(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         let driver = input.int_in_range(0..=DRIVERS - 1)?;
         let badge = driver as u64 + 1;
-        match input.int_in_range(0..=8u8)? {
+        match input.int_in_range(0..=9u8)? {
             0 => self.call(badge, by_class(), None),
             1 => {
                 let bdfs = [PHYSICAL, virtual_at(0), virtual_at(1), virtual_at(2), virtual_at(TOTAL), NEIGHBOUR];
@@ -136,7 +141,7 @@ impl Run {
                 let badge = if input.arbitrary()? { badge } else { input.arbitrary()? };
                 let count = input.int_in_range(0..=8)?;
                 let words: Vec<u64> = (0..count).map(|_| input.arbitrary()).collect::<Result<_>>()?;
-                let message = Message::from_words(input.int_in_range(0..=10)?, &words);
+                let message = Message::from_words(input.int_in_range(0..=12)?, &words);
                 let cap = if input.arbitrary()? { Some(input.arbitrary()?) } else { None };
                 self.call(badge, message, cap);
             }
@@ -147,10 +152,21 @@ impl Run {
             6 => {
                 self.incarnations[driver] += 1;
                 let dead = self.incarnations[driver] % 2 == 1;
-                self.known[driver] = Known { dead, ..Known::default() };
+                let Known { claimed, withdrawn, .. } = self.known[driver];
+                self.known[driver] = Known { dead, claimed: claimed && withdrawn, withdrawn, ..Known::default() };
                 self.system.set_incarnation(driver as u64, self.incarnations[driver]);
             }
-            7 => self.system.tick(u64::from(input.arbitrary::<u8>()?) * 4),
+            7 => {
+                let ms = u64::from(input.arbitrary::<u8>()?) * 4;
+                self.system.tick(ms);
+                for known in self.known.iter_mut().filter(|known| known.dead && ms >= WITHDRAWN_MS) {
+                    known.claimed = false;
+                }
+            }
+            8 => {
+                let label = *input.choose(&[WITHDRAW, RESTORE])?;
+                self.call(badge, Message::with(label, &Index(input.int_in_range(0..=2)?)), None);
+            }
             _ => {
                 let kind = Index(input.int_in_range(0..=3)?);
                 self.call(badge, Message::with(INTERRUPTS, &kind), None);
@@ -196,17 +212,21 @@ impl Run {
         if caller.and_then(|driver| self.known.get(driver)).is_some_and(|known| known.dead) {
             return; // A dead driver makes no calls.
         }
-        let label = message.label;
+        let (label, index) = (message.label, message.payload().map(|Index(index)| index));
         let answer = match notification {
             Some(notification) => self.system.call_with_cap(badge, message, Badge::SIGNAL | notification),
             None => self.system.call(badge, message),
         };
         let filled = self.system.machine.state().holds(RECEIVE_SLOT);
         assert!(!filled, "a capability is left in the receive slot");
+        if let (WITHDRAW, GRANTED, Ok(index @ (0 | 1))) = (label, answer.label, index) {
+            let known = &mut self.known[OF_VIRTUAL.start + index as usize];
+            (known.started, known.withdrawn) = (false, true);
+        }
         let driver = caller.and_then(|driver| self.known.get_mut(driver));
         let Some(known) = driver.filter(|_| answer.label == GRANTED) else { return };
         match label {
-            CLAIM => known.claimed = true,
+            CLAIM => (known.claimed, known.withdrawn) = (true, false),
             START => known.started = true,
             RELEASE => *known = Known::default(),
             _ => {}
