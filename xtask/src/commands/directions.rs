@@ -157,6 +157,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
             "sim-fault",
             "sim-kernel",
             "sim-nvme",
+            "sim-pci",
             "xtask",
         ],
     ),
