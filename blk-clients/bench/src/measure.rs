@@ -10,7 +10,7 @@ mod ring;
 
 use crate::after;
 use crate::stamp::Generator;
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 use blk_client::{Device, Error, Geometry, Opcode, OpenError, Options, Session, Status};
 use core::fmt;
 use platform::{Environment, Platform, marker};
@@ -120,7 +120,7 @@ struct Shape {
     /// In flight.
     depth: u16,
     /// First blocks, used in turn.
-    places: Vec<u64>,
+    places: Box<[u64; PLACES]>,
     read_percent: u8,
 }
 
@@ -132,7 +132,7 @@ impl Shape {
         (bench.depth > 0 && bench.read_percent <= 100 && reads.is_multiple_of(100)).then_some(())?;
         let mut generator = Generator::new(bench.seed);
         let place = |_| generator.below(units).saturating_mul(u64::from(blocks));
-        let places = (0..PLACES).map(place).collect();
+        let places = Box::<[u64]>::from_iter((0..PLACES).map(place)).try_into().ok()?;
         Some(Self { blocks, depth: bench.depth, places, read_percent: bench.read_percent })
     }
 
@@ -146,9 +146,8 @@ impl Shape {
     /// The place of the request `number` of all.
     #[inline]
     fn place(&self, number: u64) -> u64 {
-        // Below PLACES.
-        let index = (number & (PLACES as u64).wrapping_sub(1)) as usize;
-        self.places.get(index).copied().unwrap_or(0)
+        // Always below the array's length.
+        self.places.get(number as usize % PLACES).copied().unwrap_or(0)
     }
 
     fn warm_up(&self) -> u64 {

@@ -35,6 +35,13 @@ mod parts;
 const POLLS_IN_VAIN: u32 = 4096;
 /// The same for polls before a sleep, each after an event.
 const WAKES_IN_VAIN: u32 = 8;
+/// Polls of a wait, at most.
+const POLLS: u32 = 32;
+/// Pauses after each of them. Those of a wait are some ten microseconds, about the time of a fast command. The controller works without
+/// any other component, so a yield after each poll would bring nothing.
+const PAUSES_A_POLL: u32 = 2;
+/// Of so many waits that end with a completion one yields: others of the client's priority run, too.
+const WAITS_A_YIELD: u32 = 16;
 /// Milliseconds between two attempts to have a withdrawn function again.
 const WITHDRAWN_MS: u64 = 50;
 /// Commands after which the doorbell is rung without being asked for: the controller works on them while the client goes on.
@@ -48,7 +55,8 @@ pub(crate) struct Function<P: Platform> {
     pci: Cap<Endpoint>,
     controller: Controller<P::Mmio>,
     pair: QueuePair<P::Memory, P::Mmio>,
-    commands: CommandTable<Served, ()>,
+    /// The commands in flight. Each has a word: the user data of its request, or the request's place among the parts.
+    commands: CommandTable<u64, Served>,
     /// The list pages of its commands.
     lists: PrpLists<P::Memory>,
     nsid: Nsid,
@@ -65,12 +73,18 @@ pub(crate) struct Function<P: Platform> {
     backlog: Backlog,
     /// Polls since the last completion.
     in_vain: u32,
-    /// Commands submitted since the doorbell was rung.
-    unrung: u32,
+    /// Waits for completions that ended with one.
+    waits: u32,
+    /// Commands until the doorbell is rung without being asked for.
+    until_ring: u32,
     /// Writes of the tail doorbell.
     doorbells: u64,
     /// While it is withdrawn, the time in ticks at which it is asked for again.
     withdrawn: Option<u64>,
+    /// The last completion of a command that was no success of a whole request.
+    rest: (u64, Served, nvme_spec::Status),
+    /// The last completion that [`Taken::Other`] reported.
+    other: Completed,
     /// The last fault.
     fault: DeviceFault,
 }
@@ -79,25 +93,27 @@ pub(crate) struct Function<P: Platform> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failed;
 
-/// The rest of a completion beside its user data: both are returned in registers, so that a caller with rings and no function does
-/// not write its own completions to memory.
+/// What [`Function::complete`] took, beside the user data: both are returned in registers, so that a caller with rings and no
+/// function does not write its own completions to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rest {
-    /// There is one, with this status and the controller's.
-    Done { status: u16, device_status: u16 },
+pub(crate) enum Taken {
+    /// The completion of a request that succeeded.
+    Success,
+    /// The completion that [`Function::other`] has, user data included.
+    Other,
     /// There is none.
     Nothing,
     /// The function failed, as [`Failed`] says.
     Failed,
 }
 
-/// The request that a command serves.
+/// The part of a request that a command serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Served {
-    /// All of one, with this user data.
-    Whole(u64),
-    /// A part of the one in this place of [`Parts`].
-    Part(u16),
+    /// All of one.
+    Whole,
+    /// Not all of one that is among the [`Parts`].
+    Part,
 }
 
 /// Entries that are not submitted yet, and answers that wait to be taken. Neither queue grows beyond its first capacity.
@@ -167,15 +183,16 @@ impl<P: Platform> Function<P> {
     ///
     /// # Errors
     /// [`Failed`]: [`DeviceFault::OwnMemory`], a defect.
-    #[inline(always)]
+    // Apart from its caller, so that callers with rings contain little code.
+    #[inline(never)]
     pub(crate) fn submit(&mut self, entry: &Entry) -> Result<bool, Failed> {
         // Everything that can fail comes before the command's place is taken.
         if !self.backlog.is_behind
-            && let Some(Simple { opcode, lba, blocks, user_data, segment }) = entry.head().simple(&self.small)
-            && let Some(blocks) = Blocks::new(Lba(lba), blocks)
+            && let Some(Simple { opcode, lba, blocks, user_data, segment }) = entry.simple(&self.small)
+            && let Some(blocks) = Blocks::below(Lba(lba), blocks, Lba(self.small.blocks))
             && let Some(start) = self.window.checked_add(u64::from(segment.offset))
             && let Some(data) = prp::without_list(start, segment.len)
-            && let Some(Reserved { cid, .. }) = self.commands.reserve(Served::Whole(user_data), ())
+            && let Some(Reserved { cid, .. }) = self.commands.reserve(user_data, Served::Whole)
         {
             let sqe = if opcode == Opcode::Read {
                 nvm::read(cid, self.nsid, blocks, data)
@@ -183,9 +200,11 @@ impl<P: Platform> Function<P> {
                 nvm::write(cid, self.nsid, blocks, data)
             };
             self.pair.submit(&sqe);
-            self.unrung = self.unrung.wrapping_add(1);
-            if self.unrung >= RING_AFTER {
-                self.ring().map_err(|fault| self.fail(fault))?;
+            self.until_ring = self.until_ring.wrapping_sub(1);
+            if self.until_ring == 0
+                && let Err(fault) = self.ring()
+            {
+                return Err(self.fail(fault));
             }
             return Ok(true);
         }
@@ -198,7 +217,7 @@ impl<P: Platform> Function<P> {
     /// [`DeviceFault::OwnMemory`]: a defect.
     #[inline(always)]
     pub(crate) fn ring(&mut self) -> Result<(), DeviceFault> {
-        self.unrung = 0;
+        self.until_ring = RING_AFTER;
         self.doorbells = self.doorbells.wrapping_add(u64::from(self.pair.ring()?));
         Ok(())
     }
@@ -208,54 +227,68 @@ impl<P: Platform> Function<P> {
         self.doorbells
     }
 
-    /// Takes the next completion of a request: its user data, and the rest.
+    /// Takes the next completion of a command: its user data, if it succeeded and did all of its request. After anything else
+    /// [`Function::go_on`] finds out what became of a request.
     #[inline(never)]
-    pub(crate) fn complete(&mut self) -> (u64, Rest) {
-        match self.complete_request() {
-            Ok(Some(Completed { user_data, status, device_status, .. })) => {
-                (user_data, Rest::Done { status, device_status })
-            }
-            Ok(None) => (0, Rest::Nothing),
-            Err(Failed) => (0, Rest::Failed),
-        }
-    }
-
-    #[inline(always)]
-    fn complete_request(&mut self) -> Result<Option<Completed>, Failed> {
+    pub(crate) fn complete(&mut self) -> (u64, Taken) {
+        // No calls: it needs no stack.
         match self.take() {
-            Ok(Some((Served::Whole(user_data), status))) if status.is_success() => {
-                self.in_vain = 0;
-                Ok(Some(Completed { user_data, ..Completed::default() }))
+            Ok(Some((user_data, Served::Whole, status))) if status.is_success() => (user_data, Taken::Success),
+            Ok(Some(rest)) => {
+                self.rest = rest;
+                (0, Taken::Other)
             }
-            Ok(Some((served, status))) => self.complete_other(served, status),
-            Ok(None) => self.found_nothing(),
-            Err(fault) => Err(self.fail(fault)),
+            Ok(None) => (0, Taken::Nothing),
+            Err(fault) => self.failed(fault),
         }
     }
 
-    /// Takes the next completion of a command.
+    /// Goes on after [`Function::complete`] took anything but a success.
+    #[inline(never)]
+    pub(crate) fn go_on(&mut self, taken: Taken) -> Taken {
+        match taken {
+            Taken::Success | Taken::Failed => taken,
+            Taken::Other => {
+                let (word, served, status) = self.rest;
+                self.complete_other(word, served, status)
+            }
+            Taken::Nothing => self.found_nothing(),
+        }
+    }
+
+    /// The completion that [`Taken::Other`] stands for.
+    #[cold]
+    pub(crate) const fn other(&self) -> Completed {
+        self.other
+    }
+
+    /// Takes the next completion of a command: its word, its part of a request, its status.
     #[inline(always)]
-    fn take(&mut self) -> Result<Option<(Served, nvme_spec::Status)>, DeviceFault> {
+    fn take(&mut self) -> Result<Option<(u64, Served, nvme_spec::Status)>, DeviceFault> {
         let Some(end) = self.pair.complete()? else { return Ok(None) };
-        let (served, ()) = self.commands.release(end.cid())?;
-        Ok(Some((*served, end.status())))
+        let (word, served) = self.commands.release(end.cid())?;
+        Ok(Some((*word, served, end.status())))
     }
 
     /// Goes on after the completion of a command that failed, or is not all of its request.
     #[inline(never)]
-    fn complete_other(&mut self, served: Served, status: nvme_spec::Status) -> Result<Option<Completed>, Failed> {
-        self.in_vain = 0;
-        let (mut served, mut status) = (served, status);
+    fn complete_other(&mut self, word: u64, served: Served, status: nvme_spec::Status) -> Taken {
+        let (mut word, mut served, mut status) = (word, served, status);
         loop {
-            if let Some(completed) = self.completed(served, status) {
-                return Ok(Some(completed));
+            if let Some(completed) = self.completed(word, served, status) {
+                return self.took(completed);
             }
             match self.take() {
-                Ok(Some(next)) => (served, status) = next,
+                Ok(Some(next)) => (word, served, status) = next,
                 Ok(None) => return self.found_nothing(),
-                Err(fault) => return Err(self.fail(fault)),
+                Err(fault) => return self.failed(fault).1,
             }
         }
+    }
+
+    fn took(&mut self, completed: Completed) -> Taken {
+        self.other = completed;
+        Taken::Other
     }
 
     /// The fault for which it [`Failed`].
@@ -264,11 +297,17 @@ impl<P: Platform> Function<P> {
         self.fault
     }
 
-    #[cold]
-    #[inline(never)]
+    // Inlined, so that the fault is not passed by the stack: a caller's usual way then needs none.
+    #[inline(always)]
     fn fail(&mut self, fault: DeviceFault) -> Failed {
         self.fault = fault;
         Failed
+    }
+
+    #[inline(always)]
+    fn failed(&mut self, fault: DeviceFault) -> (u64, Taken) {
+        self.fault = fault;
+        (0, Taken::Failed)
     }
 
     /// Rings for the completions that were taken.
@@ -277,7 +316,23 @@ impl<P: Platform> Function<P> {
     /// [`DeviceFault::OwnMemory`]: a defect.
     #[inline(always)]
     pub(crate) fn release(&mut self) -> Result<(), DeviceFault> {
-        self.pair.release().map(drop)
+        if self.pair.release()? {
+            self.in_vain = 0;
+        }
+        Ok(())
+    }
+
+    /// Pauses until a command is completed, or for some microseconds. Returns whether the client is to yield.
+    #[inline(never)]
+    pub(crate) fn pause(&mut self) -> bool {
+        for _ in 0..POLLS {
+            if self.pair.has_completion() {
+                self.waits = self.waits.wrapping_add(1);
+                return self.waits.is_multiple_of(WAITS_A_YIELD);
+            }
+            (0..PAUSES_A_POLL).for_each(|_| self.platform.pause());
+        }
+        true
     }
 
     /// Prepares for a sleep until the next interrupt. Returns whether there are completions already.
@@ -304,7 +359,7 @@ impl<P: Platform> Function<P> {
 
     /// Submits the command for a piece of the request in this place. An error ends the session.
     fn submit_piece(&mut self, opcode: Opcode, piece: Piece, place: u16) -> Result<(), DeviceFault> {
-        let reserved = self.commands.reserve(Served::Part(place), ()).ok_or(DeviceFault::OwnMemory)?;
+        let reserved = self.commands.reserve(u64::from(place), Served::Part).ok_or(DeviceFault::OwnMemory)?;
         let bytes = piece.blocks << self.bounds.block_shift;
         let sqe = command::build(&self.lists, self.nsid, self.window, opcode, piece, bytes, reserved)?;
         self.pair.submit(&sqe);
@@ -402,7 +457,7 @@ impl<P: Platform> Function<P> {
     }
 
     /// The answer to the request of a completed command, if it was its last one.
-    fn completed(&mut self, served: Served, status: nvme_spec::Status) -> Option<Completed> {
+    fn completed(&mut self, word: u64, served: Served, status: nvme_spec::Status) -> Option<Completed> {
         let (outcome, device_status) = if status.is_success() {
             (Status::Success, 0)
         } else {
@@ -410,28 +465,32 @@ impl<P: Platform> Function<P> {
             (command::failure(status), status.to_raw() & 0x7ff)
         };
         match served {
-            Served::Whole(user_data) => {
-                Some(Completed { user_data, status: outcome as u16, device_status, reserved: 0 })
-            }
-            Served::Part(place) => self.parts.end_one(place, outcome, device_status),
+            Served::Whole => Some(Completed { user_data: word, status: outcome as u16, device_status, reserved: 0 }),
+            // It was made of 16 bits.
+            Served::Part => self.parts.end_one(word as u16, outcome, device_status),
         }
     }
 
     /// Takes an answer that needed no command, after all completions were taken. Submits what waited for room, and has the
     /// controller checked now and then.
     #[inline(never)]
-    fn found_nothing(&mut self) -> Result<Option<Completed>, Failed> {
-        self.go_on().map_err(|fault| self.fail(fault))?;
-        Ok(self.backlog.answers.pop_front())
+    fn found_nothing(&mut self) -> Taken {
+        if let Err(fault) = self.catch_up_if_behind() {
+            return self.failed(fault).1;
+        }
+        match self.backlog.answers.pop_front() {
+            Some(completed) => self.took(completed),
+            None => Taken::Nothing,
+        }
     }
 
-    fn go_on(&mut self) -> Result<(), DeviceFault> {
+    fn catch_up_if_behind(&mut self) -> Result<(), DeviceFault> {
         if let Some(until) = self.withdrawn {
             let is_over = self.backlog.answers.is_empty() && self.platform.ticks() >= until;
             return if is_over { Err(DeviceFault::NotReady) } else { Ok(()) };
         }
         // A caller that received no completion need not call `release`.
-        self.pair.release()?;
+        self.release()?;
         if self.backlog.is_behind {
             self.catch_up()?;
             self.pair.ring()?;

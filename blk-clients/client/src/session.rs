@@ -14,7 +14,7 @@
 
 use crate::control::Control;
 use crate::error::{Error, FunctionFault, OpenError};
-use crate::function::{Failed, Function, Rest};
+use crate::function::{Failed, Function, Taken};
 use crate::policy::Policy;
 use crate::rings::Rings;
 use crate::server::Server;
@@ -277,18 +277,26 @@ impl<P: Platform> Session<P> {
     /// [`Error::Ring`] when the server's indices cannot be; [`Error::Device`].
     #[inline(always)]
     pub fn submit(&mut self, entry: &Entry) -> Result<bool, Error> {
-        if let Path::Server(rings) = &mut self.path {
-            return Ok(rings.end.submit(entry)?);
+        match &mut self.path {
+            Path::Server(rings) => Ok(rings.end.submit(entry)?),
+            Path::Function(function) => {
+                let submitted = function.submit(entry);
+                // One comparison for the usual result.
+                if submitted == Ok(true) {
+                    return Ok(true);
+                }
+                submitted.map_err(|Failed| self.failure())
+            }
         }
-        self.submit_to_function(entry)
     }
 
-    /// The same for a session with a function, apart from it, so that callers with rings contain little code.
+    /// The error of a function that failed.
+    #[cold]
     #[inline(never)]
-    fn submit_to_function(&mut self, entry: &Entry) -> Result<bool, Error> {
-        match &mut self.path {
-            Path::Server(_) => Ok(false),
-            Path::Function(function) => function.submit(entry).map_err(|Failed| function.fault().into()),
+    fn failure(&self) -> Error {
+        match &self.path {
+            Path::Server(_) => Error::CLOSED,
+            Path::Function(function) => function.fault().into(),
         }
     }
 
@@ -320,13 +328,18 @@ impl<P: Platform> Session<P> {
     pub fn complete(&mut self) -> Result<Option<Completed>, Error> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.complete()?),
-            Path::Function(function) => match function.complete() {
-                (user_data, Rest::Done { status, device_status }) => {
-                    Ok(Some(Completed { user_data, status, device_status, reserved: 0 }))
+            Path::Function(function) => {
+                let (user_data, taken) = function.complete();
+                // One comparison for the usual result.
+                if taken == Taken::Success {
+                    return Ok(Some(Completed { user_data, ..Completed::default() }));
                 }
-                (_, Rest::Nothing) => Ok(None),
-                (_, Rest::Failed) => lost(&self.server, function.fault()).map(|()| None),
-            },
+                match function.go_on(taken) {
+                    Taken::Nothing => Ok(None),
+                    Taken::Success | Taken::Other => Ok(Some(function.other())),
+                    Taken::Failed => lost(&self.server, function.fault()).map(|()| None),
+                }
+            }
         }
     }
 
@@ -367,17 +380,26 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// Waits until it is worth polling for completions again: by sleeping, or by yielding once. May return without a
-    /// completion.
+    /// Waits until it is worth polling for completions again: by sleeping, or by pausing and yielding. May return without a
+    /// completion. A session with a function of its own yields after a pause without a completion, and after one of 16 other
+    /// ones.
     ///
     /// # Errors
     /// As [`Session::prepare_sleep`].
     #[inline]
     pub async fn wait(&mut self) -> Result<(), Error> {
         if self.options.polls {
-            // Other components do the work, so polling again at once has no use.
-            self.platform.pause();
-            self.platform.yield_now().await;
+            let yields = match &mut self.path {
+                // Other components do the work, so polling again at once has no use.
+                Path::Server(_) => {
+                    self.platform.pause();
+                    true
+                }
+                Path::Function(function) => function.pause(),
+            };
+            if yields {
+                self.platform.yield_now().await;
+            }
             return Ok(());
         }
         if !self.prepare_sleep()? {

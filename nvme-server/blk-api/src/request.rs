@@ -74,21 +74,35 @@ impl Head {
     #[must_use]
     #[inline(always)]
     pub fn simple(&self, bounds: &Bounds) -> Option<Simple> {
-        let Self { lba, blocks, user_data, segment, .. } = *self;
-        let opcode = match u32::from(self.opcode) | u32::from(self.segment_count) << 8 | u32::from(self.reserved) << 16
-        {
-            0x0101 => Opcode::Read,
-            0x0102 if bounds.writable => Opcode::Write,
-            _ => return None,
-        };
-        let end = u64::from(segment.offset).wrapping_add(u64::from(segment.len));
-        let is_sound = bounds.contain(lba, u64::from(blocks))
-            && blocks <= bounds.max_blocks
-            && u64::from(segment.len) == u64::from(blocks) << bounds.block_shift
-            && segment.offset.is_multiple_of(4)
-            && end <= bounds.window_bytes;
-        is_sound.then_some(Simple { opcode, lba, blocks, user_data, segment })
+        let Self { opcode, segment_count, reserved, blocks, lba, user_data, segment } = *self;
+        let opcode = simple_opcode((opcode, segment_count, reserved), (lba, blocks), segment, bounds)?;
+        Some(Simple { opcode, lba, blocks, user_data, segment })
     }
+}
+
+/// The operation of an entry with these fields, if it is a read or write of one segment and inside `bounds`.
+#[inline(always)]
+fn simple_opcode(
+    (opcode, segment_count, reserved): (u8, u8, u16),
+    (lba, blocks): (u64, u32),
+    segment: Segment,
+    bounds: &Bounds,
+) -> Option<Opcode> {
+    let opcode = match u32::from(opcode) | u32::from(segment_count) << 8 | u32::from(reserved) << 16 {
+        0x0101 => Opcode::Read,
+        0x0102 if bounds.writable => Opcode::Write,
+        _ => return None,
+    };
+    let end = u64::from(segment.offset).wrapping_add(u64::from(segment.len));
+    // Their number less one: without blocks it is above every limit.
+    let blocks_z = blocks.wrapping_sub(1);
+    let is_sound = blocks_z < bounds.max_blocks
+        && bounds.blocks.checked_sub(lba).is_some_and(|room| u64::from(blocks_z) < room)
+        // A shift is below 64.
+        && u64::from(segment.len) == u64::from(blocks).wrapping_shl(u32::from(bounds.block_shift))
+        && segment.offset.is_multiple_of(4)
+        && end <= bounds.window_bytes;
+    is_sound.then_some(opcode)
 }
 
 /// A range of the window.
@@ -202,6 +216,15 @@ impl Entry {
     pub const fn head(&self) -> Head {
         let Self { opcode, segment_count, reserved, blocks, lba, user_data, segments: [segment, ..] } = *self;
         Head { opcode, segment_count, reserved, blocks, lba, user_data, segment }
+    }
+
+    /// As [`Head::simple`], of an entry in private memory: fields are read where they are needed.
+    #[must_use]
+    #[inline(always)]
+    pub fn simple(&self, bounds: &Bounds) -> Option<Simple> {
+        let Self { opcode, segment_count, reserved, blocks, lba, user_data, segments: [segment, ..] } = self;
+        let opcode = simple_opcode((*opcode, *segment_count, *reserved), (*lba, *blocks), *segment, bounds)?;
+        Some(Simple { opcode, lba: *lba, blocks: *blocks, user_data: *user_data, segment: *segment })
     }
 
     /// Whether its operation changes blocks ([`Opcode::changes_blocks`]).
@@ -403,6 +426,7 @@ mod tests {
                 Simple { opcode, lba, blocks, user_data, segment: segments[0] }
             });
             prop_assert_eq!(head.simple(&bounds), expected);
+            prop_assert_eq!(entry.simple(&bounds), expected);
         }
     }
 }

@@ -8,22 +8,32 @@ use crate::fault::DeviceFault;
 use alloc::vec::Vec;
 use nvme_spec::Cid;
 
-/// A place's state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State<T> {
-    /// It has no command; the next free place, if there is one.
-    Free(u16),
-    /// Its command is in flight.
-    InFlight(T),
-}
-
+/// A place of the table. What it is and whose is one number, so a completion is checked by one comparison.
 #[derive(Clone, Copy, Debug)]
 struct Place<C, T> {
-    /// The identifier of its command, or of the last one: the place's number, and above that its generation.
-    cid: u16,
-    state: State<T>,
+    /// The identifier of its command, or of the last one with [`FREE`] above: the place's number, and above that its generation.
+    key: u32,
+    /// The next free place, or [`NONE`], while it is free.
+    next: u16,
+    /// Its command's tag, or the last one.
+    tag: T,
     /// Its command, or the last one.
     command: C,
+}
+
+/// Bit of a free place's key: above all identifiers, so that no completion matches.
+const FREE: u32 = 1 << 16;
+
+impl<C, T> Place<C, T> {
+    #[inline(always)]
+    const fn is_free(&self) -> bool {
+        self.key & FREE != 0
+    }
+
+    /// The identifier of its command, if that is in flight.
+    fn in_flight(&self) -> Option<Cid> {
+        u16::try_from(self.key).ok().map(Cid)
+    }
 }
 
 /// A table of as many places as commands may be in flight.
@@ -34,6 +44,8 @@ pub struct CommandTable<C, T> {
     free: u16,
     /// The bits of an identifier that are its place's number.
     index_mask: u16,
+    /// The lowest bit of an identifier above these: one generation.
+    generation: u16,
 }
 
 /// The most commands a queue pair may have in flight: ten bits of identifier, leaving six for the generation.
@@ -52,14 +64,16 @@ pub struct Reserved {
 }
 
 impl<C: Copy, T: Copy> CommandTable<C, T> {
-    /// Creates a table of `depth` places, at most [`MOST_IN_FLIGHT`]. `none` stands in places that never had a command.
-    pub fn new(depth: u16, none: C) -> Self {
+    /// Creates a table of `depth` places, at most [`MOST_IN_FLIGHT`]. `command` and `tag` stand in places that never had any.
+    pub fn new(depth: u16, (command, tag): (C, T)) -> Self {
         let depth = depth.clamp(1, MOST_IN_FLIGHT);
-        let place = |cid| Place { cid, state: State::Free(NONE), command: none };
+        let place = |index| Place { key: u32::from(index) | FREE, next: NONE, tag, command };
+        let generation = depth.next_power_of_two();
         let mut table = Self {
             places: (0..depth).map(place).collect(),
             free: NONE,
-            index_mask: depth.next_power_of_two().wrapping_sub(1),
+            index_mask: generation.wrapping_sub(1),
+            generation,
         };
         table.set_depth(depth);
         table
@@ -70,12 +84,11 @@ impl<C: Copy, T: Copy> CommandTable<C, T> {
     pub fn reserve(&mut self, command: C, tag: T) -> Option<Reserved> {
         let index = self.free;
         let place = self.places.get_mut(usize::from(index))?;
-        let State::Free(next) = place.state else { return None };
-        self.free = next;
+        self.free = place.next;
         // The next generation; the number below it stays.
-        place.cid = place.cid.wrapping_add(self.index_mask.wrapping_add(1));
-        (place.state, place.command) = (State::InFlight(tag), command);
-        Some(Reserved { index, cid: Cid(place.cid) })
+        let cid = (place.key as u16).wrapping_add(self.generation);
+        (place.key, place.tag, place.command) = (u32::from(cid), tag, command);
+        Some(Reserved { index, cid: Cid(cid) })
     }
 
     /// Frees the place; returns its command and the command's tag.
@@ -86,11 +99,11 @@ impl<C: Copy, T: Copy> CommandTable<C, T> {
     pub fn release(&mut self, cid: Cid) -> Result<(&C, T), DeviceFault> {
         let index = cid.0 & self.index_mask;
         match self.places.get_mut(usize::from(index)) {
-            Some(Place { cid: known, state, command }) if *known == cid.0 => {
-                let State::InFlight(tag) = *state else { return Err(DeviceFault::UnknownCommand(cid.0)) };
-                *state = State::Free(self.free);
+            Some(place) if place.key == u32::from(cid.0) => {
+                place.key = u32::from(cid.0) | FREE;
+                place.next = self.free;
                 self.free = index;
-                Ok((command, tag))
+                Ok((&place.command, place.tag))
             }
             _ => Err(DeviceFault::UnknownCommand(cid.0)),
         }
@@ -99,11 +112,11 @@ impl<C: Copy, T: Copy> CommandTable<C, T> {
     /// Changes the most commands in flight to `depth`, at least 1, and at most the number of places. None is in flight.
     /// Identifiers continue from their generations.
     pub fn set_depth(&mut self, depth: u16) {
-        let Self { places, free, index_mask: _ } = self;
+        let Self { places, free, index_mask: _, generation: _ } = self;
         *free = NONE;
         for (index, place) in (0..depth.max(1)).zip(places).rev() {
-            if let State::Free(next) = &mut place.state {
-                *next = *free;
+            if place.is_free() {
+                place.next = *free;
                 *free = index;
             }
         }
@@ -119,27 +132,25 @@ impl<C: Copy, T: Copy> CommandTable<C, T> {
     pub fn drain(&mut self) -> impl Iterator<Item = (C, T)> + '_ {
         let Self { places, free, .. } = self;
         places.iter_mut().zip(0u16..).filter_map(|(place, index)| {
-            let State::InFlight(tag) = place.state else { return None };
-            place.state = State::Free(*free);
+            if place.is_free() {
+                return None;
+            }
+            place.key |= FREE;
+            place.next = *free;
             *free = index;
-            Some((place.command, tag))
+            Some((place.command, place.tag))
         })
     }
 
     /// The commands in flight, with their identifiers.
     pub fn in_flight(&self) -> impl Iterator<Item = (Cid, &C)> {
-        self.places.iter().filter_map(|place| match place.state {
-            State::InFlight(_) => Some((Cid(place.cid), &place.command)),
-            State::Free(_) => None,
-        })
+        self.places.iter().filter_map(|place| Some((place.in_flight()?, &place.command)))
     }
 
     /// The commands in flight, with their tags.
     pub fn tags_mut(&mut self) -> impl Iterator<Item = (&C, &mut T)> {
-        self.places.iter_mut().filter_map(|place| match &mut place.state {
-            State::InFlight(tag) => Some((&place.command, tag)),
-            State::Free(_) => None,
-        })
+        let in_flight = self.places.iter_mut().filter(|place| !place.is_free());
+        in_flight.map(|place| (&place.command, &mut place.tag))
     }
 }
 
@@ -150,7 +161,7 @@ mod tests {
     type Table = CommandTable<u16, char>;
 
     fn table(depth: u16) -> Table {
-        Table::new(depth, 0)
+        Table::new(depth, (0, ' '))
     }
 
     #[test]

@@ -35,12 +35,14 @@ const fn pages_for(entries: u64) -> u64 {
 #[inline(always)]
 pub fn without_list(start: Iova, bytes: u32) -> Option<DataPointer> {
     let prp1 = start.bits();
-    let in_first = PAGE.wrapping_sub(prp1 % PAGE);
-    let bytes = u64::from(bytes);
-    if bytes <= in_first {
+    let offset = prp1 % PAGE;
+    // Bytes from the first page's start on.
+    let end = offset.wrapping_add(u64::from(bytes));
+    if end <= PAGE {
         return Some(DataPointer { prp1, prp2: 0 });
     }
-    (bytes <= in_first.wrapping_add(PAGE)).then_some(DataPointer { prp1, prp2: prp1.wrapping_add(in_first) })
+    let second = prp1.wrapping_sub(offset).wrapping_add(PAGE);
+    (end <= 2 * PAGE).then_some(DataPointer { prp1, prp2: second })
 }
 
 /// The list pages of a queue pair: equally many for each command that it may have in flight, one command's behind another's.

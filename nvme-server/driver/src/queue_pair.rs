@@ -42,8 +42,8 @@ pub struct QueuePair<M: Memory, R> {
     sq_head: u16,
     head: u16,
     released: u16,
-    /// The phase tag of the next completion.
-    phase: bool,
+    /// The SQ and the phase tag of the next completion.
+    expected: CqeEnd,
 }
 
 impl<M: Memory, R: Mmio> QueuePair<M, R> {
@@ -76,7 +76,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
             sq_head: 0,
             head: 0,
             released: 0,
-            phase: Phase::FIRST.bit(),
+            expected: CqeEnd::of(id, Phase::FIRST),
         })
     }
 
@@ -102,24 +102,21 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
 
     /// Resets it to the state in which a controller creates it: indices at 0, no completion that looks new.
     pub fn reset(&mut self) -> Result<(), DeviceFault> {
-        let Self { entries, cq, tail, rung, sq_head, head, released, phase, .. } = self;
-        (*tail, *rung, *sq_head, *head, *released, *phase) = (0, 0, 0, 0, 0, Phase::FIRST.bit());
+        let Self { id, entries, cq, tail, rung, sq_head, head, released, expected, .. } = self;
+        (*tail, *rung, *sq_head, *head, *released, *expected) = (0, 0, 0, 0, 0, CqeEnd::of(*id, Phase::FIRST));
         let slots = cq.memory.writer::<Cqe>(cq.offset, u32::from(*entries))?;
         (0..u32::from(*entries)).for_each(|index| slots.write(index, &Cqe::default()));
         Ok(())
-    }
-
-    #[inline(always)]
-    fn next(&self, index: u16) -> u16 {
-        let next = index.wrapping_add(1);
-        if next == self.entries { 0 } else { next }
     }
 
     /// Writes an entry. The controller sees it after [`QueuePair::ring`].
     #[inline(always)]
     pub fn submit(&mut self, sqe: &Sqe) {
         self.sq_slots.write(u32::from(self.tail), sqe);
-        self.tail = self.next(self.tail);
+        self.tail = self.tail.wrapping_add(1);
+        if self.tail == self.entries {
+            self.tail = 0;
+        }
     }
 
     /// Rings the tail doorbell if there are new entries; returns whether it did.
@@ -140,18 +137,22 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
     #[inline(always)]
     pub fn complete(&mut self) -> Result<Option<CqeEnd>, DeviceFault> {
         let end = CqeEnd::from_bits(self.cq_slots.load_acquire_end(u32::from(self.head)));
-        if end.dw3().phase() != self.phase {
-            return Ok(None);
+        if !end.is_in_phase_and_queue_of(self.expected) {
+            let is_new = end.is_in_phase_of(self.expected);
+            return if is_new { Err(DeviceFault::WrongQueue(end.sq().0)) } else { Ok(None) };
         }
-        if end.sq() != self.id {
-            return Err(DeviceFault::WrongQueue(end.sq().0));
+        // A controller that fetches several commands at a time reports one head for all of them.
+        if end.sq_head() != self.sq_head {
+            if !self.is_possible_head(end.sq_head()) {
+                return Err(DeviceFault::ImpossibleHead(end.sq_head()));
+            }
+            self.sq_head = end.sq_head();
         }
-        if !self.is_possible_head(end.sq_head()) {
-            return Err(DeviceFault::ImpossibleHead(end.sq_head()));
+        self.head = self.head.wrapping_add(1);
+        if self.head == self.entries {
+            self.head = 0;
+            self.expected = self.expected.next_phase();
         }
-        self.sq_head = end.sq_head();
-        self.head = self.next(self.head);
-        self.phase ^= self.head == 0;
         Ok(Some(end))
     }
 
@@ -159,7 +160,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
     #[inline]
     pub fn has_completion(&self) -> bool {
         let end = CqeEnd::from_bits(self.cq_slots.load_acquire_end(u32::from(self.head)));
-        end.dw3().phase() == self.phase
+        end.is_in_phase_of(self.expected)
     }
 
     /// Takes the next completion with the command's own result, if one is there.
@@ -261,6 +262,28 @@ mod tests {
         let from = SqPosition { sq: QueueId(7), head: 0 };
         cq.write(0, &Cqe::new(0, from, Cid(0), Status::SUCCESS, Phase::One)).unwrap();
         assert_eq!(pair.complete(), Err(DeviceFault::WrongQueue(7)));
+    }
+
+    #[test]
+    fn old_entry_of_another_queue_is_no_completion() {
+        let (mut pair, cq, _) = pair();
+        let from = SqPosition { sq: QueueId(7), head: 0 };
+        cq.write(0, &Cqe::new(0, from, Cid(0), Status::SUCCESS, Phase::from_bit(false))).unwrap();
+        assert_eq!(pair.complete(), Ok(None));
+        assert!(!pair.has_completion());
+    }
+
+    #[test]
+    fn head_that_goes_back_to_an_earlier_one_is_a_fault() {
+        let (mut pair, cq, _) = pair();
+        (1..=2).for_each(|cid| pair.submit(&flush(cid)));
+        pair.ring().unwrap();
+        post(&cq, 0, 2, 1, true);
+        assert_eq!(pair.complete().unwrap().unwrap().cid(), Cid(1));
+        post(&cq, 1, 1, 2, true);
+        assert_eq!(pair.complete(), Err(DeviceFault::ImpossibleHead(1)));
+        post(&cq, 1, 2, 2, true);
+        assert_eq!(pair.complete().unwrap().unwrap().cid(), Cid(2), "the same head again is possible");
     }
 
     #[test]

@@ -37,6 +37,37 @@ pub struct CqeEnd {
 }
 
 impl CqeEnd {
+    /// The bits of the phase tag.
+    const PHASE: u64 = Self::new().with_dw3(Dw3::new().with_phase(true)).into_bits();
+    /// The bits of the SQ's identifier.
+    const SQ: u64 = Self::new().with_dw2(Dw2::new().with_sqid(u16::MAX)).into_bits();
+
+    /// An entry of that SQ with that phase tag, and 0 in all other fields.
+    #[must_use]
+    pub const fn of(sq: QueueId, phase: Phase) -> Self {
+        Self::new().with_dw2(Dw2::new().with_sqid(sq.0)).with_dw3(Dw3::new().with_phase(phase.bit()))
+    }
+
+    /// The same with the other phase tag.
+    #[must_use]
+    pub const fn next_phase(self) -> Self {
+        Self::from_bits(self.into_bits() ^ Self::PHASE)
+    }
+
+    /// Whether both have one phase tag.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_in_phase_of(self, other: Self) -> bool {
+        (self.into_bits() ^ other.into_bits()) & Self::PHASE == 0
+    }
+
+    /// Whether both have one phase tag and one SQ: by one comparison.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_in_phase_and_queue_of(self, other: Self) -> bool {
+        (self.into_bits() ^ other.into_bits()) & (Self::PHASE | Self::SQ) == 0
+    }
+
     /// The command that completed.
     #[must_use]
     pub const fn cid(self) -> Cid {

@@ -72,6 +72,19 @@ impl Blocks {
         Some(Self { start, nlb_z: nlb_z as u16 })
     }
 
+    /// `count` blocks from `start`; `None` unless `count` is 1..=65536 and all of them are below the block `end`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn below(start: Lba, count: u32, end: Lba) -> Option<Self> {
+        let (nlb_z, Some(room)) = (count.wrapping_sub(1), end.0.checked_sub(start.0)) else {
+            return None;
+        };
+        if nlb_z > u16::MAX as u32 || nlb_z as u64 >= room {
+            return None;
+        }
+        Some(Self { start, nlb_z: nlb_z as u16 })
+    }
+
     /// The blocks that a read, write, compare, verify or write zeroes names; `None` when its end has no address.
     #[must_use]
     pub const fn from_sqe(sqe: &Sqe) -> Option<Self> {

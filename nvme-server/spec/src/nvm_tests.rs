@@ -100,6 +100,18 @@ fn blocks_are_one_to_65536_and_have_addresses() {
 }
 
 #[test]
+fn blocks_below_an_end_are_those_that_have_addresses_before_it() {
+    let edges = [0, 1, 2, 7, 8, 65535, 65536, 65537, u64::MAX - 65536, u64::MAX - 1, u64::MAX];
+    for (start, end) in edges.into_iter().flat_map(|start| edges.map(|end| (start, end))) {
+        for count in [0, 1, 2, 8, 65535, 65536, 65537, u32::MAX] {
+            let is_below = start.checked_add(count.into()).is_some_and(|behind| behind <= end);
+            let expected = Blocks::new(Lba(start), count).filter(|_| is_below);
+            assert_eq!(Blocks::below(Lba(start), count, Lba(end)), expected, "{count} from {start} to {end}");
+        }
+    }
+}
+
+#[test]
 fn blocks_beyond_every_address_in_a_command_are_refused() {
     let mut sqe = read(CID, NSID, blocks(), DATA);
     sqe.cdw10 = u32::MAX;

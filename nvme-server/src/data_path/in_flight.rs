@@ -98,7 +98,7 @@ impl InFlight {
     /// A table of `depth` places, at most [`InFlight::MAX`].
     pub(crate) fn new(depth: u16) -> Self {
         let none = Command { work: Work::new(0, Kind::Other, 0), submitted: 0, request: Served::Whole(0) };
-        Self(CommandTable::new(depth, none))
+        Self(CommandTable::new(depth, (none, Accounting::Counted)))
     }
 
     /// Takes a place for `command`, if one is free.

@@ -63,27 +63,17 @@ impl<'a, P: Platform> Load<'a, P> {
 
     /// Submits `operations` requests, as many at a time as the depth, until all are completed.
     async fn run(&mut self, operations: u64) -> Result<(), Unmeasured> {
-        let first = operations.min(self.entries.len() as u64);
-        for index in 0..first {
+        let end = self.submitted.saturating_add(operations);
+        let mut in_flight = operations.min(self.entries.len() as u64);
+        for index in 0..in_flight {
             self.submit(index)?;
         }
         self.session.publish()?;
-        let (mut left, mut in_flight) = (operations.saturating_sub(first), first);
         while in_flight > 0 {
-            let mut any = false;
-            while let Some(completed) = self.session.complete()? {
-                if completed.status != Status::Success as u16 {
-                    succeeded(completed.status(), completed.status)?;
-                }
-                any = true;
-                if left > 0 {
-                    left = left.wrapping_sub(1);
-                    self.submit(completed.user_data)?;
-                } else {
-                    in_flight = in_flight.saturating_sub(1);
-                }
-            }
-            if any {
+            let before = self.submitted;
+            let ended = self.turn(end)?;
+            in_flight = in_flight.saturating_sub(ended);
+            if ended > 0 || self.submitted != before {
                 self.session.release()?;
                 self.session.publish()?;
             }
@@ -92,6 +82,24 @@ impl<'a, P: Platform> Load<'a, P> {
             }
         }
         Ok(())
+    }
+
+    /// Takes the completions that are there, and submits another request for each, until `end` were submitted. Returns the number
+    /// of completions without one. Apart from the loop that waits, whose variables lie in memory.
+    #[inline(never)]
+    fn turn(&mut self, end: u64) -> Result<u64, Unmeasured> {
+        let mut ended = 0u64;
+        while let Some(completed) = self.session.complete()? {
+            if completed.status != Status::Success as u16 {
+                succeeded(completed.status(), completed.status)?;
+            }
+            if self.submitted < end {
+                self.submit(completed.user_data)?;
+            } else {
+                ended = ended.wrapping_add(1);
+            }
+        }
+        Ok(ended)
     }
 
     async fn doorbells(&self) -> Result<u64, Unmeasured> {

@@ -4,12 +4,13 @@
 //! The NVMe server sets the function's controller online and attaches the namespace, some time after the client's start, which is
 //! waited for here, a tick at a time. The other waits poll. All have a limit.
 
-use super::{Backlog, Function, Served};
+use super::{Backlog, Function, RING_AFTER, Served};
 use crate::error::OpenError;
 use crate::function::parts::Parts;
 use crate::session::Options;
 use alloc::rc::Rc;
 use blk_api::request::Bounds;
+use blk_api::ring::Completed;
 use blk_api::session::Geometry;
 use nvme_driver::command::Abilities;
 use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT};
@@ -127,7 +128,7 @@ impl<P: Platform> Function<P> {
             pci,
             controller,
             pair,
-            commands: CommandTable::new(depth, Served::Whole(0)),
+            commands: CommandTable::new(depth, (0, Served::Whole)),
             lists,
             nsid: identity.nsid,
             window: window.iova,
@@ -140,9 +141,12 @@ impl<P: Platform> Function<P> {
             parts: Parts::new(depth.saturating_add(1)),
             backlog: Backlog::new(options.ring_entries),
             in_vain: 0,
-            unrung: 0,
+            waits: 0,
+            until_ring: RING_AFTER,
             doorbells: 0,
             withdrawn: None,
+            rest: (0, Served::Whole, nvme_spec::Status::SUCCESS),
+            other: Completed::default(),
             fault: DeviceFault::OwnMemory,
         };
         Ok((function, geometry))

@@ -136,6 +136,25 @@ fn full_session_takes_no_more_and_goes_on() {
 }
 
 #[test]
+fn polling_client_yields_though_completions_are_there() {
+    let machine = Machine::new(Setup { polls: true, ..Setup::default() });
+    let mut session = session(&machine);
+    session.submit(&entry(Opcode::Read, 0, 1, 0)).unwrap();
+    session.publish().unwrap();
+    // Without a completion each wait yields, and the machine's time passes only then.
+    let mut yields = || {
+        let before = machine.now_ns();
+        block_on(session.wait()).unwrap();
+        machine.now_ns() > before
+    };
+    let waits = (0..100_000).take_while(|_| yields()).count();
+    assert!(waits > 0 && waits < 100_000, "{waits}");
+    let yielded: Vec<_> = (0..64).map(|_| yields()).collect();
+    assert_eq!(yielded.iter().filter(|yielded| **yielded).count(), 4);
+    assert!(yielded.chunks(16).all(|some| some.contains(&true)));
+}
+
+#[test]
 fn refused_entries_reach_no_controller() {
     let machine = Machine::new(Setup { blocks: 8192, ..Setup::default() });
     let mut session = session(&machine);
