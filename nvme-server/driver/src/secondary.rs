@@ -54,10 +54,8 @@ pub async fn online<P: Platform>(
 ) -> Result<(), DeviceFault> {
     loop {
         let is_last = platform.ticks() >= deadline;
-        if pci.is_withdrawn().await {
-            return Err(DeviceFault::NotReady);
-        }
         match controller.check() {
+            Err(DeviceFault::Fatal) if pci.is_withdrawn().await => return Err(DeviceFault::NotReady),
             Err(DeviceFault::Fatal) if !is_last => drop(platform.next_event().await),
             // It was not enabled yet.
             Ok(_) | Err(DeviceFault::NotReady) => return Ok(()),

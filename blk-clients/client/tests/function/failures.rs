@@ -51,9 +51,54 @@ fn removed_controller_ends_the_session() {
     for polls in [false, true] {
         let (machine, mut session) = busy(polls);
         machine.strike(ControllerEffect::Removal);
-        assert_eq!(end(&mut session), Error::Device(FunctionFault::Absent));
-        assert!(!session.server_died(), "nothing can be brought up again");
+        assert_eq!(exchange(&mut session, &[entry(Opcode::Read, 3, 1, 0)]), Ok(vec![]));
+        assert!(session.server_died(), "it may have been withdrawn");
+        assert_eq!(block_on(session.open_again()), Err(OpenError::Device(DeviceFault::Absent)));
     }
+}
+
+/// Waits until the session is to be opened again, and opens it.
+fn open_again(session: &mut Session<Machine>) {
+    block_on(async {
+        while !session.server_died() {
+            assert_eq!(session.complete(), Ok(None));
+            session.wait().await.unwrap();
+        }
+        session.open_again().await.unwrap();
+    });
+}
+
+#[test]
+fn withdrawn_function_forbids_requests_until_it_is_restored() {
+    let all = [entry(Opcode::Read, 0, 1, 0), entry(Opcode::Flush, 0, 0, 0), entry(Opcode::Read, 0, 100, 0)];
+    for polls in [false, true] {
+        let (machine, mut session) = busy(polls);
+        machine.withdraw();
+        assert_eq!(exchange(&mut session, &all), Ok(vec![]));
+        for _ in 0..3 {
+            let before = machine.now_ns();
+            open_again(&mut session);
+            assert!(machine.now_ns() - before < SECOND_NS);
+            machine.commands();
+            let done = exchange(&mut session, &all).unwrap();
+            let outcomes: Vec<_> = done.iter().map(|one| (one.user_data, one.status().unwrap())).collect();
+            assert_eq!(outcomes, [0, 1, 2].map(|number| (number, Status::Forbidden)));
+        }
+        machine.restore();
+        open_again(&mut session);
+        assert_eq!(exchange(&mut session, &all).unwrap().iter().map(|one| one.status).collect::<Vec<_>>(), [0; 3]);
+        assert_eq!(machine.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn session_with_a_withdrawn_function_is_closed() {
+    let (machine, mut session) = busy(false);
+    machine.withdraw();
+    exchange(&mut session, &[entry(Opcode::Read, 0, 1, 0)]).unwrap();
+    open_again(&mut session);
+    assert_eq!(block_on(session.close()), Ok(()));
+    assert!(!machine.is_claimed());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::support::{Machine, Setup, device, entry, exchange, session, try_session};
 use blk_client::{DeviceFault, Error, Geometry, Opcode, OpenError, PciError, Refusal};
 use fake_platform::block_on;
-use pci_api::{CLAIM, IO_SPACE, RELEASE, START, VECTOR};
+use pci_api::{CLAIM, IO_SPACE, LIST, RELEASE, START, VECTOR};
 use platform::Memory;
 use sim_fault::ControllerEffect;
 
@@ -89,7 +89,8 @@ fn controller_is_awaited_until_it_is_online() {
     let machine = ticked(Setup { online_at_ns: 3 * SECOND_NS, ..Setup::default() });
     let mut session = session(&machine);
     assert!((3 * SECOND_NS..4 * SECOND_NS).contains(&machine.now_ns()), "{} ns", machine.now_ns());
-    assert_eq!(machine.take_calls(), OPENING);
+    let calls = machine.take_calls();
+    assert_eq!(calls.into_iter().filter(|label| *label != LIST).collect::<Vec<_>>(), OPENING);
     works(&machine, &mut session, 2);
 }
 

@@ -44,6 +44,7 @@ impl State {
         let mut given = Message::new(pci_api::GRANTED);
         given.cap_received = true;
         match message.label {
+            pci_api::CLAIM if self.is_withdrawn => refused(Refusal::Withdrawn),
             pci_api::CLAIM if self.now_ns < self.claimable_at_ns => refused(self.claim_refusal),
             pci_api::CLAIM if self.is_claimed => refused(Refusal::Busy),
             pci_api::CLAIM => {
@@ -56,6 +57,8 @@ impl State {
                 Message::with(pci_api::GRANTED, &claimed)
             }
             _ if !self.is_claimed => refused(Refusal::NotClaimed),
+            label if self.claim_is_withdrawn && label != pci_api::RELEASE => refused(Refusal::Withdrawn),
+            pci_api::LIST => refused(Refusal::NoSuchFunction),
             pci_api::IO_SPACE if !self.iommu => refused(Refusal::NoIommu),
             pci_api::IO_SPACE => {
                 self.fill(RECEIVE, Object::IoSpace).expect("an empty receive slot");
@@ -73,7 +76,7 @@ impl State {
             }
             pci_api::START => Message::new(pci_api::GRANTED),
             pci_api::RELEASE => {
-                self.is_claimed = false;
+                (self.is_claimed, self.claim_is_withdrawn) = (false, false);
                 self.controller.function_level_reset();
                 self.bus.pages.clear();
                 self.bus.tables.clear();

@@ -144,6 +144,9 @@ pub(super) struct State {
     pub is_claimed: bool,
     pub claimable_at_ns: u64,
     pub claim_refusal: Refusal,
+    pub is_withdrawn: bool,
+    /// The claim is one from before the withdrawal.
+    pub claim_is_withdrawn: bool,
     online_at_ns: u64,
     /// Calls of the PCI server.
     pub calls: Vec<u32>,
@@ -277,6 +280,21 @@ impl Machine {
         self.state().online_at_ns = 0;
     }
 
+    /// The PCI server withdraws the function, which the NVMe server has set offline.
+    pub(crate) fn withdraw(&self) {
+        self.reset(u64::MAX);
+        let mut state = self.state();
+        (state.is_withdrawn, state.claim_is_withdrawn) = (true, state.is_claimed);
+        state.bus.pages.clear();
+        state.bus.vectors.clear();
+    }
+
+    /// It is restored, and set online.
+    pub(crate) fn restore(&self) {
+        self.state().is_withdrawn = false;
+        self.set_online();
+    }
+
     /// Whether the function is claimed.
     pub(crate) fn is_claimed(&self) -> bool {
         self.state().is_claimed
@@ -358,6 +376,8 @@ fn state(setup: Setup) -> State {
         is_claimed: false,
         claimable_at_ns: setup.claimable_at_ns,
         claim_refusal: setup.claim_refusal,
+        is_withdrawn: false,
+        claim_is_withdrawn: false,
         online_at_ns: setup.online_at_ns,
         calls: vec![],
         acknowledged: 0,
