@@ -8,11 +8,12 @@
 //! Neighbours: `opening` brings the function up, `parts` has the requests of several commands, and `nvme-driver` is what the
 //! NVMe server drives its function with. A function whose controller was reset, by the NVMe server's successor for instance, is
 //! brought up again, and unanswered requests are submitted again. While the function is withdrawn from the client, requests are
-//! answered here, and it is asked for again now and then ([`Function::withdraw`]). Left out: recovery of a command without an answer, and a limit
-//! on interrupts.
+//! answered here, and it is asked for again now and then ([`Function::withdraw`]). A function that is silent with commands in
+//! flight is brought up again, too ([`silence`]). Left out: a limit on interrupts.
 
+use crate::function::backlog::Backlog;
 use crate::function::parts::Parts;
-use alloc::collections::VecDeque;
+use crate::function::silence::Silence;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::Status;
@@ -28,8 +29,10 @@ use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Lba, Nsid};
 use platform::{Cap, Endpoint, Environment, Iova, Kernel, Platform};
 
+mod backlog;
 mod opening;
 mod parts;
+mod silence;
 
 /// Polls in a row without a completion after which the controller's status is read.
 const POLLS_IN_VAIN: u32 = 4096;
@@ -79,6 +82,7 @@ pub(crate) struct Function<P: Platform> {
     until_ring: u32,
     /// Writes of the tail doorbell.
     doorbells: u64,
+    silence: Silence,
     /// While it is withdrawn, the time in ticks at which it is asked for again.
     withdrawn: Option<u64>,
     /// The last completion of a command that was no success of a whole request.
@@ -114,58 +118,6 @@ enum Served {
     Whole,
     /// Not all of one that is among the [`Parts`].
     Part,
-}
-
-/// Entries that are not submitted yet, and answers that wait to be taken. Neither queue grows beyond its first capacity.
-struct Backlog {
-    /// Whether there are entries, one of them partly submitted or none.
-    is_behind: bool,
-    /// The most entries, and the most answers.
-    most: usize,
-    entries: VecDeque<Entry>,
-    /// The request that is being cut into commands, and its place among the parts.
-    current: Option<(Cursor, u16)>,
-    answers: VecDeque<Completed>,
-}
-
-impl Backlog {
-    /// Creates an empty one, for `most` entries.
-    fn new(most: u32) -> Self {
-        let most = most as usize;
-        let room = most.saturating_add(1);
-        Self {
-            is_behind: false,
-            most,
-            entries: VecDeque::with_capacity(room),
-            current: None,
-            answers: VecDeque::with_capacity(room),
-        }
-    }
-
-    fn has_room(&self) -> bool {
-        self.entries.len() < self.most
-    }
-
-    fn has_room_for_answer(&self) -> bool {
-        self.answers.len() < self.most
-    }
-
-    /// Takes the next entry, if its answer has room.
-    fn next(&mut self) -> Option<Entry> {
-        if self.has_room_for_answer() { self.entries.pop_front() } else { None }
-    }
-
-    /// Forgets all entries and answers, and has every later entry go this way.
-    fn forget(&mut self) {
-        self.entries.clear();
-        self.answers.clear();
-        self.current = None;
-        self.is_behind = true;
-    }
-
-    fn answer(&mut self, user_data: u64, status: Status) {
-        self.answers.push_back(Completed { user_data, status: status as u16, ..Completed::default() });
-    }
 }
 
 impl<P: Platform> Function<P> {
@@ -318,6 +270,7 @@ impl<P: Platform> Function<P> {
     pub(crate) fn release(&mut self) -> Result<(), DeviceFault> {
         if self.pair.release()? {
             self.in_vain = 0;
+            self.silence.ends();
         }
         Ok(())
     }
@@ -352,7 +305,7 @@ impl<P: Platform> Function<P> {
         }
         if self.withdrawn.is_none() && self.in_vain >= WAKES_IN_VAIN {
             self.in_vain = 0;
-            self.controller.check()?;
+            self.check()?;
         }
         Ok(!self.backlog.answers.is_empty() || self.pair.has_completion())
     }
@@ -497,8 +450,21 @@ impl<P: Platform> Function<P> {
         }
         self.in_vain = self.in_vain.wrapping_add(1);
         if self.in_vain.is_multiple_of(POLLS_IN_VAIN) {
-            self.controller.check()?;
+            self.check()?;
         }
         Ok(())
+    }
+
+    /// Checks the controller, and how long it has been silent.
+    ///
+    /// # Errors
+    /// [`DeviceFault::TimedOut`], or what its status shows.
+    #[cold]
+    fn check(&mut self) -> Result<(), DeviceFault> {
+        let mut parts = self.commands.tags_mut().map(|(_, served)| *served == Served::Part);
+        let limit = parts.next().map(|first| silence::limit_seconds(first || parts.any(|is_part| is_part)));
+        let (now, rate) = (self.platform.ticks(), self.platform.ticks_per_second());
+        let checked = self.controller.check().and_then(|_| self.silence.check(limit, now, rate));
+        checked.inspect_err(|fault| self.fault = *fault)
     }
 }

@@ -178,6 +178,14 @@ impl<P: Platform> Session<P> {
         }
     }
 
+    /// Whether the session's own function was silent too long: what is in flight has no answer in time.
+    pub(crate) fn timed_out(&self) -> bool {
+        match &self.path {
+            Path::Server(_) => false,
+            Path::Function(function) => function.fault() == DeviceFault::TimedOut,
+        }
+    }
+
     /// The environment by which a session's own function is brought up.
     pub(crate) fn function_environment(&self) -> Option<Rc<Environment>> {
         match &self.path {
@@ -409,12 +417,12 @@ impl<P: Platform> Session<P> {
     }
 }
 
-/// The fault ends the session, unless it shows that the controller was reset: the function can be brought up again then. One that is
-/// absent may be under reset, because it was withdrawn; the PCI server knows that.
+/// The fault ends the session, unless it shows that the controller was reset: the function can be brought up again then, and so can
+/// one that is silent. One that is absent may be under reset, because it was withdrawn; the PCI server knows that.
 #[cold]
 #[inline(never)]
 fn lost<P: Platform>(server: &Server<P>, fault: DeviceFault) -> Result<(), Error> {
-    if !fault.shows_reset() && fault != DeviceFault::Absent {
+    if !fault.shows_reset() && !matches!(fault, DeviceFault::Absent | DeviceFault::TimedOut) {
         return Err(fault.into());
     }
     server.set_lost(true);

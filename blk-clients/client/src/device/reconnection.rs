@@ -12,6 +12,8 @@ use super::{Device, Shared};
 use crate::error::{Error, OpenError};
 use crate::function::Function;
 use alloc::rc::Rc;
+use blk_api::Status;
+use blk_api::ring::Completed;
 use blk_api::session::{Geometry, Refusal};
 use platform::{Environment, Platform};
 
@@ -90,8 +92,9 @@ impl<P: Platform> Device<P> {
                 return state.ask_again().map(drop);
             }
         };
+        let timed_out = state.session.timed_out();
         state.session.take_function(function, geometry).map_err(|_| Error::CLOSED)?;
-        let reissued = state.ask_again()?;
+        let reissued = if timed_out { state.time_out_all()? } else { state.ask_again()? };
         server.report_reconnected(reissued);
         Ok(())
     }
@@ -105,6 +108,17 @@ impl<P: Platform> super::State<P> {
             self.deliver(&completed)?;
         }
         Ok(())
+    }
+
+    /// Answers unanswered requests: they had no answer in time, and nothing of them is in progress any more. They are retried as
+    /// after such an answer of the server. Returns their number.
+    fn time_out_all(&mut self) -> Result<u32, Error> {
+        let unanswered = self.slots.submit_all_again();
+        for entry in &unanswered {
+            let status = Status::TimedOut as u16;
+            self.deliver(&Completed { user_data: entry.user_data, status, ..Completed::default() })?;
+        }
+        Ok(unanswered.len() as u32)
     }
 
     /// Submits unanswered requests again. Returns their number.

@@ -7,6 +7,7 @@
 use super::{Backlog, Function, RING_AFTER, Served};
 use crate::error::OpenError;
 use crate::function::parts::Parts;
+use crate::function::silence::Silence;
 use crate::session::Options;
 use alloc::rc::Rc;
 use blk_api::request::Bounds;
@@ -144,6 +145,7 @@ impl<P: Platform> Function<P> {
             waits: 0,
             until_ring: RING_AFTER,
             doorbells: 0,
+            silence: Silence::default(),
             withdrawn: None,
             rest: (0, Served::Whole, nvme_spec::Status::SUCCESS),
             other: Completed::default(),

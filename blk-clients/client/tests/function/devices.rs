@@ -143,3 +143,36 @@ fn controller_that_stays_offline_ends_all_requests() {
         }));
     }
 }
+
+#[test]
+fn lost_command_is_made_again_after_the_controllers_silence() {
+    for polls in [false, true] {
+        let (machine, device) = silent(polls, Some(1));
+        block_on(device.run(async {
+            let range = device.window().lease(512).unwrap();
+            assert_eq!(device.read(3, &[range.whole()]).await, Ok(()));
+        }));
+        assert!((10 * SECOND_NS..13 * SECOND_NS).contains(&machine.now_ns()), "{} ns", machine.now_ns());
+        assert_eq!((device.retries(), device.in_flight()), (1, 0));
+        block_on(device.close()).unwrap();
+        assert_eq!(machine.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn commands_that_are_lost_every_time_end_with_an_error() {
+    let (machine, device) = silent(false, None);
+    block_on(device.run(async {
+        let range = device.window().lease(512).unwrap();
+        assert_eq!(device.read(3, &[range.whole()]).await, Err(Error::status(Status::TimedOut)));
+    }));
+    assert_eq!(device.in_flight(), 0);
+    assert_eq!(machine.complaints(), [""; 0]);
+}
+
+#[test]
+fn long_commands_have_more_time() {
+    let (machine, device) = silent(false, Some(1));
+    block_on(device.run(async { assert_eq!(device.flush().await, Ok(())) }));
+    assert!((60 * SECOND_NS..63 * SECOND_NS).contains(&machine.now_ns()), "{} ns", machine.now_ns());
+}

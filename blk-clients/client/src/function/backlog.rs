@@ -1,0 +1,59 @@
+//! What a function has no command for: entries before their turn, and answers before they are taken.
+
+use alloc::collections::VecDeque;
+use blk_api::Status;
+use blk_api::request::Entry;
+use blk_api::ring::Completed;
+use nvme_driver::split::Cursor;
+
+/// Entries that are not submitted yet, and answers that wait to be taken. Neither queue grows beyond its first capacity.
+pub(super) struct Backlog {
+    /// Whether there are entries, one of them partly submitted or none.
+    pub(super) is_behind: bool,
+    /// The most entries, and the most answers.
+    most: usize,
+    pub(super) entries: VecDeque<Entry>,
+    /// The request that is being cut into commands, and its place among the parts.
+    pub(super) current: Option<(Cursor, u16)>,
+    pub(super) answers: VecDeque<Completed>,
+}
+
+impl Backlog {
+    /// Creates an empty one, for `most` entries.
+    pub(super) fn new(most: u32) -> Self {
+        let most = most as usize;
+        let room = most.saturating_add(1);
+        Self {
+            is_behind: false,
+            most,
+            entries: VecDeque::with_capacity(room),
+            current: None,
+            answers: VecDeque::with_capacity(room),
+        }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.entries.len() < self.most
+    }
+
+    pub(super) fn has_room_for_answer(&self) -> bool {
+        self.answers.len() < self.most
+    }
+
+    /// Takes the next entry, if its answer has room.
+    pub(super) fn next(&mut self) -> Option<Entry> {
+        if self.has_room_for_answer() { self.entries.pop_front() } else { None }
+    }
+
+    /// Forgets all entries and answers, and has every later entry go this way.
+    pub(super) fn forget(&mut self) {
+        self.entries.clear();
+        self.answers.clear();
+        self.current = None;
+        self.is_behind = true;
+    }
+
+    pub(super) fn answer(&mut self, user_data: u64, status: Status) {
+        self.answers.push_back(Completed { user_data, status: status as u16, ..Completed::default() });
+    }
+}
