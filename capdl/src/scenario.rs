@@ -382,6 +382,13 @@ impl Scenario {
         first.is_none_or(|event| event.action != Action::Insert)
     }
 
+    /// Whether controller number `index` is inserted or removed while the system runs.
+    #[must_use]
+    pub fn comes_and_goes(&self, index: usize) -> bool {
+        let name = self.controllers.get(index).map(|controller| controller.name.as_str());
+        self.hot_plugs.iter().any(|event| Some(event.controller.as_str()) == name)
+    }
+
     /// The number of controller `index` among those that always stay, in the order of the root bus.
     #[must_use]
     pub fn number_among_fixed(&self, index: usize) -> usize {
@@ -399,15 +406,24 @@ impl Scenario {
         drawn
     }
 
-    /// Whether only the simulator can run it, because of its faults, of its controllers' properties, or because they come and go.
+    /// Whether only the simulator can run it, because of its faults or of its controllers' properties.
     #[must_use]
     pub fn is_simulators_alone(&self) -> bool {
         let is_simulated = |controller: &Controller| {
             controller.model != Model::default() || controller.ways().any(|way| way == Interrupts::Msi)
         };
         self.controllers.iter().any(is_simulated)
-            || !self.hot_plugs.is_empty()
+            || self.has_several_namespaces_that_move()
             || !self.faults.iter().all(|fault| self.is_in_qemu(fault))
+    }
+
+    /// Whether a controller with several namespaces comes or goes. QEMU adds no namespace to a running machine, but a controller
+    /// that is one of its own.
+    #[must_use]
+    pub fn has_several_namespaces_that_move(&self) -> bool {
+        let has_several =
+            |(index, controller): (usize, &Controller)| controller.namespaces.len() > 1 && self.comes_and_goes(index);
+        self.controllers.iter().enumerate().any(has_several)
     }
 
     /// Whether QEMU's machine can be made to show the same fault, from outside.

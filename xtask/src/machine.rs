@@ -3,12 +3,15 @@
 pub(crate) mod contents;
 pub(crate) mod counts;
 pub(crate) mod disk;
+pub(crate) mod inherited;
 pub(crate) mod injection;
 pub(crate) mod model;
+pub(crate) mod monitor;
+pub(crate) mod plug;
 pub(crate) mod qemu;
 
 use anyhow::{Context, Result};
-use injection::Inside;
+use inherited::Inside;
 use kernel::Arch;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -34,22 +37,23 @@ pub(crate) struct Machine {
 impl Machine {
     /// Starts QEMU with `arguments`. Its messages go to the file `qemu` in `folder`.
     pub(crate) fn start(arch: Arch, arguments: &[OsString], folder: &Path) -> Result<Self> {
-        Self::start_with(Command::new(kernel::qemu::program(arch)), arguments, folder, None)
+        Self::start_with(Command::new(kernel::qemu::program(arch)), arguments, folder, &[])
     }
 
-    /// The same with this QEMU, and with a test port (`-qtest`).
+    /// The same with this QEMU, which inherits these ends of sockets.
     pub(crate) fn start_with(
         program: Command,
         arguments: &[OsString],
         folder: &Path,
-        door: Option<Inside>,
+        inside: &[Inside],
     ) -> Result<Self> {
         let said = folder.join("qemu");
         let errors = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
         let started = Instant::now();
+        let ports: Vec<_> = inside.iter().map(Inside::arguments).collect::<Result<_>>()?;
         let mut child = ended_with_us(&program)
             .args(arguments)
-            .args(door.as_ref().map(Inside::arguments).transpose()?.unwrap_or_default())
+            .args(ports.concat())
             // Folder for QEMU's temporary file of changes to a user's disk.
             .env("TMPDIR", folder)
             .stdin(Stdio::null())

@@ -8,6 +8,7 @@
 mod collector;
 mod disks;
 mod folder;
+mod outside;
 pub mod reading;
 pub(crate) mod simulate;
 pub(crate) mod sweep;
@@ -15,6 +16,7 @@ pub(crate) mod sweep;
 pub(crate) use collector::Collector;
 pub(crate) use disks::{make as make_disks, place as use_disk, remove as remove_disks};
 pub(crate) use folder::make as folder;
+use outside::Outside;
 
 use crate::image;
 use crate::image::programs::{Programs, ROOT_TASK};
@@ -23,7 +25,6 @@ use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::Machine;
 use crate::machine::counts::Plugins;
 use crate::machine::disk::{self, UserDisk};
-use crate::machine::injection::Injection;
 use crate::machine::model::Models;
 use crate::machine::qemu::{self, Boot, Parts, Start, Time};
 use crate::progress::Step;
@@ -243,17 +244,16 @@ impl Runner<'_> {
         collector.results.arch = (self.kernel.arch != Arch::default()).then(|| self.kernel.arch.name());
         collector.results.log = self.project.shown(&prepared.folder);
         let limit = Duration::from_secs(prepared.scenario.expect.timeout_seconds);
-        let (mut injection, door) = match models {
-            None => Injection::of(&prepared.scenario)?.unzip(),
-            Some(models) => (Injection::of_models(&prepared.scenario, models.faults()), None),
-        };
+        let (mut outside, ends) = Outside::of(&prepared.scenario, self.kernel.arch, models)?;
         let qemu = self.qemu(options.device)?;
-        let mut machine = Machine::start_with(qemu, &prepared.arguments, &prepared.folder, door)?;
-        let ended = wait(&mut machine, &mut collector, &prepared.scenario, injection.as_mut(), limit)?;
+        let mut machine = Machine::start_with(qemu, &prepared.arguments, &prepared.folder, &ends)?;
+        // QEMU has them now. Nobody else may hold its ends open.
+        drop(ends);
+        let ended = wait(&mut machine, &mut collector, &prepared.scenario, &mut outside, limit)?;
         machine.end()?;
         collector.finish()?;
         let mut results = collector.results;
-        results.reasons.extend(injection.iter().flat_map(Injection::left));
+        results.reasons.extend(outside.left());
         results.seconds = machine.age().as_secs_f64();
         match ended {
             End::Complete => {}
@@ -289,8 +289,8 @@ impl Runner<'_> {
 /// Whether QEMU's machine of an architecture, with these controllers, can run the scenario; the error names an alternative.
 pub(crate) fn suits(scenario: &Scenario, arch: Arch, device: Device) -> Result<()> {
     ensure!(
-        scenario.hot_plugs.is_empty(),
-        "the scenario '{0}' has controllers that come and go, which only the simulator's do: cargo xtask sim {0}",
+        !scenario.has_several_namespaces_that_move(),
+        "the scenario '{0}' inserts or removes a controller with several namespaces, which QEMU cannot: cargo xtask sim {0}",
         scenario.name
     );
     match device {
@@ -313,6 +313,11 @@ pub(crate) fn suits(scenario: &Scenario, arch: Arch, device: Device) -> Result<(
             ensure!(
                 scenario.controllers.iter().all(|controller| controller.virtual_functions == 0),
                 "the scenario '{0}' has virtual functions, which QEMU hides of these controllers: cargo xtask sim {0}",
+                scenario.name
+            );
+            ensure!(
+                scenario.hot_plugs.is_empty(),
+                "the scenario '{}' has controllers that come and go, which the models in QEMU do not: leave out --device",
                 scenario.name
             );
             ensure!(
@@ -377,7 +382,12 @@ fn take_longer(scenario: &mut Scenario) {
     let kills = scenario.kills.iter_mut().map(|kill| &mut kill.after_ms);
     let interrupts =
         scenario.controllers.iter_mut().flat_map(|one| &mut one.changes).map(|change| &mut change.after_ms);
-    changes.chain(kills).chain(interrupts).for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
+    let hot_plugs = scenario.hot_plugs.iter_mut().map(|event| &mut event.after_ms);
+    changes
+        .chain(kills)
+        .chain(interrupts)
+        .chain(hot_plugs)
+        .for_each(|after_ms| *after_ms = after_ms.saturating_mul(LONGER));
 }
 
 /// End of a run.
@@ -391,19 +401,17 @@ fn wait(
     machine: &mut Machine,
     collector: &mut Collector<'_>,
     scenario: &Scenario,
-    mut injection: Option<&mut Injection<'_>>,
+    outside: &mut Outside<'_>,
     limit: Duration,
 ) -> Result<End> {
     let mut complete: Option<Instant> = None;
     loop {
         let mut timeout = if complete.is_some() { QUIET } else { Duration::from_millis(500) };
-        if let Some(injection) = injection.as_deref_mut() {
-            if let Err(error) = inject(injection, machine, collector) {
-                // A machine that has ended does not answer at its test port.
-                return machine.gone()?.map(End::Gone).ok_or(error);
-            }
-            timeout = injection.pause(&collector.results, machine.age()).map_or(timeout, |pause| pause.min(timeout));
+        if let Err(error) = outside.go_on(machine, collector) {
+            // A machine that has ended does not answer at its ports.
+            return machine.gone()?.map(End::Gone).ok_or(error);
         }
+        timeout = outside.pause(&collector.results, machine.age()).map_or(timeout, |pause| pause.min(timeout));
         let bytes = machine.read(timeout)?;
         if let Some(bytes) = &bytes {
             collector.take(bytes, machine.age())?;
@@ -421,12 +429,4 @@ fn wait(
             return Ok(End::TimedOut);
         }
     }
-}
-
-/// Injects the faults that are due, and records them.
-fn inject(injection: &mut Injection<'_>, machine: &Machine, collector: &mut Collector<'_>) -> Result<()> {
-    for done in injection.go_on(&collector.results, machine.age())? {
-        collector.take_fault(done.at_ns, &done.server, &done.words)?;
-    }
-    Ok(())
 }

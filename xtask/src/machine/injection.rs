@@ -14,17 +14,16 @@
 //! of a machine is unknown to a scenario. Left out: faults of single commands, which cannot be caused from outside of QEMU's
 //! controller.
 
-mod door;
+pub(super) mod door;
 mod function;
 mod stuck;
-
-pub(crate) use door::{Door, Inside};
 
 use crate::records::results::Results;
 use anyhow::Result;
 use capdl::Scenario;
 use capdl::scenario::{Controller, Workload};
-use function::Function;
+pub(crate) use door::Door;
+pub(crate) use function::Function;
 use sim_fault::ControllerEffect;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -83,14 +82,9 @@ pub(crate) struct Done {
 }
 
 impl<'a> Injection<'a> {
-    /// The faults of the scenario, and QEMU's side of the test port; `None` without faults.
-    pub(crate) fn of(scenario: &'a Scenario) -> Result<Option<(Self, Inside)>> {
-        let ahead = Self::ahead(scenario);
-        if ahead.is_empty() {
-            return Ok(None);
-        }
-        let (door, inside) = Door::new()?;
-        Ok(Some((Self { scenario, way: Way::Door(door), ahead }, inside)))
+    /// The faults of the scenario, which are made through this test port.
+    pub(crate) fn new(scenario: &'a Scenario, door: Door) -> Self {
+        Self { scenario, way: Way::Door(door), ahead: Self::ahead(scenario) }
     }
 
     /// The faults of the scenario, for the simulator's controllers; `None` without faults.
@@ -256,8 +250,7 @@ controller = { at_ns = 20000000, effect = { all-ones = { for_ns = 30000000 } } }
         put(&memory, 0xb002_0010, &0xfe60_0004u32.to_le_bytes());
         let scenario = Scenario::parse(SCENARIO, "file").unwrap();
         assert!(!scenario.is_simulators_alone());
-        let (mut injection, _) = Injection::of(&scenario).unwrap().unwrap();
-        injection.way = Way::Door(door(&memory));
+        let mut injection = Injection::new(&scenario, door(&memory));
         let mut results = Results::default();
         let ms = Duration::from_millis;
         works(&mut results, "alice", 100);
@@ -280,7 +273,7 @@ controller = { at_ns = 20000000, effect = { all-ones = { for_ns = 30000000 } } }
     #[test]
     fn a_fault_that_nobody_came_to_fails_the_run() {
         let scenario = Scenario::parse(SCENARIO, "file").unwrap();
-        let (injection, _) = Injection::of(&scenario).unwrap().unwrap();
+        let injection = Injection::new(&scenario, door(&Memory::default()));
         assert!(injection.left()[0].contains("the run was over before"), "{:?}", injection.left());
     }
 }

@@ -3,6 +3,8 @@
 //! The machine is a q35 with an Intel IOMMU, or a virt with an SMMUv3; a scenario may leave the IOMMU out. The IOMMU must come
 //! before the devices that it stands in front of. The scenario's controllers, or its edu device, have ascending device numbers of
 //! the root bus, in the scenario's order. The serial line is QEMU's standard output.
+//!
+//! A controller that comes and goes has its namespace as a property of its own: QEMU adds no namespace to a running machine.
 
 use crate::machine::disk::{UserDisk, Writing};
 use anyhow::{Result, ensure};
@@ -89,6 +91,24 @@ pub(crate) enum Time<'a> {
     },
 }
 
+/// QEMU's name of a controller.
+pub(crate) fn device_id(index: usize) -> String {
+    format!("nvme{index}")
+}
+
+/// The device of a controller that comes and goes, as QEMU takes it at its start and at its monitor.
+pub(crate) fn hot_plugged(index: usize, controller: &Controller) -> serde_json::Value {
+    let block_bytes = controller.namespaces.first().map_or(0, |namespace| namespace.block_bytes);
+    json!({"driver": "nvme", "id": device_id(index), "bus": format!("port{index}"), "serial": controller.serial,
+           "max_ioqpairs": controller.queue_pairs, "msix_qsize": controller.queue_pairs.saturating_add(1),
+           "drive": drive(index, 1), "logical_block_size": block_bytes, "physical_block_size": block_bytes})
+}
+
+/// QEMU's name of a namespace's storage.
+fn drive(index: usize, nsid: usize) -> String {
+    format!("d{index}n{nsid}")
+}
+
 /// Path of a namespace's image in the folder of images.
 pub(crate) fn image_file(images: &Path, controller: &str, nsid: usize) -> PathBuf {
     images.join(format!("{controller}-{nsid}.img"))
@@ -136,6 +156,10 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
         let caching = if parts.models.is_some() { ",caching-mode=on" } else { "" };
         line.pair("-device", format!("intel-iommu{caching}"));
     }
+    if !matches!(parts.boot, Boot::Whole(_)) && !parts.scenario.hot_plugs.is_empty() {
+        // Otherwise ACPI handles the slots, and ports hide that they could.
+        line.words("-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off");
+    }
     // Standard output carries the serial line, without a file or a socket in between.
     line.words("-chardev stdio,id=line,signal=off -serial chardev:line");
     for (index, controller) in parts.scenario.controllers.iter().enumerate() {
@@ -144,7 +168,10 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
             line.pair("-device", model(index, &place, socket).to_string());
             continue;
         }
-        attach(&mut line, index, &place, controller, rom(parts, controller));
+        let moves = parts.scenario.comes_and_goes(index);
+        if !moves {
+            attach(&mut line, index, &place, controller, rom(parts, controller));
+        }
         if controller.iops_limit > 0 {
             let units = format!("x-iops-total={},x-iops-size={UNIT_BYTES}", controller.iops_limit);
             line.pair("-object", format!("throttle-group,id={},{units}", throttle_group(index)));
@@ -153,16 +180,24 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
             let place = (index, number);
             let disk = parts.disk.filter(|_| user_place(parts.scenario) == Some(place));
             back_end(&mut line, parts, place, controller, namespace, disk)?;
+            if moves {
+                continue;
+            }
             let id = number + 1;
             let attachment = attachment(controller, id);
             line.pair(
                 "-device",
                 format!(
-                    "nvme-ns,drive=d{index}n{id},nsid={id},bus=nvme{index},logical_block_size={0},physical_block_size={0}\
+                    "nvme-ns,drive={1},nsid={id},bus={2},logical_block_size={0},physical_block_size={0}\
                      {attachment}",
-                    namespace.block_bytes
+                    namespace.block_bytes,
+                    drive(index, id),
+                    device_id(index)
                 ),
             );
+        }
+        if moves && parts.scenario.is_there_at_first(index) {
+            line.pair("-device", hot_plugged(index, controller).to_string());
         }
     }
     if parts.scenario.edu.is_some() {
@@ -237,7 +272,7 @@ fn place(line: &mut Line, index: usize, attach: Attach) -> Place {
 
 /// The device that connects to a model's socket; QEMU takes it as JSON alone.
 fn model(index: usize, place: &Place, socket: &Path) -> serde_json::Value {
-    let mut device = json!({"driver": "vfio-user-pci", "id": format!("nvme{index}"), "bus": place.bus,
+    let mut device = json!({"driver": "vfio-user-pci", "id": device_id(index), "bus": place.bus,
                             "socket": {"type": "unix", "path": socket}});
     if let (Some(address), Some(device)) = (&place.address, device.as_object_mut()) {
         device.insert("addr".into(), address.as_str().into());
@@ -294,8 +329,13 @@ fn back_end(
     namespace: &Namespace,
     disk: Option<&UserDisk>,
 ) -> Result<()> {
-    let name = format!("d{index}n{}", number + 1);
+    let name = drive(index, number + 1);
     if let Some(disk) = disk {
+        ensure!(
+            !parts.scenario.comes_and_goes(index),
+            "the scenario '{}' removes the controller whose disk --disk replaces: leave out --disk",
+            parts.scenario.name
+        );
         ensure!(
             namespace.media_errors.is_empty(),
             "the scenario '{}' has media errors on the namespace that --disk replaces: leave out --disk",

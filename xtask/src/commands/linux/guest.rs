@@ -88,7 +88,7 @@ impl Run<'_> {
             Some(_) => Command::new(kernel::qemu::program(Arch::X86_64)),
             None => tools.qemu.command(),
         };
-        let machine = Machine::start_with(qemu, &qemu::arguments(&parts)?, &folder, None)?;
+        let machine = Machine::start_with(qemu, &qemu::arguments(&parts)?, &folder, &[])?;
         let serial = read_to_end(machine)?;
         write_whole(&folder.join("serial"), &serial)?;
         let mut failed = models.map_or_else(Vec::new, Models::end);

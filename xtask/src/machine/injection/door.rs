@@ -3,11 +3,10 @@
 //!
 //! Left out: the port's other functions, such as stopping the machine's clock.
 
+use crate::machine::inherited::{Inside, Port};
 use anyhow::{Context, Result, ensure};
-use rustix::io::{FdFlags, fcntl_setfd};
-use std::ffi::OsString;
+use kernel::Arch;
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -17,17 +16,26 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Our end of the test port.
 pub(crate) struct Door {
     line: BufReader<UnixStream>,
+    arch: Arch,
 }
 
-/// QEMU's end of the test port, which it inherits.
-pub(crate) struct Inside(OwnedFd);
-
 impl Door {
-    /// Creates both ends of a test port.
-    pub(crate) fn new() -> Result<(Self, Inside)> {
-        let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
+    /// Creates both ends of a test port of this architecture's machine.
+    pub(crate) fn new(arch: Arch) -> Result<(Self, Inside)> {
+        let (ours, inside) = Inside::pair(Port::Test)?;
         ours.set_read_timeout(Some(TIMEOUT)).context("cannot limit how long a socket is read")?;
-        Ok((Self { line: BufReader::new(ours) }, Inside(theirs.into())))
+        Ok((Self { line: BufReader::new(ours), arch }, inside))
+    }
+
+    /// Another owner of the same end. Each request is answered before the next one is made, by either owner.
+    pub(crate) fn shared(&self) -> Result<Self> {
+        let line = self.line.get_ref().try_clone().context("cannot share a socket")?;
+        Ok(Self { line: BufReader::new(line), arch: self.arch })
+    }
+
+    /// The machine's architecture.
+    pub(super) const fn arch(&self) -> Arch {
+        self.arch
     }
 
     /// Reads 32 bits at a physical address.
@@ -73,17 +81,6 @@ impl Door {
     }
 }
 
-impl Inside {
-    /// QEMU's arguments, valid for a process that inherits this end.
-    pub(crate) fn arguments(&self) -> Result<Vec<OsString>> {
-        fcntl_setfd(&self.0, FdFlags::empty()).context("cannot let QEMU inherit a socket")?;
-        // QEMU finds the port by this name only.
-        let socket = format!("socket,id=qtest,fd={}", self.0.as_raw_fd());
-        let words = ["-chardev", &socket, "-qtest", "chardev:qtest", "-qtest-log", "none"];
-        Ok(words.map(OsString::from).into())
-    }
-}
-
 fn hexadecimal(text: &str) -> Result<u64> {
     let digits = text.strip_prefix("0x").with_context(|| format!("'{text}' is not a hexadecimal number"))?;
     u64::from_str_radix(digits, 16).with_context(|| format!("'{text}' is not a hexadecimal number"))
@@ -91,7 +88,7 @@ fn hexadecimal(text: &str) -> Result<u64> {
 
 /// Memory of a machine behind the test port, for tests: bytes that were never written are zero.
 #[cfg(test)]
-pub(super) mod memory {
+pub(crate) mod memory {
     use super::*;
     use std::collections::BTreeMap;
     use std::sync::{Arc, Mutex};
@@ -114,10 +111,10 @@ pub(super) mod memory {
 
     /// A test port to this memory.
     pub(crate) fn door(memory: &Memory) -> Door {
-        let (door, inside) = Door::new().unwrap();
+        let (door, inside) = Door::new(Arch::X86_64).unwrap();
         let memory = Arc::clone(memory);
         thread::spawn(move || {
-            let mut line = BufReader::new(UnixStream::from(inside.0));
+            let mut line = BufReader::new(inside.into_stream());
             let mut command = String::new();
             while line.read_line(&mut command).is_ok_and(|read| read > 0) {
                 let answer = answer(&memory, command.trim_end());

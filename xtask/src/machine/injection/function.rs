@@ -7,9 +7,15 @@ use super::door::Door;
 use crate::machine::qemu::FIRST_DEVICE;
 use anyhow::{Result, bail};
 use capdl::scenario::Attach;
+use kernel::Arch;
 
-/// Address of a q35's memory-mapped configuration space, as firmware sets it.
-const ECAM: u64 = 0xb000_0000;
+/// Address of the memory-mapped configuration space: on a q35 as firmware sets it, on a virt without high memory.
+const fn ecam(arch: Arch) -> u64 {
+    match arch {
+        Arch::X86_64 => 0xb000_0000,
+        Arch::Aarch64 => 0x3f00_0000,
+    }
+}
 
 /// Command register (6.2.2).
 const COMMAND: u64 = 0x04;
@@ -31,7 +37,7 @@ const SLOT_OFF: u16 = 0x400 | 0x300;
 
 /// A function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Function {
+pub(crate) struct Function {
     /// The address of its configuration space.
     configuration: u64,
     /// Its bus.
@@ -44,8 +50,8 @@ pub(super) struct Function {
 
 impl Function {
     /// Finds the controller `index` of the scenario.
-    pub(super) fn find(door: &mut Door, index: usize, attach: Attach) -> Result<Self> {
-        let on_root = Self::at(0, (FIRST_DEVICE + index) as u8);
+    pub(crate) fn find(door: &mut Door, index: usize, attach: Attach) -> Result<Self> {
+        let on_root = Self::at(door.arch(), 0, (FIRST_DEVICE + index) as u8);
         match attach {
             Attach::Root => Ok(on_root),
             Attach::RootPort => on_root.behind(door, 0),
@@ -54,9 +60,9 @@ impl Function {
         }
     }
 
-    const fn at(bus: u8, device: u8) -> Self {
+    const fn at(arch: Arch, bus: u8, device: u8) -> Self {
         let devfn = device << 3;
-        let configuration = ECAM + ((bus as u64) << 20) + ((devfn as u64) << 12);
+        let configuration = ecam(arch) + ((bus as u64) << 20) + ((devfn as u64) << 12);
         Self { configuration, bus, devfn, slot: None }
     }
 
@@ -65,7 +71,7 @@ impl Function {
         if secondary == 0 || secondary == u8::MAX {
             bail!("there is no bus behind the bridge {:02x}:{:02x}.0", self.bus, self.devfn >> 3);
         }
-        Ok(Self { slot: Some(self.configuration), ..Self::at(secondary, device) })
+        Ok(Self { slot: Some(self.configuration), ..Self::at(door.arch(), secondary, device) })
     }
 
     /// The address of its registers.
@@ -91,7 +97,7 @@ impl Function {
     }
 
     /// Removes the function from its slot: switches off the power of its port.
-    pub(super) fn pull(self, door: &mut Door) -> Result<()> {
+    pub(crate) fn pull(self, door: &mut Door) -> Result<()> {
         let Some(port) = self.slot else { bail!("the controller is in no slot") };
         let mut capability = door.read32(port + CAPABILITIES)? as u8;
         for _ in 0..MAX_CAPABILITIES {

@@ -165,3 +165,19 @@ fn models_are_devices_at_their_sockets_in_shared_memory() {
     let device = r#"{"addr":"0x4","bus":"pcie.0","driver":"vfio-user-pci","id":"nvme0","socket":{"path":"/tmp/a,b/0","type":"unix"}}"#;
     assert!(line.contains(device) && !line.contains("nvme-ns") && !line.contains("blockdev"), "{line}");
 }
+
+#[test]
+fn a_controller_that_moves_has_its_namespace_in_itself() {
+    let with = |action: &str| {
+        let mut moving = scenario("hot_plug = true", "");
+        moving.hot_plugs.push(toml::from_str(&format!("controller = \"a\"\nafter_ms = 5\naction = {action}")).unwrap());
+        line(&moving, None, Time::Real)
+    };
+    let there = with("\"pull\"");
+    assert!(there.contains(r#""bus":"port0","drive":"d0n1","driver":"nvme","id":"nvme0""#), "{there}");
+    assert!(!there.contains("nvme-ns") && there.contains("acpi-pci-hotplug-with-bridge-support=off"), "{there}");
+    let absent = with("\"insert\"");
+    assert!(!absent.contains("nvme0") && absent.contains("pcie-root-port,id=port0"), "{absent}");
+    assert!(absent.contains(r#""node-name":"d0n1""#), "{absent}");
+    assert!(!line(&scenario("hot_plug = true", ""), None, Time::Real).contains("acpi"), "nothing moves");
+}
