@@ -7,7 +7,7 @@ use crate::board::{Board, Places};
 use crate::inside::Inside;
 use crate::iommu::{self, DeviceMemory, Iommu};
 use crate::observer::Observer;
-use crate::plug::{Changed, Plug};
+use crate::plug::{Around, Changed, Plug};
 use crate::topology;
 use crate::trace::{Entry, Kind, Trace};
 use capdl::{Arch, Scenario};
@@ -137,7 +137,7 @@ impl Machine {
         let pages: Vec<_> = before.iter().map(|(number, _)| self.register_pages(*number)).collect();
         let mut above =
             Above { iommu: &mut self.iommu, defect: self.defect, kernel, trace, observer, now_ns, interrupts: 0 };
-        let changed = self.plug.act(&mut self.tree, now_ns, &mut above);
+        let changed = self.plug.act(&mut Around { tree: &mut self.tree, now_ns, machine: &mut above });
         let interrupts = above.interrupts;
         match changed {
             Some(Changed::Out(index)) => {
@@ -145,7 +145,7 @@ impl Machine {
                 self.last_pages.extend(pages.get(index).map(|pages| (number, pages.clone())));
                 let requester_id = before.get(index).and_then(|(_, id)| *id).unwrap_or_default();
                 let memory = DeviceMemory { iommu: &self.iommu, kernel, requester_id };
-                let out = self.plug.out_mut(index).and_then(Inside::controller_mut);
+                let out = self.plug.last_out_mut(index).and_then(Inside::controller_mut);
                 for event in out.into_iter().flat_map(Controller::take_events) {
                     observer.happened(number, &event, memory, now_ns);
                 }
@@ -241,9 +241,19 @@ impl Machine {
 
     /// The controllers of the scenario in its order, then those of their virtual functions.
     pub(crate) fn controllers(&self) -> impl Iterator<Item = &Controller> {
+        // Another one may be in its slot.
         let one =
-            |(index, id): (usize, &FunctionId)| self.tree.device(*id).or_else(|| self.plug.out(index))?.controller();
+            |(index, id): (usize, &FunctionId)| self.plug.out(index).or_else(|| self.tree.device(*id))?.controller();
         self.controllers.iter().enumerate().filter_map(one)
+    }
+
+    /// The same, and those that are put into their slots in their place, each with the number of the place.
+    pub(crate) fn all_controllers(&self) -> impl Iterator<Item = (u32, &Controller)> {
+        let all = |(index, id): (usize, &FunctionId)| {
+            let devices = self.tree.device(*id).into_iter().chain(self.plug.all_out(index));
+            devices.filter_map(Inside::controller).map(move |one| (index as u32, one))
+        };
+        self.controllers.iter().enumerate().flat_map(all)
     }
 
     /// Returns the violations of the PCI tree's rules by software.

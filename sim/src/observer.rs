@@ -441,7 +441,7 @@ impl Observer {
                 format!("it did to the SMMU what it must not: {violation:?}")
             });
         }
-        for (number, controller) in (0..).zip(machine.controllers()) {
+        for (number, controller) in machine.all_controllers() {
             let is_probes =
                 self.servers.get(number as usize).is_some_and(|server| self.pages.role(server) == Some(Role::Probe));
             if is_probes || self.is_attackers(number) {
@@ -515,7 +515,7 @@ impl Observer {
         let Self { pages, sessions, servers, accounting, holdings, .. } = self;
         (0..).zip(&*sessions).for_each(|(number, _)| accounting.session_ended(number));
         // A run is cut off, so a command may be in flight, but not in a controller that has no further event.
-        for (number, _) in (0..).zip(machine.controllers()).filter(|(_, one)| one.next_event_ns().is_some()) {
+        for (number, _) in machine.all_controllers().filter(|(_, one)| one.next_event_ns().is_some()) {
             accounting.controller_reset(number);
         }
         holdings.end(machine, Counted { pages, sessions, servers, kernel, accounting });

@@ -7,7 +7,7 @@
 
 use crate::inside::Inside;
 use capdl::Scenario;
-use capdl::scenario::Action;
+use capdl::scenario::{Action, HotPlug};
 use sim_pci::{BusId, Device, Endpoint, FunctionConfig, FunctionId, Machine, Reset, SlotState, Tree};
 use std::collections::BTreeMap;
 
@@ -15,26 +15,58 @@ const NS_PER_MS: u64 = 1_000_000;
 /// Time for which a controller that is to be put in again is at least out.
 const IN_HAND_NS: u64 = 500 * NS_PER_MS;
 
-/// A slot, and the controller that belongs in it.
+/// A slot, and the controllers that are put into it.
 pub(crate) struct Slot {
     /// Its number in the scenario.
-    pub(crate) controller: usize,
+    controller: usize,
     /// The bus below the port.
-    pub(crate) bus: BusId,
-    pub(crate) config: FunctionConfig,
+    bus: BusId,
+    config: FunctionConfig,
+    /// The scenario's own controller, while it is out.
+    own: Option<Inside>,
+    /// Another one, while it is out.
+    other: Option<Inside>,
+    /// Whether the other one is in the slot, or was the last that was.
+    is_others: bool,
+}
+
+impl Slot {
+    /// The slot below a port, with the controller in it; the other one is out.
+    pub(crate) const fn new(controller: usize, bus: BusId, config: FunctionConfig, other: Option<Inside>) -> Self {
+        Self { controller, bus, config, own: None, other, is_others: false }
+    }
+
+    const fn last_out(&mut self) -> &mut Option<Inside> {
+        if self.is_others { &mut self.other } else { &mut self.own }
+    }
+}
+
+/// The machine around the slots, at one time.
+pub(crate) struct Around<'a> {
+    pub(crate) tree: &'a mut Tree<Inside>,
+    pub(crate) now_ns: u64,
+    pub(crate) machine: &'a mut dyn Machine,
 }
 
 /// All slots, and what is still to be done.
 pub(crate) struct Plug {
     slots: BTreeMap<usize, Slot>,
-    /// Time, controller and event, the last first.
-    events: Vec<(u64, usize, Action)>,
+    /// The events to come, the last first.
+    events: Vec<Event>,
     /// Controllers that are to be taken out once their slot has no power.
     requested: Vec<usize>,
-    /// Controllers that are to be put in again once they are out.
-    returning: Vec<usize>,
-    /// Controllers that are out of their slots.
-    out: BTreeMap<usize, Inside>,
+    /// Insertions that are to follow once the controllers are out.
+    returning: Vec<Event>,
+}
+
+/// An event.
+#[derive(Clone, Copy)]
+struct Event {
+    at_ns: u64,
+    controller: usize,
+    action: Action,
+    /// The other controller is put in.
+    other: bool,
 }
 
 /// A change in a slot.
@@ -47,26 +79,21 @@ pub(crate) enum Changed {
 
 impl Plug {
     /// The scenario's events. Controllers that are not there at first are taken out of the tree.
-    pub(crate) fn new(
-        scenario: &Scenario,
-        slots: Vec<Slot>,
-        tree: &mut Tree<Inside>,
-        machine: &mut dyn Machine,
-    ) -> Self {
-        let number = |name: &str| scenario.controller(name).map(|(index, _)| index);
-        let event = |event: &capdl::scenario::HotPlug| {
-            Some((u64::from(event.after_ms) * NS_PER_MS, number(&event.controller)?, event.action))
+    pub(crate) fn new(scenario: &Scenario, slots: Vec<Slot>, around: &mut Around<'_>) -> Self {
+        let event = |event: &HotPlug| {
+            let (controller, _) = scenario.controller(&event.controller)?;
+            let at_ns = u64::from(event.after_ms) * NS_PER_MS;
+            Some(Event { at_ns, controller, action: event.action, other: event.other })
         };
         let mut plug = Self {
             slots: slots.into_iter().map(|slot| (slot.controller, slot)).collect(),
             events: scenario.hot_plugs.iter().rev().filter_map(event).collect(),
             requested: Vec::new(),
             returning: Vec::new(),
-            out: BTreeMap::new(),
         };
         let absent = plug.slots.keys().copied().filter(|index| !scenario.is_there_at_first(*index));
         for index in absent.collect::<Vec<_>>() {
-            plug.take_out(index, tree, 0, machine);
+            plug.take_out(index, around);
         }
         plug
     }
@@ -76,39 +103,45 @@ impl Plug {
         if self.requested.iter().any(|index| self.is_off(*index, tree)) {
             return Some(0);
         }
-        self.events.last().map(|(at_ns, ..)| *at_ns)
+        self.events.last().map(|event| event.at_ns)
     }
 
     /// A controller that is out of its slot.
     pub(crate) fn out(&self, controller: usize) -> Option<&Inside> {
-        self.out.get(&controller)
+        self.slots.get(&controller)?.own.as_ref()
     }
 
-    /// The same, for changes.
-    pub(crate) fn out_mut(&mut self, controller: usize) -> Option<&mut Inside> {
-        self.out.get_mut(&controller)
+    /// All that belong in a slot and are out of it.
+    pub(crate) fn all_out(&self, controller: usize) -> impl Iterator<Item = &Inside> {
+        self.slots.get(&controller).into_iter().flat_map(|slot| slot.own.iter().chain(&slot.other))
+    }
+
+    /// The one that was taken out of a slot last, the other one perhaps, for changes.
+    pub(crate) fn last_out_mut(&mut self, controller: usize) -> Option<&mut Inside> {
+        self.slots.get_mut(&controller)?.last_out().as_mut()
     }
 
     /// Does one thing that is due.
-    pub(crate) fn act(&mut self, tree: &mut Tree<Inside>, now_ns: u64, machine: &mut dyn Machine) -> Option<Changed> {
-        if let Some(place) = self.requested.iter().position(|index| self.is_off(*index, tree)) {
+    pub(crate) fn act(&mut self, around: &mut Around<'_>) -> Option<Changed> {
+        if let Some(place) = self.requested.iter().position(|index| self.is_off(*index, around.tree)) {
             let index = self.requested.swap_remove(place);
-            return self.take_out(index, tree, now_ns, machine);
+            return self.take_out(index, around);
         }
-        let (_, index, action) = self.events.pop_if(|(at_ns, ..)| *at_ns <= now_ns)?;
-        match action {
+        let event = self.events.pop_if(|event| event.at_ns <= around.now_ns)?;
+        let index = event.controller;
+        match event.action {
             Action::Remove => {
                 let slot = self.slots.get(&index)?;
-                tree.press_attention_button(slot.bus, now_ns, machine);
+                around.tree.press_attention_button(slot.bus, around.now_ns, around.machine);
                 self.requested.push(index);
                 None
             }
-            Action::Pull => self.take_out(index, tree, now_ns, machine),
+            Action::Pull => self.take_out(index, around),
             Action::Insert if self.requested.contains(&index) => {
-                self.returning.push(index);
+                self.returning.push(event);
                 None
             }
-            Action::Insert => self.put_in(index, tree, now_ns, machine),
+            Action::Insert => self.put_in(index, event.other, around),
         }
     }
 
@@ -116,36 +149,26 @@ impl Plug {
         self.slots.get(&index).is_some_and(|slot| tree.slot(slot.bus) == Some(SlotState::Off))
     }
 
-    fn take_out(
-        &mut self,
-        index: usize,
-        tree: &mut Tree<Inside>,
-        now_ns: u64,
-        machine: &mut dyn Machine,
-    ) -> Option<Changed> {
-        let slot = self.slots.get(&index)?;
-        let (_, mut device) = tree.remove(slot.bus, now_ns, machine).into_iter().next()?;
+    fn take_out(&mut self, index: usize, around: &mut Around<'_>) -> Option<Changed> {
+        let now_ns = around.now_ns;
+        let slot = self.slots.get_mut(&index)?;
+        let (_, mut device) = around.tree.remove(slot.bus, now_ns, around.machine).into_iter().next()?;
         device.reset(Reset::Power, now_ns);
-        self.out.insert(index, device);
-        if let Some(place) = self.returning.iter().position(|returning| *returning == index) {
-            self.returning.swap_remove(place);
-            self.events.push((now_ns.saturating_add(IN_HAND_NS), index, Action::Insert));
-            self.events.sort_by_key(|(at_ns, ..)| std::cmp::Reverse(*at_ns));
+        *slot.last_out() = Some(device);
+        if let Some(place) = self.returning.iter().position(|event| event.controller == index) {
+            let event = self.returning.swap_remove(place);
+            self.events.push(Event { at_ns: now_ns.saturating_add(IN_HAND_NS), ..event });
+            self.events.sort_by_key(|event| std::cmp::Reverse(event.at_ns));
         }
         Some(Changed::Out(index))
     }
 
-    fn put_in(
-        &mut self,
-        index: usize,
-        tree: &mut Tree<Inside>,
-        now_ns: u64,
-        machine: &mut dyn Machine,
-    ) -> Option<Changed> {
-        let slot = self.slots.get(&index)?;
-        let endpoint = Endpoint::new(slot.config.clone(), self.out.remove(&index)?);
+    fn put_in(&mut self, index: usize, other: bool, around: &mut Around<'_>) -> Option<Changed> {
+        let slot = self.slots.get_mut(&index)?;
+        slot.is_others = other;
+        let endpoint = Endpoint::new(slot.config.clone(), slot.last_out().take()?);
         // The slot is empty, and the function was in it before.
-        let function = tree.insert(slot.bus, vec![endpoint], now_ns, machine).ok()?.into_iter().next()?;
-        Some(Changed::In(index, function))
+        let inserted = around.tree.insert(slot.bus, vec![endpoint], around.now_ns, around.machine);
+        Some(Changed::In(index, inserted.ok()?.into_iter().next()?))
     }
 }

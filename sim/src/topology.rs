@@ -5,7 +5,7 @@ use crate::board::Places;
 use crate::edu::Edu;
 use crate::inside::{Inside, Nvme};
 use crate::machine::Disk;
-use crate::plug::{Plug, Slot};
+use crate::plug::{Around, Plug, Slot};
 use capdl::scenario::{
     Arbitration, Attach, Controller, FUNCTION_QUEUES, Interrupts, Media, Model, Namespace, slot_number,
 };
@@ -60,7 +60,8 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         // Places are free and the configuration is one of ours: a scenario cannot make this fail.
         let placed = place(&mut tree, index, controller.attach, &mut endpoint.config).and_then(|(bus, device)| {
             if controller.hot_plug {
-                slots.push(Slot { controller: index, bus, config: endpoint.config.clone() });
+                let other = other(scenario, index, seed).map(|endpoint| endpoint.device);
+                slots.push(Slot::new(index, bus, endpoint.config.clone(), other));
             }
             tree.attach(bus, device, 0, endpoint)
         });
@@ -77,7 +78,7 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         // The PCI window has room for all controllers that a scenario can have. A function that did not fit would not be found.
         let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
     }
-    let plug = Plug::new(scenario, slots, &mut tree, &mut Nobody);
+    let plug = Plug::new(scenario, slots, &mut Around { tree: &mut tree, now_ns: 0, machine: &mut Nobody });
     Built { tree, controllers, edu, register_bytes, plug }
 }
 
@@ -115,6 +116,16 @@ fn endpoint(controller: &Controller, index: usize, config: Config, seed: u64) ->
     let (primary, secondaries) = sim_nvme::Controller::with_secondaries(config, seed ^ (index as u64 + 1) << 32);
     let virtual_functions = secondaries.into_iter().map(inside).collect();
     Endpoint { config: function, device: inside(primary), virtual_functions }
+}
+
+/// The other controller that is put into the slot of controller `index` at some time: the same model, with a serial number of its
+/// own, and empty.
+fn other(scenario: &Scenario, index: usize, seed: u64) -> Option<Endpoint<Inside>> {
+    let controller = scenario.controllers.get(index)?;
+    scenario.hot_plugs.iter().find(|event| event.other && event.controller == controller.name)?;
+    let other = Controller { serial: controller.other_serial(), ..controller.clone() };
+    let config = config(&other, index, &[], &[]);
+    Some(endpoint(&other, index, config, seed))
 }
 
 /// Creates the ports on the way to the controller. Returns its bus and device number.

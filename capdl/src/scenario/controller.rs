@@ -140,6 +140,9 @@ pub const fn slot_number(index: usize) -> u16 {
     2 * index as u16 + 1
 }
 
+/// Characters of a serial number (NVMe base specification 2.0, Identify Controller).
+pub(super) const MAX_SERIAL: usize = 20;
+
 /// Queue pairs of a virtual function, and its interrupt vectors: one for the admin queue and one for I/O.
 pub const FUNCTION_QUEUES: u16 = 2;
 
@@ -157,6 +160,14 @@ impl Controller {
     /// Its interrupt modes in the order of its changes, the initial one first.
     pub fn ways(&self) -> impl Iterator<Item = Interrupts> {
         std::iter::once(self.interrupts).chain(self.changes.iter().map(|change| change.interrupts))
+    }
+
+    /// The serial number of another controller that is put into its slot.
+    #[must_use]
+    pub fn other_serial(&self) -> String {
+        let kept = |end: &str| self.serial.chars().take(MAX_SERIAL - end.len()).chain(end.chars()).collect::<String>();
+        let other = kept("-2");
+        if other == self.serial { kept("-3") } else { other }
     }
 
     /// Queue pairs that its virtual functions have together, and as many interrupt vectors: the flexible resources of the

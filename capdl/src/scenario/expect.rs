@@ -27,6 +27,8 @@ pub struct Expect {
     /// Controllers that are lost for good. Their servers may report that, or that they found none. Their tenants may fail, and
     /// must come to an end.
     pub lost: Vec<String>,
+    /// Tenants whose requests must end because their controller is gone; they need not pass.
+    pub gone: Vec<String>,
     /// Tenants that report that they have finished and then continue without end: the run ends when the others do.
     pub unfinished: Vec<String>,
     /// Tenants that must report attacks.
@@ -149,6 +151,7 @@ impl Default for Expect {
             expelled: Vec::new(),
             refused_sessions: Vec::new(),
             lost: Vec::new(),
+            gone: Vec::new(),
             unfinished: Vec::new(),
             attackers: Vec::new(),
             outlives: Vec::new(),

@@ -13,6 +13,9 @@ pub struct HotPlug {
     pub after_ms: u32,
     /// The event.
     pub action: Action,
+    /// Whether another controller is put in, with a serial number and blocks of its own.
+    #[serde(default)]
+    pub other: bool,
 }
 
 /// An event in a slot.

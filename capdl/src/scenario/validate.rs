@@ -429,6 +429,7 @@ fn check_expectations(scenario: &Scenario) -> Checked {
     let lists = [
         ("expelled", &expect.expelled),
         ("refused_sessions", &expect.refused_sessions),
+        ("gone", &expect.gone),
         ("unfinished", &expect.unfinished),
         ("attackers", &expect.attackers),
         ("outlives", &expect.outlives),

@@ -10,7 +10,11 @@ const SOON_MS: u32 = 1_300;
 const CYCLES: u32 = 40;
 
 fn event(after_ms: u32, action: Action) -> HotPlug {
-    HotPlug { controller: "comes".into(), after_ms, action }
+    HotPlug { controller: "comes".into(), after_ms, action, other: false }
+}
+
+fn other(after_ms: u32) -> HotPlug {
+    HotPlug { other: true, ..event(after_ms, Action::Insert) }
 }
 
 fn failures(run: &Run) -> Vec<String> {
@@ -74,14 +78,50 @@ fn nothing_leaks_over_many_cycles() {
     assert!(run.load("alice").is_some() && run.load("bob").is_some());
 }
 
+/// Checks that alice, and nobody else, was told that her controller is gone.
+fn check_told(run: &Run) {
+    assert_eq!(run.account.findings, "");
+    let failures = failures(run);
+    assert!(failures.iter().all(|failure| failure.starts_with("alice: ")), "{failures:?}");
+    assert!(failures[0].ends_with("the controller is gone"), "{failures:?}");
+    assert!(run.load("bob").is_some());
+}
+
 #[test]
 fn a_tenant_that_does_not_wait_is_told() {
     let mut scenario = scenario("hotplug");
     scenario.tenants[0].waits = false;
+    check_told(&run_for(&scenario, 1, 20_000));
+}
+
+#[test]
+fn another_controller_in_the_slot_serves_no_one_and_leaves_again() {
+    let mut scenario = scenario("hotplug");
+    scenario.hot_plugs = vec![
+        event(500, Action::Pull),
+        other(1800),
+        event(3200, Action::Remove),
+        event(3300, Action::Insert),
+        event(10_200, Action::Pull),
+        other(10_400),
+    ];
     let run = run_for(&scenario, 1, 20_000);
+    check_told(&run);
+    let serial = |report: &Report| match report {
+        Report::Controller(one) if one.server == "nvme-server-comes" => Some(one.serial.to_string()),
+        _ => None,
+    };
+    let serials: Vec<_> = run.reports.iter().filter_map(serial).collect();
+    assert_eq!(serials, ["comes", "comes-2", "comes", "comes-2"]);
+}
+
+#[test]
+fn two_controllers_leave_and_return_at_one_instant() {
+    let run = run_for(&scenario("hotplug-together"), 1, 20_000);
     assert_eq!(run.account.findings, "");
-    let failures = failures(&run);
-    assert!(failures.iter().all(|failure| failure.starts_with("alice: ")), "{failures:?}");
-    assert!(failures[0].ends_with("the controller is gone"), "{failures:?}");
-    assert!(run.load("bob").is_some());
+    assert_eq!(failures(&run), [""; 0]);
+    for tenant in ["alice", "carol", "bob"] {
+        let load = run.load(tenant).expect("it finishes");
+        assert!(load.reads > 0 && load.wrong_bytes == 0, "{tenant}");
+    }
 }

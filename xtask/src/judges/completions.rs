@@ -20,7 +20,7 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
 fn violation(scenario: &Scenario, session: &Session, results: &Results) -> Option<String> {
     let tenant = scenario.tenants.iter().find(|tenant| session.tenant == tenant.name.as_str())?;
     let (name, expect) = (&tenant.name, &scenario.expect);
-    let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions];
+    let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions, &expect.gone];
     let has_other_end = lists.into_iter().flatten().any(|one| one == name) || scenario.is_of_lost(name);
     if has_other_end || results.faulted(name) {
         return None;

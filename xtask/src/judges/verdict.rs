@@ -2,6 +2,7 @@
 
 use crate::judges::{completions, digests, interrupts, leaks, limits, probe, proportions, spans};
 use crate::records::results::Results;
+use blk_api::Status;
 use blk_api::session::Refusal;
 use capdl::Scenario;
 use capdl::scenario::{Expect, ExpectedQueues, Tenant};
@@ -107,6 +108,7 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
         }
     }
     violations.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)));
+    violations.extend(expect.gone.iter().filter_map(|tenant| not_gone(tenant, results)));
     for session in results.sessions.iter().filter(|session| !session.ended_by.is_empty()) {
         let died = session.ended_by == DIED && expect.restarts.contains_key(session.tenant.as_str());
         if !died && !may_fail(scenario, &session.tenant) {
@@ -184,6 +186,14 @@ fn not_refused(tenant: &str, results: &Results) -> Option<String> {
     }
 }
 
+/// Violation if no request of a tenant ended because its controller is gone.
+fn not_gone(tenant: &str, results: &Results) -> Option<String> {
+    let mut failures = results.failures.iter().filter(|failure| failure.component == tenant);
+    let gone = Status::DeviceGone.to_string();
+    let is_told = failures.any(|failure| failure.reason.ends_with(&gone));
+    (!is_told).then(|| format!("{tenant} was not told that its controller is gone"))
+}
+
 /// Violation if a session did not end with the queue pairs that it must have.
 fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Option<String> {
     let ExpectedQueues { queue_pairs, depth } = expected;
@@ -256,7 +266,7 @@ fn too_slow(tenant: &str, limit: u64, (unit, unit_ns): (&str, u64), results: &Re
 /// Whether the scenario expects this tenant or component to fail.
 fn may_fail(scenario: &Scenario, name: &str) -> bool {
     let expect = &scenario.expect;
-    let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions];
+    let lists = [&expect.faults, &expect.expelled, &expect.refused_sessions, &expect.gone];
     scenario.is_of_lost(name) || lists.iter().any(|list| list.iter().any(|one| one == name))
 }
 
@@ -350,6 +360,17 @@ mod tests {
         assert!(!is_lost(&scenario(""), &results(vec![failure("w")])));
         let component = report::Component { component: 1, name: clip("w"), priority: 1, capabilities: 0, pages: 0 };
         assert!(!is_lost(&scenario(""), &results(vec![Report::Component(component), failure("root-task")])));
+    }
+
+    #[test]
+    fn a_tenant_must_be_told_that_its_controller_is_gone() {
+        let scenario = scenario("gone = [\"w\"]");
+        let failure = |reason: &str| Report::Failure { component: clip("w"), reason: clip(reason) };
+        let told = results(vec![failure("a read: the controller is gone"), done(false)]);
+        assert_eq!(violations(&scenario, &told), [""; 0]);
+        for reports in [vec![done(true)], vec![failure("a read: media error"), done(false)]] {
+            assert_eq!(violations(&scenario, &results(reports)), ["w was not told that its controller is gone"]);
+        }
     }
 
     #[test]

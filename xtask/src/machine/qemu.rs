@@ -96,12 +96,30 @@ pub(crate) fn device_id(index: usize) -> String {
     format!("nvme{index}")
 }
 
+/// A controller that is put into a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Which {
+    /// That of the scenario.
+    Own,
+    /// Another one, with a serial number of its own, which stores nothing.
+    Other,
+}
+
 /// The device of a controller that comes and goes, as QEMU takes it at its start and at its monitor.
-pub(crate) fn hot_plugged(index: usize, controller: &Controller) -> serde_json::Value {
+pub(crate) fn hot_plugged(index: usize, controller: &Controller, which: Which) -> serde_json::Value {
     let block_bytes = controller.namespaces.first().map_or(0, |namespace| namespace.block_bytes);
-    json!({"driver": "nvme", "id": device_id(index), "bus": format!("port{index}"), "serial": controller.serial,
+    let (serial, drive) = match which {
+        Which::Own => (controller.serial.clone(), drive(index, 1)),
+        Which::Other => (controller.other_serial(), other_drive(index)),
+    };
+    json!({"driver": "nvme", "id": device_id(index), "bus": format!("port{index}"), "serial": serial,
            "max_ioqpairs": controller.queue_pairs, "msix_qsize": controller.queue_pairs.saturating_add(1),
-           "drive": drive(index, 1), "logical_block_size": block_bytes, "physical_block_size": block_bytes})
+           "drive": drive, "logical_block_size": block_bytes, "physical_block_size": block_bytes})
+}
+
+/// QEMU's name of the storage of another controller.
+fn other_drive(index: usize) -> String {
+    format!("other{index}")
 }
 
 /// QEMU's name of a namespace's storage.
@@ -197,7 +215,11 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
             );
         }
         if moves && parts.scenario.is_there_at_first(index) {
-            line.pair("-device", hot_plugged(index, controller).to_string());
+            line.pair("-device", hot_plugged(index, controller, Which::Own).to_string());
+        }
+        if parts.scenario.hot_plugs.iter().any(|event| event.other && event.controller == controller.name) {
+            let size = controller.namespaces.first().map_or(0, |namespace| namespace.size);
+            line.pair("-blockdev", nothing(&other_drive(index), size).to_string());
         }
     }
     if parts.scenario.edu.is_some() {
@@ -365,7 +387,7 @@ fn back_end(
             let file = image_file(parts.images, &controller.name, number + 1);
             json!({"driver": "file", "node-name": below, "filename": file, "discard": "unmap"})
         }
-        Backend::Null => json!({"driver": "null-co", "node-name": below, "size": namespace.size, "read-zeroes": true}),
+        Backend::Null => nothing(&below, namespace.size),
     };
     line.pair("-blockdev", storage.to_string());
     if faulty {
@@ -377,6 +399,11 @@ fn back_end(
         line.pair("-blockdev", throttle.to_string());
     }
     Ok(())
+}
+
+/// A node that forgets writes and reads as zeroes.
+fn nothing(name: &str, size: u64) -> serde_json::Value {
+    json!({"driver": "null-co", "node-name": name, "size": size, "read-zeroes": true})
 }
 
 /// A node that fails reads of the namespace's bad blocks with an I/O error. Its sectors have 512 bytes.

@@ -61,7 +61,7 @@ impl<'a> Outside<'a> {
     /// Time until the next action, at `age` after QEMU's start, if it is known.
     pub(super) fn pause(&self, results: &Results, age: Duration) -> Option<Duration> {
         let fault = self.injection.as_ref().and_then(|injection| injection.pause(results, age));
-        let plug = self.plug.as_ref().and_then(|plug| plug.pause(results, age));
+        let plug = self.plug.as_ref().and_then(|plug| plug.pause(age));
         fault.into_iter().chain(plug).min()
     }
 

@@ -1,7 +1,7 @@
 //! Refusals of hot plug.
 
 use super::{Checked, refuse};
-use crate::scenario::{Action, Attach, Controller, Scenario, Tenant};
+use crate::scenario::{Action, Attach, Controller, HotPlug, Scenario, Tenant};
 use std::collections::BTreeMap;
 
 /// Checks that a controller can come and go.
@@ -68,6 +68,9 @@ pub(super) fn check_events(scenario: &Scenario, lines: &[usize]) -> Checked {
             );
         }
         let (after_ms, action) = (event.after_ms, event.action.name());
+        if event.other {
+            check_other(scenario, event, last.contains_key(name), *line)?;
+        }
         if after_ms == 0 {
             return refuse(*line, format!("[[hotplug]] has `{action}` of `{name}` after 0 ms: write at least 1"));
         }
@@ -95,9 +98,37 @@ pub(super) fn check_events(scenario: &Scenario, lines: &[usize]) -> Checked {
     Ok(())
 }
 
+/// Checks that another controller can take the place of the one that an event names.
+fn check_other(scenario: &Scenario, event: &HotPlug, was_there: bool, line: usize) -> Checked {
+    let (name, action) = (&event.controller, event.action.name());
+    if event.action != Action::Insert {
+        return refuse(line, format!("[[hotplug]] has `{action}` of `{name}` with other: leave other out"));
+    }
+    if !was_there {
+        return refuse(
+            line,
+            format!(
+                "[[hotplug]] inserts another controller than `{name}`, which was not there before: leave other out"
+            ),
+        );
+    }
+    if let Some(tenant) = scenario.sessions(name).find(|tenant| tenant.restart.is_some()) {
+        return refuse(
+            line,
+            format!(
+                "[[hotplug]] inserts another controller than `{name}`, whose blocks the restarted tenant `{}` would take \
+                 for its own: leave other out, or the tenant's restart",
+                tenant.name
+            ),
+        );
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::scenario::Scenario;
+    use super::check_events;
+    use crate::scenario::{Restart, Scenario};
 
     fn parsed(controller: &str, events: &[(&str, u32, &str)]) -> Result<Scenario, String> {
         let event = |(controller, after_ms, action): &(&str, u32, &str)| {
@@ -114,6 +145,9 @@ mod tests {
     }
 
     const CAN: &str = "hot_plug = true";
+    /// The rest of the line becomes a comment.
+    const OTHER: &str = "insert\"\nother = true # ";
+    const OTHER_PULL: &str = "pull\"\nother = true # ";
 
     #[test]
     fn events_in_any_order_of_the_file_are_taken_by_their_times() {
@@ -134,6 +168,9 @@ mod tests {
             (CAN, &[("c", 5, "pull"), ("c", 9, "remove")], "is not in its slot by then: write \"insert\""),
             (CAN, &[("c", 5, "pull"), ("c", 5, "insert")], "`insert` and `pull` of `c` both after 5 ms"),
             (CAN, &[("c", 5, "vanish")], "unknown variant `vanish`"),
+            (CAN, &[("c", 5, OTHER)], "which was not there before: leave other out"),
+            (CAN, &[("c", 5, OTHER_PULL)], "has `pull` of `c` with other: leave other out"),
+            ("hot_plug = true\nserial = \"S\"", &[("c", 5, "pull"), ("c", 6, OTHER), ("c", 7, OTHER)], "by then"),
             ("hot_plug = true\nattach = \"bridge\"", &[], "attach it to \"root-port\""),
             ("hot_plug = true\nattach = \"root\"", &[], "attach it to \"root-port\""),
             ("hot_plug = true\nvirtual_functions = 2", &[], "leave one of them out"),
@@ -144,5 +181,30 @@ mod tests {
             assert!(error.starts_with("t.toml:"), "{error}");
         }
         assert!(parsed(CAN, &[("c", 5, "remove"), ("c", 6, "insert")]).is_ok());
+        let exchanged =
+            parsed(CAN, &[("c", 5, "remove"), ("c", 6, OTHER), ("c", 7, "pull"), ("c", 8, "insert")]).unwrap();
+        assert_eq!(
+            exchanged.hot_plugs.iter().map(|event| event.other).collect::<Vec<_>>(),
+            [false, true, false, false]
+        );
+    }
+
+    #[test]
+    fn a_restarted_tenant_would_take_other_blocks_for_its_own() {
+        let mut scenario = parsed(CAN, &[("c", 5, "pull"), ("c", 6, OTHER)]).unwrap();
+        assert!(check_events(&scenario, &[1, 2]).is_ok());
+        scenario.tenants[0].restart = Some(Restart::default());
+        let refusal = check_events(&scenario, &[1, 2]).unwrap_err();
+        assert_eq!(refusal.line, Some(2));
+        assert!(refusal.message.ends_with("leave other out, or the tenant's restart"), "{}", refusal.message);
+    }
+
+    #[test]
+    fn another_controller_has_another_serial_number_of_the_same_size() {
+        let serial =
+            |serial: &str| parsed(&format!("{CAN}\nserial = \"{serial}\""), &[]).unwrap().controllers[0].other_serial();
+        assert_eq!(serial("S1"), "S1-2");
+        assert_eq!(serial("123456789012345678ab"), "123456789012345678-2");
+        assert_eq!(serial("123456789012345678-2"), "123456789012345678-3");
     }
 }

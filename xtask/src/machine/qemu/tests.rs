@@ -180,4 +180,7 @@ fn a_controller_that_moves_has_its_namespace_in_itself() {
     assert!(!absent.contains("nvme0") && absent.contains("pcie-root-port,id=port0"), "{absent}");
     assert!(absent.contains(r#""node-name":"d0n1""#), "{absent}");
     assert!(!line(&scenario("hot_plug = true", ""), None, Time::Real).contains("acpi"), "nothing moves");
+    let other = with("\"insert\"\nother = true");
+    assert!(other.contains(r#""driver":"null-co","node-name":"other0","read-zeroes":true,"size":67108864"#), "{other}");
+    assert!(!there.contains("other0"), "{there}");
 }
