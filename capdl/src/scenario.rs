@@ -236,7 +236,7 @@ struct File {
     #[serde(rename = "kill", default)]
     kills: Vec<Spanned<Kill>>,
     #[serde(rename = "hotplug", default)]
-    hot_plugs: Vec<Spanned<HotPlug>>,
+    hot_plugs: Vec<Spanned<hot_plug::Written>>,
     #[serde(rename = "change", default)]
     changes: Vec<Spanned<change::Written>>,
     #[serde(default)]
@@ -525,7 +525,7 @@ fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refu
     let mut hot_plugs: Vec<(HotPlug, usize)> = Vec::new();
     for spanned in file.hot_plugs {
         let line = line_of(text, spanned.span().start);
-        hot_plugs.push((spanned.into_inner(), line));
+        hot_plugs.extend(spanned.into_inner().events(line)?.into_iter().map(|event| (event, line)));
     }
     hot_plugs.sort_by_key(|(event, _)| event.after_ms);
     let (hot_plugs, of_hot_plugs) = hot_plugs.into_iter().unzip();

@@ -40,6 +40,12 @@ impl Slots {
         self.returned.pop().or_else(|| self.fresh.next()).map(CPtr::new).ok_or(Refusal::Exhausted)
     }
 
+    /// Number of empty slots.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.fresh.end.saturating_sub(self.fresh.start).saturating_add(self.returned.len() as u64)
+    }
+
     /// Takes back a slot that is empty again.
     pub fn put(&mut self, slot: CPtr) {
         self.returned.push(slot.bits());
@@ -181,6 +187,12 @@ impl<P: Platform> Resources<P> {
     #[must_use]
     pub fn slot(&self, cptr: CPtr) -> AbsoluteCPtr {
         AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: 64 }
+    }
+
+    /// Empty slots of the server's CSpace, those of device memory among them.
+    #[must_use]
+    pub fn slots_left(&self) -> u32 {
+        u32::try_from(self.slots.left().saturating_add(self.devices.slots_left())).unwrap_or(u32::MAX)
     }
 
     /// Address of the MSI-X table of driver number `driver` of `drivers` in the server's arena, if `pages` fit into its

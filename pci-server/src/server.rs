@@ -279,7 +279,8 @@ impl<P: Platform> Server<P> {
         let claimed = claim.claimed();
         *place = Some(claim);
         let (bdf, driver) = (function.bdf, report::clip(&claimant.config.name));
-        let report = Report::Claimed { driver, requester_id: claimed.requester_id };
+        let slots_left = self.resources.slots_left();
+        let report = Report::Claimed { driver, requester_id: claimed.requester_id, slots_left };
         self.resources.platform.report(&report.encode());
         info!("{} claimed {:x}:{:x}.{}", claimant.config.name.as_str(), bdf.bus(), bdf.device(), bdf.function());
         Ok(Message::with(GRANTED, &claimed))

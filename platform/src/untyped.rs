@@ -50,6 +50,12 @@ impl DeviceUntypeds {
         Self { cnode, free_slots, whole: untypeds, frames: Vec::new() }
     }
 
+    /// Slots that are still empty.
+    #[must_use]
+    pub const fn slots_left(&self) -> u64 {
+        self.free_slots.end.saturating_sub(self.free_slots.start)
+    }
+
     /// The 4 KiB frame at `paddr`: made at the first call, the same capability afterwards. Map and give away copies.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! `verdict` calls those that need only records and the scenario. `image_check`, `installed`, `missing` and the violations of
 //! `probe` need more, the images or the specification; the run calls them.
 
+pub(crate) mod arrivals;
 pub(crate) mod completions;
 pub(crate) mod digests;
 pub(crate) mod image_check;

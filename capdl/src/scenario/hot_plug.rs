@@ -1,11 +1,11 @@
 //! Controllers that come and go, as scenarios name them.
 
+use super::validate::Refusal;
 use serde::Deserialize;
 
 /// An event in the slot of a controller with `hot_plug`. A controller whose first event is its insertion is not there at the
 /// start.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HotPlug {
     /// The controller's name.
     pub controller: String,
@@ -14,8 +14,51 @@ pub struct HotPlug {
     /// The event.
     pub action: Action,
     /// Whether another controller is put in, with a serial number and blocks of its own.
-    #[serde(default)]
     pub other: bool,
+}
+
+/// Events as they are written: the same one several times.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Written {
+    controller: String,
+    after_ms: u32,
+    action: Action,
+    #[serde(default)]
+    other: bool,
+    /// How often it happens.
+    #[serde(default = "once")]
+    times: u16,
+    /// Milliseconds from one time to the next.
+    #[serde(default)]
+    every_ms: u32,
+}
+
+const fn once() -> u16 {
+    1
+}
+
+impl Written {
+    /// The single events.
+    pub(super) fn events(&self, line: usize) -> Result<Vec<HotPlug>, Refusal> {
+        let Self { controller, after_ms, action, other, times, every_ms } = self;
+        let wrong = |why: &str| {
+            let message = format!("[[hotplug]] has `{}` of `{controller}` {why}", action.name());
+            Err(Refusal { line: Some(line), message })
+        };
+        match (times, every_ms) {
+            (0, _) => return wrong("0 times: write at least 1, or leave the event out"),
+            (1, 1..) => return wrong("once, and every_ms: leave it out, or write times"),
+            (2.., 0) => return wrong("several times, and not how far apart: write every_ms"),
+            _ => {}
+        }
+        let at = |number: u16| u32::from(number).checked_mul(*every_ms)?.checked_add(*after_ms);
+        let Some(all) = (0..*times).map(at).collect::<Option<Vec<_>>>() else {
+            return wrong("after more milliseconds than a number holds: lower times or every_ms");
+        };
+        let event = |after_ms| HotPlug { controller: controller.clone(), after_ms, action: *action, other: *other };
+        Ok(all.into_iter().map(event).collect())
+    }
 }
 
 /// An event in a slot.

@@ -1,6 +1,6 @@
 //! Compares the results of a run with the scenario's expectations.
 
-use crate::judges::{completions, digests, interrupts, leaks, limits, probe, proportions, spans};
+use crate::judges::{arrivals, completions, digests, interrupts, leaks, limits, probe, proportions, spans};
 use crate::records::results::Results;
 use blk_api::Status;
 use blk_api::session::Refusal;
@@ -135,6 +135,7 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
     violations.extend(completions::violations(scenario, results));
     violations.extend(interrupts::violations(scenario, results));
     violations.extend(leaks::violations(scenario, results));
+    violations.extend(arrivals::violations(scenario, results));
     violations.extend(limits::violations(scenario, results));
     violations.extend(spans::violations(scenario, results));
     violations.extend(proportions::violations(scenario, results));

@@ -96,6 +96,9 @@ pub(crate) struct Results {
     /// Free memory of servers at each opening of a session.
     #[serde(skip)]
     pub(crate) opened: Vec<Opened>,
+    /// Empty slots of the PCI server at each claim of a function, in order.
+    #[serde(skip)]
+    pub(crate) claims: Vec<Claim>,
     /// Installed capabilities, where the scenario asks for them.
     #[serde(skip)]
     pub(crate) installed: Vec<Installed>,
@@ -121,6 +124,15 @@ pub(crate) struct Opened {
     pub(crate) pages_left: u32,
     /// IO page tables.
     pub(crate) io_tables_left: u32,
+}
+
+/// A claim of a function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Claim {
+    /// The driver.
+    pub(crate) driver: Name,
+    /// Empty slots of the PCI server's CSpace after it.
+    pub(crate) slots_left: u32,
 }
 
 /// A digest, and the build machine's own.
@@ -217,7 +229,8 @@ impl Results {
                 let known = self.blocked.entry(blocked.requester_id);
                 known.and_modify(|known| known.times = known.times.saturating_add(blocked.times)).or_insert(blocked);
             }
-            Report::Claimed { driver, requester_id } => {
+            Report::Claimed { driver, requester_id, slots_left } => {
+                self.claims.push(Claim { driver: driver.clone(), slots_left });
                 self.drivers.insert(requester_id, driver);
             }
             Report::Failure { component, reason } => self.failures.push(Failed { component, reason }),

@@ -190,6 +190,32 @@ mod tests {
     }
 
     #[test]
+    fn an_event_that_is_repeated_takes_turns_with_another() {
+        let repeated =
+            |action: &str, times: u32, every_ms: u32| format!("{action}\"\ntimes = {times}\nevery_ms = {every_ms} # ");
+        let cycles = |times, every_ms| {
+            let (pull, insert) = (repeated("pull", times, every_ms), repeated("insert", times, every_ms));
+            parsed(CAN, &[("c", 100, &pull), ("c", 300, &insert)])
+        };
+        let scenario = cycles(3, 1000).unwrap();
+        let events: Vec<_> = scenario.hot_plugs.iter().map(|event| (event.after_ms, event.action.name())).collect();
+        let turns =
+            [(100, "pull"), (300, "insert"), (1100, "pull"), (1300, "insert"), (2100, "pull"), (2300, "insert")];
+        assert_eq!(events, turns);
+        let refusals = [
+            (0, 5, "`pull` of `c` 0 times: write at least 1"),
+            (1, 5, "once, and every_ms: leave it out"),
+            (2, 0, "not how far apart: write every_ms"),
+            (3, u32::MAX / 2, "lower times or every_ms"),
+            (2, 100, "has `pull` of `c`, which is not in its slot by then"),
+        ];
+        for (times, every_ms, sentence) in refusals {
+            let error = cycles(times, every_ms).expect_err(sentence);
+            assert!(error.contains(sentence) && error.starts_with("t.toml:"), "{error}");
+        }
+    }
+
+    #[test]
     fn a_restarted_tenant_would_take_other_blocks_for_its_own() {
         let mut scenario = parsed(CAN, &[("c", 5, "pull"), ("c", 6, OTHER)]).unwrap();
         assert!(check_events(&scenario, &[1, 2]).is_ok());

@@ -1,4 +1,5 @@
 use super::*;
+use capdl::scenario::{Action, HotPlug};
 
 fn scenario(controller: &str, namespace: &str) -> Scenario {
     let text = format!(
@@ -168,19 +169,19 @@ fn models_are_devices_at_their_sockets_in_shared_memory() {
 
 #[test]
 fn a_controller_that_moves_has_its_namespace_in_itself() {
-    let with = |action: &str| {
+    let with = |action, other| {
         let mut moving = scenario("hot_plug = true", "");
-        moving.hot_plugs.push(toml::from_str(&format!("controller = \"a\"\nafter_ms = 5\naction = {action}")).unwrap());
+        moving.hot_plugs.push(HotPlug { controller: "a".into(), after_ms: 5, action, other });
         line(&moving, None, Time::Real)
     };
-    let there = with("\"pull\"");
+    let there = with(Action::Pull, false);
     assert!(there.contains(r#""bus":"port0","drive":"d0n1","driver":"nvme","id":"nvme0""#), "{there}");
     assert!(!there.contains("nvme-ns") && there.contains("acpi-pci-hotplug-with-bridge-support=off"), "{there}");
-    let absent = with("\"insert\"");
+    let absent = with(Action::Insert, false);
     assert!(!absent.contains("nvme0") && absent.contains("pcie-root-port,id=port0"), "{absent}");
     assert!(absent.contains(r#""node-name":"d0n1""#), "{absent}");
     assert!(!line(&scenario("hot_plug = true", ""), None, Time::Real).contains("acpi"), "nothing moves");
-    let other = with("\"insert\"\nother = true");
+    let other = with(Action::Insert, true);
     assert!(other.contains(r#""driver":"null-co","node-name":"other0","read-zeroes":true,"size":67108864"#), "{other}");
     assert!(!there.contains("other0"), "{there}");
 }
