@@ -28,7 +28,7 @@ pub use controller::{
 pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;
 pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Span};
-pub use hot_plug::{Action, HotPlug};
+pub use hot_plug::{Action, HotPlug, Moved};
 pub use kill::Kill;
 pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};

@@ -66,6 +66,7 @@ pub use exported::Exported;
 pub use log::LogLine;
 pub use machine::{Defect, Disk};
 pub use platform::marker;
+pub use plug::SlotEvent;
 pub use programs::{Incarnation, Run, is_linked, link, programs};
 pub use simulation::{Account, Simulation};
 pub use trace::{Entry, Kind, Name};

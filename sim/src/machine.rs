@@ -52,7 +52,7 @@ pub(crate) struct Machine {
     iommu: Iommu,
     tree_due_ns: u64,
     /// Controllers that come and go.
-    plug: Plug,
+    pub(crate) plug: Plug,
     /// By controller that is out of its slot: the pages of its registers when it was there.
     last_pages: BTreeMap<u32, std::ops::Range<u64>>,
     /// By controller: bytes of its BAR before the MSI-X table.

@@ -7,7 +7,7 @@
 
 use crate::inside::Inside;
 use capdl::Scenario;
-use capdl::scenario::{Action, HotPlug};
+use capdl::scenario::{Action, HotPlug, Moved};
 use sim_pci::{BusId, Device, Endpoint, FunctionConfig, FunctionId, Machine, Reset, SlotState, Tree};
 use std::collections::BTreeMap;
 
@@ -57,6 +57,19 @@ pub(crate) struct Plug {
     requested: Vec<usize>,
     /// Insertions that are to follow once the controllers are out.
     returning: Vec<Event>,
+    /// What was done and was not taken yet.
+    done: Vec<SlotEvent>,
+}
+
+/// Something that was done at a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotEvent {
+    /// Its time, in nanoseconds of virtual time.
+    pub at_ns: u64,
+    /// The controller's number in the scenario.
+    pub controller: usize,
+    /// What was done.
+    pub moved: Moved,
 }
 
 /// An event.
@@ -90,6 +103,7 @@ impl Plug {
             events: scenario.hot_plugs.iter().rev().filter_map(event).collect(),
             requested: Vec::new(),
             returning: Vec::new(),
+            done: Vec::new(),
         };
         let absent = plug.slots.keys().copied().filter(|index| !scenario.is_there_at_first(*index));
         for index in absent.collect::<Vec<_>>() {
@@ -125,7 +139,9 @@ impl Plug {
     pub(crate) fn act(&mut self, around: &mut Around<'_>) -> Option<Changed> {
         if let Some(place) = self.requested.iter().position(|index| self.is_off(*index, around.tree)) {
             let index = self.requested.swap_remove(place);
-            return self.take_out(index, around);
+            let out = self.take_out(index, around);
+            self.note(index, Moved::Out, around);
+            return out;
         }
         let event = self.events.pop_if(|event| event.at_ns <= around.now_ns)?;
         let index = event.controller;
@@ -134,15 +150,31 @@ impl Plug {
                 let slot = self.slots.get(&index)?;
                 around.tree.press_attention_button(slot.bus, around.now_ns, around.machine);
                 self.requested.push(index);
+                self.note(index, Moved::Requested, around);
                 None
             }
-            Action::Pull => self.take_out(index, around),
+            Action::Pull => {
+                self.note(index, Moved::Pulled, around);
+                self.take_out(index, around)
+            }
             Action::Insert if self.requested.contains(&index) => {
                 self.returning.push(event);
                 None
             }
-            Action::Insert => self.put_in(index, event.other, around),
+            Action::Insert => {
+                self.note(index, if event.other { Moved::OtherIn } else { Moved::In }, around);
+                self.put_in(index, event.other, around)
+            }
         }
+    }
+
+    /// Takes what was done since the last call.
+    pub(crate) fn take_done(&mut self) -> Vec<SlotEvent> {
+        std::mem::take(&mut self.done)
+    }
+
+    fn note(&mut self, controller: usize, moved: Moved, around: &Around<'_>) {
+        self.done.push(SlotEvent { at_ns: around.now_ns, controller, moved });
     }
 
     fn is_off(&self, index: usize, tree: &Tree<Inside>) -> bool {

@@ -6,6 +6,7 @@ use crate::log::{self, LogLine};
 use crate::machine::{Defect, Disk, Machine};
 use crate::observer::Observer;
 use crate::panics;
+use crate::plug::SlotEvent;
 use crate::root::Root;
 use crate::trace::Entry;
 use crate::world::{Mark, Progress, State, World};
@@ -108,6 +109,11 @@ impl Simulation {
     /// Takes the bytes sent over the serial line since the last call.
     pub fn take_serial(&mut self) -> Vec<u8> {
         self.world.outside().machine.board.take_serial()
+    }
+
+    /// Takes what was done at slots since the last call.
+    pub fn take_moves(&mut self) -> Vec<SlotEvent> {
+        self.world.outside().machine.plug.take_done()
     }
 
     /// Takes the components' log lines since the last call.

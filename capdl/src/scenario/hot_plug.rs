@@ -17,6 +17,35 @@ pub struct HotPlug {
     pub other: bool,
 }
 
+/// Something that was done at a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moved {
+    /// The attention button was pressed.
+    Requested,
+    /// The controller was taken out after that.
+    Out,
+    /// It was pulled out.
+    Pulled,
+    /// It was put in.
+    In,
+    /// Another one was put in.
+    OtherIn,
+}
+
+impl Moved {
+    /// A description, whose subject is the controller.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Requested => "its removal is requested",
+            Self::Out => "it is out",
+            Self::Pulled => "it is pulled out",
+            Self::In => "it is inserted",
+            Self::OtherIn => "another one is inserted",
+        }
+    }
+}
+
 /// Events as they are written: the same one several times.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

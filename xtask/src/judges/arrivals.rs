@@ -101,8 +101,8 @@ action = "pull"
             );
         }
         // The console delivers records in any order.
-        for (at_ns, pages_left) in (1..).zip(pages).rev() {
-            take(at_ns, Report::Opened { tenant: clip("w"), pages_left: *pages_left, io_tables_left: 4 });
+        for (at_ns, pages_left) in pages.iter().enumerate().rev() {
+            take(at_ns as u64, Report::Opened { tenant: clip("w"), pages_left: *pages_left, io_tables_left: 4 });
         }
         violations(&Scenario::parse(&format!("{SCENARIO}{more}"), "t.toml").unwrap(), &results)
     }

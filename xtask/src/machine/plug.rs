@@ -20,7 +20,7 @@ use crate::machine::qemu::{self, Which};
 use crate::records::results::Results;
 use anyhow::{Result, bail};
 use capdl::Scenario;
-use capdl::scenario::{Action, Controller, HotPlug, Workload};
+use capdl::scenario::{Action, Controller, HotPlug, Moved, Workload};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -86,7 +86,7 @@ impl<'a> Plug<'a> {
         if self.is_waiting() {
             for device in self.monitor.deleted()? {
                 let out = self.is_out(&device, age);
-                done.extend(out.map(|controller| self.done(controller, "it is out", results, age)));
+                done.extend(out.map(|controller| self.done(controller, Moved::Out, results, age)));
             }
         }
         if self.since.is_none() && self.is_at_work(results) {
@@ -98,7 +98,7 @@ impl<'a> Plug<'a> {
             let is_first = seen.insert(&event.controller);
             match self.scenario.controller(&event.controller) {
                 Some((index, controller)) if is_first => match self.go_on_with(index, controller, event, age)? {
-                    Some(words) => done.push(self.done(controller, words, results, age)),
+                    Some(moved) => done.push(self.done(controller, moved, results, age)),
                     None => self.ahead.push(event),
                 },
                 _ => self.ahead.push(event),
@@ -147,14 +147,14 @@ impl<'a> Plug<'a> {
         Some(self.since? + Duration::from_millis(event.after_ms.into()) + self.slots.get(&index)?.late)
     }
 
-    /// Lets an event happen if it is time for it, and describes it.
+    /// Lets an event happen if it is time for it; returns what was done.
     fn go_on_with(
         &mut self,
         index: usize,
         controller: &Controller,
         event: &HotPlug,
         age: Duration,
-    ) -> Result<Option<&'static str>> {
+    ) -> Result<Option<Moved>> {
         let Some(late) = self.due(index, event).and_then(|due| age.checked_sub(due)) else { return Ok(None) };
         let is_possible = match (event.action, self.slots.get(&index).map(|slot| slot.place)) {
             (Action::Insert, Some(Place::Out(from))) => from <= age,
@@ -165,33 +165,33 @@ impl<'a> Plug<'a> {
         if let (Some((place, _)), Some(slot)) = (done, self.slots.get_mut(&index)) {
             *slot = Slot { place, late: slot.late + late };
         }
-        Ok(done.map(|(_, words)| words))
+        Ok(done.map(|(_, moved)| moved))
     }
 
-    /// Does one thing; returns where the controller is then, and a description. `None` if it is to be tried again.
-    fn act(&mut self, index: usize, controller: &Controller, event: &HotPlug) -> Result<Option<(Place, &'static str)>> {
+    /// Does one thing; returns where the controller is then, and what was done. `None` if it is to be tried again.
+    fn act(&mut self, index: usize, controller: &Controller, event: &HotPlug) -> Result<Option<(Place, Moved)>> {
         Ok(Some(match event.action {
             Action::Insert => {
-                let (which, words) = match event.other {
-                    false => (Which::Own, "it is inserted"),
-                    true => (Which::Other, "another one is inserted"),
+                let (which, moved) = match event.other {
+                    false => (Which::Own, Moved::In),
+                    true => (Which::Other, Moved::OtherIn),
                 };
                 let device = qemu::hot_plugged(index, controller, which);
                 if let Err(Refused(why)) = self.monitor.execute("device_add", &device)? {
                     bail!("QEMU does not insert the controller {}: {why}", controller.name);
                 }
-                (Place::In, words)
+                (Place::In, moved)
             }
             Action::Remove => {
                 let asked = self.monitor.execute("device_del", &json!({"id": qemu::device_id(index)}))?;
                 if asked.is_err() {
                     return Ok(None);
                 }
-                (Place::Going(Action::Remove), "its removal is requested")
+                (Place::Going(Action::Remove), Moved::Requested)
             }
             Action::Pull => {
                 Function::find(&mut self.door, index, controller.attach)?.pull(&mut self.door)?;
-                (Place::Going(Action::Pull), "it is pulled out")
+                (Place::Going(Action::Pull), Moved::Pulled)
             }
         }))
     }
@@ -204,9 +204,9 @@ impl<'a> Plug<'a> {
         self.scenario.controllers.get(*index).filter(|_| in_order)
     }
 
-    fn done(&self, controller: &Controller, words: &str, results: &Results, age: Duration) -> Done {
+    fn done(&self, controller: &Controller, moved: Moved, results: &Results, age: Duration) -> Done {
         let server = self.scenario.server_name(&controller.name);
-        Done { at_ns: results.machine_ns(age), server, words: words.into() }
+        Done { at_ns: results.machine_ns(age), server, words: moved.words().into() }
     }
 }
 

@@ -60,6 +60,8 @@ pub(crate) enum What {
     Reconnected,
     /// Its controller was made to fail, by the scenario.
     Broken,
+    /// Its controller was inserted or removed, or is to be, by the scenario.
+    Moved,
     /// Its controller, or a part of it, is recreated.
     Reset,
     /// Its rights were revoked.
@@ -141,6 +143,11 @@ impl Timeline {
     /// Records that the controller of the server `who` was made to fail.
     pub(crate) fn broken(&mut self, at_ns: u64, who: &str, words: &str) {
         self.event(at_ns, who, What::Broken, words);
+    }
+
+    /// Records that the controller of the server `who` was inserted or removed, or is to be.
+    pub(crate) fn moved(&mut self, at_ns: u64, who: &str, words: &str) {
+        self.event(at_ns, who, What::Moved, words);
     }
 
     fn event(&mut self, at_ns: u64, who: &str, what: What, words: &str) {

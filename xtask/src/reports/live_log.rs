@@ -76,6 +76,7 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
         What::Expelled => format!("the session of {who} is ended by the server: {words}"),
         What::Refused => format!("{who} is refused a session: {words}"),
         What::Broken => format!("the controller of {who} fails: {words}"),
+        What::Moved => format!("the controller of {who}: {words}"),
         What::Reset => format!("{who} recreates something: {words}"),
         What::Failed => format!("{who}: {words}"),
         What::Started | What::Opened | What::Closed => return None,
@@ -94,6 +95,12 @@ mod tests {
             words(&event, &mut attacks)
         };
         events.iter().filter_map(event).collect()
+    }
+
+    #[test]
+    fn a_controller_that_moves_is_reported() {
+        let lines = reported(&[("nvme-server", What::Moved, "it is pulled out")]);
+        assert_eq!(lines, ["the controller of nvme-server: it is pulled out"]);
     }
 
     #[test]

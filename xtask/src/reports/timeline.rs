@@ -308,6 +308,7 @@ fn says(event: &Event) -> Option<String> {
         What::Reconnected => Some(format!("{}, {}", name(event.what), event.words)),
         What::Restarted => Some(format!("{} {}", name(event.what), event.words)),
         What::Broken => Some(format!("fault: {}", event.words)),
+        What::Moved => Some(event.words.to_string()),
         What::Faulted if !event.words.is_empty() => Some(format!("fault: {}", event.words)),
         what => Some(name(what).to_owned()),
     }
@@ -327,6 +328,7 @@ const fn name(what: What) -> &'static str {
         What::Restarted => "runs again",
         What::Reconnected => "session back",
         What::Broken => "controller fails",
+        What::Moved => "hot plug",
         What::Reset => "reset",
         What::Revoked => "rights revoked",
         What::Granted => "rights granted",
@@ -348,6 +350,7 @@ fn mark(canvas: &Canvas<'_>, what: What, at: (i32, i32)) -> Result<()> {
         }
         What::AttackDone => canvas.draw(&Circle::new(at, 7, BAD.filled())),
         What::Faulted | What::Killed | What::Broken => canvas.draw(&Cross::new(at, 5, thick(BAD))),
+        What::Moved => canvas.draw(&TriangleMarker::new(at, 6, thick(INK))),
         What::Expelled | What::Refused => canvas.draw(&Circle::new(at, 5, thick(BAD))),
         What::Restarted | What::Reconnected | What::Granted | What::Entitled | What::Interrupts => {
             let shape =
@@ -428,6 +431,7 @@ mod tests {
     fn whatever_happens_when_no_words_lie_on_others_or_outside() {
         for (distance, count) in [(1, 12), (9, 20), (40, 6), (300, 3), (2_000, 2)] {
             let mut reports = vec![(0, started("nvme-server")), (0, started("alice"))];
+            let mut moves = Vec::new();
             for index in 0..count {
                 let at_ns = 1_000_000 * distance * (index + 1);
                 let restart = report::Restart {
@@ -438,6 +442,7 @@ mod tests {
                     memory_left_bytes: 7,
                 };
                 reports.push((at_ns, killed("nvme-server")));
+                moves.push(at_ns + 500_000);
                 reports.push((at_ns, Report::Restart(restart)));
                 reports.push((
                     at_ns,
@@ -462,9 +467,13 @@ mod tests {
                 1_000_000 * distance * (count + 1),
                 Report::Opened { tenant: clip("alice"), pages_left: 9, io_tables_left: 9 },
             ));
-            let svg = svg(&results(reports)).unwrap();
+            let mut results = results(reports);
+            moves.into_iter().for_each(|at_ns| results.timeline.moved(at_ns, "nvme-server", "it is pulled out"));
+            let svg = svg(&results).unwrap();
             let texts = texts(&svg);
-            assert!(texts.iter().any(|(_, _, _, words)| words.starts_with("killed")), "{texts:?}");
+            for kind in ["killed", "hot plug"] {
+                assert!(texts.iter().any(|(_, _, _, words)| words.starts_with(kind)), "{kind}: {texts:?}");
+            }
             for (index, (begin, end, y, words)) in texts.iter().enumerate() {
                 assert!(*begin >= 0.0 && *end <= f64::from(WIDTH), "'{words}' goes beyond the picture");
                 for (other_begin, other_end, other_y, other) in &texts[index + 1..] {

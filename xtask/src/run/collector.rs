@@ -66,10 +66,21 @@ impl<'a> Collector<'a> {
     /// Records that the controller of the server `who` was made to fail, at `at_ns` of machine time.
     pub(crate) fn take_fault(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
         self.results.timeline.broken(at_ns, who, words);
+        self.take_outside(at_ns, who, &format!("fault: {words}"))
+    }
+
+    /// Records that the controller of the server `who` was inserted or removed, or is to be, at `at_ns` of machine time.
+    pub(crate) fn take_move(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
+        self.results.timeline.moved(at_ns, who, words);
+        self.take_outside(at_ns, who, &format!("hot plug: {words}"))
+    }
+
+    /// Shows and logs something that was done from outside of the machine.
+    fn take_outside(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
         if let Some(live_log) = &mut self.live_log {
             live_log.go_on(&self.results.timeline);
         }
-        self.write(&Written::Other(format!("{:>12.6} {who:<16} fault: {words}", at_ns as f64 / 1e9)))
+        self.write(&Written::Other(format!("{:>12.6} {who:<16} {words}", at_ns as f64 / 1e9)))
     }
 
     /// Takes bytes of the serial line that came `at` after QEMU's start.

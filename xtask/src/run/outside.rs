@@ -52,7 +52,7 @@ impl<'a> Outside<'a> {
         }
         if let Some(plug) = &mut self.plug {
             for done in plug.go_on(&collector.results, machine.age())? {
-                collector.take_fault(done.at_ns, &done.server, &done.words)?;
+                collector.take_move(done.at_ns, &done.server, &done.words)?;
             }
         }
         Ok(())

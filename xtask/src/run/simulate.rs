@@ -137,6 +137,10 @@ fn observe(simulation: &mut Simulation, collector: &mut Collector<'_>, scenario:
         while let Some((_, controller, fault)) = faults.pop_if(|(at_ns, ..)| *at_ns <= now_ns) {
             collector.take_fault(fault.at_ns, &scenario.server_name(&controller.name), &words(fault.effect))?;
         }
+        for done in simulation.take_moves() {
+            let server = scenario.controllers.get(done.controller).map(|one| scenario.server_name(&one.name));
+            collector.take_move(done.at_ns, &server.unwrap_or_default(), done.moved.words())?;
+        }
         let bytes = simulation.take_serial();
         if !bytes.is_empty() {
             collector.take(&bytes, Duration::from_nanos(now_ns))?;
