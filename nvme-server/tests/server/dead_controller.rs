@@ -1,21 +1,14 @@
 //! A controller that never comes back: no client is left waiting, and it reaches no window any more.
 
-use crate::support::{Setup, System, entry};
+use crate::support::{Setup, System, assert_ended, busy, entry};
 use blk_api::Status;
-use blk_api::request::{Entry, Opcode};
+use blk_api::request::Opcode;
 use blk_api::session::{OPEN, Refusal};
 use sim_fault::ControllerEffect;
 
 /// Both sessions busy, and the clients asleep, when the controller goes for good.
 fn dies(kill: impl FnOnce(&mut System)) -> System {
-    let mut system = System::start(Setup::default());
-    for index in 0..2 {
-        system.open(index).unwrap();
-        system.controller(|controller, _| controller.hold = true);
-        let read = |lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) };
-        system.submit(index, &[read(1), read(2), Entry { user_data: 3, ..entry(Opcode::Read, 0, 200, 0) }]);
-        assert_eq!(system.clients[index].end.prepare_sleep(), Ok(false));
-    }
+    let mut system = busy(Setup::default());
     kill(&mut system);
     system.pass(7);
     system
@@ -36,16 +29,7 @@ fn assert_over(system: &mut System, reported: &str, in_flight: Status, later: St
     let failures = system.take_failures();
     assert!(failures.iter().any(|reason| reason.starts_with("controller reset: ")), "{failures:?}");
     assert!(failures.iter().any(|reason| reason.contains(reported)), "{failures:?}");
-    for index in 0..2 {
-        assert_eq!(system.mapped_pages(index), 0);
-        assert!(system.client_signals(index) > 0, "the client is woken");
-        let mut answers: Vec<_> =
-            system.completions(index).iter().map(|c| (c.user_data, c.status().unwrap())).collect();
-        answers.sort_by_key(|(user_data, _)| *user_data);
-        assert_eq!(answers, [1, 2, 3].map(|n| (n, in_flight)));
-        // Requests submitted from now on.
-        assert_eq!(system.request(index, entry(Opcode::Write, 5, 1, 0)).status(), Some(later));
-    }
+    assert_ended(system, in_flight, later);
     for index in 0..2 {
         system.close(index).unwrap();
         assert_eq!(system.open(index), Err(refusal));

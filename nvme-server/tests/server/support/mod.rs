@@ -4,6 +4,7 @@
 //! A double for these tests and not a simulator: it has no threads, no time but that which a test lets pass, and one order.
 
 mod bus;
+mod busy;
 mod controller;
 mod kernel;
 mod memory;
@@ -11,6 +12,7 @@ mod system;
 mod world;
 
 pub(crate) use bus::{Act, Wires};
+pub(crate) use busy::{assert_ended, busy};
 pub(crate) use controller::{Managed, RAB};
 pub(crate) use memory::Bytes;
 pub(crate) use system::{Setup, System, Tenant, WINDOW, advance_incarnation, entry, frames_of, session};
