@@ -11,6 +11,10 @@
 //! removal in order for [`IN_HAND`] more, as in the simulator. A removal that the system is too busy for is tried again. An event
 //! that is late delays the later ones of its controller, so that they do not come at once.
 //!
+//! The machine is stopped while a device is added or pulled. QEMU 7.2 changes the map of a machine's memory at once, and what its
+//! processor has cached of it a moment later. An access in between may go to another device, and an interrupt controller whose
+//! line is not unmasked so gives no more ticks. QEMU completes what its storage has begun before it stops.
+//!
 //! Neighbours: `qemu` describes the device, `injection` has the faults.
 
 use crate::machine::inherited::Inside;
@@ -177,7 +181,8 @@ impl<'a> Plug<'a> {
                     true => (Which::Other, Moved::OtherIn),
                 };
                 let device = qemu::hot_plugged(index, controller, which);
-                if let Err(Refused(why)) = self.monitor.execute("device_add", &device)? {
+                let added = self.stopped(|hands| hands.monitor.execute("device_add", &device))?;
+                if let Err(Refused(why)) = added {
                     bail!("QEMU does not insert the controller {}: {why}", controller.name);
                 }
                 (Place::In, moved)
@@ -190,10 +195,22 @@ impl<'a> Plug<'a> {
                 (Place::Going(Action::Remove), Moved::Requested)
             }
             Action::Pull => {
-                Function::find(&mut self.door, index, controller.attach)?.pull(&mut self.door)?;
+                self.stopped(|hands| Function::find(&mut hands.door, index, controller.attach)?.pull(&mut hands.door))?;
                 (Place::Going(Action::Pull), Moved::Pulled)
             }
         }))
+    }
+
+    /// Does something while the machine is stopped.
+    fn stopped<R>(&mut self, act: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let command = |hands: &mut Self, command: &str| match hands.monitor.execute(command, &json!({}))? {
+            Ok(()) => Ok(()),
+            Err(Refused(why)) => bail!("QEMU refuses to {command}: {why}"),
+        };
+        command(self, "stop")?;
+        let done = act(self)?;
+        command(self, "cont")?;
+        Ok(done)
     }
 
     /// Records that a device was deleted; returns the controller if that is news.
