@@ -167,6 +167,36 @@ pub(crate) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "a controller inserted twice",
+        arguments: &["demo", "FOLDER/here-already.toml"],
+        says: &["here-already.toml:", "`insert` of `a`, which is in its slot", "write \"remove\" or \"pull\""],
+        ..PLAIN
+    },
+    Case {
+        name: "another controller that is pulled out",
+        arguments: &["demo", "FOLDER/other-pull.toml"],
+        says: &["other-pull.toml:", "`pull` of `a` with other", "leave other out"],
+        ..PLAIN
+    },
+    Case {
+        name: "hot plug several times at once",
+        arguments: &["demo", "FOLDER/at-once.toml"],
+        says: &["at-once.toml:", "`pull` of `a` several times", "write every_ms"],
+        ..PLAIN
+    },
+    Case {
+        name: "hot plug of several namespaces on QEMU",
+        arguments: &["demo", "FOLDER/two-move.toml"],
+        says: &["several namespaces, which QEMU cannot", "cargo xtask sim"],
+        ..PLAIN
+    },
+    Case {
+        name: "hot plug of a model in QEMU",
+        arguments: &["demo", "hotplug", "--device", "model"],
+        says: &["controllers that come and go", "leave out --device"],
+        ..PLAIN
+    },
+    Case {
         name: "functions without queue pairs",
         arguments: &["demo", "FOLDER/no-function-queues.toml"],
         says: &["no-function-queues.toml:3", "`a` has 3 queue pairs", "give it 4 or more"],
