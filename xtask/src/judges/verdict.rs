@@ -5,7 +5,7 @@ use crate::records::results::Results;
 use blk_api::Status;
 use blk_api::session::Refusal;
 use capdl::Scenario;
-use capdl::scenario::{Expect, ExpectedQueues, Tenant};
+use capdl::scenario::{Action, Expect, ExpectedQueues, Tenant};
 use report::{Fault, FaultKind, ResetScope};
 
 /// The reason a server reports when it ends the session of a killed client.
@@ -85,8 +85,8 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
     for failure in results.failures.iter().filter(|failure| !may_fail(scenario, &failure.component)) {
         violations.push(format!("{}: {}", failure.component, failure.reason));
     }
-    for reset in results.resets.iter().filter(|reset| !expect.allows_resets() && !scenario.is_of_lost(&reset.component))
-    {
+    let may_reset = |server: &str| expect.allows_resets() || scenario.is_of_lost(server) || is_pulled(scenario, server);
+    for reset in results.resets.iter().filter(|reset| !may_reset(&reset.component)) {
         let what = recreation(reset.scope);
         violations.push(format!("{} had to {what}: {}", reset.component, reset.reason));
     }
@@ -149,6 +149,12 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
 /// work.
 fn may_be_blocked(scenario: &Scenario) -> bool {
     scenario.probe.is_some() || !scenario.faults.is_empty() || scenario.needs_iommu_server()
+}
+
+/// Whether the server's controller is pulled out while the system runs. It may lose its power a moment before it is gone.
+fn is_pulled(scenario: &Scenario, server: &str) -> bool {
+    let pulls = scenario.hot_plugs.iter().filter(|event| event.action == Action::Pull);
+    pulls.map(|event| scenario.server_name(&event.controller)).any(|name| name == server)
 }
 
 /// Whether an attacker drives the function, which may try anything.
@@ -274,6 +280,7 @@ fn may_fail(scenario: &Scenario, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capdl::scenario::HotPlug;
     use report::{Attack, Load, Refused, Report, Session, clip};
     use std::time::Duration;
 
@@ -390,6 +397,20 @@ mod tests {
     fn ended_with_server() -> Report {
         let Report::Fault(fault) = fault() else { unreachable!("it is one") };
         Report::Fault(Fault { kind: FaultKind::ServerDied, ..fault })
+    }
+
+    #[test]
+    fn controller_that_is_pulled_out_may_lose_its_power_before() {
+        let mut scenario = scenario("");
+        let server = scenario.server_name(&scenario.controllers[0].name);
+        let reset =
+            Report::Reset { server: clip(&server), scope: ResetScope::Controller, reason: clip("not ready any more") };
+        let seen = results(vec![reset, done(true)]);
+        for (action, allowed) in [(Action::Remove, false), (Action::Pull, true)] {
+            let controller = scenario.controllers[0].name.clone();
+            scenario.hot_plugs = vec![HotPlug { controller, after_ms: 5, action, other: false }];
+            assert_eq!(violations(&scenario, &seen).is_empty(), allowed, "{action:?}");
+        }
     }
 
     #[test]
