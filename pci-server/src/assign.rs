@@ -27,16 +27,17 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use pci_spec::bar::Prefetch;
-use pci_spec::bridge::{self, MEMORY_WINDOW_ALIGN, MemoryWindow, PrefetchableRegisters};
+use pci_spec::bridge::{self, MemoryWindow, PrefetchableRegisters};
 use pci_spec::header::offset;
 use pci_spec::{Bar, BarKind, Bdf, sriov};
 use platform::log::warn;
 use platform::{Memory, Mmio, PAGE_SIZE};
 use virtio_drivers::transport::pci::bus::Command;
 
-/// Room at a port for devices that come later, beside that of a device that is there: what firmware gives a port with a slot.
+/// Room at a port for devices that come later, beside that of a device that is there: what firmware gives a port with a slot. The
+/// least aligned range is placed last, so the device that is there has the place that it gets when it is inserted again.
 const RESERVE: Need =
-    Need { part: Part::Own, bar: 0, memory_type: MemoryType::Low, align: MEMORY_WINDOW_ALIGN, bytes: 2 << 20 };
+    Need { part: Part::Own, bar: 0, memory_type: MemoryType::Low, align: PAGE_SIZE as u64, bytes: 2 << 20 };
 
 /// Reason why a function gets no addresses; with a bridge, nothing behind it does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
