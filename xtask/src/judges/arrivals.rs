@@ -1,8 +1,9 @@
 //! Checks that a controller that comes and goes leaks nothing: each arrival leaves the PCI server as many empty slots, and its NVMe
 //! server as many pages and IO page tables. The root task's memory is judged with all restarts (`leaks`).
 //!
-//! Slots are compared from the second claim on: at the first, another driver may not have claimed its function yet. Left out: slots where several controllers come and go, because each claim depends
-//! on what the others hold at that time, and where the PCI server is restarted; pages where several sessions open in any order.
+//! Slots are compared from the second claim on: at the first, another driver may not have claimed its function yet. Left out:
+//! slots where several controllers come and go, because each claim depends on what the others hold at that time, and where the
+//! PCI server is restarted; pages where several sessions open in any order.
 
 use crate::records::results::{Opened, Results};
 use capdl::Scenario;
