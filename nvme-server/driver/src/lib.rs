@@ -44,5 +44,5 @@ pub use polled::Polled;
 pub use prp::{PrpLists, list_pages};
 pub use queue_pair::{QueuePair, Ring};
 pub use registers::Controller;
-pub use reset::{disable, wait_ready};
+pub use reset::{disable, wait_enabled, wait_ready};
 pub use stuck::Stuck;

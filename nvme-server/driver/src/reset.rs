@@ -68,6 +68,21 @@ pub async fn wait_ready<P: Platform>(
     .await
 }
 
+/// Waits until a controller that was enabled is ready, unless another driver resets it meanwhile, as the primary controller's
+/// driver does with a secondary one.
+///
+/// # Errors
+/// As [`wait_ready`]; [`DeviceFault::NotReady`] or [`DeviceFault::Fatal`] when it was reset.
+pub async fn wait_enabled<P: Platform>(
+    platform: &P,
+    controller: &Controller<impl Mmio>,
+    mut next_tick: impl AsyncFnMut(),
+) -> Result<(), DeviceFault> {
+    wait_until(platform, ready_seconds(controller.cap()), &mut next_tick, || controller.is_changing().map(|is| !is))
+        .await?;
+    controller.check().map(drop)
+}
+
 /// Seconds in which CSTS.RDY follows CC.EN.
 fn ready_seconds(cap: Cap) -> u64 {
     cap.timeout().as_secs().saturating_add(1).min(READY_LIMIT_SECONDS)

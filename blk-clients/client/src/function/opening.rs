@@ -18,7 +18,7 @@ use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT};
 use nvme_driver::split::CommandLimits;
 use nvme_driver::{
     Controller, DeviceFault, DmaPool, IoSpaceMap, PciClient, PciError, Polled, PrpLists, QueuePair, Ring, disable,
-    list_pages, secondary, wait_ready,
+    list_pages, secondary, wait_enabled,
 };
 use nvme_spec::admin::{self, CqInterrupt};
 use nvme_spec::feature::NumberOfQueues;
@@ -88,8 +88,7 @@ impl<P: Platform> Function<P> {
         client.start().await?;
         let mut admin = Polled::new(platform, QueueId::ADMIN, ADMIN_ENTRIES, &mut pool, &controller)?;
         controller.enable(&admin.pair.sq, &admin.pair.cq, ADMIN_ENTRIES, Arbitration::RoundRobin)?;
-        wait_ready(platform, &controller, || pause(platform), true).await?;
-        controller.check()?;
+        wait_enabled(platform, &controller, || pause(platform)).await?;
         let page = pool.take(1)?;
         let identity = Identity::read(&mut admin, &page, &controller).await?;
         let one = NumberOfQueues::pairs(1).ok_or(DeviceFault::OwnMemory)?;

@@ -5,7 +5,7 @@ use super::content::Content;
 use blk_api::names;
 use nvme_driver::dma::Window;
 use nvme_driver::{
-    Controller, DeviceFault, DmaPool, IoSpaceMap, PciClient, Polled, Ring, disable, secondary, wait_ready,
+    Controller, DeviceFault, DmaPool, IoSpaceMap, PciClient, Polled, Ring, disable, secondary, wait_enabled,
 };
 use nvme_spec::admin::{self, CqInterrupt};
 use nvme_spec::feature::NumberOfQueues;
@@ -130,8 +130,7 @@ impl<'a, P: Platform> Drive<'a, P> {
         self.io.pair.reset()?;
         let (sq, cq) = (&self.admin.pair.sq, &self.admin.pair.cq);
         self.controller.enable(sq, cq, ENTRIES, Arbitration::RoundRobin)?;
-        wait_ready(self.platform, &self.controller, || self.platform.yield_now(), true).await?;
-        self.controller.check()?;
+        wait_enabled(self.platform, &self.controller, || self.platform.yield_now()).await?;
         let one = NumberOfQueues::pairs(1).ok_or(DeviceFault::OwnMemory)?;
         self.admin.must(|cid| one.set(cid)).await?;
         Ok(self.admin.create(&self.io.pair, CqInterrupt::Disabled).await?)
