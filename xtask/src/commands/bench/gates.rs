@@ -43,7 +43,7 @@ pub(crate) const GATES: &[Gate] = &[
     gate("read-4k-qd32-polled", 600.0, 600.0, 0.1, Some(600.0)),
     gate("read-4k-qd32-hybrid", 600.0, 600.0, 0.1, None),
     gate("function-read-4k-qd1-interrupt", 2_500.0, 2_500.0, 2.0, Some(2_500.0)),
-    gate("function-read-4k-qd32-polled", 200.0, 400.0, 0.15, Some(200.0)),
+    gate("function-read-4k-qd32-polled", 300.0, 400.0, 0.15, Some(200.0)),
     gate("read-4k-2-tenants-qd8", 1_100.0, 1_100.0, 0.3, Some(1_100.0)),
     gate("read-4k-8-tenants-qd8", 1_100.0, 1_100.0, 0.35, Some(1_100.0)),
     gate("read-4k-64-tenants-qd8", 1_100.0, 1_100.0, 0.3, Some(1_100.0)),
