@@ -57,7 +57,7 @@ pub(crate) struct Plug {
     requested: Vec<usize>,
     /// Insertions that are to follow once the controllers are out.
     returning: Vec<Event>,
-    /// What was done and was not taken yet.
+    /// Moves that were not reported yet.
     done: Vec<SlotEvent>,
 }
 
@@ -68,7 +68,7 @@ pub struct SlotEvent {
     pub at_ns: u64,
     /// The controller's number in the scenario.
     pub controller: usize,
-    /// What was done.
+    /// The move.
     pub moved: Moved,
 }
 

@@ -1,6 +1,6 @@
 //! Grants clients their virtual functions at the server, and revokes them.
 //!
-//! A client has its whole function or nothing of it. A restarted server has granted none, and is told again. Left out: the times of
+//! A client has its whole function or nothing of it. A restarted server has granted none, so the calls are repeated. Left out: the times of
 //! changes (`changes`), and how a function is taken from a client.
 
 use crate::rights_map::RightsMap;
@@ -14,7 +14,7 @@ use platform::{Incarnation, Platform};
 pub(crate) struct Functions {
     /// The first one's number among the accounts of the rights map.
     first: usize,
-    /// What each one has, and the server's incarnation in which it is in force.
+    /// Whether each one has its function, and the server's incarnation in which that is in force.
     in_force: Vec<Option<(Incarnation, bool)>>,
 }
 

@@ -1,4 +1,4 @@
-//! A controller that is removed from its slot. Every client gets an answer. Nothing is reset in vain. The server accesses no
+//! A controller that is removed from its slot. Every client gets an answer. No controller that is gone is reset. The server accesses no
 //! register after it released the claim.
 
 use crate::support::{self, Act, Setup, System, assert_ended, entry};

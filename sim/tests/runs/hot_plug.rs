@@ -78,7 +78,7 @@ fn nothing_leaks_over_many_cycles() {
     assert!(run.load("alice").is_some() && run.load("bob").is_some());
 }
 
-/// Checks that alice, and nobody else, was told that her controller is gone.
+/// Checks that alice's session, and no other, ended with `DeviceGone`.
 fn check_told(run: &Run) {
     assert_eq!(run.account.findings, "");
     let failures = failures(run);

@@ -93,7 +93,7 @@ pub(super) mod script {
     use std::sync::{Arc, Mutex};
     use std::thread;
 
-    /// What the script was asked, and what it says before its next answer, each a line.
+    /// Lines that the script received, and lines that it sends before its next answer.
     #[derive(Default, Debug)]
     pub(crate) struct Script {
         /// The commands and their arguments.

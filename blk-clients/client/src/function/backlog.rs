@@ -1,4 +1,4 @@
-//! What a function has no command for: entries before their turn, and answers before they are taken.
+//! A function's entries that wait for a command, and its answers that wait to be taken.
 
 use alloc::collections::VecDeque;
 use blk_api::Status;

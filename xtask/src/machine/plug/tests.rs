@@ -111,7 +111,7 @@ fn a_late_insertion_delays_the_next_removal() {
     assert_eq!(words(&mut plug, &results, 8300), ["it is pulled out"]);
 }
 
-/// What happens with an insertion after 100 ms, of a controller that is absent at first.
+/// The moves of a controller that is absent at first and is inserted after 100 ms.
 fn inserted(other: bool, refuses: &[&'static str]) -> (Result<Vec<Done>>, Arc<Mutex<Script>>) {
     let mut scenario = scenario(&[(100, "insert")]);
     scenario.hot_plugs[0].other = other;
