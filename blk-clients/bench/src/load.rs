@@ -45,7 +45,7 @@ pub(crate) struct Load<'a, P: Platform> {
     begun: Cell<u64>,
     /// When the mix ends, in ticks.
     deadline: Cell<u64>,
-    /// The session has ended: no further request can be done.
+    /// A request failed with the session, which has ended: no further one can be done.
     over: Cell<bool>,
     unflushed: Cell<u64>,
     seen_io: Cell<bool>,
@@ -328,7 +328,7 @@ impl<'a, P: Platform> Load<'a, P> {
                 outcome.forbidden = outcome.forbidden.saturating_add(1);
             }
             Err(error) => {
-                self.over.set(self.over.get() || error == Error::CLOSED);
+                self.over.set(self.device.has_ended());
                 self.fail(true, format_args!("request at block {lba}: {error}"));
             }
             Ok(()) => return true,

@@ -1,6 +1,6 @@
 //! The whole program on a machine in memory: its reports on a correct server, and its detection of errors.
 
-use blk_client::{Opcode, Status};
+use blk_client::{Completed, Opcode, Status};
 use fake_platform::{FakePlatform, FakeServer, Lost, Order, Setup, block_on};
 use platform::Environment;
 use report::{Load, Report};
@@ -110,6 +110,15 @@ fn a_load_ends_with_its_session() {
     assert!(reasons(&reports).iter().any(|reason| reason.ends_with("the session is closed")), "{reports:?}");
     let load = load(&reports);
     assert!(load.reads > 0 && (1..=4).contains(&load.errors), "one for each in flight: {load:?}");
+}
+
+#[test]
+fn a_load_ends_when_its_session_is_unusable() {
+    let bench = Bench { operations: 0, milliseconds: 10_000, depth: 4, ..Bench::default() };
+    let forged = Completed { user_data: u64::MAX, ..Completed::default() };
+    let reports = run(bench, |server| server.forged.push(forged));
+    assert!(!passed(&reports));
+    assert!((1..=8).contains(&load(&reports).errors), "one for each in flight, and for a flush: {reports:?}");
 }
 
 #[test]

@@ -128,6 +128,12 @@ impl<P: Platform> Device<P> {
         &self.shared.geometry
     }
 
+    /// Whether the session has ended: every further request is refused.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.shared.state.borrow().over.is_some()
+    }
+
     /// The window, to lease ranges of.
     #[must_use]
     pub fn window(&self) -> &Window<P::Memory> {

@@ -140,10 +140,19 @@ fn run_system(configured: &Scenario, scenario: &Scenario, seed: u64, planted: &[
 
 /// Runs a system that is built, judged by `scenario`.
 fn run_built(system: &System, scenario: &Scenario, seed: u64, planted: &[Fault], longest_ms: u64) -> Run {
-    run_prepared(system, scenario, seed, planted, longest_ms, |_| {})
+    let all = scenario.tenants.len();
+    run_prepared(system, scenario, seed, planted, longest_ms, |_| {}, |reports| done(reports).count() == all)
 }
 
-/// Runs a system that is built on a machine that was changed first.
+/// The tenants that came to their ends, passed or failed.
+fn done(reports: &[Report]) -> impl Iterator<Item = &str> {
+    reports.iter().filter_map(|report| match report {
+        Report::Done { tenant, .. } => Some(tenant.as_str()),
+        _ => None,
+    })
+}
+
+/// Runs a system that is built on a machine that was changed first, until its reports so far are the end.
 fn run_prepared(
     system: &System,
     scenario: &Scenario,
@@ -151,23 +160,22 @@ fn run_prepared(
     planted: &[Fault],
     longest_ms: u64,
     prepare: impl FnOnce(&mut Simulation),
+    is_end: impl Fn(&[Report]) -> bool,
 ) -> Run {
     let disk = Disk { base: Arc::new(Pattern) };
     let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
     let faults = [scenario.faults.as_slice(), planted].concat();
     let mut simulation = Simulation::new(scenario, system, disks, &faults, seed);
     prepare(&mut simulation);
-    let (mut reader, mut reports, mut done) = (Reader::new(), Vec::new(), 0);
+    let (mut reader, mut reports) = (Reader::new(), Vec::new());
     for until_ms in 1..=longest_ms {
         let progress = simulation.run_until(until_ms * 1_000_000);
         reader.feed(&simulation.take_serial(), &mut |piece| {
             if let Piece::Frame { kind: Kind::Report, bytes, .. } = piece {
-                let report = Stamped::decode(bytes).map(|stamped| stamped.report);
-                done += usize::from(matches!(report, Some(Report::Done { .. })));
-                reports.extend(report);
+                reports.extend(Stamped::decode(bytes).map(|stamped| stamped.report));
             }
         });
-        if done == scenario.tenants.len() || progress == Progress::Quiet {
+        if is_end(&reports) || progress == Progress::Quiet {
             break;
         }
     }
