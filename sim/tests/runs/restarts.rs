@@ -128,6 +128,10 @@ fn service_is_back_within_fifty_milliseconds() {
         let mut scenario = scenario("server-killed");
         // A quarter of a second is enough for one death.
         scenario.kills.truncate(1);
+        for tenant in &mut scenario.tenants {
+            let Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
+            bench.milliseconds = 250;
+        }
         let run = run_with(&scenario, seed, &[]);
         let ended = run.reports.iter().find_map(|report| match report {
             Report::Restart(restart) => Some(restart.ended_at_ns),
