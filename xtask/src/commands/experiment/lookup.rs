@@ -94,10 +94,10 @@ fn build(lab: &Lab<'_>) -> Result<PathBuf> {
     );
     lab.say("building");
     let mut cargo = cargo_in(lab.project().root());
-    cargo.args(["build", "--release", "--quiet", "-p", "extent-table", "--example", "lookups", "--target-dir"]);
+    cargo.args(["build", "--release", "--quiet", "-p", "extent-table", "--bin", "lookups", "--target-dir"]);
     let target = lab.project().path("target");
     finished(cargo.arg(&target))?;
-    Ok(target.join("release/examples/lookups"))
+    Ok(target.join("release/lookups"))
 }
 
 fn point(lab: &Lab<'_>, program: &Path, records: u64) -> Result<Row> {

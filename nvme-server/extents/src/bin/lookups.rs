@@ -1,8 +1,8 @@
 //! A number of lookups, to have their instructions counted.
 //!
 //! ```text
-//! cargo build --release -p extent-table --example lookups
-//! valgrind --tool=callgrind --toggle-collect='lookups::locate' target/release/examples/lookups 16384 1000000
+//! cargo build --release -p extent-table --bin lookups
+//! valgrind --tool=callgrind --toggle-collect='lookups::locate' target/release/lookups 16384 1000000
 //! ```
 //!
 //! Callgrind's count, divided by the lookups, is the cost of one lookup as a call of its own. Without the option, a second
