@@ -23,6 +23,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
 use kernel::{Arch, BuildOptions, FixName, Kernel};
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 /// Seeds for the simulation of a scenario besides its own, at most.
@@ -52,24 +53,11 @@ impl<'a> Ground<'a> {
     pub(super) fn prepare(project: &'a Project, consent: Consent, cases: &[TestCase]) -> Result<Self> {
         let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
         let inputs = bad_input::prepare(project)?;
-        if is_ci() && cases.iter().any(|case| matches!(case, TestCase::Model(_))) {
-            // Each test that needs it fails without it.
-            let _ = vfio_user::install(project).inspect_err(|error| out::note(format_args!("{error:#}")));
-        }
-        if is_ci() && cases.iter().any(|case| matches!(case, TestCase::Linux(_))) {
-            let installed = vfio_user::install(project).and_then(|_| linux_guest::install(project));
-            let _ = installed.inspect_err(|error| out::note(format_args!("{error:#}")));
-        }
-        let needed = |arch: &Arch| cases.iter().any(|case| case.needs_programs() == Some(*arch));
-        let kernel_of = |arch| setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() });
-        let kernels = Arch::ALL.into_iter().filter(needed).map(kernel_of).collect::<Result<Vec<_>>>()?;
-        // The last steps of a program's build keep one processor busy.
-        let build = |kernel: Kernel| programs::build(project, &kernel, "info").map(|programs| (kernel, programs));
-        let mut built = Vec::new();
-        parallel::each(kernels, None, build, |one| built.push(one));
-        let with_plugin =
-            |one: Result<_>| one.and_then(|(kernel, programs)| Ok((kernel, programs, Plugins::compile(project)?)));
-        let built = built.into_iter().map(with_plugin).collect::<Result<_>>()?;
+        // Downloads keep no processor busy.
+        let built = thread::scope(|scope| {
+            scope.spawn(|| install_for_ci(project, cases));
+            build_programs(project, cases)
+        })?;
         Ok(Self { project, kernel, inputs, built, known: bench::Known::default() })
     }
 
@@ -116,7 +104,7 @@ impl<'a> Ground<'a> {
         let run =
             |seed| simulate(RunInput { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None });
         let own = scenario.seed;
-        let (first, second) = std::thread::scope(|scope| {
+        let (first, second) = thread::scope(|scope| {
             let second = scope.spawn(|| run(own));
             (run(own), second.join())
         });
@@ -211,6 +199,32 @@ impl<'a> Ground<'a> {
         }
         Ok(Counted::one())
     }
+}
+
+/// Installs what a person's machine may lack, where every test must run. Each test that needs it fails without it.
+fn install_for_ci(project: &Project, cases: &[TestCase]) {
+    let has = |kind: fn(&TestCase) -> bool| is_ci() && cases.iter().any(kind);
+    let note = |error: &anyhow::Error| out::note(format_args!("{error:#}"));
+    if has(|case| matches!(case, TestCase::Model(_) | TestCase::Linux(_)))
+        && vfio_user::install(project).inspect_err(note).is_ok()
+        && has(|case| matches!(case, TestCase::Linux(_)))
+    {
+        let _ = linux_guest::install(project).inspect_err(note);
+    }
+}
+
+/// Builds the kernels and programs that these tests boot, and the instruction counter.
+fn build_programs(project: &Project, cases: &[TestCase]) -> Result<Vec<Built>> {
+    let needed = |arch: &Arch| cases.iter().any(|case| case.needs_programs() == Some(*arch));
+    let kernel_of = |arch| setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() });
+    let kernels = Arch::ALL.into_iter().filter(needed).map(kernel_of).collect::<Result<Vec<_>>>()?;
+    // The last steps of a program's build keep one processor busy.
+    let build = |kernel: Kernel| programs::build(project, &kernel, "info").map(|programs| (kernel, programs));
+    let mut built = Vec::new();
+    parallel::each(kernels, None, build, |one| built.push(one));
+    let with_plugin =
+        |one: Result<_>| one.and_then(|(kernel, programs)| Ok((kernel, programs, Plugins::compile(project)?)));
+    built.into_iter().map(with_plugin).collect()
 }
 
 /// Whether this runs on a machine of continuous integration, where every test must run.
