@@ -240,7 +240,7 @@ impl Runner<'_> {
     fn observe(&self, prepared: &Prepared, options: Options<'_>, models: Option<&Models>) -> Result<Results> {
         let mut collector =
             Collector::new(self.decoder(prepared)?, &prepared.folder, options.show)?.telling(options.step);
-        collector.results.scenario = prepared.scenario.name.clone();
+        collector.results.take_scenario(&prepared.scenario);
         collector.results.arch = (self.kernel.arch != Arch::default()).then(|| self.kernel.arch.name());
         collector.results.log = self.project.shown(&prepared.folder);
         let limit = Duration::from_secs(prepared.scenario.expect.timeout_seconds);

@@ -2,6 +2,8 @@
 
 use crate::image::programs::ROOT_TASK;
 use crate::records::timeline::Timeline;
+use capdl::Scenario;
+use capdl::scenario::Tenant;
 use capdl_spec::Role;
 use report::{
     Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Interrupts, InterruptsChange,
@@ -93,6 +95,9 @@ pub(crate) struct Results {
     /// Reports so far.
     #[serde(skip)]
     pub(crate) arrived: u64,
+    /// The server of each tenant: of its session, or of its function's controller.
+    #[serde(skip)]
+    pub(crate) servers: BTreeMap<String, String>,
     /// Free memory of servers at each opening of a session.
     #[serde(skip)]
     pub(crate) opened: Vec<Opened>,
@@ -179,6 +184,13 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 impl Results {
+    /// Takes the scenario's name, and who serves its tenants.
+    pub(crate) fn take_scenario(&mut self, scenario: &Scenario) {
+        self.scenario.clone_from(&scenario.name);
+        let served = |tenant: &Tenant| (tenant.name.clone(), scenario.server_name(&tenant.controller));
+        self.servers = scenario.tenants.iter().map(served).collect();
+    }
+
     /// Adds a record that came `arrived` after QEMU's start.
     pub(crate) fn take(&mut self, record: Stamped, arrived: Duration) {
         self.timeline.take(&record);

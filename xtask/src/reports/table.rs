@@ -1,6 +1,7 @@
 //! Results as text: tables of a run, and the verdict.
 
 mod paths;
+mod restarts;
 
 use crate::records::results::Results;
 use crate::reports::plain::plain;
@@ -32,7 +33,7 @@ pub(crate) fn render(results: &Results) -> String {
         misses(results),
         changes(results),
         interrupts_changes(results),
-        restarts(results),
+        restarts::restarts(results),
         ended(results),
         blocked(results),
         attacks(results),
@@ -395,37 +396,6 @@ fn wrap(phrases: impl Iterator<Item = String>, text: &mut String) {
         let _ = write!(line, "{phrase}; ");
     }
     let _ = writeln!(text, "    {}", line.trim_end_matches("; "));
-}
-
-/// Components that died and were restarted, each with the clients that opened their sessions again after that. Of components that
-/// died together, the first is named.
-fn restarts(results: &Results) -> Option<String> {
-    let mut table = table(&["component", "died at ms", "again after ms", "tenant", "session after ms", "resubmitted"]);
-    for (number, one) in results.restarts.iter().enumerate() {
-        let next = results.restarts.iter().skip(number + 1).find(|later| later.name == one.name);
-        let lived = one.ended_at_ns..next.map_or(u64::MAX, |next| next.ended_at_ns);
-        let is_first = !results.restarts.iter().take(number).any(|earlier| earlier.ended_at_ns == one.ended_at_ns);
-        let all = results.reconnected.iter().filter(|_| is_first);
-        let clients: Vec<_> = all.filter(|client| lived.contains(&client.at_ns)).collect();
-        let died = [
-            Value::Word(one.name.to_string()),
-            Value::Number(milliseconds(one.ended_at_ns.saturating_sub(began_ns(results)))),
-            Value::Number(milliseconds(one.took_ns)),
-        ];
-        let mut of_clients = clients.into_iter().map(|client| {
-            [
-                Value::Word(client.tenant.to_string()),
-                Value::Number(milliseconds(client.at_ns.saturating_sub(one.ended_at_ns))),
-                Value::Number(client.reissued.to_string()),
-            ]
-        });
-        let nobody = || [(); 3].map(|()| Value::Word(String::new()));
-        row(&mut table, &died.into_iter().chain(of_clients.next().unwrap_or_else(nobody)).collect::<Vec<_>>());
-        for client in of_clients {
-            row(&mut table, &nobody().into_iter().chain(client).collect::<Vec<_>>());
-        }
-    }
-    (!results.restarts.is_empty()).then(|| titled("Restarts", &table))
 }
 
 /// Start of the system, nanoseconds of machine time.

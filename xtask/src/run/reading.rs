@@ -39,7 +39,7 @@ pub fn read(scenario: &Scenario, components: &[(&str, Option<Role>)], elf: &[u8]
     }
     let log = Kept::default();
     let mut collector = Collector::without_files(decoder, None).logging_to(Box::new(log.clone()));
-    collector.results.scenario.clone_from(&scenario.name);
+    collector.results.take_scenario(scenario);
     for piece in pieces {
         collector.take(piece, Duration::from_secs(1))?;
     }

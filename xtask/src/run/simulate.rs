@@ -71,7 +71,7 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
         None => Collector::without_files(decoder, show),
     }
     .telling(step);
-    collector.results.scenario.clone_from(&scenario.name);
+    collector.results.take_scenario(scenario);
     collector.results.seed = Some(seed);
     let arch = scenario.machine.arch;
     collector.results.arch = (arch != Arch::default()).then(|| arch.name());
