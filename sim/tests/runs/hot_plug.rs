@@ -61,7 +61,6 @@ fn nothing_leaks_over_many_cycles() {
         tenant.extents.iter_mut().for_each(|extent| extent.blocks = 512);
         if let Workload::Bench(bench) = &mut tenant.workload {
             bench.milliseconds = u64::from(cycles * 2 * SOON_MS + 2000);
-            bench.think_microseconds = 0;
         }
     });
     let cycle = |number: u32| {

@@ -1,13 +1,15 @@
 //! Checks that a controller that comes and goes leaks nothing: each arrival leaves the PCI server as many empty slots, and its NVMe
 //! server as many pages and IO page tables. The root task's memory is judged with all restarts (`leaks`).
 //!
+//! A tenant that waits for such a controller must be there at each of its returns: after its end they would show nothing.
+//!
 //! Slots are compared from the second claim on: at the first, another driver may not have claimed its function yet. Left out:
 //! slots where several controllers come and go, because each claim depends on what the others hold at that time, and where the
 //! PCI server is restarted; pages where several sessions open in any order.
 
 use crate::records::results::{Opened, Results};
 use capdl::Scenario;
-use capdl::scenario::Controller;
+use capdl::scenario::{Action, Controller};
 
 /// Violations, one sentence each.
 pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
@@ -15,7 +17,27 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
     let moving: Vec<_> = all.map(|(_, controller)| controller).collect();
     let is_alone = moving.len() == 1 && scenario.expect.restarts.keys().all(|name| is_server(scenario, &moving, name));
     let slots = moving.iter().filter(|_| is_alone).filter_map(|controller| lost_slots(scenario, controller, results));
-    slots.chain(moving.iter().filter_map(|controller| lost_pages(scenario, controller, results))).collect()
+    let pages = moving.iter().filter_map(|controller| lost_pages(scenario, controller, results));
+    let missed = moving.iter().flat_map(|controller| missed_returns(scenario, controller, results));
+    slots.chain(pages).chain(missed).collect()
+}
+
+/// Waiting tenants whose sessions came back less often than their controller.
+fn missed_returns(scenario: &Scenario, controller: &Controller, results: &Results) -> Vec<String> {
+    let events = scenario.hot_plugs.iter().filter(|event| event.controller == controller.name);
+    let returns = events
+        .skip_while(|event| event.action == Action::Insert)
+        .filter(|event| event.action == Action::Insert && !event.other);
+    let returns = returns.count();
+    let waiting = scenario.sessions(&controller.name).filter(|tenant| tenant.waits);
+    let missed = waiting.filter_map(|tenant| {
+        let again = results.reconnected.iter().filter(|one| one.tenant == tenant.name.as_str()).count();
+        (again < returns).then(|| {
+            let (name, controller) = (&tenant.name, &controller.name);
+            format!("{name} had its session again {again} times, and {controller} returned {returns} times: let it work longer")
+        })
+    });
+    missed.collect()
 }
 
 fn is_server(scenario: &Scenario, controllers: &[&Controller], name: &str) -> bool {
@@ -135,5 +157,16 @@ action = "pull"
         assert_eq!(sentences(other, &[90, 80, 79], &[70, 70]), [""; 0]);
         let restarts = "[expect]\nrestarts = { pci-server = 1 }\n";
         assert_eq!(sentences(restarts, &[90, 80, 79], &[70, 70]), [""; 0]);
+    }
+    #[test]
+    fn a_waiting_tenant_that_ended_before_a_return_is_named() {
+        let waits = SCENARIO.replace("queue_pairs = 1", "queue_pairs = 1\nwaits = true");
+        let returns = "[[hotplug]]\ncontroller = \"comes\"\nafter_ms = 9\naction = \"insert\"\n";
+        let scenario = Scenario::parse(&format!("{waits}{returns}"), "t.toml").unwrap();
+        let mut results = Results::default();
+        let wrong = violations(&scenario, &results);
+        assert_eq!(wrong, ["w had its session again 0 times, and comes returned 1 times: let it work longer"]);
+        results.reconnected.push(report::Reconnected { tenant: clip("w"), at_ns: 1, reissued: 0 });
+        assert_eq!(violations(&scenario, &results), [""; 0]);
     }
 }
