@@ -7,20 +7,25 @@
 mod bytes;
 mod change;
 mod components;
+mod console;
 mod controller;
 mod edu;
 mod error;
 mod expect;
+mod file;
 mod hot_plug;
 mod kill;
+mod machine;
 mod pci;
 mod probe;
 mod program;
+mod server;
 mod tenant;
 mod validate;
 
 pub use blk_api::config::Interrupts;
 pub use change::{Change, Entitlement, What};
+pub use console::Console;
 pub use controller::{
     Arbitration, Attach, Backend, Content, Controller, ControllerChange, FUNCTION_QUEUES, Media, Model, Namespace,
     slot_number,
@@ -30,27 +35,22 @@ pub use error::ScenarioError;
 pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Span};
 pub use hot_plug::{Action, HotPlug, Moved};
 pub use kill::Kill;
+pub use machine::{Machine, ThreadOrder};
 pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};
 pub use program::{Own, Workload};
+pub use server::{RECORDS, Restart, Server};
 pub use tenant::{Path, Tenant};
 pub(crate) use validate::function::QUEUE_PAIRS;
 
-use crate::priority::{CONSOLE_PRIORITY, SERVER_PRIORITY, priority_of};
-use blk_api::config::{ClassWeights, SchedulingPolicy};
-use blk_api::extent::Extent;
-use blk_api::queue_sharing::QueueSharing;
-use capdl_spec::{Arch, RestartPolicy};
+use crate::priority::priority_of;
 use error::shown;
-use serde::Deserialize;
+use file::{File, Lines, line_of};
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::path::Path as FilePath;
-use toml::Spanned;
 
 /// The largest number of copies of a tenant.
 pub const MAX_COPIES: u16 = 256;
-/// Records of extents of an NVMe server unless the scenario names another number (SEEDS M3).
-pub const RECORDS: u32 = 16_384;
 
 /// A checked scenario. A tenant with `copies` is already expanded into so many tenants.
 #[derive(Clone, PartialEq, Debug)]
@@ -93,185 +93,6 @@ pub struct Scenario {
     pub expect: Expect,
 }
 
-/// The machine.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Machine {
-    /// Bytes of its memory.
-    #[serde(deserialize_with = "bytes::deserialize")]
-    pub memory: u64,
-    /// Its architecture, in the simulator. On QEMU the command names it.
-    pub arch: Arch,
-    /// The order of ready threads of one priority, in the simulator.
-    pub thread_order: ThreadOrder,
-    /// Whether there is an IOMMU. Without one, devices reach all memory, and so do the components that program them. `false` is
-    /// for QEMU alone, to show what is left of the isolation.
-    pub iommu: bool,
-}
-
-impl Default for Machine {
-    fn default() -> Self {
-        Self { memory: 256 << 20, arch: Arch::default(), thread_order: ThreadOrder::default(), iommu: true }
-    }
-}
-
-/// The order of ready threads of one priority, in the simulator. QEMU always has seL4's order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ThreadOrder {
-    /// Drawn from the seed, at each switch: finds defects that depend on the order.
-    #[default]
-    Drawn,
-    /// The first of the kernel's ready queue: latencies are as on seL4.
-    Sel4,
-}
-
-impl std::fmt::Display for ThreadOrder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Drawn => "drawn",
-            Self::Sel4 => "sel4",
-        })
-    }
-}
-
-impl std::str::FromStr for ThreadOrder {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "drawn" => Ok(Self::Drawn),
-            "sel4" => Ok(Self::Sel4),
-            _ => Err("write drawn or sel4".to_owned()),
-        }
-    }
-}
-
-/// Settings of all NVMe servers.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Server {
-    /// Its scheduling priority.
-    pub priority: u8,
-    /// The scheduling policy: which session's request goes to the controller next.
-    pub policy: SchedulingPolicy,
-    /// Weights of the classes below urgent.
-    pub class_weights: ClassWeights,
-    /// How tenants share queue pairs.
-    pub queues: QueueSharing,
-    /// How often a server, or the policy component beside it, is started again after a fault.
-    pub restart: Restart,
-    /// Records of extents that a server keeps for all its sessions together.
-    pub records: u32,
-    /// Whether adjacent records with the same rights become one. `false` is for comparison alone (SEEDS M5).
-    pub merging: bool,
-}
-
-impl Default for Server {
-    fn default() -> Self {
-        Self {
-            priority: SERVER_PRIORITY,
-            policy: SchedulingPolicy::default(),
-            class_weights: ClassWeights::default(),
-            queues: QueueSharing::default(),
-            restart: Restart::default(),
-            records: RECORDS,
-            merging: true,
-        }
-    }
-}
-
-/// Limit on restarts: so many times in any so many seconds; the next fault ends the component.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Restart {
-    /// Restarts; 0 for none.
-    pub times: u16,
-    /// Seconds.
-    pub within_seconds: u16,
-}
-
-impl Default for Restart {
-    fn default() -> Self {
-        Self { times: 5, within_seconds: 60 }
-    }
-}
-
-impl Restart {
-    pub(crate) fn to_policy(self) -> RestartPolicy {
-        RestartPolicy { times: self.times, within_ms: u32::from(self.within_seconds) * 1000 }
-    }
-}
-
-/// The console.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Console {
-    /// Its scheduling priority.
-    pub priority: u8,
-}
-
-impl Default for Console {
-    fn default() -> Self {
-        Self { priority: CONSOLE_PRIORITY }
-    }
-}
-
-/// A scenario file as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    name: Spanned<String>,
-    description: String,
-    #[serde(default = "default_seed")]
-    seed: u64,
-    #[serde(default)]
-    machine: Machine,
-    #[serde(rename = "controller", default)]
-    controllers: Vec<Spanned<Controller>>,
-    #[serde(rename = "tenant", default)]
-    tenants: Vec<Spanned<Tenant>>,
-    #[serde(rename = "fault", default)]
-    faults: Vec<Spanned<Fault>>,
-    #[serde(rename = "kill", default)]
-    kills: Vec<Spanned<Kill>>,
-    #[serde(rename = "hotplug", default)]
-    hot_plugs: Vec<Spanned<hot_plug::Written>>,
-    #[serde(rename = "change", default)]
-    changes: Vec<Spanned<change::Written>>,
-    #[serde(default)]
-    probe: Option<Probe>,
-    #[serde(default)]
-    edu: Option<Edu>,
-    #[serde(default)]
-    pci: Pci,
-    #[serde(default)]
-    pci_server: PciServer,
-    #[serde(default)]
-    iommu_server: IommuServer,
-    #[serde(default)]
-    server: Server,
-    #[serde(default)]
-    console: Console,
-    #[serde(default)]
-    expect: Expect,
-}
-
-const fn default_seed() -> u64 {
-    1
-}
-
-/// The line numbers of the name, controllers, tenants, faults, kills, hot-plug events and changes, for errors.
-struct Lines {
-    name: usize,
-    controllers: Vec<usize>,
-    tenants: Vec<usize>,
-    faults: Vec<usize>,
-    kills: Vec<usize>,
-    hot_plugs: Vec<usize>,
-    changes: Vec<usize>,
-}
-
 impl Scenario {
     /// Loads the scenario in the file at `path`.
     ///
@@ -301,7 +122,7 @@ impl Scenario {
             line: error.span().map(|span| line_of(text, span.start)),
             message: shown(&error.message().replace('\n', ", ")),
         })?;
-        let checked = from_file(parsed, text).and_then(|(scenario, lines)| {
+        let checked = parsed.scenario(text).and_then(|(scenario, lines)| {
             validate::validate(&scenario, &lines)?;
             Ok(scenario)
         });
@@ -467,147 +288,6 @@ impl Scenario {
 /// Whether the fault is this controller's. A fault that names no controller is the only controller's.
 fn is_on(fault: &ControllerFault, controller: &Controller) -> bool {
     fault.controller.is_empty() || fault.controller == controller.name
-}
-
-/// All blocks of namespace `nsid`.
-fn whole(controller: &Controller, nsid: u32) -> Option<Extent> {
-    let namespace = controller.namespaces.get((nsid as usize).checked_sub(1)?)?;
-    Some(Extent::new(0, namespace.blocks()))
-}
-
-fn from_file(file: File, text: &str) -> Result<(Scenario, Lines), validate::Refusal> {
-    let only_controller = match file.controllers.as_slice() {
-        [only] => only.get_ref().name.clone(),
-        _ => String::new(),
-    };
-    let mut lines = Lines {
-        name: line_of(text, file.name.span().start),
-        controllers: Vec::new(),
-        tenants: Vec::new(),
-        faults: Vec::new(),
-        kills: Vec::new(),
-        hot_plugs: Vec::new(),
-        changes: Vec::new(),
-    };
-    let mut controllers = Vec::new();
-    for spanned in file.controllers {
-        lines.controllers.push(line_of(text, spanned.span().start));
-        let mut controller = spanned.into_inner();
-        if controller.serial.is_empty() {
-            controller.serial.clone_from(&controller.name);
-        }
-        controllers.push(controller);
-    }
-    let mut tenants = Vec::new();
-    for spanned in file.tenants {
-        let line = line_of(text, spanned.span().start);
-        let mut tenant = spanned.into_inner();
-        if tenant.controller.is_empty() {
-            tenant.controller.clone_from(&only_controller);
-        }
-        if tenant.path == Path::Function && tenant.extents.is_empty() {
-            let controller = controllers.iter().find(|controller| controller.name == tenant.controller);
-            tenant.extents.extend(controller.and_then(|controller| whole(controller, tenant.namespace)));
-        }
-        copy(tenant, &mut tenants);
-        lines.tenants.resize(tenants.len(), line);
-    }
-    let mut faults = Vec::new();
-    for spanned in file.faults {
-        lines.faults.push(line_of(text, spanned.span().start));
-        faults.push(spanned.into_inner());
-    }
-    let mut kills = Vec::new();
-    for spanned in file.kills {
-        lines.kills.push(line_of(text, spanned.span().start));
-        kills.push(spanned.into_inner());
-    }
-    let mut hot_plugs: Vec<(HotPlug, usize)> = Vec::new();
-    for spanned in file.hot_plugs {
-        let line = line_of(text, spanned.span().start);
-        hot_plugs.extend(spanned.into_inner().events(line)?.into_iter().map(|event| (event, line)));
-    }
-    hot_plugs.sort_by_key(|(event, _)| event.after_ms);
-    let (hot_plugs, of_hot_plugs) = hot_plugs.into_iter().unzip();
-    lines.hot_plugs = of_hot_plugs;
-    let mut changes = Vec::new();
-    for spanned in file.changes {
-        let line = line_of(text, spanned.span().start);
-        changes.push((spanned.into_inner().change(line)?, line));
-    }
-    // In the order of their times.
-    changes.sort_by_key(|(change, _)| change.after_ms);
-    let (changes, of_changes) = changes.into_iter().unzip();
-    lines.changes = of_changes;
-    let File {
-        name,
-        description,
-        seed,
-        machine,
-        mut probe,
-        edu,
-        pci,
-        pci_server,
-        iommu_server,
-        server,
-        console,
-        expect,
-        ..
-    } = file;
-    if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
-        probe.controller = only_controller;
-    }
-    let scenario = Scenario {
-        name: name.into_inner(),
-        description,
-        seed,
-        machine,
-        controllers,
-        tenants,
-        probe,
-        edu,
-        pci,
-        pci_server,
-        iommu_server,
-        server,
-        console,
-        faults,
-        kills,
-        hot_plugs,
-        changes,
-        expect,
-    };
-    Ok((scenario, lines))
-}
-
-/// Appends `tenant`, or its copies, to `tenants`.
-fn copy(tenant: Tenant, tenants: &mut Vec<Tenant>) {
-    if tenant.copies == 0 || tenant.copies > MAX_COPIES {
-        tenants.push(tenant);
-        return;
-    }
-    let first = tenant.extents.iter().map(|extent| extent.first).min().unwrap_or(0);
-    let end = tenant.extents.iter().filter_map(|extent| extent.end()).max().unwrap_or(0);
-    let stride = end.saturating_sub(first);
-    for number in 0..u64::from(tenant.copies) {
-        let mut one = tenant.clone();
-        one.copies = 0;
-        one.name = format!("{}-{number}", tenant.name);
-        for extent in &mut one.extents {
-            extent.first = extent.first.saturating_add(stride.saturating_mul(number));
-        }
-        match &mut one.workload {
-            Workload::Bench(bench) => bench.seed = bench.seed.wrapping_add(number),
-            Workload::Flood(flood) => flood.seed = flood.seed.wrapping_add(number),
-            Workload::Digest(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => {}
-        }
-        tenants.push(one);
-    }
-}
-
-/// The line, from 1, of the byte at `offset`.
-fn line_of(text: &str, offset: usize) -> usize {
-    text.bytes().take(offset).filter(|byte| *byte == b'\n').count().saturating_add(1)
 }
 
 #[cfg(test)]

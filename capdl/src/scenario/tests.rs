@@ -1,5 +1,5 @@
 use super::*;
-use blk_api::config::{Class, RateLimit};
+use blk_api::config::{Class, ClassWeights, RateLimit, SchedulingPolicy};
 
 const GOOD: &str = r#"
 name = "good"

@@ -1,0 +1,210 @@
+//! A scenario file as it is written, and the scenario that it means: names that may be left out, copies of tenants, repeated events.
+
+use super::validate::Refusal;
+use super::{
+    Console, Controller, Edu, Expect, HotPlug, IommuServer, Kill, MAX_COPIES, Machine, Path, Pci, PciServer, Probe,
+    Scenario, Server, Tenant, Workload, change, hot_plug,
+};
+use blk_api::extent::Extent;
+use serde::Deserialize;
+use sim_fault::Fault;
+use toml::Spanned;
+
+/// A scenario file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    name: Spanned<String>,
+    description: String,
+    #[serde(default = "default_seed")]
+    seed: u64,
+    #[serde(default)]
+    machine: Machine,
+    #[serde(rename = "controller", default)]
+    controllers: Vec<Spanned<Controller>>,
+    #[serde(rename = "tenant", default)]
+    tenants: Vec<Spanned<Tenant>>,
+    #[serde(rename = "fault", default)]
+    faults: Vec<Spanned<Fault>>,
+    #[serde(rename = "kill", default)]
+    kills: Vec<Spanned<Kill>>,
+    #[serde(rename = "hotplug", default)]
+    hot_plugs: Vec<Spanned<hot_plug::Written>>,
+    #[serde(rename = "change", default)]
+    changes: Vec<Spanned<change::Written>>,
+    #[serde(default)]
+    probe: Option<Probe>,
+    #[serde(default)]
+    edu: Option<Edu>,
+    #[serde(default)]
+    pci: Pci,
+    #[serde(default)]
+    pci_server: PciServer,
+    #[serde(default)]
+    iommu_server: IommuServer,
+    #[serde(default)]
+    server: Server,
+    #[serde(default)]
+    console: Console,
+    #[serde(default)]
+    expect: Expect,
+}
+
+const fn default_seed() -> u64 {
+    1
+}
+
+impl File {
+    /// The scenario, not checked yet, and the lines of its parts.
+    pub(super) fn scenario(self, text: &str) -> Result<(Scenario, Lines), Refusal> {
+        let only_controller = match self.controllers.as_slice() {
+            [only] => only.get_ref().name.clone(),
+            _ => String::new(),
+        };
+        let mut lines = Lines {
+            name: line_of(text, self.name.span().start),
+            controllers: Vec::new(),
+            tenants: Vec::new(),
+            faults: Vec::new(),
+            kills: Vec::new(),
+            hot_plugs: Vec::new(),
+            changes: Vec::new(),
+        };
+        let mut controllers = Vec::new();
+        for spanned in self.controllers {
+            lines.controllers.push(line_of(text, spanned.span().start));
+            let mut controller = spanned.into_inner();
+            if controller.serial.is_empty() {
+                controller.serial.clone_from(&controller.name);
+            }
+            controllers.push(controller);
+        }
+        let mut tenants = Vec::new();
+        for spanned in self.tenants {
+            let line = line_of(text, spanned.span().start);
+            let mut tenant = spanned.into_inner();
+            if tenant.controller.is_empty() {
+                tenant.controller.clone_from(&only_controller);
+            }
+            if tenant.path == Path::Function && tenant.extents.is_empty() {
+                let controller = controllers.iter().find(|controller| controller.name == tenant.controller);
+                tenant.extents.extend(controller.and_then(|controller| whole(controller, tenant.namespace)));
+            }
+            copy(tenant, &mut tenants);
+            lines.tenants.resize(tenants.len(), line);
+        }
+        let mut faults = Vec::new();
+        for spanned in self.faults {
+            lines.faults.push(line_of(text, spanned.span().start));
+            faults.push(spanned.into_inner());
+        }
+        let mut kills = Vec::new();
+        for spanned in self.kills {
+            lines.kills.push(line_of(text, spanned.span().start));
+            kills.push(spanned.into_inner());
+        }
+        let mut hot_plugs: Vec<(HotPlug, usize)> = Vec::new();
+        for spanned in self.hot_plugs {
+            let line = line_of(text, spanned.span().start);
+            hot_plugs.extend(spanned.into_inner().events(line)?.into_iter().map(|event| (event, line)));
+        }
+        hot_plugs.sort_by_key(|(event, _)| event.after_ms);
+        let (hot_plugs, of_hot_plugs) = hot_plugs.into_iter().unzip();
+        lines.hot_plugs = of_hot_plugs;
+        let mut changes = Vec::new();
+        for spanned in self.changes {
+            let line = line_of(text, spanned.span().start);
+            changes.push((spanned.into_inner().change(line)?, line));
+        }
+        // In the order of their times.
+        changes.sort_by_key(|(change, _)| change.after_ms);
+        let (changes, of_changes) = changes.into_iter().unzip();
+        lines.changes = of_changes;
+        let File {
+            name,
+            description,
+            seed,
+            machine,
+            mut probe,
+            edu,
+            pci,
+            pci_server,
+            iommu_server,
+            server,
+            console,
+            expect,
+            ..
+        } = self;
+        if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
+            probe.controller = only_controller;
+        }
+        let scenario = Scenario {
+            name: name.into_inner(),
+            description,
+            seed,
+            machine,
+            controllers,
+            tenants,
+            probe,
+            edu,
+            pci,
+            pci_server,
+            iommu_server,
+            server,
+            console,
+            faults,
+            kills,
+            hot_plugs,
+            changes,
+            expect,
+        };
+        Ok((scenario, lines))
+    }
+}
+
+/// The line numbers of the name, controllers, tenants, faults, kills, hot-plug events and changes, for errors.
+pub(super) struct Lines {
+    pub(super) name: usize,
+    pub(super) controllers: Vec<usize>,
+    pub(super) tenants: Vec<usize>,
+    pub(super) faults: Vec<usize>,
+    pub(super) kills: Vec<usize>,
+    pub(super) hot_plugs: Vec<usize>,
+    pub(super) changes: Vec<usize>,
+}
+
+/// All blocks of namespace `nsid`.
+fn whole(controller: &Controller, nsid: u32) -> Option<Extent> {
+    let namespace = controller.namespaces.get((nsid as usize).checked_sub(1)?)?;
+    Some(Extent::new(0, namespace.blocks()))
+}
+
+/// Appends `tenant`, or its copies, to `tenants`.
+fn copy(tenant: Tenant, tenants: &mut Vec<Tenant>) {
+    if tenant.copies == 0 || tenant.copies > MAX_COPIES {
+        tenants.push(tenant);
+        return;
+    }
+    let first = tenant.extents.iter().map(|extent| extent.first).min().unwrap_or(0);
+    let end = tenant.extents.iter().filter_map(|extent| extent.end()).max().unwrap_or(0);
+    let stride = end.saturating_sub(first);
+    for number in 0..u64::from(tenant.copies) {
+        let mut one = tenant.clone();
+        one.copies = 0;
+        one.name = format!("{}-{number}", tenant.name);
+        for extent in &mut one.extents {
+            extent.first = extent.first.saturating_add(stride.saturating_mul(number));
+        }
+        match &mut one.workload {
+            Workload::Bench(bench) => bench.seed = bench.seed.wrapping_add(number),
+            Workload::Flood(flood) => flood.seed = flood.seed.wrapping_add(number),
+            Workload::Digest(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => {}
+        }
+        tenants.push(one);
+    }
+}
+
+/// The line, from 1, of the byte at `offset`.
+pub(super) fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count().saturating_add(1)
+}
