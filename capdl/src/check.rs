@@ -216,37 +216,19 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
     }
     let mut users: BTreeMap<ObjectId, &str> = BTreeMap::new();
     for component in components {
-        let Component {
-            name,
-            tcb,
-            cnode,
-            vspace,
-            ipc_buffer,
-            bound_notification,
-            tick,
-            liveness,
-            keeps,
-            blocked,
-            presence,
-            ..
-        } = component;
-        if bound_notification.iter().chain(tick).any(|object| !there(*object)) {
-            refuse(format!("component {name} names a notification that is not there"));
-        }
-        if liveness.is_some_and(|object| !there(object)) {
-            refuse(format!("component {name} names a liveness page that is not there"));
-        }
-        if keeps.is_some_and(|object| !there(object)) {
-            refuse(format!("component {name} keeps a page that is not there"));
-        }
-        if blocked.is_some_and(|object| !there(object)) {
-            refuse(format!("component {name} names a page of blocked transactions that is not there"));
-        }
-        if presence.is_some_and(|object| !there(object)) {
-            refuse(format!("component {name} names a page of presence that is not there"));
-        }
-        if component.teardown_ack.is_some_and(|teardown_ack| !there(teardown_ack.page)) {
-            refuse(format!("component {name} names a page of teardown acknowledgements that is not there"));
+        let Component { name, tcb, cnode, vspace, ipc_buffer, .. } = component;
+        for (what, object) in [
+            ("a notification", component.bound_notification),
+            ("a notification", component.tick),
+            ("a liveness page", component.liveness),
+            ("a page to keep", component.keeps),
+            ("a page of blocked transactions", component.blocked),
+            ("a page of presence", component.presence),
+            ("a page of teardown acknowledgements", component.teardown_ack.map(|teardown_ack| teardown_ack.page)),
+        ] {
+            if object.is_some_and(|object| !there(object)) {
+                refuse(format!("component {name} names {what} that is not there"));
+            }
         }
         for object in [*tcb, *cnode, *vspace, *ipc_buffer] {
             if !there(object) {
