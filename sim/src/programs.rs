@@ -5,6 +5,10 @@
 //! runs, the image at its instruction pointer selects the library. A thread with another instruction pointer, or whose image
 //! was not loaded or not mapped, faults as on the target.
 
+mod image;
+
+pub(crate) use image::IMAGE_BYTES;
+
 use crate::component::SimPlatform;
 use capdl::programs::own_base;
 use capdl::{Arch, Programs};
@@ -12,12 +16,6 @@ use platform::Environment;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::OnceLock;
-
-/// The beginning of a program's image.
-const MARK: &[u8] = b"simulated program ";
-/// Bytes of the mark and the name, padded with zeros.
-pub(crate) const IMAGE_BYTES: usize = 64;
-const PAGE: u64 = 4096;
 
 /// One incarnation of a component.
 pub type Incarnation = Pin<Box<dyn Future<Output = ()>>>;
@@ -85,69 +83,13 @@ fn all(arch: Arch) -> impl Iterator<Item = &'static Program> {
 /// The programs' images for an architecture, for `capdl::build`.
 #[must_use]
 pub fn programs(arch: Arch) -> Programs {
-    all(arch).fold(Programs::new(), |programs, program| programs.with(program.name, program.image(arch)))
+    all(arch).fold(Programs::new(), |programs, program| {
+        programs.with(program.name, image::elf(program.name, program.base, arch))
+    })
 }
 
 /// Returns the program of an architecture whose image begins with `bytes`.
 pub(crate) fn of_image(arch: Arch, bytes: &[u8]) -> Option<&'static Program> {
-    let name = bytes.strip_prefix(MARK)?;
-    let end = name.iter().position(|byte| *byte == 0)?;
-    all(arch).find(|program| program.name.as_bytes() == &name[..end])
-}
-
-/// The number of an architecture in an ELF file's header (System V ABI, `e_machine`).
-const fn machine(arch: Arch) -> u8 {
-    match arch {
-        Arch::X86_64 => 62,
-        Arch::Aarch64 => 183,
-    }
-}
-
-impl Program {
-    /// An ELF file (System V ABI) with two segments of a page.
-    fn image(&self, arch: Arch) -> Vec<u8> {
-        const HEADER: u64 = 64;
-        const SEGMENT: u64 = 56;
-        let mut elf = Vec::new();
-        let mut put = |bytes: &[u8]| elf.extend_from_slice(bytes);
-        // 64-bit, little endian, version 1; executable, the machine, version 1.
-        put(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
-        put(&[2, 0, machine(arch), 0, 1, 0, 0, 0]);
-        put(&self.base.to_le_bytes());
-        put(&HEADER.to_le_bytes());
-        put(&0u64.to_le_bytes());
-        put(&0u32.to_le_bytes());
-        // Sizes and numbers: header, program headers, no sections.
-        [HEADER as u16, SEGMENT as u16, 2, 0, 0, 0].iter().for_each(|half| put(&half.to_le_bytes()));
-        let (executable, writable) = (5u32, 6u32);
-        for (flags, vaddr, bytes) in [(executable, self.base, IMAGE_BYTES as u64), (writable, self.base + PAGE, 0)] {
-            put(&1u32.to_le_bytes());
-            put(&flags.to_le_bytes());
-            [PAGE, vaddr, vaddr, bytes, PAGE, PAGE].iter().for_each(|word| put(&word.to_le_bytes()));
-        }
-        elf.resize(PAGE as usize, 0);
-        elf.extend_from_slice(MARK);
-        elf.extend_from_slice(self.name.as_bytes());
-        elf.resize(PAGE as usize + IMAGE_BYTES, 0);
-        elf
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_image_says_whose_it_is_and_nothing_else_does() {
-        for program in PROGRAMS {
-            for arch in program.on {
-                let image = program.image(*arch);
-                let found = of_image(*arch, &image[PAGE as usize..]).expect("its image is known");
-                assert_eq!((found.name, found.on), (program.name, program.on));
-            }
-        }
-        assert!(of_image(Arch::X86_64, b"simulated program iommu-server\0").is_none());
-        assert!(of_image(Arch::Aarch64, &[0; IMAGE_BYTES]).is_none());
-        assert!(of_image(Arch::Aarch64, b"simulated program other\0").is_none());
-    }
+    let name = image::name(bytes)?;
+    all(arch).find(|program| program.name.as_bytes() == name)
 }
