@@ -170,12 +170,13 @@ fn run_prepared(
     let (mut reader, mut reports) = (Reader::new(), Vec::new());
     for until_ms in 1..=longest_ms {
         let progress = simulation.run_until(until_ms * 1_000_000);
+        let known = reports.len();
         reader.feed(&simulation.take_serial(), &mut |piece| {
             if let Piece::Frame { kind: Kind::Report, bytes, .. } = piece {
                 reports.extend(Stamped::decode(bytes).map(|stamped| stamped.report));
             }
         });
-        if is_end(&reports) || progress == Progress::Quiet {
+        if progress == Progress::Quiet || reports.len() > known && is_end(&reports) {
             break;
         }
     }
