@@ -422,7 +422,7 @@ fn a_specification_that_names_nothing_is_refused() {
     refused(&system, Rule::WellFormed, &["not there"]);
     let mut system = good();
     system.components[0].keeps = Some(u32::MAX);
-    refused(&system, Rule::WellFormed, &["console", "keeps", "not there"]);
+    refused(&system, Rule::WellFormed, &["console", "a page to keep", "not there"]);
     let mut system = good();
     system.mappings[0].object = u32::MAX;
     refused(&system, Rule::WellFormed, &["not there"]);
