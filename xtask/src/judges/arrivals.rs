@@ -9,7 +9,7 @@
 
 use crate::records::results::{Opened, Results};
 use capdl::Scenario;
-use capdl::scenario::{Action, Controller};
+use capdl::scenario::{Action, Controller, Tenant};
 
 /// Violations, one sentence each.
 pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
@@ -25,11 +25,10 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
 /// Waiting tenants whose sessions came back less often than their controller.
 fn missed_returns(scenario: &Scenario, controller: &Controller, results: &Results) -> Vec<String> {
     let events = scenario.hot_plugs.iter().filter(|event| event.controller == controller.name);
-    let returns = events
-        .skip_while(|event| event.action == Action::Insert)
-        .filter(|event| event.action == Action::Insert && !event.other);
-    let returns = returns.count();
-    let waiting = scenario.sessions(&controller.name).filter(|tenant| tenant.waits);
+    let after_removal = events.skip_while(|event| event.action == Action::Insert);
+    let returns = after_removal.filter(|event| event.action == Action::Insert && !event.other).count();
+    let is_to_go_on = |tenant: &&Tenant| tenant.waits && !scenario.expect.gone.contains(&tenant.name);
+    let waiting = scenario.sessions(&controller.name).filter(is_to_go_on);
     let missed = waiting.filter_map(|tenant| {
         let again = results.reconnected.iter().filter(|one| one.tenant == tenant.name.as_str()).count();
         (again < returns).then(|| {
