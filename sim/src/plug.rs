@@ -2,8 +2,8 @@
 //!
 //! A controller that is taken out loses its power, keeps its namespaces' content, and is the same when it is put in again.
 //! Whoever takes it out in order presses the attention button, and waits until the slot has no power. An insertion that is due
-//! before follows then. Neighbours: `machine`
-//! calls this at the events' times, `topology` knows the slots. Left out: what software does about it.
+//! before follows then. Neighbours: `machine` calls this at the events' times, `topology` knows the slots. Left out: what
+//! software does about it.
 
 use crate::inside::Inside;
 use capdl::Scenario;
