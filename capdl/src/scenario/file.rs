@@ -120,43 +120,29 @@ impl File {
         changes.sort_by_key(|(change, _)| change.after_ms);
         let (changes, of_changes) = changes.into_iter().unzip();
         lines.changes = of_changes;
-        let File {
-            name,
-            description,
-            seed,
-            machine,
-            mut probe,
-            edu,
-            pci,
-            pci_server,
-            iommu_server,
-            server,
-            console,
-            expect,
-            ..
-        } = self;
+        let mut probe = self.probe;
         if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
             probe.controller = only_controller;
         }
         let scenario = Scenario {
-            name: name.into_inner(),
-            description,
-            seed,
-            machine,
+            name: self.name.into_inner(),
+            description: self.description,
+            seed: self.seed,
+            machine: self.machine,
             controllers,
             tenants,
             probe,
-            edu,
-            pci,
-            pci_server,
-            iommu_server,
-            server,
-            console,
+            edu: self.edu,
+            pci: self.pci,
+            pci_server: self.pci_server,
+            iommu_server: self.iommu_server,
+            server: self.server,
+            console: self.console,
             faults,
             kills,
             hot_plugs,
             changes,
-            expect,
+            expect: self.expect,
         };
         Ok((scenario, lines))
     }
