@@ -13,7 +13,7 @@ mod functions;
 mod system;
 
 use capdl::Arch;
-use rand_core::{RngCore, SeedableRng};
+use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt::Write as _;
 

@@ -11,7 +11,7 @@ use crate::observer::Observer;
 use crate::trace::{Entry, Kind, Trace};
 use crate::{components, coroutine};
 use capdl::ThreadOrder;
-use rand_core::{RngCore, SeedableRng};
+use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use sim_kernel::{Kernel, ThreadId};
 use std::cell::{Ref, RefCell, RefMut};
