@@ -6,6 +6,7 @@
 pub(crate) mod boot;
 pub(crate) mod own;
 pub(crate) mod programs;
+mod workspace;
 
 use anyhow::{Context, Result, ensure};
 use kernel::elf;

@@ -74,7 +74,7 @@ pub(crate) fn run(
     json: Option<Destination>,
 ) -> Result<()> {
     let (measured, histogram) = measure(runner, file, plugins)?;
-    let mut profile = profile(&measured, &histogram, runner.programs, runner.kernel)?;
+    let mut profile = profile(runner.project.root(), &measured, &histogram, runner.programs, runner.kernel)?;
     if let Some(component) = component {
         let names: Vec<_> = profile.components.iter().map(|one| one.component.clone()).collect();
         profile.components.retain(|one| one.component == component);
@@ -127,13 +127,14 @@ fn measure(runner: &Runner<'_>, file: &Path, plugins: &Plugins) -> Result<(Measu
     Ok((measured, histogram))
 }
 
-fn profile(measured: &Measured, histogram: &str, programs: &Programs, kernel: &Kernel) -> Result<Profile> {
+fn profile(root: &Path, measured: &Measured, histogram: &str, programs: &Programs, kernel: &Kernel) -> Result<Profile> {
     let all = histogram::by_component(histogram)?;
     let kernel = fs::read(&kernel.elf64).with_context(|| format!("cannot read {}", kernel.elf64.display()))?;
     let mut components = Vec::new();
     for (component, addresses) in &all {
         let elf = if component == counts::KERNEL_NAME { Ok(&*kernel) } else { programs.elf(component) };
-        let symbols = elf.ok().map(Symbols::of).transpose().with_context(|| format!("of {component}"))?;
+        let symbols =
+            elf.ok().map(|elf| Symbols::of(elf, root)).transpose().with_context(|| format!("of {component}"))?;
         components.push(Breakdown::of(component, addresses, symbols.as_ref())?);
     }
     components.sort_by_key(|one| std::cmp::Reverse(one.instructions));

@@ -1,13 +1,14 @@
 //! Users' own crates, which a scenario names by their folders: builds them for seL4, and links them into the simulator.
 //!
-//! Such a crate is a library with `pub async fn run(platform, environment)`. For each use a crate below `target/own/` is
-//! generated that depends on it, with the profiles and the lock file of this project. Neighbours: `programs` builds the project's
-//! own programs. Left out: running the results.
+//! Such a crate is a library with `pub async fn run(platform, environment)`. For each use a program is generated that depends on
+//! it, in a `workspace` with the project's crates. Neighbours: `programs` builds the project's own programs. Left out: running the
+//! results.
 
 use crate::cargo::cargo_in;
 use crate::image::programs;
+use crate::image::workspace::{Dependencies, Workspace};
 use crate::progress::Step;
-use crate::project::{Project, write_whole};
+use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
 use capdl::programs::own_base;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use toml::{Table, Value};
 
-/// Package of the simulator with a user's crates.
+/// The generated crate of the simulator.
 const SIMULATOR: &str = "own-simulator";
 /// Lines of the compiler's complaint that an error shows.
 const SHOWN_LINES: usize = 40;
@@ -32,19 +33,17 @@ pub(crate) fn build(
     scenario: &Scenario,
 ) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut built = BTreeMap::new();
+    if scenario.own_programs().is_empty() {
+        return Ok(built);
+    }
+    let workspace = workspace(project, scenario)?;
     for (index, own) in scenario.own_programs().into_iter().enumerate() {
-        let step = Step::new(format!("building {} for seL4", own.name));
-        let base = own_base(index).with_context(|| format!("there is no address left for {}", own.name))?;
-        let folder = project.target_folder(&format!("own/{}", own.name))?;
-        let mut manifest = manifest(project, &own.name)?;
-        let mut sel4 = Table::new();
-        sel4.insert("path".into(), text(project.path("platform/sel4")));
-        dependencies(&mut manifest).insert("platform-sel4".into(), Value::Table(sel4));
-        depend(&mut manifest, own, &["sel4"])?;
-        let main = "//! The program for seL4.\n\n#![no_std]\n#![no_main]\n\nplatform_sel4::component!(theirs::run);\n";
-        generate(project, &folder, &manifest, &main.replace("theirs", &theirs(own)))?;
-        let elf = programs::build_elsewhere(project, kernel, level, &folder, (&own.name, base), &step)?;
-        built.insert(own.name.clone(), elf);
+        let name = &own.name;
+        let step = Step::new(format!("building {name} for seL4"));
+        let base = own_base(index).with_context(|| format!("there is no address left for {name}"))?;
+        let folder = workspace.path(&for_sel4(own));
+        let elf = programs::build_elsewhere(project, kernel, level, &folder, (name, base), &step)?;
+        built.insert(name.clone(), elf);
     }
     Ok(built)
 }
@@ -52,31 +51,12 @@ pub(crate) fn build(
 /// Builds this program again, with the crates of a scenario linked into its simulator; returns its path.
 pub(crate) fn simulator(project: &Project, scenario: &Scenario) -> Result<PathBuf> {
     let _step = Step::new("building the simulator with your program");
-    let folder = project.target_folder("own/simulator")?;
-    let mut manifest = manifest(project, SIMULATOR)?;
-    for (name, path) in [("sim", "sim"), ("xtask", "xtask")] {
-        let mut ours = Table::new();
-        ours.insert("path".into(), text(project.path(path)));
-        dependencies(&mut manifest).insert(name.into(), Value::Table(ours));
-    }
-    let mut linked = String::new();
-    for own in scenario.own_programs() {
-        depend(&mut manifest, own, &[])?;
-        let (name, theirs) = (&own.name, theirs(own));
-        linked.push_str(&format!(
-            "(\"{name}\", |platform, environment| Box::pin({theirs}::run(platform, environment))), "
-        ));
-    }
-    let main = format!(
-        "//! The project's commands, with programs of somebody's own in the simulator.\n\n\
-         fn main() -> std::process::ExitCode {{\n    sim::link(&[{linked}]);\n    xtask::main()\n}}\n"
-    );
-    generate(project, &folder, &manifest, &main)?;
+    let workspace = workspace(project, scenario)?;
     let target = project.path("target");
-    let mut command = cargo_in(&folder);
+    let mut command = cargo_in(&workspace.path(SIMULATOR));
     command.args(["build", "--quiet", "--target-dir"]).arg(&target);
     finish(&mut command, "the simulator with your program")?;
-    Ok(target.join("debug").join(SIMULATOR))
+    Ok(target.join("debug").join(simulator_with(scenario)))
 }
 
 /// Whether the simulator lacks a program of the scenario.
@@ -91,25 +71,51 @@ pub(crate) fn command(project: &Project, simulator: &Path) -> Command {
     command
 }
 
-/// The beginning of a generated crate's manifest. It has a workspace of its own, so that it joins no other one.
-fn manifest(project: &Project, name: &str) -> Result<Table> {
-    let top = project.path("Cargo.toml");
-    let top = fs::read_to_string(&top).with_context(|| format!("cannot read {}", project.shown(&top)))?;
-    let top: Table = top.parse().context("the top manifest is no TOML")?;
-    let mut package = Table::new();
-    package.insert("name".into(), Value::String(name.into()));
-    package.insert("edition".into(), Value::String("2024".into()));
-    let mut manifest = Table::new();
-    manifest.insert("package".into(), Value::Table(package));
-    manifest.insert("workspace".into(), Value::Table(Table::new()));
-    manifest.insert("dependencies".into(), Value::Table(Table::new()));
-    manifest.extend(top.get("profile").map(|profile| ("profile".to_owned(), profile.clone())));
-    Ok(manifest)
+/// Makes the workspace of a scenario's crates, with a program for seL4 of each and their simulator.
+fn workspace(project: &Project, scenario: &Scenario) -> Result<Workspace> {
+    check(scenario)?;
+    let crates = scenario.own_programs();
+    let generated = crates.iter().map(|own| for_sel4(own)).chain([SIMULATOR.to_owned()]).collect();
+    let workspace = Workspace::make(project, &together(scenario), generated)?;
+    let mut simulator = Dependencies::default();
+    simulator.add("sim", &workspace.path("sim"), &[]);
+    simulator.add("xtask", &workspace.path("xtask"), &[]);
+    let mut linked = String::new();
+    for own in crates {
+        let (name, theirs, folder) = (&own.name, own.name.replace('-', "_"), workspace.take(&own.path)?);
+        let mut program = Dependencies::default();
+        program.add("platform-sel4", &workspace.path("platform/sel4"), &[]);
+        program.add(name, &folder, &["sel4"]);
+        let main = format!(
+            "//! The program for seL4.\n\n#![no_std]\n#![no_main]\n\nplatform_sel4::component!({theirs}::run);\n"
+        );
+        workspace.generate(&for_sel4(own), name, program, &main)?;
+        simulator.add(name, &folder, &[]);
+        linked.push_str(&format!(
+            "(\"{name}\", |platform, environment| Box::pin({theirs}::run(platform, environment))), "
+        ));
+    }
+    let main = format!(
+        "//! The project's commands, with programs of somebody's own in the simulator.\n\n\
+         fn main() -> std::process::ExitCode {{\n    sim::link(&[{linked}]);\n    xtask::main()\n}}\n"
+    );
+    workspace.generate(SIMULATOR, &simulator_with(scenario), simulator, &main)?;
+    Ok(workspace)
 }
 
-fn dependencies(manifest: &mut Table) -> &mut Table {
-    let dependencies = manifest.entry("dependencies").or_insert_with(|| Value::Table(Table::new()));
-    dependencies.as_table_mut().expect("it was made a table")
+/// The names of a scenario's crates as one.
+fn together(scenario: &Scenario) -> String {
+    scenario.own_programs().iter().map(|own| own.name.as_str()).collect::<Vec<_>>().join("-and-")
+}
+
+/// The generated crate of a program for seL4.
+fn for_sel4(own: &Own) -> String {
+    format!("{}-for-sel4", own.name)
+}
+
+/// The simulator's program.
+fn simulator_with(scenario: &Scenario) -> String {
+    format!("simulator-with-{}", together(scenario))
 }
 
 /// Checks that each crate of a scenario exists under the name of its folder.
@@ -129,47 +135,6 @@ fn check_crate(own: &Own) -> Result<()> {
         "the crate in {path} is called {}: give it the name of its folder, {name}",
         package.unwrap_or("nothing")
     );
-    Ok(())
-}
-
-/// Adds the user's crate as a dependency.
-fn depend(manifest: &mut Table, own: &Own, features: &[&str]) -> Result<()> {
-    check_crate(own)?;
-    let name = &own.name;
-    let mut dependency = Table::new();
-    let path = own.path.canonicalize().with_context(|| format!("{} cannot be found", own.path.display()))?;
-    dependency.insert("path".into(), text(path));
-    let features: Vec<_> = features.iter().map(|feature| Value::String((*feature).into())).collect();
-    dependency.insert("features".into(), Value::Array(features));
-    dependency.insert("package".into(), Value::String(name.clone()));
-    dependencies(manifest).insert(format!("own-{name}"), Value::Table(dependency));
-    Ok(())
-}
-
-/// Name of the user's crate inside of a generated one.
-fn theirs(own: &Own) -> String {
-    format!("own_{}", own.name.replace('-', "_"))
-}
-
-fn text(path: PathBuf) -> Value {
-    Value::String(path.display().to_string())
-}
-
-/// Writes a crate, unless it is already there with this content: unchanged files are not built again.
-fn generate(project: &Project, folder: &Path, manifest: &Table, main: &str) -> Result<()> {
-    let write = |name: &str, text: &str| {
-        let file = folder.join(name);
-        let is_there = fs::read_to_string(&file).is_ok_and(|there| there == text);
-        if is_there { Ok(()) } else { write_whole(&file, text.as_bytes()) }
-    };
-    fs::create_dir_all(folder.join("src")).with_context(|| format!("cannot make {}", project.shown(folder)))?;
-    write("Cargo.toml", &manifest.to_string())?;
-    write("src/main.rs", main)?;
-    let (lock, theirs) = (project.path("Cargo.lock"), folder.join("Cargo.lock"));
-    let changed = |file: &Path| fs::metadata(file).and_then(|known| known.modified()).ok();
-    if changed(&theirs) < changed(&lock) {
-        fs::copy(&lock, &theirs).with_context(|| format!("cannot copy {}", project.shown(&lock)))?;
-    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 use anyhow::{Context as _, Result};
 use object::read::{SymbolMap, SymbolMapName};
 use object::{File, Object as _, ObjectSection as _};
+use std::path::Path;
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -24,21 +25,22 @@ pub(super) struct Frame {
 pub(super) struct Symbols<'a> {
     lines: Context<Reader<'a>>,
     table: SymbolMap<SymbolMapName<'a>>,
+    project: &'a Path,
 }
 
 impl<'a> Symbols<'a> {
-    /// Symbols of an ELF file.
+    /// Symbols of an ELF file, whose places in the project's folder are shown relative to it.
     ///
     /// # Errors
     /// A file that is not ELF, or debug information that cannot be read.
-    pub(super) fn of(elf: &'a [u8]) -> Result<Self> {
+    pub(super) fn of(elf: &'a [u8], project: &'a Path) -> Result<Self> {
         let file = File::parse(elf).context("the program is not an ELF file")?;
         let section = |id: SectionId| -> Result<Reader<'a>> {
             let data = file.section_by_name(id.name()).map_or(Ok(&[][..]), |section| section.data())?;
             Ok(EndianSlice::new(data, LittleEndian))
         };
         let lines = Context::from_dwarf(Dwarf::load(section)?).context("the debug information cannot be read")?;
-        Ok(Self { lines, table: file.symbol_map() })
+        Ok(Self { lines, table: file.symbol_map(), project })
     }
 
     /// The functions an address belongs to: the innermost inlined one first, the one that the compiler generated last. At least
@@ -54,7 +56,10 @@ impl<'a> Symbols<'a> {
                 Some(name) => name.demangle()?.into_owned(),
                 None => self.symbol(address),
             };
-            let place = frame.location.as_ref().and_then(|at| Some(format!("{}:{}", shortened(at.file?), at.line?)));
+            let place = frame
+                .location
+                .as_ref()
+                .and_then(|at| Some(format!("{}:{}", shortened(at.file?, self.project), at.line?)));
             found.push(Frame { function, place });
         }
         if found.is_empty() {
@@ -69,7 +74,7 @@ impl<'a> Symbols<'a> {
 }
 
 /// A source file's path from the folder on that the reader knows: the kernel's, the library's, the package's, or the project's.
-fn shortened(path: &str) -> &str {
+fn shortened<'p>(path: &'p str, project: &Path) -> &'p str {
     if let Some((_, package)) = path.split_once("/registry/src/") {
         return package.split_once('/').map_or(package, |(_registry, package)| package);
     }
@@ -79,14 +84,13 @@ fn shortened(path: &str) -> &str {
     if let Some(at) = path.find("/library/") {
         return path.get(at + 1..).unwrap_or(path);
     }
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
-    let root = root.strip_suffix("xtask/").unwrap_or(root);
-    path.strip_prefix(root).unwrap_or(path)
+    Path::new(path).strip_prefix(project).ok().and_then(Path::to_str).unwrap_or(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::project::Project;
     use object::ObjectSymbol as _;
     use std::hint::black_box;
 
@@ -104,7 +108,8 @@ mod tests {
     fn inlined_function_is_found_inside_its_caller() {
         assert_ne!(a_function_to_be_looked_up(1), 0);
         let elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        let symbols = Symbols::of(&elf).unwrap();
+        let project = Project::here().unwrap();
+        let symbols = Symbols::of(&elf, project.root()).unwrap();
         let file = File::parse(&*elf).unwrap();
         let is_looked_up = |name: &str| name.contains("symbols") && name.contains("a_function_to_be_looked_up");
         let symbol = file.symbols().find(|symbol| symbol.name().is_ok_and(is_looked_up)).unwrap();
@@ -125,17 +130,19 @@ mod tests {
     #[test]
     fn address_without_debug_info_gets_a_frame_without_place() {
         let elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        let frames = Symbols::of(&elf).unwrap().frames(1 << 62).unwrap();
+        let nowhere = Path::new("/");
+        let frames = Symbols::of(&elf, nowhere).unwrap().frames(1 << 62).unwrap();
         assert_eq!(frames.iter().map(|frame| &frame.place).collect::<Vec<_>>(), [&None]);
-        assert!(Symbols::of(b"no ELF file").is_err());
+        assert!(Symbols::of(b"no ELF file", nowhere).is_err());
     }
 
     #[test]
     fn a_path_begins_where_the_reader_knows_it() {
-        assert_eq!(shortened("/rustc/0123/library/core/src/option.rs"), "library/core/src/option.rs");
-        assert_eq!(shortened("/somewhere/registry/src/index-1/heapless-0.9.1/src/lib.rs"), "heapless-0.9.1/src/lib.rs");
-        assert_eq!(shortened(concat!(env!("CARGO_MANIFEST_DIR"), "/src/lib.rs")), "xtask/src/lib.rs");
-        assert_eq!(shortened("./../source/src/object/tcb.c"), "src/object/tcb.c");
-        assert_eq!(shortened("elsewhere.c"), "elsewhere.c");
+        let shown = |path| shortened(path, Path::new("/project"));
+        assert_eq!(shown("/rustc/0123/library/core/src/option.rs"), "library/core/src/option.rs");
+        assert_eq!(shown("/somewhere/registry/src/index-1/heapless-0.9.1/src/lib.rs"), "heapless-0.9.1/src/lib.rs");
+        assert_eq!(shown("/project/xtask/src/lib.rs"), "xtask/src/lib.rs");
+        assert_eq!(shown("./../source/src/object/tcb.c"), "src/object/tcb.c");
+        assert_eq!(shown("elsewhere.c"), "elsewhere.c");
     }
 }
