@@ -38,6 +38,12 @@ impl Disk {
     pub fn zeroes() -> Self {
         Self { base: Arc::new(sim_nvme::Zeroes) }
     }
+
+    /// A disk whose words are all different, see [`sim_nvme::Pattern`].
+    #[must_use]
+    pub fn pattern() -> Self {
+        Self { base: Arc::new(sim_nvme::Pattern) }
+    }
 }
 
 /// Everything that is not processor, kernel or memory.

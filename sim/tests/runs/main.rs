@@ -26,22 +26,7 @@ use report::frame::{Kind, Piece, Reader};
 use report::{Load, Report, Stamped};
 use sim::{Account, Disk, Progress, Simulation};
 use sim_fault::{CommandEffect, CommandFault, ComponentEffect, ComponentFault, Fault, QueueKind};
-use sim_nvme::Base;
 use std::path::Path;
-use std::sync::Arc;
-
-/// A disk on which no two blocks are alike: each repeats a word of its own.
-struct Pattern;
-
-impl Base for Pattern {
-    fn read(&self, offset: u64, bytes: &mut [u8]) {
-        assert!(offset.is_multiple_of(8), "words are read whole");
-        for (at, word) in (offset..).step_by(8).zip(bytes.chunks_mut(8)) {
-            let content = (at / 512).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
-            word.copy_from_slice(&content[..word.len()]);
-        }
-    }
-}
 
 /// Milliseconds of virtual time of a run by default.
 const LONGEST_MS: u64 = 2_000;
@@ -162,7 +147,7 @@ fn run_prepared(
     prepare: impl FnOnce(&mut Simulation),
     is_end: impl Fn(&[Report]) -> bool,
 ) -> Run {
-    let disk = Disk { base: Arc::new(Pattern) };
+    let disk = Disk::pattern();
     let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
     let faults = [scenario.faults.as_slice(), planted].concat();
     let mut simulation = Simulation::new(scenario, system, disks, &faults, seed);

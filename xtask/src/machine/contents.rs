@@ -1,6 +1,5 @@
 //! Contents of namespaces before a run, for the simulator's controllers.
 
-use crate::machine::disk;
 use anyhow::{Context, Result};
 use capdl::scenario::{Backend, Content, Namespace};
 use sim::Disk;
@@ -12,11 +11,14 @@ use std::sync::Arc;
 /// The content that a scenario gives a namespace.
 pub(crate) fn of(namespace: &Namespace) -> Disk {
     let content = if namespace.backend == Backend::File { namespace.content } else { Content::Zeroes };
+    of_content(content)
+}
+
+/// What [`crate::machine::disk::create`] fills an image with.
+pub(crate) fn of_content(content: Content) -> Disk {
     match content {
         Content::Zeroes => Disk::zeroes(),
-        Content::Pattern => {
-            Disk { base: Arc::new(move |offset: u64, bytes: &mut [u8]| disk::fill(content, offset, bytes)) }
-        }
+        Content::Pattern => Disk::pattern(),
     }
 }
 

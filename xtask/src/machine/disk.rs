@@ -1,10 +1,11 @@
 //! Raw disk images: created for a run, or the user's own.
 
+use crate::machine::contents;
 use anyhow::{Context, Result, bail, ensure};
 use capdl::scenario::Content;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -103,52 +104,30 @@ fn write_image(path: &Path, bytes: u64, content: Content) -> Result<()> {
     let file = File::create(path).with_context(sentence)?;
     file.set_len(bytes).with_context(sentence)?;
     if content == Content::Pattern {
-        let mut out = BufWriter::with_capacity(1 << 20, file);
-        (0..bytes.div_ceil(8))
-            .try_for_each(|word| out.write_all(&pattern(word).to_le_bytes()))
-            .and_then(|()| out.flush())
+        let base = contents::of_content(content).base;
+        let mut part = vec![0; 1 << 20];
+        (0..bytes)
+            .step_by(part.len())
+            .try_for_each(|at| {
+                base.read(at, &mut part);
+                (&file).write_all(&part)
+            })
             .map_err(|error| match error.kind() {
                 ErrorKind::StorageFull => {
                     anyhow::anyhow!("there is no space left for the disk image {}", path.display())
                 }
                 _ => anyhow::Error::new(error).context(sentence()),
             })?;
-        out.get_ref().set_len(bytes).with_context(sentence)?;
+        file.set_len(bytes).with_context(sentence)?;
     }
     Ok(())
 }
 
-/// Word number `index` of an image's pattern: an invertible mixture, so that no two words are equal.
-fn pattern(index: u64) -> u64 {
-    let mixed = (index ^ (index >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ (mixed >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93)
-}
-
-/// Fills `bytes` with the content that [`create`] writes at the byte `at` of an image.
-pub(crate) fn fill(content: Content, at: u64, bytes: &mut [u8]) {
-    match content {
-        Content::Zeroes => bytes.fill(0),
-        Content::Pattern if at.is_multiple_of(8) => {
-            for (index, word) in (at / 8..).zip(bytes.chunks_mut(8)) {
-                word.copy_from_slice(pattern(index).to_le_bytes().get(..word.len()).unwrap_or_default());
-            }
-        }
-        Content::Pattern => {
-            for (at, byte) in (at..).zip(bytes) {
-                *byte = pattern(at / 8).to_le_bytes().get((at % 8) as usize).copied().unwrap_or_default();
-            }
-        }
-    }
-}
-
-/// Whether `bytes`, from the byte `at` of an image (both multiples of 8), have the content that [`create`] wrote there.
+/// Whether `bytes`, from the byte `at` of an image, have the content that [`create`] wrote there.
 pub(crate) fn is_initial(content: Content, at: u64, bytes: &[u8]) -> bool {
-    match content {
-        Content::Zeroes => bytes.iter().all(|byte| *byte == 0),
-        Content::Pattern => {
-            (at / 8..).zip(bytes.chunks_exact(8)).all(|(index, word)| pattern(index).to_le_bytes() == word)
-        }
-    }
+    let mut initial = vec![0; bytes.len()];
+    contents::of_content(content).base.read(at, &mut initial);
+    initial == bytes
 }
 
 /// The SHA-256 of `bytes` bytes from `first` of the file at `path`. Bytes beyond its end, up to a block, count as zeroes, as in
