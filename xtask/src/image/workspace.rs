@@ -156,10 +156,13 @@ fn remove_links_from(folder: &Path, theirs: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a link, unless it is there.
+/// Makes a link, unless it is there. One that leads elsewhere is from before the project was moved.
 fn link(to: &Path, at: &Path) -> Result<()> {
     fs::create_dir_all(at.parent().unwrap_or(at))
         .with_context(|| format!("cannot make the folder of {}", at.display()))?;
+    if fs::read_link(at).is_ok_and(|there| there != to) {
+        fs::remove_file(at).with_context(|| format!("cannot remove {}", at.display()))?;
+    }
     match symlink(to, at) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             Err(error).with_context(|| format!("cannot make the link {}", at.display()))
@@ -212,6 +215,15 @@ mod tests {
         assert!(workspace.path("servers/one/src/lib.rs").is_file());
         let taken = workspace.take(&place.path().join("project/servers/one")).unwrap();
         assert_eq!(taken, workspace.path("servers/one"));
+    }
+
+    #[test]
+    fn a_project_that_was_moved_is_found_in_its_new_place() {
+        let (place, workspace, _) = ground("");
+        let (old, new) = (place.path().join("project"), place.path().join("moved"));
+        fs::rename(&old, &new).unwrap();
+        let moved = Workspace::make(&Project::at(&new), "mine", Vec::new()).unwrap();
+        assert!(moved.path("servers/one/src/lib.rs").is_file() && !workspace.path("client").exists());
     }
 
     #[test]
