@@ -116,7 +116,7 @@ fn read_pages(
     host: &mut dyn Host,
 ) -> Result<(), Status> {
     let mut pages = controller.data.take_pages();
-    let store = &controller.namespaces.active(command.sqe.nsid())?.store;
+    let store = &mut controller.namespaces.active(command.sqe.nsid())?.store;
     pages.extend(chunks(&range).map(|number| store.share(number)));
     let moved = controller.pages_to_host(command, &pages, host);
     controller.data.give_pages(pages);

@@ -12,6 +12,8 @@ use sim_page::{Bytes, PAGE_BYTES, SharedPage};
 /// Bytes of a chunk.
 pub(crate) const CHUNK: usize = PAGE_BYTES;
 const CHUNKS_IN_LEAF: usize = 512;
+/// Chunks of the base that are remembered, at most; they take 32 MiB.
+const REMEMBERED: usize = 8192;
 
 /// Contents of a namespace before its first write.
 pub trait Base: Send + Sync {
@@ -75,17 +77,18 @@ pub(crate) struct Store {
     leaves: BTreeMap<u64, Leaf>,
     /// Content of a chunk of zeroes.
     zeroes: SharedPage,
+    /// Chunks of the base that were read, with their numbers. Each has one place, its number modulo [`REMEMBERED`].
+    remembered: Vec<Option<(u64, SharedPage)>>,
 }
 
 impl Store {
     pub(crate) fn new(base: Box<dyn Base>) -> Self {
-        Self { base, leaves: BTreeMap::new(), zeroes: SharedPage::zeroes() }
+        Self { base, leaves: BTreeMap::new(), zeroes: SharedPage::zeroes(), remembered: Vec::new() }
     }
 
     /// Erases everything, the base too: all zeroes.
     pub(crate) fn erase(&mut self) {
-        self.base = Box::new(Zeroes);
-        self.leaves.clear();
+        *self = Self::new(Box::new(Zeroes));
     }
 
     pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) {
@@ -100,7 +103,7 @@ impl Store {
     }
 
     /// Returns the content of chunk `number`.
-    pub(crate) fn share(&self, number: u64) -> SharedPage {
+    pub(crate) fn share(&mut self, number: u64) -> SharedPage {
         match self.chunk(number) {
             Some(Chunk::Data(data)) => data.clone(),
             Some(Chunk::Zeroes) => self.zeroes.clone(),
@@ -109,10 +112,20 @@ impl Store {
         }
     }
 
-    fn base_page(&self, number: u64) -> SharedPage {
-        let mut page = SharedPage::zeroes();
-        self.base.read(number * CHUNK as u64, page.bytes_mut());
-        page
+    fn base_page(&mut self, number: u64) -> SharedPage {
+        if self.remembered.is_empty() {
+            self.remembered.resize(REMEMBERED, None);
+        }
+        let place = &mut self.remembered[(number % REMEMBERED as u64) as usize];
+        match place {
+            Some((of, page)) if *of == number => page.clone(),
+            _ => {
+                let mut page = SharedPage::zeroes();
+                self.base.read(number * CHUNK as u64, page.bytes_mut());
+                *place = Some((number, page.clone()));
+                page
+            }
+        }
     }
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
