@@ -2,14 +2,16 @@
 //! can be mistaken for another.
 //!
 //! A block starts with a header of five little-endian words: [`MAGIC`], the tenant's number ([`tenant_number`]), the
-//! absolute LBA on the namespace, the generation, and a checksum of these. The rest are the numbers of a generator
-//! seeded with the checksum. So a single wrong bit is detected, and the header identifies a wrong block. The build machine
+//! absolute LBA on the namespace, the generation, and a checksum of these. Each word of the rest is derived from the
+//! checksum and its place. So a single wrong bit is detected, and the header identifies a wrong block. The build machine
 //! checks disk images with the same code.
 
 /// First word of every stamped block: `capnvme` and the layout's number.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"capnvme1");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"capnvme2");
 
 const WORD: usize = size_of::<u64>();
+/// 2^64 divided by the golden ratio: its multiples are spread over all words.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Identity of a block: its owner, its place, and how often it was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,13 +66,13 @@ pub fn tenant_number(name: &str) -> u64 {
 impl Stamp {
     /// Writes the whole block; its length is a multiple of 8 and holds the header.
     pub fn fill(&self, block: &mut [u8]) {
-        let (header, mut payload) = self.words();
+        let (header, payload) = self.words();
         let mut rooms = block.chunks_exact_mut(WORD);
         for (word, room) in header.into_iter().zip(&mut rooms) {
             room.copy_from_slice(&word.to_le_bytes());
         }
-        for room in rooms {
-            room.copy_from_slice(&payload.draw().to_le_bytes());
+        for (room, word) in rooms.zip(payload) {
+            room.copy_from_slice(&word.to_le_bytes());
         }
     }
 
@@ -93,25 +95,29 @@ impl Stamp {
 
     /// Whether the whole block matches. No early exit: most blocks match.
     fn is(&self, block: &[u8]) -> bool {
-        let (header, mut payload) = self.words();
+        let (header, payload) = self.words();
         let mut words = block.chunks_exact(WORD).map(to_word);
         let mut difference = 0;
         for expected in header {
             difference |= expected ^ words.next().unwrap_or(!expected);
         }
-        for word in words {
-            difference |= payload.draw() ^ word;
+        for (word, expected) in words.zip(payload) {
+            difference |= expected ^ word;
         }
         difference == 0
     }
 
-    /// The words of the header, and the generator of those that follow.
-    fn words(&self) -> ([u64; 5], Generator) {
+    /// The words of the header, and those that follow. A processor computes several of these at a time.
+    fn words(&self) -> ([u64; 5], impl Iterator<Item = u64>) {
         let said = [MAGIC, self.tenant, self.lba, u64::from(self.generation)];
         let checksum = said.iter().fold(0, |sum, word| scramble(sum ^ word));
         let [magic, tenant, lba, generation] = said;
-        // The generator never leaves zero.
-        ([magic, tenant, lba, generation, checksum], Generator(checksum | 1))
+        let mut place = checksum;
+        let payload = core::iter::repeat_with(move || {
+            place = place.wrapping_add(GOLDEN);
+            place ^ (place >> 29)
+        });
+        ([magic, tenant, lba, generation, checksum], payload)
     }
 
     fn mismatch(&self, block: &[u8]) -> Mismatch {
@@ -139,7 +145,7 @@ const fn scramble(word: u64) -> u64 {
     word ^ (word >> 32)
 }
 
-/// Marsaglia's xorshift with shifts 13, 7, 17: three shifts a word, so that verifying costs little.
+/// Marsaglia's xorshift with shifts 13, 7, 17.
 pub(crate) struct Generator(u64);
 
 impl Generator {
@@ -159,14 +165,6 @@ impl Generator {
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         // The high half of a product spreads evenly enough, without dividing.
         (u128::from(self.draw()).wrapping_mul(u128::from(limit)) >> 64) as u64
-    }
-}
-
-impl Iterator for Generator {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        Some(self.draw())
     }
 }
 
