@@ -5,7 +5,7 @@
 //! ([`System::image`]), the system in the capDL language ([`System::cdl`]) and a picture ([`System::svg`]).
 //! [`check::authority`] proves over the objects alone that no authority leaks; a system that fails it is not built.
 //!
-//! Neighbours: `capdl-spec` has the binary form, `root-task` boots it, `xtask` runs scenarios and reads what they
+//! Neighbours: `capdl-check` has the checker, `capdl-spec` the binary form, `root-task` boots it, `xtask` runs scenarios and reads what they
 //! [`expect`](scenario::Expect). Not here: QEMU's command line, and anything that runs on seL4.
 
 #![forbid(unsafe_code)]
@@ -15,13 +15,12 @@ pub mod cdl;
 pub mod check;
 mod error;
 pub mod graph;
-mod layout;
-mod machine;
 mod model;
-mod priority;
 pub mod programs;
 pub mod scenario;
 mod system;
+
+use capdl_check::{layout, machine, priority};
 
 pub use build::build;
 pub use capdl_spec::Arch;

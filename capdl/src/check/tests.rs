@@ -1,9 +1,10 @@
 use super::*;
 use crate::System as Built;
 use crate::build::tests::system_of;
-use crate::layout::rights::{ALL, CALL, READ, READ_WRITE};
-use capdl_spec::CapRun;
-use platform::Badge;
+use crate::layout::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
+use capdl_spec::{CapRun, Component, Mapping, Object, ObjectId, ObjectKind, Role, Specification};
+use platform::{Badge, Environment};
+use std::collections::BTreeSet;
 
 mod exchanged;
 mod functions;

@@ -3,7 +3,7 @@
 use super::Texts;
 use std::collections::BTreeSet;
 
-const CODE: &str = "capdl/src/check.rs";
+const CODE: &str = "capdl/check/src/lib.rs";
 const DOCUMENT: &str = "docs/ARCHITECTURE.md";
 
 /// One sentence for each rule that the checker or the table lacks.
@@ -33,7 +33,7 @@ mod tests {
             "| `Zero` |\n\n| rule | what it says |\n|---|---|\n| `One` | one |\n| `Four` | four |\n\n| `Five` |\n";
         assert_eq!(
             wrong_rules(&texts(&[(CODE, code), (DOCUMENT, document)])),
-            ["docs/ARCHITECTURE.md lacks the rule Two", "capdl/src/check.rs lacks the rule Four"]
+            ["docs/ARCHITECTURE.md lacks the rule Two", "capdl/check/src/lib.rs lacks the rule Four"]
         );
     }
 }

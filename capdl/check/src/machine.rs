@@ -6,41 +6,41 @@ use pci_api::IntxRouting;
 use std::ops::Range;
 
 /// Buses of configuration space that are mapped on either machine, 1 MiB each.
-pub(crate) const BUSES: u16 = 16;
+pub const BUSES: u16 = 16;
 
 /// A machine as its systems know it.
 #[derive(Clone, Debug)]
-pub(crate) struct Machine {
+pub struct Machine {
     /// Where configuration space lies.
-    pub(crate) ecam: u64,
+    pub ecam: u64,
     /// The PCI memory window.
-    pub(crate) pci_window: Range<u64>,
+    pub pci_window: Range<u64>,
     /// Where the pins of the root bus end.
-    pub(crate) intx_pins: IntxRouting,
+    pub intx_pins: IntxRouting,
     /// The serial port.
-    pub(crate) serial: ObjectKind,
+    pub serial: ObjectKind,
     /// Kernel interrupts of the PCI server: the first, and how many.
-    pub(crate) irqs: (u8, u8),
+    pub irqs: (u8, u8),
     /// The SMMU, where user level drives it: its two pages of 64 KiB, and the page that functions write their interrupts to.
-    pub(crate) smmu: Option<Smmu>,
+    pub smmu: Option<Smmu>,
     /// Whether the PCI tree is unconfigured at boot, as the hardware's reset left it.
-    pub(crate) is_without_firmware: bool,
+    pub is_without_firmware: bool,
 }
 
 /// An SMMU, and the parts of its machine that its server needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Smmu {
+pub struct Smmu {
     /// Its first register.
-    pub(crate) registers: u64,
+    pub registers: u64,
     /// The page that functions write their interrupts to.
-    pub(crate) messages: u64,
+    pub messages: u64,
     /// Where ordinary memory lies.
-    pub(crate) memory: u64,
+    pub memory: u64,
 }
 
 /// The translator of devices' addresses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Iommu {
+pub enum Iommu {
     /// Nobody.
     None,
     /// The kernel.
@@ -50,7 +50,7 @@ pub(crate) enum Iommu {
 }
 
 /// The translator of a machine that has an IOMMU or not, by `has`.
-pub(crate) const fn iommu(machine: &'static Machine, has: bool) -> Iommu {
+pub const fn iommu(machine: &'static Machine, has: bool) -> Iommu {
     match &machine.smmu {
         _ if !has => Iommu::None,
         None => Iommu::Kernels,
@@ -60,7 +60,7 @@ pub(crate) const fn iommu(machine: &'static Machine, has: bool) -> Iommu {
 
 impl Smmu {
     /// Small pages of registers.
-    pub(crate) const REGISTER_PAGES: u64 = 32;
+    pub const REGISTER_PAGES: u64 = 32;
 }
 
 /// QEMU's q35 with SeaBIOS.
@@ -90,7 +90,7 @@ const VIRT: Machine = Machine {
 };
 
 /// The machine of an architecture.
-pub(crate) const fn of(arch: Arch) -> &'static Machine {
+pub const fn of(arch: Arch) -> &'static Machine {
     match arch {
         Arch::X86_64 => &Q35,
         Arch::Aarch64 => &VIRT,
@@ -98,13 +98,13 @@ pub(crate) const fn of(arch: Arch) -> &'static Machine {
 }
 
 /// NVM Express: mass storage, non-volatile memory, NVMe.
-pub(crate) const NVME_CLASS_CODE: [u8; 3] = [1, 8, 2];
+pub const NVME_CLASS_CODE: [u8; 3] = [1, 8, 2];
 /// QEMU's edu device: unclassified, no VGA.
-pub(crate) const EDU_CLASS_CODE: [u8; 3] = [0, 0xff, 0];
+pub const EDU_CLASS_CODE: [u8; 3] = [0, 0xff, 0];
 
 impl Machine {
     /// The PCI window as device untypeds: the largest aligned powers of two, ascending.
-    pub(crate) fn pci_windows(&self) -> Vec<(u64, u8)> {
+    pub fn pci_windows(&self) -> Vec<(u64, u8)> {
         let mut windows = Vec::new();
         let mut next = self.pci_window.start;
         while next < self.pci_window.end {

@@ -149,7 +149,7 @@ impl System<'_> {
     }
 
     /// The session of a client: its server and the number.
-    pub(in crate::check) fn session(&self, client: usize) -> Option<(usize, u32)> {
+    pub(crate) fn session(&self, client: usize) -> Option<(usize, u32)> {
         let name = &self.specification.components[client].name;
         self.indices().find_map(|server| {
             let number = self.configs[server].tenants().position(|tenant| tenant == name)?;
@@ -158,7 +158,7 @@ impl System<'_> {
     }
 
     /// The virtual function that a client drives: the server of the physical one, and the number.
-    pub(in crate::check) fn function(&self, client: usize) -> Option<(usize, u32)> {
+    pub(crate) fn function(&self, client: usize) -> Option<(usize, u32)> {
         if self.roles[client] != Role::Client {
             return None;
         }
@@ -170,7 +170,7 @@ impl System<'_> {
     }
 
     /// The client's word among the teardown acknowledgements of its server.
-    pub(in crate::check) fn word(&self, client: usize) -> Option<u32> {
+    pub(crate) fn word(&self, client: usize) -> Option<u32> {
         let of_function = |(server, number): (usize, u32)| match &self.configs[server] {
             Config::NvmeServer(config) => Some(config.function_word(number)),
             _ => None,
@@ -179,7 +179,7 @@ impl System<'_> {
     }
 
     /// Whether the component drives a function that the PCI server gives it: a driver, or a client with a function of its own.
-    pub(in crate::check) fn drives(&self, index: usize) -> bool {
+    pub(crate) fn drives(&self, index: usize) -> bool {
         self.roles[index].is_driver() || self.function(index).is_some()
     }
 

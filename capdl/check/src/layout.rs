@@ -4,52 +4,52 @@ use capdl_spec::{ObjectKind, Role};
 use platform::Badge;
 
 /// Bytes of a small frame.
-pub(crate) const PAGE: u64 = 4096;
+pub const PAGE: u64 = 4096;
 /// Bytes of a large frame, and what one page table covers.
-pub(crate) const LARGE_PAGE: u64 = 2 << 20;
+pub const LARGE_PAGE: u64 = 2 << 20;
 /// Bytes that one page directory covers.
-pub(crate) const DIRECTORY_BYTES: u64 = 1 << 30;
+pub const DIRECTORY_BYTES: u64 = 1 << 30;
 
 /// Where the environment is mapped.
-pub(crate) const ENVIRONMENT_VADDR: u64 = 0x1000_0000;
+pub const ENVIRONMENT_VADDR: u64 = 0x1000_0000;
 /// Where the IPC buffer is mapped.
-pub(crate) const IPC_BUFFER_VADDR: u64 = 0x1010_0000;
+pub const IPC_BUFFER_VADDR: u64 = 0x1010_0000;
 /// One past the stack.
-pub(crate) const STACK_TOP: u64 = 0x1030_0000;
+pub const STACK_TOP: u64 = 0x1030_0000;
 /// Pages of stack; the page below is not mapped.
-pub(crate) const STACK_PAGES: u32 = 32;
+pub const STACK_PAGES: u32 = 32;
 /// Where a component's log ring is mapped.
-pub(crate) const LOG_VADDR: u64 = 0x2000_0000;
+pub const LOG_VADDR: u64 = 0x2000_0000;
 /// Where the other regions begin.
-pub(crate) const REGIONS_VADDR: u64 = 0x3000_0000;
+pub const REGIONS_VADDR: u64 = 0x3000_0000;
 /// Bytes of records a component's log ring keeps.
-pub(crate) const LOG_BYTES: u64 = 64 << 10;
+pub const LOG_BYTES: u64 = 64 << 10;
 
 /// Slot of the fault endpoint.
-pub(crate) const FAULT_SLOT: u64 = 1;
+pub const FAULT_SLOT: u64 = 1;
 /// Slot of the capability to the component's own CNode.
-pub(crate) const CNODE_SLOT: u64 = 2;
+pub const CNODE_SLOT: u64 = 2;
 /// First slot of named capabilities.
-pub(crate) const FIRST_NAMED_SLOT: u64 = 8;
+pub const FIRST_NAMED_SLOT: u64 = 8;
 
 /// Rights as the specification has them.
-pub(crate) mod rights {
+pub mod rights {
     /// Receive, or read.
-    pub(crate) const READ: u8 = 1;
+    pub const READ: u8 = 1;
     /// Send, or write.
-    pub(crate) const WRITE: u8 = 2;
+    pub const WRITE: u8 = 2;
     /// Send capabilities, and be answered a call.
-    pub(crate) const GRANT: u8 = 4;
+    pub const GRANT: u8 = 4;
     /// Read and write.
-    pub(crate) const READ_WRITE: u8 = READ | WRITE;
+    pub const READ_WRITE: u8 = READ | WRITE;
     /// The rights of a caller on an endpoint.
-    pub(crate) const CALL: u8 = WRITE | GRANT;
+    pub const CALL: u8 = WRITE | GRANT;
     /// Every right.
-    pub(crate) const ALL: u8 = READ | WRITE | GRANT;
+    pub const ALL: u8 = READ | WRITE | GRANT;
 }
 
 /// Bytes an object of this kind occupies in an address space, for frames.
-pub(crate) const fn frame_bytes(kind: ObjectKind) -> Option<u64> {
+pub const fn frame_bytes(kind: ObjectKind) -> Option<u64> {
     match kind {
         ObjectKind::SmallFrame | ObjectKind::SmallDeviceFrame { .. } => Some(PAGE),
         ObjectKind::LargeFrame | ObjectKind::LargeDeviceFrame { .. } => Some(LARGE_PAGE),
@@ -58,16 +58,16 @@ pub(crate) const fn frame_bytes(kind: ObjectKind) -> Option<u64> {
 }
 
 /// log2 of the bytes of each of the probe's two untypeds.
-pub(crate) const PROBE_MEMORY_BITS: u8 = 16;
+pub const PROBE_MEMORY_BITS: u8 = 16;
 
 /// The badge with which a component signals the console that its log ring has entries. Components share bits when there are
 /// more of them than bits below those with a meaning.
-pub(crate) const fn log_badge(component: u16) -> u64 {
+pub const fn log_badge(component: u16) -> u64 {
     Badge::SIGNAL | 1 << (component % Badge::ALARM.trailing_zeros() as u16)
 }
 
 /// The lengths of the alarms that a component of this role may ask for, microseconds: one for each of its numbers.
-pub(crate) const fn alarms_us(role: Role) -> &'static [u32] {
+pub const fn alarms_us(role: Role) -> &'static [u32] {
     match role {
         Role::NvmeServer => &platform::alarm::SERVER_US,
         Role::Client => &platform::alarm::CLIENT_US,
