@@ -5,7 +5,7 @@ use crate::cargo::cargo_in;
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// The LLVM pass that counts the edges an input takes and reports comparisons to the engine.
-const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-                        -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
-                        -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
+/// The compiler of the project's own crates, which adds coverage. Others are compiled as for xtask and the tests, once.
+const COMPILER: &str = "fuzz/rustc-with-coverage";
+/// Crates that are optimized otherwise than for tests: of all others most of an input's work is in these, and little in `sim`.
+const LEVELS: [(&str, u8); 6] =
+    [("fuzz", 2), ("nvme-server", 2), ("pci-server", 2), ("policy", 2), ("root-task", 2), ("sim", 1)];
 /// Seconds that an input may take, at most.
 const INPUT_SECONDS: u32 = 20;
 /// MiB that a target may take, at most.
@@ -80,22 +81,23 @@ impl<'a> Engine<'a> {
     /// Builds the programs of these targets.
     pub(crate) fn build(project: &'a Project, targets: &[Target]) -> Result<Self> {
         let _step = Step::new("building the fuzzers");
-        let host = host()?;
+        let folder = project.path("target");
         let mut command = cargo_in(project.root());
-        command.args(["build", "--quiet", "--package", "fuzz", "--features", "engine"]);
-        // With a target named, build scripts and macros are built without coverage.
-        command.args(["--profile", "fuzz", "--target", &host, "--target-dir"]).arg(project.path("target"));
+        command.args(["build", "--quiet", "--package", "fuzz", "--features", "engine", "--target-dir"]).arg(&folder);
         for target in targets {
             command.args(["--bin", &program(target)]);
         }
-        command.env("RUSTFLAGS", COVERAGE).env_remove("CARGO_ENCODED_RUSTFLAGS");
+        for (name, level) in LEVELS {
+            command.args(["--config", &format!("profile.dev.package.{name}.opt-level={level}")]);
+        }
+        command.env("RUSTC_WORKSPACE_WRAPPER", project.path(COMPILER));
         let output = command.output().context("cannot run cargo")?;
         ensure!(
             output.status.success(),
             "the fuzzers cannot be built (they need a C++ compiler: cargo xtask setup --yes): {}",
             String::from_utf8_lossy(&output.stderr).trim()
         );
-        Ok(Self { project, programs: project.path("target").join(host).join("fuzz") })
+        Ok(Self { project, programs: folder.join("debug") })
     }
 
     fn command(&self, target: &Target, subject: Subject) -> Command {
@@ -188,17 +190,6 @@ impl<'a> Engine<'a> {
 
 fn program(target: &Target) -> String {
     format!("fuzz-{}", target.name)
-}
-
-/// Target triple of the build machine.
-fn host() -> Result<String> {
-    let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("-vV").output();
-    let output = output.context("cannot run rustc; install Rust from https://rustup.rs")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    match text.lines().find_map(|line| line.strip_prefix("host: ")) {
-        Some(host) => Ok(host.to_owned()),
-        None => bail!("rustc does not say what machine it runs on"),
-    }
 }
 
 /// Parsed output of libFuzzer so far.
