@@ -1,8 +1,8 @@
 //! Writes the kernel's numbers as Rust, from the kernel's own files: `$OUT_DIR/bindings.rs`.
 //!
-//! The folder named by `CAPNVME_SEL4` is the output of the `kernel` crate: `autoconf.h`, `libsel4/`, and the kernel's
-//! `source/`, from which the formats come that libsel4 leaves out. Nothing in these files is repeated here: no label, no
-//! object number, no bit position, no order of a message's words.
+//! The folder named by `CAPNVME_SEL4_x86_64` or `CAPNVME_SEL4_aarch64` is the output of the `kernel` crate: `autoconf.h`,
+//! `libsel4/`, and the kernel's `source/`, from which the formats come that libsel4 leaves out. Nothing in these files is
+//! repeated here: no label, no object number, no bit position, no order of a message's words.
 
 mod bitfield;
 mod header;
@@ -16,17 +16,20 @@ use std::path::{Path, PathBuf};
 
 use header::Constants;
 
-const VARIABLE: &str = "CAPNVME_SEL4";
-
 type Result<T> = std::result::Result<T, String>;
 
 fn main() {
-    println!("cargo::rerun-if-env-changed={VARIABLE}");
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo names the target's architecture");
+    let variable = format!("CAPNVME_SEL4_{arch}");
+    println!("cargo::rerun-if-env-changed={variable}");
+    // Programs are linked again with other bases: see `rustc-with-base`.
+    println!("cargo::rerun-if-env-changed=CAPNVME_BASES");
+    println!("cargo::rerun-if-changed=rustc-with-base");
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rustc-check-cfg=cfg(sel4_debug)");
-    let text = match env::var_os(VARIABLE) {
+    let text = match env::var_os(&variable) {
         Some(folder) => bindings(Path::new(&folder)).unwrap_or_else(|error| stop(&error)),
-        None => stop(&format!("{VARIABLE} does not name a prepared kernel; run `cargo xtask setup`")),
+        None => stop(&format!("{variable} does not name a prepared kernel; run `cargo xtask setup`")),
     };
     let out = env::var_os("OUT_DIR").expect("cargo gives build scripts an output folder");
     fs::write(Path::new(&out).join("bindings.rs"), text).expect("the output folder takes files");

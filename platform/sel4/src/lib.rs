@@ -3,7 +3,7 @@
 //! A component's program is one line over its library, [`component!`], and the root task's one over its own,
 //! [`root_task!`]. Inside, [`Sel4Platform`] is the seam's [`platform::Platform`]. The kernel's numbers and message formats
 //! are not written here: the build script generates them from the kernel's files (`build/`), which the environment
-//! variable `CAPNVME_SEL4` names.
+//! variable `CAPNVME_SEL4_x86_64` or `CAPNVME_SEL4_aarch64` names.
 //!
 //! This is the only crate with unsafe code on the target. It rests on few assumptions, stated where they are used: the
 //! kernel keeps its interface; a component has one thread; the root task starts it once, with a truthful environment, and
@@ -28,7 +28,7 @@
 //! that they share their libraries) and the linker's arguments for each program alone:
 //!
 //! ```text
-//! CAPNVME_SEL4=$PWD/target/kernel/release DEFMT_LOG=info RUSTFLAGS="-C relocation-model=static" \
+//! CAPNVME_SEL4_x86_64=$PWD/target/kernel/release DEFMT_LOG=info RUSTFLAGS="-C relocation-model=static" \
 //! cargo rustc --release --target x86_64-unknown-none -p PACKAGE --features sel4 --bin PROGRAM -- \
 //!     -C link-arg=-Tdefmt.x -C link-arg=-T$PWD/platform/sel4/component.ld \
 //!     -C link-arg=--defsym=__image_base=0x10000000

@@ -7,7 +7,7 @@
 
 use crate::cargo::cargo_in;
 use crate::commands::{directions, documents};
-use crate::image::programs::{self, FEATURES, INJECTING, INTERPRETER, PROGRAMS, ROOT_TASK};
+use crate::image::programs::{self, FEATURES, INJECTING, ROOT_TASK};
 use crate::out;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
@@ -32,7 +32,7 @@ pub(crate) struct Check {
 pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
     let consent = if check.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
-    for part in Part::all() {
+    for part in Part::ALL {
         let _step = Step::new(format!("checking {part}"));
         part.run(project, &kernel).with_context(|| format!("checking {part} failed"))?;
     }
@@ -53,8 +53,8 @@ pub(crate) enum Part {
     Format,
     /// Lints of all code for the build machine.
     Lints,
-    /// Lints of one program for seL4.
-    ProgramLints(&'static str, Arch),
+    /// Lints of all programs for seL4, on each architecture.
+    ProgramLints,
     /// Lints of the root task with fault injection, which the product lacks.
     InjectionLints,
     /// Documentation of every crate.
@@ -69,8 +69,7 @@ impl fmt::Display for Part {
             Self::Made => f.write_str("figures and numbers in documents"),
             Self::Format => f.write_str("the format"),
             Self::Lints => f.write_str("lints of the build machine's side"),
-            Self::ProgramLints(name, Arch::X86_64) => write!(f, "lints of the program {name}"),
-            Self::ProgramLints(name, arch) => write!(f, "lints of the program {name} for {arch}"),
+            Self::ProgramLints => f.write_str("lints of the programs for seL4"),
             Self::InjectionLints => f.write_str("lints of the root task with fault injection"),
             Self::Documentation => f.write_str("the documentation"),
         }
@@ -79,18 +78,16 @@ impl fmt::Display for Part {
 
 impl Part {
     /// Every part, the fastest first.
-    pub(crate) fn all() -> Vec<Self> {
-        let programs = PROGRAMS.iter().map(|(name, _)| *name).chain([INTERPRETER]);
-        let programs = programs.map(|name| Self::ProgramLints(name, Arch::X86_64));
-        // The programs that differ on AArch64; with them the other side of the seam is linted.
-        let others = [ROOT_TASK, "console", INTERPRETER].map(|name| Self::ProgramLints(name, Arch::Aarch64));
-        [Self::Directions, Self::Links, Self::Made, Self::Format, Self::Lints]
-            .into_iter()
-            .chain(programs)
-            .chain(others)
-            .chain([Self::InjectionLints, Self::Documentation])
-            .collect()
-    }
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Directions,
+        Self::Links,
+        Self::Made,
+        Self::Format,
+        Self::Lints,
+        Self::ProgramLints,
+        Self::InjectionLints,
+        Self::Documentation,
+    ];
 
     /// Checks this part. The error is one sentence and names the file with the full output.
     pub(crate) fn run(self, project: &Project, kernel: &Kernel) -> Result<()> {
@@ -105,18 +102,16 @@ impl Part {
                 command.args(warnings_are_errors);
                 self.finish(project, command)
             }
-            Self::ProgramLints(name, arch) => {
-                let other = match arch {
-                    Arch::X86_64 => None,
-                    arch => Some(setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() })?),
-                };
-                let kernel = other.as_ref().unwrap_or(kernel);
-                let mut command = programs::cargo(project, kernel, "info", "clippy", (name, FEATURES));
+            Self::ProgramLints => {
+                let of = |arch| setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() });
+                let kernels = Arch::ALL.into_iter().map(of).collect::<Result<Vec<_>>>()?;
+                let mut command = programs::cargo(project, &kernels, "info", "clippy", &[], FEATURES);
                 command.arg("--quiet").args(warnings_are_errors);
                 self.finish(project, command)
             }
             Self::InjectionLints => {
-                let mut command = programs::cargo(project, kernel, "info", "clippy", (ROOT_TASK, INJECTING));
+                let mut command =
+                    programs::cargo(project, std::slice::from_ref(kernel), "info", "clippy", &[ROOT_TASK], INJECTING);
                 command.arg("--quiet").args(warnings_are_errors);
                 self.finish(project, command)
             }
@@ -177,17 +172,9 @@ mod tests {
     }
 
     #[test]
-    fn every_program_for_sel4_is_checked_once() {
-        let parts = Part::all();
-        for (name, _) in PROGRAMS {
-            assert_eq!(
-                parts.iter().filter(|part| **part == Part::ProgramLints(name, Arch::X86_64)).count(),
-                1,
-                "{name}"
-            );
-        }
-        let names: std::collections::BTreeSet<_> = parts.iter().map(ToString::to_string).collect();
-        assert_eq!(names.len(), parts.len(), "each has a file of its own");
+    fn each_part_has_a_file_of_its_own() {
+        let names: std::collections::BTreeSet<_> = Part::ALL.iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), Part::ALL.len());
     }
 
     #[test]

@@ -37,12 +37,12 @@ pub(crate) fn build(
         return Ok(built);
     }
     let workspace = workspace(project, scenario)?;
-    for (index, own) in scenario.own_programs().into_iter().enumerate() {
+    for own in scenario.own_programs() {
         let name = &own.name;
         let step = Step::new(format!("building {name} for seL4"));
-        let base = own_base(index).with_context(|| format!("there is no address left for {name}"))?;
-        let folder = workspace.path(&for_sel4(own));
-        let elf = programs::build_elsewhere(project, kernel, level, &folder, (name, base), &step)?;
+        let package = for_sel4(own);
+        let folder = workspace.path(&package);
+        let elf = programs::build_elsewhere(project, kernel, level, &folder, (&package, name), &step)?;
         built.insert(name.clone(), elf);
     }
     Ok(built)
@@ -81,7 +81,7 @@ fn workspace(project: &Project, scenario: &Scenario) -> Result<Workspace> {
     simulator.add("sim", &workspace.path("sim"), &[]);
     simulator.add("xtask", &workspace.path("xtask"), &[]);
     let mut linked = String::new();
-    for own in crates {
+    for (index, own) in crates.into_iter().enumerate() {
         let (name, theirs, folder) = (&own.name, own.name.replace('-', "_"), workspace.take(&own.path)?);
         let mut program = Dependencies::default();
         program.add("platform-sel4", &workspace.path("platform/sel4"), &[]);
@@ -89,7 +89,11 @@ fn workspace(project: &Project, scenario: &Scenario) -> Result<Workspace> {
         let main = format!(
             "//! The program for seL4.\n\n#![no_std]\n#![no_main]\n\nplatform_sel4::component!({theirs}::run);\n"
         );
-        workspace.generate(&for_sel4(own), name, program, &main)?;
+        let base = own_base(index).with_context(|| format!("there is no address left for {name}"))?;
+        let link = |argument| format!("    println!(\"cargo::rustc-link-arg-bins={{}}\", {argument:?});\n");
+        let links = programs::link_arguments(project, base).map(link).concat();
+        let build = format!("//! Gives the linker the program's base.\n\nfn main() {{\n{links}}}\n");
+        workspace.generate(&for_sel4(own), name, program, &[("src/main.rs", &main), ("build.rs", &build)])?;
         simulator.add(name, &folder, &[]);
         linked.push_str(&format!(
             "(\"{name}\", |platform, environment| Box::pin({theirs}::run(platform, environment))), "
@@ -99,7 +103,7 @@ fn workspace(project: &Project, scenario: &Scenario) -> Result<Workspace> {
         "//! The project's commands, with programs of somebody's own in the simulator.\n\n\
          fn main() -> std::process::ExitCode {{\n    sim::link(&[{linked}]);\n    xtask::main()\n}}\n"
     );
-    workspace.generate(SIMULATOR, &simulator_with(scenario), simulator, &main)?;
+    workspace.generate(SIMULATOR, &simulator_with(scenario), simulator, &[("src/main.rs", &main)])?;
     Ok(workspace)
 }
 

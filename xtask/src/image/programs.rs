@@ -1,8 +1,7 @@
 //! Builds the programs that run on seL4.
 //!
-//! Each program is built by a cargo call of its own, because each has an address of its own: instructions are counted by
-//! component, by address (see `bench`). The address is an argument of the last link alone, so that the dependencies are compiled
-//! once.
+//! One call of cargo builds all of them, for one architecture or both. Each has an address of its own: instructions are counted by
+//! component, by address (see `bench`). A wrapper of the compiler gives the linker each program's address.
 
 use crate::cargo::cargo_in;
 use crate::progress::Step;
@@ -20,9 +19,12 @@ use std::sync::OnceLock;
 /// The root task's program.
 pub(crate) const ROOT_TASK: &str = "root-task";
 
+/// Link address of root tasks.
+const ROOT_TASK_BASE: u64 = 0x0040_0000;
+
 /// Every program and its link address.
 pub(crate) const PROGRAMS: &[(&str, u64)] = &[
-    (ROOT_TASK, 0x0040_0000),
+    (ROOT_TASK, ROOT_TASK_BASE),
     ("console", 0x0200_0000),
     ("pci-server", 0x0300_0000),
     ("nvme-server", 0x0400_0000),
@@ -90,20 +92,26 @@ impl Programs {
 
 /// Builds all programs for `kernel`. `level` is the lowest level of log messages compiled in.
 pub(crate) fn build(project: &Project, kernel: &Kernel, level: &str) -> Result<Programs> {
+    build_each(project, std::slice::from_ref(kernel), level)?.pop().context("no programs were built")
+}
+
+/// Builds all programs for each of the kernels, which differ only in their architectures.
+pub(crate) fn build_each(project: &Project, kernels: &[Kernel], level: &str) -> Result<Vec<Programs>> {
+    let names: Vec<_> = PROGRAMS.iter().map(|(name, _)| *name).collect();
     let step = Step::new("building the programs for seL4");
-    let mut files = BTreeMap::new();
-    for (name, base) in PROGRAMS {
-        step.tick(name);
-        files.insert(*name, build_one(project, kernel, level, (name, FEATURES), *base, &step)?);
-    }
-    Ok(Programs { files, injecting: OnceLock::new(), level: level.to_owned() })
+    finish(cargo(project, kernels, level, "build", &names, FEATURES), "the programs for seL4", &step)?;
+    let of = |kernel| {
+        let read = |name| Ok((name, read(project, kernel, level, name)?));
+        let files = names.iter().copied().map(read).collect::<Result<_>>()?;
+        Ok(Programs { files, injecting: OnceLock::new(), level: level.to_owned() })
+    };
+    kernels.iter().map(of).collect()
 }
 
 /// Builds the root task that executes kill orders; returns its ELF file.
 pub(crate) fn build_injecting(project: &Project, kernel: &Kernel, level: &str) -> Result<Vec<u8>> {
     let step = Step::new("building the root task with fault injection");
-    let base = PROGRAMS.iter().find(|(name, _)| *name == ROOT_TASK).context("the root task has no address")?.1;
-    build_one(project, kernel, level, (ROOT_TASK, INJECTING), base, &step)
+    build_one(project, kernel, level, (ROOT_TASK, INJECTING), &step)
 }
 
 /// Whether the ELF file of a root task contains the module that executes kill orders, by its debug information.
@@ -115,42 +123,49 @@ pub(crate) fn injects(elf: &[u8]) -> bool {
 /// Builds the conformance suite's program for `kernel`; returns its ELF file.
 pub(crate) fn build_interpreter(project: &Project, kernel: &Kernel) -> Result<Vec<u8>> {
     let step = Step::new("building the interpreter of conformance sequences");
-    build_one(project, kernel, "info", (INTERPRETER, FEATURES), 0x0040_0000, &step)
+    build_one(project, kernel, "info", (INTERPRETER, FEATURES), &step)
 }
 
-/// The cargo command `verb` (`rustc` or `clippy`) for one program with its features, up to the compiler's own arguments.
+/// The cargo command `verb` (`build` or `clippy`) for some of the programs, or all of their crates without any.
+///
+/// All crates are selected in any case. So their dependencies have the same features in each call, and are compiled once.
 pub(crate) fn cargo(
     project: &Project,
-    kernel: &Kernel,
+    kernels: &[Kernel],
     level: &str,
     verb: &str,
-    (name, features): (&str, &str),
+    programs: &[&str],
+    features: &str,
 ) -> Command {
     let mut command = cargo_in(project.root());
-    command
-        // With the version, because an external crate is also called `digest`.
-        .args([
-            verb,
-            "--release",
-            "--package",
-            &format!("{name}@{}", env!("CARGO_PKG_VERSION")),
-            "--features",
-            features,
-            "--target",
-            kernel::target(kernel.arch),
-            "--bin",
-            name,
-        ]);
-    for_sel4(&mut command, project, kernel, level);
+    command.args([verb, "--features", features]);
+    for_sel4(&mut command, project, kernels, level);
+    for name in programs {
+        command.args(["--bin", name]);
+    }
     command
 }
 
 /// Adds the arguments and environment that every build for seL4 has.
-fn for_sel4(command: &mut Command, project: &Project, kernel: &Kernel, level: &str) {
+fn for_sel4(command: &mut Command, project: &Project, kernels: &[Kernel], level: &str) {
+    command.arg("--release");
+    for (name, _) in PROGRAMS {
+        // With the version, because an external crate is also called `digest`.
+        command.args(["--package", &format!("{name}@{}", env!("CARGO_PKG_VERSION"))]);
+    }
+    command.args(["--package", INTERPRETER]);
+    if let Some(kernel) = kernels.first() {
+        command.arg("--target-dir").arg(folder(project, kernel, level));
+    }
+    for kernel in kernels {
+        command.args(["--target", kernel::target(kernel.arch)]);
+        command.env(format!("CAPNVME_SEL4_{}", kernel.arch.name()), &kernel.folder);
+    }
+    let base = |(name, base): &(&str, u64)| format!(" {}={base:#x}", name.replace('-', "_"));
+    let bases: String = PROGRAMS.iter().chain(&[(INTERPRETER, ROOT_TASK_BASE)]).map(base).collect();
     command
-        .arg("--target-dir")
-        .arg(folder(project, kernel, level))
-        .env("CAPNVME_SEL4", &kernel.folder)
+        .env("CAPNVME_BASES", bases + " ")
+        .env("RUSTC_WORKSPACE_WRAPPER", project.path("platform/sel4/rustc-with-base"))
         .env("DEFMT_LOG", level)
         // The places of log messages are read from the debug information.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "full")
@@ -158,19 +173,20 @@ fn for_sel4(command: &mut Command, project: &Project, kernel: &Kernel, level: &s
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
 }
 
-/// Builds the program of a crate in another folder, linked at `base`; returns its ELF file.
+/// Builds the program `name` of the crate `package` in another workspace with the project's crates; returns its ELF file.
 pub(crate) fn build_elsewhere(
     project: &Project,
     kernel: &Kernel,
     level: &str,
     elsewhere: &Path,
-    (name, base): (&str, u64),
+    (package, name): (&str, &str),
     step: &Step,
 ) -> Result<Vec<u8>> {
     let mut command = cargo_in(elsewhere);
-    command.args(["rustc", "--release", "--target", kernel::target(kernel.arch), "--bin", name]);
-    for_sel4(&mut command, project, kernel, level);
-    finish(command, project, kernel, level, (name, base), step)
+    command.args(["build", "--features", FEATURES, "--package", package, "--bin", name]);
+    for_sel4(&mut command, project, std::slice::from_ref(kernel), level);
+    finish(command, &format!("the program {name}"), step)?;
+    read(project, kernel, level, name)
 }
 
 /// Compiler flags of every program: fixed addresses, and the places of the strings that log messages name. The target's code
@@ -183,23 +199,15 @@ fn build_one(
     kernel: &Kernel,
     level: &str,
     (name, features): (&str, &str),
-    base: u64,
     step: &Step,
 ) -> Result<Vec<u8>> {
-    let command = cargo(project, kernel, level, "rustc", (name, features));
-    finish(command, project, kernel, level, (name, base), step)
+    let command = cargo(project, std::slice::from_ref(kernel), level, "build", &[name], features);
+    finish(command, &format!("the program {name}"), step)?;
+    read(project, kernel, level, name)
 }
 
-/// Runs a build, with arguments for the last link alone; returns the program's ELF file.
-fn finish(
-    mut command: Command,
-    project: &Project,
-    kernel: &Kernel,
-    level: &str,
-    (name, base): (&str, u64),
-    step: &Step,
-) -> Result<Vec<u8>> {
-    command.arg("--").args(link_arguments(project, name, base));
+/// Runs a build of `what`.
+fn finish(mut command: Command, what: &str, step: &Step) -> Result<()> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -209,14 +217,25 @@ fn finish(
     let mut said = Vec::new();
     if let Some(errors) = child.stderr.take() {
         for line in BufReader::new(errors).lines().map_while(Result::ok) {
-            step.tick(&format!("{name}: {}", line.trim()));
+            step.tick(line.trim());
             said.push(line);
         }
     }
     let status = child.wait().context("cannot wait for cargo")?;
-    ensure!(status.success(), "the program {name} cannot be built:\n{}", last(&said, SHOWN_LINES).join("\n"));
+    ensure!(status.success(), "{what} cannot be built:\n{}", last(&said, SHOWN_LINES).join("\n"));
+    Ok(())
+}
+
+/// A built program's ELF file.
+fn read(project: &Project, kernel: &Kernel, level: &str, name: &str) -> Result<Vec<u8>> {
     let path = path(project, kernel, level, name);
     fs::read(&path).with_context(|| format!("cannot read {}", project.shown(&path)))
+}
+
+/// The linker's arguments for a component's program at `base`.
+pub(crate) fn link_arguments(project: &Project, base: u64) -> [String; 2] {
+    let script = project.path("platform/sel4/component.ld");
+    [format!("-T{}", script.display()), format!("--defsym=__image_base={base:#x}")]
 }
 
 /// Path of a program's ELF file. Both forms of the root task have one path, which holds the one built last.
@@ -224,18 +243,12 @@ pub(crate) fn path(project: &Project, kernel: &Kernel, level: &str, name: &str) 
     folder(project, kernel, level).join(kernel::target(kernel.arch)).join("release").join(name)
 }
 
-/// Folder of the builds. The kernel's numbers and the log level are compiled in, so each pair has a folder of its own and is not
-/// rebuilt when the other was. The flags also differ from the build machine's.
+/// Folder of the builds, one for both architectures. What else of the kernel is compiled in and the log level make another one, which
+/// is not rebuilt when the first was. The flags also differ from the build machine's.
 fn folder(project: &Project, kernel: &Kernel, level: &str) -> PathBuf {
-    let kernel = kernel.folder.file_name().unwrap_or_default().to_string_lossy();
-    project.path("target").join(format!("sel4-{kernel}-{level}"))
-}
-
-fn link_arguments(project: &Project, name: &str, base: u64) -> Vec<String> {
-    // The root task's script sets its base, and the payload's place beside the program's.
-    let script = if [ROOT_TASK, INTERPRETER].contains(&name) { "root-task.ld" } else { "component.ld" };
-    let script = project.path("platform/sel4").join(script);
-    vec![format!("-Clink-arg=-T{}", script.display()), format!("-Clink-arg=--defsym=__image_base={base:#x}")]
+    let kernel_name = kernel.folder.file_name().unwrap_or_default().to_string_lossy();
+    let other_architectures = kernel_name.strip_prefix(&format!("{}-", kernel.arch.name()));
+    project.path("target").join(format!("sel4-{}-{level}", other_architectures.unwrap_or(&kernel_name)))
 }
 
 fn last(lines: &[String], count: usize) -> &[String] {

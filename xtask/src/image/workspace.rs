@@ -70,11 +70,17 @@ impl Workspace {
         self.root.join(below)
     }
 
-    /// Writes the generated crate `name` with one program, which depends on `dependencies` alone.
+    /// Writes the generated crate `name` with one program, which depends on `dependencies` alone, and its files by their names.
     ///
     /// # Errors
     /// Files that cannot be written.
-    pub(crate) fn generate(&self, name: &str, program: &str, dependencies: Dependencies, main: &str) -> Result<()> {
+    pub(crate) fn generate(
+        &self,
+        name: &str,
+        program: &str,
+        dependencies: Dependencies,
+        files: &[(&str, &str)],
+    ) -> Result<()> {
         let folder = self.root.join(name);
         let strings = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter().map(|(key, text)| ((*key).to_owned(), Value::String((*text).to_owned())));
@@ -86,7 +92,7 @@ impl Workspace {
         manifest.insert("bin".into(), Value::Array(vec![binary]));
         manifest.insert("dependencies".into(), Value::Table(dependencies.0));
         write(&folder.join("Cargo.toml"), &manifest.to_string())?;
-        write(&folder.join("src/main.rs"), main)
+        files.iter().try_for_each(|(file, text)| write(&folder.join(file), text))
     }
 
     /// The folder in the workspace of the crate at `theirs`. It gets links to the crate's files if it is not one of the project's.

@@ -11,7 +11,6 @@ use crate::image::programs::{self, Programs, ROOT_TASK};
 use crate::judges::verdict;
 use crate::machine::counts::Plugins;
 use crate::out;
-use crate::parallel;
 use crate::project::Project;
 use crate::run::simulate::{RunInput, simulate};
 use crate::run::sweep::{self, Failure};
@@ -218,13 +217,9 @@ fn build_programs(project: &Project, cases: &[TestCase]) -> Result<Vec<Built>> {
     let needed = |arch: &Arch| cases.iter().any(|case| case.needs_programs() == Some(*arch));
     let kernel_of = |arch| setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() });
     let kernels = Arch::ALL.into_iter().filter(needed).map(kernel_of).collect::<Result<Vec<_>>>()?;
-    // The last steps of a program's build keep one processor busy.
-    let build = |kernel: Kernel| programs::build(project, &kernel, "info").map(|programs| (kernel, programs));
-    let mut built = Vec::new();
-    parallel::each(kernels, None, build, |one| built.push(one));
-    let with_plugin =
-        |one: Result<_>| one.and_then(|(kernel, programs)| Ok((kernel, programs, Plugins::compile(project)?)));
-    built.into_iter().map(with_plugin).collect()
+    let programs = if kernels.is_empty() { Vec::new() } else { programs::build_each(project, &kernels, "info")? };
+    let with_plugin = |(kernel, programs)| Ok((kernel, programs, Plugins::compile(project)?));
+    kernels.into_iter().zip(programs).map(with_plugin).collect()
 }
 
 /// Whether this runs on a machine of continuous integration, where every test must run.
