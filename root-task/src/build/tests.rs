@@ -544,15 +544,6 @@ mod arrivals;
 mod kills;
 mod restarts;
 
-#[cfg(not(feature = "fault-injection"))]
-#[test]
-fn kill_orders_are_refused_without_fault_injection() {
-    let sentence = refusal(|specification| {
-        specification.kills = vec![capdl_spec::Kill { component: 1, after_us: 1, times: 1, every_us: 0, spread_us: 0 }];
-    });
-    assert_eq!(sentence, "specification: it has kill orders, and this root task was built without fault injection");
-}
-
 #[test]
 fn only_the_component_with_an_alarm_is_woken_early() {
     let mut specification = system();

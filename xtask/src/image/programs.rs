@@ -78,6 +78,11 @@ impl Programs {
         Ok(self.injecting.get_or_init(|| built))
     }
 
+    /// The same programs, of which the product's root task boots every system.
+    pub(crate) fn with_product_alone(&self) -> Result<Self> {
+        Ok(Self { injecting: OnceLock::from(self.elf(ROOT_TASK)?.to_vec()), ..self.clone() })
+    }
+
     /// The lowest level of log messages compiled in.
     pub(crate) fn level(&self) -> &str {
         &self.level

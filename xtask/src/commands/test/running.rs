@@ -31,6 +31,8 @@ const MORE_SEEDS: u64 = 8;
 const MORE_COMMANDS: u64 = 200_000;
 /// Seeds of the soak in every test run.
 pub(super) const SOAK_SEEDS: u64 = 200;
+/// A scenario with kill orders.
+const WITH_KILL_ORDERS: &str = "client-killed";
 /// Time of each fuzz target's search, and the seed of the search.
 const FUZZ_TIME: Duration = Duration::from_secs(20);
 const FUZZ_SEED: u32 = 1;
@@ -62,7 +64,7 @@ impl<'a> Ground<'a> {
 
     pub(super) fn run(&self, case: &TestCase) -> Result<Counted> {
         match case {
-            TestCase::Units => units::check(self.project, &[]),
+            TestCase::Units => units::check(self.project),
             TestCase::Check(part) => part.run(self.project, &self.kernel).map(|()| Counted::one()),
             TestCase::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             TestCase::Scenario(name, arch) => self.scenario(name, *arch, Device::Qemu),
@@ -148,13 +150,20 @@ impl<'a> Ground<'a> {
     }
 
     /// Tests that the root task of an image without kill orders lacks the module that executes them, and refuses them. Its debug
-    /// information shows the first. Its unit tests show the second, built without the feature that all other tests have.
+    /// information shows the first, and a boot with such an image the second.
     fn product(&self) -> Result<Counted> {
         let (kernel, programs, _) = built(&self.built, Arch::X86_64)?;
         let injecting = programs::build_injecting(self.project, kernel, "info")?;
         ensure!(programs::injects(&injecting), "the module of fault injection is not found where it is");
         ensure!(!programs::injects(programs.elf(ROOT_TASK)?), "the product's root task has fault injection");
-        units::check(self.project, &["--package", "root-task"])
+        let runner = Runner { project: self.project, kernel, programs: &programs.with_product_alone()? };
+        let results = runner.run(&self.project.scenario(WITH_KILL_ORDERS)?, Options::default())?;
+        let reasons = results.reasons.join("; ");
+        ensure!(
+            reasons.contains("built without fault injection"),
+            "the product's root task refuses no kill order: {reasons}"
+        );
+        Ok(Counted::one())
     }
 
     /// Runs a scenario on the simulator's controllers, if there is a QEMU for them.

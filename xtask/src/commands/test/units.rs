@@ -11,18 +11,17 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Builds and runs the tests of `packages`, arguments of cargo; without them, those of all default members.
-pub(super) fn check(project: &Project, packages: &[&str]) -> Result<Counted> {
+/// Builds and runs the tests of all default members.
+pub(super) fn check(project: &Project) -> Result<Counted> {
     let built = cargo_in(project.root())
         .args(["test", "--no-run", "--message-format=json-render-diagnostics"])
-        .args(packages)
         .output()
         .context("cannot run cargo")?;
     let errors = String::from_utf8_lossy(&built.stderr);
     let shown = errors.lines().filter(|line| line.starts_with("error")).take(5).collect::<Vec<_>>().join("; ");
     ensure!(built.status.success(), "the tests cannot be built: {shown}; see: cargo test --no-run");
     let mut documentation = cargo_in(project.root());
-    documentation.args(["test", "--doc", "--no-fail-fast"]).args(packages);
+    documentation.args(["test", "--doc", "--no-fail-fast"]);
     let binaries = String::from_utf8_lossy(&built.stdout);
     // The crates that cargo builds last depend on the others and have the longest tests.
     let tests = binaries.lines().filter_map(binary).rev();
