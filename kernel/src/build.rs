@@ -246,6 +246,8 @@ fn make(kernel: &Kernel, python_programs: &Path) -> Result<PathBuf> {
         .args(["FASTPATH=1", "PYTHON=python3"])
         // Its checker of circular includes cannot read what today's preprocessor writes.
         .arg("CIRCULAR_INCLUDES=cat >/dev/null")
+        // The generator of bit fields would search all sources for the functions that are used. The compiler drops the others.
+        .arg("PRUNES=")
         // Today's compiler warns about things that were fine then: warnings, but not as errors.
         .arg("WARNINGS=all")
         .args(profile_variables(&kernel.config))
