@@ -7,6 +7,7 @@
 
 use crate::Arch;
 use platform::{Error, IrqSource, Result, Trigger};
+use std::collections::BTreeSet;
 
 /// Pins of the I/O APIC.
 pub const IOAPIC_PINS: u8 = 24;
@@ -52,6 +53,8 @@ pub(crate) struct Controller {
     lines: Vec<Line>,
     /// The line that last raised each kernel interrupt: it is the one to mask, even when the handler is gone.
     last: Vec<Option<u8>>,
+    /// The lines that request an interrupt now.
+    requests: BTreeSet<u8>,
 }
 
 impl Controller {
@@ -68,7 +71,7 @@ impl Controller {
                 })
                 .unzip(),
         };
-        Self { arch, lines, last }
+        Self { arch, lines, last, requests: BTreeSet::new() }
     }
 
     /// Number of kernel interrupts.
@@ -115,10 +118,11 @@ impl Controller {
         }
         let pin = match source {
             IrqSource::Message { .. } => None,
+            IrqSource::Line { line, .. } if usize::from(line) >= self.lines.len() => {
+                return Err(Error::RangeError { min: 0, max: u64::from(IOAPIC_PINS) - 1 });
+            }
             IrqSource::Line { line, trigger } => {
-                let max = u64::from(IOAPIC_PINS) - 1;
-                let pin = self.lines.get_mut(usize::from(line)).ok_or(Error::RangeError { min: 0, max })?;
-                (pin.trigger, pin.irq) = (Some(trigger), irq);
+                self.change(line, |pin| (pin.trigger, pin.irq) = (Some(trigger), irq));
                 Some(line)
             }
         };
@@ -128,7 +132,7 @@ impl Controller {
 
     pub(crate) fn set_masked(&mut self, irq: u8, is_masked: bool) {
         if let Some(line) = self.last[usize::from(irq)] {
-            self.lines[usize::from(line)].is_masked = is_masked;
+            self.change(line, |line| line.is_masked = is_masked);
         }
     }
 
@@ -139,10 +143,22 @@ impl Controller {
     /// Sets the level of a line; ignores lines that do not exist.
     pub(crate) fn set_level(&mut self, line: u8, level: Level) {
         let keeps_edges = self.arch == Arch::Aarch64;
-        let Some(line) = self.lines.get_mut(usize::from(line)) else { return };
-        let before = core::mem::replace(&mut line.level, level);
-        let rose = (before, level) == (Level::Deasserted, Level::Asserted);
-        line.has_edge = if keeps_edges { line.has_edge || rose } else { !line.is_masked && rose };
+        self.change(line, |line| {
+            let before = core::mem::replace(&mut line.level, level);
+            let rose = (before, level) == (Level::Deasserted, Level::Asserted);
+            line.has_edge = if keeps_edges { line.has_edge || rose } else { !line.is_masked && rose };
+        });
+    }
+
+    /// Changes a line, unless it does not exist, and notes whether it requests an interrupt then.
+    fn change(&mut self, number: u8, change: impl FnOnce(&mut Line)) {
+        let Some(line) = self.lines.get_mut(usize::from(number)) else { return };
+        change(line);
+        if line.requests() {
+            self.requests.insert(number)
+        } else {
+            self.requests.remove(&number)
+        };
     }
 
     /// Handles a device's write of `data` to `address`: returns the kernel interrupt, if no line is between.
@@ -165,24 +181,28 @@ impl Controller {
 
     /// Returns the kernel interrupt of an unmasked line that requests one.
     pub(crate) fn accept(&mut self) -> Option<u8> {
-        self.lines.iter_mut().find_map(Line::accept)
+        let number = *self.requests.first()?;
+        self.change(number, Line::accept);
+        Some(self.lines[usize::from(number)].irq)
     }
 }
 
 impl Line {
-    /// Returns the kernel interrupt to raise, if the line requests it now.
-    fn accept(&mut self) -> Option<u8> {
-        let asks = match self.trigger? {
-            Trigger::Edge => self.has_edge,
-            Trigger::LevelLow => self.level == Level::Asserted,
+    /// Whether it requests its kernel interrupt.
+    fn requests(&self) -> bool {
+        let asks = match self.trigger {
+            None => false,
+            Some(Trigger::Edge) => self.has_edge,
+            Some(Trigger::LevelLow) => self.level == Level::Asserted,
         };
-        if !asks || self.is_masked {
-            return None;
-        }
+        asks && !self.is_masked
+    }
+
+    /// Raises its interrupt.
+    fn accept(&mut self) {
         self.has_edge = false;
         // The kernel masks the line that raised the interrupt last. If that is another line, this one must not raise it for
         // ever.
         self.is_masked = self.trigger == Some(Trigger::LevelLow);
-        Some(self.irq)
     }
 }
