@@ -17,9 +17,9 @@ use platform::log::error;
 use platform::{CPtr, Error, Kernel, Platform, Rights};
 use report::{Report, clip};
 
-/// Ticks in a row at which a receive slot may be found taken: a received capability is moved or deleted at once, but a tick
-/// may come in between.
-const TICKS_TAKEN: u8 = 4;
+/// Ticks in a row at which a receive slot may be found taken, a second. A received capability is moved or deleted at once, but a tick
+/// may come in between: at every other tick, while drivers map their windows through an IOMMU server on a slow machine.
+pub(crate) const TICKS_TAKEN: u8 = 20;
 
 impl<P: Platform> Build<P> {
     /// Reports every component, of those with these numbers, that leaves a capability in its receive slot. Called at each tick;
