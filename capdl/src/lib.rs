@@ -5,8 +5,8 @@
 //! ([`System::image`]), the system in the capDL language ([`System::cdl`]) and a picture ([`System::svg`]).
 //! [`check::authority`] proves over the objects alone that no authority leaks; a system that fails it is not built.
 //!
-//! Neighbours: `capdl-check` has the checker, `capdl-spec` the binary form, `root-task` boots it, `xtask` runs scenarios and reads what they
-//! [`expect`](scenario::Expect). Not here: QEMU's command line, and anything that runs on seL4.
+//! Neighbours: `capdl-check` has the checker, `capdl-spec` the binary form, `root-task` boots it, `xtask` runs scenarios and
+//! reads what they [`expect`](scenario::Expect). Not here: QEMU's command line, and anything that runs on seL4.
 
 #![forbid(unsafe_code)]
 

@@ -19,16 +19,16 @@ use header::Constants;
 type Result<T> = std::result::Result<T, String>;
 
 fn main() {
-    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo names the target's architecture");
-    let variable = format!("CAPNVME_SEL4_{arch}");
+    let sources = Sources::of_target();
+    let variable = sources.variable;
     println!("cargo::rerun-if-env-changed={variable}");
     // Programs are linked again with other bases: see `rustc-with-base`.
     println!("cargo::rerun-if-env-changed=CAPNVME_BASES");
     println!("cargo::rerun-if-changed=rustc-with-base");
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rustc-check-cfg=cfg(sel4_debug)");
-    let text = match env::var_os(&variable) {
-        Some(folder) => bindings(Path::new(&folder)).unwrap_or_else(|error| stop(&error)),
+    let text = match env::var_os(variable) {
+        Some(folder) => bindings(Path::new(&folder), &sources).unwrap_or_else(|error| stop(&error)),
         None => stop(&format!("{variable} does not name a prepared kernel; run `cargo xtask setup`")),
     };
     let out = env::var_os("OUT_DIR").expect("cargo gives build scripts an output folder");
@@ -40,9 +40,8 @@ fn stop(error: &str) -> String {
     format!("compile_error!({error:?});\n")
 }
 
-fn bindings(folder: &Path) -> Result<String> {
+fn bindings(folder: &Path, sources: &Sources) -> Result<String> {
     let files = Files::new(folder)?;
-    let sources = Sources::of_target();
     let mut constants = Constants::default();
     constants.define(&files.configuration()?)?;
     if constants.is_defined("CONFIG_DEBUG_BUILD") {
@@ -91,6 +90,8 @@ fn bindings(folder: &Path) -> Result<String> {
 
 /// The kernel's files for an architecture.
 struct Sources {
+    /// The environment variable that names the prepared kernel.
+    variable: &'static str,
     /// Headers with enumerations and plain definitions, each after those it needs.
     headers: &'static [&'static str],
     /// The kernel's own, for the number of interrupts (libsel4's copy of it is wrong by one).
@@ -104,6 +105,7 @@ struct Sources {
 }
 
 const X86_64: Sources = Sources {
+    variable: "CAPNVME_SEL4_x86_64",
     headers: &[
         "include/sel4/objecttype.h",
         "sel4_arch_include/x86_64/sel4/sel4_arch/objecttype.h",
@@ -141,6 +143,7 @@ const X86_64: Sources = Sources {
 };
 
 const AARCH64: Sources = Sources {
+    variable: "CAPNVME_SEL4_aarch64",
     headers: &[
         "include/sel4/objecttype.h",
         "sel4_arch_include/aarch64/sel4/sel4_arch/objecttype.h",

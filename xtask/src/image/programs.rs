@@ -237,7 +237,7 @@ fn read(project: &Project, kernel: &Kernel, level: &str, name: &str) -> Result<V
     fs::read(&path).with_context(|| format!("cannot read {}", project.shown(&path)))
 }
 
-/// The linker's arguments for a component's program at `base`.
+/// The linker's arguments for a component's program at `base`: those that the wrapper gives for the project's own programs.
 pub(crate) fn link_arguments(project: &Project, base: u64) -> [String; 2] {
     let script = project.path("platform/sel4/component.ld");
     [format!("-T{}", script.display()), format!("--defsym=__image_base={base:#x}")]
@@ -252,8 +252,8 @@ pub(crate) fn path(project: &Project, kernel: &Kernel, level: &str, name: &str) 
 /// is not rebuilt when the first was. The flags also differ from the build machine's.
 fn folder(project: &Project, kernel: &Kernel, level: &str) -> PathBuf {
     let kernel_name = kernel.folder.file_name().unwrap_or_default().to_string_lossy();
-    let other_architectures = kernel_name.strip_prefix(&format!("{}-", kernel.arch.name()));
-    project.path("target").join(format!("sel4-{}-{level}", other_architectures.unwrap_or(&kernel_name)))
+    let without_architecture = kernel_name.strip_prefix(&format!("{}-", kernel.arch.name()));
+    project.path("target").join(format!("sel4-{}-{level}", without_architecture.unwrap_or(&kernel_name)))
 }
 
 fn last(lines: &[String], count: usize) -> &[String] {
