@@ -120,8 +120,8 @@ impl PhysicalMemory {
         while !rest.is_empty() {
             let (offset, len) = part(at, rest.len());
             let (head, tail) = rest.split_at(len);
-            let page = self.page_mut(Paddr::new(at)).ok_or(NotRam)?;
-            page[offset..offset + len].copy_from_slice(head);
+            let page = self.slot(Paddr::new(at)).ok_or(NotRam)?;
+            page.get_or_insert_with(SharedPage::zeroes).write(offset, head);
             rest = tail;
             at = at.wrapping_add(len as u64);
         }

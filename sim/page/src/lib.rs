@@ -56,6 +56,15 @@ impl SharedPage {
         &mut content.bytes
     }
 
+    /// Writes `bytes` at `offset`; they end in the page. Content that they overwrite as a whole is not copied before.
+    #[inline]
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
+        match bytes.try_into() {
+            Ok(whole) if Arc::strong_count(&self.0) > 1 => *self = Self::new(whole),
+            _ => self.bytes_mut()[offset..offset + bytes.len()].copy_from_slice(bytes),
+        }
+    }
+
     /// Returns the digest of the content, as `of` computes it. `of` is called once until the content changes, so every
     /// caller has to pass the same function.
     pub fn digest(&self, of: impl FnOnce(&Bytes) -> u64) -> u64 {
@@ -88,20 +97,25 @@ mod tests {
         BuildHasherDefault::<DefaultHasher>::default().hash_one(bytes)
     }
 
+    /// Place and length of a write; one in two writes the whole page.
+    fn part() -> impl Strategy<Value = (usize, usize)> {
+        prop_oneof![Just((0, PAGE_BYTES)), (0..PAGE_BYTES).prop_map(|at| (at, 1))]
+    }
+
     proptest! {
         #[test]
         fn clones_hold_what_copies_would(
-            steps in prop::collection::vec((0..4_usize, 0..4_usize, any::<bool>(), 0..PAGE_BYTES, any::<u8>()), 1..60),
+            steps in prop::collection::vec((0..4_usize, 0..4_usize, any::<bool>(), part(), any::<u8>()), 1..60),
         ) {
             let mut pages = [(); 4].map(|()| SharedPage::zeroes());
             let mut copies = vec![[0; PAGE_BYTES]; 4];
-            for (one, other, shares, at, value) in steps {
+            for (one, other, shares, (at, len), value) in steps {
                 if shares {
                     pages[one] = pages[other].clone();
                     copies[one] = copies[other];
                 } else {
-                    pages[one].bytes_mut()[at] = value;
-                    copies[one][at] = value;
+                    pages[one].write(at, &vec![value; len]);
+                    copies[one][at..at + len].fill(value);
                 }
                 for (page, copy) in pages.iter().zip(&copies) {
                     prop_assert!(page.bytes() == copy);
