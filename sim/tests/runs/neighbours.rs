@@ -124,18 +124,21 @@ fn lower_classes_lose_nothing_under_paced() {
     ];
     for media in [Media::OpenExpress, Media::Flash, Media::Emulated] {
         let own = measured(&alone(POLICIES[0], media));
+        let own = [own.p99_ns, own.p999_ns];
         for (count, what, workload) in &neighbours {
-            let [paced, in_turn, dedicated] = [POLICIES[0], POLICIES[1], POLICIES[2]].map(|policy| {
+            let beside = |policy| {
                 let load = measured(&beside(&alone(policy, media), *count, workload));
                 [load.p99_ns, load.p999_ns]
-            });
-            let own = [own.p99_ns, own.p999_ns];
+            };
+            let paced = beside(POLICIES[0]);
             let text = format!("{media:?}, {count} {what}: p99 and p99.9 {paced:?}, alone {own:?}");
-            println!("{text}, in turn {in_turn:?}, dedicated {dedicated:?}");
-            for other in [in_turn, dedicated] {
-                // A command of a neighbour may always be ahead, and a batch of them before the server.
-                let worse = |at: usize| paced[at] * 10 > other[at] * 11 && paced[at] * 10 > own[at] * 22;
-                assert!(!worse(0) && !worse(1), "{text}, otherwise {other:?}");
+            println!("{text}");
+            // A command of a neighbour may always be ahead, and a batch of them before the server.
+            let late: Vec<usize> = (0..2).filter(|at| paced[*at] * 10 > own[*at] * 22).collect();
+            let others = if late.is_empty() { &[][..] } else { &POLICIES[1..3] };
+            for policy in others {
+                let other = beside(*policy);
+                assert!(late.iter().all(|at| paced[*at] * 10 <= other[*at] * 11), "{text}, {policy:?}: {other:?}");
             }
         }
     }

@@ -51,12 +51,15 @@ fn restarted_server_receives_the_changed_shares() {
     assert!(alice < carol / 3, "{alice} beside {carol}");
 }
 
-/// The scenario with less work after its last change.
-fn queues_change() -> Scenario {
+/// Milliseconds of a load that goes on after all changes.
+const WHOLE_MS: u64 = 750;
+
+/// The scenario with loads of this length; the last change comes after 600 ms.
+fn queues_change(milliseconds: u64) -> Scenario {
     let mut scenario = scenario("queues-change");
     for tenant in &mut scenario.tenants {
         let Workload::Bench(bench) = &mut tenant.workload else { panic!("{} has another workload", tenant.name) };
-        bench.milliseconds = 750;
+        bench.milliseconds = milliseconds;
     }
     scenario
 }
@@ -82,7 +85,7 @@ fn all_passed(run: &Run) -> bool {
 
 #[test]
 fn queue_pairs_that_change_under_load_lose_and_mix_up_nothing() {
-    let mut scenario = queues_change();
+    let scenario = queues_change(WHOLE_MS);
     for seed in 1..=2 {
         let run = run_with(&scenario, seed, &[]);
         assert_eq!(run.account.findings, "");
@@ -90,6 +93,7 @@ fn queue_pairs_that_change_under_load_lose_and_mix_up_nothing() {
         assert_eq!(queues(&run), expected(&scenario));
     }
     // Otherwise the scenario would show nothing.
+    let mut scenario = queues_change(10);
     scenario.changes.clear();
     let without = run_with(&scenario, 1, &[]);
     let begun = [("alice", (1, 4)), ("bob", (3, 16)), ("carol", (1, 8))];
@@ -98,7 +102,7 @@ fn queue_pairs_that_change_under_load_lose_and_mix_up_nothing() {
 
 /// Checks that a component which dies at these times of the scenario keeps none of its changes from being in force at the end.
 fn changes_survive(component: &str, deaths_ms: [u32; 3]) {
-    let mut scenario = queues_change();
+    let mut scenario = queues_change(WHOLE_MS);
     scenario.expect.restarts.insert(component.into(), 1);
     for after_ms in deaths_ms {
         scenario.kills = vec![Kill::new(component, after_ms)];

@@ -150,11 +150,14 @@ fn few_commands_are_late_beside_bursts_that_come_once_a_second() {
 #[test]
 fn what_is_late_is_no_later_than_where_nothing_is_held_back() {
     for Cell { text, device, victim, others, alone, paced } in cells() {
+        // One command of a neighbour may always be in the way.
+        if paced.p99.max(paced.p999) <= 2 * alone {
+            continue;
+        }
         for make in [ROUND_ROBIN, DEDICATED] {
             let other = see(make, device, *victim, others, *alone);
             println!("{text}: {} {} of {} {}", paced.p99, paced.p999, other.p99, other.p999);
             // The channels of the flash are drawn, others in each run: that makes a tenth where little is in the way.
-            // One command of a neighbour may always be in the way.
             let no_later = |paced: u64, other: u64| paced <= other.saturating_add(other / 10).max(2 * alone);
             let holds = no_later(paced.p99, other.p99) && no_later(paced.p999, other.p999);
             assert!(holds, "{text}: {} {} of {} {}", paced.p99, paced.p999, other.p99, other.p999);
