@@ -2,7 +2,7 @@
 //! rings again.
 
 #[expect(dead_code, reason = "the tests use more of the driver")]
-#[path = "../tests/controller/driver.rs"]
+#[path = "../../tests/controller/driver.rs"]
 mod driver;
 
 use std::time::Instant;

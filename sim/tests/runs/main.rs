@@ -92,7 +92,7 @@ fn iops(load: &Load) -> f64 {
 }
 
 fn scenario(name: &str) -> Scenario {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(format!("{name}.toml"));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(format!("{name}.toml"));
     Scenario::load(file).unwrap()
 }
 

@@ -97,6 +97,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("sim-nvme", &["nvme-spec", "sim-fault", "sim-page"]),
     ("sim-smmu", &["platform", "smmu-spec"]),
     ("sim-vfio-user", &[]),
+    ("sim-tests", &[]),
     (
         "sim",
         &[

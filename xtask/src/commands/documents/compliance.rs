@@ -4,7 +4,7 @@ use super::Texts;
 
 const DOCUMENT: &str = "docs/compliance.md";
 /// Folder of the tests whose names have no file.
-const HOME: &str = "sim/nvme/tests/controller/";
+const HOME: &str = "sim/tests/controller/";
 
 /// One sentence for each test in a table of the page that does not exist.
 pub(super) fn unknown_tests(texts: &Texts) -> Vec<String> {
@@ -47,11 +47,8 @@ mod tests {
                     | B | does not apply: `queues::helper`, `sim/pci/src/tests/bars.rs::sized`, `gone.rs::gone` |\n";
         let found = unknown_tests(&texts(&[
             (DOCUMENT, page),
-            ("sim/nvme/tests/controller/queues.rs", "#[test]\n#[ignore]\nfn full() {\n}\n\nfn helper() {}\n"),
-            (
-                "sim/nvme/tests/controller/admin/logs.rs",
-                "proptest! {\n    #[test]\n    fn whole(x in any::<u8>()) {}\n}",
-            ),
+            ("sim/tests/controller/queues.rs", "#[test]\n#[ignore]\nfn full() {\n}\n\nfn helper() {}\n"),
+            ("sim/tests/controller/admin/logs.rs", "proptest! {\n    #[test]\n    fn whole(x in any::<u8>()) {}\n}"),
             ("sim/pci/src/tests/bars.rs", "#[test]\nfn sized_too() {}"),
         ]));
         let missing = |line: usize, test: &str| format!("{DOCUMENT}:{line} names the test {test}, which is not there");
