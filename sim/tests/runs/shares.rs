@@ -86,7 +86,7 @@ fn all_passed(run: &Run) -> bool {
 #[test]
 fn queue_pairs_that_change_under_load_lose_and_mix_up_nothing() {
     let scenario = queues_change(WHOLE_MS);
-    for seed in 1..=2 {
+    for seed in 1..=8 {
         let run = run_with(&scenario, seed, &[]);
         assert_eq!(run.account.findings, "");
         assert!(all_passed(&run), "{:?}", run.reports);
@@ -104,9 +104,9 @@ fn queue_pairs_that_change_under_load_lose_and_mix_up_nothing() {
 fn changes_survive(component: &str, deaths_ms: [u32; 3]) {
     let mut scenario = queues_change(WHOLE_MS);
     scenario.expect.restarts.insert(component.into(), 1);
-    for after_ms in deaths_ms {
+    for (seed, after_ms) in (1..=3).flat_map(|seed| deaths_ms.map(|after_ms| (seed, after_ms))) {
         scenario.kills = vec![Kill::new(component, after_ms)];
-        let run = run_with(&scenario, 1, &[]);
+        let run = run_with(&scenario, seed, &[]);
         assert_eq!(run.account.findings, "", "killed after {after_ms} ms");
         assert!(all_passed(&run), "killed after {after_ms} ms: {:?}", run.reports);
         assert_eq!(queues(&run), expected(&scenario), "killed after {after_ms} ms");
