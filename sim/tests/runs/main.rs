@@ -20,7 +20,7 @@ mod tenants;
 mod virt;
 
 use blk_api::config::{Class, SchedulingPolicy};
-use capdl::scenario::Arbitration;
+use capdl::scenario::{Arbitration, Workload};
 use capdl::{Scenario, System, ThreadOrder};
 use report::frame::{Kind, Piece, Reader};
 use report::{Load, Report, Stamped};
@@ -94,6 +94,14 @@ fn iops(load: &Load) -> f64 {
 fn scenario(name: &str) -> Scenario {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(format!("{name}.toml"));
     Scenario::load(file).unwrap()
+}
+
+/// Makes the load of each tenant this long.
+fn loads_last(scenario: &mut Scenario, milliseconds: u64) {
+    for tenant in &mut scenario.tenants {
+        let Workload::Bench(bench) = &mut tenant.workload else { panic!("{} has another workload", tenant.name) };
+        bench.milliseconds = milliseconds;
+    }
 }
 
 /// Runs the scenario with faults added to it, so that the checkers know of them.

@@ -1,6 +1,6 @@
 //! Components that die at any moment and are started again.
 
-use super::{Run, passed, run_with, scenario};
+use super::{Run, loads_last, passed, run_with, scenario};
 use capdl::Scenario;
 use capdl::scenario::{Kill, Workload};
 use report::Report;
@@ -128,10 +128,7 @@ fn service_is_back_within_fifty_milliseconds() {
         let mut scenario = scenario("server-killed");
         // A quarter of a second is enough for one death.
         scenario.kills.truncate(1);
-        for tenant in &mut scenario.tenants {
-            let Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
-            bench.milliseconds = 250;
-        }
+        loads_last(&mut scenario, 250);
         let run = run_with(&scenario, seed, &[]);
         let ended = run.reports.iter().find_map(|report| match report {
             Report::Restart(restart) => Some(restart.ended_at_ns),
@@ -203,10 +200,7 @@ fn pci_server_death_at_any_await_costs_only_time() {
 fn shared_pin_is_bound_again_after_a_pci_server_death() {
     // A request, an interrupt, and a driver that has finished are a turn each. The deaths come early in the loads.
     let mut scenario = scenario("intx-shared");
-    for tenant in &mut scenario.tenants {
-        let Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
-        bench.milliseconds = 100;
-    }
+    loads_last(&mut scenario, 100);
     let turns = pci_server_dies_at_every_turn(&scenario, 24);
     assert!(turns > 20, "{turns}");
 }
@@ -238,10 +232,7 @@ fn service_returns_within_50_ms_of_a_pci_server_death() {
         let mut scenario = scenario("pci-server-killed");
         scenario.kills.truncate(1);
         (scenario.kills[0].after_ms, scenario.kills[0].within_ms) = (120, 60);
-        for tenant in &mut scenario.tenants {
-            let capdl::scenario::Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
-            bench.milliseconds = 250;
-        }
+        loads_last(&mut scenario, 250);
         let run = run_with(&scenario, seed, &[]);
         assert_eq!(run.account.findings, "", "seed {seed}");
         assert!(everybody_passed(&run, &scenario), "seed {seed}: {:?}", run.reports);

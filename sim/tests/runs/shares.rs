@@ -1,8 +1,8 @@
 //! Shares that change while their tenants run.
 
-use super::{Run, run_with, scenario};
+use super::{Run, loads_last, run_with, scenario};
 use capdl::Scenario;
-use capdl::scenario::{Kill, Workload};
+use capdl::scenario::Kill;
 use report::Report;
 use std::collections::BTreeMap;
 
@@ -14,10 +14,7 @@ fn slow_controller() -> Scenario {
     for change in &mut scenario.changes {
         change.after_ms = 300;
     }
-    for tenant in &mut scenario.tenants {
-        let Workload::Bench(bench) = &mut tenant.workload else { panic!("{} has another workload", tenant.name) };
-        bench.milliseconds = 900;
-    }
+    loads_last(&mut scenario, 900);
     scenario
 }
 
@@ -57,10 +54,7 @@ const WHOLE_MS: u64 = 750;
 /// The scenario with loads of this length; the last change comes after 600 ms.
 fn queues_change(milliseconds: u64) -> Scenario {
     let mut scenario = scenario("queues-change");
-    for tenant in &mut scenario.tenants {
-        let Workload::Bench(bench) = &mut tenant.workload else { panic!("{} has another workload", tenant.name) };
-        bench.milliseconds = milliseconds;
-    }
+    loads_last(&mut scenario, milliseconds);
     scenario
 }
 
