@@ -33,10 +33,11 @@ impl<P: Platform> Control<P> {
     /// As [`Control::open`].
     pub(crate) async fn reopen(&self) -> Result<Geometry, Refusal> {
         match self.open().await {
-            Err(Refusal::AlreadyOpen) => {
-                self.close().await?;
-                self.open().await
-            }
+            Err(Refusal::AlreadyOpen) => match self.close().await {
+                // Without a session, its server died during the call, or had closed it before that was made twice.
+                Ok(()) | Err(Refusal::NotOpen) => self.open().await,
+                Err(refusal) => Err(refusal),
+            },
             answer => answer,
         }
     }

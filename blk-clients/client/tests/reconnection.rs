@@ -1,6 +1,6 @@
 //! A server that dies and is restarted: unanswered requests are submitted again, and no others.
 
-use blk_client::{Device, Error, Status};
+use blk_client::{Device, Error, Options, Status};
 use fake_platform::{FakePlatform, FakeServer, Lost, Order, Setup, block_on, open, turn};
 use report::Report;
 
@@ -188,4 +188,19 @@ fn server_death_during_reopening_costs_one_more_opening() {
         }));
         assert_eq!(reissued(&platform), [5], "polls: {polls}");
     }
+}
+
+#[test]
+fn server_death_while_an_earlier_opening_is_closed_costs_one_more_opening() {
+    let setup = Setup::default();
+    let platform = FakePlatform::new(&setup);
+    // The client sees the server dead, and the successor answers its opening. So it opens the session there again.
+    platform.kill_server(2);
+    let options = Options { ring_entries: setup.ring_entries, polls: false, waits: false };
+    let device = block_on(Device::open(platform.clone(), &platform.environment("alice", vec![]), options)).unwrap();
+    // The opening that finds a session, and then the call that closes that.
+    platform.kill_server_after(1, 3);
+    let range = device.window().lease(512).unwrap();
+    assert_eq!(block_on(device.run(async { device.write(0, &[range.whole()]).await })), Ok(()));
+    assert_eq!(reissued(&platform), [0]);
 }
