@@ -52,7 +52,7 @@ use workload::LastProbe;
 const QUIET: Duration = Duration::from_millis(150);
 const LONGEST_END: Duration = Duration::from_secs(1);
 /// Factor for the times of events and the durations of loads in a longer run.
-const LONGER: u32 = 8;
+const LONGER: u32 = 4;
 
 /// Parts that runs share: the project, the kernel, the programs.
 #[derive(Clone, Copy)]

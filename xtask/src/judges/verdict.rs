@@ -216,9 +216,18 @@ fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Op
     })
 }
 
+/// Whether a failed run may be repeated: it was too short to show anything, or other work of the build machine may have disturbed
+/// its times. Neither explains what a component did wrong.
+pub(crate) fn may_repeat(scenario: &Scenario, results: &Results) -> bool {
+    let did_wrong = results.failures.iter().any(|failure| !may_fail(scenario, &failure.component))
+        || results.tenants.iter().any(|load| load.wrong_bytes > 0)
+        || results.attacks.iter().any(|attack| !attack.refused);
+    !did_wrong && (is_too_short(scenario, results) || scenario.expect.is_about_time())
+}
+
 /// Whether the run was too short to show anything: a tenant finished by its time before an attacker that it must outlive, or a
 /// tenant was killed, or its rights changed, before it was at work.
-pub(crate) fn is_too_short(scenario: &Scenario, results: &Results) -> bool {
+fn is_too_short(scenario: &Scenario, results: &Results) -> bool {
     let is_early = |change: &report::Change| {
         results.working_since_ns.get(&change.tenant).is_none_or(|since_ns| change.at_ns < *since_ns)
     };
@@ -318,6 +327,17 @@ mod tests {
         let other = results(vec![reset(ResetScope::Controller), done(true)]);
         assert_eq!(violations(&must, &other), ["no server had to recreate a queue pair"]);
         assert_eq!(violations(&must, &results(vec![reset(ResetScope::QueuePair), done(true)])), [""; 0]);
+    }
+
+    #[test]
+    fn what_a_component_did_wrong_is_not_repeated_away() {
+        let failure = Report::Failure { component: clip("w"), reason: clip("refused: the session is not open") };
+        let failed = results(vec![failure, done(false)]);
+        let about_time = "service_within_ms = 5\n";
+        assert!(!may_repeat(&scenario(about_time), &failed));
+        assert!(may_repeat(&scenario(&format!("{about_time}gone = [\"w\"]")), &failed), "it is expected to fail");
+        assert!(may_repeat(&scenario(about_time), &results(vec![done(false)])));
+        assert!(!may_repeat(&scenario(""), &results(vec![done(false)])), "nothing depends on time");
     }
 
     fn results(reports: Vec<Report>) -> Results {

@@ -193,8 +193,7 @@ impl<'a> Ground<'a> {
         let file = self.project.scenario(name)?;
         let scenario = Scenario::load(&file)?;
         let mut results = runner.run(&file, Options { device, ..Options::default() })?;
-        if !results.passed && (verdict::is_too_short(&scenario, &results) || scenario.expect.is_about_time()) {
-            // The run was too short to show anything, or other work of the build machine disturbed its times: repeat it, longer.
+        if !results.passed && verdict::may_repeat(&scenario, &results) {
             let missed = results.reasons.join("; ");
             results = runner.run(&file, Options { longer: true, device, ..Options::default() })?;
             if results.passed {
