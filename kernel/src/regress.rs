@@ -21,6 +21,9 @@ use crate::{boot, complaint, files, qemu};
 
 /// Longest time without a sign of life. Much longer than any step of a test takes, for build machines that are busy.
 const SILENCE: Duration = Duration::from_secs(12);
+/// The same without the fix: so many times what the whole test took with it, and no less than this.
+const TIMES: u32 = 2;
+const LEAST_SILENCE: Duration = Duration::from_secs(2);
 /// Longest time for a whole test.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Poll interval.
@@ -88,12 +91,12 @@ impl Bootable {
     }
 }
 
-/// Boots `bootable` and returns the result of the test named `test`.
+/// Boots `bootable` and returns the result of the test named `test`. The machine has stopped after `silence` without a sign of life.
 ///
 /// QEMU is the one that [`qemu::program`] names. The root task's output is kept in `log`. The kernel's output on the serial
 /// port (a debug kernel has some) is beside it with the extension `serial` on x86_64, and among it on AArch64. Fails when
 /// QEMU cannot be run, and when the test itself could not be done: neither proves anything about the kernel.
-pub fn run(bootable: &Bootable, test: &str, log: &Path) -> Result<Outcome> {
+fn run(bootable: &Bootable, test: &str, log: &Path, silence: Duration) -> Result<Outcome> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
@@ -107,7 +110,7 @@ pub fn run(bootable: &Bootable, test: &str, log: &Path) -> Result<Outcome> {
             qemu::package(bootable.arch)
         )
     })?);
-    machine.wait(log)?;
+    machine.wait(log, silence)?;
     let text = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
     outcome(&String::from_utf8_lossy(&text)).with_context(|| format!("test {test}; the log is {}", log.display()))
 }
@@ -124,10 +127,14 @@ pub fn check(workspace_root: &Path, name: FixName, arch: Arch, logs: &Path, say:
     let options = BuildOptions { arch, ..BuildOptions::default() };
     // One program for all: neither profile nor fixes change the kernel's interface.
     let rootserver = build_rootserver(workspace_root, &build(workspace_root, &options, say)?)?;
+    let mut longest = Duration::ZERO;
     for profile in [Profile::Release, Profile::Debug] {
         let with = build(workspace_root, &BuildOptions { profile, ..options.clone() }, say)?;
         let bootable = Bootable::new(workspace_root, &with, &rootserver, logs)?;
-        for (test, outcome) in run_all(&bootable, name, logs, &with) {
+        let start = Instant::now();
+        let outcomes = run_all(&bootable, name, logs, &with, SILENCE);
+        longest = longest.max(start.elapsed());
+        for (test, outcome) in outcomes {
             let outcome = outcome?;
             ensure!(
                 outcome == Outcome::Passed,
@@ -136,11 +143,12 @@ pub fn check(workspace_root: &Path, name: FixName, arch: Arch, logs: &Path, say:
             say(&format!("{test}: passes on the {profile:?} kernel with the fix"));
         }
     }
+    let silence = longest.saturating_mul(TIMES).clamp(LEAST_SILENCE, SILENCE);
     for profile in spoiled_profiles(name) {
         let options = BuildOptions { profile: *profile, without: vec![name], ..options.clone() };
         let without = build(workspace_root, &options, say)?;
         let bootable = Bootable::new(workspace_root, &without, &rootserver, logs)?;
-        for (test, outcome) in run_all(&bootable, name, logs, &without) {
+        for (test, outcome) in run_all(&bootable, name, logs, &without, silence) {
             match outcome? {
                 Outcome::Passed => {
                     bail!("test {test} passes on the {profile:?} kernel without fix '{name}', so it shows nothing")
@@ -156,8 +164,14 @@ pub fn check(workspace_root: &Path, name: FixName, arch: Arch, logs: &Path, say:
 }
 
 /// Runs all tests of a fix at the same time: a machine that stopped is noticed only by its long silence.
-fn run_all(bootable: &Bootable, name: FixName, logs: &Path, kernel: &Kernel) -> Vec<(&'static str, Result<Outcome>)> {
-    let run = |test| run(bootable, test, &log_file(logs, test, kernel));
+fn run_all(
+    bootable: &Bootable,
+    name: FixName,
+    logs: &Path,
+    kernel: &Kernel,
+    silence: Duration,
+) -> Vec<(&'static str, Result<Outcome>)> {
+    let run = |test| run(bootable, test, &log_file(logs, test, kernel), silence);
     std::thread::scope(|scope| {
         let running: Vec<_> = tests(name).iter().map(|test| (*test, scope.spawn(move || run(test)))).collect();
         let ended = |thread: std::thread::ScopedJoinHandle<'_, _>| {
@@ -276,7 +290,7 @@ struct Qemu(Child);
 
 impl Qemu {
     /// Waits until it has ended or given a verdict, or has been silent or running for too long.
-    fn wait(&mut self, log: &Path) -> Result<()> {
+    fn wait(&mut self, log: &Path, silence: Duration) -> Result<()> {
         let start = Instant::now();
         let mut last_sign = start;
         let mut length = 0;
@@ -292,7 +306,7 @@ impl Qemu {
                     return Ok(());
                 }
             }
-            if now - last_sign > SILENCE || now - start > LIMIT {
+            if now - last_sign > silence || now - start > LIMIT {
                 return Ok(());
             }
             sleep(PAUSE);
