@@ -28,7 +28,7 @@ fn round_trip(machine: &mut Machine, server: u64) -> Check<u64> {
     machine.start(sys::measured_caller, called as usize, endpoint, CLIENT)?;
     let reported = sys::receive(endpoint);
     need(reported.label == sys::PROBED, "the client did not come through")?;
-    let instructions = reported.word * arch::TICK / MEASURED_CALLS;
+    let instructions = arch::instructions(reported.word) / MEASURED_CALLS;
     sys::print("server at ");
     sys::print_number(server);
     sys::print(": ");

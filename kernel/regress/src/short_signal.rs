@@ -23,7 +23,7 @@ fn instructions(name: &str, step: impl Fn()) -> u64 {
     for _ in 0..REPEATED {
         step();
     }
-    let instructions = arch::ticks().wrapping_sub(begin) * arch::TICK / REPEATED;
+    let instructions = arch::instructions(arch::ticks().wrapping_sub(begin)) / REPEATED;
     sys::print(name);
     sys::print(": ");
     sys::print_number(instructions);

@@ -31,7 +31,7 @@ fn round_trip(name: &str, wait: i64, asked: Slot, answered: Slot) -> u64 {
         sys::signal(asked);
         sys::wait_by(wait, answered);
     }
-    let instructions = arch::ticks().wrapping_sub(begin) * arch::TICK / REPEATED;
+    let instructions = arch::instructions(arch::ticks().wrapping_sub(begin)) / REPEATED;
     sys::print(name);
     sys::print(": ");
     sys::print_number(instructions);

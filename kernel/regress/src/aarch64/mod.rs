@@ -73,8 +73,10 @@ pub(crate) fn ticks() -> u64 {
     ticks
 }
 
-/// Instructions in a tick, where time goes by instructions: one of them takes a nanosecond, and a tick 16.
-pub(crate) const TICK: u64 = 16;
+/// Instructions in so many ticks, where time goes by instructions: one of them takes four nanoseconds, and a tick 16.
+pub(crate) const fn instructions(ticks: u64) -> u64 {
+    ticks * 4
+}
 
 // Programs of threads in an address space of their own, one after the other. The first waits for a message at its first
 // argument. Those after it read the control register of the physical timer, and the virtual counter. Each then sends a

@@ -84,14 +84,16 @@ pub(crate) fn system_call(number: i64, capability: Slot, info: u64, words: [u64;
     Received { label: info_out >> 12, word: word_out }
 }
 
-/// The time stamp counter: an instruction each, where time goes by instructions.
+/// The time stamp counter: it counts nanoseconds where time goes by instructions.
 pub(crate) fn ticks() -> u64 {
     // SAFETY: every x86_64 processor has the counter, and the kernel leaves it readable.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Instructions in a tick.
-pub(crate) const TICK: u64 = 1;
+/// Instructions in so many ticks, where time goes by instructions: one of them takes four nanoseconds.
+pub(crate) const fn instructions(ticks: u64) -> u64 {
+    ticks / 4
+}
 
 // The program of a thread in an address space of its own: waits for a message at its first argument, and sends one to
 // its second.
