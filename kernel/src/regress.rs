@@ -119,7 +119,7 @@ fn run(bootable: &Bootable, test: &str, log: &Path, silence: Duration) -> Result
 /// none of them passes on one that lacks this fix.
 ///
 /// `logs` is the folder for the runs' logs, `say` gets one line per step. Fails when one of the two is not so, and names it;
-/// and for every reason for which [`build()`] and [`run`] fail.
+/// and for every reason for which [`build()`] fails or QEMU cannot be run.
 pub fn check(workspace_root: &Path, name: FixName, arch: Arch, logs: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
     if name == FixName::Popcount {
         return check_popcount(workspace_root, arch, say);

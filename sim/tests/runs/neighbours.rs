@@ -16,12 +16,12 @@ const POLICIES: [(SchedulingPolicy, Arbitration); 5] = [
     (SchedulingPolicy::Weighted, Arbitration::WeightedRoundRobin),
 ];
 
-/// Milliseconds of virtual time of a run, at most: the tenant measures for 60 of them, from the tick after the 200th on.
-const LONGEST_MS: u64 = 450;
+/// Milliseconds of virtual time of a run, at most: the tenant measures for 60 of them, from the tick after the 100th on.
+const LONGEST_MS: u64 = 350;
 
 /// The scenario of a tenant of class high with four reads in flight, alone.
 fn alone(policy: (SchedulingPolicy, Arbitration), media: Media) -> Scenario {
-    let mut scenario = reader(policy, Class::High, 200);
+    let mut scenario = reader(policy, Class::High, 100);
     scenario.controllers[0].model.media = media;
     scenario
 }
@@ -56,7 +56,7 @@ fn flood(read_percent: u8) -> Workload {
 fn load_of(depth: u16, block_bytes: u32, read_percent: u8) -> Workload {
     Workload::Bench(Bench {
         operations: 0,
-        milliseconds: 330,
+        milliseconds: 230,
         depth,
         block_bytes,
         read_percent,
