@@ -122,8 +122,12 @@ impl Components {
             thread,
             regions: environment.regions.clone(),
             wait: environment.wait.filter(|wait| *wait != CPtr::new(0)),
-            // A component dies once: its later incarnations do not.
-            crash_at: self.faults.iter().find_map(|fault| crash_at(fault, &name)).filter(|_| starts <= 1),
+            // The first crash is in its first incarnation, the second one in the next.
+            crash_at: self
+                .faults
+                .iter()
+                .filter_map(|fault| crash_at(fault, &name))
+                .nth(starts.saturating_sub(1) as usize),
             name,
         };
         let platform = SimPlatform::new(world, identity);

@@ -12,6 +12,9 @@ use workload::LastAttack;
 /// are polls whether the controller is ready.
 pub(super) const UNDER_LOAD: u64 = 2_600;
 
+/// A turn of boot's server in which it opens its tenant's session.
+const OPENING: u64 = 592;
+
 /// A turn of hostile-close's server at which its clients open their sessions.
 const UNDER_ATTACK: u64 = 1_900;
 
@@ -95,6 +98,23 @@ fn server_death_at_any_await_costs_only_time() {
     }
     println!("it had {last} turns");
     assert!(last > 2_000 && reconnections > 50, "{last}, {reconnections}");
+}
+
+#[test]
+fn server_death_while_it_closes_an_earlier_opening_costs_only_time() {
+    // The first incarnation dies while it opens the session. The call is repeated, and the second one answers it. The client saw the
+    // first one alive, so it opens the session again, for which the earlier opening is closed.
+    let mut reconnections = BTreeSet::new();
+    for at_await in 1_170..1_230 {
+        let mut scenario = dies_at(OPENING);
+        scenario.faults.push(crash("nvme-server", at_await));
+        let run = run_with(&scenario, at_await, &[]);
+        assert_eq!(run.account.findings, "", "at {at_await}");
+        assert!(everybody_passed(&run, &scenario), "at {at_await}: {:?}", run.reports);
+        assert_eq!(restarts(&run).len(), 2, "at {at_await}");
+        reconnections.insert(reconnected(&run));
+    }
+    assert_eq!(Vec::from_iter(reconnections), [1, 2], "the deaths come before and after the session is open again");
 }
 
 #[test]
