@@ -65,10 +65,10 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let (quiet, mut others) = with(Demand::Quiet, others);
     // A build does not keep all processors busy all the time, and a run of QEMU takes one: they go together.
     others.sort_by_key(|case| case.demand(project) == Demand::Processor);
-    tally.run_pairs(others, |case| ground.run(case))?;
-    tally.run_quiet_pairs(quiet, |case| ground.run(case))?;
+    tally.run_pairs(others, |case| ground.run(case, false))?;
+    tally.run_quiet_pairs(quiet, |case, is_alone| ground.run(case, is_alone))?;
     for case in &alone {
-        tally.run(case, || ground.run(case))?;
+        tally.run(case, || ground.run(case, true))?;
     }
     tally.report()?;
     junit.map(|mut file| file.write(tally.junit()?.as_bytes())).transpose()?;

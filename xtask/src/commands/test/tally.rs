@@ -46,14 +46,15 @@ impl Tally {
     }
 
     /// The same for tests of times or costs, which the other one of the pair may disturb: those that failed run again, each alone.
+    /// The second argument of `test` tells whether it is alone.
     pub(super) fn run_quiet_pairs(
         &mut self,
         cases: Vec<TestCase>,
-        test: impl Fn(&TestCase) -> Result<Counted> + Sync,
+        test: impl Fn(&TestCase, bool) -> Result<Counted> + Sync,
     ) -> Result<()> {
         let mut printed = Ok(());
         let mut again = Vec::new();
-        let work = |case: TestCase| (timed(&case, || test(&case)), case);
+        let work = |case: TestCase| (timed(&case, || test(&case, false)), case);
         parallel::from_both_ends(cases, work, |(ended, case)| {
             if !ended.counted.failed.is_empty() {
                 again.push((ended, case));
@@ -64,7 +65,7 @@ impl Tally {
         });
         printed?;
         again.into_iter().try_for_each(|(first, case)| {
-            let mut ended = timed(&case, || test(&case));
+            let mut ended = timed(&case, || test(&case, true));
             ended.took += first.took;
             ended.counted.repeated = Some(first.counted.failed.join("; "));
             self.add(ended)
@@ -193,10 +194,11 @@ mod tests {
     fn a_quiet_test_that_fails_beside_another_runs_again_alone() {
         let runs = std::sync::Mutex::new(std::collections::BTreeMap::<String, u32>::new());
         let cases = ["steady", "disturbed", "wrong"].map(|name| TestCase::Found(name.into())).into();
-        let test = |case: &TestCase| {
+        let test = |case: &TestCase, is_alone: bool| {
             let name = case.to_string();
             let mut runs = runs.lock().unwrap();
             let run = runs.entry(name.clone()).and_modify(|run| *run += 1).or_insert(1);
+            assert_eq!(is_alone, *run == 2);
             ensure!(name == "found: steady" || (name == "found: disturbed" && *run == 2), "slow in run {run}");
             Ok(Counted::one())
         };
