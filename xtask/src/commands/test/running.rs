@@ -203,7 +203,8 @@ impl<'a> Ground<'a> {
         }
         if !results.passed {
             let reason = format!("{}; the log is {}/log", results.reasons.join("; "), results.log);
-            return Ok(Counted { passed: 0, failed: vec![reason], ..Counted::default() });
+            let is_certain = !verdict::may_repeat(&scenario, &results);
+            return Ok(Counted { failed: vec![reason], is_certain, ..Counted::default() });
         }
         Ok(Counted::one())
     }

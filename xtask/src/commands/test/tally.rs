@@ -45,7 +45,8 @@ impl Tally {
         printed
     }
 
-    /// The same for tests of times or costs, which the other one of the pair may disturb: those that failed run again, each alone.
+    /// The same for tests of times or costs, which the other one of the pair may disturb: those that failed run again, each alone,
+    /// unless the failure is certain.
     /// The second argument of `test` tells whether it is alone.
     pub(super) fn run_quiet_pairs(
         &mut self,
@@ -56,7 +57,7 @@ impl Tally {
         let mut again = Vec::new();
         let work = |case: TestCase| (timed(&case, || test(&case, false)), case);
         parallel::from_both_ends(cases, work, |(ended, case)| {
-            if !ended.counted.failed.is_empty() {
+            if !ended.counted.failed.is_empty() && !ended.counted.is_certain {
                 again.push((ended, case));
                 return;
             }
@@ -193,12 +194,15 @@ mod tests {
     #[test]
     fn a_quiet_test_that_fails_beside_another_runs_again_alone() {
         let runs = std::sync::Mutex::new(std::collections::BTreeMap::<String, u32>::new());
-        let cases = ["steady", "disturbed", "wrong"].map(|name| TestCase::Found(name.into())).into();
+        let cases = ["steady", "disturbed", "wrong", "certain"].map(|name| TestCase::Found(name.into())).into();
         let test = |case: &TestCase, is_alone: bool| {
             let name = case.to_string();
             let mut runs = runs.lock().unwrap();
             let run = runs.entry(name.clone()).and_modify(|run| *run += 1).or_insert(1);
             assert_eq!(is_alone, *run == 2);
+            if name == "found: certain" {
+                return Ok(Counted { failed: vec!["a wrong byte".into()], is_certain: true, ..Counted::default() });
+            }
             ensure!(name == "found: steady" || (name == "found: disturbed" && *run == 2), "slow in run {run}");
             Ok(Counted::one())
         };
@@ -208,7 +212,9 @@ mod tests {
         assert_eq!((of("steady").passed, &of("steady").repeated), (1, &None));
         assert_eq!((of("disturbed").passed, of("disturbed").repeated.as_deref()), (1, Some("slow in run 1")));
         assert_eq!((of("wrong").passed, &of("wrong").failed), (0, &vec!["slow in run 2".to_owned()]));
-        assert_eq!(tally.0.len(), 3);
+        assert_eq!((of("certain").passed, &of("certain").failed), (0, &vec!["a wrong byte".to_owned()]));
+        assert_eq!((of("certain").repeated.as_ref(), runs.lock().unwrap()["found: certain"]), (None, 1));
+        assert_eq!(tally.0.len(), 4);
     }
 
     #[test]
