@@ -4,7 +4,7 @@
 //! blocks, then twice as many, so that its start is in both and the difference is what the reads cost. The noisy neighbour is that
 //! of the experiment of this name. Throughput compares the model with QEMU's controller.
 
-use super::check::{read, scenario};
+use super::check::{read, read_job, scenario};
 use super::guest::{COUNTS, Reports, Run, Tools};
 use super::programs;
 use crate::machine::counts::{self, Instructions, KERNEL_NAME, Plugins};
@@ -121,7 +121,7 @@ struct Job<'a> {
 
 /// Runs a job; returns its reports, and its folder.
 fn measure(project: &Project, tools: &Tools, job: Job<'_>) -> Result<(Reports, std::path::PathBuf)> {
-    let (init, script) = (read(project, "init")?, read(project, &format!("jobs/{}.sh", job.name))?);
+    let (init, script) = (read(project, "init")?, read_job(project, job.name)?);
     let mut files = vec![("init", init.as_bytes()), ("job", script.as_bytes())];
     files.extend(job.counter.map(|(_, mark)| ("mark", mark)));
     let scenario = scenario(false, job.controller)?;

@@ -42,7 +42,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Written {
     name: String,
-    job: String,
+    jobs: Vec<String>,
     #[serde(default)]
     qemu: bool,
     #[serde(default)]
@@ -59,16 +59,16 @@ struct Written {
 
 /// One check; `Display` writes its name.
 pub(crate) enum LinuxCheck {
-    /// A job, on this controller.
-    Job(Box<Job>, Device),
+    /// Jobs, on this controller.
+    Jobs(Box<Jobs>, Device),
     /// The same commands on both controllers.
     Sweep,
 }
 
-/// A job with its machine.
-pub(crate) struct Job {
+/// Jobs that run one after the other in one guest, with their machine.
+pub(crate) struct Jobs {
     name: String,
-    script: String,
+    scripts: Vec<String>,
     scenario: Scenario,
     kernel: String,
     only_linux: bool,
@@ -78,25 +78,26 @@ pub(crate) struct Job {
 impl LinuxCheck {
     /// Whether `cargo xtask test` leaves it out.
     pub(crate) const fn is_full(&self) -> bool {
-        matches!(self, Self::Job(job, _) if job.is_full)
+        matches!(self, Self::Jobs(jobs, _) if jobs.is_full)
     }
 
     /// Whether it keeps one processor busy, so that another may run beside it.
     pub(crate) const fn may_run_beside(&self) -> bool {
-        matches!(self, Self::Job(..))
+        matches!(self, Self::Jobs(..))
     }
 
     /// Runs it; returns the failures, one sentence each.
     pub(crate) fn run(&self, project: &Project, tools: &Tools) -> Result<Vec<String>> {
-        let Self::Job(job, device) = self else { return sweep::run(project, tools) };
+        let Self::Jobs(jobs, device) = self else { return sweep::run(project, tools) };
         let init = read(project, "init")?;
-        let script = read(project, &format!("jobs/{}.sh", job.script))?;
+        let scripts = jobs.scripts.iter().map(|name| read_job(project, name));
+        let script = scripts.collect::<Result<String>>()?;
         let run = Run {
-            name: format!("{}-{}", job.name, device_name(*device)),
-            scenario: &job.scenario,
+            name: format!("{}-{}", jobs.name, device_name(*device)),
+            scenario: &jobs.scenario,
             device: *device,
-            kernel: &job.kernel,
-            only_linux: job.only_linux,
+            kernel: &jobs.kernel,
+            only_linux: jobs.only_linux,
             counter: None,
             files: &[("init", init.as_bytes()), ("job", script.as_bytes())],
         };
@@ -107,7 +108,7 @@ impl LinuxCheck {
 impl fmt::Display for LinuxCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Job(job, device) => write!(f, "{} on {}", job.name, device_name(*device)),
+            Self::Jobs(jobs, device) => write!(f, "{} on {}", jobs.name, device_name(*device)),
             Self::Sweep => f.write_str("sweep of commands"),
         }
     }
@@ -131,18 +132,18 @@ pub(crate) fn all(project: &Project) -> Result<Vec<LinuxCheck>> {
     for written in file.check {
         let devices = if written.qemu { &[Device::Model, Device::Qemu][..] } else { &[Device::Model] };
         for device in devices {
-            checks.push(LinuxCheck::Job(Box::new(written.clone().job()?), *device));
+            checks.push(LinuxCheck::Jobs(Box::new(written.clone().jobs()?), *device));
         }
     }
     Ok(checks)
 }
 
 impl Written {
-    fn job(self) -> Result<Job> {
+    fn jobs(self) -> Result<Jobs> {
         let scenario = scenario(self.iommu, self.controller).with_context(|| format!("check {}", self.name))?;
-        Ok(Job {
+        Ok(Jobs {
             name: self.name,
-            script: self.job,
+            scripts: self.jobs,
             scenario,
             kernel: self.kernel,
             only_linux: self.only_linux,
@@ -168,20 +169,25 @@ pub(super) fn read(project: &Project, name: &str) -> Result<String> {
     fs::read_to_string(project.path(FOLDER).join(name)).with_context(|| format!("cannot read {FOLDER}/{name}"))
 }
 
+/// The script of a job.
+pub(super) fn read_job(project: &Project, name: &str) -> Result<String> {
+    read(project, &format!("jobs/{name}.sh"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_check_has_a_name_of_its_own_and_a_job_that_exists() {
+    fn every_check_has_a_name_of_its_own_and_jobs_that_exist() {
         let project = Project::here().unwrap();
         let checks = all(&project).unwrap();
         let names: BTreeSet<_> = checks.iter().map(ToString::to_string).collect();
         assert_eq!(names.len(), checks.len());
         for check in &checks {
-            if let LinuxCheck::Job(job, _) = check {
-                read(&project, &format!("jobs/{}.sh", job.script)).unwrap();
+            if let LinuxCheck::Jobs(jobs, _) = check {
+                jobs.scripts.iter().for_each(|name| drop(read_job(&project, name).unwrap()));
             }
         }
     }

@@ -6,7 +6,7 @@
 mod commands;
 
 use super::answers::{Answer, Differences};
-use super::check::{read, scenario};
+use super::check::{read, read_job, scenario};
 use super::guest::{Run, Tools};
 use super::programs;
 use crate::parallel;
@@ -28,7 +28,7 @@ pub(super) fn run(project: &Project, tools: &Tools) -> Result<Vec<String>> {
         writeln!(lines, "{command}")?;
     }
     let send = programs::compile(project, "send.c", &["-O2", "-Wall", "-Wextra", "-Werror"])?;
-    let (init, job) = (read(project, "init")?, read(project, "jobs/sweep.sh")?);
+    let (init, job) = (read(project, "init")?, read_job(project, "sweep")?);
     let files = [("init", init.as_bytes()), ("job", job.as_bytes()), ("sweep", lines.as_bytes()), ("send", &send)];
     let scenario = scenario(false, toml::Table::new())?;
     let sweep = |device| {
