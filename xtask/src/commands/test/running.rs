@@ -21,6 +21,7 @@ use crate::setup::{linux_guest, vfio_user};
 use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
 use kernel::{Arch, BuildOptions, FixName, Kernel};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -33,7 +34,7 @@ const MORE_COMMANDS: u64 = 200_000;
 pub(super) const SOAK_SEEDS: u64 = 200;
 /// A scenario with kill orders.
 const WITH_KILL_ORDERS: &str = "client-killed";
-/// Time of each fuzz target's search, and the seed of the search.
+/// Time that each fuzz target's search has a processor, and the seed of the search.
 const FUZZ_TIME: Duration = Duration::from_secs(20);
 const FUZZ_SEED: u32 = 1;
 
@@ -258,9 +259,18 @@ fn soaked() -> Result<Counted> {
 /// Runs the fuzz targets. Each passes if it finds nothing or, with planted defects, if it finds its own.
 fn fuzzed(project: &Project, subject: fuzz::Subject) -> Result<Counted> {
     let mut counted = Counted::default();
-    // A planted defect ends its search early; a busy machine gets more time to find it.
-    let time = if subject == fuzz::Subject::Planted { FUZZ_TIME * 3 } else { FUZZ_TIME };
-    for searched in fuzz::search(project, &fuzz::targets(project)?, time, FUZZ_SEED, None, subject)? {
+    let targets = fuzz::targets(project)?;
+    let (time, jobs) = match subject {
+        // It ends its search early; a busy machine gets more time to find it.
+        fuzz::Subject::Planted => (FUZZ_TIME * 3, None),
+        // All at once, each with its part of the processors: one after the other, an odd number leaves some idle at the end.
+        fuzz::Subject::Real => {
+            let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+            let share = (targets.len() as f64 / processors as f64).max(1.0);
+            (FUZZ_TIME.mul_f64(share), NonZeroUsize::new(targets.len()))
+        }
+    };
+    for searched in fuzz::search(project, &targets, time, FUZZ_SEED, jobs, subject)? {
         let violations = fuzz::violations(&searched, subject);
         counted.passed += u64::from(violations.is_empty());
         counted.failed.extend(violations.into_iter().map(|wrong| format!("{}: {wrong}", searched.target)));
