@@ -7,6 +7,7 @@
 //!
 //! [`ready`] knows which sessions may have work, and [`schedule`] asks the scheduling policy which of them has its turn.
 
+mod alarm;
 pub(crate) mod budget;
 pub(crate) mod event_loop;
 pub(crate) mod hybrid;

@@ -28,6 +28,7 @@ use blk_api::session::Refusal;
 use core::cell::{Cell, RefCell};
 use embassy_futures::join::join;
 use pci_api::presence::Presence;
+use platform::alarm::SERVER_US;
 use platform::log::{error, info};
 use platform::{Badge, CPtr, Cap, CapData, Environment, Event, Kernel, Message, Notification, Platform, Rights};
 use report::{Report, clip};
@@ -113,7 +114,8 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let extents = extents(&config).map_err(text)?;
     let schedule = Schedule::new(&config, platform.ticks_per_second()).map_err(text)?;
     let acknowledgements = Acknowledgements::new(&platform, &environment).map_err(text)?;
-    let alarm = environment.cap(names::ALARM).ok_or("it cannot ask for the alarm")?;
+    let alarms = (0..).zip(SERVER_US).map(|(number, _)| environment.cap_at(names::ALARM, number));
+    let alarms = alarms.collect::<Option<_>>().ok_or("it cannot ask for all alarms")?;
     let masks_messages = platform.kernel().irq_masks_messages();
     Ok(Rc::new(Shared {
         device: Device {
@@ -147,7 +149,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
         acknowledgements,
         changes: Changes::new(policy),
         control: ControlQueue::new(),
-        alarm,
+        alarms,
         nudge,
         platform,
         environment,

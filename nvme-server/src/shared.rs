@@ -54,8 +54,9 @@ pub(crate) struct Shared<P: Platform> {
     pub acknowledgements: Option<Acknowledgements<P::Memory>>,
     pub changes: Changes,
     pub control: ControlQueue,
-    /// Notification that asks the supervisor to wake the server in a moment ([`Badge::ALARM`](platform::Badge::ALARM)).
-    pub alarm: Cap<Notification>,
+    /// Notifications that ask the supervisor to wake the server ([`Badge::ALARM`](platform::Badge::ALARM)) after the times of
+    /// [`SERVER_US`](platform::alarm::SERVER_US).
+    pub alarms: Vec<Cap<Notification>>,
     /// The server's own notification, by which the control plane wakes the data plane.
     pub nudge: Cap<Notification>,
 }

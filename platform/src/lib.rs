@@ -150,8 +150,8 @@ const PAUSES: u8 = 16;
 
 /// Lengths of the supervisor's alarms ([`Badge::alarm`]), microseconds.
 pub mod alarm {
-    /// An NVMe server's.
-    pub const SERVER_US: [u32; 1] = [250];
+    /// An NVMe server's, each four times as long as the one before. All are shorter than a tick.
+    pub const SERVER_US: [u32; 4] = [250, 1_000, 4_000, 16_000];
     /// A client's, each twice as long as the one before.
     pub const CLIENT_US: [u32; 4] = [20, 40, 80, 160];
 }

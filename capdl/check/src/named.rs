@@ -85,7 +85,7 @@ impl System<'_> {
         first.into_iter().flat_map(move |first| numbers.clone().map(move |(_, place)| first.wrapping_add(place)))
     }
 
-    /// Checks who may ask for alarms: an NVMe server by its number as a driver, and a client by numbers that nobody else has.
+    /// Checks who may ask for alarms: an NVMe server and a client, by numbers that nobody else has.
     fn alarm(&self, index: usize) -> Option<String> {
         let own = self.specification.components[index].alarm;
         let who = self.who(index);
@@ -93,7 +93,7 @@ impl System<'_> {
             self.indices().all(|other| other == index || self.alarm_numbers(other).all(|others| others != number))
         };
         let is_right = match self.roles[index] {
-            Role::NvmeServer => own.is_some() && own == self.driver(index),
+            Role::NvmeServer => own.is_some() && self.alarm_numbers(index).all(is_own),
             Role::Client => self.alarm_numbers(index).all(is_own),
             _ => own.is_none(),
         };

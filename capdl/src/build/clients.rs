@@ -94,7 +94,8 @@ impl Builder<'_> {
         if let Some(before) =
             sleepers.zip(0usize..).find_map(|(one, before)| (one.name == tenant.name).then_some(before))
         {
-            let number = self.scenario.controllers.len() + before * alarms_us(Role::Client).len();
+            let of_servers = self.scenario.controllers.len() * alarms_us(Role::NvmeServer).len();
+            let number = of_servers + before * alarms_us(Role::Client).len();
             // Numbers share bits anyway, when there are many.
             self.model.asks_for_alarms(who, supervisor, number as u8);
         }

@@ -4,7 +4,7 @@ use super::Builder;
 use super::dma::{io_tables, pool_pages};
 use super::pci::Pci;
 use crate::error::BuildError;
-use crate::layout::{PAGE, PROBE_MEMORY_BITS, rights};
+use crate::layout::{PAGE, PROBE_MEMORY_BITS, alarms_us, rights};
 use crate::machine::{EDU_CLASS_CODE, Iommu, NVME_CLASS_CODE};
 use crate::model::Who;
 use crate::programs;
@@ -67,7 +67,8 @@ impl Builder<'_> {
         // A driver's badge is its number plus one.
         let index = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u16);
         self.model.cap(who, names::PCI, pci.endpoint, u64::from(index) + 1, rights::CALL);
-        self.model.asks_for_alarms(who, pci.supervisor, index as u8);
+        let first_alarm = usize::from(index) * alarms_us(Role::NvmeServer).len();
+        self.model.asks_for_alarms(who, pci.supervisor, first_alarm as u8);
         self.model.restarts(who, self.scenario.server.restart.to_policy());
         let own = self.scenario.sessions(&controller.name).map(|tenant| self.scenario.most_queues(tenant));
         let pool_pages = pool_pages(self.scenario.server.queues, own);

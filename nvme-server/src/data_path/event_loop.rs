@@ -4,13 +4,14 @@ use crate::control_path::functions;
 use crate::control_path::interrupts_change;
 use crate::control_path::requests::Control;
 use crate::controller::device::Health;
+use crate::data_path::alarm::Alarm;
 use crate::data_path::pass::{Pass, serve};
 use crate::recovery::removal;
 use crate::sessions::calls;
 use crate::sessions::policy;
 use crate::sessions::slot::completed;
 use crate::shared::Shared;
-use platform::{Badge, Event, Kernel, Platform};
+use platform::{Badge, Event, Platform};
 
 /// Passes over the ready sessions between two events.
 const PASSES: u8 = 4;
@@ -19,12 +20,14 @@ const ROUNDS_PER_EVENT: u8 = 8;
 
 /// Runs for ever.
 pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
-    let mut state = State { pass: Pass::default(), idle_rounds: 0, alarm: Alarm::Off };
+    let mut state = State { pass: Pass::default(), idle_rounds: 0, alarm: Alarm::default() };
     loop {
         let event = if state.pass.again {
             state.poll(shared).await
         } else {
-            state.ask_for_alarm(shared);
+            if let Some(until_ns) = state.pass.waits_until_ns {
+                state.alarm.ask(shared, until_ns);
+            }
             // The control plane wakes the task when it is to be polled (`OnWake`).
             Some(shared.platform.sleep_for_event().await)
         };
@@ -32,7 +35,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
             Some(Event::Signal(badge)) => {
                 // At a tick too: the alarm is then asked for again, so that no single one is relied on.
                 if badge.has(Badge::ALARM | Badge::TICK) {
-                    state.alarm = Alarm::Off;
+                    state.alarm = Alarm::default();
                 }
                 on_signal(shared, badge);
             }
@@ -55,14 +58,6 @@ struct State {
 }
 
 impl State {
-    /// Asks for an alarm before a wait, after which a session that the scheduling policy holds back has its turn.
-    fn ask_for_alarm<P: Platform>(&mut self, shared: &Shared<P>) {
-        if self.pass.waits && self.alarm == Alarm::Off {
-            shared.platform.kernel().signal(shared.alarm);
-            self.alarm = Alarm::Set;
-        }
-    }
-
     /// The next event, if there is one, while sessions are polled.
     async fn poll<P: Platform>(&mut self, shared: &Shared<P>) -> Option<Event> {
         if self.idle_rounds > 0 {
@@ -87,15 +82,6 @@ impl State {
             }
         }
     }
-}
-
-/// The supervisor's alarm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Alarm {
-    /// It is not set.
-    Off,
-    /// It will go off.
-    Set,
 }
 
 /// Makes the sessions ready that the signal may concern.

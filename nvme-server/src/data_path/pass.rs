@@ -30,8 +30,8 @@ pub(crate) struct Pass {
     pub progress: bool,
     /// A session is to be polled again without a signal.
     pub again: bool,
-    /// The scheduling policy holds a session back until a time.
-    pub waits: bool,
+    /// Time at which the scheduling policy lets a session that it holds back go on, on the schedule's clock.
+    pub waits_until_ns: Option<u64>,
 }
 
 /// Serves the ready sessions once.
@@ -195,8 +195,8 @@ fn take_turns<P: Platform>(
     for _ in 0..TURNS {
         let (index, quantum) = match schedule.next(now) {
             Decision::Serve { session, quantum } => (usize::from(session.0), quantum),
-            Decision::Wait { .. } => {
-                pass.waits = true;
+            Decision::Wait { until_ns } => {
+                pass.waits_until_ns = Some(until_ns);
                 return Ok(());
             }
             Decision::Nothing => return Ok(()),

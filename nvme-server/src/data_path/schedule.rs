@@ -159,6 +159,11 @@ impl Schedule {
         }
     }
 
+    /// The time of a count of ticks on the policy's clock.
+    pub(crate) fn ns(&self, ticks: u64) -> u64 {
+        self.clock.ns(ticks)
+    }
+
     /// Notes that the controller was reset and holds no commands.
     pub(crate) fn reset(&mut self, now: u64) {
         self.policy.reset(self.clock.ns(now));

@@ -2,6 +2,7 @@
 
 use super::*;
 use blk_api::config::badge;
+use platform::alarm::SERVER_US;
 
 #[test]
 fn a_client_that_calls_the_pci_server_is_refused() {
@@ -83,7 +84,7 @@ fn a_signal_that_would_be_taken_for_an_alarm_is_refused() {
 
 #[test]
 fn server_with_a_foreign_alarm_or_pci_badge_is_refused() {
-    for badge in [Badge::alarm(1), Badge::silenced(0), Badge::SIGNAL | Badge::TICK] {
+    for badge in [Badge::alarm(SERVER_US.len() as u8), Badge::silenced(0), Badge::SIGNAL | Badge::TICK] {
         let mut system = crowd();
         rebadge(&mut system, "nvme-server", "root-task.event", badge);
         refused(&system, Rule::SignalsMarked, &["nvme-server could signal the supervisor", "which is not for it"]);

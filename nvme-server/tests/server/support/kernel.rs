@@ -3,6 +3,7 @@
 use super::bus::{Act, Wires};
 use super::world::{ALARM, ARENA, Object, PCI, RECEIVE, State, TICKS_PER_SECOND};
 use pci_api::{BarRun, Bound, Claimed, Count, Index, MAX_RUNS};
+use platform::alarm::SERVER_US;
 use platform::{
     AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
     IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr,
@@ -288,7 +289,7 @@ impl Kernel for FakeKernel {
     fn signal(&self, notification: Cap<Notification>) {
         let mut state = self.state();
         match state.slots.get(&notification.bits()) {
-            _ if notification.bits() == ALARM => state.alarms += 1,
+            _ if (ALARM..ALARM + SERVER_US.len() as u64).contains(&notification.bits()) => state.alarms += 1,
             // Its own.
             Some(Object::Notification(badge)) => state.bus.signals |= *badge,
             Some(Object::Resume) => state.bus.unmask(),

@@ -14,6 +14,7 @@ use blk_api::request::{Entry, Opcode, Segment};
 use blk_api::ring::{self, ClientEnd, Completed};
 use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
 use pci_api::presence::Visit;
+use platform::alarm::SERVER_US;
 use platform::{Badge, CPtr, Environment, Incarnation, Memory, Message, NamedCaps, Region, RegionKind, Vaddr};
 use report::{Report, ResetScope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -442,7 +443,7 @@ pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
 
 fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Vec<Ram>) {
     let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
-    caps.push(("alarm".to_string(), world::ALARM, 1));
+    caps.push(("alarm".to_string(), world::ALARM, SERVER_US.len() as u32));
     caps.push(("torn-down".to_string(), world::TORN_DOWN, 1));
     caps.push(("policy".to_string(), world::POLICY, 1));
     caps.push(("dma".to_string(), world::DMA, setup.dma_pages));

@@ -19,9 +19,10 @@ pub(crate) const CNODE: u64 = 2;
 pub(crate) const RECEIVE: u64 = 5;
 pub(crate) const PCI: u64 = 8;
 pub(crate) const EVENT: u64 = 9;
-pub(crate) const ALARM: u64 = 10;
 pub(crate) const TORN_DOWN: u64 = 11;
 pub(crate) const POLICY: u64 = 12;
+/// The first of its alarms.
+pub(crate) const ALARM: u64 = 20;
 pub(crate) const CLIENTS: u64 = 100;
 pub(crate) const DMA: u64 = 1000;
 pub(crate) const TABLES: u64 = 5000;
