@@ -112,7 +112,6 @@ enum Event {
     Arrives { session: u8, request: usize },
     Refused { session: u8, request: usize },
     Discounted { session: u8, bytes: u32 },
-    Wake,
     SlowDown(u64, u64),
 }
 
@@ -124,6 +123,8 @@ pub struct Run<'p> {
     pub discount: Option<u64>,
     tenants: Vec<State>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    /// The time that the policy waits for.
+    wake: Option<u64>,
     sequence: u64,
     now: u64,
 }
@@ -131,7 +132,7 @@ pub struct Run<'p> {
 impl<'p> Run<'p> {
     pub fn new(policy: &'p mut dyn Policy, device: Device, loads: &[Load]) -> Self {
         let (tenants, events) = (Vec::new(), BinaryHeap::new());
-        let mut run = Self { policy, device, discount: None, tenants, events, sequence: 0, now: 0 };
+        let mut run = Self { policy, device, discount: None, tenants, events, wake: None, sequence: 0, now: 0 };
         for (session, load) in (0u8..).zip(loads) {
             let requests = (0..load.depth).map(|_| Request { begun: 0, left: 0, open: 0 }).collect();
             let random = 0x9e37_79b9_7f4a_7c15 ^ (u64::from(session) << 32);
@@ -163,23 +164,24 @@ impl<'p> Run<'p> {
 
     /// Runs until `end`.
     pub fn until(&mut self, end: u64) {
-        while let Some(Reverse((time, ..))) = self.events.peek()
-            && *time <= end
-        {
-            let Some(Reverse((time, _, event))) = self.events.pop() else { return };
+        while let Some(time) = self.next_event().into_iter().chain(self.wake).min().filter(|time| *time <= end) {
             self.now = time;
-            self.happens(event);
             // Events of the same time are seen at once, as a server sees a batch of completions.
-            if self.events.peek().is_none_or(|Reverse((next, ..))| *next > time) {
-                self.serve();
+            while self.next_event() == Some(time) {
+                let Some(Reverse((.., event))) = self.events.pop() else { return };
+                self.happens(event);
             }
+            self.serve();
         }
+    }
+
+    fn next_event(&self) -> Option<u64> {
+        self.events.peek().map(|Reverse((time, ..))| *time)
     }
 
     fn happens(&mut self, event: Event) {
         let now = self.now;
         match event {
-            Event::Wake => {}
             Event::Discounted { session, bytes } => {
                 self.policy.aborted(self.command(session, bytes), now);
             }
@@ -228,12 +230,14 @@ impl<'p> Run<'p> {
     }
 
     fn serve(&mut self) {
+        self.wake = None;
         for _ in 0..100_000 {
             match self.policy.next(self.now) {
                 Decision::Serve { session, quantum } => self.submit(session, quantum),
                 Decision::Wait { until_ns } => {
                     assert!(until_ns > self.now, "a policy that waits for the past turns in circles");
-                    return self.at(until_ns, Event::Wake);
+                    self.wake = Some(until_ns);
+                    return;
                 }
                 Decision::Nothing => return,
             }
