@@ -4,7 +4,7 @@
 //! controller never sees a command or a doorbell that a sound server does not send. Every call is answered, and a closed
 //! session leaves no page of its window in the device's reach.
 
-use super::support::{Bytes, Setup, System, WINDOW, entry, frames_of, session};
+use super::support::{Bytes, Setup, System, entry, session};
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use blk_api::config::Completion;
@@ -38,7 +38,7 @@ fn law(input: &[u8], subject: Subject) {
     for index in 0..2 {
         assert!(system.open(index).is_ok(), "a sound session is opened");
     }
-    let windows = [addresses(&system, 0), addresses(&system, 1)];
+    let windows = [system.window(0), system.window(1)];
     system.controller(|controller, _| controller.hold = true);
     for _ in 0..STEPS {
         if rest.is_empty() || take(&mut system, &mut rest, subject).is_err() {
@@ -142,14 +142,6 @@ fn nearly_sound(opcode: u8, input: &mut Unstructured<'_>) -> Result<Entry> {
     entry.segments = [Segment { offset, len: each }; 5];
     entry.segments[0].len = bytes.wrapping_sub(each * u32::from(segment_count.saturating_sub(1)));
     Ok(entry)
-}
-
-/// The addresses of a window that is mapped.
-fn addresses(system: &System, index: usize) -> Range<u64> {
-    let state = system.world.state();
-    let mut pages = state.bus.pages.iter().filter(|(_, (_, _, slot))| frames_of(index).contains(slot));
-    let first = pages.next().map_or(0, |(page, _)| page * 4096);
-    first..first + WINDOW as u64
 }
 
 /// Checks that all data went between a session's blocks and its window. The controller's own complaints are checked in every

@@ -4,7 +4,7 @@
 //! CAP.DSTRD puts them, and queues are no longer than CAP.MQES. No queue pair is used that was not granted. No command moves
 //! more than MDTS allows, names blocks that the namespace does not have, or names memory outside the session's window.
 
-use super::support::{Setup, System, WINDOW, entry, frames_of, session};
+use super::support::{Setup, System, entry, session};
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use blk_api::extent::Extent;
@@ -117,13 +117,9 @@ impl Said {
 
 /// Checks that every I/O command is one that the controller can do and the session may do.
 fn assert_sound(system: &System, cap: Cap, said: &Said) {
+    let window = system.window(0);
     let mut state = system.world.state();
     let given = std::mem::take(&mut state.controller.submitted);
-    let window = {
-        let mut pages = state.bus.pages.iter().filter(|(_, (_, _, slot))| frames_of(0).contains(slot));
-        let first = pages.next().map_or(0, |(page, _)| page * PAGE);
-        first..first + WINDOW as u64
-    };
     for (_, sqe) in given {
         let Some((blocks, shift)) = said.namespace else { panic!("a command for a namespace that nobody described") };
         assert_eq!(sqe.nsid().0, 1, "a command for another namespace");

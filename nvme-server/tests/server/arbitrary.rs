@@ -1,7 +1,7 @@
 //! Arbitrary ring contents from clients and arbitrary completions from the controller: the server goes on, and data moves
 //! only between a session's own blocks and its own window.
 
-use crate::support::{Bytes, Setup, System, WINDOW, frames_of};
+use crate::support::{Bytes, Setup, System, WINDOW};
 use blk_api::config::Completion;
 use blk_api::ring::{CONSUMED, PRODUCED, SLOTS};
 use nvme_spec::Cqe;
@@ -101,14 +101,6 @@ fn take(system: &mut System, step: Step) {
     }
 }
 
-/// The addresses of a window that is mapped.
-fn addresses(system: &System, index: usize) -> Range<u64> {
-    let state = system.world.state();
-    let mut pages = state.bus.pages.iter().filter(|(_, (_, _, slot))| frames_of(index).contains(slot));
-    let first = pages.next().expect("an open session").0 * 4096;
-    first..first + WINDOW as u64
-}
-
 /// Asserts that all data went between a session's blocks and its window. The controller's own complaints are checked in
 /// every step.
 fn assert_apart(system: &System, windows: &[Range<u64>; 2]) {
@@ -139,7 +131,7 @@ proptest! {
         let mut system = System::start(setup);
         system.open(0).unwrap();
         system.open(1).unwrap();
-        let windows = [addresses(&system, 0), addresses(&system, 1)];
+        let windows = [system.window(0), system.window(1)];
         system.controller(|controller, _| controller.hold = true);
         for step in steps {
             take(&mut system, step);

@@ -63,8 +63,10 @@ pub(crate) struct Bus {
     pub acts: Vec<Act>,
     /// Acts that a sound server does not do. A test fails if there are any.
     pub complaints: Vec<String>,
-    /// IOVA page -> memory, offset in it, slot of the frame.
-    pub pages: BTreeMap<u64, (Ram, usize, u64)>,
+    /// IOVA page -> memory, offset in it.
+    pub pages: BTreeMap<u64, (Ram, usize)>,
+    /// Slot of a frame -> the IOVA page where it is mapped.
+    pub mapped: BTreeMap<u64, u64>,
     /// Levels of IO page tables that are there: (shift, index).
     pub tables: BTreeSet<(u32, u64)>,
     /// Badges by vector; 0 for one without a notification.
@@ -82,6 +84,7 @@ impl Bus {
             acts: vec![],
             complaints: vec![],
             pages: BTreeMap::new(),
+            mapped: BTreeMap::new(),
             tables: BTreeSet::new(),
             vectors: BTreeMap::new(),
             wires,
@@ -95,7 +98,7 @@ impl Bus {
     }
 
     fn translate(&self, iova: u64) -> Option<(&Ram, usize)> {
-        let (ram, offset, _) = self.pages.get(&(iova / PAGE))?;
+        let (ram, offset) = self.pages.get(&(iova / PAGE))?;
         Some((ram, offset + (iova % PAGE) as usize))
     }
 

@@ -221,7 +221,9 @@ impl Kernel for FakeKernel {
 
     fn frame_unmap(&self, frame: Cap<Frame>) -> Result<()> {
         let mut state = self.state();
-        state.bus.pages.retain(|_, (_, _, slot)| *slot != frame.bits());
+        if let Some(page) = state.bus.mapped.remove(&frame.bits()) {
+            state.bus.pages.remove(&page);
+        }
         state.bus.acts.push(Act::Unmapped(frame.bits()));
         Ok(())
     }
@@ -231,14 +233,16 @@ impl Kernel for FakeKernel {
         assert_eq!(state.slots.get(&io_space.bits()), Some(&Object::IoSpace));
         assert_eq!((rights, iova.page_offset()), (Rights::READ_WRITE, 0));
         let (ram, offset) = state.frames.get(&frame.bits()).ok_or(Error::InvalidCapability(0))?.clone();
-        if state.bus.pages.values().any(|(_, _, slot)| *slot == frame.bits()) {
+        if state.bus.mapped.contains_key(&frame.bits()) {
             return Err(Error::InvalidCapability(0));
         }
         if state.missing_table(iova).is_some() {
             return Err(Error::FailedLookup);
         }
-        let earlier = state.bus.pages.insert(iova.bits() / 4096, (ram, offset, frame.bits()));
+        let page = iova.bits() / 4096;
+        let earlier = state.bus.pages.insert(page, (ram, offset));
         assert!(earlier.is_none(), "two frames at {iova}");
+        state.bus.mapped.insert(frame.bits(), page);
         state.bus.acts.push(Act::Mapped(frame.bits()));
         Ok(())
     }

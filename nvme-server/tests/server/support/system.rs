@@ -19,6 +19,7 @@ use platform::{Badge, CPtr, Environment, Incarnation, Memory, Message, NamedCaps
 use report::{Report, ResetScope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -406,7 +407,15 @@ impl System {
     /// Pages of a window that the device reaches.
     pub(crate) fn mapped_pages(&self, index: usize) -> usize {
         let state = self.world.state();
-        state.bus.pages.values().filter(|(_, _, slot)| frames_of(index).contains(slot)).count()
+        state.bus.mapped.keys().filter(|slot| frames_of(index).contains(slot)).count()
+    }
+
+    /// The I/O addresses of a window, from 0 on if the device does not reach it.
+    pub(crate) fn window(&self, index: usize) -> Range<u64> {
+        let state = self.world.state();
+        let pages = state.bus.mapped.iter().filter(|(slot, _)| frames_of(index).contains(slot)).map(|(_, page)| page);
+        let first = pages.min().map_or(0, |page| page * 4096);
+        first..first + WINDOW as u64
     }
 
     pub(crate) fn client_signals(&self, index: usize) -> u64 {
