@@ -78,7 +78,7 @@ pub(crate) fn check(project: &Project, folder: &Path, case: &Case) -> Result<Cou
     if case.place == Place::Elsewhere {
         command.current_dir("/").env_remove("CARGO_MANIFEST_DIR");
     }
-    let (status, text) = run(command, &folder.join("stderr"))?;
+    let (status, text) = run(command, &folder.join(format!("{}.stderr", case.name)))?;
     ensure!(!status.success(), "it ends with status 0");
     ensure!(!text.contains("panicked"), "it panics: {text}");
     ensure!(runs(project) == before, "it leaves a run's folder behind");

@@ -62,11 +62,13 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
         cases.into_iter().partition(|case| case.demand(project) == demand)
     };
     let (alone, others) = with(Demand::All, cases);
+    let (without_runs, others) = with(Demand::NoRuns, others);
     let (quiet, mut others) = with(Demand::Quiet, others);
     // A build does not keep all processors busy all the time, and a run of QEMU takes one: they go together.
     others.sort_by_key(|case| case.demand(project) == Demand::Processor);
     tally.run_pairs(others, |case| ground.run(case, false))?;
     tally.run_quiet_pairs(quiet, |case, is_alone| ground.run(case, is_alone))?;
+    tally.run_pairs(without_runs, |case| ground.run(case, false))?;
     for case in &alone {
         tally.run(case, || ground.run(case, true))?;
     }

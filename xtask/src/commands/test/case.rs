@@ -63,7 +63,7 @@ impl TestCase {
             Self::Profile => Demand::Quiet,
             Self::Linux(check) if !check.may_run_beside() => Demand::Build,
             // It counts the folders of runs.
-            Self::BadInput(_) => Demand::All,
+            Self::BadInput(_) => Demand::NoRuns,
             Self::Linux(_) | Self::KernelFix(..) | Self::Conformance(..) => Demand::Processor,
             Self::Hang | Self::Files => Demand::Processor,
             Self::Units | Self::Check(_) | Self::Simulation(..) | Self::Found(_) | Self::Experiment(_) => Demand::Build,
@@ -79,6 +79,8 @@ impl TestCase {
 pub(super) enum Demand {
     /// All processors all the time, or nothing may change meanwhile: nothing runs beside it.
     All,
+    /// No run may begin meanwhile: nothing but another such test runs beside it.
+    NoRuns,
     /// Times or costs are judged: nothing but another such test runs beside it.
     Quiet,
     /// One processor.

@@ -53,13 +53,21 @@ pub(super) struct Ground<'a> {
 impl<'a> Ground<'a> {
     /// Installs and builds what these tests need.
     pub(super) fn prepare(project: &'a Project, consent: Consent, cases: &[TestCase]) -> Result<Self> {
+        // Packages and downloads keep no processor busy, and the build machine's tests need none of them.
+        let units = cases
+            .iter()
+            .any(|case| matches!(case, TestCase::Units))
+            .then(|| units::Ahead::begin(project))
+            .transpose()?;
         let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
         let inputs = bad_input::prepare(project)?;
-        // Downloads keep no processor busy.
         let built = thread::scope(|scope| {
             scope.spawn(|| install_for_ci(project, cases));
             build_programs(project, cases)
         })?;
+        if let Some(units) = units {
+            units.finish();
+        }
         Ok(Self { project, kernel, inputs, built, known: bench::Known::default() })
     }
 

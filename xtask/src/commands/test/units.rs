@@ -9,14 +9,39 @@ use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+
+/// Cargo's arguments for a build of all tests.
+const BUILD: [&str; 3] = ["test", "--no-run", "--message-format=json-render-diagnostics"];
+
+/// The build of the tests, begun before they run.
+pub(super) struct Ahead(Child);
+
+impl Ahead {
+    /// Begins it.
+    pub(super) fn begin(project: &Project) -> Result<Self> {
+        let mut command = cargo_in(project.root());
+        command.args(BUILD).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self(command.spawn().context("cannot run cargo")?))
+    }
+
+    /// Waits for it. The tests themselves report its errors.
+    pub(super) fn finish(mut self) {
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        // Nothing happens to a build that has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// Builds and runs the tests of all default members.
 pub(super) fn check(project: &Project) -> Result<Counted> {
-    let built = cargo_in(project.root())
-        .args(["test", "--no-run", "--message-format=json-render-diagnostics"])
-        .output()
-        .context("cannot run cargo")?;
+    let built = cargo_in(project.root()).args(BUILD).output().context("cannot run cargo")?;
     let errors = String::from_utf8_lossy(&built.stderr);
     let shown = errors.lines().filter(|line| line.starts_with("error")).take(5).collect::<Vec<_>>().join("; ");
     ensure!(built.status.success(), "the tests cannot be built: {shown}; see: cargo test --no-run");
