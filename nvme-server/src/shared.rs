@@ -11,6 +11,7 @@ use crate::controller::fault::DeviceFault;
 use crate::data_path::queues::Queues;
 use crate::data_path::ready::ReadySet;
 use crate::data_path::schedule::Schedule;
+use crate::data_path::session::Session;
 use crate::recovery::removal::Slot;
 use crate::sessions::acknowledgements::Acknowledgements;
 use crate::sessions::phase::Awaited;
@@ -72,6 +73,11 @@ impl<P: Platform> Shared<P> {
         self.device.admin.give_up(fault);
         self.report_reset(fault);
         self.control.pass(Control::Recover);
+    }
+
+    /// Whether no session has a command in flight.
+    pub(crate) fn is_drained(&self) -> bool {
+        !self.slots.borrow().iter().any(|slot| slot.phase.session().is_some_and(Session::has_commands))
     }
 
     /// Whether the slot shows that the controller is gone.

@@ -18,6 +18,8 @@ pub(crate) struct Changes {
     /// The last reconfiguration, if it was refused.
     pub reconfiguration_refused: Cell<Option<(AskedShare, Refusal)>>,
     pub interrupts: Cell<Option<InterruptsChange>>,
+    /// Whether no command may be submitted, so that those in flight come to an end.
+    pub holds_back: Cell<bool>,
     /// The last change of the interrupt mode that was refused, and why.
     pub interrupts_refused: Cell<Option<(Interrupts, Refusal)>>,
 }
@@ -31,14 +33,9 @@ impl Changes {
             reconfiguration: Cell::new(None),
             reconfiguration_refused: Cell::new(None),
             interrupts: Cell::new(None),
+            holds_back: Cell::new(false),
             interrupts_refused: Cell::new(None),
         }
-    }
-
-    /// Whether no command may be submitted, so that the controller can be disabled for a change of its interrupts.
-    #[inline]
-    pub(crate) fn hold_back_commands(&self) -> bool {
-        self.interrupts.get().is_some_and(|change| change.stage != Stage::Asked)
     }
 }
 
@@ -59,16 +56,6 @@ pub(crate) struct Reconfiguration {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InterruptsChange {
     pub to: Interrupts,
-    pub stage: Stage,
-}
-
-/// Progress of the change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stage {
-    /// The control plane was asked.
-    Asked,
-    /// Nothing is submitted, and commands are in flight.
-    Drains,
-    /// Nothing is in flight either, and the control plane has a second request.
-    Drained,
+    /// Whether it waits for commands in flight.
+    pub waits: bool,
 }

@@ -8,14 +8,13 @@
 //! lost. A mode that the function lacks is refused before anything is disturbed. If the PCI server refuses one, the
 //! controller is brought up with the mode before.
 
-use crate::control_path::changes::{InterruptsChange, Stage};
+use crate::control_path::changes::InterruptsChange;
 use crate::control_path::requests::Control;
 use crate::controller::device::Health;
 use crate::controller::fault::DeviceFault;
 use crate::controller::interrupts::Vectors;
 use crate::controller::pci::{Interrupts, PciClient, PciError, Vector, has};
 use crate::controller::reset::disable;
-use crate::data_path::session::Session;
 use crate::sessions::slot::completed;
 use crate::shared::Shared;
 use alloc::vec::Vec;
@@ -51,7 +50,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, number: u64) -> Result<(), Re
     if shared.function.vectors.borrow().by() == to {
         return Ok(());
     }
-    shared.changes.interrupts.set(Some(InterruptsChange { to, stage: Stage::Asked }));
+    shared.changes.interrupts.set(Some(InterruptsChange { to, waits: false }));
     shared.control.pass(Control::ChangeInterrupts);
     Err(Refusal::Busy)
 }
@@ -59,17 +58,12 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, number: u64) -> Result<(), Re
 /// Asks the control plane to continue a change that waited for commands, once none is in flight.
 #[inline]
 pub(crate) fn go_on_when_drained<P: Platform>(shared: &Shared<P>) {
-    if let Some(InterruptsChange { to, stage: Stage::Drains }) = shared.changes.interrupts.get()
-        && is_drained(shared)
+    if let Some(InterruptsChange { to, waits: true }) = shared.changes.interrupts.get()
+        && shared.is_drained()
     {
-        shared.changes.interrupts.set(Some(InterruptsChange { to, stage: Stage::Drained }));
+        shared.changes.interrupts.set(Some(InterruptsChange { to, waits: false }));
         shared.control.pass(Control::ChangeInterrupts);
     }
-}
-
-fn is_drained<P: Platform>(shared: &Shared<P>) -> bool {
-    let slots = shared.slots.borrow();
-    !slots.iter().any(|slot| slot.phase.session().is_some_and(Session::has_commands))
 }
 
 impl InterruptsChange {
@@ -78,8 +72,9 @@ impl InterruptsChange {
         if shared.device.health.get() != Health::Up || !function_has(shared, self.to).await {
             return Outcome::Over;
         }
-        if !is_drained(shared) {
-            shared.changes.interrupts.set(Some(Self { stage: Stage::Drains, ..self }));
+        if !shared.is_drained() {
+            shared.changes.holds_back.set(true);
+            shared.changes.interrupts.set(Some(Self { waits: true, ..self }));
             return Outcome::Waits;
         }
         // Nothing is submitted to a controller that is down.
@@ -105,6 +100,7 @@ impl InterruptsChange {
     pub(crate) fn end<P: Platform>(self, shared: &Shared<P>) {
         let by = shared.function.vectors.borrow().by();
         shared.changes.interrupts.set(None);
+        shared.changes.holds_back.set(false);
         if by == self.to {
             info!("the controller interrupts by {} from now on", by.name());
         } else {

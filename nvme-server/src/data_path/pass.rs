@@ -188,7 +188,7 @@ fn take_turns<P: Platform>(
     pass: &mut Pass,
 ) -> Result<(), DeviceFault> {
     let is_idle = !schedule.has_waiters();
-    if is_idle || shared.device.health.get() != Health::Up || shared.changes.hold_back_commands() {
+    if is_idle || shared.device.health.get() != Health::Up || shared.changes.holds_back.get() {
         return Ok(());
     }
     let mut table = shared.extents.borrow_mut();

@@ -22,6 +22,10 @@ use platform::log::{info, warn};
 use platform::{Environment, Kernel, Memory, Platform};
 use report::clip;
 
+/// Seconds in which commands in flight may complete before the controller is shut down. The PCI server waits for longer than both
+/// take together.
+const DRAIN_SECONDS: u64 = 1;
+
 /// The slot of the controller that was claimed.
 pub(crate) struct Slot<M> {
     page: M,
@@ -72,7 +76,7 @@ pub(crate) async fn leave<P: Platform>(shared: &Shared<P>) {
     let controller = &shared.device.controller;
     if !shared.device.health.get().is_over() {
         info!("shutting the controller down");
-        // No command is submitted from here on.
+        drain(shared).await;
         shared.device.health.set(Health::Down);
         let shut_down = shut_down(&shared.platform, controller, || shared.device.tick.wait()).await;
         if let Err(fault) = shut_down.and_then(|()| controller.disable()) {
@@ -80,6 +84,17 @@ pub(crate) async fn leave<P: Platform>(shared: &Shared<P>) {
         }
     }
     lose(shared).await;
+}
+
+/// Submits no command from here on, and lets those in flight complete (NVMe base specification 1.4, section 7.6.2).
+async fn drain<P: Platform>(shared: &Shared<P>) {
+    shared.changes.holds_back.set(true);
+    let limit = shared.platform.ticks_per_second().saturating_mul(DRAIN_SECONDS);
+    let deadline = shared.platform.ticks().saturating_add(limit);
+    while shared.device.health.get() == Health::Up && !shared.is_drained() && shared.platform.ticks() < deadline {
+        shared.device.tick.reset();
+        shared.device.tick.wait().await;
+    }
 }
 
 /// Ends all sessions' requests, because the controller is gone, and releases the claim of one in a slot.

@@ -3,7 +3,7 @@
 
 use crate::support::{self, Act, Setup, System, assert_ended, entry};
 use blk_api::Status;
-use blk_api::request::Opcode;
+use blk_api::request::{Entry, Opcode};
 use blk_api::session::{CLOSE, DONE, OPEN, Refusal};
 use nvme_spec::admin;
 use pci_api::presence::{Presence, Visit};
@@ -74,14 +74,47 @@ fn another_controller_in_the_slot_is_not_taken_for_the_first() {
     assert_gone(&mut system);
 }
 
-#[test]
-fn a_leaving_controller_is_shut_down_before_it_is_released() {
-    let mut system = busy();
-    show(&system, HERE.with(Presence::Leaving));
-    system.tick();
+/// The controller was shut down, and then disabled and released.
+fn assert_shut_down(system: &System) {
     let acts = system.take_acts();
     let at = |act| acts.iter().position(|one| *one == act).expect("it was done");
     assert!(at(Act::ShutDown) < at(Act::Reset) && at(Act::Reset) < at(Act::Returned), "{acts:?}");
+}
+
+#[test]
+fn a_leaving_controller_completes_its_commands_before_it_is_shut_down() {
+    let mut system = busy();
+    show(&system, HERE.with(Presence::Leaving));
+    system.tick();
+    assert!(!system.take_acts().contains(&Act::ShutDown));
+    // More is not submitted to it, neither a new request nor the rest of one.
+    system.submit(0, &[Entry { user_data: 4, ..entry(Opcode::Read, 4, 1, 0) }]);
+    system.controller(|controller, bus| controller.finish(bus, usize::MAX));
+    system.tick();
+    assert_shut_down(&system);
+    let mut answers: Vec<_> = system.completions(0).iter().map(|c| (c.user_data, c.status().unwrap())).collect();
+    answers.sort_by_key(|(user_data, _)| *user_data);
+    let gone = |user_data| (user_data, Status::DeviceGone);
+    assert_eq!(answers, [(1, Status::Success), (2, Status::Success), gone(3), gone(4)]);
+}
+
+#[test]
+fn a_leaving_controller_that_completes_nothing_is_shut_down_all_the_same() {
+    let mut system = busy();
+    show(&system, HERE.with(Presence::Leaving));
+    system.pass(2);
+    assert_shut_down(&system);
+    assert_gone(&mut system);
+}
+
+#[test]
+fn a_controller_pulled_while_its_commands_complete_is_released() {
+    let mut system = busy();
+    show(&system, HERE.with(Presence::Leaving));
+    system.tick();
+    pull(&mut system);
+    system.tick();
+    assert!(!system.take_acts().contains(&Act::Reset), "nothing is reset");
     assert_gone(&mut system);
 }
 
@@ -90,7 +123,7 @@ fn a_controller_that_never_shuts_down_is_released_all_the_same() {
     let mut system = busy();
     system.controller(|controller, _| controller.never_shuts_down = true);
     show(&system, HERE.with(Presence::Leaving));
-    system.pass(7);
+    system.pass(8);
     assert!(!system.world.state().is_released);
     system.pass(2);
     assert_gone(&mut system);
@@ -101,7 +134,7 @@ fn a_controller_pulled_while_it_shuts_down_is_released() {
     let mut system = busy();
     system.controller(|controller, _| controller.never_shuts_down = true);
     show(&system, HERE.with(Presence::Leaving));
-    system.pass(1);
+    system.pass(2);
     pull(&mut system);
     system.tick();
     system.tick();
