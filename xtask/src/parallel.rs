@@ -5,6 +5,9 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
+/// The nice value of those who get what others leave.
+const MOST_NICE: i32 = 19;
+
 /// Calls `work` for each item, `jobs` at a time; without `jobs`, as many as there are processors. Calls `done` on this thread with
 /// each result, in the order in which they finish.
 pub(crate) fn each<I, R>(items: I, jobs: Option<NonZeroUsize>, work: impl Fn(I::Item) -> R + Sync, done: impl FnMut(R))
@@ -19,6 +22,12 @@ where
 /// The same, two at a time: one from the front of the items, one from the back.
 pub(crate) fn from_both_ends<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync, done: impl FnMut(R)) {
     spread(VecDeque::from(items), vec![VecDeque::pop_front, VecDeque::pop_back], work, done);
+}
+
+/// Makes this thread leave the processors to others, with all threads and processes that it starts from now on. Where the system
+/// does not allow it, it runs as others do.
+pub(crate) fn give_way() {
+    let _ = rustix::process::nice(MOST_NICE);
 }
 
 /// A thread for each way to take an item.

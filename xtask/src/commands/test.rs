@@ -57,18 +57,22 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let junit = test.junit.as_deref().map(Destination::open).transpose()?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
     let ground = Ground::prepare(project, consent, &cases)?;
-    let mut tally = Tally::default();
+    let tally = Tally::default();
     let with = |demand: Demand, cases: Vec<TestCase>| -> (Vec<TestCase>, Vec<TestCase>) {
         cases.into_iter().partition(|case| case.demand(project) == demand)
     };
     let (alone, others) = with(Demand::All, cases);
     let (without_runs, others) = with(Demand::NoRuns, others);
-    let (quiet, mut others) = with(Demand::Quiet, others);
+    let (quiet, others) = with(Demand::Quiet, others);
+    let (patient, mut others) = with(Demand::Patient, others);
     // A build does not keep all processors busy all the time, and a run of QEMU takes one: they go together.
     others.sort_by_key(|case| case.demand(project) == Demand::Processor);
-    tally.run_pairs(others, |case| ground.run(case, false))?;
-    tally.run_quiet_pairs(quiet, |case, is_alone| ground.run(case, is_alone))?;
-    tally.run_pairs(without_runs, |case| ground.run(case, false))?;
+    let run = |case: &TestCase| ground.run(case, false);
+    tally.run_beside(patient, run, || {
+        tally.run_pairs(others, run)?;
+        tally.run_quiet_pairs(quiet, |case, is_alone| ground.run(case, is_alone))?;
+        tally.run_pairs(without_runs, run)
+    })?;
     for case in &alone {
         tally.run(case, || ground.run(case, true))?;
     }

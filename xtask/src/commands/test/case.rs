@@ -3,6 +3,7 @@
 use super::running::SOAK_SEEDS;
 use crate::commands::linux::LinuxCheck;
 use crate::commands::{bad_input, check, conformance, experiment, fuzz, hang};
+use crate::image::own;
 use crate::project::Project;
 use capdl::Scenario;
 use kernel::{Arch, FixName};
@@ -66,10 +67,13 @@ impl TestCase {
             Self::BadInput(_) => Demand::NoRuns,
             Self::Linux(_) | Self::KernelFix(..) | Self::Conformance(..) => Demand::Processor,
             Self::Hang | Self::Files => Demand::Processor,
-            Self::Units | Self::Check(_) | Self::Simulation(..) | Self::Found(_) | Self::Experiment(_) => Demand::Build,
-            Self::Soak | Self::OwnProgram | Self::Product | Self::Fuzz(fuzz::Subject::Planted) => Demand::Build,
+            Self::Units | Self::Check(_) | Self::OwnProgram | Self::Product => Demand::Build,
+            Self::Fuzz(fuzz::Subject::Planted) => Demand::Build,
             // Cargo builds them, and would wait for another build.
             Self::Loader | Self::Smmu => Demand::Build,
+            // A program of a user's own is built first.
+            Self::Simulation(name, ..) if !is_linked(project, name) => Demand::Build,
+            Self::Simulation(..) | Self::Found(_) | Self::Experiment(_) | Self::Soak => Demand::Patient,
         }
     }
 }
@@ -79,14 +83,22 @@ impl TestCase {
 pub(super) enum Demand {
     /// All processors all the time, or nothing may change meanwhile: nothing runs beside it.
     All,
-    /// No run may begin meanwhile: nothing but another such test runs beside it.
+    /// No folder of a run may be made meanwhile: nothing but another such test, and a patient one, runs beside it.
     NoRuns,
-    /// Times or costs are judged: nothing but another such test runs beside it.
+    /// Times or costs are judged: nothing but another such test, and a patient one, runs beside it.
     Quiet,
+    /// Processors that nobody else needs.
+    Patient,
     /// One processor.
     Processor,
     /// All processors, at least for a part of its time.
     Build,
+}
+
+/// Whether this program can simulate the scenario itself. Its test reports why a scenario cannot be read.
+fn is_linked(project: &Project, name: &str) -> bool {
+    let load = || Scenario::load(project.scenario(name).ok()?).ok();
+    load().is_none_or(|scenario| !own::is_missing(&scenario))
 }
 
 impl fmt::Display for TestCase {

@@ -71,7 +71,7 @@ impl<'a> Ground<'a> {
         Ok(Self { project, kernel, inputs, built, known: bench::Known::default() })
     }
 
-    /// Runs the test. `is_alone` tells whether no other test runs at the same time.
+    /// Runs the test. `is_alone` tells whether no other test runs at the same time but a patient one.
     pub(super) fn run(&self, case: &TestCase, is_alone: bool) -> Result<Counted> {
         match case {
             TestCase::Units => units::check(self.project),

@@ -7,14 +7,18 @@ use crate::parallel;
 use crate::progress::Step;
 use anyhow::Result;
 use quick_junit::{NonSuccessKind, Report, TestCase as JunitCase, TestCaseStatus, TestSuite};
+use std::collections::VecDeque;
+use std::panic::resume_unwind;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use std::{iter, thread};
 
 /// Number of tests whose time is reported at the end, at most.
 const SLOWEST: usize = 10;
 
 /// Tests so far, in the order in which they ended.
 #[derive(Debug, Default)]
-pub(super) struct Tally(Vec<Ended>);
+pub(super) struct Tally(Mutex<Vec<Ended>>);
 
 /// A test that ended.
 #[derive(Debug)]
@@ -26,13 +30,36 @@ struct Ended {
 
 impl Tally {
     /// Runs one test and prints its result.
-    pub(super) fn run(&mut self, case: &TestCase, test: impl FnOnce() -> Result<Counted>) -> Result<()> {
+    pub(super) fn run(&self, case: &TestCase, test: impl FnOnce() -> Result<Counted>) -> Result<()> {
         self.add(timed(case, test))
+    }
+
+    /// Runs tests one after the other, by a thread that leaves the processors to `meanwhile`. Once that is over, the rest of them
+    /// run two at a time.
+    pub(super) fn run_beside(
+        &self,
+        patient: Vec<TestCase>,
+        test: impl Fn(&TestCase) -> Result<Counted> + Sync,
+        meanwhile: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let left = Mutex::new(VecDeque::from(patient));
+        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        thread::scope(|scope| {
+            let beside = scope.spawn(|| {
+                parallel::give_way();
+                iter::from_fn(next).try_for_each(|case| self.run(&case, || test(&case)))
+            });
+            let done = meanwhile();
+            let rest = iter::from_fn(next).collect();
+            done?;
+            self.run_pairs(rest, &test)?;
+            beside.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
     }
 
     /// Runs tests two at a time, one from either end of the list.
     pub(super) fn run_pairs(
-        &mut self,
+        &self,
         cases: Vec<TestCase>,
         test: impl Fn(&TestCase) -> Result<Counted> + Sync,
     ) -> Result<()> {
@@ -49,7 +76,7 @@ impl Tally {
     /// unless the failure is certain.
     /// The second argument of `test` tells whether it is alone.
     pub(super) fn run_quiet_pairs(
-        &mut self,
+        &self,
         cases: Vec<TestCase>,
         test: impl Fn(&TestCase, bool) -> Result<Counted> + Sync,
     ) -> Result<()> {
@@ -73,7 +100,9 @@ impl Tally {
         })
     }
 
-    fn add(&mut self, ended: Ended) -> Result<()> {
+    fn add(&self, ended: Ended) -> Result<()> {
+        // The lines of one test stay together.
+        let mut all = self.all();
         let Ended { name, counted, took } = &ended;
         let mark = match counted {
             Counted { failed, .. } if !failed.is_empty() => "FAIL ",
@@ -82,52 +111,51 @@ impl Tally {
         };
         out::line(format_args!("{mark} {name} ({:.1} s)", took.as_secs_f64()))?;
         counted.failed.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
-        self.0.push(ended);
+        all.push(ended);
         Ok(())
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Ended>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether no test failed.
     pub(super) fn passed(&self) -> bool {
-        self.0.iter().all(|ended| ended.counted.failed.is_empty())
+        self.all().iter().all(|ended| ended.counted.failed.is_empty())
     }
 
     /// Prints the repeated tests, the slowest ones, the failures, and the sums.
     pub(super) fn report(&self) -> Result<()> {
-        for Ended { name, counted, .. } in &self.0 {
+        let all = self.all();
+        for Ended { name, counted, .. } in &*all {
             let passed = counted.repeated.iter().filter(|_| counted.failed.is_empty());
             passed
                 .into_iter()
                 .try_for_each(|missed| out::line(format_args!("passed when run once more: {name}: {missed}")))?;
         }
-        if self.0.len() > SLOWEST {
+        if all.len() > SLOWEST {
             out::line(format_args!("the slowest:"))?;
-            self.slowest().try_for_each(|Ended { name, took, .. }| {
+            slowest(&all).try_for_each(|Ended { name, took, .. }| {
                 out::line(format_args!("{:7.1} s  {name}", took.as_secs_f64()))
             })?;
         }
-        for Ended { name, counted, .. } in &self.0 {
+        for Ended { name, counted, .. } in &*all {
             counted.failed.iter().try_for_each(|reason| out::line(format_args!("failed: {name}: {reason}")))?;
         }
-        let mut skipped: Vec<_> = self.0.iter().filter_map(|ended| ended.counted.skipped.as_deref()).collect();
+        let mut skipped: Vec<_> = all.iter().filter_map(|ended| ended.counted.skipped.as_deref()).collect();
         let count = skipped.len();
         skipped.dedup();
         skipped.iter().try_for_each(|reason| out::line(format_args!("skipped: {reason}")))?;
-        let passed: u64 = self.0.iter().map(|ended| ended.counted.passed).sum();
-        let failed: usize = self.0.iter().map(|ended| ended.counted.failed.len()).sum();
+        let passed: u64 = all.iter().map(|ended| ended.counted.passed).sum();
+        let failed: usize = all.iter().map(|ended| ended.counted.failed.len()).sum();
         let skipped = if count > 0 { format!(", {count} skipped") } else { String::new() };
         out::line(format_args!("{passed} passed, {failed} failed{skipped}"))
-    }
-
-    fn slowest(&self) -> impl Iterator<Item = &Ended> {
-        let mut all: Vec<_> = self.0.iter().collect();
-        all.sort_by_key(|ended| std::cmp::Reverse(ended.took));
-        all.into_iter().take(SLOWEST)
     }
 
     /// The tests as JUnit's XML, a test case for each.
     pub(super) fn junit(&self) -> Result<String> {
         let mut suite = TestSuite::new("cargo xtask test");
-        for Ended { name, counted, took } in &self.0 {
+        for Ended { name, counted, took } in self.all().iter() {
             let status = if counted.skipped.is_some() {
                 TestCaseStatus::skipped()
             } else if counted.failed.is_empty() {
@@ -147,6 +175,12 @@ impl Tally {
     }
 }
 
+fn slowest(all: &[Ended]) -> impl Iterator<Item = &Ended> {
+    let mut all: Vec<_> = all.iter().collect();
+    all.sort_by_key(|ended| std::cmp::Reverse(ended.took));
+    all.into_iter().take(SLOWEST)
+}
+
 /// Runs a test; a test that returns an error fails.
 fn timed(case: &TestCase, test: impl FnOnce() -> Result<Counted>) -> Ended {
     let (name, since) = (case.to_string(), Instant::now());
@@ -161,7 +195,7 @@ mod tests {
     use anyhow::{anyhow, ensure};
 
     fn tally() -> Tally {
-        let mut tally = Tally::default();
+        let tally = Tally::default();
         tally.run(&TestCase::Soak, || Ok(Counted::one())).unwrap();
         tally.run(&TestCase::Smmu, || Err(anyhow!("1 < 2").context("no QEMU"))).unwrap();
         tally
@@ -171,24 +205,49 @@ mod tests {
     fn a_test_that_cannot_be_run_fails_with_its_reason() {
         let tally = tally();
         assert!(!tally.passed());
-        assert_eq!(tally.0[1].counted.failed, ["no QEMU: 1 < 2"]);
+        assert_eq!(tally.all()[1].counted.failed, ["no QEMU: 1 < 2"]);
     }
 
     #[test]
     fn pairs_run_every_case_once() {
-        let mut tally = Tally::default();
+        let tally = Tally::default();
         let cases = (0..20).map(|i| TestCase::Found(i.to_string())).collect();
         let fails = |case: &TestCase| {
             ensure!(case.to_string() != "found: 7", "it is the seventh");
             Ok(Counted::one())
         };
         tally.run_pairs(cases, fails).unwrap();
-        let mut names: Vec<_> = tally.0.iter().map(|ended| ended.name.clone()).collect();
+        let mut names: Vec<_> = tally.all().iter().map(|ended| ended.name.clone()).collect();
         names.sort();
         names.dedup();
         assert_eq!(names.len(), 20);
-        assert_eq!(tally.0.iter().map(|ended| ended.counted.passed).sum::<u64>(), 19);
-        assert_eq!(tally.slowest().count(), SLOWEST);
+        assert_eq!(tally.all().iter().map(|ended| ended.counted.passed).sum::<u64>(), 19);
+        assert_eq!(slowest(&tally.all()).count(), SLOWEST);
+    }
+
+    #[test]
+    fn patient_tests_run_beside_others_and_leave_the_processors_to_them() {
+        let (nice, usual) = (|| rustix::process::nice(0).unwrap(), rustix::process::nice(0).unwrap());
+        let (begun, begins) = std::sync::mpsc::channel();
+        let (finished, is_over) = std::sync::mpsc::channel::<()>();
+        let is_over = Mutex::new(is_over);
+        let patient = (0..9).map(|i| TestCase::Found(i.to_string())).collect();
+        let test = |case: &TestCase| {
+            if case.to_string() == "found: 0" {
+                begun.send(nice()).unwrap();
+                is_over.lock().unwrap().recv().unwrap();
+            }
+            Ok(Counted::one())
+        };
+        let tally = Tally::default();
+        let meanwhile = || {
+            assert!(begins.recv().unwrap() > usual);
+            finished.send(()).unwrap();
+            tally.run(&TestCase::Soak, || Ok(Counted::one()))
+        };
+        tally.run_beside(patient, test, meanwhile).unwrap();
+        assert_eq!(tally.all().len(), 10);
+        assert_eq!(nice(), usual);
     }
 
     #[test]
@@ -206,15 +265,16 @@ mod tests {
             ensure!(name == "found: steady" || (name == "found: disturbed" && *run == 2), "slow in run {run}");
             Ok(Counted::one())
         };
-        let mut tally = Tally::default();
+        let tally = Tally::default();
         tally.run_quiet_pairs(cases, test).unwrap();
-        let of = |name: &str| &tally.0.iter().find(|ended| ended.name == format!("found: {name}")).unwrap().counted;
+        let all = tally.all();
+        let of = |name: &str| &all.iter().find(|ended| ended.name == format!("found: {name}")).unwrap().counted;
         assert_eq!((of("steady").passed, &of("steady").repeated), (1, &None));
         assert_eq!((of("disturbed").passed, of("disturbed").repeated.as_deref()), (1, Some("slow in run 1")));
         assert_eq!((of("wrong").passed, &of("wrong").failed), (0, &vec!["slow in run 2".to_owned()]));
         assert_eq!((of("certain").passed, &of("certain").failed), (0, &vec!["a wrong byte".to_owned()]));
         assert_eq!((of("certain").repeated.as_ref(), runs.lock().unwrap()["found: certain"]), (None, 1));
-        assert_eq!(tally.0.len(), 4);
+        assert_eq!(all.len(), 4);
     }
 
     #[test]
