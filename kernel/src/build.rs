@@ -158,7 +158,7 @@ fn build_configured(
         python::environment(&kernels.join("python"), log)?
     };
     log(&format!("kernel {name}: compiling"));
-    let made = make(&kernel, &programs, debug_information(options))?;
+    let made = make(&kernel, &programs, compiler_variables(options))?;
     install(&kernel, &tree, &made)?;
     files::write_whole(&stamp_file, stamp.as_bytes())?;
     log(&format!("kernel {name}: done"));
@@ -217,32 +217,33 @@ fn machine_variables(arch: Arch) -> &'static [&'static str] {
             "ARMV=armv8-a",
             // The makefile's own list lacks our platform, and its flags are for 32 bits.
             "PLAT_LIST=virt",
-            "CONFIG_KERNEL_CFLAGS=-std=gnu99 -O2 -ffreestanding -nostdlib -nostdinc -fno-pic -fno-stack-protector \
+            "CONFIG_KERNEL_CFLAGS=-std=gnu99 ${OPTIMIZATION} -ffreestanding -nostdlib -nostdinc -fno-pic -fno-stack-protector \
              -mgeneral-regs-only -mno-outline-atomics -Wall \
              ${DEBUG_INFORMATION} ${INCLUDES}",
         ],
     }
 }
 
-/// For profiles and debuggers, with relative paths. The code is the same without it, and it stays out of the machine. A kernel that
-/// lacks a fix is there to show a defect: it has none, which saves a sixth of the compiler's time.
-fn debug_information(options: &BuildOptions) -> &'static str {
+/// Variables of the makefile, and ours above, for the compiler. Debug information is for profiles and debuggers, has relative paths, and
+/// stays out of the machine. A kernel that lacks a fix is there to show a defect: it has none and is optimized less, so that
+/// its compiler takes half the time.
+fn compiler_variables(options: &BuildOptions) -> &'static [&'static str] {
     if options.without.is_empty() {
-        "DEBUG_INFORMATION=-g -fdebug-prefix-map=${CURDIR}=."
+        &["DEBUG_INFORMATION=-g -fdebug-prefix-map=${CURDIR}=.", "OPTIMIZATION=-O2"]
     } else {
-        "DEBUG_INFORMATION="
+        &["DEBUG_INFORMATION=", "OPTIMIZATION=-O1", "CONFIG_OPTIMISATION_O1=y"]
     }
 }
 
 /// Runs the kernel's makefile in a folder beside the source, and returns the kernel it linked.
-fn make(kernel: &Kernel, python_programs: &Path, debug_information: &str) -> Result<PathBuf> {
+fn make(kernel: &Kernel, python_programs: &Path, compiler_variables: &[&str]) -> Result<PathBuf> {
     let folder = kernel.folder.join("make");
     files::remove_folder(&folder)?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let output = Command::new("make")
         .current_dir(&folder)
         .args(["-f", "../source/Makefile"])
-        .arg(debug_information)
+        .args(compiler_variables)
         // The makefile adds its own; on AArch64 the variable above replaces both.
         .env("CFLAGS", "${DEBUG_INFORMATION}")
         // Relative, so that the kernel does not depend on where the project lies.

@@ -6,7 +6,7 @@ use crate::configure::Config;
 use crate::fixes::Fix;
 
 /// Changes when [`crate::build()`] puts other files into the output folder, or makes them in another way.
-const RECIPE: &str = "recipe 5";
+const RECIPE: &str = "recipe 6";
 
 /// The digest, as hexadecimal text, of the source's version, the platform added to it, the configuration, the fixes
 /// applied, and the tools.
