@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
-
-/// The nice value of those who get what others leave.
-const MOST_NICE: i32 = 19;
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
 
 /// Calls `work` for each item, `jobs` at a time; without `jobs`, as many as there are processors. Calls `done` on this thread with
 /// each result, in the order in which they finish.
@@ -24,10 +24,11 @@ pub(crate) fn from_both_ends<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -
     spread(VecDeque::from(items), vec![VecDeque::pop_front, VecDeque::pop_back], work, done);
 }
 
-/// Makes this thread leave the processors to others, with all threads and processes that it starts from now on. Where the system
-/// does not allow it, it runs as others do.
+/// Leaves the processors to others from now on, in this thread and all threads and processes that it starts: Linux wakes others where
+/// these run as if nothing ran there. Where the system does not allow it, it runs as others do.
 pub(crate) fn give_way() {
-    let _ = rustix::process::nice(MOST_NICE);
+    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
 }
 
 /// A thread for each way to take an item.

@@ -81,8 +81,7 @@ struct Benchmark {
 
 /// Runs of each benchmark; odd, for a median.
 const RUNS: usize = 3;
-/// Runs of a benchmark in a test, at most: the test repeats it until a run is within the gate. Beside another test, all may miss
-/// it: there it runs once.
+/// Runs of a benchmark in a test, at most: the test repeats it until a run is within the gate.
 const MOST_RUNS: usize = 12;
 
 /// Runs the benchmarks; fails when one does not reach its gate.
@@ -145,18 +144,11 @@ pub(crate) struct Known(Mutex<Vec<(Arch, Benchmark)>>);
 
 impl Known {
     /// Measures the scenario in `file` and the benchmarks it is judged against, unless they are known; returns the gates that it
-    /// misses. `is_alone` tells whether no other test runs at the same time: then it is measured again.
-    pub(crate) fn check(
-        &self,
-        runner: &Runner<'_>,
-        file: &Path,
-        plugins: &Plugins,
-        is_alone: bool,
-    ) -> Result<Vec<String>> {
-        let most_runs = if is_alone { MOST_RUNS } else { 1 };
+    /// misses.
+    pub(crate) fn check(&self, runner: &Runner<'_>, file: &Path, plugins: &Plugins) -> Result<Vec<String>> {
         let arch = runner.kernel.arch;
         let names = Scenario::load(file)?.expect.measured;
-        let known = self.of(arch).into_iter().find(|known| !is_alone && names.contains(&known.name));
+        let known = self.of(arch).into_iter().find(|known| names.contains(&known.name));
         let first = known.map_or_else(|| measure_once(runner, file, plugins), Ok)?;
         for other in judged_against(&first.name) {
             if !self.has(arch, other) {
@@ -170,7 +162,7 @@ impl Known {
         loop {
             let own = middle(runs.clone())?;
             let missed = missed_by(arch, &own, &known);
-            if missed.is_empty() || runs.len() >= most_runs {
+            if missed.is_empty() || runs.len() >= MOST_RUNS {
                 self.add(arch, own);
                 return Ok(missed);
             }

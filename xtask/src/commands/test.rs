@@ -64,17 +64,19 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let (alone, others) = with(Demand::All, cases);
     let (without_runs, others) = with(Demand::NoRuns, others);
     let (quiet, others) = with(Demand::Quiet, others);
+    let (counted, others) = with(Demand::Counted, others);
     let (patient, mut others) = with(Demand::Patient, others);
     // A build does not keep all processors busy all the time, and a run of QEMU takes one: they go together.
     others.sort_by_key(|case| case.demand(project) == Demand::Processor);
-    let run = |case: &TestCase| ground.run(case, false);
+    let run = |case: &TestCase| ground.run(case);
     tally.run_beside(patient, run, || {
         tally.run_pairs(others, run)?;
-        tally.run_quiet_pairs(quiet, |case, is_alone| ground.run(case, is_alone))?;
+        tally.run_quiet_pairs(quiet, run)?;
+        counted.iter().try_for_each(|case| tally.run(case, || run(case)))?;
         tally.run_pairs(without_runs, run)
     })?;
     for case in &alone {
-        tally.run(case, || ground.run(case, true))?;
+        tally.run(case, || run(case))?;
     }
     tally.report()?;
     junit.map(|mut file| file.write(tally.junit()?.as_bytes())).transpose()?;

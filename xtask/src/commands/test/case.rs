@@ -51,17 +51,16 @@ impl TestCase {
             Self::Scenario(name, _) | Self::Model(name) => {
                 let load = || Scenario::load(project.scenario(name).ok()?).ok();
                 match load() {
-                    // The model's process takes a processor beside QEMU's, and what it costs to wait for it is counted.
-                    Some(scenario) if !scenario.expect.measured.is_empty() && matches!(self, Self::Model(_)) => {
-                        Demand::All
-                    }
+                    // The model's process takes a processor beside QEMU's.
+                    Some(scenario) if scenario.expect.is_about_time() && matches!(self, Self::Model(_)) => Demand::All,
+                    Some(scenario) if !scenario.expect.measured.is_empty() => Demand::Counted,
                     Some(scenario) if scenario.expect.is_about_time() => Demand::Quiet,
                     _ => Demand::Processor,
                 }
             }
             // A search takes a fixed time; that for a planted defect ends when it is found.
             Self::Fuzz(fuzz::Subject::Real) => Demand::All,
-            Self::Profile => Demand::Quiet,
+            Self::Profile => Demand::Counted,
             Self::Linux(check) if !check.may_run_beside() => Demand::Build,
             // It counts the folders of runs.
             Self::BadInput(_) => Demand::NoRuns,
@@ -81,12 +80,14 @@ impl TestCase {
 /// A test's demand on the build machine, which has two processors or more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Demand {
-    /// All processors all the time, or nothing may change meanwhile: nothing runs beside it.
+    /// All processors all the time: nothing runs beside it.
     All,
     /// No folder of a run may be made meanwhile: nothing but another such test, and a patient one, runs beside it.
     NoRuns,
-    /// Times or costs are judged: nothing but another such test, and a patient one, runs beside it.
+    /// Times are judged: nothing but another such test, and a patient one, runs beside it.
     Quiet,
+    /// Instructions are counted: nothing but a patient one runs beside it.
+    Counted,
     /// Processors that nobody else needs.
     Patient,
     /// One processor.

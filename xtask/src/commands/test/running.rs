@@ -71,14 +71,14 @@ impl<'a> Ground<'a> {
         Ok(Self { project, kernel, inputs, built, known: bench::Known::default() })
     }
 
-    /// Runs the test. `is_alone` tells whether no other test runs at the same time but a patient one.
-    pub(super) fn run(&self, case: &TestCase, is_alone: bool) -> Result<Counted> {
+    /// Runs the test.
+    pub(super) fn run(&self, case: &TestCase) -> Result<Counted> {
         match case {
             TestCase::Units => units::check(self.project),
             TestCase::Check(part) => part.run(self.project, &self.kernel).map(|()| Counted::one()),
             TestCase::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
-            TestCase::Scenario(name, arch) => self.scenario(name, *arch, Device::Qemu, is_alone),
-            TestCase::Model(name) => self.on_model(name, is_alone),
+            TestCase::Scenario(name, arch) => self.scenario(name, *arch, Device::Qemu),
+            TestCase::Model(name) => self.on_model(name),
             TestCase::Linux(check) => self.linux(check),
             TestCase::Simulation(name, arch, seeds) => self.simulation(name, Some(*arch), *seeds),
             TestCase::Found(name) => self.simulation(&format!("found/{name}"), None, Seeds::Own),
@@ -141,14 +141,14 @@ impl<'a> Ground<'a> {
     }
 
     /// Runs a scenario; one that measures is run by instructions and must reach its gates.
-    fn scenario(&self, name: &str, arch: Arch, device: Device, is_alone: bool) -> Result<Counted> {
+    fn scenario(&self, name: &str, arch: Arch, device: Device) -> Result<Counted> {
         let file = self.project.scenario(name)?;
         if Scenario::load(&file)?.expect.measured.is_empty() {
             return self.unmeasured(name, arch, device);
         }
         let (kernel, programs, plugins) = built(&self.built, arch)?;
         let runner = Runner { project: self.project, kernel, programs };
-        let missed = self.known.check(&runner, &file, plugins, is_alone)?;
+        let missed = self.known.check(&runner, &file, plugins)?;
         Ok(Counted { passed: u64::from(missed.is_empty()), failed: missed, ..Counted::default() })
     }
 
@@ -177,12 +177,12 @@ impl<'a> Ground<'a> {
     }
 
     /// Runs a scenario on the simulator's controllers, if there is a QEMU for them.
-    fn on_model(&self, name: &str, is_alone: bool) -> Result<Counted> {
+    fn on_model(&self, name: &str) -> Result<Counted> {
         if vfio_user::installed(self.project)?.is_none() {
             ensure!(!is_ci(), vfio_user::MISSING);
             return Ok(Counted { skipped: Some(vfio_user::MISSING.to_owned()), ..Counted::default() });
         }
-        self.scenario(name, Arch::X86_64, Device::Model, is_alone)
+        self.scenario(name, Arch::X86_64, Device::Model)
     }
 
     /// Lets Linux check the model, if there is a guest for it.

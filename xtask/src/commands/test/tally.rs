@@ -72,17 +72,16 @@ impl Tally {
         printed
     }
 
-    /// The same for tests of times or costs, which the other one of the pair may disturb: those that failed run again, each alone,
-    /// unless the failure is certain.
-    /// The second argument of `test` tells whether it is alone.
+    /// The same for tests of times, which the other one of the pair may disturb: those that failed run again, each alone, unless the
+    /// failure is certain.
     pub(super) fn run_quiet_pairs(
         &self,
         cases: Vec<TestCase>,
-        test: impl Fn(&TestCase, bool) -> Result<Counted> + Sync,
+        test: impl Fn(&TestCase) -> Result<Counted> + Sync,
     ) -> Result<()> {
         let mut printed = Ok(());
         let mut again = Vec::new();
-        let work = |case: TestCase| (timed(&case, || test(&case, false)), case);
+        let work = |case: TestCase| (timed(&case, || test(&case)), case);
         parallel::from_both_ends(cases, work, |(ended, case)| {
             if !ended.counted.failed.is_empty() && !ended.counted.is_certain {
                 again.push((ended, case));
@@ -93,7 +92,7 @@ impl Tally {
         });
         printed?;
         again.into_iter().try_for_each(|(first, case)| {
-            let mut ended = timed(&case, || test(&case, true));
+            let mut ended = timed(&case, || test(&case));
             ended.took += first.took;
             ended.counted.repeated = Some(first.counted.failed.join("; "));
             self.add(ended)
@@ -227,38 +226,38 @@ mod tests {
 
     #[test]
     fn patient_tests_run_beside_others_and_leave_the_processors_to_them() {
-        let (nice, usual) = (|| rustix::process::nice(0).unwrap(), rustix::process::nice(0).unwrap());
+        let policy = || thread_priority::thread_schedule_policy().unwrap();
+        let usual = policy();
         let (begun, begins) = std::sync::mpsc::channel();
         let (finished, is_over) = std::sync::mpsc::channel::<()>();
         let is_over = Mutex::new(is_over);
         let patient = (0..9).map(|i| TestCase::Found(i.to_string())).collect();
         let test = |case: &TestCase| {
             if case.to_string() == "found: 0" {
-                begun.send(nice()).unwrap();
+                begun.send(policy()).unwrap();
                 is_over.lock().unwrap().recv().unwrap();
             }
             Ok(Counted::one())
         };
         let tally = Tally::default();
         let meanwhile = || {
-            assert!(begins.recv().unwrap() > usual);
+            assert_ne!(begins.recv().unwrap(), usual);
             finished.send(()).unwrap();
             tally.run(&TestCase::Soak, || Ok(Counted::one()))
         };
         tally.run_beside(patient, test, meanwhile).unwrap();
         assert_eq!(tally.all().len(), 10);
-        assert_eq!(nice(), usual);
+        assert_eq!(policy(), usual);
     }
 
     #[test]
     fn a_quiet_test_that_fails_beside_another_runs_again_alone() {
         let runs = std::sync::Mutex::new(std::collections::BTreeMap::<String, u32>::new());
         let cases = ["steady", "disturbed", "wrong", "certain"].map(|name| TestCase::Found(name.into())).into();
-        let test = |case: &TestCase, is_alone: bool| {
+        let test = |case: &TestCase| {
             let name = case.to_string();
             let mut runs = runs.lock().unwrap();
             let run = runs.entry(name.clone()).and_modify(|run| *run += 1).or_insert(1);
-            assert_eq!(is_alone, *run == 2);
             if name == "found: certain" {
                 return Ok(Counted { failed: vec!["a wrong byte".into()], is_certain: true, ..Counted::default() });
             }
