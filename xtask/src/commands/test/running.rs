@@ -266,7 +266,7 @@ fn soaked() -> Result<Counted> {
 
 /// Runs the fuzz targets. Each passes if it finds nothing or, with planted defects, if it finds its own.
 fn fuzzed(project: &Project, subject: fuzz::Subject) -> Result<Counted> {
-    // What a search found is there, whatever the build machine did.
+    // A finding stands, whatever else ran on the build machine.
     let mut counted = Counted { is_certain: subject == fuzz::Subject::Real, ..Counted::default() };
     let targets = fuzz::targets(project)?;
     let (time, jobs) = match subject {
