@@ -192,6 +192,7 @@ fn timed(case: &TestCase, test: impl FnOnce() -> Result<Counted>) -> Ended {
 mod tests {
     use super::*;
     use anyhow::{anyhow, ensure};
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
     fn tally() -> Tally {
         let tally = Tally::default();
@@ -240,13 +241,15 @@ mod tests {
             Ok(Counted::one())
         };
         let tally = Tally::default();
+        let mut patient_policy = None;
         let meanwhile = || {
-            assert_ne!(begins.recv().unwrap(), usual);
+            patient_policy = begins.recv().ok();
             finished.send(()).unwrap();
             tally.run(&TestCase::Soak, || Ok(Counted::one()))
         };
         tally.run_beside(patient, test, meanwhile).unwrap();
         assert_eq!(tally.all().len(), 10);
+        assert!(patient_policy.is_some_and(|policy| policy != usual));
         assert_eq!(policy(), usual);
     }
 
@@ -265,7 +268,16 @@ mod tests {
             Ok(Counted::one())
         };
         let tally = Tally::default();
-        tally.run_quiet_pairs(cases, test).unwrap();
+        let running = AtomicU32::new(0);
+        let watched = |case: &TestCase| {
+            let others = running.fetch_add(1, SeqCst);
+            let ended = test(case);
+            running.fetch_sub(1, SeqCst);
+            let is_repeated = runs.lock().unwrap()[&case.to_string()] == 2;
+            assert!(!is_repeated || others == 0, "it runs again alone");
+            ended
+        };
+        tally.run_quiet_pairs(cases, watched).unwrap();
         let all = tally.all();
         let of = |name: &str| &all.iter().find(|ended| ended.name == format!("found: {name}")).unwrap().counted;
         assert_eq!((of("steady").passed, &of("steady").repeated), (1, &None));
