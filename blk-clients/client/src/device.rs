@@ -409,7 +409,7 @@ impl<P: Platform> State<P> {
     /// Begins and submits the request whose entry is in the next slot, if there is room.
     #[inline(always)]
     fn submit(&mut self) -> Result<Option<Ticket>, Error> {
-        match self.slots.begin(|entry| self.session.submit(entry)) {
+        match self.slots.begin(&mut self.session) {
             Ok(submitted) => Ok(submitted),
             Err(error) => {
                 self.end(error);

@@ -10,6 +10,7 @@
 use crate::changes::{Blocks, Changes};
 use crate::completion::{Awaited, Class, Completion, Ended};
 use crate::error::Error;
+use crate::session::Session;
 use crate::window::Window;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,7 +18,7 @@ use blk_api::Status;
 use blk_api::request::{Entry, Segment};
 use blk_api::ring::Completed;
 use core::task::{Context, Poll, Waker};
-use platform::Memory;
+use platform::{Memory, Platform};
 
 /// Resubmissions of a request that misses records.
 const MOST_MISSES: u8 = 16;
@@ -176,20 +177,23 @@ impl<M: Memory> Slots<M> {
         Some(&mut slot.entry)
     }
 
-    /// Begins the request whose entry [`Slots::next`] gave, and submits it through `submit`. If it waits for an earlier
+    /// Begins the request whose entry [`Slots::next`] gave, and submits it to `session`. If it waits for an earlier
     /// change of its blocks, it is [`Slots::due`] later instead. The leases of its segments stay held until it is done.
-    /// Returns `None` when `submit` has no room: nothing has begun.
+    /// Returns `None` when `session` has no room: nothing has begun.
     ///
     /// # Errors
-    /// Those of `submit`.
+    /// As [`Session::submit`].
     #[inline(always)]
-    pub(crate) fn begin<E>(&mut self, submit: impl FnOnce(&Entry) -> Result<bool, E>) -> Result<Option<Ticket>, E> {
+    pub(crate) fn begin<P>(&mut self, session: &mut Session<P>) -> Result<Option<Ticket>, Error>
+    where
+        P: Platform<Memory = M>,
+    {
         let index = self.first_free;
         let Some(slot) = self.slots.get_mut(index as usize) else { return Ok(None) };
         let awaits = Blocks::changed_by(&slot.entry).map_or(0, |blocks| self.changes.begin(index, blocks));
         slot.place = if awaits == 0 { Place::Server } else { Place::HeldBack };
         if awaits == 0 {
-            let submitted = submit(&slot.entry);
+            let submitted = session.submit(&slot.entry);
             if !matches!(submitted, Ok(true)) {
                 self.changes.end(index, |_| {});
                 return submitted.map(|_| None);
