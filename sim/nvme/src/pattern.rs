@@ -14,9 +14,12 @@ impl Base for Pattern {
         if let Some(part) = word(first).get(skipped..).and_then(|bytes| bytes.get(..head.len())) {
             head.copy_from_slice(part);
         }
-        for (index, bytes) in (offset.div_ceil(8)..).zip(rest.chunks_mut(8)) {
-            bytes.copy_from_slice(word(index).split_at(bytes.len()).0);
+        let mut indices = offset.div_ceil(8)..;
+        let (words, tail) = rest.as_chunks_mut();
+        for (bytes, index) in words.iter_mut().zip(&mut indices) {
+            *bytes = word(index);
         }
+        indices.next().into_iter().for_each(|index| tail.copy_from_slice(word(index).split_at(tail.len()).0));
     }
 }
 
