@@ -118,6 +118,10 @@ impl Part {
             Self::Documentation => {
                 let mut command = cargo(project, &["doc", "--quiet", "--no-deps"]);
                 command.env("RUSTDOCFLAGS", "-D warnings");
+                // As `cargo clippy -- -D warnings` does: cargo then takes what the lints compiled, and otherwise compiles it again.
+                command
+                    .env("RUSTC_WORKSPACE_WRAPPER", Path::new(command.get_program()).with_file_name("clippy-driver"));
+                command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
                 self.finish(project, command)
             }
         }
