@@ -16,8 +16,8 @@ use std::time::Duration;
 /// The compiler of the project's own crates, which adds coverage. Others are compiled as for xtask and the tests, once.
 const COMPILER: &str = "fuzz/rustc-with-coverage";
 /// Crates that are optimized otherwise than for tests: more, if an input's work is in them; not at all, if they only make a seed.
-const LEVELS: [(&str, u8); 6] =
-    [("fuzz", 2), ("nvme-server", 2), ("pci-server", 2), ("policy", 2), ("root-task", 2), ("sim", 0)];
+const LEVELS: [(&str, u8); 7] =
+    [("fuzz", 2), ("nvme-server", 2), ("pci-server", 2), ("policy", 2), ("root-task", 2), ("sim", 0), ("sim-check", 0)];
 /// Seconds that an input may take, at most.
 const INPUT_SECONDS: u32 = 20;
 /// MiB that a target may take, at most.
