@@ -55,6 +55,3 @@ pub use machine::{Blocked, Device, Interrupts, Level, Machine, Reset, Upstream, 
 pub use port::{PortConfig, PortKind, SlotConfig};
 pub use record::{Direction, DmaFault, KEPT, Record, Violation};
 pub use tree::{BusId, FunctionId, Tree, TreeConfig};
-
-#[cfg(test)]
-mod tests;

@@ -2,9 +2,9 @@
 
 use super::machine::Worker;
 use super::system::{System, WINDOW, bdf};
-use crate::{BusId, Endpoint, FunctionConfig, Level, MsiConfig, PortConfig, Record, SlotState};
 use pci_spec::Bdf;
 use proptest::prelude::*;
+use sim_pci::{BusId, Endpoint, FunctionConfig, Level, MsiConfig, PortConfig, Record, SlotState};
 
 #[derive(Clone, Debug)]
 enum Act {

@@ -2,10 +2,10 @@
 
 use super::machine::Worker;
 use super::system::{System, WINDOW, bdf};
-use crate::{BarConfig, BusId, Endpoint, FunctionConfig, FunctionId, Violation};
 use pci_spec::bar::Prefetch;
 use pci_spec::{BarKind, ClassCode};
 use proptest::prelude::*;
+use sim_pci::{BarConfig, BusId, Endpoint, FunctionConfig, FunctionId, Violation};
 
 const MEMORY32: BarKind = BarKind::Memory32(Prefetch::NonPrefetchable);
 

@@ -3,10 +3,10 @@
 use super::machine::register;
 use super::system::{System, WINDOW, bdf};
 use super::walk::walk;
-use crate::{BusId, BusType, FunctionConfig, PortConfig, Violation};
 use pci_spec::bridge::{BridgeKind, BusNumbers, MemoryWindow, requester_id};
 use pci_spec::express::PortType;
 use proptest::prelude::*;
+use sim_pci::{BusId, BusType, FunctionConfig, PortConfig, Violation};
 
 const MIB: u64 = 1 << 20;
 
@@ -198,7 +198,7 @@ proptest! {
             system.write16(bridge, 4, 2);
         }
         let mut config = conventional();
-        config.bars[0] = config.bars[0].map(|bar| crate::BarConfig { bytes: 8 * MIB, ..bar });
+        config.bars[0] = config.bars[0].map(|bar| sim_pci::BarConfig { bytes: 8 * MIB, ..bar });
         system.attach(bus, 0, 0, config);
         let at = bdf(windows.len() as u8, 0, 0);
         system.write(at, 0x10, WINDOW.start as u32);

@@ -2,8 +2,8 @@
 
 use super::system::{System, bdf, ecam};
 use super::walk::walk;
-use crate::{BadAccess, BusId, FunctionConfig, PortConfig, Violation};
 use pci_spec::capability::id;
+use sim_pci::{BadAccess, BusId, FunctionConfig, PortConfig, Violation};
 
 #[test]
 fn the_host_bridge_is_q35s() {

@@ -2,7 +2,7 @@
 
 use super::machine::{WRITTEN, register};
 use super::system::{System, bdf};
-use crate::{Blocked, Direction, Violation};
+use sim_pci::{Blocked, Direction, Violation};
 
 #[test]
 fn dma_bears_the_functions_name() {
@@ -90,10 +90,10 @@ fn records_are_bounded_and_the_rest_is_counted() {
     let (mut system, ..) = System::nvme();
     let base = system.bar0(bdf(1, 0, 0));
     system.above.blocked = Some(0x0100);
-    for _ in 0..crate::KEPT + 3 {
+    for _ in 0..sim_pci::KEPT + 3 {
         system.store(base + register::DMA_WRITE, 0x1000);
     }
-    assert_eq!(system.tree.dma_faults().len(), crate::KEPT);
+    assert_eq!(system.tree.dma_faults().len(), sim_pci::KEPT);
     assert_eq!(system.tree.records_lost(), 3);
 }
 

@@ -3,10 +3,10 @@
 use super::machine::{Above, Worker};
 use super::system::{System, WINDOW, bdf};
 use super::walk::walk;
-use crate::{BarConfig, BusId, Endpoint, Firmware, FirmwareError, FunctionConfig, PortConfig, Tree, TreeConfig};
 use pci_spec::BarKind;
 use pci_spec::bar::Prefetch;
 use proptest::prelude::*;
+use sim_pci::{BarConfig, BusId, Endpoint, Firmware, FirmwareError, FunctionConfig, PortConfig, Tree, TreeConfig};
 
 #[test]
 fn everything_decodes_and_nobody_is_master() {

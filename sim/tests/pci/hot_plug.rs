@@ -2,8 +2,8 @@
 
 use super::machine::Worker;
 use super::system::{System, bdf};
-use crate::{AttachError, BusId, Endpoint, FunctionConfig, Level, PortConfig, Reset, SlotState};
 use pci_spec::Bdf;
+use sim_pci::{AttachError, BusId, Endpoint, FunctionConfig, Level, PortConfig, Reset, SlotState};
 
 const SLOT: u16 = 0x98;
 const LINK: u16 = 0x90;
@@ -44,7 +44,7 @@ fn events(system: &mut System) -> u32 {
     system.read(port(), SLOT) & (BUTTON | PRESENCE | COMPLETED | LINK_CHANGED)
 }
 
-fn insert(system: &mut System, below: BusId) -> Result<Vec<crate::FunctionId>, AttachError> {
+fn insert(system: &mut System, below: BusId) -> Result<Vec<sim_pci::FunctionId>, AttachError> {
     let endpoint = Endpoint::new(FunctionConfig::nvme(0x2000, 4), Worker::default());
     system.tree.insert(below, vec![endpoint], 5, &mut system.above)
 }

@@ -1,6 +1,6 @@
 //! A machine that records everything that reached it, and a device that acts on writes to its registers.
 
-use crate::{Blocked, Device, Interrupts, Level, Machine, Reset, Upstream, VirtualFunction};
+use sim_pci::{Blocked, Device, Interrupts, Level, Machine, Reset, Upstream, VirtualFunction};
 use std::collections::BTreeMap;
 
 /// The machine above: memory by bytes, one requester that the IOMMU blocks if there is one.
@@ -52,19 +52,19 @@ impl Machine for Above {
 /// Registers of [`Worker`], in every BAR: a write takes effect at once.
 pub(super) mod register {
     /// Raises the vector written.
-    pub(in super::super) const RAISE: u64 = 0x08;
+    pub(crate) const RAISE: u64 = 0x08;
     /// Asserts the pin for 1, lets it go for 0.
-    pub(in super::super) const PIN: u64 = 0x10;
+    pub(crate) const PIN: u64 = 0x10;
     /// Writes [`super::WRITTEN`] by DMA to the address written.
-    pub(in super::super) const DMA_WRITE: u64 = 0x18;
+    pub(crate) const DMA_WRITE: u64 = 0x18;
     /// Reads 8 bytes by DMA from the address written, into [`DATA`].
-    pub(in super::super) const DMA_READ: u64 = 0x20;
+    pub(crate) const DMA_READ: u64 = 0x20;
     /// The value read last; otherwise kept as written.
-    pub(in super::super) const DATA: u64 = 0x28;
+    pub(crate) const DATA: u64 = 0x28;
     /// Writes this number of bytes by DMA into the interrupt range.
-    pub(in super::super) const FAKE_INTERRUPT: u64 = 0x30;
+    pub(crate) const FAKE_INTERRUPT: u64 = 0x30;
     /// Raises vector 0 when the time that was written comes.
-    pub(in super::super) const TIMER: u64 = 0x38;
+    pub(crate) const TIMER: u64 = 0x38;
 }
 
 /// The data that [`register::DMA_WRITE`] writes.

@@ -1,4 +1,4 @@
-//! Whole trees as software sees them. Each module covers one concept; `machine` and `system` are their base, `walk` is
+//! Whole PCI trees as software sees them. Each module covers one concept; `machine` and `system` are their base, `walk` is
 //! an enumerator that knows nothing of the model.
 
 mod any_software;

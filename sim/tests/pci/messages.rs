@@ -2,8 +2,8 @@
 
 use super::machine::register;
 use super::system::{System, bdf};
-use crate::{FunctionConfig, FunctionId, Interrupts, MsiConfig, Violation};
 use pci_spec::Bdf;
+use sim_pci::{FunctionConfig, FunctionId, Interrupts, MsiConfig, Violation};
 
 const TABLE: u64 = 0x2000;
 const PENDING: u64 = 0x3000;

@@ -2,10 +2,10 @@
 
 use super::machine::register;
 use super::system::{System, bdf};
-use crate::{BusId, BusType, FunctionConfig, Level, PortConfig};
 use pci_spec::Pin;
 use pci_spec::intx::route_to_root;
 use proptest::prelude::*;
+use sim_pci::{BusId, BusType, FunctionConfig, Level, PortConfig};
 
 const INTERRUPT_STATUS: u32 = 1 << 19;
 

@@ -2,8 +2,8 @@
 
 use super::machine::{Worker, register};
 use super::system::{System, bdf};
-use crate::{BusId, Endpoint, FunctionConfig, Level, PortConfig, SlotState};
 use proptest::prelude::*;
+use sim_pci::{BusId, Endpoint, FunctionConfig, Level, PortConfig, SlotState};
 
 #[test]
 fn a_pin_that_was_up_falls_with_its_function() {

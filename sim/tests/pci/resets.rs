@@ -2,8 +2,8 @@
 
 use super::machine::register;
 use super::system::{System, bdf};
-use crate::{FunctionConfig, FunctionLevelReset, Level, Reset, Violation};
 use pci_spec::Bdf;
+use sim_pci::{FunctionConfig, FunctionLevelReset, Level, Reset, Violation};
 
 const DEVICE_CONTROL: u16 = 0x88;
 const FLR: u32 = 1 << 15;

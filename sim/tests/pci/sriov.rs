@@ -2,11 +2,11 @@
 
 use super::machine::register;
 use super::system::{System, bdf};
-use crate::VirtualFunction::{Disabled, Enabled};
-use crate::{BarConfig, FunctionConfig, FunctionId, FunctionLevelReset, Reset, Violation, VirtualFunction};
 use pci_spec::BarKind;
 use pci_spec::Bdf;
 use pci_spec::bar::Prefetch;
+use sim_pci::VirtualFunction::{Disabled, Enabled};
+use sim_pci::{BarConfig, FunctionConfig, FunctionId, FunctionLevelReset, Reset, Violation, VirtualFunction};
 
 const CONTROL: u16 = 0x128;
 const COUNT: u16 = 0x130;

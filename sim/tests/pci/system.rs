@@ -1,8 +1,8 @@
 //! A tree with a machine above it, and the accesses of a processor.
 
 use super::machine::{Above, Worker};
-use crate::{BusId, Endpoint, Firmware, FunctionConfig, FunctionId, PortConfig, Tree, TreeConfig, Violation};
 use pci_spec::Bdf;
+use sim_pci::{BusId, Endpoint, Firmware, FunctionConfig, FunctionId, PortConfig, Tree, TreeConfig, Violation};
 use std::ops::Range;
 
 pub(super) const WINDOW: Range<u64> = 0xc000_0000..0xfec0_0000;

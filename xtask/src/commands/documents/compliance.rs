@@ -44,17 +44,17 @@ mod tests {
     #[test]
     fn each_test_in_a_table_is_a_function_that_is_a_test() {
         let page = "`queues::NAME` in a sentence\n| case | result |\n|---|---|\n| A | `queues::full`, `admin::logs::whole` |\n\
-                    | B | does not apply: `queues::helper`, `sim/pci/src/tests/bars.rs::sized`, `gone.rs::gone` |\n";
+                    | B | does not apply: `queues::helper`, `sim/tests/pci/bars.rs::sized`, `gone.rs::gone` |\n";
         let found = unknown_tests(&texts(&[
             (DOCUMENT, page),
             ("sim/tests/controller/queues.rs", "#[test]\n#[ignore]\nfn full() {\n}\n\nfn helper() {}\n"),
             ("sim/tests/controller/admin/logs.rs", "proptest! {\n    #[test]\n    fn whole(x in any::<u8>()) {}\n}"),
-            ("sim/pci/src/tests/bars.rs", "#[test]\nfn sized_too() {}"),
+            ("sim/tests/pci/bars.rs", "#[test]\nfn sized_too() {}"),
         ]));
         let missing = |line: usize, test: &str| format!("{DOCUMENT}:{line} names the test {test}, which is not there");
         assert_eq!(
             found,
-            [missing(5, "queues::helper"), missing(5, "sim/pci/src/tests/bars.rs::sized"), missing(5, "gone.rs::gone")]
+            [missing(5, "queues::helper"), missing(5, "sim/tests/pci/bars.rs::sized"), missing(5, "gone.rs::gone")]
         );
     }
 }
