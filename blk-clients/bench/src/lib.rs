@@ -44,7 +44,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let passed = if bench.measure.is_empty() {
         loaded(&platform, &environment, options, client, bench, reporter).await
     } else {
-        measured(&platform, &environment, options, bench, reporter).await
+        measured(measure::run(&platform, &environment, options, bench).await, bench, reporter)
     };
     reporter.done(passed);
 }
@@ -85,15 +85,9 @@ async fn loaded<P: Platform>(
     }
 }
 
-/// Runs a measurement. Returns whether it succeeded.
-async fn measured<P: Platform>(
-    platform: &P,
-    environment: &Environment,
-    options: Options,
-    bench: &Bench,
-    reporter: &Reporter<P>,
-) -> bool {
-    match measure::run(platform, environment, options, bench).await {
+/// Reports the result of a measurement. Returns whether it succeeded.
+fn measured<P: Platform>(result: Result<Measured, Unmeasured>, bench: &Bench, reporter: &Reporter<P>) -> bool {
+    match result {
         Ok(Measured { operations, doorbells }) => {
             let name = report::clip(&bench.measure);
             reporter.send(&Report::Measured(report::Measured { name, operations, doorbells }));

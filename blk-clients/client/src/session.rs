@@ -367,6 +367,7 @@ impl<P: Platform> Session<P> {
     ///
     /// # Errors
     /// As [`Session::complete`].
+    #[inline(always)]
     pub fn prepare_sleep(&mut self) -> Result<bool, Error> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.prepare_sleep()?),
