@@ -10,11 +10,13 @@ mod clients;
 mod dma;
 mod drivers;
 mod functions;
+mod moments;
 mod pci;
 mod tenants;
 
 use self::drivers::Driver;
 use self::functions::Place;
+use self::moments::Numbering;
 use crate::check::{self, Channel};
 use crate::error::BuildError;
 use crate::layout::{PAGE, log_badge, rights};
@@ -42,6 +44,7 @@ pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildEr
     }
     builder.system()?;
     let mut system = builder.model.finish()?;
+    system.specification.moments = Numbering::new(scenario).all(&system.specification);
     system.specification.kills = kills(scenario, &system.specification);
     check::authority(&system.specification, &system.data, &channels(scenario)).map_err(BuildError::Authority)?;
     Ok(system)
@@ -50,16 +53,16 @@ pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildEr
 /// The components that the supervisor stops, by number.
 fn kills(scenario: &Scenario, specification: &Specification) -> Vec<Kill> {
     let number = |name: &str| specification.components.iter().find(|one| one.name == name).map(|one| one.id);
-    let kill = |kill: &scenario::Kill| {
+    let kill = |(kill, moment): (&scenario::Kill, u16)| {
         Some(Kill {
             component: number(&kill.component)?,
-            after_us: kill.after_us(),
+            moment,
             times: kill.times,
             every_us: u64::from(kill.every_ms) * 1000,
             spread_us: kill.within_ms.saturating_mul(1000),
         })
     };
-    scenario.kills.iter().filter_map(kill).collect()
+    scenario.kills.iter().zip(Numbering::new(scenario).first_of_kills()..).filter_map(kill).collect()
 }
 
 /// The channels between tenants that the scenario declares.
@@ -130,13 +133,14 @@ impl Builder<'_> {
             let functions = scenario.functions(&controller.name).map(tenants::holder).collect();
             let all = scenario.sessions(&controller.name).chain(scenario.functions(&controller.name));
             let mut tenants: Vec<Tenant> = all.cloned().collect();
-            let changes = scenario.changes.iter().filter_map(|change| {
+            let numbering = Numbering::new(scenario);
+            let changes = numbering.changes().filter_map(|(change, moment)| {
                 let mut numbered = tenants.iter_mut().zip(0..);
                 let (tenant, number) = numbered.find(|(tenant, _)| tenant.name == change.tenant)?;
-                Some(tenants::change(change, tenant, queue_sharing, number))
+                Some(tenants::change((change, moment), tenant, queue_sharing, number))
             });
             let changes = changes.collect();
-            let interrupts = tenants::interrupts(controller);
+            let interrupts = tenants::interrupts(&numbering, controller);
             self.model.configure(policy.who, &PolicyConfig { sessions, functions, changes, interrupts })?;
         }
         self.peers(&clients);

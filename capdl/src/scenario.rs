@@ -16,6 +16,7 @@ mod file;
 mod hot_plug;
 mod kill;
 mod machine;
+mod moment;
 mod pci;
 mod probe;
 mod program;
@@ -36,6 +37,7 @@ pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Span};
 pub use hot_plug::{Action, HotPlug, Moved};
 pub use kill::Kill;
 pub use machine::{Machine, ThreadOrder};
+pub use moment::{Mark, Moment, When};
 pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};
 pub use program::{Own, Workload};
@@ -83,11 +85,13 @@ pub struct Scenario {
     pub console: Console,
     /// Faults to inject: in the simulator, some of them in QEMU too.
     pub faults: Vec<Fault>,
+    /// Moments, which kills, changes and loads wait for.
+    pub moments: Vec<Moment>,
     /// Components that are stopped in the middle of their work.
     pub kills: Vec<Kill>,
     /// Controllers that come and go, the earliest event first.
     pub hot_plugs: Vec<HotPlug>,
-    /// Changes while the system runs, the earliest first.
+    /// Changes while the system runs: the earliest first, or in the order in which they are written if they name several moments.
     pub changes: Vec<Change>,
     /// The results that a run must show.
     pub expect: Expect,

@@ -11,7 +11,10 @@ mod testing;
 use self::testing::{Component as Running, Happens, Machine, TICK, TestPlatform, TestServices, machine};
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
-use capdl_spec::{CapRun, Component, Fill, Kill, Mapping, Object, ObjectKind, RestartPolicy, Role, Specification};
+use capdl_spec::{
+    CapRun, Component, Counted, Fill, Kill, Mapping, Moment, Need, Object, ObjectKind, RestartPolicy, Role,
+    Specification,
+};
 use platform::{Badge, Message};
 use root_task::{BootInfo, BuildError, Fault, Services, UntypedInfo, hpet};
 use sim_kernel::ThreadId;
@@ -142,8 +145,18 @@ fn kind(input: &mut Unstructured<'_>) -> Result<ObjectKind> {
 
 /// Makes one change.
 fn change(specification: &mut Specification, input: &mut Unstructured<'_>) -> Result<()> {
-    let Specification { name: _, arch: _, objects, mappings, caps, components, kills, report_caps, no_iommu: _ } =
-        specification;
+    let Specification {
+        name: _,
+        arch: _,
+        objects,
+        mappings,
+        caps,
+        components,
+        moments,
+        kills,
+        report_caps,
+        no_iommu: _,
+    } = specification;
     let place = usize::from(input.arbitrary::<u8>()?);
     match input.int_in_range(0..=6u8)? {
         0 => {
@@ -207,7 +220,16 @@ fn change(specification: &mut Specification, input: &mut Unstructured<'_>) -> Re
         }
         4 => {
             let (component, after_us, times) = (input.int_in_range(0..=3)?, number(input)?, number(input)? as u32);
-            kills.push(Kill { component, after_us, times, every_us: number(input)?, spread_us: input.arbitrary()? });
+            let moment = if input.ratio(1, 16)? { input.arbitrary()? } else { moments.len() as u16 };
+            kills.push(Kill { component, moment, times, every_us: number(input)?, spread_us: input.arbitrary()? });
+            let counted = match input.int_in_range(0..=2u8)? {
+                0 => Counted::Milestone(input.arbitrary()?),
+                1 => Counted::Deaths,
+                _ => Counted::Restarts,
+            };
+            let need = Need { component: input.int_in_range(0..=3)?, counted, at_least: input.int_in_range(0..=3)? };
+            let needs = if input.arbitrary()? { vec![need] } else { vec![] };
+            moments.push(Moment { needs, after_us });
         }
         5 => drop((place < objects.len()).then(|| objects.swap_remove(place))),
         _ => *report_caps = !*report_caps,

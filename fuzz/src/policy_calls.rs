@@ -21,9 +21,10 @@ pub const TARGET: Target = Target { name: "policy-calls", law, seeds };
 /// Records that one client has installed between two ticks, at most.
 const RECORDS_A_TICK: usize = 8192;
 const STEPS: usize = 64;
-/// Times of the two changes of rights.
-const REVOKED_MS: u32 = 300;
-const GRANTED_MS: u32 = 700;
+/// Times at which the moments of the two changes of rights come.
+const MOMENTS_MS: [u64; 2] = [REVOKED_MS, GRANTED_MS];
+const REVOKED_MS: u64 = 300;
+const GRANTED_MS: u64 = 700;
 
 /// Two sessions on one namespace: one of three extents, one of which it may only read, and one that may only read.
 fn config() -> PolicyConfig {
@@ -36,8 +37,8 @@ fn config() -> PolicyConfig {
             holder("second", vec![read_only(200, 64), read_only(10, 30)], false),
         ],
         changes: vec![
-            Change { after_ms: REVOKED_MS, session: 0, what: What::Revoke(vec![Blocks { first: 110, blocks: 20 }]) },
-            Change { after_ms: GRANTED_MS, session: 0, what: What::Grant(vec![Extent::new(115, 10)]) },
+            Change { moment: 0, session: 0, what: What::Revoke(vec![Blocks { first: 110, blocks: 20 }]) },
+            Change { moment: 1, session: 0, what: What::Grant(vec![Extent::new(115, 10)]) },
         ],
         interrupts: Vec::new(),
     }
@@ -48,8 +49,8 @@ fn rights(session: u32, block: u64, ms: u64) -> Option<(u64, u32)> {
     match (session, block) {
         (0, 0..50) => {
             let lba = 100 + block;
-            let taken = ms >= u64::from(REVOKED_MS) && (110..130).contains(&lba);
-            let given = ms >= u64::from(GRANTED_MS) && (115..125).contains(&lba);
+            let taken = ms >= REVOKED_MS && (110..130).contains(&lba);
+            let given = ms >= GRANTED_MS && (115..125).contains(&lba);
             Some((lba, if taken && !given { 0 } else { READ | WRITE }))
         }
         (0, 50..80) => Some((10 + block - 50, READ)),
@@ -134,6 +135,9 @@ fn step(world: &World, input: &mut Unstructured<'_>) -> Result<Event> {
         }
         4 => {
             world.pass(input.int_in_range(0..=400)?);
+            for (moment, _) in (0..).zip(MOMENTS_MS).filter(|(_, at_ms)| world.ms() >= *at_ms) {
+                world.announce(moment);
+            }
             Event::Signal(Badge(Badge::SIGNAL | Badge::TICK))
         }
         5 => {

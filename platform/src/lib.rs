@@ -46,7 +46,7 @@ pub use environment::{Environment, Name, NamedCaps, Region, RegionKind, ticks_to
 pub use error::{Error, Result};
 pub use event::{Badge, Event};
 pub use kernel::{CacheAttributes, CapData, IrqSource, Kernel, Resume, Trigger, UserContext};
-pub use liveness::{Beginning, Incarnation};
+pub use liveness::Incarnation;
 pub use memory::{Memory, Mmio, OutOfBounds};
 pub use message::{MESSAGE_WORDS, Message, REGISTER_WORDS};
 pub use slots::{CheckedSlots, SlotReader, SlotWriter};

@@ -2,8 +2,7 @@
 //! component's peers have mapped read-only.
 //!
 //! A component notices a peer's death by polling the word: at a tick, which the supervisor sends when it changes the word, or
-//! after a wait without result. Behind the word is the time at which the system began, so that a component that is restarted
-//! knows what its earlier incarnations did by then ([`Beginning`]). Left out: the reaction to a death.
+//! after a wait without result. Left out: the reaction to a death.
 
 use crate::{Memory, OutOfBounds};
 
@@ -70,46 +69,9 @@ fn place(session: u32) -> Result<usize, OutOfBounds> {
     usize::try_from(session).ok().and_then(|session| session.checked_mul(4)).ok_or(OutOfBounds)
 }
 
-/// Time at which the system began, in ticks of the clock: written before any component starts, and never again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Beginning(pub u64);
-
-impl Beginning {
-    const LOW: usize = 8;
-    const HIGH: usize = 12;
-
-    /// Writes it into a liveness page.
-    ///
-    /// # Errors
-    /// As [`Incarnation::store`].
-    pub fn store(self, page: &impl Memory) -> Result<(), OutOfBounds> {
-        page.store_release_u32(Self::LOW, self.0 as u32)?;
-        page.store_release_u32(Self::HIGH, (self.0 >> 32) as u32)
-    }
-
-    /// Reads a liveness page.
-    ///
-    /// # Errors
-    /// As [`Incarnation::load`].
-    pub fn load(page: &impl Memory) -> Result<Self, OutOfBounds> {
-        let (low, high) = (page.load_acquire_u32(Self::LOW)?, page.load_acquire_u32(Self::HIGH)?);
-        Ok(Self(u64::from(high) << 32 | u64::from(low)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    #[cfg(feature = "fake")]
-    fn the_beginning_is_stored_beside_the_incarnation() {
-        let page = crate::fake::Ram::new(4096);
-        let beginning = Beginning(0x1234_5678_9abc_def0);
-        beginning.store(&page).unwrap();
-        Incarnation::FIRST.next().store(&page).unwrap();
-        assert_eq!((Beginning::load(&page), Incarnation::load(&page)), (Ok(beginning), Ok(Incarnation::FIRST.next())));
-    }
 
     #[test]
     #[cfg(feature = "fake")]

@@ -1,6 +1,8 @@
 //! Builds the running system from the payload: the order of the steps, and their reports.
 
 use crate::allocator::Allocator;
+#[cfg(feature = "fault-injection")]
+use crate::moments::Moments;
 use crate::objects::Objects;
 use crate::supervisor::Supervisor;
 use crate::{BootInfo, BuildError, Services};
@@ -17,8 +19,8 @@ use report::{Machine, Report};
 const LOG: &str = "root-task.log";
 /// The notification the console waits on.
 const CONSOLE: &str = "console.event";
-/// Reason with which a root task without the feature `fault-injection` refuses a specification with kill orders.
-const KILLS_REFUSED: &str = "it has kill orders, and this root task was built without fault injection";
+/// Reason with which a root task without the feature `fault-injection` refuses a specification with kill orders or moments.
+const INJECTION_REFUSED: &str = "it has kill orders or moments, and this root task was built without fault injection";
 /// The root task's own number, in logs and in its badge at the console.
 pub(crate) const OWN_COMPONENT: u16 = 0;
 
@@ -73,6 +75,8 @@ pub fn boot<P: Platform, S: Services<P>>(
     build.start_log(&services)?;
     build.fill_frames()?;
     let liveness = build.map_liveness()?;
+    #[cfg(feature = "fault-injection")]
+    let moments = Moments::new(&mut build)?;
     build.map_all()?;
     // The timer's interrupt comes first: the right to make interrupt handlers is given away with the capabilities.
     let timer = build.make_timer(&services)?;
@@ -84,9 +88,11 @@ pub fn boot<P: Platform, S: Services<P>>(
     build.report_machine();
     let took = ticks_to_ns(platform.ticks().saturating_sub(began), platform.ticks_per_second());
     info!("{} components built in {} us", threads.len(), took / 1000);
-    liveness.begin(platform.ticks());
     build.resume(&threads)?;
-    Ok(Supervisor::new(build, services, timer, liveness, threads))
+    let supervisor = Supervisor::new(build, services, timer, liveness, threads);
+    #[cfg(feature = "fault-injection")]
+    let supervisor = supervisor.injecting(moments);
+    Ok(supervisor)
 }
 
 /// The specification in `payload`, and where its data begin.
@@ -101,8 +107,9 @@ fn read_specification<M: Memory>(payload: &M) -> Result<(Specification, usize), 
     let (head, _) = image.split_at_mut_checked(data.min(payload.len())).ok_or_else(impossible)?;
     payload.read_bytes(0, head).map_err(|_| impossible())?;
     let (specification, _) = Specification::parse(&image).map_err(|reason| BuildError::specification("", reason))?;
-    if cfg!(not(feature = "fault-injection")) && !specification.kills.is_empty() {
-        return Err(BuildError::specification("", KILLS_REFUSED));
+    let injects = !specification.kills.is_empty() || !specification.moments.is_empty();
+    if cfg!(not(feature = "fault-injection")) && injects {
+        return Err(BuildError::specification("", INJECTION_REFUSED));
     }
     Ok((specification, data))
 }

@@ -1,10 +1,12 @@
-//! Fault injection: stops components by the specification's kill orders, as if they had faulted.
+//! Fault injection: announces the specification's moments, and stops components by its kill orders, as if they had faulted.
 //!
-//! Only a root task with the feature `fault-injection` has this module. The product's root task has no code for it and refuses a
-//! specification with kill orders (`build.rs`). The supervisor has one hook: [`Injection::act`] after each event.
+//! Only a root task with the feature `fault-injection` has this module and `moments`. The product's root task has no code for
+//! them and refuses a specification with either (`build.rs`). The supervisor has one hook: [`Injection::act`] before the first
+//! event and after each.
 
 use crate::Services;
 use crate::build::Build;
+use crate::moments::Moments;
 use crate::supervisor::{Fault, Supervisor};
 use crate::threads::State;
 use crate::timer::{Due, TICK_US};
@@ -17,10 +19,12 @@ use report::FaultKind;
 const SPREAD: u32 = 0x9e37_79b9;
 
 /// Time at which an order is due.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum When {
     /// This many microseconds after the components were started.
     At(u64),
+    /// At this moment, which is still to come.
+    Moment(u16),
     /// Some time after the component's next start, which is still to come.
     NextStart,
 }
@@ -36,27 +40,36 @@ struct Order {
     spread_us: u32,
 }
 
-/// The kill orders of a specification.
-pub(crate) struct Injection {
+/// The moments and kill orders of a specification.
+pub(crate) struct Injection<P: Platform> {
+    moments: Moments<P>,
     orders: Vec<Order>,
     /// Time at which the components were started, in ticks of the clock.
     began: u64,
 }
 
-impl Injection {
-    /// All orders, before any component has run.
-    pub(crate) fn new<P: Platform>(build: &Build<P>) -> Self {
+impl<P: Platform> Injection<P> {
+    /// The moments, and all orders, before any component has run.
+    pub(crate) fn new(build: &Build<P>, moments: Moments<P>) -> Self {
         let order = |kill: &Kill| {
-            let Kill { component, after_us, times, every_us, spread_us } = *kill;
-            Order { component, when: When::At(after_us), times, every_us, spread_us }
+            let Kill { component, moment, times, every_us, spread_us } = *kill;
+            Order { component, when: When::Moment(moment), times, every_us, spread_us }
         };
-        Self { orders: build.specification.kills.iter().map(order).collect(), began: build.platform.ticks() }
+        let orders = build.specification.kills.iter().map(order).collect();
+        Self { moments, orders, began: build.platform.ticks() }
     }
 
-    /// Stops the components that are due. Sets the alarm for an order that is due before the next tick.
-    pub(crate) fn act<P: Platform, S: Services<P>>(&mut self, supervisor: &mut Supervisor<P, S>) {
-        while !self.orders.is_empty() {
+    /// Announces the moments that have come, and stops the components that are due. Sets the alarm for what is due before the
+    /// next tick.
+    pub(crate) fn act<S: Services<P>>(&mut self, supervisor: &mut Supervisor<P, S>) {
+        while self.moments.are_pending() || !self.orders.is_empty() {
             let elapsed_us = self.elapsed_us(supervisor);
+            self.moments.announce(elapsed_us, supervisor);
+            for order in &mut self.orders {
+                if matches!(order.when, When::Moment(moment) if self.moments.has_come(moment)) {
+                    order.when = When::At(elapsed_us);
+                }
+            }
             while let Some(component) = self.next_due(elapsed_us, |component| supervisor.state(component)) {
                 supervisor.end_by_order(component);
             }
@@ -77,7 +90,7 @@ impl Injection {
     fn next_due(&mut self, elapsed_us: u64, state: impl Fn(u16) -> State) -> Option<u16> {
         let mut next = None;
         self.orders.retain_mut(|order| {
-            if order.when > When::At(elapsed_us) || next.is_some() {
+            if !matches!(order.when, When::At(at_us) if at_us <= elapsed_us) || next.is_some() {
                 return true;
             }
             match state(order.component) {
@@ -104,18 +117,19 @@ impl Injection {
         }
     }
 
-    /// Microseconds until the next order is due, if that is before the next tick.
+    /// Microseconds until the next moment or order is due, if that is before the next tick.
     fn next_before_tick(&self, elapsed_us: u64) -> Option<u32> {
-        let left = |order: &Order| match order.when {
-            When::At(at_us) => at_us.checked_sub(elapsed_us).filter(|left_us| *left_us > 0),
-            When::NextStart => None,
+        let time = |order: &Order| match order.when {
+            When::At(at_us) => Some(at_us),
+            When::Moment(_) | When::NextStart => None,
         };
-        let next_us = self.orders.iter().filter_map(left).min()?;
+        let times = self.orders.iter().filter_map(time).chain(self.moments.times_us());
+        let next_us = times.filter_map(|at_us| at_us.checked_sub(elapsed_us)).filter(|left_us| *left_us > 0).min()?;
         u32::try_from(next_us).ok().filter(|next_us| *next_us < TICK_US)
     }
 
     /// Microseconds since the components were started.
-    fn elapsed_us<P: Platform, S: Services<P>>(&self, supervisor: &Supervisor<P, S>) -> u64 {
+    fn elapsed_us<S: Services<P>>(&self, supervisor: &Supervisor<P, S>) -> u64 {
         let platform = &supervisor.build.platform;
         ticks_to_ns(platform.ticks().saturating_sub(self.began), platform.ticks_per_second()) / 1000
     }

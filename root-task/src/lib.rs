@@ -38,6 +38,8 @@ pub mod hpet;
 #[cfg(feature = "fault-injection")]
 mod injection;
 mod liveness;
+#[cfg(feature = "fault-injection")]
+mod moments;
 mod objects;
 mod panic_serial;
 mod reinstantiation;

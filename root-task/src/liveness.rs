@@ -10,14 +10,14 @@ use alloc::vec::Vec;
 use capdl_spec::{ObjectId, TeardownAck};
 use iommu_api::blocked::{Blocked, RECORDS, Reader};
 use pci_api::presence::Visit;
-use platform::{Beginning, Incarnation, PAGE_SIZE, Platform, Rights};
+use platform::{Incarnation, PAGE_SIZE, Platform, Rights};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
 /// Offset of the pages in the root task's mapping area: behind the one for filling frames, under the same page table.
 const LIVENESS: u64 = PAGE;
 /// The number of pages that that page table has room for.
-const MOST: u64 = 511;
+pub(crate) const MOST: u64 = 511;
 
 /// The pages.
 pub(crate) struct LivenessPages<P: Platform> {
@@ -67,27 +67,20 @@ impl<P: Platform> Build<P> {
         Ok(liveness)
     }
 
-    fn map_page(&mut self, id: ObjectId, place: u64, rights: Rights) -> Result<P::Memory, BuildError> {
+    /// Maps a page, the first one of its object, at this place.
+    pub(crate) fn map_page(&mut self, id: ObjectId, place: u64, rights: Rights) -> Result<P::Memory, BuildError> {
         let specification = alloc::rc::Rc::clone(&self.specification);
         let object = object(&specification, id)?;
         let too_many = || BuildError::specification(&object.name, "has no room in the root task's mapping area");
         let offset = place.checked_mul(PAGE).and_then(|offset| offset.checked_add(LIVENESS)).filter(|_| place < MOST);
         let page = self.boot.mapping_area.part(offset.ok_or_else(too_many)?, PAGE).ok_or_else(too_many)?;
-        let frames = self.frames_to_map(id, object)?;
-        self.map_frames(self.boot.vspace, frames, page.vaddr.bits(), PAGE, rights, object)?;
+        let frame = self.copy_of_first_frame(id, object)?;
+        self.map_frames(self.boot.vspace, frame, page.vaddr.bits(), PAGE, rights, object)?;
         self.platform.memory(&page).map_err(|_| BuildError::OutOfBounds { what: "the root task's mapping area" })
     }
 }
 
 impl<P: Platform> LivenessPages<P> {
-    /// Writes the time at which the system began. No component is alive yet.
-    pub(crate) fn begin(&self, ticks: u64) {
-        for page in self.pages.values() {
-            // The page is one of ours and was mapped to be written.
-            let _ = Beginning(ticks).store(page);
-        }
-    }
-
     /// Whether the server of the dead client has acknowledged the teardown of its session. An acknowledgement of an earlier
     /// death does not count.
     pub(crate) fn is_torn_down(&self, client: u16, teardown_ack: &TeardownAck) -> bool {

@@ -31,6 +31,8 @@ use crate::build::Build;
 #[cfg(feature = "fault-injection")]
 use crate::injection::Injection;
 use crate::liveness::LivenessPages;
+#[cfg(feature = "fault-injection")]
+use crate::moments::Moments;
 use crate::threads::Thread;
 use crate::timer::Timer;
 use alloc::collections::BTreeMap;
@@ -62,6 +64,8 @@ pub struct Supervisor<P: Platform, S: Services<P>> {
     received: BTreeMap<u16, u8>,
     /// By driver of a hot-plug slot's device: the number of arrivals when it was started.
     arrivals: BTreeMap<u16, u32>,
+    #[cfg(feature = "fault-injection")]
+    injection: Option<Injection<P>>,
 }
 
 impl<P: Platform, S: Services<P>> Supervisor<P, S> {
@@ -74,7 +78,25 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
     ) -> Self {
         // No component has run: nothing has arrived.
         let arrivals = liveness.drivers().map(|driver| (driver, 0)).collect();
-        Self { build, services, timer, alarms: 0, liveness, threads, received: BTreeMap::new(), arrivals }
+        Self {
+            build,
+            services,
+            timer,
+            alarms: 0,
+            liveness,
+            threads,
+            received: BTreeMap::new(),
+            arrivals,
+            #[cfg(feature = "fault-injection")]
+            injection: None,
+        }
+    }
+
+    /// The supervisor with fault injection, whose times count from now on.
+    #[cfg(feature = "fault-injection")]
+    pub(crate) fn injecting(self, moments: Moments<P>) -> Self {
+        let injection = Some(Injection::new(&self.build, moments));
+        Self { injection, ..self }
     }
 
     /// The endpoint it waits at; the root task's thread has its notification bound.
@@ -85,15 +107,22 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
 
     /// Supervises; never returns.
     pub async fn run(mut self) {
-        #[cfg(feature = "fault-injection")]
-        let mut injection = Injection::new(&self.build);
         loop {
+            #[cfg(feature = "fault-injection")]
+            self.inject();
             match self.build.platform.next_event().await {
                 Event::Signal(badge) => self.signalled(badge),
                 Event::Message(badge, message) => self.fault(badge, &message),
             }
-            #[cfg(feature = "fault-injection")]
-            injection.act(&mut self);
+        }
+    }
+
+    /// Has the fault injection act on the system that it is a part of.
+    #[cfg(feature = "fault-injection")]
+    fn inject(&mut self) {
+        if let Some(mut injection) = self.injection.take() {
+            injection.act(self);
+            self.injection = Some(injection);
         }
     }
 

@@ -192,8 +192,20 @@ impl<P: Platform> Build<P> {
         if !core::mem::replace(mapped, true) {
             return Ok(first);
         }
-        let copies = self.allocator.slots(u64::from(object.count))?;
-        for (to, from) in copies.clone().zip(first) {
+        self.copies(first, object)
+    }
+
+    /// A capability without a mapping to the first frame of `id`, for a mapping of the root task's own.
+    pub(crate) fn copy_of_first_frame(&mut self, id: ObjectId, object: &Object) -> Result<Range<u64>, BuildError> {
+        frame_bytes(object)?;
+        let Range { start, .. } = self.objects.slots(id)?;
+        self.copies(start..start.saturating_add(1), object)
+    }
+
+    /// Copies of capabilities to frames of `object`.
+    fn copies(&mut self, slots: Range<u64>, object: &Object) -> Result<Range<u64>, BuildError> {
+        let copies = self.allocator.slots(slots.end.saturating_sub(slots.start))?;
+        for (to, from) in copies.clone().zip(slots) {
             let (dest, src) = (self.boot.slot(CPtr::new(to)), self.boot.slot(CPtr::new(from)));
             let copied = self.kernel().cnode_copy(dest, src, Rights::ALL);
             copied.map_err(BuildError::refused("copy the capability to", &object.name))?;

@@ -284,6 +284,7 @@ impl Observer {
         if offset != PUBLISHES {
             return;
         }
+        self.changing.follow(now_ns, |moment| self.pages.has_come(moment, kernel));
         let Some(session) = self.sessions.get_mut(place.session) else { return };
         let slot = |offset: usize, bytes: &mut [u8]| place.read(translations, kernel, offset, bytes);
         let mut sights = std::mem::take(&mut self.sights);

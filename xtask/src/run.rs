@@ -378,10 +378,10 @@ fn take_longer(scenario: &mut Scenario) {
         };
         *milliseconds = milliseconds.saturating_mul(LONGER.into());
     }
-    let changes = scenario.changes.iter_mut().map(|change| &mut change.after_ms);
-    let kills = scenario.kills.iter_mut().map(|kill| &mut kill.after_ms);
+    let changes = scenario.changes.iter_mut().map(|change| &mut change.when.after_ms);
+    let kills = scenario.kills.iter_mut().map(|kill| &mut kill.when.after_ms);
     let interrupts =
-        scenario.controllers.iter_mut().flat_map(|one| &mut one.changes).map(|change| &mut change.after_ms);
+        scenario.controllers.iter_mut().flat_map(|one| &mut one.changes).map(|change| &mut change.when.after_ms);
     let hot_plugs = scenario.hot_plugs.iter_mut().map(|event| &mut event.after_ms);
     changes
         .chain(kills)

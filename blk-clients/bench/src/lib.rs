@@ -27,22 +27,22 @@ pub mod stamp;
 mod workers;
 mod zeroes;
 
-use blk_client::{Device, Options, Program, Reporter};
+use blk_client::{Device, Program, Reporter};
 use measure::{Measured, Unmeasured};
 use platform::{Environment, Platform};
 use report::Report;
-use workload::{Bench, Client};
+use workload::Bench;
 
 /// Runs the program: executes the environment's configuration and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Bench>::start(&platform, &environment) else { return };
-    let (options, Program { client, config: bench, reporter }) = (program.options(), &program);
+    let (options, Program { config: bench, reporter, .. }) = (program.options(), &program);
     let end = after(&platform, bench.delay_milliseconds.saturating_mul(1000));
     while platform.ticks() < end {
         platform.next_event().await;
     }
     let passed = if bench.measure.is_empty() {
-        loaded(&platform, &environment, options, client, bench, reporter).await
+        loaded(&platform, &environment, &program).await
     } else {
         measured(measure::run(&platform, &environment, options, bench).await, bench, reporter)
     };
@@ -50,22 +50,16 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
 }
 
 /// Runs the load, with or without verification. Returns whether it passed.
-async fn loaded<P: Platform>(
-    platform: &P,
-    environment: &Environment,
-    options: Options,
-    client: &Client,
-    bench: &Bench,
-    reporter: &Reporter<P>,
-) -> bool {
-    let device = match Device::open(platform.clone(), environment, options).await {
+async fn loaded<P: Platform>(platform: &P, environment: &Environment, program: &Program<P, Bench>) -> bool {
+    let Program { client, config: bench, reporter } = program;
+    let device = match Device::open(platform.clone(), environment, program.options()).await {
         Ok(device) => device,
         Err(error) => {
             reporter.not_open(error);
             return false;
         }
     };
-    let result = device.run(load::run(platform, &device, client, bench, reporter)).await;
+    let result = load::run(platform, &device, program).await;
     let closed = device.close().await;
     if device.retries() > 0 {
         platform::log::info!("resubmitted, for the controller gave no verdict: {} requests", device.retries());

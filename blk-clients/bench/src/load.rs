@@ -1,8 +1,9 @@
 //! The load: one worker for each request in flight, each with one request at a time.
 //!
 //! Phases: one block written and read back (the first verified transfer), then the area is written once in order, then
-//! one read of the largest size where sizes vary, then the configured mix, then write zeroes and discard if configured.
-//! Only the mix is counted and timed.
+//! one read of the largest size where sizes vary; then, from the moment on at which the scenario has it begin, the configured
+//! mix; then write zeroes and discard if configured. Only the mix is counted and timed. A load that leaves time to others sleeps
+//! from tick to tick, outside of the device's turns, whenever its requests took more than their part of the time so far.
 
 use crate::after;
 use crate::area::{Access, Area, Units};
@@ -18,11 +19,12 @@ use crate::zeroes;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
-use blk_client::{Device, Error, Reporter, Status};
+use blk_client::{Device, Error, Program, Reporter, Status};
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use platform::{Platform, ticks_to_ns};
-use workload::{Bench, Client, Forbidden};
+use report::milestones::Milestone;
+use workload::{Bench, Forbidden};
 
 /// Failures reported one by one; the rest are counted.
 const MAX_REPORTED: u64 = 8;
@@ -31,6 +33,7 @@ const MAX_REPORTED: u64 = 8;
 pub(crate) struct Load<'a, P: Platform> {
     platform: &'a P,
     pub(crate) device: &'a Device<P>,
+    program: &'a Program<P, Bench>,
     reporter: &'a Reporter<P>,
     pub(crate) bench: &'a Bench,
     tenant: u64,
@@ -43,8 +46,11 @@ pub(crate) struct Load<'a, P: Platform> {
     progress: RefCell<Progress>,
     /// Requests begun in the mix.
     begun: Cell<u64>,
-    /// When the mix ends, in ticks.
+    /// When the mix began, and when it ends by time, in ticks.
+    began: Cell<u64>,
     deadline: Cell<u64>,
+    /// Time in which the mix's requests were in flight, in ticks, summed over all of them.
+    busy: Cell<u64>,
     /// A request failed with the session, which has ended: no further one can be done.
     over: Cell<bool>,
     unflushed: Cell<u64>,
@@ -60,30 +66,25 @@ pub(crate) struct Operation {
     pub(crate) units: Units,
 }
 
-/// Runs the load of `bench`.
+/// Runs the load of `program`.
 pub(crate) async fn run<P: Platform>(
     platform: &P,
     device: &Device<P>,
-    client: &Client,
-    bench: &Bench,
-    reporter: &Reporter<P>,
+    program: &Program<P, Bench>,
 ) -> Result<Outcome, Impossible> {
+    let (bench, reporter) = (&program.config, &program.reporter);
+    if bench.operations == 0 && bench.milliseconds == 0 && program.client.ends.is_none() {
+        return Err(Impossible::Endless);
+    }
     let layout = shape::layout(device.geometry(), bench)?;
-    let load = Load::new(platform, device, client, bench, reporter, &layout)?;
+    let load = Load::new(platform, device, program, &layout)?;
     let buffers = load.buffers(layout)?;
     if bench.verify {
-        load.first_transfer(&buffers).await?;
-        load.fill(&buffers).await?;
-        certain::read_largest(&load, &buffers).await?;
+        device.run(load.prepare(&buffers)).await?;
     }
+    program.begin(platform).await;
     load.mix(&buffers).await?;
-    load.check_forbidden();
-    certain::read_bad_block(&load, &buffers).await?;
-    if bench.zeroes
-        && let Some(buffer) = buffers.first()
-    {
-        zeroes::run(&load, buffer).await?;
-    }
+    device.run(load.conclude(&buffers)).await?;
     load.progress.borrow_mut().report(platform.ticks(), reporter);
     Ok(load.outcome.into_inner())
 }
@@ -92,11 +93,10 @@ impl<'a, P: Platform> Load<'a, P> {
     fn new(
         platform: &'a P,
         device: &'a Device<P>,
-        client: &Client,
-        bench: &'a Bench,
-        reporter: &'a Reporter<P>,
+        program: &'a Program<P, Bench>,
         layout: &Layout,
     ) -> Result<Self, Impossible> {
+        let Program { client, config: bench, reporter } = program;
         let geometry = device.geometry();
         let unit_blocks = bench.block_bytes.checked_div(geometry.block_bytes).unwrap_or(1);
         // The largest request has at most as many blocks as fit a u32.
@@ -105,6 +105,7 @@ impl<'a, P: Platform> Load<'a, P> {
         Ok(Self {
             platform,
             device,
+            program,
             reporter,
             bench,
             tenant,
@@ -116,7 +117,9 @@ impl<'a, P: Platform> Load<'a, P> {
             outcome: RefCell::new(Outcome { verify: bench.verify, ..Outcome::default() }),
             progress: RefCell::new(Progress::new(platform, bench.progress_milliseconds)),
             begun: Cell::new(0),
+            began: Cell::new(0),
             deadline: Cell::new(u64::MAX),
+            busy: Cell::new(0),
             over: Cell::new(false),
             unflushed: Cell::new(0),
             seen_io: Cell::new(false),
@@ -136,6 +139,23 @@ impl<'a, P: Platform> Load<'a, P> {
         }
         self.outcome.borrow_mut().depth = u16::try_from(buffers.len()).unwrap_or(u16::MAX);
         if buffers.is_empty() { Err(Impossible::WindowTooSmall) } else { Ok(buffers) }
+    }
+
+    /// Writes the blocks that are read later.
+    async fn prepare(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
+        self.first_transfer(buffers).await?;
+        self.fill(buffers).await?;
+        certain::read_largest(self, buffers).await
+    }
+
+    /// Makes the requests that come once, after the mix.
+    async fn conclude(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
+        self.check_forbidden();
+        certain::read_bad_block(self, buffers).await?;
+        match buffers.first() {
+            Some(buffer) if self.bench.zeroes => zeroes::run(self, buffer).await,
+            _ => Ok(()),
+        }
     }
 
     /// Writes one request and reads it back, so that the first verified transfer does not wait for the area to be filled.
@@ -172,27 +192,46 @@ impl<'a, P: Platform> Load<'a, P> {
         (count > 0 && !self.over.get()).then_some(Units { first, count })
     }
 
-    /// Runs the configured mix.
+    /// Runs the configured mix, in turns of the device. Between them it sleeps until the next tick, if it is to.
     async fn mix(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
         self.counts.set(true);
         let begin = self.platform.ticks();
+        self.began.set(begin);
         if self.bench.milliseconds > 0 {
             let ticks = u128::from(self.platform.ticks_per_second()).saturating_mul(self.bench.milliseconds.into());
             let ticks = u64::try_from(ticks.checked_div(1000).unwrap_or(0)).unwrap_or(u64::MAX);
             self.deadline.set(begin.saturating_add(ticks));
         }
+        self.device.run(self.turn(buffers)).await?;
+        while !self.is_over() {
+            self.platform.next_event().await;
+            self.device.run(self.turn(buffers)).await?;
+        }
+        self.counts.set(false);
+        self.outcome.borrow_mut().elapsed_ns = self.ns_since(begin);
+        Ok(())
+    }
+
+    /// Makes requests of the mix until it is over, or until the load is to sleep.
+    async fn turn(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
         let workers = buffers.iter().map(|buffer| async move {
-            while let Some(operation) = self.next_of_mix() {
+            while !self.is_to_sleep(buffers.len())
+                && let Some(operation) = self.next_of_mix()
+            {
                 self.operate(operation, buffer).await?;
                 self.flush_if_due(operation).await;
                 self.think().await;
             }
             Ok(())
         });
-        all(workers).await?;
-        self.counts.set(false);
-        self.outcome.borrow_mut().elapsed_ns = self.ns_since(begin);
-        Ok(())
+        all(workers).await
+    }
+
+    /// Whether the requests so far, of so many in flight, took more than their part of the time.
+    fn is_to_sleep(&self, depth: usize) -> bool {
+        let elapsed = u128::from(self.platform.ticks().saturating_sub(self.began.get()));
+        let part = elapsed.saturating_mul(self.bench.busy_percent.into()).saturating_mul(depth as u128);
+        self.bench.busy_percent > 0 && u128::from(self.busy.get()).saturating_mul(100) > part
     }
 
     /// Yields to threads of the same priority during the configured think time.
@@ -206,9 +245,15 @@ impl<'a, P: Platform> Load<'a, P> {
         }
     }
 
-    fn next_of_mix(&self) -> Option<Operation> {
+    /// Whether the mix is over: by its number, its time, the moment that ends it, or the end of the session.
+    fn is_over(&self) -> bool {
         let counted_out = self.bench.operations > 0 && self.begun.get() >= self.bench.operations;
-        if counted_out || self.over.get() || self.platform.ticks() >= self.deadline.get() {
+        let is_late = self.platform.ticks() >= self.deadline.get();
+        counted_out || self.over.get() || is_late || self.program.is_over()
+    }
+
+    fn next_of_mix(&self) -> Option<Operation> {
+        if self.is_over() {
             return None;
         }
         let generator = &mut *self.generator.borrow_mut();
@@ -276,7 +321,9 @@ impl<'a, P: Platform> Load<'a, P> {
             })
             .await;
         let now = self.platform.ticks();
-        let latency_ns = ticks_to_ns(now.saturating_sub(begin), self.platform.ticks_per_second());
+        let took = now.saturating_sub(begin);
+        self.busy.set(self.busy.get().saturating_add(took));
+        let latency_ns = ticks_to_ns(took, self.platform.ticks_per_second());
         let done = self.judge(operation, result);
         self.judge_rights(units, was_forbidden, result);
         if access == Access::Write {
@@ -291,12 +338,24 @@ impl<'a, P: Platform> Load<'a, P> {
             if access == Access::Read && self.bench.verify {
                 self.verify(units, buffer)?;
             }
-            if !self.seen_io.get() && (access == Access::Read || !self.bench.verify) {
-                self.seen_io.set(true);
-                self.reporter.first_io();
-            }
+            self.count_milestone(access);
         }
         Ok(())
+    }
+
+    /// Counts a transfer that was done; reports the first one that was verified.
+    fn count_milestone(&self, access: Access) {
+        if access == Access::Write {
+            self.reporter.milestones().count(Milestone::Written);
+        }
+        if access == Access::Write && self.bench.verify {
+            return;
+        }
+        if self.seen_io.replace(true) {
+            self.reporter.milestones().count(Milestone::Verified);
+        } else {
+            self.reporter.first_io();
+        }
     }
 
     /// Makes a request, and repeats it up to the configured retries where the device failed it.
@@ -324,6 +383,7 @@ impl<'a, P: Platform> Load<'a, P> {
                 outcome.media_errors = outcome.media_errors.saturating_add(1);
             }
             Err(error) if self.may_be_forbidden(error) => {
+                self.reporter.milestones().count(Milestone::Forbidden);
                 let outcome = &mut *self.outcome.borrow_mut();
                 outcome.forbidden = outcome.forbidden.saturating_add(1);
             }
@@ -355,6 +415,7 @@ impl<'a, P: Platform> Load<'a, P> {
             return self.fail(false, format_args!("request at block {lba} was done, although it had been forbidden"));
         }
         self.area.borrow_mut().set_forbidden(units, false);
+        self.reporter.milestones().count(Milestone::AllowedAgain);
         let outcome = &mut *self.outcome.borrow_mut();
         outcome.allowed_again = outcome.allowed_again.saturating_add(1);
     }

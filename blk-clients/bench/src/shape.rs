@@ -34,7 +34,7 @@ impl fmt::Display for Impossible {
             Self::Ranges => {
                 write!(f, "segments must be 1 to {MAX_SEGMENTS}, misalign_bytes a multiple of 4 below 4096")
             }
-            Self::Endless => f.write_str("neither operations nor milliseconds is set"),
+            Self::Endless => f.write_str("neither operations nor milliseconds nor a moment that ends it is set"),
             Self::Window => f.write_str("the window's memory cannot be reached"),
         }
     }
@@ -48,9 +48,6 @@ impl From<platform::OutOfBounds> for Impossible {
 
 /// Computes the layout of requests in the window from the configuration and the geometry.
 pub(crate) fn layout(geometry: &Geometry, bench: &Bench) -> Result<Layout, Impossible> {
-    if bench.operations == 0 && bench.milliseconds == 0 {
-        return Err(Impossible::Endless);
-    }
     let block = geometry.block_bytes;
     let multiple = |bytes: u32| bytes != 0 && bytes.is_multiple_of(block);
     if !multiple(bench.block_bytes) {

@@ -24,6 +24,8 @@ fn client(bench: Bench) -> Client {
         first_block: 1 << 40,
         polls: false,
         waits: false,
+        begins: None,
+        ends: None,
         config: workload::encode(&bench),
     }
 }

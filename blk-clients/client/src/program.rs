@@ -4,12 +4,13 @@ use crate::reporter::Reporter;
 use crate::session::Options;
 use core::fmt;
 use platform::{Environment, Platform};
+use report::milestones::Milestone;
 use serde::de::DeserializeOwned;
 use workload::Client;
 
 /// The state of a started client program. `C` is the type of its own configuration, `[tenant.program.config]` of the scenario.
-#[derive(Clone, Debug)]
-pub struct Program<P, C> {
+#[derive(Clone)]
+pub struct Program<P: Platform, C> {
     /// The description that every client gets.
     pub client: Client,
     /// Its own configuration.
@@ -45,6 +46,22 @@ impl<P: Platform, C> Program<P, C> {
     #[must_use]
     pub const fn options(&self) -> Options {
         Options { ring_entries: self.client.ring_entries, polls: self.client.polls, waits: self.client.waits }
+    }
+
+    /// Counts the tenant as ready, and waits for the moment at which the scenario has it begin (`begins`), if it names one. To be
+    /// called without a request in flight, since it takes the component's events.
+    pub async fn begin(&self, platform: &P) {
+        self.reporter.milestones().count(Milestone::Ready);
+        let Some(moment) = self.client.begins else { return };
+        while !self.reporter.milestones().has_come(moment) {
+            platform.next_event().await;
+        }
+    }
+
+    /// Whether the moment has come at which the scenario has the tenant's load end (`ends`).
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.client.ends.is_some_and(|moment| self.reporter.milestones().has_come(moment))
     }
 
     /// Ends the program: reports a failure, if any, and the verdict.

@@ -4,21 +4,24 @@ use crate::error::OpenError;
 use alloc::string::{String, ToString};
 use core::fmt;
 use platform::{Environment, Platform, ticks_to_ns};
+use report::milestones::{Milestone, Milestones};
 use report::{Refused, Report, Value, clip};
 
 /// Sender of reports of one component for one tenant.
-#[derive(Clone, Debug)]
-pub struct Reporter<P> {
+#[derive(Clone)]
+pub struct Reporter<P: Platform> {
     platform: P,
     component: report::Name,
     tenant: report::Name,
+    milestones: Milestones<P::Memory>,
 }
 
 impl<P: Platform> Reporter<P> {
     /// Makes a reporter of the component of `environment` for `tenant`.
     #[must_use]
     pub fn new(platform: P, environment: &Environment, tenant: &str) -> Self {
-        Self { platform, component: clip(&environment.name), tenant: clip(tenant) }
+        let milestones = Milestones::of(&platform, environment);
+        Self { platform, component: clip(&environment.name), tenant: clip(tenant), milestones }
     }
 
     /// The tenant's name in records.
@@ -27,13 +30,23 @@ impl<P: Platform> Reporter<P> {
         self.tenant.clone()
     }
 
+    /// The milestones of the work, which moments of the scenario may wait for, and those moments. Attacks, the first verified
+    /// transfer and the end of the work are counted when they are reported.
+    pub const fn milestones(&self) -> &Milestones<P::Memory> {
+        &self.milestones
+    }
+
     /// Sends a record.
     pub fn send(&self, record: &Report) {
         self.platform.report(&record.encode());
+        if matches!(record, Report::Attack(_)) {
+            self.milestones.count(Milestone::Attacks);
+        }
     }
 
     /// Reports that the first verified transfer is done now.
     pub fn first_io(&self) {
+        self.milestones.count(Milestone::Verified);
         self.send(&Report::FirstIo { tenant: self.tenant(), at_ns: self.now_ns() });
     }
 
@@ -63,6 +76,7 @@ impl<P: Platform> Reporter<P> {
     /// Reports the end of the work, and whether it passed.
     pub fn done(&self, passed: bool) {
         self.send(&Report::Done { tenant: self.tenant(), passed });
+        self.milestones.count(Milestone::Finished);
     }
 
     /// Nanoseconds of machine time.

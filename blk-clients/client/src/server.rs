@@ -7,10 +7,10 @@ use blk_api::names;
 use blk_api::session::Refusal;
 use core::cell::Cell;
 use platform::{Environment, Incarnation, Platform, ticks_to_ns};
+use report::milestones::{Milestone, Milestones};
 use report::{Reconnected, Report};
 
 /// The server of a session.
-#[derive(Debug)]
 pub(crate) struct Server<P: Platform> {
     platform: P,
     /// Its liveness page; without one, its state is unknown. A client with a function of its own has none.
@@ -21,6 +21,7 @@ pub(crate) struct Server<P: Platform> {
     incarnation: Cell<Incarnation>,
     /// The client's name in its reports.
     client: report::Name,
+    milestones: Milestones<P::Memory>,
 }
 
 impl<P: Platform> Server<P> {
@@ -28,8 +29,9 @@ impl<P: Platform> Server<P> {
     pub(crate) fn of(platform: P, environment: &Environment) -> Self {
         let page = environment.region(names::LIVENESS_SERVER).and_then(|region| platform.memory(region).ok());
         let incarnation = page.as_ref().map_or(Ok(Incarnation::FIRST), Incarnation::load).unwrap_or_default();
-        let is_lost = Cell::new(false);
-        Self { platform, page, is_lost, incarnation: Cell::new(incarnation), client: report::clip(&environment.name) }
+        let milestones = Milestones::of(&platform, environment);
+        let (is_lost, client) = (Cell::new(false), report::clip(&environment.name));
+        Self { platform, page, is_lost, incarnation: Cell::new(incarnation), client, milestones }
     }
 
     /// Whether the incarnation that opened the session is dead; for a session with a function of its own, whether that was reset.
@@ -66,6 +68,7 @@ impl<P: Platform> Server<P> {
         let at_ns = ticks_to_ns(self.platform.ticks(), self.platform.ticks_per_second());
         let tenant = self.client.clone();
         self.platform.report(&Report::Reconnected(Reconnected { tenant, at_ns, reissued }).encode());
+        self.milestones.count(Milestone::Reconnected);
     }
 
     fn now(&self) -> Option<Incarnation> {

@@ -69,8 +69,9 @@ async fn read_all<P: Platform>(
     program: &Program<P, Digest>,
 ) -> Result<report::Digest, Failure> {
     let Program { client, config: digest, reporter } = program;
-    let device = Device::open(platform, environment, program.options()).await.map_err(Failure::Open)?;
+    let device = Device::open(platform.clone(), environment, program.options()).await.map_err(Failure::Open)?;
     let range = Range::new(digest, device.geometry()).ok_or(Failure::Range)?;
+    program.begin(&platform).await;
     let sha256 = device.run(hash(&device, range, digest.depth, reporter)).await?;
     device.close().await.map_err(Failure::Close)?;
     let first_byte = client.first_block.saturating_add(range.first).saturating_mul(u64::from(range.block_bytes));

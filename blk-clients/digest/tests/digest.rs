@@ -23,6 +23,8 @@ fn run(digest: Digest, bad_block: Option<u64>) -> (Vec<Report>, Vec<u8>) {
         first_block: 64,
         polls: false,
         waits: false,
+        begins: None,
+        ends: None,
         config: workload::encode(&digest),
     };
     let environment = platform.environment("reader", postcard::to_allocvec(&client).unwrap());

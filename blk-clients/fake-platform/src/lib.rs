@@ -155,6 +155,8 @@ impl FakePlatform {
             first_block: 0,
             polls: false,
             waits: false,
+            begins: None,
+            ends: None,
             config: workload::encode(config),
         };
         let config = postcard::to_allocvec(&client).expect("a client has a form in postcard");

@@ -31,6 +31,8 @@ fn run_with(platform: &FakePlatform, config: String) -> Vec<Report> {
         first_block: 0,
         polls: false,
         waits: false,
+        begins: None,
+        ends: None,
         config,
     };
     let environment = platform.environment("keeper", postcard::to_allocvec(&client).unwrap());

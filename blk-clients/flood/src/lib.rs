@@ -35,6 +35,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     if !ends {
         reporter.done(true);
     }
+    program.begin(&platform).await;
     let since = platform.ticks();
     let counts = Flooder::new(platform.clone(), environment, program.options(), flood).run().await;
     if counts.done > 0 {

@@ -26,6 +26,8 @@ fn run(platform: &FakePlatform, flood: Flood, polls: bool) -> Vec<Report> {
         first_block: 8192,
         polls,
         waits: false,
+        begins: None,
+        ends: None,
         config: workload::encode(&flood),
     };
     let environment = platform.environment("mallory", postcard::to_allocvec(&client).unwrap());

@@ -25,6 +25,7 @@ mod resets;
 
 use crate::capabilities;
 use crate::verdicts::Verdicts;
+use blk_client::Program;
 use core::fmt;
 use drive::Drive;
 pub(crate) use last::reports_end_itself;
@@ -50,10 +51,12 @@ pub(crate) struct Attacker<'a, P: Platform> {
 pub(crate) async fn run<P: Platform>(
     platform: &P,
     environment: &Environment,
-    hostile: &Hostile,
+    program: &Program<P, Hostile>,
     verdicts: Verdicts<'_, P>,
 ) -> Result<bool, Stuck> {
+    let hostile = &program.config;
     let drive = Drive::claim(platform, environment).await?;
+    program.begin(platform).await;
     let mut attacker = Attacker { platform, environment, drive, verdicts, detaches: hostile.detaches };
     attacker.outlive(Attacker::honest).await?;
     // The revocation would come in the middle of a round.

@@ -37,7 +37,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Hostile>::start(&platform, &environment) else { return };
     let Program { client, config: hostile, reporter } = &program;
     if environment.cap::<Endpoint>(pci_api::names::PCI).is_some() {
-        let outcome = function::run(&platform, &environment, hostile, Verdicts::new(reporter)).await;
+        let outcome = function::run(&platform, &environment, &program, Verdicts::new(reporter)).await;
         if let Err(stuck) = &outcome {
             reporter.failure(format_args!("{stuck}"));
         }
@@ -54,6 +54,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
             return reporter.done(false);
         }
     };
+    program.begin(&platform).await;
     let Some(mut attacker) = Attacker::new(session, &environment, client.first_block, reporter) else {
         reporter.failure(format_args!("no ring or no window to attack with"));
         return reporter.done(false);

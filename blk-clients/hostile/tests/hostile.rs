@@ -27,6 +27,8 @@ fn run_on(platform: &FakePlatform, last: LastAttack, polls: bool) -> Vec<Report>
         first_block: 8192,
         polls,
         waits: false,
+        begins: None,
+        ends: None,
         config: workload::encode(&hostile),
     };
     let environment = platform.environment("intruder", postcard::to_allocvec(&client).unwrap());

@@ -35,6 +35,10 @@ pub struct Client {
     pub polls: bool,
     /// It keeps its requests while its controller is gone, and repeats them when that is back.
     pub waits: bool,
+    /// The moment that its load or its attacks wait for, by its number (`report::milestones`).
+    pub begins: Option<u16>,
+    /// The moment at which its load ends.
+    pub ends: Option<u16>,
     /// The configuration of its program, in JSON: see [`Client::config`].
     pub config: String,
 }
@@ -97,6 +101,9 @@ pub struct Bench {
     pub zeroes: bool,
     /// Minimum sleep after the start, in milliseconds, so that other tenants go first. It ends with a tick.
     pub delay_milliseconds: u64,
+    /// The most of the time, in percent, in which it has requests in flight: it sleeps from tick to tick in between. On a slow
+    /// machine it makes fewer requests, and leaves others as much of the processor. 0 for no limit.
+    pub busy_percent: u8,
     /// Pause of each request in flight from its end to the next one, in microseconds. It is shorter than a tick, so the
     /// thread does not sleep: threads of a lower priority do not run in it.
     pub think_microseconds: u64,
@@ -128,6 +135,7 @@ impl Default for Bench {
             retries: 0,
             zeroes: false,
             delay_milliseconds: 0,
+            busy_percent: 0,
             think_microseconds: 0,
             progress_milliseconds: 100,
             completion: Completion::Session,

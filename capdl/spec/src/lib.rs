@@ -84,6 +84,8 @@ pub struct Specification {
     pub caps: Vec<CapRun>,
     /// The components with their threads.
     pub components: Vec<Component>,
+    /// Moments of a run, which kills, changes and loads wait for. A root task without fault injection refuses them.
+    pub moments: Vec<Moment>,
     /// Components that the root task stops at any point of their work, for tests. A root task without fault injection refuses
     /// them.
     pub kills: Vec<Kill>,
@@ -97,14 +99,46 @@ pub struct Specification {
 /// Slot for received capabilities, in the CSpaces of components that hold their own CNode. Others receive none.
 pub const RECEIVE_SLOT: u64 = 3;
 
+/// A moment of a run: it comes some time after all that it needs has happened, and only once. The root task's fault injection
+/// announces it to the components.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Moment {
+    /// All that must have happened before; nothing for a time after the supervisor's start.
+    pub needs: Vec<Need>,
+    /// Microseconds from then on.
+    pub after_us: u64,
+}
+
+/// Something that must have happened to a component.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Need {
+    /// Its number.
+    pub component: u16,
+    /// What is counted.
+    pub counted: Counted,
+    /// How often it must have happened, at least.
+    pub at_least: u32,
+}
+
+/// Something of a component that is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Counted {
+    /// A milestone that the component counts itself, by its number (`report::milestones`).
+    Milestone(u8),
+    /// Its deaths.
+    Deaths,
+    /// Its restarts.
+    Restarts,
+}
+
 /// A component that the root task's fault injection stops as if it had faulted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Kill {
     /// Its number.
     pub component: u16,
-    /// Microseconds from the supervisor's start to the first stop.
-    pub after_us: u64,
-    /// Number of stops, at least 1: the first one at `after_us`, then one in each following incarnation.
+    /// Number of the moment of the first stop in [`Specification::moments`].
+    pub moment: u16,
+    /// Number of stops, at least 1: the first one at its moment, then one in each following incarnation.
     pub times: u32,
     /// Microseconds from the start of a following incarnation to its stop.
     pub every_us: u64,

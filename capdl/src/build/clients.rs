@@ -84,7 +84,8 @@ impl Builder<'_> {
             self.model.waits_for_teardown(who, TeardownAck { page, session: index });
         }
         self.alarm(tenant, who, supervisor);
-        self.model.configure(who, &tenants::client(tenant, self.scenario.server.queues, index as u16))?;
+        self.model
+            .configure(who, &tenants::client(self.scenario, tenant, self.scenario.server.queues, index as u16))?;
         Ok(BuiltClient { tenant, who, event })
     }
 

@@ -67,7 +67,7 @@ impl Builder<'_> {
             self.model.waits_for_teardown(who, TeardownAck { page, session: word });
         }
         self.alarm(tenant, who, pci.supervisor);
-        self.model.configure(who, &tenants::client(tenant, QueueSharing::Dedicated, 0))?;
+        self.model.configure(who, &tenants::client(self.scenario, tenant, QueueSharing::Dedicated, 0))?;
         let allowed = Match::Virtual { driver: physical, index: number as u16 };
         let driver = Driver { who, arena, max_vectors: FUNCTION_QUEUES, allowed };
         Ok((BuiltClient { tenant, who, event }, driver))

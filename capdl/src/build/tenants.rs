@@ -1,5 +1,6 @@
 //! The configurations of a tenant's server, of the policy component beside it, and of its client.
 
+use super::moments::Numbering;
 use crate::scenario::{Change, Controller, ControllerChange, QUEUE_PAIRS, Scenario, Tenant, What};
 use blk_api::config::{Completion, FunctionConfig, SessionConfig};
 use blk_api::policy::{self, Holder};
@@ -48,7 +49,12 @@ pub(super) fn holder(tenant: &Tenant) -> Holder {
 
 /// A change for `tenant`, whose session has this number, as the policy component receives it. Applies the change to `tenant`,
 /// too.
-pub(super) fn change(change: &Change, tenant: &mut Tenant, queues: QueueSharing, session: u32) -> policy::Change {
+pub(super) fn change(
+    (change, moment): (&Change, u16),
+    tenant: &mut Tenant,
+    queues: QueueSharing,
+    session: u32,
+) -> policy::Change {
     let what = match &change.what {
         What::Revoke(all) => policy::What::Revoke(all.clone()),
         What::Grant(all) => policy::What::Grant(all.clone()),
@@ -59,18 +65,20 @@ pub(super) fn change(change: &Change, tenant: &mut Tenant, queues: QueueSharing,
             policy::What::Entitle(policy::Entitlement { class, weight, iops, bandwidth, queue_pairs, depth })
         }
     };
-    policy::Change { after_ms: change.after_ms, session, what }
+    policy::Change { moment, session, what }
 }
 
-/// A controller's changes of interrupt mode, as the policy component receives them.
-pub(super) fn interrupts(controller: &Controller) -> Vec<policy::InterruptsChange> {
+/// A controller's changes of interrupt mode in their order, as the policy component receives them.
+pub(super) fn interrupts(numbering: &Numbering<'_>, controller: &Controller) -> Vec<policy::InterruptsChange> {
     let configured =
-        |change: &ControllerChange| policy::InterruptsChange { after_ms: change.after_ms, to: change.interrupts };
-    controller.changes.iter().map(configured).collect()
+        |(change, moment): (&ControllerChange, u16)| policy::InterruptsChange { moment, to: change.interrupts };
+    numbering.of_controller(controller).map(configured).collect()
 }
 
 /// The configuration of `tenant`'s client, which has this number at its server.
-pub(super) fn client(tenant: &Tenant, queues: QueueSharing, number: u16) -> Client {
+pub(super) fn client(scenario: &Scenario, tenant: &Tenant, queues: QueueSharing, number: u16) -> Client {
+    let numbering = Numbering::new(scenario);
+    let moment = |name: &Option<String>| name.as_deref().and_then(|name| numbering.named(name));
     let shared = queues.of_core(tenant.core.unwrap_or(number)).len() as u16;
     Client {
         tenant: tenant.name.clone(),
@@ -81,6 +89,8 @@ pub(super) fn client(tenant: &Tenant, queues: QueueSharing, number: u16) -> Clie
         first_block: tenant.extents.first().map_or(0, |extent| extent.first),
         polls: tenant.completion == Completion::Polled,
         waits: tenant.waits,
+        begins: moment(&tenant.begins),
+        ends: moment(&tenant.ends),
         config: tenant.workload.config(),
     }
 }

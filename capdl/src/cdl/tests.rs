@@ -42,6 +42,7 @@ fn tiny() -> Specification {
             cap(13, ports, 0, 7),
             cap(14, irq, 0, 7),
         ],
+        moments: vec![],
         kills: vec![],
         components: vec![Component {
             liveness: None,

@@ -1,5 +1,6 @@
 //! Changes while the system runs, as scenarios write them.
 
+use super::When;
 use super::tenant::Bandwidth;
 use super::validate::Refusal;
 use blk_api::config::{Class, RateLimit};
@@ -12,8 +13,8 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor
 /// A change for a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// Milliseconds from the system's start; the change happens at the policy component's next tick.
-    pub after_ms: u32,
+    /// Its time.
+    pub when: When,
     /// The tenant.
     pub tenant: String,
     /// The change.
@@ -52,6 +53,9 @@ pub struct Entitlement {
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
+    #[serde(default)]
+    at: Option<String>,
+    #[serde(default)]
     after_ms: u32,
     tenant: String,
     #[serde(default)]
@@ -101,14 +105,14 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for LimitOrNone<T> {
 
 impl Written {
     pub(super) fn change(self, line: usize) -> Result<Change, Refusal> {
-        let Self { after_ms, tenant, revoke, grant, class, weight, iops, bandwidth, queue_pairs, depth } = self;
+        let Self { at, after_ms, tenant, revoke, grant, class, weight, iops, bandwidth, queue_pairs, depth } = self;
         let iops = iops.map(|OrNone(limit)| limit);
         let bandwidth = bandwidth.map(|OrNone(limit)| limit.map(RateLimit::from));
         let entitlement = Entitlement { class, weight, iops, bandwidth, queue_pairs, depth };
         let entitle = (entitlement != Entitlement::default()).then_some(What::Entitle(entitlement));
         let mut all = [revoke.map(What::Revoke), grant.map(What::Grant), entitle].into_iter().flatten();
         match (all.next(), all.next()) {
-            (Some(what), None) => Ok(Change { after_ms, tenant, what }),
+            (Some(what), None) => Ok(Change { when: When { at, after_ms }, tenant, what }),
             (_, more) => {
                 let number = if more.is_some() { "two things" } else { "nothing" };
                 let message = format!(

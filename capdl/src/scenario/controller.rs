@@ -1,6 +1,6 @@
 //! Controllers and namespaces as scenarios name them.
 
-use super::bytes;
+use super::{When, bytes};
 use blk_api::config::Interrupts;
 use serde::Deserialize;
 
@@ -147,13 +147,30 @@ pub(super) const MAX_SERIAL: usize = 20;
 pub const FUNCTION_QUEUES: u16 = 2;
 
 /// A change of a controller's interrupt mode while the system runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(from = "WrittenChange")]
 pub struct ControllerChange {
-    /// Milliseconds from the system's start; the change happens at the policy component's next tick.
-    pub after_ms: u32,
+    /// Its time.
+    pub when: When,
     /// The new interrupt mode.
     pub interrupts: Interrupts,
+}
+
+/// Such a change as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenChange {
+    #[serde(default)]
+    at: Option<String>,
+    #[serde(default)]
+    after_ms: u32,
+    interrupts: Interrupts,
+}
+
+impl From<WrittenChange> for ControllerChange {
+    fn from(WrittenChange { at, after_ms, interrupts }: WrittenChange) -> Self {
+        Self { when: When { at, after_ms }, interrupts }
+    }
 }
 
 impl Controller {

@@ -2,8 +2,8 @@
 
 use super::validate::Refusal;
 use super::{
-    Console, Controller, Edu, Expect, HotPlug, IommuServer, Kill, MAX_COPIES, Machine, Path, Pci, PciServer, Probe,
-    Scenario, Server, Tenant, Workload, change, hot_plug,
+    Console, Controller, Edu, Expect, HotPlug, IommuServer, Kill, MAX_COPIES, Machine, Moment, Path, Pci, PciServer,
+    Probe, Scenario, Server, Tenant, When, Workload, change, hot_plug,
 };
 use blk_api::extent::Extent;
 use serde::Deserialize;
@@ -26,6 +26,8 @@ pub(super) struct File {
     tenants: Vec<Spanned<Tenant>>,
     #[serde(rename = "fault", default)]
     faults: Vec<Spanned<Fault>>,
+    #[serde(rename = "moment", default)]
+    moments: Vec<Spanned<Moment>>,
     #[serde(rename = "kill", default)]
     kills: Vec<Spanned<Kill>>,
     #[serde(rename = "hotplug", default)]
@@ -66,6 +68,7 @@ impl File {
             controllers: Vec::new(),
             tenants: Vec::new(),
             faults: Vec::new(),
+            moments: Vec::new(),
             kills: Vec::new(),
             hot_plugs: Vec::new(),
             changes: Vec::new(),
@@ -74,6 +77,7 @@ impl File {
         for spanned in self.controllers {
             lines.controllers.push(line_of(text, spanned.span().start));
             let mut controller = spanned.into_inner();
+            When::sort(&mut controller.changes, |change| &change.when);
             if controller.serial.is_empty() {
                 controller.serial.clone_from(&controller.name);
             }
@@ -98,6 +102,11 @@ impl File {
             lines.faults.push(line_of(text, spanned.span().start));
             faults.push(spanned.into_inner());
         }
+        let mut moments = Vec::new();
+        for spanned in self.moments {
+            lines.moments.push(line_of(text, spanned.span().start));
+            moments.push(spanned.into_inner());
+        }
         let mut kills = Vec::new();
         for spanned in self.kills {
             lines.kills.push(line_of(text, spanned.span().start));
@@ -116,8 +125,7 @@ impl File {
             let line = line_of(text, spanned.span().start);
             changes.push((spanned.into_inner().change(line)?, line));
         }
-        // In the order of their times.
-        changes.sort_by_key(|(change, _)| change.after_ms);
+        When::sort(&mut changes, |(change, _)| &change.when);
         let (changes, of_changes) = changes.into_iter().unzip();
         lines.changes = of_changes;
         let mut probe = self.probe;
@@ -139,6 +147,7 @@ impl File {
             server: self.server,
             console: self.console,
             faults,
+            moments,
             kills,
             hot_plugs,
             changes,
@@ -148,12 +157,13 @@ impl File {
     }
 }
 
-/// The line numbers of the name, controllers, tenants, faults, kills, hot-plug events and changes, for errors.
+/// The line numbers of the name, controllers, tenants, faults, moments, kills, hot-plug events and changes, for errors.
 pub(super) struct Lines {
     pub(super) name: usize,
     pub(super) controllers: Vec<usize>,
     pub(super) tenants: Vec<usize>,
     pub(super) faults: Vec<usize>,
+    pub(super) moments: Vec<usize>,
     pub(super) kills: Vec<usize>,
     pub(super) hot_plugs: Vec<usize>,
     pub(super) changes: Vec<usize>,

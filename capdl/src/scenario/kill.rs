@@ -1,28 +1,48 @@
 //! Kills as scenarios name them.
 
+use super::When;
 use serde::Deserialize;
 
 /// A component that is stopped at any point of its work, as by a fault.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "Written")]
 pub struct Kill {
     /// Its name.
     pub component: String,
-    /// Milliseconds after the start.
-    pub after_ms: u32,
+    /// The earliest time of its first stop.
+    pub when: When,
     /// Upper bound of a further delay, milliseconds: drawn for each run ([`Scenario::drawn`](super::Scenario::drawn)), and
     /// different in each following incarnation.
-    #[serde(default)]
     pub within_ms: u32,
     /// The number of stops.
-    #[serde(default = "once")]
     pub times: u32,
     /// Milliseconds from the start of each following incarnation to its stop.
-    #[serde(default)]
     pub every_ms: u32,
     /// The drawn delay, microseconds.
-    #[serde(skip)]
     pub drawn_us: u32,
+}
+
+/// A kill as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    component: String,
+    #[serde(default)]
+    at: Option<String>,
+    #[serde(default)]
+    after_ms: u32,
+    #[serde(default)]
+    within_ms: u32,
+    #[serde(default = "once")]
+    times: u32,
+    #[serde(default)]
+    every_ms: u32,
+}
+
+impl From<Written> for Kill {
+    fn from(Written { component, at, after_ms, within_ms, times, every_ms }: Written) -> Self {
+        Self { component, when: When { at, after_ms }, within_ms, times, every_ms, drawn_us: 0 }
+    }
 }
 
 const fn once() -> u32 {
@@ -30,15 +50,16 @@ const fn once() -> u32 {
 }
 
 impl Kill {
-    /// A kill of `component` at that time.
+    /// A kill of `component` so many milliseconds after the start.
     #[must_use]
     pub fn new(component: &str, after_ms: u32) -> Self {
-        Self { component: component.to_owned(), after_ms, within_ms: 0, times: once(), every_ms: 0, drawn_us: 0 }
+        let when = When::after_ms(after_ms);
+        Self { component: component.to_owned(), when, within_ms: 0, times: once(), every_ms: 0, drawn_us: 0 }
     }
 
-    /// Microseconds after the start.
+    /// Microseconds after its moment, or after the start.
     #[must_use]
     pub fn after_us(&self) -> u64 {
-        u64::from(self.after_ms) * 1000 + u64::from(self.drawn_us)
+        u64::from(self.when.after_ms) * 1000 + u64::from(self.drawn_us)
     }
 }

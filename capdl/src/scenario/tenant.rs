@@ -76,6 +76,12 @@ pub struct Tenant {
     /// How often its component is started again after a fault, each time with a new session; without, it stays dead.
     #[serde(default)]
     pub restart: Option<Restart>,
+    /// The moment that its load, or its attacks, wait for: it is open by then. Without one it begins at once.
+    #[serde(default)]
+    pub begins: Option<String>,
+    /// The moment at which its load ends, unless it has ended before.
+    #[serde(default)]
+    pub ends: Option<String>,
     /// So many tenants like this one, named `name-0`, `name-1`, …, each with the extents after the last one's and a
     /// seed of its own; 0 for this one alone. Always 0 in a loaded scenario.
     #[serde(default)]

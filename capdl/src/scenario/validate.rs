@@ -7,6 +7,7 @@ pub(super) mod function;
 mod hot_plug;
 mod interrupts;
 mod load;
+mod moment;
 mod pci;
 mod peer;
 mod priority;
@@ -103,6 +104,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     for (fault, line) in scenario.faults.iter().zip(&lines.faults) {
         fault::check(scenario, fault, *line)?;
     }
+    moment::check(scenario, lines)?;
     for (kill, line) in scenario.kills.iter().zip(&lines.kills) {
         fault::check_kill(scenario, kill, *line)?;
     }

@@ -8,6 +8,7 @@ use platform::{
     ObjectType, OutOfBounds, PAGE_SIZE, Paddr, Platform, Region, RegionKind, Result, Resume, Rights, TableLevel, Tcb,
     TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
+use report::milestones::Watched;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::ops::Range;
@@ -37,13 +38,15 @@ pub(super) struct World {
 struct Around {
     state: Rc<RefCell<State>>,
     liveness: Ram,
+    /// The first page of its log ring.
+    log: Ram,
 }
 
 impl World {
     /// Starts a component with this configuration, which then waits. Its server runs and accepts all calls.
     pub(super) fn start(config: &PolicyConfig) -> Self {
         let state = Rc::new(RefCell::new(State { server: Message::new(policy::DONE), ..State::default() }));
-        let around = Around { state, liveness: Ram::new(PAGE_SIZE) };
+        let around = Around { state, liveness: Ram::new(PAGE_SIZE), log: Ram::new(PAGE_SIZE) };
         let component = Box::pin(::policy::run(around.clone(), environment(config)));
         let mut world = Self { component, around };
         world.poll();
@@ -83,6 +86,11 @@ impl World {
         self.around.state.borrow().ms
     }
 
+    /// Announces a moment to the component.
+    pub(super) fn announce(&self, moment: u16) {
+        Watched::new(self.around.log.clone()).announce(moment).expect("a moment of the configuration");
+    }
+
     /// The server's liveness page.
     pub(super) const fn liveness(&self) -> &Ram {
         &self.around.liveness
@@ -91,6 +99,8 @@ impl World {
 
 fn environment(config: &PolicyConfig) -> Environment {
     let name = |name: &str| platform::Name::try_from(name).unwrap_or_default();
+    let region =
+        |text: &str, vaddr, kind| Region { name: name(text), vaddr: Vaddr::new(vaddr), len: PAGE_SIZE as u64, kind };
     let cap = |text: &str, first| NamedCaps { name: name(text), first: CPtr::new(first), count: 1 };
     Environment {
         component: 4,
@@ -102,12 +112,10 @@ fn environment(config: &PolicyConfig) -> Environment {
         receive_slot: Some(CPtr::new(5)),
         wait: Some(CPtr::new(3)),
         caps: vec![cap("server", SERVER), cap("endpoint", 9), cap("event", 10)],
-        regions: vec![Region {
-            name: name("liveness-server"),
-            vaddr: Vaddr::new(0x3000_0000),
-            len: PAGE_SIZE as u64,
-            kind: RegionKind::ReadOnly,
-        }],
+        regions: vec![
+            region("liveness-server", 0x3000_0000, RegionKind::ReadOnly),
+            region("log", 0x2000_0000, RegionKind::ReadWrite),
+        ],
         config: postcard::to_allocvec(config).unwrap_or_default(),
     }
 }
@@ -122,7 +130,11 @@ impl Platform for Around {
     }
 
     fn memory(&self, region: &Region) -> core::result::Result<Ram, OutOfBounds> {
-        if region.name == "liveness-server" { Ok(self.liveness.read_only()) } else { Err(OutOfBounds) }
+        match region.name.as_str() {
+            "liveness-server" => Ok(self.liveness.read_only()),
+            "log" => Ok(self.log.clone()),
+            _ => Err(OutOfBounds),
+        }
     }
 
     fn mmio(&self, _: Vaddr, _: usize) -> core::result::Result<Registers, OutOfBounds> {

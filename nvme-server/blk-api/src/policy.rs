@@ -428,17 +428,17 @@ pub struct PolicyConfig {
     /// The clients of virtual functions, in the server's order. In changes, client i has the number after those of all sessions
     /// and of the clients before it.
     pub functions: Vec<Holder>,
-    /// Changes of rights and shares while the system runs.
+    /// Changes of rights and shares while the system runs, in their order: each follows those before it.
     pub changes: Vec<Change>,
-    /// Changes of the controller's interrupt mode.
+    /// Changes of the controller's interrupt mode, in their order.
     pub interrupts: Vec<InterruptsChange>,
 }
 
 /// A change of the controller's interrupt mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct InterruptsChange {
-    /// Milliseconds after the system began, to the component's next tick.
-    pub after_ms: u32,
+    /// The number of its moment in the specification, which the supervisor announces (`report::milestones`).
+    pub moment: u16,
     /// The new mode.
     pub to: Interrupts,
 }
@@ -446,8 +446,8 @@ pub struct InterruptsChange {
 /// A change of a session's rights or share, and its time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Change {
-    /// Milliseconds after the system began, to the component's next tick.
-    pub after_ms: u32,
+    /// The number of its moment in the specification, which the supervisor announces (`report::milestones`).
+    pub moment: u16,
     /// The session.
     pub session: u32,
     /// The change.

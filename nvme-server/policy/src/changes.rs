@@ -1,13 +1,13 @@
 //! The changes of rights that the configuration orders: those to come, and those that are due.
 //!
-//! Their times count from the system's start. So a policy component that is restarted makes the changes that were due once
-//! more, and the rest at their times.
+//! A change is due when its moment has come and those before it are due. A moment that has come stays so. So a policy component
+//! that is restarted makes the changes that were due once more, and the rest at their moments.
 
 use crate::rights_map::{Numbers, RightsMap, Unsound};
 use alloc::vec::Vec;
 use blk_api::policy::Change;
 
-/// Changes, the earliest first.
+/// Changes in their order.
 pub(crate) struct Changes {
     pending: Vec<Change>,
 }
@@ -16,9 +16,8 @@ impl Changes {
     /// These changes of the rights in `rights_map`.
     ///
     /// # Errors
-    /// [`Unsound`] if one of them could not be applied at its time.
-    pub(crate) fn new(mut all: Vec<Change>, rights_map: &RightsMap) -> Result<Self, Unsound> {
-        all.sort_by_key(|change| change.after_ms);
+    /// [`Unsound`] if one of them could not be applied after those before it.
+    pub(crate) fn new(all: Vec<Change>, rights_map: &RightsMap) -> Result<Self, Unsound> {
         let mut later = rights_map.clone();
         for change in &all {
             later.change(change.session, &change.what)?;
@@ -26,14 +25,14 @@ impl Changes {
         Ok(Self { pending: all })
     }
 
-    /// Takes all changes that are due after so many milliseconds and applies them to `rights_map`, in their order. Returns each
+    /// Takes all changes that are due, by the moments that have come, and applies them to `rights_map`, in their order. Returns each
     /// with the numbers it is about. Of changes long ago, later ones may partly undo earlier ones.
     pub(crate) fn take_due(
         &mut self,
         rights_map: &mut RightsMap,
-        elapsed_ms: u64,
+        has_come: impl Fn(u16) -> bool,
     ) -> Vec<(Change, Result<Vec<Numbers>, Unsound>)> {
-        let due = self.pending.partition_point(|change| u64::from(change.after_ms) <= elapsed_ms);
+        let due = self.pending.iter().take_while(|change| has_come(change.moment)).count();
         let taken = self.pending.drain(..due);
         let written = |change: Change| {
             let numbers = rights_map.change(change.session, &change.what);
@@ -58,19 +57,19 @@ mod tests {
         let mut rights_map = RightsMap::new(&[holder]).unwrap();
         let taken = What::Revoke(vec![Blocks { first: 8, blocks: 10 }]);
         let given = What::Grant(vec![Extent::new(8, 10)]);
-        let change = |after_ms, what| Change { after_ms, session: 0, what };
-        let mut changes = Changes::new(vec![change(700, given), change(300, taken)], &rights_map).unwrap();
+        let change = |moment, what| Change { moment, session: 0, what };
+        let mut changes = Changes::new(vec![change(3, taken), change(7, given)], &rights_map).unwrap();
         let rights = |rights_map: &RightsMap| rights_map.record(0, 0, 0).unwrap().rights;
         let whole = rights(&rights_map);
-        assert_eq!(changes.take_due(&mut rights_map, 299).len(), 0);
-        let taken = changes.take_due(&mut rights_map, 300);
+        assert_eq!(changes.take_due(&mut rights_map, |moment| moment == 7).len(), 0, "the one before is not due");
+        let taken = changes.take_due(&mut rights_map, |moment| moment == 3);
         assert!(taken.len() == 1 && rights(&rights_map) == 0);
-        let given = changes.take_due(&mut rights_map, 700);
+        let given = changes.take_due(&mut rights_map, |_| true);
         assert!(given.len() == 1 && rights(&rights_map) == whole);
-        assert_eq!(changes.take_due(&mut rights_map, u64::MAX).len(), 0);
+        assert_eq!(changes.take_due(&mut rights_map, |_| true).len(), 0);
         let mut all =
-            Changes::new(given.into_iter().chain(taken).map(|(change, _)| change).collect(), &rights_map).unwrap();
-        let both = all.take_due(&mut rights_map, 700);
+            Changes::new(taken.into_iter().chain(given).map(|(change, _)| change).collect(), &rights_map).unwrap();
+        let both = all.take_due(&mut rights_map, |_| true);
         assert!(both.len() == 2 && both.iter().all(|(_, numbers)| numbers.is_ok()));
         assert_eq!(rights(&rights_map), whole);
     }

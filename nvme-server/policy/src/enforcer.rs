@@ -20,7 +20,8 @@ use alloc::vec::Vec;
 use blk_api::policy::{Change, Range, Refusal, Removal, Share, What};
 use core::mem;
 use platform::log::{error, info};
-use platform::{Incarnation, Platform, ticks_to_ns};
+use platform::{Environment, Incarnation, Platform, ticks_to_ns};
+use report::milestones::Milestones;
 use report::{Changed, Name, Report, clip};
 
 /// A change whose time has come.
@@ -50,6 +51,8 @@ pub(crate) struct Enforcer<P: Platform> {
     /// The component's name.
     name: Name,
     changes: Changes,
+    /// The moments that have come.
+    milestones: Milestones<P::Memory>,
     functions: Functions,
     /// In the order in which they were decided.
     due: Vec<Due>,
@@ -61,9 +64,16 @@ pub(crate) struct Enforcer<P: Platform> {
 
 impl<P: Platform> Enforcer<P> {
     /// An enforcer of these changes at `server`, which has the shares of its configuration.
-    pub(crate) fn new(platform: P, name: Name, changes: Changes, functions: Functions, server: &Server<P>) -> Self {
+    pub(crate) fn new(
+        platform: P,
+        environment: &Environment,
+        changes: Changes,
+        functions: Functions,
+        server: &Server<P>,
+    ) -> Self {
         let served = server.incarnation().unwrap_or(Incarnation::FIRST);
-        Self { platform, name, changes, functions, due: Vec::new(), served, shares: Vec::new() }
+        let (name, milestones) = (clip(&environment.name), Milestones::of(&platform, environment));
+        Self { platform, name, changes, milestones, functions, due: Vec::new(), served, shares: Vec::new() }
     }
 
     /// Carries out the changes whose time has come, as far as they go now. While the server is dead only the rights map changes.
@@ -74,7 +84,8 @@ impl<P: Platform> Enforcer<P> {
     pub(crate) async fn carry_out(&mut self, rights_map: &mut RightsMap, server: &Server<P>) {
         self.repeat_shares(server).await;
         let decided = self.platform.ticks();
-        for (Change { session, what, .. }, numbers) in self.changes.take_due(rights_map, self.elapsed_ms(server)) {
+        let due = self.changes.take_due(rights_map, |moment| self.milestones.has_come(moment));
+        for (Change { session, what, .. }, numbers) in due {
             match numbers {
                 Ok(numbers) => self.due.push(Due { session, what, numbers, decided, stage: Stage::Decided }),
                 // All changes were tried in their order at the start.
@@ -195,11 +206,6 @@ impl<P: Platform> Enforcer<P> {
     fn fail(&self, reason: &str) {
         error!("a change is not carried out: {}", reason);
         self.platform.report(&Report::Failure { component: self.name.clone(), reason: clip(reason) }.encode());
-    }
-
-    /// Milliseconds since the system began.
-    fn elapsed_ms(&self, server: &Server<P>) -> u64 {
-        server.elapsed_ms(self.platform.ticks(), self.platform.ticks_per_second())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Changes the controller's interrupt mode, at times that the configuration names.
+//! Changes the controller's interrupt mode, at moments that the configuration names.
 //!
 //! The server is asked for the last change that is due until it reports that the change is in force. A restarted server
 //! begins with the mode of its configuration, and is asked again. Left out: how the server changes the mode. A change that
@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use blk_api::config;
 use blk_api::policy::{InterruptsChange, Refusal};
 use platform::log::{error, info};
-use platform::{Incarnation, Platform, ticks_to_ns};
+use platform::{Environment, Incarnation, Platform, ticks_to_ns};
+use report::milestones::Milestones;
 use report::{Name, Report, clip};
 
 /// Orders the changes of the interrupt mode.
@@ -18,7 +19,9 @@ pub(crate) struct Interrupts<P: Platform> {
     platform: P,
     /// The component's name.
     name: Name,
-    /// Changes whose time has not come, the earliest first.
+    /// The moments that have come.
+    milestones: Milestones<P::Memory>,
+    /// Changes whose moments have not come, in their order.
     pending: Vec<InterruptsChange>,
     /// The last one that was due.
     wanted: Option<Wanted>,
@@ -35,15 +38,15 @@ struct Wanted {
 }
 
 impl<P: Platform> Interrupts<P> {
-    /// An object that orders these changes at their times.
-    pub(crate) fn new(platform: P, name: Name, mut changes: Vec<InterruptsChange>) -> Self {
-        changes.sort_by_key(|change| change.after_ms);
-        Self { platform, name, pending: changes, wanted: None }
+    /// An object that orders these changes at their moments.
+    pub(crate) fn new(platform: P, environment: &Environment, changes: Vec<InterruptsChange>) -> Self {
+        let (name, milestones) = (clip(&environment.name), Milestones::of(&platform, environment));
+        Self { platform, name, milestones, pending: changes, wanted: None }
     }
 
     /// Orders the change that is due, until it is in force.
     pub(crate) async fn carry_out(&mut self, server: &Server<P>) {
-        self.take_due(server);
+        self.take_due();
         let (Some(wanted), Some(incarnation)) =
             (self.wanted, server.incarnation().filter(|incarnation| incarnation.is_alive()))
         else {
@@ -69,12 +72,10 @@ impl<P: Platform> Interrupts<P> {
     }
 
     /// Takes the changes that are due. Of several the last one counts: a restarted component does not repeat the others.
-    fn take_due(&mut self, server: &Server<P>) {
-        let now = self.platform.ticks();
-        let elapsed_ms = server.elapsed_ms(now, self.platform.ticks_per_second());
-        let due = self.pending.partition_point(|change| u64::from(change.after_ms) <= elapsed_ms);
+    fn take_due(&mut self) {
+        let due = self.pending.iter().take_while(|change| self.milestones.has_come(change.moment)).count();
         if let Some(InterruptsChange { to, .. }) = self.pending.drain(..due).next_back() {
-            self.wanted = Some(Wanted { to, decided: now, in_force: None });
+            self.wanted = Some(Wanted { to, decided: self.platform.ticks(), in_force: None });
         }
     }
 

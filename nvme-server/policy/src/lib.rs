@@ -4,7 +4,7 @@
 //! It stands beside the server, which enforces its decisions on every command. It knows all extents of all sessions from
 //! its configuration, so it checks whether two overlap (`rights_map`). It installs records in the server's table when a
 //! client asks for them because a request missed (`record_service`). The table may evict them, and then the client asks
-//! again. It changes rights while the system runs, at their configured times (`changes`, `enforcer`), and likewise the
+//! again. It changes rights while the system runs, at their configured moments (`changes`, `enforcer`), and likewise the
 //! controller's interrupt mode (`interrupts`). Clients of virtual functions have these by its word alone (`functions`).
 //!
 //! Neighbours: the NVMe server, which it calls with a badge of its own (`blk_api::policy`); the clients, which call it and
@@ -91,9 +91,8 @@ fn start<P: Platform>(platform: &P, environment: &Environment) -> Result<RecordS
     let page = environment.region(names::LIVENESS_SERVER).and_then(|region| platform.memory(region).ok());
     let page = page.ok_or("it cannot see whether its server is alive")?;
     let server = Server::new(platform.clone(), endpoint, page);
-    let interrupts = Interrupts::new(platform.clone(), clip(&environment.name), config.interrupts);
-    let name = clip(&environment.name);
-    let enforcer = Enforcer::new(platform.clone(), name, changes, functions, &server);
+    let interrupts = Interrupts::new(platform.clone(), environment, config.interrupts);
+    let enforcer = Enforcer::new(platform.clone(), environment, changes, functions, &server);
     Ok(RecordService::new(rights_map, enforcer, interrupts, server))
 }
 

@@ -5,7 +5,7 @@ use blk_api::policy::{
     DONE, DRAINED, FunctionRight, INSTALL, REMOVE, Range, Record, Refusal, Removal, SET_FUNCTION, SET_INTERRUPTS,
     SET_SHARE, Share,
 };
-use platform::{Beginning, Cap, Endpoint, Incarnation, Kernel, Message, Platform, ticks_to_ns};
+use platform::{Cap, Endpoint, Incarnation, Kernel, Message, Platform};
 
 /// The NVMe server, as the policy component calls it.
 pub(crate) struct Server<P: Platform> {
@@ -19,13 +19,6 @@ impl<P: Platform> Server<P> {
     /// The server behind `endpoint`, whose liveness page is `page`.
     pub(crate) const fn new(platform: P, endpoint: Cap<Endpoint>, page: P::Memory) -> Self {
         Self { platform, endpoint, page }
-    }
-
-    /// When the system began, in ticks, as the liveness page has it.
-    fn system_began(&self) -> u64 {
-        // The page is there, or there would be no server to call.
-        let Beginning(began) = Beginning::load(&self.page).unwrap_or_default();
-        began
     }
 
     /// Its current incarnation.
@@ -73,11 +66,6 @@ impl<P: Platform> Server<P> {
     /// is over.
     pub(crate) async fn set_function(&self, right: &FunctionRight) -> Result<(), Refusal> {
         self.call(&Message::with(SET_FUNCTION, right)).await.map(drop)
-    }
-
-    /// Milliseconds from the system's start to `now`, which is in ticks of `ticks_per_second`.
-    pub(crate) fn elapsed_ms(&self, now: u64, ticks_per_second: u64) -> u64 {
-        ticks_to_ns(now.saturating_sub(self.system_began()), ticks_per_second) / 1_000_000
     }
 
     async fn call(&self, message: &Message) -> Result<Message, Refusal> {

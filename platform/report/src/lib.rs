@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 mod client;
 pub mod frame;
+pub mod milestones;
 pub mod names;
 pub mod ring;
 mod storage;

@@ -124,6 +124,7 @@ fn system() -> Specification {
             CapRun { rights: 6, ..run(SECOND + CNODE, 8, ENDPOINT, 7) },
             run(SECOND + CNODE, 9, CONSOLE_EVENT, 0),
         ],
+        moments: vec![],
         kills: vec![],
         components: vec![component(1, 0, 100), component(2, SECOND, 150)],
         report_caps: true,

@@ -12,7 +12,7 @@ use super::pages::Pages;
 use super::session::{Session, Trust};
 use crate::machine::Machine;
 use capdl::Scenario;
-use capdl::scenario::Controller;
+use capdl::scenario::{Controller, ControllerChange};
 use capdl_spec::{Role, Specification};
 use platform::PAGE_BITS;
 use sim_check::Accounting;
@@ -160,8 +160,9 @@ impl Holdings {
 /// is unlimited where the interrupt mode never changes, the first change where the last one leads back, and zero where the last
 /// mode is another or the controller is lost.
 fn one_way_until_ns(scenario: &Scenario, controller: &Controller) -> u64 {
-    let last = controller.changes.iter().max_by_key(|change| change.after_ms);
-    let first_ms = controller.changes.iter().map(|change| change.after_ms).min();
+    let last = controller.changes.iter().max_by_key(|change| change.when.after_ms);
+    let known = |change: &ControllerChange| if change.when.at.is_none() { change.when.after_ms } else { 0 };
+    let first_ms = controller.changes.iter().map(known).min();
     match (last, first_ms) {
         (Some(last), Some(first_ms)) => {
             let leads_back =

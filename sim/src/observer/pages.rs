@@ -3,7 +3,8 @@
 //! same.
 
 use capdl_spec::{Component, Mapping, ObjectId, ObjectKind, Role, Specification};
-use platform::{PAGE_BITS, PAGE_SIZE, Vaddr};
+use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Vaddr};
+use report::milestones::bit_of;
 use sim_check::{Authority, Checker, Findings, Rights, Subject};
 use sim_kernel::{Access, Kernel, ThreadId};
 use std::collections::BTreeMap;
@@ -133,6 +134,17 @@ impl Pages {
         });
         let Some(id) = mapped.map(|mapping| mapping.object) else { return Vec::new() };
         self.places.range((id, 0)..(id + 1, 0)).map(|(_, page)| *page).collect()
+    }
+
+    /// Whether the supervisor has announced the moment of this number. It announces every moment to all components alike.
+    pub(crate) fn has_come(&self, moment: u16, kernel: &Kernel) -> bool {
+        let is_ring = |name: &str| name.ends_with(".log") && name != "root-task.log";
+        let rings = (0..).zip(&self.specification.objects).filter(|(_, object)| is_ring(&object.name));
+        let mut pages = rings.filter_map(|(id, _)| self.places.get(&(id, 0)));
+        let (Some(page), Ok((offset, bit))) = (pages.next(), bit_of(moment)) else { return false };
+        let mut word = [0; 4];
+        let read = kernel.memory().read(Paddr::new((page << PAGE_BITS) + offset as u64), &mut word);
+        read.is_ok() && u32::from_le_bytes(word) & bit != 0
     }
 
     /// Returns the role of the component named `name`. The root task has none.

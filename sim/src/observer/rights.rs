@@ -2,7 +2,8 @@
 //! gives its session at that time.
 //!
 //! No component reports the time at which a change was carried out. It lies between the time when it is due and
-//! [`BOUND_NS`] later, or without a limit if the scenario has faults or kills. After an answer that blocks are forbidden, a
+//! [`BOUND_NS`] later, or without a limit if the scenario has faults or kills. A change that waits for a moment is due when the
+//! supervisor announces that. After an answer that blocks are forbidden, a
 //! session must not reach them until they are due to be given back. Left out: forbidden writes, since a tenant or an extent may
 //! be read-only.
 
@@ -20,14 +21,18 @@ const BOUND_NS: u64 = 200_000_000;
 
 /// The changes of rights in a scenario.
 pub(crate) struct Rights {
-    /// By session, the earliest first.
+    /// By session, in their order.
     changes: Vec<Vec<Change>>,
+    /// The moments that some of them wait for, by number, which have not been announced.
+    moments: Vec<u16>,
     bound_ns: u64,
     /// Session, first block, blocks, whether it reads: the time of the first refusal since such a request was last done.
     forbidden: BTreeMap<(u32, u64, u64, bool), u64>,
 }
 
 struct Change {
+    /// The moment that it waits for, and the time at which it is due: without end as long as that is not announced.
+    moment: Option<u16>,
     due_ns: u64,
     first: u64,
     end: u64,
@@ -53,22 +58,37 @@ impl Change {
 impl Rights {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let mut changes: Vec<Vec<Change>> = scenario.tenants.iter().map(|_| Vec::new()).collect();
-        for change in &scenario.changes {
+        let mut moments = Vec::new();
+        for (change, number) in scenario.changes.iter().zip(scenario.moments.len() as u16..) {
+            let moment = change.when.at.as_ref().map(|_| number);
+            moments.extend(moment);
             let Some(session) = scenario.tenants.iter().position(|tenant| tenant.name == change.tenant) else {
                 continue;
             };
-            let due_ns = u64::from(change.after_ms) * 1_000_000;
+            let due_ns = if moment.is_some() { u64::MAX } else { u64::from(change.when.after_ms) * 1_000_000 };
             let runs: Vec<(u64, u64, bool)> = match &change.what {
                 What::Revoke(all) => all.iter().map(|run| (run.first, run.blocks, false)).collect(),
                 What::Grant(all) => all.iter().map(|run| (run.first, run.blocks, true)).collect(),
                 What::Entitle(_) => Vec::new(),
             };
             for (first, blocks, gives) in runs {
-                changes[session].push(Change { due_ns, first, end: first + blocks, gives });
+                changes[session].push(Change { moment, due_ns, first, end: first + blocks, gives });
             }
         }
         let is_calm = scenario.faults.is_empty() && scenario.kills.is_empty();
-        Self { changes, bound_ns: if is_calm { BOUND_NS } else { u64::MAX }, forbidden: BTreeMap::new() }
+        let bound_ns = if is_calm { BOUND_NS } else { u64::MAX };
+        Self { changes, moments, bound_ns, forbidden: BTreeMap::new() }
+    }
+
+    /// Records the moments that were announced meanwhile, as `has_come` shows.
+    pub(crate) fn follow(&mut self, now_ns: u64, has_come: impl Fn(u16) -> bool) {
+        let Self { changes, moments, .. } = self;
+        moments.retain(|moment| {
+            let is_pending = !has_come(*moment);
+            let waiting = changes.iter_mut().flatten().filter(|change| change.moment == Some(*moment) && !is_pending);
+            waiting.for_each(|change| change.due_ns = now_ns);
+            is_pending
+        });
     }
 
     /// Checks the answer to a session's request.

@@ -4,7 +4,7 @@
 use super::{iops, run_with, scenario};
 use blk_api::config::{Class, SchedulingPolicy};
 use capdl::Scenario;
-use capdl::scenario::{Arbitration, Change, Entitlement, What, Workload};
+use capdl::scenario::{Arbitration, Change, Entitlement, What, When, Workload};
 use report::Load;
 
 /// Runs the scenario with these tenants alone, and returns their loads in this order.
@@ -92,7 +92,7 @@ fn urgent_flood_starves_nobody_under_controller_arbitration() {
 fn a_class_that_is_changed_while_it_runs_is_weighed_by_at_once() {
     let mut scenario = scenario("wrr");
     let lower = Entitlement { class: Some(Class::Low), ..Entitlement::default() };
-    scenario.changes = vec![Change { after_ms: 100, tenant: "high".into(), what: What::Entitle(lower) }];
+    scenario.changes = vec![Change { when: When::after_ms(150), tenant: "high".into(), what: What::Entitle(lower) }];
     let (all, parts) = shares(&loads(&scenario, ["high", "medium", "low"]));
     println!("{all:.0} IOPS, of which {parts:.3?}");
     // The first tenant has six parts of ten for a third of the time. Then it has half of one part of four, as one of two of class low.

@@ -53,6 +53,7 @@ fn cycles(times: u32, every_ms: u32, within_ms: u32) -> Scenario {
     let mut scenario = scenario("client-cycles");
     let kill = Kill { times, every_ms, within_ms, ..Kill::new(VICTIM, 5) };
     scenario.kills = vec![kill];
+    scenario.tenants[0].ends = None;
     scenario.tenants[1].restart = Some(Restart { times: u16::MAX, within_seconds: 1 });
     bench(&mut scenario, VICTIM).milliseconds = u64::from(every_ms + within_ms + 5);
     scenario
@@ -122,7 +123,7 @@ fn ten_thousand_incarnations_of_a_client_leak_nothing() {
 /// begun to. Returns whether the component was started again first.
 fn both_die(component: &str, seed: u64) -> bool {
     let mut scenario = cycles(1, 0, 0);
-    scenario.kills[0].after_ms = 20;
+    scenario.kills[0].when.after_ms = 20;
     for tenant in ["alice", VICTIM] {
         bench(&mut scenario, tenant).milliseconds = 80;
     }

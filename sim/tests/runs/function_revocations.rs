@@ -5,15 +5,15 @@ use capdl::Scenario;
 use capdl::scenario::{Kill, Restart, Workload};
 use report::{Changed, Report};
 
-/// The tick after this is the first change's, and likewise of the second.
-const REVOKED_MS: u32 = 350;
-const GRANTED_MS: u32 = 500;
+/// The times of the two changes.
+const REVOKED_MS: u32 = 400;
+const GRANTED_MS: u32 = 550;
 
 /// The scenario in less time, whose components are started again.
 fn hurried(killed: Option<(&str, u32)>) -> Scenario {
     let mut scenario = scenario("functions-revoked");
     for (change, after_ms) in scenario.changes.iter_mut().zip([REVOKED_MS, GRANTED_MS]) {
-        change.after_ms = after_ms;
+        change.when.after_ms = after_ms;
     }
     for tenant in &mut scenario.tenants {
         let Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };

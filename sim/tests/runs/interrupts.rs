@@ -6,8 +6,8 @@ use capdl::Scenario;
 use capdl::scenario::Kill;
 use report::{Interrupts, Report};
 
-/// Time at which the policy component orders the change: the tick after 50 ms, which comes a little earlier.
-const ORDERED_US: u32 = 49_800;
+/// A little before the policy component orders the change.
+const ORDERED_US: u32 = 39_800;
 /// Upper limit on the duration of the change.
 const TAKES_US: u32 = 3_000;
 

@@ -9,6 +9,7 @@ mod functions;
 mod hot_plug;
 mod interrupts;
 mod league;
+mod moments;
 mod neighbours;
 mod policy_floods;
 mod refusals;
@@ -91,7 +92,27 @@ fn iops(load: &Load) -> f64 {
     load.reads as f64 * 1e9 / load.elapsed_ns as f64
 }
 
+/// The scenario of this name with all times from the start on, which tests here change. Loads wait for no moment; those that only a
+/// moment ends still end with it.
 fn scenario(name: &str) -> Scenario {
+    let mut scenario = as_written(name);
+    let of_controllers =
+        scenario.controllers.iter_mut().flat_map(|one| &mut one.changes).map(|change| &mut change.when);
+    let of_tenants = scenario.changes.iter_mut().map(|change| &mut change.when);
+    let kills = scenario.kills.iter_mut().map(|kill| &mut kill.when);
+    of_controllers.chain(of_tenants).chain(kills).for_each(|when| when.at = None);
+    for tenant in &mut scenario.tenants {
+        tenant.begins = None;
+        let goes_on = |bench: &workload::Bench| bench.milliseconds == 0 && bench.operations == 0;
+        if !matches!(&tenant.workload, Workload::Bench(bench) if goes_on(bench)) {
+            tenant.ends = None;
+        }
+    }
+    scenario
+}
+
+/// The scenario of this name.
+fn as_written(name: &str) -> Scenario {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(format!("{name}.toml"));
     Scenario::load(file).unwrap()
 }

@@ -251,7 +251,7 @@ fn service_returns_within_50_ms_of_a_pci_server_death() {
     for seed in 0..2 {
         let mut scenario = scenario("pci-server-killed");
         scenario.kills.truncate(1);
-        (scenario.kills[0].after_ms, scenario.kills[0].within_ms) = (120, 60);
+        (scenario.kills[0].when.after_ms, scenario.kills[0].within_ms) = (120, 60);
         loads_last(&mut scenario, 250);
         let run = run_with(&scenario, seed, &[]);
         assert_eq!(run.account.findings, "", "seed {seed}");
@@ -276,7 +276,7 @@ fn pci_server_that_keeps_dying_is_stopped_with_its_drivers() {
     let mut scenario = scenario("pci-server-killed");
     scenario.pci_server.restart.times = 1;
     for (kill, after_ms) in scenario.kills.iter_mut().zip([100, 200]) {
-        (kill.after_ms, kill.within_ms) = (after_ms, 0);
+        (kill.when.after_ms, kill.within_ms) = (after_ms, 0);
     }
     let run = run_with(&scenario, 3, &[]);
     assert_eq!(started_again(&run), ["pci-server", "nvme-server-first", "nvme-server-second"]);

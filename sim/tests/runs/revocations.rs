@@ -51,11 +51,11 @@ fn a_change_that_is_not_in_the_checkers_eyes_is_found() {
     assert!(findings.contains("done, although its rights were taken before"), "{findings}");
 }
 
-/// The same scenario in a quarter of the time, with fewer requests in flight. The first change is carried out at the tick after 75 ms.
+/// The same scenario in a quarter of the time, with fewer requests in flight. The first change is carried out after 75 ms.
 fn hurried() -> Scenario {
     let mut scenario = scenario("revoked");
     for change in &mut scenario.changes {
-        change.after_ms /= 4;
+        change.when.after_ms /= 4;
     }
     for tenant in &mut scenario.tenants {
         let Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };
@@ -101,7 +101,7 @@ fn waiting_revocation_survives_policy_component_and_server() {
     for (killed, carols) in [(None, 1), (Some("policy"), 2), (Some("nvme-server"), 1), (Some("pci-server"), 1)] {
         let mut scenario = scenario("revoked-beside-a-stuck-queue");
         for change in &mut scenario.changes {
-            change.after_ms = 150;
+            change.when.after_ms = 150;
         }
         for tenant in &mut scenario.tenants {
             let Workload::Bench(bench) = &mut tenant.workload else { panic!("a load") };

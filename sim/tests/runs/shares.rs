@@ -12,7 +12,7 @@ fn slow_controller() -> Scenario {
     scenario.controllers[0].iops_limit = 0;
     scenario.controllers[0].model.fetch_ns = 2500;
     for change in &mut scenario.changes {
-        change.after_ms = 300;
+        change.when.after_ms = 300;
     }
     loads_last(&mut scenario, 900);
     scenario

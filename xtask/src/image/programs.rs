@@ -66,9 +66,9 @@ impl Programs {
         self.files.get(name).map(Vec::as_slice).with_context(|| format!("there is no program {name}"))
     }
 
-    /// The ELF file of the root task that boots `specification`: with fault injection only if that has kill orders.
+    /// The ELF file of the root task that boots `specification`: with fault injection only if that has kill orders or moments.
     pub(crate) fn root_task(&self, project: &Project, kernel: &Kernel, specification: &Specification) -> Result<&[u8]> {
-        if specification.kills.is_empty() {
+        if specification.kills.is_empty() && specification.moments.is_empty() {
             return self.elf(ROOT_TASK);
         }
         if let Some(built) = self.injecting.get() {

@@ -3,6 +3,7 @@
 use crate::records::results::Results;
 use capdl::Scenario;
 use capdl::scenario::{Controller, ExpectedInterrupts};
+use report::InterruptsChange;
 
 /// Largest difference, in nanoseconds, between the system's start as the root task reports it and as the policy component sees
 /// it.
@@ -11,15 +12,22 @@ const CLOCKS_DIFFER_NS: u64 = 10_000_000;
 /// Controllers that do not have their last interrupt mode yet, one phrase each.
 pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     let phrase = |controller: &Controller| {
-        let last = controller.changes.iter().max_by_key(|change| change.after_ms)?;
         let policy = scenario.policy_name(&controller.name);
-        let began_ns = results.machine.as_ref().map_or(0, |machine| machine.started_at_ns);
-        let due_ns = began_ns.saturating_add(u64::from(last.after_ms) * 1_000_000).saturating_sub(CLOCKS_DIFFER_NS);
-        let name = last.interrupts.name();
-        let mut reported = results.interrupts_changes.iter().filter(|one| one.policy == policy.as_str());
-        let is_there = reported.any(|one| one.to == name && one.at_ns >= due_ns)
-            || scenario.expect.lost.contains(&controller.name);
-        (!is_there).then(|| format!("{} does not interrupt by {name} yet", controller.name))
+        let reported: Vec<_> = results.interrupts_changes.iter().filter(|one| one.policy == policy.as_str()).collect();
+        let last = controller.changes.last()?;
+        let is_last = |one: &&InterruptsChange| one.to == last.interrupts.name();
+        // A moment has no time by which the last one of several changes to the same mode is known.
+        let is_there = if controller.changes.iter().any(|change| change.when.at.is_some()) {
+            reported.len() >= controller.changes.len() && reported.last().is_some_and(is_last)
+        } else {
+            let began_ns = results.machine.as_ref().map_or(0, |machine| machine.started_at_ns);
+            let after_ns = u64::from(last.when.after_ms) * 1_000_000;
+            let due_ns = began_ns.saturating_add(after_ns).saturating_sub(CLOCKS_DIFFER_NS);
+            reported.iter().any(|one| is_last(one) && one.at_ns >= due_ns)
+        };
+        let is_lost = scenario.expect.lost.contains(&controller.name);
+        (!is_there && !is_lost)
+            .then(|| format!("{} does not interrupt by {} yet", controller.name, last.interrupts.name()))
     };
     scenario.controllers.iter().filter_map(phrase).collect()
 }
@@ -42,7 +50,7 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::{Interrupts, InterruptsChange, Report, Session, clip};
+    use report::{Interrupts, Report, Session, clip};
     use std::time::Duration;
 
     /// A controller that changes from MSI-X to its pin and back; `expect` has the fewest interrupts.

@@ -497,7 +497,8 @@ mod tests {
     fn a_change_that_is_not_carried_out_fails_the_run() {
         let mut scenario = scenario("");
         let what = capdl::scenario::What::Revoke(vec![]);
-        scenario.changes = vec![capdl::scenario::Change { after_ms: 5, tenant: "w".into(), what }];
+        scenario.changes =
+            vec![capdl::scenario::Change { when: capdl::scenario::When::after_ms(5), tenant: "w".into(), what }];
         assert_eq!(violations(&scenario, &results(vec![done(true)])), ["0 of 1 changes for w were carried out"]);
         let what = report::Changed::Revoked { blocks: 8 };
         let change = report::Change { policy: clip("policy"), tenant: clip("w"), what, at_ns: 5, took_ns: 1 };

@@ -1,5 +1,6 @@
 //! Refusals of changes: each change is judged by what its tenant and the others have at its time.
 
+use super::moment::check_when;
 use super::{Checked, function, queues, refuse, share};
 use crate::scenario::{Change, Lines, Path, Scenario, Tenant, What};
 use blk_api::extent::{Blocks, Extent};
@@ -15,17 +16,21 @@ struct Part {
 pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
     let mut holdings: Vec<Vec<Part>> = scenario.tenants.iter().map(parts).collect();
     let mut tenants = scenario.tenants.clone();
+    let named = scenario.changes.iter().filter(|change| change.when.at.is_some()).count();
     for (change, line) in scenario.changes.iter().zip(&lines.changes) {
-        let Change { after_ms, tenant: name, what } = change;
+        let Change { when, tenant: name, what } = change;
         let Some(index) = scenario.tenants.iter().position(|tenant| tenant.name == *name) else {
             return refuse(*line, format!("a change names the tenant `{name}`, which is not there: name one that is"));
         };
-        if *after_ms == 0 {
-            return refuse(*line, format!("tenant `{name}` changes after 0 ms: write at least 1"));
+        check_when(scenario, when, &format!("tenant `{name}` changes"), *line)?;
+        if named > 0 && when.at.is_none() {
+            return refuse(*line, "some changes wait for moments: name a moment for each change, or for none".into());
         }
-        let death = scenario.kills.iter().filter(|kill| kill.component == *name).map(|kill| kill.after_ms).min();
+        let after_ms = when.after_ms;
+        let of_it = scenario.kills.iter().filter(|kill| kill.component == *name && kill.when.at == when.at);
+        let death = of_it.map(|kill| kill.when.after_ms).min();
         // Blocks of a dead tenant may still be taken, to be given to another.
-        if let Some(death) = death.filter(|death| death <= after_ms && !matches!(what, What::Revoke(_))) {
+        if let Some(death) = death.filter(|death| *death <= after_ms && !matches!(what, What::Revoke(_))) {
             return refuse(
                 *line,
                 format!(
@@ -196,7 +201,7 @@ verify = false
             "after_ms = 300\ntenant = \"alice\"\nrevoke = [{ first = 0, blocks = 32 }]",
         ]);
         let changes = scenario.unwrap().changes;
-        assert_eq!((changes[0].after_ms, changes[1].after_ms), (300, 700));
+        assert_eq!((changes[0].when.after_ms, changes[1].when.after_ms), (300, 700));
         assert_eq!(changes[0].what, What::Revoke(vec![Blocks { first: 0, blocks: 32 }]));
     }
 

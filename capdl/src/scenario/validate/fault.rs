@@ -1,5 +1,6 @@
 //! Refusals of faults and kills that cannot happen in this system.
 
+use super::moment::check_when;
 use super::{Checked, refuse};
 use crate::scenario::{Kill, Scenario};
 use sim_fault::{CommandFault, ComponentEffect, ComponentFault, ControllerEffect, ControllerFault, Fault};
@@ -79,9 +80,7 @@ pub(super) fn check_kill(scenario: &Scenario, kill: &Kill, line: usize) -> Check
         let names = scenario.components().join(", ");
         return refuse(line, format!("a kill names the component `{name}`: write one of {names}"));
     }
-    if kill.after_ms == 0 {
-        return refuse(line, format!("`{name}` is killed after 0 ms: write at least 1"));
-    }
+    check_when(scenario, &kill.when, &format!("`{name}` is killed"), line)?;
     if kill.times == 0 {
         return refuse(line, format!("`{name}` is killed 0 times: leave `times` out, or write at least 1"));
     }

@@ -1,7 +1,8 @@
 //! Refusals about changes of a controller's interrupt mode.
 
+use super::moment::check_when;
 use super::{Checked, refuse};
-use crate::scenario::{Controller, Scenario};
+use crate::scenario::{Controller, Scenario, When};
 use std::collections::BTreeSet;
 
 /// Checks that each change has a time of its own and a policy component to order it.
@@ -17,16 +18,21 @@ pub(super) fn check(scenario: &Scenario, controller: &Controller, line: usize) -
     }
     let mut times = BTreeSet::new();
     for change in &controller.changes {
-        let after_ms = change.after_ms;
-        if after_ms == 0 {
-            return refuse(line, format!("controller `{name}` changes after 0 ms: write at least 1"));
-        }
-        if !times.insert(after_ms) {
+        check_when(scenario, &change.when, &format!("controller `{name}` changes"), line)?;
+        let When { at, after_ms } = &change.when;
+        if !times.insert((at, after_ms)) {
             return refuse(
                 line,
                 format!("controller `{name}` changes twice after {after_ms} ms: give each change a time of its own"),
             );
         }
+    }
+    let named = controller.changes.iter().filter(|change| change.when.at.is_some()).count();
+    if named > 0 && named < controller.changes.len() {
+        return refuse(
+            line,
+            format!("controller `{name}` has changes at moments and others: name a moment for each, or for none"),
+        );
     }
     Ok(())
 }

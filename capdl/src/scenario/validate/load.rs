@@ -120,10 +120,12 @@ fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usiz
             format!("tenant `{name}` asks for more bytes at once than its extents have ({bytes}): lengthen them"),
         );
     }
-    if bench.operations == 0 && bench.milliseconds == 0 {
+    if bench.operations == 0 && bench.milliseconds == 0 && tenant.ends.is_none() {
         return refuse(
             line,
-            format!("tenant `{name}` has a workload that never ends: give it operations or milliseconds"),
+            format!(
+                "tenant `{name}` has a workload that never ends: give it operations, milliseconds, or the moment that `ends` it"
+            ),
         );
     }
     if bench.depth == 0 {

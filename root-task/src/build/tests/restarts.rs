@@ -74,16 +74,6 @@ fn peers_see_each_death_and_each_new_incarnation() {
 }
 
 #[test]
-fn liveness_page_keeps_the_systems_start_time() {
-    let booted = boot_system(&restartable(), &[23]);
-    let began =
-        |platform: &TestPlatform| u64::from_le_bytes(*platform.page(2, LIVENESS_VADDR)[8..].first_chunk().unwrap());
-    let first = began(&booted.platform);
-    assert_eq!(first, booted.platform.ticks());
-    assert_eq!(began(&booted.supervise([dies(1), dies(1)])), first);
-}
-
-#[test]
 fn a_component_that_keeps_dying_is_stopped_and_named() {
     let platform = boot_system(&restartable(), &[23]).supervise([dies(1), dies(1), dies(1), dies(1)]);
     assert_eq!(restarts(&platform), [1, 2]);
