@@ -37,6 +37,7 @@ use workload::Bench;
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Bench>::start(&platform, &environment) else { return };
     let (options, Program { config: bench, reporter, .. }) = (program.options(), &program);
+    program.open(&platform).await;
     let end = after(&platform, bench.delay_milliseconds.saturating_mul(1000));
     while platform.ticks() < end {
         platform.next_event().await;

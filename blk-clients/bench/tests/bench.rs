@@ -24,6 +24,7 @@ fn client(bench: Bench) -> Client {
         first_block: 1 << 40,
         polls: false,
         waits: false,
+        opens: None,
         begins: None,
         ends: None,
         config: workload::encode(&bench),

@@ -52,8 +52,16 @@ impl<P: Platform, C> Program<P, C> {
     /// called without a request in flight, since it takes the component's events.
     pub async fn begin(&self, platform: &P) {
         self.reporter.milestones().count(Milestone::Ready);
-        let Some(moment) = self.client.begins else { return };
-        while !self.reporter.milestones().has_come(moment) {
+        self.wait_for(self.client.begins, platform).await;
+    }
+
+    /// Waits for the moment at which the scenario has the tenant open its session (`opens`), if it names one.
+    pub async fn open(&self, platform: &P) {
+        self.wait_for(self.client.opens, platform).await;
+    }
+
+    async fn wait_for(&self, moment: Option<u16>, platform: &P) {
+        while moment.is_some_and(|moment| !self.reporter.milestones().has_come(moment)) {
             platform.next_event().await;
         }
     }

@@ -52,6 +52,7 @@ impl fmt::Display for Failure {
 /// Runs the program: executes the environment's configuration and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Digest>::start(&platform, &environment) else { return };
+    program.open(&platform).await;
     let result = read_all(platform, &environment, &program).await;
     let reporter = &program.reporter;
     let passed = result.is_ok();

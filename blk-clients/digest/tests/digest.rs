@@ -23,6 +23,7 @@ fn run(digest: Digest, bad_block: Option<u64>) -> (Vec<Report>, Vec<u8>) {
         first_block: 64,
         polls: false,
         waits: false,
+        opens: None,
         begins: None,
         ends: None,
         config: workload::encode(&digest),

@@ -155,6 +155,7 @@ impl FakePlatform {
             first_block: 0,
             polls: false,
             waits: false,
+            opens: None,
             begins: None,
             ends: None,
             config: workload::encode(config),

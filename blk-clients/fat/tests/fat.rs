@@ -31,6 +31,7 @@ fn run_with(platform: &FakePlatform, config: String) -> Vec<Report> {
         first_block: 0,
         polls: false,
         waits: false,
+        opens: None,
         begins: None,
         ends: None,
         config,

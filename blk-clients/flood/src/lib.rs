@@ -35,6 +35,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
     if !ends {
         reporter.done(true);
     }
+    program.open(&platform).await;
     program.begin(&platform).await;
     let since = platform.ticks();
     let counts = Flooder::new(platform.clone(), environment, program.options(), flood).run().await;

@@ -26,6 +26,7 @@ fn run(platform: &FakePlatform, flood: Flood, polls: bool) -> Vec<Report> {
         first_block: 8192,
         polls,
         waits: false,
+        opens: None,
         begins: None,
         ends: None,
         config: workload::encode(&flood),

@@ -36,6 +36,7 @@ use workload::Hostile;
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Hostile>::start(&platform, &environment) else { return };
     let Program { client, config: hostile, reporter } = &program;
+    program.open(&platform).await;
     if environment.cap::<Endpoint>(pci_api::names::PCI).is_some() {
         let outcome = function::run(&platform, &environment, &program, Verdicts::new(reporter)).await;
         if let Err(stuck) = &outcome {

@@ -27,6 +27,7 @@ fn run_on(platform: &FakePlatform, last: LastAttack, polls: bool) -> Vec<Report>
         first_block: 8192,
         polls,
         waits: false,
+        opens: None,
         begins: None,
         ends: None,
         config: workload::encode(&hostile),

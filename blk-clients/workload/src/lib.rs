@@ -35,7 +35,9 @@ pub struct Client {
     pub polls: bool,
     /// It keeps its requests while its controller is gone, and repeats them when that is back.
     pub waits: bool,
-    /// The moment that its load or its attacks wait for, by its number (`report::milestones`).
+    /// The moment at which it opens its session, by its number (`report::milestones`).
+    pub opens: Option<u16>,
+    /// The moment that its load or its attacks wait for.
     pub begins: Option<u16>,
     /// The moment at which its load ends.
     pub ends: Option<u16>,

@@ -76,6 +76,9 @@ pub struct Tenant {
     /// How often its component is started again after a fault, each time with a new session; without, it stays dead.
     #[serde(default)]
     pub restart: Option<Restart>,
+    /// The moment at which it opens its session, or its function. Without one it does so at once.
+    #[serde(default)]
+    pub opens: Option<String>,
     /// The moment that its load, or its attacks, wait for: it is open by then. Without one it begins at once.
     #[serde(default)]
     pub begins: Option<String>,

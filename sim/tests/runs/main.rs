@@ -102,7 +102,7 @@ fn scenario(name: &str) -> Scenario {
     let kills = scenario.kills.iter_mut().map(|kill| &mut kill.when);
     of_controllers.chain(of_tenants).chain(kills).for_each(|when| when.at = None);
     for tenant in &mut scenario.tenants {
-        tenant.begins = None;
+        (tenant.opens, tenant.begins) = (None, None);
         let goes_on = |bench: &workload::Bench| bench.milliseconds == 0 && bench.operations == 0;
         if !matches!(&tenant.workload, Workload::Bench(bench) if goes_on(bench)) {
             tenant.ends = None;

@@ -50,7 +50,7 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
     }
     for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
         let name = &tenant.name;
-        for moment in [&tenant.begins, &tenant.ends].into_iter().flatten() {
+        for moment in [&tenant.opens, &tenant.begins, &tenant.ends].into_iter().flatten() {
             check_named(scenario, moment, &format!("tenant `{name}`"), *line)?;
         }
         let can_end = matches!(tenant.workload, Workload::Bench(_));
