@@ -90,6 +90,8 @@ void probe(void)
     VALUE(CONTEXT_FIRST, SEL4_OFFSETOF(seL4_UserContext, rdi) / sizeof(seL4_Word));
     VALUE(CONTEXT_SECOND, SEL4_OFFSETOF(seL4_UserContext, rsi) / sizeof(seL4_Word));
 
+    VALUE(CONTEXT_TLS_BASE, SEL4_OFFSETOF(seL4_UserContext, tls_base) / sizeof(seL4_Word));
+
     VALUE(IRQ_VECTOR_OFFSET, IRQ_OFFSET);
     VALUE(WRITE_BACK, seL4_X86_WriteBack);
     VALUE(UNCACHEABLE, seL4_X86_Uncacheable);

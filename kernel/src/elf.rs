@@ -1,9 +1,12 @@
 //! ELF files of 64 bits, rewritten from their loadable segments: debug information and section tables stay out of the machine.
 
+use std::fs;
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use object::elf::{FileHeader64, PT_LOAD, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{LittleEndian, U16, U64, pod};
+use object::{LittleEndian, Object, ObjectSymbol, U16, U64, pod};
 
 /// The file's header.
 pub type Header = FileHeader64<LittleEndian>;
@@ -28,6 +31,14 @@ pub fn read<'a>(elf: &'a [u8], name: &str) -> Result<(Header, Vec<Part<'a>>)> {
     }
     parts.sort_by_key(|(segment, _)| segment.p_vaddr(LE));
     Ok((header, parts))
+}
+
+/// The address of the symbol `name` in an ELF file. Fails when the file cannot be read or has no such symbol.
+pub fn address(file: &Path, name: &str) -> Result<u64> {
+    let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let elf = object::File::parse(&*bytes).with_context(|| format!("{} is not an ELF file", file.display()))?;
+    let symbol = elf.symbol_by_name(name).with_context(|| format!("{} has no symbol {name}", file.display()))?;
+    Ok(symbol.address())
 }
 
 /// An ELF file of a header and loadable segments.

@@ -39,6 +39,14 @@ pub enum FixName {
     IoPageTable,
     /// Revoking an IOSpace capability deletes the capabilities derived from it.
     IoSpaceRevoke,
+    /// A system call leaves none of the caller's flags in the kernel.
+    SyscallFlags,
+    /// An interrupt or exception leaves the direction of string instructions as compiled code needs it.
+    InterruptDirection,
+    /// A thread runs with its own segment bases, whatever the thread before it did to them.
+    SegmentBases,
+    /// User level ends a page below the addresses that are not canonical.
+    UserTop,
     /// A thread that is suspended after its system call was finished continues after it.
     SuspendAfterCall,
     /// Only the root task may use the processor's physical timer.
@@ -70,6 +78,10 @@ impl FixName {
             Self::EndpointBadge => "endpoint-badge",
             Self::IoPageTable => "io-page-table",
             Self::IoSpaceRevoke => "io-space-revoke",
+            Self::SyscallFlags => "syscall-flags",
+            Self::InterruptDirection => "interrupt-direction",
+            Self::SegmentBases => "segment-bases",
+            Self::UserTop => "user-top",
             Self::SuspendAfterCall => "suspend-after-call",
             Self::TimerOwner => "timer-owner",
             Self::FpuOwner => "fpu-owner",

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::Arch;
 use crate::build::{BuildOptions, Kernel, Profile, build, check_multicore_links};
 use crate::fixes::{Fix, FixName};
-use crate::{boot, complaint, files, qemu};
+use crate::{boot, complaint, elf, files, qemu};
 
 /// Longest time without a sign of life. Much longer than any step of a test takes, for build machines that are busy.
 const SILENCE: Duration = Duration::from_secs(12);
@@ -70,6 +70,8 @@ pub struct Bootable {
     kernel: PathBuf,
     /// The root task, where it is a file of its own.
     rootserver: Option<PathBuf>,
+    /// The kernel with its symbols.
+    symbols: PathBuf,
 }
 
 impl Bootable {
@@ -79,7 +81,8 @@ impl Bootable {
     pub fn new(workspace_root: &Path, kernel: &Kernel, rootserver: &Path, folder: &Path) -> Result<Self> {
         let arch = kernel.arch;
         if arch == Arch::X86_64 {
-            return Ok(Self { arch, kernel: kernel.elf32.clone(), rootserver: Some(rootserver.to_owned()) });
+            let (elf, rootserver) = (kernel.elf32.clone(), Some(rootserver.to_owned()));
+            return Ok(Self { arch, kernel: elf, rootserver, symbols: kernel.elf64.clone() });
         }
         let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         let loader = boot::build_loader(workspace_root)?;
@@ -87,7 +90,7 @@ impl Bootable {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let file = folder.join(format!("{}.elf", kernel_name(kernel)));
         files::write_whole(&file, &image)?;
-        Ok(Self { arch, kernel: file, rootserver: None })
+        Ok(Self { arch, kernel: file, rootserver: None, symbols: kernel.elf64.clone() })
     }
 }
 
@@ -103,7 +106,15 @@ fn run(bootable: &Bootable, test: &str, log: &Path, silence: Duration) -> Result
     // An old log must not be taken for this run's.
     File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let program = qemu::program(bootable.arch);
-    let mut machine = Qemu(command(&program, bootable, test, log).spawn().with_context(|| {
+    let mut command = command(&program, bootable, test, log);
+    let entries = log.with_extension("entries");
+    let watch = Watch::of(test);
+    if let Some(watch) = &watch {
+        // QEMU logs the processor's registers each time before it runs what begins in this range: the function.
+        let address = elf::address(&bootable.symbols, watch.function)?;
+        command.args(["-d", "cpu,nochain", "-dfilter", &format!("{address:#x}+1"), "-D"]).arg(&entries);
+    }
+    let mut machine = Qemu(command.spawn().with_context(|| {
         format!(
             "cannot run QEMU ({}); install it with: apt-get install {}",
             program.display(),
@@ -111,8 +122,48 @@ fn run(bootable: &Bootable, test: &str, log: &Path, silence: Duration) -> Result
         )
     })?);
     machine.wait(log, silence)?;
-    let text = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
-    outcome(&String::from_utf8_lossy(&text)).with_context(|| format!("test {test}; the log is {}", log.display()))
+    drop(machine);
+    let read = |log: &Path| fs::read(log).with_context(|| format!("cannot read {}", log.display()));
+    let outcome = outcome(&String::from_utf8_lossy(&read(log)?))
+        .with_context(|| format!("test {test}; the log is {}", log.display()))?;
+    match watch {
+        Some(watch) if outcome == Outcome::Passed => watch.outcome(&String::from_utf8_lossy(&read(&entries)?)),
+        _ => Ok(outcome),
+    }
+}
+
+/// What QEMU logs in a test whose outcome the root task cannot see: the flags with which a function of the kernel begins.
+struct Watch {
+    /// The function, the first compiled one on a way into the kernel of x86_64.
+    function: &'static str,
+    /// The flags of RFLAGS that must be clear there.
+    flags: u32,
+}
+
+impl Watch {
+    fn of(test: &str) -> Option<Self> {
+        const DF: u32 = 1 << 10;
+        match test {
+            "interrupt-direction" => Some(Self { function: "c_x64_handle_interrupt", flags: DF }),
+            // TF, IF, DF, IOPL, NT, RF, AC, ID.
+            "syscall-flags-others" => Some(Self { function: "c_handle_syscall", flags: 0x25_7700 }),
+            _ => None,
+        }
+    }
+
+    /// The outcome in QEMU's log.
+    fn outcome(&self, log: &str) -> Result<Outcome> {
+        let flags: Vec<u32> = log
+            .split("RFL=")
+            .skip(1)
+            .filter_map(|text| text.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()))
+            .collect();
+        ensure!(!flags.is_empty(), "QEMU logged no call of {}", self.function);
+        Ok(match flags.iter().find(|flags| **flags & self.flags != 0) {
+            None => Outcome::Passed,
+            Some(flags) => Outcome::Failed(format!("{} begins with flags {flags:#x}", self.function)),
+        })
+    }
 }
 
 /// Shows that the fix `name` is needed and works on `arch`: its tests pass on kernels with all fixes, release and debug, and
@@ -193,6 +244,10 @@ pub fn tests(name: FixName) -> &'static [&'static str] {
         FixName::IoSpaceRevoke => {
             &["io-space-revoke-copy", "io-space-revoke-dma", "io-space-revoke-master", "io-space-revoke-mint"]
         }
+        FixName::SyscallFlags => &["syscall-flags-nested-task", "syscall-flags-others"],
+        FixName::InterruptDirection => &["interrupt-direction"],
+        FixName::SegmentBases => &["segment-bases-schedule", "segment-bases-fastpath"],
+        FixName::UserTop => &["user-top-page", "user-top-buffer"],
         FixName::SuspendAfterCall => &["suspend-after-call"],
         FixName::TimerOwner => &["timer-owner"],
         FixName::FpuOwner => &["fpu-owner"],
@@ -362,6 +417,16 @@ mod tests {
         let error = outcome("verdict: broken: retype, error 0xa\n").unwrap_err().to_string();
         assert!(error.contains("retype, error 0xa"), "{error}");
         assert!(outcome("").is_err());
+    }
+
+    #[test]
+    fn flags_are_found_in_qemus_log() {
+        let log = |flags: &str| format!("RAX=0000000000000000\nRIP=ffffffff80110000 RFL={flags} [-------] CPL=0\n");
+        let watch = Watch::of("interrupt-direction").unwrap();
+        assert_eq!(watch.outcome(&log("00000046")).unwrap(), Outcome::Passed);
+        let outcome = watch.outcome(&[log("00000046"), log("00000446")].concat()).unwrap();
+        assert_eq!(outcome, Outcome::Failed("c_x64_handle_interrupt begins with flags 0x446".into()));
+        assert!(watch.outcome("").is_err());
     }
 
     #[test]

@@ -240,10 +240,21 @@ impl Machine {
 
 /// Gives a thread this program's CSpace, a VSpace, a fault endpoint and a priority.
 pub(crate) fn configure(tcb: Slot, vspace: Slot, fault_endpoint: Slot, priority: u64) -> Check {
+    configure_with_buffer(tcb, vspace, fault_endpoint, priority, 0)
+        .map_err(|error| Failure::Broken("configuring a thread", error))
+}
+
+/// The same with the address of an IPC buffer, or the kernel's error. The frame is this program's own buffer.
+pub(crate) fn configure_with_buffer(
+    tcb: Slot,
+    vspace: Slot,
+    fault_endpoint: Slot,
+    priority: u64,
+    buffer: u64,
+) -> Result<(), u64> {
     // The priority in the low byte.
-    let configuration = [fault_endpoint, priority, 0, 0, 0];
-    sys::invoke(tcb, values::TCB_CONFIGURE, &configuration, &[CNODE, vspace, values::CAP_IPC_BUFFER as Slot])
-        .map_err(|error| Failure::Broken("configuring a thread", error))?;
+    let configuration = [fault_endpoint, priority, 0, 0, buffer];
+    sys::invoke(tcb, values::TCB_CONFIGURE, &configuration, &[CNODE, vspace, values::CAP_IPC_BUFFER as Slot])?;
     Ok(())
 }
 
@@ -252,20 +263,29 @@ pub(crate) const HIGHEST: u64 = 254;
 
 /// Sets a thread's registers, its first two arguments among them, and lets it run.
 pub(crate) fn resume_at(tcb: Slot, program: usize, stack_top: usize, arguments: [u64; 2]) -> Check {
+    resume(tcb, &registers_at(program, stack_top, arguments))
+}
+
+/// The registers with which a thread starts, each with its place in the thread's context.
+pub(crate) fn registers_at(program: usize, stack_top: usize, [first, second]: [u64; 2]) -> [(i64, u64); 4] {
+    [
+        (values::CONTEXT_PC, program as u64),
+        (values::CONTEXT_SP, stack_top as u64 - arch::CALL_BYTES),
+        (values::CONTEXT_FIRST, first),
+        (values::CONTEXT_SECOND, second),
+    ]
+}
+
+/// Sets a thread's registers, all others to 0, and lets it run.
+pub(crate) fn resume(tcb: Slot, set: &[(i64, u64)]) -> Check {
     const CONTEXT: usize = values::CONTEXT_WORDS as usize;
     // Resume; no flags; number of registers; registers.
     let mut words = [0; 2 + CONTEXT];
     let (head, registers) = words.split_at_mut(2);
     head.copy_from_slice(&[1, CONTEXT as u64]);
-    let [first, second] = arguments;
-    for (register, value) in [
-        (values::CONTEXT_PC, program as u64),
-        (values::CONTEXT_SP, stack_top as u64 - arch::CALL_BYTES),
-        (values::CONTEXT_FIRST, first),
-        (values::CONTEXT_SECOND, second),
-    ] {
-        if let Some(place) = registers.get_mut(register as usize) {
-            *place = value;
+    for (register, value) in set {
+        if let Some(place) = registers.get_mut(*register as usize) {
+            *place = *value;
         }
     }
     sys::invoke(tcb, values::TCB_WRITE_REGISTERS, &words, &[])

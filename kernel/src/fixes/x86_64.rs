@@ -156,4 +156,113 @@ pub(super) static FIXES: &[Fix] = &[
             },
         ],
     },
+    Fix {
+        name: FixName::SyscallFlags,
+        on: &[Arch::X86_64],
+        explanation: "SYSCALL clears the flags that one register names, and the kernel names two: single stepping and interrupts. \
+            The others are the caller's. Without the fix any program halts the machine with three instructions: it sets the \
+            nested-task flag, which every program may, and makes a system call; IRETQ with that flag is a general protection fault \
+            (Intel SDM volume 2, IRET), and the kernel executes one when it goes on with another thread. With the direction flag \
+            set, the kernel's own string instructions run backwards: those that initialize a new thread's floating point registers \
+            write in front of them. With the fix the register names every flag that there is.",
+        edits: &[Edit {
+            file: "src/arch/x86/64/kernel/vspace.c",
+            anchor: "x86_wrmsr(IA32_FMASK_MSR, FLAGS_TF | FLAGS_IF);",
+            replacement: "// All the others as well: status flags, DF, IOPL, NT, RF, AC, ID. Linux masks the same.\n    \
+                          x86_wrmsr(IA32_FMASK_MSR, 0x257fd5);",
+        }],
+    },
+    Fix {
+        name: FixName::InterruptDirection,
+        on: &[Arch::X86_64],
+        explanation: "Gates of interrupts and exceptions clear the flags TF, NT, RF and IF, and leave DF and AC as the interrupted program \
+            had them (Intel SDM volume 3, section 6.12.1.3). Compiled code expects DF to be clear. Without the fix the kernel's string \
+            instructions run backwards in interrupts and exceptions that come while a program has it set. Which code has such \
+            instructions is the compiler's choice. AC means something to kernel code only where CR4.SMAP is set, which this kernel \
+            does not do.",
+        edits: &[Edit {
+            file: "src/arch/x86/64/traps.S",
+            anchor: "#define INT_SAVE_STATE                              \\\n",
+            replacement: "#define INT_SAVE_STATE                              \\\n    cld;                                            \\\n",
+        }],
+    },
+    Fix {
+        name: FixName::SegmentBases,
+        on: &[Arch::X86_64],
+        explanation: "The kernel writes the bases of FS and GS only where the next thread has others than it wrote last. A program changes \
+            them without the kernel: loading any selector into FS or GS sets its base to that of the segment, which is 0. \
+            Without the fix the next thread that has the base of the one before, in another address space or not, runs with \
+            base 0: its thread-local data, or its IPC buffer, is somewhere else. With it the kernel remembers whose bases it wrote, in \
+            the variable that had the base of FS, and writes both for every other thread. A thread that changes its own, by \
+            a capability to itself, gets them written again. The idle thread needs none.",
+        edits: &[
+            Edit {
+                file: "src/object/tcb.c",
+                anchor: "        target->tcbIPCBuffer = bufferAddr;\n",
+                replacement: "        target->tcbIPCBuffer = bufferAddr;\n\
+                              #ifdef CONFIG_ARCH_X86_64\n        \
+                              /* The running thread's own, perhaps: nobody's bases are loaded. */\n        \
+                              ARCH_NODE_STATE(x86KSCurrentFSBase) = 0;\n\
+                              #endif\n",
+            },
+            Edit {
+                file: "src/object/tcb.c",
+                anchor: "        setRegister(dest, Error, 0);\n    }\n#endif\n\n    return Arch_performTransfer(transferArch, tcb_src, dest);",
+                replacement: "        setRegister(dest, Error, 0);\n    }\n    \
+                              ARCH_NODE_STATE(x86KSCurrentFSBase) = 0;\n#endif\n\n    \
+                              return Arch_performTransfer(transferArch, tcb_src, dest);",
+            },
+            Edit {
+                file: "src/arch/x86/64/c_traps.c",
+                anchor: "    word_t base = getRegister(cur_thread, TLS_BASE);\n    \
+                         x86_write_fs_base(base, SMP_TERNARY(cpu, 0));\n\n    \
+                         base = cur_thread->tcbIPCBuffer;\n    \
+                         x86_write_gs_base(base, SMP_TERNARY(cpu, 0));\n",
+                replacement: "    if (unlikely(ARCH_NODE_STATE_ON_CORE(x86KSCurrentFSBase, SMP_TERNARY(cpu, 0)) != (word_t)cur_thread) &&\n            \
+                              cur_thread != NODE_STATE_ON_CORE(ksIdleThread, SMP_TERNARY(cpu, 0))) {\n        \
+                              ARCH_NODE_STATE_ON_CORE(x86KSCurrentFSBase, SMP_TERNARY(cpu, 0)) = (word_t)cur_thread;\n        \
+                              x86_write_fs_base_impl(getRegister(cur_thread, TLS_BASE));\n        \
+                              x86_write_gs_base_impl(cur_thread->tcbIPCBuffer);\n    \
+                              }\n",
+            },
+            Edit {
+                file: "include/arch/x86/arch/64/mode/fastpath/fastpath.h",
+                anchor: "    word_t base = getRegister(cur_thread, TLS_BASE);\n    \
+                         x86_write_fs_base(base, SMP_TERNARY(cpu, 0));\n\n    \
+                         base = cur_thread->tcbIPCBuffer;\n    \
+                         x86_write_gs_base(base, SMP_TERNARY(cpu, 0));\n",
+                replacement: "    if (ARCH_NODE_STATE_ON_CORE(x86KSCurrentFSBase, SMP_TERNARY(cpu, 0)) != (word_t)cur_thread) {\n        \
+                              ARCH_NODE_STATE_ON_CORE(x86KSCurrentFSBase, SMP_TERNARY(cpu, 0)) = (word_t)cur_thread;\n        \
+                              x86_write_fs_base_impl(getRegister(cur_thread, TLS_BASE));\n        \
+                              x86_write_gs_base_impl(cur_thread->tcbIPCBuffer);\n    \
+                              }\n",
+            },
+        ],
+    },
+    Fix {
+        name: FixName::UserTop,
+        on: &[Arch::X86_64],
+        explanation: "The kernel lets user level have every address below its own window, that is also the last page of the lower half, and \
+            addresses that are not canonical. A SYSCALL at the end of that page returns to an address that is not canonical: on \
+            Intel's processors SYSRET then faults in the kernel (Intel SDM volume 2, SYSRET), and so does IRETQ where a program \
+            runs off the page. The address of an IPC buffer goes into the base of GS unchecked, and one that is not canonical \
+            faults there. Without the fix whoever holds a VSpace or a TCB halts the machine; here that is the root task alone. \
+            With it user level ends one page below. QEMU makes none of these faults: the tests look at the answers.",
+        edits: &[
+            Edit {
+                file: "include/plat/pc99/plat/64/plat_mode/machine/hardware.h",
+                anchor: "#define PPTR_USER_TOP TLBBITMAP_PPTR",
+                replacement: "#define PPTR_USER_TOP 0x00007ffffffff000ul",
+            },
+            Edit {
+                file: "src/arch/x86/kernel/vspace.c",
+                anchor: "    if (!IS_ALIGNED(vptr, 9)) {",
+                replacement: "    if (vptr >= PPTR_USER_TOP) {\n        \
+                              current_syscall_error.type = seL4_IllegalOperation;\n        \
+                              return EXCEPTION_SYSCALL_ERROR;\n    \
+                              }\n    \
+                              if (!IS_ALIGNED(vptr, 9)) {",
+            },
+        ],
+    },
 ];

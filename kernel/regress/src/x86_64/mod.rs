@@ -8,12 +8,16 @@ use crate::verdict::{Check, Failure};
 
 mod context_cache;
 mod edu;
+mod interrupt_direction;
 mod io_frame;
 mod io_page_table;
 mod io_space;
 mod io_space_revoke;
 pub(crate) mod ports;
+mod segment_bases;
 mod stack_alignment;
+mod syscall_flags;
+mod user_top;
 
 pub(crate) use ports::{exit, put};
 
@@ -55,6 +59,13 @@ pub(crate) fn run(name: &[u8], machine: &mut Machine) -> Check {
         b"io-space-revoke-dma" => io_space_revoke::dma(machine),
         b"io-space-revoke-master" => io_space_revoke::master(machine),
         b"io-space-revoke-mint" => io_space_revoke::mint(machine),
+        b"syscall-flags-nested-task" => syscall_flags::nested_task(machine),
+        b"syscall-flags-others" => syscall_flags::others(machine),
+        b"interrupt-direction" => interrupt_direction::run(machine),
+        b"segment-bases-schedule" => segment_bases::schedule(machine),
+        b"segment-bases-fastpath" => segment_bases::fastpath(machine),
+        b"user-top-page" => user_top::page(machine),
+        b"user-top-buffer" => user_top::buffer(machine),
         _ => Err(Failure::Broken("no test of that name", 0)),
     }
 }
