@@ -4,7 +4,10 @@ use crate::machine;
 use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
 use core::panic::PanicInfo;
-use kernel_loader::{HANDOVER_ADDRESS, Handover, MEMORY_ATTRIBUTES, PHYSICAL_BASE, Root, TRANSLATION_CONTROL, Tables};
+use kernel_loader::{
+    DEBUG_CONTROL, HANDOVER_ADDRESS, Handover, MEMORY_ATTRIBUTES, PHYSICAL_BASE, Root, SYSTEM_CONTROL,
+    TRANSLATION_CONTROL, Tables,
+};
 
 // The stack, then a table of vectors in which every entry leads to the same place: here only an access to absent hardware
 // may raise an exception. Vectors of EL1 can be set from EL2 as well.
@@ -60,16 +63,16 @@ extern "C" fn enter() -> ! {
             "ic iallu",
             "dsb sy",
             "isb",
-            "mrs {control}, sctlr_el1",
-            // Translation, data cache, instruction cache.
-            "orr {control}, {control}, #1 << 0",
-            "orr {control}, {control}, #1 << 2",
-            "orr {control}, {control}, #1 << 12",
-            "msr sctlr_el1, {control}",
+            // User level counts no events.
+            "msr pmuserenr_el0, xzr",
+            "msr mdscr_el1, {debug}",
+            "msr sctlr_el1, {system}",
             "isb",
             "br {kernel}",
             attributes = in(reg) MEMORY_ATTRIBUTES,
             control = in(reg) TRANSLATION_CONTROL,
+            system = in(reg) SYSTEM_CONTROL,
+            debug = in(reg) DEBUG_CONTROL,
             lower = in(reg) Tables::address(here, Root::Lower),
             upper = in(reg) Tables::address(here, Root::Upper),
             kernel = in(reg) handover.kernel_entry,

@@ -10,7 +10,9 @@
 #![no_std]
 
 mod handover;
+mod registers;
 mod tables;
 
 pub use handover::{HANDOVER_ADDRESS, Handover, LOADER_END, PHYSICAL_BASE};
+pub use registers::{DEBUG_CONTROL, SYSTEM_CONTROL};
 pub use tables::{MEMORY_ATTRIBUTES, Root, TRANSLATION_CONTROL, Tables};
