@@ -135,14 +135,37 @@ pub trait Platform: Clone + 'static {
         Err(OutOfBounds)
     }
 
-    /// Executes the instruction that stops the machine's timer, or blocks its interrupts, if permitted. For attackers, as
-    /// [`Platform::poke`].
+    /// Puts the processor into a state that user level may enter and that could harm others: flags, segments, a stack pointer that
+    /// leads nowhere, floating point exceptions. Is interrupted and sleeps in it, leaves it, and says how that went. For attackers.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] where there is no state of that number; they count from 0. So it is for all where the platform has no processor.
+    fn enter_state(&self, index: usize) -> core::result::Result<ProcessorState, OutOfBounds> {
+        let _ = index;
+        Err(OutOfBounds)
+    }
+
+    /// Executes instruction number `index`, below [`FORBIDDEN_INSTRUCTIONS`], of those that user level must not execute; the first would stop
+    /// the machine's timer or block its interrupts. For attackers, as [`Platform::poke`].
     ///
     /// # Errors
     /// [`OutOfBounds`] where the platform executes no such instruction.
-    fn stop_clock(&self) -> core::result::Result<(), OutOfBounds> {
+    fn execute_forbidden(&self, index: usize) -> core::result::Result<(), OutOfBounds> {
+        let _ = index;
         Err(OutOfBounds)
     }
+}
+
+/// Instructions that [`Platform::execute_forbidden`] has.
+pub const FORBIDDEN_INSTRUCTIONS: usize = 20;
+
+/// A state of the processor that an attacker entered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProcessorState {
+    /// What was tried.
+    pub name: &'static str,
+    /// Whether its registers were its own all the time, and not another component's.
+    pub is_own: bool,
 }
 
 /// Pauses of the processor in one [`Platform::pause`].

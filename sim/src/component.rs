@@ -215,7 +215,7 @@ impl Platform for SimPlatform {
     }
 
     /// Dies with a general protection fault: user level must not execute the instruction.
-    fn stop_clock(&self) -> Result<(), OutOfBounds> {
+    fn execute_forbidden(&self, _index: usize) -> Result<(), OutOfBounds> {
         self.component.kernel.die(Fault::Exception(GENERAL_PROTECTION));
         Ok(())
     }

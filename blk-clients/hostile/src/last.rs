@@ -5,7 +5,7 @@
 
 use crate::attacker::{Attacker, Stuck};
 use crate::capabilities::judge_call;
-use crate::floods;
+use crate::{floods, processor};
 use blk_api::ring::{CONSUMED, PRODUCED};
 use blk_client::Refusal;
 use platform::{Memory, Platform, Vaddr};
@@ -21,14 +21,15 @@ const TIMEOUT_SECONDS: u64 = 3;
 /// Whether the attack reports the end of the work before it begins.
 pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
     match last {
-        LastAttack::Close | LastAttack::TailBeyondRing | LastAttack::TailBackwards | LastAttack::HeadBeyondRing => {
-            false
-        }
+        LastAttack::Close
+        | LastAttack::TailBeyondRing
+        | LastAttack::TailBackwards
+        | LastAttack::HeadBeyondRing
+        | LastAttack::ForbiddenInstructions => false,
         LastAttack::UnmappedRead
         | LastAttack::ReadOnlyWrite
         | LastAttack::ForeignRegisters
         | LastAttack::KeepFunction
-        | LastAttack::StopClock
         | LastAttack::Panic
         | LastAttack::Silence
         | LastAttack::Flood => true,
@@ -49,15 +50,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
             poke(attacker, "write the completion ring", ring, Some(0xff));
         }
         LastAttack::ForeignRegisters | LastAttack::KeepFunction => return Err(Stuck::NoSuchEnd),
-        LastAttack::StopClock => {
-            attacker.verdicts.report_end();
-            match attacker.session.platform().stop_clock() {
-                Err(_) => {
-                    attacker.report("stop the clock", true, format_args!("the platform: it has no such instruction"))
-                }
-                Ok(()) => attacker.report("stop the clock", false, format_args!("nothing: it came back")),
-            }
-        }
+        LastAttack::ForbiddenInstructions => attacker.outlive(processor::forbidden_instructions).await?,
         LastAttack::Panic => {
             attacker.verdicts.report_end();
             end_by_panic();

@@ -1,7 +1,7 @@
 //! Tries every attack that a client can make with its capabilities and memory, and reports the barrier that stopped each.
 //!
 //! Attacks through a session, by what they abuse: the words of a request (`entries`), the ring under it (`races`), capabilities
-//! (`capabilities`), addresses (`addresses`), quantity (`floods`); and those that end the attacker
+//! (`capabilities`), addresses (`addresses`), the processor (`processor`), quantity (`floods`); and those that end the attacker
 //! (`last`), one of which comes last if configured. Before and after, an honest read must succeed: a refusal counts only
 //! from a server that is alive. The server's death is no refusal either: the session is opened at its successor, and the
 //! current stage is repeated from its beginning. With a virtual function of its own it has other attacks (`function`).
@@ -23,6 +23,7 @@ mod entries;
 mod floods;
 mod function;
 mod last;
+mod processor;
 mod races;
 mod verdicts;
 
@@ -30,7 +31,7 @@ use attacker::{Attacker, Stuck};
 use blk_client::{Program, Session};
 use platform::{Endpoint, Environment, Platform};
 use verdicts::Verdicts;
-use workload::Hostile;
+use workload::{Hostile, LastAttack};
 
 /// Runs the program: executes the environment's configuration and reports.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
@@ -82,11 +83,14 @@ async fn attack<P: Platform>(
     attacker.ask_for_its_record().await;
     attacker.outlive(capabilities::open_again).await?;
     attacker.outlive(Attacker::honest_read).await?;
-    for _ in 0..hostile.rounds.max(1) {
+    // Each incarnation would repeat all of them.
+    let rounds = if hostile.last == LastAttack::ForbiddenInstructions { 0 } else { hostile.rounds.max(1) };
+    for _ in 0..rounds {
         attacker.outlive(async |attacker| entries::run(attacker, hostile).await).await?;
         attacker.outlive(races::run).await?;
         attacker.outlive(async |attacker| capabilities::run(attacker, environment).await).await?;
         addresses::run(attacker, environment);
+        processor::states(attacker);
         attacker.outlive(floods::run).await?;
         attacker.outlive(Attacker::honest_read).await?;
         attacker.verdicts.next_round();

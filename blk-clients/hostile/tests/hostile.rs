@@ -120,11 +120,27 @@ fn impossible_indices_close_the_session() {
 
 #[test]
 fn faults_are_announced_beforehand() {
-    for last in [LastAttack::UnmappedRead, LastAttack::ReadOnlyWrite, LastAttack::StopClock] {
+    for last in [LastAttack::UnmappedRead, LastAttack::ReadOnlyWrite] {
         let reports = run(last, false, |_| {});
         let done = reports.iter().position(|report| matches!(report, Report::Done { passed: true, .. })).unwrap();
         assert!(done + 2 == reports.len(), "only coming back is reported afterwards: {reports:?}");
     }
+}
+
+#[test]
+fn each_forbidden_instruction_is_tried_once_whatever_happens_between() {
+    let platform = platform(None);
+    let reports = run_on(&platform, LastAttack::ForbiddenInstructions, false);
+    let tried = |reports: &[Report]| attacks(reports).filter(|attack| attack.attack.contains("instruction")).count();
+    // This platform has none of them, so the attacker is not ended by the first.
+    assert_eq!(tried(&reports), platform::FORBIDDEN_INSTRUCTIONS + 1, "{reports:?}");
+    assert!(passed(&reports));
+    // The next incarnation finds on the disk that all are done.
+    let mut disk = Vec::new();
+    platform.server(|server| disk.clone_from(&server.disk));
+    let reports = run(LastAttack::ForbiddenInstructions, false, |server| server.disk = disk);
+    assert_eq!(tried(&reports), 1, "{reports:?}");
+    assert!(passed(&reports));
 }
 
 #[test]

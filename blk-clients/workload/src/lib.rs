@@ -267,8 +267,9 @@ pub enum LastAttack {
     ForeignRegisters,
     /// It floods its function until that is revoked, and goes on using it. Of a tenant with a function alone, and its only attack.
     KeepFunction,
-    /// It executes the instruction that would stop the machine's timer.
-    StopClock,
+    /// It executes every instruction that user level must not execute, one in each incarnation: each is a fault. It counts them on
+    /// its first block.
+    ForbiddenInstructions,
     /// It panics.
     Panic,
     /// It stops answering with requests in flight.
@@ -282,12 +283,15 @@ impl LastAttack {
     #[must_use]
     pub const fn needs_rings(self) -> bool {
         match self {
-            Self::TailBeyondRing | Self::TailBackwards | Self::HeadBeyondRing | Self::ReadOnlyWrite => true,
+            Self::TailBeyondRing
+            | Self::TailBackwards
+            | Self::HeadBeyondRing
+            | Self::ReadOnlyWrite
+            | Self::ForbiddenInstructions => true,
             Self::Close
             | Self::UnmappedRead
             | Self::ForeignRegisters
             | Self::KeepFunction
-            | Self::StopClock
             | Self::Panic
             | Self::Silence
             | Self::Flood => false,

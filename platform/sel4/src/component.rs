@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::task::Poll;
-use platform::{CPtr, Event, OutOfBounds, Platform, Region, RegionKind, Vaddr, ticks_to_ns};
+use platform::{CPtr, Event, OutOfBounds, Platform, ProcessorState, Region, RegionKind, Vaddr, ticks_to_ns};
 
 /// No program's image starts lower (see the conventions in `docs`), and nothing else is mapped there.
 const LOWEST_IMAGE: u64 = 0x40_0000;
@@ -158,8 +158,14 @@ impl Platform for Sel4Platform {
         Ok(0)
     }
 
-    fn stop_clock(&self) -> Result<(), OutOfBounds> {
-        arch::syscall::stop_clock();
-        Ok(())
+    fn enter_state(&self, index: usize) -> Result<ProcessorState, OutOfBounds> {
+        let wait = self.world.inbox.source().ok_or(OutOfBounds)?;
+        let (state, received) = arch::abuse::enter_state(index, wait.bits()).ok_or(OutOfBounds)?;
+        self.world.inbox.put(received);
+        Ok(state)
+    }
+
+    fn execute_forbidden(&self, index: usize) -> Result<(), OutOfBounds> {
+        arch::abuse::execute_forbidden(index).ok_or(OutOfBounds)
     }
 }

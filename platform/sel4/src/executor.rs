@@ -144,8 +144,14 @@ impl Inbox {
         Event::Message(Badge(received.badge), message)
     }
 
+    /// The source of events.
+    pub(crate) fn source(&self) -> Option<CPtr> {
+        self.wait.get()
+    }
+
+    /// Keeps what a wait brought.
     #[inline(always)]
-    fn put(&self, received: Received) {
+    pub(crate) fn put(&self, received: Received) {
         if Badge(received.badge).has(Badge::SIGNAL) {
             self.signals.set(self.signals.get() | received.badge);
             return;

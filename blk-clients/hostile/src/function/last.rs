@@ -29,15 +29,6 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
             let place = arena.vaddr.checked_add(offset).ok_or(Stuck::Missing("an arena"))?;
             poke(attacker, "write registers that are not its own", place, Some(1));
         }
-        LastAttack::StopClock => {
-            attacker.verdicts.report_end();
-            match attacker.platform.stop_clock() {
-                Err(_) => {
-                    attacker.report("stop the clock", true, format_args!("the platform: it has no such instruction"))
-                }
-                Ok(()) => attacker.report("stop the clock", false, format_args!("nothing: it came back")),
-            }
-        }
         LastAttack::Silence => {
             resets::fill(attacker)?;
             attacker.verdicts.report_end();
@@ -59,7 +50,8 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
         LastAttack::TailBeyondRing
         | LastAttack::TailBackwards
         | LastAttack::HeadBeyondRing
-        | LastAttack::ReadOnlyWrite => return Err(Stuck::Missing("rings, which its last attack needs")),
+        | LastAttack::ReadOnlyWrite
+        | LastAttack::ForbiddenInstructions => return Err(Stuck::Missing("rings, which its last attack needs")),
     }
     Ok(())
 }

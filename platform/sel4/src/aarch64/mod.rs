@@ -2,6 +2,7 @@
 //!
 //! The kernel has no I/O ports there, and no support for an IOMMU: see `io_space`.
 
+pub(crate) mod abuse;
 mod io_space;
 mod line;
 mod start;

@@ -72,12 +72,6 @@ pub(crate) fn crash() -> ! {
     unsafe { asm!("udf #0", options(noreturn, nomem, nostack)) }
 }
 
-/// Stops the timer by which the supervisor ticks: an exception in all other address spaces.
-pub(crate) fn stop_clock() {
-    // SAFETY: the register does nothing but this; elsewhere it is a fault, after which nothing of this program runs.
-    unsafe { asm!("msr cntp_ctl_el0, xzr", options(nomem, nostack)) }
-}
-
 /// The virtual counter of the generic timer.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {

@@ -1,5 +1,6 @@
 //! Names and numbers that the kernel has on x86_64 alone, under the names that `kernel.rs` uses.
 
+pub(crate) mod abuse;
 mod start;
 pub(crate) mod syscall;
 

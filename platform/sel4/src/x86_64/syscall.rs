@@ -89,12 +89,6 @@ pub(crate) fn crash() -> ! {
     unsafe { asm!("ud2", options(noreturn, nomem, nostack)) }
 }
 
-/// Keeps interrupts, the timer's among them, from the processor: an exception here.
-pub(crate) fn stop_clock() {
-    // SAFETY: an instruction that user level must not execute: a fault, after which nothing of this program runs.
-    unsafe { asm!("cli", options(nomem, nostack)) }
-}
-
 /// The time stamp counter.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {

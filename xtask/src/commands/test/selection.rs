@@ -78,9 +78,9 @@ fn with_iommu(project: &Project, names: Vec<String>) -> Vec<String> {
 const LEAGUE: &str = "hostile-league";
 
 /// Whether the scenario is one attacker's last act, which the soak draws too, on both machines and in less time. The soak does
-/// not draw the attempt to stop the clock, nor measure the throughput that thirty floods leave to an honest tenant.
+/// not draw the forbidden instructions, nor measure the throughput that thirty floods leave to an honest tenant.
 fn is_drawn_by_soak(name: &str) -> bool {
-    name.starts_with("hostile-") && !["hostile-stop-clock", LEAGUE].contains(&name)
+    name.starts_with("hostile-") && !["hostile-processor", LEAGUE].contains(&name)
 }
 
 /// Extent of a test run.
