@@ -15,4 +15,5 @@ pub(crate) mod missing;
 pub(crate) mod probe;
 pub(crate) mod proportions;
 pub(crate) mod spans;
+pub(crate) mod times;
 pub(crate) mod verdict;

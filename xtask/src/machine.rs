@@ -9,6 +9,7 @@ pub(crate) mod model;
 pub(crate) mod monitor;
 pub(crate) mod plug;
 pub(crate) mod qemu;
+pub(crate) mod waits;
 
 use anyhow::{Context, Result};
 use inherited::Inside;
@@ -22,6 +23,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
+use waits::Waits;
 
 /// Time QEMU may take to write out its images after the signal to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -77,6 +79,11 @@ impl Machine {
             }
         });
         Ok(Self { child, started, line, said })
+    }
+
+    /// A measurement of its waiting for the build machine, from now on.
+    pub(crate) fn waits(&self) -> Waits {
+        Waits::of(self.child.id())
     }
 
     /// Time since the start.

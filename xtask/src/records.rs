@@ -3,5 +3,6 @@
 //! Left out: judging the records, and layout for readers.
 
 pub(crate) mod decode;
+pub(crate) mod lateness;
 pub(crate) mod results;
 pub(crate) mod timeline;

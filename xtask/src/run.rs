@@ -21,15 +21,18 @@ use outside::Outside;
 use crate::image;
 use crate::image::programs::{Programs, ROOT_TASK};
 use crate::image::{boot, own};
+use crate::judges::times::{self, NotJudged};
 use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::Machine;
 use crate::machine::counts::Plugins;
 use crate::machine::disk::{self, UserDisk};
 use crate::machine::model::Models;
 use crate::machine::qemu::{self, Boot, Parts, Start, Time};
+use crate::machine::waits::{self, Waits};
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::records::decode::{Decoder, Filter};
+use crate::records::lateness::Lateness;
 use crate::records::results::{Results, hex};
 use crate::setup::vfio_user;
 use anyhow::{Context, Result, ensure};
@@ -82,6 +85,8 @@ pub(crate) struct Options<'a> {
     pub(crate) longer: bool,
     /// Whether to leave out the IOMMU of the scenario's machine.
     pub(crate) no_iommu: bool,
+    /// The result of rows whose times are not judged.
+    pub(crate) not_judged: NotJudged,
     /// The controllers of the machine.
     pub(crate) device: Device,
 }
@@ -227,6 +232,7 @@ impl Runner<'_> {
         self.check_outside(&prepared, options, &mut results)?;
         results.reasons.extend(verdict::violations(&prepared.scenario, &results));
         results.reasons.extend(missing::lines(&prepared.scenario, &prepared.system, &results));
+        times::judge(&prepared.scenario, &mut results, options.not_judged);
         results.passed = results.reasons.is_empty();
         if results.passed {
             disks::remove(&prepared.scenario, &prepared.folder);
@@ -249,11 +255,17 @@ impl Runner<'_> {
         let mut machine = Machine::start_with(qemu, &prepared.arguments, &prepared.folder, &ends)?;
         // QEMU has them now. Nobody else may hold its ends open.
         drop(ends);
-        let ended = wait(&mut machine, &mut collector, &prepared.scenario, &mut outside, limit)?;
+        let mut waits = machine.waits();
+        let ended = wait(&mut machine, &mut collector, &prepared.scenario, &mut outside, limit, &mut waits)?;
         machine.end()?;
         collector.finish()?;
         let mut results = collector.results;
         results.reasons.extend(outside.left());
+        let built = results.machine.as_ref().and_then(|built| {
+            let age = results.age_at(built.started_at_ns)?;
+            Some((age, u64::from(built.objects)))
+        });
+        results.lateness = Lateness::of(waits.end(), built);
         results.seconds = machine.age().as_secs_f64();
         match ended {
             End::Complete => {}
@@ -403,10 +415,12 @@ fn wait(
     scenario: &Scenario,
     outside: &mut Outside<'_>,
     limit: Duration,
+    waits: &mut Waits,
 ) -> Result<End> {
     let mut complete: Option<Instant> = None;
     loop {
-        let mut timeout = if complete.is_some() { QUIET } else { Duration::from_millis(500) };
+        waits.sample(machine.age());
+        let mut timeout = if complete.is_some() { QUIET } else { waits::EVERY };
         if let Err(error) = outside.go_on(machine, collector) {
             // A machine that has ended does not answer at its ports.
             return machine.gone()?.map(End::Gone).ok_or(error);

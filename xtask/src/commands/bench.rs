@@ -10,6 +10,7 @@ mod gates;
 
 pub(crate) use gates::{GATES, Gate, name_now};
 
+use crate::commands::counted::Counted;
 use crate::commands::{bench_sim, profile};
 use crate::destination::Destination;
 use crate::image::programs;
@@ -143,9 +144,9 @@ pub(crate) fn measuring(project: &Project, only: &str) -> Result<Vec<PathBuf>> {
 pub(crate) struct Known(Mutex<Vec<(Arch, Benchmark)>>);
 
 impl Known {
-    /// Measures the scenario in `file` and the benchmarks it is judged against, unless they are known; returns the gates that it
-    /// misses.
-    pub(crate) fn check(&self, runner: &Runner<'_>, file: &Path, plugins: &Plugins) -> Result<Vec<String>> {
+    /// Measures the scenario in `file` and the benchmarks it is judged against, unless they are known. It fails by the gates that
+    /// it misses, and is unsteady if the first measurement alone misses some.
+    pub(crate) fn check(&self, runner: &Runner<'_>, file: &Path, plugins: &Plugins) -> Result<Counted> {
         let arch = runner.kernel.arch;
         let names = Scenario::load(file)?.expect.measured;
         let known = self.of(arch).into_iter().find(|known| names.contains(&known.name));
@@ -159,13 +160,18 @@ impl Known {
         }
         let known = self.of(arch);
         let mut runs = vec![first];
+        let mut unsteady = None;
         loop {
             let own = middle(runs.clone())?;
             let missed = missed_by(arch, &own, &known);
             if missed.is_empty() || runs.len() >= MOST_RUNS {
                 self.add(arch, own);
-                return Ok(missed);
+                return Ok(match missed.is_empty() {
+                    true => Counted { unsteady, ..Counted::one() },
+                    false => Counted { failed: missed, ..Counted::default() },
+                });
             }
+            unsteady.get_or_insert_with(|| missed.join("; "));
             // Take the fewest of more runs: on a busy build machine the batches of the first runs may have been small.
             runs.push(measure_once(runner, file, plugins)?);
         }

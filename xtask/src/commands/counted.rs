@@ -7,10 +7,10 @@ pub(crate) struct Counted {
     pub(crate) passed: u64,
     /// Reasons of the failures, one sentence each.
     pub(crate) failed: Vec<String>,
-    /// Whether other work of the build machine explains no failure, so that the test must not be repeated.
-    pub(crate) is_certain: bool,
-    /// Reasons of the failed first run, if the test passed when it was repeated.
-    pub(crate) repeated: Option<String>,
+    /// Rows that were not judged, because the build machine was too slow, with the measured lateness.
+    pub(crate) not_judged: Vec<String>,
+    /// Reasons of the failed first run, if the test passed only when it was repeated.
+    pub(crate) unsteady: Option<String>,
     /// The reason why the test was not run, with the fix.
     pub(crate) skipped: Option<String>,
 }

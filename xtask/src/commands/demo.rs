@@ -3,6 +3,7 @@
 use crate::commands::sim;
 use crate::destination::Destination;
 use crate::image::{own, programs};
+use crate::judges::times::NotJudged;
 use crate::machine::disk::{UserDisk, Writing};
 use crate::out;
 use crate::progress::Step;
@@ -53,6 +54,9 @@ pub(crate) struct Demo {
     /// Run it in the simulator instead of QEMU
     #[arg(long, conflicts_with_all = ["without", "write", "arch", "no_iommu", "device"])]
     sim: bool,
+    /// Fail if a time or rate was not judged because this machine was too slow
+    #[arg(long)]
+    strict: bool,
     /// With --sim: seed of all random choices; the scenario's own without it
     #[arg(long, requires = "sim")]
     seed: Option<u64>,
@@ -102,7 +106,9 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
         let step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
         let (no_iommu, device) = (demo.no_iommu, demo.device);
         let step = Some(&step);
-        runner.run(&file, Options { disk: disk.as_ref(), show, step, no_iommu, device, ..Options::default() })?
+        let not_judged = NotJudged::of(demo.strict);
+        let disk = disk.as_ref();
+        runner.run(&file, Options { disk, show, step, no_iommu, device, not_judged, ..Options::default() })?
     };
     timeline::write(&results, &project.path(&results.log), json.as_ref())?;
     json.map(|mut json| json.write_json(&results)).transpose()?;

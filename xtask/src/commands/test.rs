@@ -10,8 +10,8 @@
 //! - Linux on the controller model, see `cargo xtask linux`;
 //! - the model of the kernel against the kernel, and each correction of the kernel.
 //!
-//! Each test counts as one line, passed or failed with its reason; the last line has the sums. `--quick` runs the tests that take
-//! little time.
+//! Each test counts as one line, passed or failed with its reason; the last line has the sums. Rows that were not judged and tests that
+//! passed only when they were repeated are listed before it. `--quick` runs the tests that take little time.
 
 mod case;
 mod running;
@@ -21,6 +21,7 @@ mod units;
 
 use crate::commands::linux;
 use crate::destination::Destination;
+use crate::judges::times::NotJudged;
 use crate::project::Project;
 use crate::setup::packages::Consent;
 use anyhow::Result;
@@ -41,6 +42,9 @@ pub(crate) struct Test {
     /// Only quick parts: unit tests, check, each scenario once in the simulator, the demo on QEMU
     #[arg(long)]
     quick: bool,
+    /// Fail if a time or rate was not judged because this machine was too slow; scenarios that have some run alone
+    #[arg(long)]
+    strict: bool,
     /// Write the results to this file, too, as JUnit's XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -56,27 +60,29 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     let cases = chosen(&Names::of(project)?, linux::all(project)?, scope, &test.only)?;
     let junit = test.junit.as_deref().map(Destination::open).transpose()?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
-    let ground = Ground::prepare(project, consent, &cases)?;
+    let ground = Ground::prepare(project, consent, &cases, NotJudged::of(test.strict))?;
     let tally = Tally::default();
     let with = |demand: Demand, cases: Vec<TestCase>| -> (Vec<TestCase>, Vec<TestCase>) {
         cases.into_iter().partition(|case| case.demand(project) == demand)
     };
     let (alone, others) = with(Demand::All, cases);
     let (without_runs, others) = with(Demand::NoRuns, others);
-    let (quiet, others) = with(Demand::Quiet, others);
+    let (mut quiet, others) = with(Demand::Quiet, others);
     let (counted, others) = with(Demand::Counted, others);
     let (patient, mut others) = with(Demand::Patient, others);
     // A build does not keep all processors busy all the time, and a run of QEMU takes one: they go together.
     others.sort_by_key(|case| case.demand(project) == Demand::Processor);
+    // Where every time must be judged, no other run takes a processor.
+    let judged_alone = if test.strict { std::mem::take(&mut quiet) } else { Vec::new() };
+    let one = |case: &TestCase| tally.run(case, || ground.run(case));
     let run = |case: &TestCase| ground.run(case);
     tally.run_beside(patient, run, || {
         tally.run_pairs(others, run)?;
-        tally.run_quiet_pairs(quiet, run)?;
-        counted.iter().try_for_each(|case| tally.run(case, || run(case)))?;
+        tally.run_pairs(quiet, run)?;
+        judged_alone.iter().chain(&counted).try_for_each(one)?;
         tally.run_pairs(without_runs, run)
     })?;
-    // Pairs of one: a test of times may fail once here, too.
-    alone.into_iter().try_for_each(|case| tally.run_quiet_pairs(vec![case], run))?;
+    alone.iter().try_for_each(one)?;
     tally.report()?;
     junit.map(|mut file| file.write(tally.junit()?.as_bytes())).transpose()?;
     Ok(if tally.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,5 +1,6 @@
 //! Interrupts and interrupt modes of a run, compared with the scenario.
 
+use crate::judges::times::{Missed, WHOLE_RUN};
 use crate::records::results::Results;
 use capdl::Scenario;
 use capdl::scenario::{Controller, ExpectedInterrupts};
@@ -32,8 +33,8 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     scenario.controllers.iter().filter_map(phrase).collect()
 }
 
-/// Kinds of interrupts of which fewer came than expected, one sentence each.
-pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
+/// Kinds of interrupts of which fewer came than expected. How many come depends on time, and whether any come does not.
+pub(crate) fn missed(scenario: &Scenario, results: &Results) -> Vec<Missed> {
     let ExpectedInterrupts { msix, msi, intx } = scenario.expect.interrupts;
     let sum = |count: fn(&report::Interrupts) -> u64| {
         results.interrupts().fold(0u64, |sum, (_, interrupts)| sum.saturating_add(count(interrupts)))
@@ -44,7 +45,11 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
         ("INTx", intx, sum(|counts| counts.intx)),
     ];
     let fewer = kinds.into_iter().filter(|(_, least, seen)| seen < least);
-    fewer.map(|(name, least, seen)| format!("{seen} interrupts came by {name}, and {least} are the least")).collect()
+    let miss = |(name, least, seen)| {
+        let sentence = format!("{seen} interrupts came by {name}, and {least} are the least");
+        Missed { sentence, during: (seen > 0).then_some(WHOLE_RUN) }
+    };
+    fewer.map(miss).collect()
 }
 
 #[cfg(test)]
@@ -97,8 +102,10 @@ mod tests {
             let interrupts = Interrupts { msix: 0, msi, intx: 9 };
             results([Report::Interrupted { driver: clip("edu-driver"), interrupts }])
         };
-        assert!(violations(&scenario, &taken(2)).is_empty());
-        assert_eq!(violations(&scenario, &taken(1)), ["1 interrupts came by MSI, and 2 are the least"]);
+        assert_eq!(missed(&scenario, &taken(2)), []);
+        let fewer = |seen| format!("{seen} interrupts came by MSI, and 2 are the least");
+        assert_eq!(missed(&scenario, &taken(1)), [Missed::during(WHOLE_RUN, fewer(1))]);
+        assert_eq!(missed(&scenario, &taken(0)), [Missed::certainly(fewer(0))], "no lateness explains that none came");
     }
 
     #[test]
@@ -106,8 +113,9 @@ mod tests {
         let scenario = scenario("interrupts = { msix = 10, intx = 5 }");
         let session = |interrupts| Report::Session(Session { tenant: clip("w"), interrupts, ..Session::default() });
         let enough = [Interrupts { msix: 4, msi: 0, intx: 5 }, Interrupts { msix: 6, msi: 0, intx: 0 }];
-        assert!(violations(&scenario, &results(enough.map(session))).is_empty());
+        assert_eq!(missed(&scenario, &results(enough.map(session))), []);
         let few = session(Interrupts { msix: 9, msi: 7, intx: 5 });
-        assert_eq!(violations(&scenario, &results([few])), ["9 interrupts came by MSI-X, and 10 are the least"]);
+        let fewer = "9 interrupts came by MSI-X, and 10 are the least".to_owned();
+        assert_eq!(missed(&scenario, &results([few])), [Missed::during(WHOLE_RUN, fewer)]);
     }
 }

@@ -4,6 +4,7 @@
 //! interval to the beginning of the first one's last interval.
 
 use crate::judges::spans::rate;
+use crate::judges::times::{Missed, WHOLE_RUN};
 use crate::records::results::Results;
 use capdl::Scenario;
 use report::Progress;
@@ -11,15 +12,15 @@ use report::Progress;
 /// The part of its due by which a load may differ.
 const TOLERANCE: f64 = 0.05;
 
-/// Violations, one sentence each.
-pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
+/// Loads that differ from their dues, or could not be compared.
+pub(crate) fn missed(scenario: &Scenario, results: &Results) -> Vec<Missed> {
     let expected = &scenario.expect.proportions;
     let (mut since_ns, mut until_ns) = (0, u64::MAX);
     for tenant in expected.keys() {
         let mut own = results.timeline.progress.iter().filter(|one| one.tenant == tenant.as_str());
         let ends = own.next().and_then(|first: &Progress| Some((first.until_ns, own.next_back()?.since_ns)));
         let Some((begins_ns, ends_ns)) = ends else {
-            return vec![format!("{tenant} reported too little to be compared")];
+            return vec![Missed::during(WHOLE_RUN, format!("{tenant} reported too little to be compared"))];
         };
         (since_ns, until_ns) = (since_ns.max(begins_ns), until_ns.min(ends_ns));
     }
@@ -27,13 +28,17 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
         .iter()
         .map(|(tenant, part)| Some((tenant, *part, rate(results, tenant, (since_ns, until_ns))?)))
         .collect();
-    let Some(rates) = rates else { return vec!["the loads never worked together".to_owned()] };
+    let Some(rates) = rates else {
+        return vec![Missed::during(WHOLE_RUN, "the loads never worked together".to_owned())];
+    };
     let sum: f64 = rates.iter().map(|(.., rate)| rate).sum();
     let parts: u32 = expected.values().sum();
     let differs = |(tenant, part, rate): &(&String, u32, f64)| {
         let due = sum * f64::from(*part) / f64::from(parts);
-        ((rate - due).abs() > TOLERANCE * due)
-            .then(|| format!("{tenant} had {rate:.0} IOPS beside the others, and {due:.0} within 5 % are due"))
+        ((rate - due).abs() > TOLERANCE * due).then(|| {
+            let sentence = format!("{tenant} had {rate:.0} IOPS beside the others, and {due:.0} within 5 % are due");
+            Missed::during(since_ns..until_ns, sentence)
+        })
     };
     rates.iter().filter_map(differs).collect()
 }
@@ -68,7 +73,7 @@ mod tests {
                 results.take(Stamped { at_ns: 0, report: Report::Progress(progress) }, Duration::ZERO);
             }
         }
-        violations(&scenario, &results)
+        missed(&scenario, &results).into_iter().map(|missed| missed.sentence).collect()
     }
 
     #[test]

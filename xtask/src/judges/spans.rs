@@ -3,18 +3,19 @@
 //! Judged from the loads' own reports while they work, by the machine's clock. For rates, only intervals count that lie wholly in
 //! the part. For latencies, intervals that reach into it count too, so that every delay that a change caused is judged.
 
+use crate::judges::times::Missed;
 use crate::records::results::Results;
 use capdl::Scenario;
 use capdl::scenario::{Span, What};
 use report::{Change, Changed, Progress};
 
-/// Violations, one sentence each.
-pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
+/// Expectations that the run missed.
+pub(crate) fn missed(scenario: &Scenario, results: &Results) -> Vec<Missed> {
     let judged = scenario.expect.spans.iter().filter(|span| !span.simulated || results.seed.is_some());
-    judged.flat_map(|span| violations_of(scenario, span, results)).collect()
+    judged.flat_map(|span| missed_in(scenario, span, results)).collect()
 }
 
-fn violations_of(scenario: &Scenario, span: &Span, results: &Results) -> Vec<String> {
+fn missed_in(scenario: &Scenario, span: &Span, results: &Results) -> Vec<Missed> {
     let Span { tenant, after_change, before_change, at_least_iops, at_most_iops, .. } = span;
     let mut ends = Vec::new();
     for (number, before) in [(after_change, false), (before_change, true)] {
@@ -24,14 +25,16 @@ fn violations_of(scenario: &Scenario, span: &Span, results: &Results) -> Vec<Str
             Ok(Some(change)) => ends.push(change.at_ns),
             Ok(None) => ends.push(if before { u64::MAX } else { 0 }),
             Err(number) => {
-                return vec![format!("nobody knows when change {number} was in force, so {tenant} cannot be judged")];
+                let sentence = format!("nobody knows when change {number} was in force, so {tenant} cannot be judged");
+                return vec![Missed::certainly(sentence)];
             }
         }
     }
     let part = (ends[0], ends[1]);
     let when = in_words(span);
+    let missed = |sentence| Missed::during(part.0..part.1, sentence);
     let Some(iops) = rate(results, tenant, part) else {
-        return vec![format!("{tenant} said nothing of what it did {when}")];
+        return vec![missed(format!("{tenant} said nothing of what it did {when}"))];
     };
     let mut violations = Vec::new();
     if let Some(least) = at_least_iops.filter(|least| iops < *least as f64) {
@@ -53,7 +56,7 @@ fn violations_of(scenario: &Scenario, span: &Span, results: &Results) -> Vec<Str
     if let Some(most) = span.latency_max_us.filter(|most| longest_us > *most) {
         violations.push(format!("{tenant} waited {longest_us} µs for a request {when}, and {most} are the most"));
     }
-    violations
+    violations.into_iter().map(missed).collect()
 }
 
 fn in_words(span: &Span) -> String {
@@ -157,6 +160,10 @@ mod tests {
         results
     }
 
+    fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
+        missed(scenario, results).into_iter().map(|missed| missed.sentence).collect()
+    }
+
     fn judged(span: &str) -> Vec<String> {
         let a = progress("a", &[(500, 90), (300, 900), (100, 80), (110, 70), (600, 60)]);
         let b = progress("b", &[(500, 90), (600, 90), (700, 90), (700, 90), (500, 90)]);
@@ -189,6 +196,16 @@ mod tests {
         assert_eq!(off, ["a waited 900 µs for a request after change 1, and 899 are the most"]);
         assert_eq!(judged("tenant = \"a\"\nafter_change = 1\nlatency_max_us = 900"), [""; 0]);
         assert_eq!(judged("tenant = \"a\"\nafter_change = 2\nlatency_max_us = 70"), [""; 0]);
+    }
+
+    #[test]
+    fn lateness_between_the_changes_explains_what_was_missed_there() {
+        let reports = changes().into_iter().chain(progress("a", &[(1, 9), (1, 9), (1, 9), (1, 9), (1, 9)]));
+        let span = "tenant = \"a\"\nafter_change = 1\nbefore_change = 2\nat_least_iops = 11";
+        let [missed] = missed(&scenario(span), &results(None, reports)).try_into().unwrap();
+        assert_eq!(missed.during, Some(160_000_000..350_000_000));
+        let [unknown] = super::missed(&scenario(span), &results(None, [])).try_into().unwrap();
+        assert_eq!(unknown.during, None);
     }
 
     #[test]

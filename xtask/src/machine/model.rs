@@ -6,6 +6,7 @@
 use crate::machine::contents;
 use crate::machine::disk::UserDisk;
 use crate::machine::qemu;
+use crate::machine::waits::MODEL_THREAD;
 use anyhow::{Context, Result, anyhow};
 use capdl::Scenario;
 use capdl::scenario::{Backend, Controller, Namespace};
@@ -65,7 +66,8 @@ impl Models {
             };
             let images = controller.namespaces.iter().enumerate().map(file).collect();
             let work = Work { scenario: scenario.clone(), index, images, users, faults };
-            let thread = thread::spawn(move || work.run(&server));
+            let named = thread::Builder::new().name(MODEL_THREAD.into());
+            let thread = named.spawn(move || work.run(&server)).context("a thread cannot be started")?;
             Ok(Served { name: controller.name.clone(), socket, stop, faults: sender, thread })
         };
         let served = scenario.controllers.iter().enumerate().map(serve).collect::<Result<_>>()?;

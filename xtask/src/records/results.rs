@@ -1,6 +1,7 @@
 //! Typed results of a run: filled from the components' reports, read by tables, JSON and verdicts.
 
 use crate::image::programs::ROOT_TASK;
+use crate::records::lateness::Lateness;
 use crate::records::timeline::Timeline;
 use capdl::Scenario;
 use capdl::scenario::Tenant;
@@ -27,6 +28,10 @@ pub(crate) struct Results {
     pub(crate) passed: bool,
     /// Reasons for not passing.
     pub(crate) reasons: Vec<String>,
+    /// Rows that are neither passed nor failed, because the build machine was too slow for their times, with the measured lateness.
+    pub(crate) not_judged: Vec<String>,
+    /// How late QEMU was; none in the simulator, and where the system does not count it.
+    pub(crate) lateness: Option<Lateness>,
     /// Seconds from QEMU's start to its end.
     pub(crate) seconds: f64,
     /// Seconds from QEMU's start to the first verified transfer of a tenant.

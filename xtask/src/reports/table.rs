@@ -429,15 +429,32 @@ fn verdict(results: &Results) -> Option<String> {
         let _ = writeln!(text, "First verified I/O {seconds:.2} s after {start} start; {:.1} {time}", results.seconds);
     }
     if results.passed {
+        for row in &results.not_judged {
+            let _ = writeln!(text, "not judged: {row}");
+        }
         let _ = writeln!(text, "PASS {}", results.scenario);
+        text.extend(not_judged(results.not_judged.len()).map(|line| line + "\n"));
     } else {
         let _ = writeln!(text, "FAIL {}", results.scenario);
         for reason in &results.reasons {
             let _ = writeln!(text, "  {reason}");
         }
+        for row in &results.not_judged {
+            let _ = writeln!(text, "  not judged: {row}");
+        }
         let _ = writeln!(text, "  the log is {}/log", results.log);
     }
     Some(text)
+}
+
+/// The line about rows that were not judged, if there are any.
+pub(crate) fn not_judged(rows: usize) -> Option<String> {
+    let (rows, were) = match rows {
+        0 => return None,
+        1 => ("1 row".to_owned(), "was"),
+        rows => (format!("{rows} rows"), "were"),
+    };
+    Some(format!("{rows} {were} not judged: the machine was too slow"))
 }
 
 /// Content of a cell: words are aligned left, numbers right.

@@ -1,6 +1,7 @@
 //! Reads a serial line without a machine and makes all outputs from it, for the fuzzer.
 
 use crate::destination::json;
+use crate::judges::times::{self, NotJudged};
 use crate::judges::verdict;
 use crate::records::decode::Decoder;
 use crate::reports::{table, timeline};
@@ -47,6 +48,7 @@ pub fn read(scenario: &Scenario, components: &[(&str, Option<Role>)], elf: &[u8]
     let log = log.text();
     let mut results = collector.results;
     results.reasons.extend(verdict::violations(scenario, &results));
+    times::judge(scenario, &mut results, NotJudged::default());
     Ok(Reading { page: table::render(&results), json: json(&results)?, picture: timeline::svg(&results)?, log })
 }
 

@@ -5,6 +5,7 @@
 //! the same files there as a run on QEMU, and the last events if it failed.
 
 use crate::image::programs::ROOT_TASK;
+use crate::judges::times::{self, NotJudged};
 use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::contents;
 use crate::machine::disk::{self, UserDisk};
@@ -85,6 +86,7 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     let account = simulation.end();
     results.reasons.extend(verdict::violations(scenario, &results));
     results.reasons.extend(missing::lines(scenario, &system, &results));
+    times::judge(scenario, &mut results, NotJudged::default());
     results.reasons.extend(account.findings.lines().map(|line| line.trim().to_owned()));
     let unexpected = |name: &str| !scenario.expect.faults.iter().any(|expected| expected == name);
     for panic in account.panics.iter().filter(|panic| unexpected(&panic.component)) {

@@ -5,8 +5,9 @@ use crate::commands::counted::Counted;
 use crate::out;
 use crate::parallel;
 use crate::progress::Step;
+use crate::reports::table;
 use anyhow::Result;
-use quick_junit::{NonSuccessKind, Report, TestCase as JunitCase, TestCaseStatus, TestSuite};
+use quick_junit::{NonSuccessKind, Report, TestCase as JunitCase, TestCaseStatus, TestRerun, TestSuite};
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -72,33 +73,6 @@ impl Tally {
         printed
     }
 
-    /// The same for tests of times, which the other one of the pair may disturb: those that failed run again, each alone, unless the
-    /// failure is certain.
-    pub(super) fn run_quiet_pairs(
-        &self,
-        cases: Vec<TestCase>,
-        test: impl Fn(&TestCase) -> Result<Counted> + Sync,
-    ) -> Result<()> {
-        let mut printed = Ok(());
-        let mut again = Vec::new();
-        let work = |case: TestCase| (timed(&case, || test(&case)), case);
-        parallel::from_both_ends(cases, work, |(ended, case)| {
-            if !ended.counted.failed.is_empty() && !ended.counted.is_certain {
-                again.push((ended, case));
-                return;
-            }
-            let added = self.add(ended);
-            printed = std::mem::replace(&mut printed, Ok(())).and(added);
-        });
-        printed?;
-        again.into_iter().try_for_each(|(first, case)| {
-            let mut ended = timed(&case, || test(&case));
-            ended.took += first.took;
-            ended.counted.repeated = Some(first.counted.failed.join("; "));
-            self.add(ended)
-        })
-    }
-
     fn add(&self, ended: Ended) -> Result<()> {
         // The lines of one test stay together.
         let mut all = self.all();
@@ -110,6 +84,7 @@ impl Tally {
         };
         out::line(format_args!("{mark} {name} ({:.1} s)", took.as_secs_f64()))?;
         counted.failed.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
+        counted.not_judged.iter().try_for_each(|row| out::line(format_args!("      not judged: {row}")))?;
         all.push(ended);
         Ok(())
     }
@@ -123,39 +98,49 @@ impl Tally {
         self.all().iter().all(|ended| ended.counted.failed.is_empty())
     }
 
-    /// Prints the repeated tests, the slowest ones, the failures, and the sums.
+    /// Prints the summary.
     pub(super) fn report(&self) -> Result<()> {
+        self.summary().iter().try_for_each(|line| out::line(format_args!("{line}")))
+    }
+
+    /// The slowest tests, the unsteady ones, the rows that were not judged, the failures, and the sums, as lines.
+    fn summary(&self) -> Vec<String> {
         let all = self.all();
-        for Ended { name, counted, .. } in &*all {
-            let passed = counted.repeated.iter().filter(|_| counted.failed.is_empty());
-            passed
-                .into_iter()
-                .try_for_each(|missed| out::line(format_args!("passed when run once more: {name}: {missed}")))?;
-        }
+        let mut lines = Vec::new();
         if all.len() > SLOWEST {
-            out::line(format_args!("the slowest:"))?;
-            slowest(&all).try_for_each(|Ended { name, took, .. }| {
-                out::line(format_args!("{:7.1} s  {name}", took.as_secs_f64()))
-            })?;
+            lines.push("the slowest:".to_owned());
+            lines.extend(slowest(&all).map(|Ended { name, took, .. }| format!("{:7.1} s  {name}", took.as_secs_f64())));
         }
+        let unsteady: Vec<_> = all.iter().filter_map(|one| Some((&one.name, one.counted.unsteady.as_ref()?))).collect();
+        if !unsteady.is_empty() {
+            lines.push("unsteady, passed only when repeated:".to_owned());
+            lines.extend(unsteady.iter().map(|(name, first)| format!("      {name}: {first}")));
+        }
+        let rows: Vec<_> =
+            all.iter().flat_map(|one| one.counted.not_judged.iter().map(move |row| (&one.name, row))).collect();
+        lines.extend(rows.iter().map(|(name, row)| format!("not judged: {name}: {row}")));
         for Ended { name, counted, .. } in &*all {
-            counted.failed.iter().try_for_each(|reason| out::line(format_args!("failed: {name}: {reason}")))?;
+            lines.extend(counted.failed.iter().map(|reason| format!("failed: {name}: {reason}")));
         }
         let mut skipped: Vec<_> = all.iter().filter_map(|ended| ended.counted.skipped.as_deref()).collect();
         let count = skipped.len();
         skipped.dedup();
-        skipped.iter().try_for_each(|reason| out::line(format_args!("skipped: {reason}")))?;
+        lines.extend(skipped.iter().map(|reason| format!("skipped: {reason}")));
+        lines.extend(table::not_judged(rows.len()));
         let passed: u64 = all.iter().map(|ended| ended.counted.passed).sum();
         let failed: usize = all.iter().map(|ended| ended.counted.failed.len()).sum();
-        let skipped = if count > 0 { format!(", {count} skipped") } else { String::new() };
-        out::line(format_args!("{passed} passed, {failed} failed{skipped}"))
+        let more = [(unsteady.len(), "unsteady"), (count, "skipped")];
+        let more = more.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
+        lines.push(format!("{passed} passed, {failed} failed{}", more.collect::<String>()));
+        lines
     }
 
-    /// The tests as JUnit's XML, a test case for each.
+    /// The tests as JUnit's XML, a test case for each. An unsteady one has its first run (`flakyFailure`), and rows that were not
+    /// judged are its `system-out`.
     pub(super) fn junit(&self) -> Result<String> {
         let mut suite = TestSuite::new("cargo xtask test");
         for Ended { name, counted, took } in self.all().iter() {
-            let status = if counted.skipped.is_some() {
+            let mut status = if counted.skipped.is_some() {
                 TestCaseStatus::skipped()
             } else if counted.failed.is_empty() {
                 TestCaseStatus::success()
@@ -164,8 +149,17 @@ impl Tally {
                 failure.set_message(counted.failed.join("\n"));
                 failure
             };
+            if let Some(first) = &counted.unsteady {
+                let mut run = TestRerun::new(NonSuccessKind::Failure);
+                run.set_message(first.as_str());
+                status.add_rerun(run);
+            }
             let mut case = JunitCase::new(name.as_str(), status);
             case.set_time(*took);
+            if !counted.not_judged.is_empty() {
+                let rows: String = counted.not_judged.iter().map(|row| format!("not judged: {row}\n")).collect();
+                case.set_system_out(rows);
+            }
             suite.add_test_case(case);
         }
         let mut report = Report::new("capnvme");
@@ -192,7 +186,6 @@ fn timed(case: &TestCase, test: impl FnOnce() -> Result<Counted>) -> Ended {
 mod tests {
     use super::*;
     use anyhow::{anyhow, ensure};
-    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
     fn tally() -> Tally {
         let tally = Tally::default();
@@ -253,39 +246,40 @@ mod tests {
         assert_eq!(policy(), usual);
     }
 
-    #[test]
-    fn a_quiet_test_that_fails_beside_another_runs_again_alone() {
-        let runs = std::sync::Mutex::new(std::collections::BTreeMap::<String, u32>::new());
-        let cases = ["steady", "disturbed", "wrong", "certain"].map(|name| TestCase::Found(name.into())).into();
-        let test = |case: &TestCase| {
-            let name = case.to_string();
-            let mut runs = runs.lock().unwrap();
-            let run = runs.entry(name.clone()).and_modify(|run| *run += 1).or_insert(1);
-            if name == "found: certain" {
-                return Ok(Counted { failed: vec!["a wrong byte".into()], is_certain: true, ..Counted::default() });
-            }
-            ensure!(name == "found: steady" || (name == "found: disturbed" && *run == 2), "slow in run {run}");
-            Ok(Counted::one())
-        };
+    /// A steady test, an unsteady one, and one with a row that was not judged.
+    fn mixed() -> Tally {
         let tally = Tally::default();
-        let running = AtomicU32::new(0);
-        let watched = |case: &TestCase| {
-            let others = running.fetch_add(1, SeqCst);
-            let ended = test(case);
-            running.fetch_sub(1, SeqCst);
-            let is_repeated = runs.lock().unwrap()[&case.to_string()] == 2;
-            assert!(!is_repeated || others == 0, "it runs again alone");
-            ended
-        };
-        tally.run_quiet_pairs(cases, watched).unwrap();
-        let all = tally.all();
-        let of = |name: &str| &all.iter().find(|ended| ended.name == format!("found: {name}")).unwrap().counted;
-        assert_eq!((of("steady").passed, &of("steady").repeated), (1, &None));
-        assert_eq!((of("disturbed").passed, of("disturbed").repeated.as_deref()), (1, Some("slow in run 1")));
-        assert_eq!((of("wrong").passed, &of("wrong").failed), (0, &vec!["slow in run 2".to_owned()]));
-        assert_eq!((of("certain").passed, &of("certain").failed), (0, &vec!["a wrong byte".to_owned()]));
-        assert_eq!((of("certain").repeated.as_ref(), runs.lock().unwrap()["found: certain"]), (None, 1));
-        assert_eq!(all.len(), 4);
+        let unsteady = Counted { unsteady: Some("frank < 1 block".into()), ..Counted::one() };
+        let not_judged = Counted { not_judged: vec!["alice waited; too slow".into()], ..Counted::one() };
+        for (name, counted) in [("steady", Counted::one()), ("repeated", unsteady), ("late", not_judged)] {
+            tally.run(&TestCase::Found(name.into()), || Ok(counted)).unwrap();
+        }
+        tally
+    }
+
+    #[test]
+    fn unsteady_tests_and_rows_that_were_not_judged_stand_at_the_end() {
+        assert!(mixed().passed());
+        let expected = [
+            "unsteady, passed only when repeated:",
+            "      found: repeated: frank < 1 block",
+            "not judged: found: late: alice waited; too slow",
+            "1 row was not judged: the machine was too slow",
+            "3 passed, 0 failed, 1 unsteady",
+        ];
+        assert_eq!(mixed().summary(), expected);
+        assert_eq!(
+            tally().summary(),
+            ["failed: the SMMU's driver on QEMU's SMMU: no QEMU: 1 < 2", "1 passed, 1 failed"]
+        );
+    }
+
+    #[test]
+    fn junit_has_first_runs_and_rows_that_were_not_judged() {
+        let xml = mixed().junit().unwrap();
+        assert!(xml.contains("failures=\"0\""), "{xml}");
+        assert!(xml.contains("<flakyFailure message=\"frank &lt; 1 block\""), "{xml}");
+        assert!(xml.contains("<system-out>not judged: alice waited; too slow\n</system-out>"), "{xml}");
     }
 
     #[test]

@@ -150,6 +150,21 @@ fn a_failed_run_says_why_and_where_its_log_is() {
 }
 
 #[test]
+fn rows_that_were_not_judged_are_named_and_counted() {
+    let mut results =
+        Results { scenario: "demo".into(), passed: true, log: "runs/demo-1".into(), ..Results::default() };
+    results.not_judged.push("alice waited; the machine was too slow: it waited".into());
+    let row = "not judged: alice waited; the machine was too slow: it waited";
+    assert_eq!(render(&results), format!("{row}\nPASS demo\n1 row was not judged: the machine was too slow\n"));
+    results.passed = false;
+    results.reasons.push("bob has not finished".into());
+    let failed = format!("FAIL demo\n  bob has not finished\n  {row}\n  the log is runs/demo-1/log\n");
+    assert_eq!(render(&results), failed);
+    assert_eq!(not_judged(2).as_deref(), Some("2 rows were not judged: the machine was too slow"));
+    assert_eq!(not_judged(0), None);
+}
+
+#[test]
 fn sizes_have_the_largest_unit_that_fits_whole() {
     assert_eq!(size(512), "512 B");
     assert_eq!(size(4096), "4 KiB");
