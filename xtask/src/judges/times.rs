@@ -19,7 +19,7 @@ const MOST_WAITING: f64 = 0.25;
 /// Microseconds of a processor that QEMU may take for each kernel object while the system is built, where times are judged.
 ///
 /// A quiet machine with a slow processor does not wait, and misses times all the same. The machine on which the scenarios' limits
-/// were set takes 36 to 80 µs for those that have limits, so this is a third of its speed or less.
+/// were set takes 12 to 80 µs for those that have limits, so this is a third of its speed or less.
 const MOST_FOR_OBJECT_US: f64 = 250.0;
 
 /// Units of limits, and nanoseconds in one.

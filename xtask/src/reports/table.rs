@@ -3,6 +3,7 @@
 mod paths;
 mod restarts;
 
+use crate::judges::times::{self, WHOLE_RUN};
 use crate::records::results::Results;
 use crate::reports::plain::plain;
 use capdl_spec::Role;
@@ -441,6 +442,9 @@ fn verdict(results: &Results) -> Option<String> {
         }
         for row in &results.not_judged {
             let _ = writeln!(text, "  not judged: {row}");
+        }
+        if let Some(why) = times::lateness(results, WHOLE_RUN) {
+            let _ = writeln!(text, "  {why}");
         }
         let _ = writeln!(text, "  the log is {}/log", results.log);
     }

@@ -1,6 +1,8 @@
 use super::*;
+use crate::records::lateness::{Lateness, Sample};
 use crate::records::results::Compared;
 use report::{Attack, Change, Component, Controller, Fault, FaultKind, Machine, Namespace, clip};
+use std::time::Duration;
 
 fn function(bdf: u16, parent: Option<u16>, buses: Option<(u8, u8)>) -> PciFunction {
     PciFunction {
@@ -160,6 +162,11 @@ fn rows_that_were_not_judged_are_named_and_counted() {
     results.reasons.push("bob has not finished".into());
     let failed = format!("FAIL demo\n  bob has not finished\n  {row}\n  the log is runs/demo-1/log\n");
     assert_eq!(render(&results), failed);
+    let (age, ran) = (Duration::from_secs(2), Duration::ZERO);
+    results.lateness = Lateness::of(vec![Sample { age, waited: age / 2, ran }], None);
+    results.set_clock(0, Duration::ZERO);
+    let why = "the machine was too slow: of 2.0 s QEMU waited 1.0 s for a processor of the build machine";
+    assert!(render(&results).contains(&format!("  {why}\n  the log")), "a failed run says how late it was");
     assert_eq!(not_judged(2).as_deref(), Some("2 rows were not judged: the machine was too slow"));
     assert_eq!(not_judged(0), None);
 }
