@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Part of a time for which QEMU may wait for processors while times are judged.
 ///
 /// Measured on two processors, in runs of `boot`, `hostile-flood` and `shares-change`: beside one other busy process QEMU waited for
-/// 43 to 47 % of the time, and beside six for 73 to 85 %. Linux also counts the time in which it wakes a thread on an idle processor,
-/// and QEMU wakes its threads some ten thousand times a second, so the share of a quiet machine is not zero.
+/// 43 to 47 % of the time, and beside six for 73 to 85 %. Where nothing else runs it is near zero, because no more counts than others
+/// ran.
 const MOST_WAITING: f64 = 0.25;
 
 /// Microseconds of a processor that QEMU may take for each kernel object while the system is built, where times are judged.

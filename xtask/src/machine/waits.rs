@@ -4,6 +4,8 @@
 //! `/proc/PID/task/TID/schedstat`. Between two samples the thread counts that waited the longest, so QEMU never waits for more
 //! than the time that passed. Threads of the simulator's controllers, which run in this process, count as QEMU's.
 //!
+//! `/proc/stat` has the time that all processors were busy, so the rest of that is what others had.
+//!
 //! Left out: time that a hypervisor below the build machine takes from it. A system without these counts gives no samples.
 
 use crate::records::lateness::Sample;
@@ -18,12 +20,18 @@ pub(crate) const EVERY: Duration = Duration::from_millis(50);
 /// Name of the threads that serve a simulator's controller to QEMU, at most 15 bytes.
 pub(crate) const MODEL_THREAD: &str = "nvme-model";
 
+/// Unit of the times in `/proc/stat`.
+const TICK: Duration = Duration::from_millis(10);
+
 /// The samples of a QEMU so far.
 pub(crate) struct Waits {
     /// Folder of QEMU's threads.
     threads: PathBuf,
-    /// Counts of each thread at the last sample.
+    /// Counts of each thread of QEMU and of this process at the last sample.
     known: BTreeMap<PathBuf, Counts>,
+    /// Processor time that all processes had before the first sample, and of QEMU and this process since then.
+    before: Duration,
+    own: Duration,
     samples: Vec<Sample>,
 }
 
@@ -37,7 +45,10 @@ struct Counts {
 impl Waits {
     /// Begins with the QEMU that is process `id`.
     pub(crate) fn of(id: u32) -> Self {
-        Self { threads: format!("/proc/{id}/task").into(), known: BTreeMap::new(), samples: Vec::new() }
+        let known = counted(tasks("/proc/self/task")).collect();
+        let before = all_busy().unwrap_or_default();
+        let (own, samples) = (Duration::ZERO, Vec::new());
+        Self { threads: format!("/proc/{id}/task").into(), known, before, own, samples }
     }
 
     /// Takes a sample at `age` after QEMU's start, unless the last one is fresh.
@@ -46,17 +57,19 @@ impl Waits {
         if age.saturating_sub(last.age) < EVERY {
             return;
         }
-        let models = tasks("/proc/self/task".into()).into_iter().filter(|task| is_models(task));
-        let qemus: Vec<_> = counted(tasks(self.threads.clone()));
+        let qemus: BTreeMap<_, _> = counted(tasks(&self.threads)).collect();
         // It has ended, or nothing counts here.
-        let Some(ran) = qemus.iter().map(|(_, counts)| counts.ran).max() else { return };
-        let now: BTreeMap<_, _> = qemus.into_iter().chain(counted(models.collect())).collect();
-        let waited = |(thread, counts): (&PathBuf, &Counts)| {
-            let before = self.known.get(thread).copied().unwrap_or_default();
-            counts.waited.saturating_sub(before.waited)
-        };
-        let waited = now.iter().map(waited).max().unwrap_or_default().min(age.saturating_sub(last.age));
-        self.samples.push(Sample { age, waited: last.waited + waited, ran });
+        let (Some(ran), Some(busy)) = (qemus.values().map(|counts| counts.ran).max(), all_busy()) else { return };
+        let now: BTreeMap<_, _> = counted(tasks("/proc/self/task")).chain(qemus.clone()).collect();
+        let before = |thread: &PathBuf| self.known.get(thread).copied().unwrap_or_default();
+        let more_ran = |(thread, counts): (&PathBuf, &Counts)| counts.ran.saturating_sub(before(thread).ran);
+        self.own += now.iter().map(more_ran).sum::<Duration>();
+        let counts = |thread: &Path| qemus.contains_key(thread) || is_models(thread);
+        let more_waited = |(thread, counts): (&PathBuf, &Counts)| counts.waited.saturating_sub(before(thread).waited);
+        let waited = now.iter().filter(|(thread, _)| counts(thread)).map(more_waited).max().unwrap_or_default();
+        let waited = last.waited + waited.min(age.saturating_sub(last.age));
+        let others = busy.saturating_sub(self.before).saturating_sub(self.own).max(last.others);
+        self.samples.push(Sample { age, waited, others, ran });
         self.known = now;
     }
 
@@ -67,8 +80,8 @@ impl Waits {
 }
 
 /// Folders of threads; a process that has ended has none.
-fn tasks(folder: PathBuf) -> Vec<PathBuf> {
-    fs::read_dir(folder).into_iter().flatten().filter_map(|task| Some(task.ok()?.path())).collect()
+fn tasks(folder: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().filter_map(|task| Some(task.ok()?.path()))
 }
 
 fn is_models(task: &Path) -> bool {
@@ -76,14 +89,28 @@ fn is_models(task: &Path) -> bool {
 }
 
 /// The counts of those threads that have not ended meanwhile.
-fn counted(tasks: Vec<PathBuf>) -> Vec<(PathBuf, Counts)> {
-    let counts = |task: PathBuf| Some((parse(&fs::read_to_string(task.join("schedstat")).ok()?)?, task));
-    tasks.into_iter().filter_map(counts).map(|(counts, task)| (task, counts)).collect()
+fn counted(tasks: impl Iterator<Item = PathBuf>) -> impl Iterator<Item = (PathBuf, Counts)> {
+    tasks
+        .filter_map(|task| Some((of_thread(&fs::read_to_string(task.join("schedstat")).ok()?)?, task)))
+        .map(|(counts, task)| (task, counts))
 }
 
-fn parse(text: &str) -> Option<Counts> {
+fn of_thread(text: &str) -> Option<Counts> {
     let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().map(Duration::from_nanos));
     Some(Counts { ran: numbers.next()?.ok()?, waited: numbers.next()?.ok()? })
+}
+
+/// Time that all processors were busy since the system's start.
+fn all_busy() -> Option<Duration> {
+    busy(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// The first line is the sum of all processors: user, nice, system, idle, waiting for I/O, interrupts, soft interrupts, stolen.
+fn busy(stat: &str) -> Option<Duration> {
+    let numbers = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+    let numbers: Vec<u32> = numbers.map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    let [user, nice, system, _, _, interrupts, soft, stolen, ..] = *numbers else { return None };
+    Some([user, nice, system, interrupts, soft, stolen].into_iter().map(|ticks| TICK * ticks).sum())
 }
 
 #[cfg(test)]
@@ -95,8 +122,15 @@ mod tests {
     #[test]
     fn counts_are_the_first_two_fields() {
         let counts = Counts { ran: Duration::from_nanos(5), waited: Duration::from_nanos(7) };
-        assert_eq!(parse("5 7 9\n"), Some(counts));
-        assert_eq!((parse("5"), parse("a b")), (None, None));
+        assert_eq!(of_thread("5 7 9\n"), Some(counts));
+        assert_eq!((of_thread("5"), of_thread("a b")), (None, None));
+    }
+
+    #[test]
+    fn a_processor_is_busy_when_it_neither_is_idle_nor_waits_for_a_disk() {
+        assert_eq!(busy("cpu  1 2 4 1000 1000 8 16 32 9 9\ncpu0 1\n"), Some(TICK * 63));
+        assert_eq!((busy("cpu  1 2 4"), busy("intr 5"), busy("")), (None, None, None));
+        assert!(all_busy().is_some());
     }
 
     #[test]
@@ -126,7 +160,7 @@ mod tests {
             ended.recv().unwrap();
         });
         begins.recv().unwrap();
-        let models = tasks("/proc/self/task".into()).into_iter().filter(|task| is_models(task)).count();
+        let models = tasks("/proc/self/task").filter(|task| is_models(task)).count();
         end.send(()).unwrap();
         thread.unwrap().join().unwrap();
         assert_eq!(models, 1);

@@ -13,6 +13,8 @@ pub(crate) struct Sample {
     pub(crate) age: Duration,
     /// Time until then in which a thread of QEMU could run and had no processor.
     pub(crate) waited: Duration,
+    /// Processor time until then of all processors that neither QEMU nor this process had.
+    pub(crate) others: Duration,
     /// Processor time of QEMU's busiest thread until then. At the start, that is its emulated processor.
     pub(crate) ran: Duration,
 }
@@ -22,7 +24,7 @@ pub(crate) struct Sample {
 pub(crate) struct Lateness {
     /// Seconds from QEMU's start to the last sample.
     pub(crate) seconds: f64,
-    /// Seconds of these in which a thread of QEMU could run and had no processor.
+    /// Seconds of these for which QEMU waited for a processor that others had.
     pub(crate) waited_seconds: f64,
     /// Microseconds of a processor that QEMU took for each kernel object until the system was built, if it was.
     pub(crate) object_us: Option<f64>,
@@ -35,33 +37,39 @@ impl Lateness {
     /// objects.
     pub(crate) fn of(samples: Vec<Sample>, built: Option<(Duration, u64)>) -> Option<Self> {
         let last = *samples.last()?;
-        let object_us = built.filter(|(_, objects)| *objects > 0).map(|(age, objects)| {
-            let (_, ran) = at(&samples, age);
-            ran.as_secs_f64() * 1e6 / objects as f64
-        });
-        let (seconds, waited_seconds) = (last.age.as_secs_f64(), last.waited.as_secs_f64());
-        Some(Self { seconds, waited_seconds, object_us, samples })
+        let object_us = built
+            .filter(|(_, objects)| *objects > 0)
+            .map(|(age, objects)| at(&samples, age).ran.as_secs_f64() * 1e6 / objects as f64);
+        let (seconds, waited) = (last.age.as_secs_f64(), last.waited.min(last.others));
+        Some(Self { seconds, waited_seconds: waited.as_secs_f64(), object_us, samples })
     }
 
-    /// Length of a part of the run, and the time in it for which QEMU waited. Its ends are ages; those beyond the run are the
-    /// run's.
+    /// Length of a part of the run, and the time in it for which QEMU waited for a processor that others had. The ends are ages;
+    /// those beyond the run are the run's.
+    ///
+    /// QEMU's threads also wait for each other, and while they are woken, on a quiet machine too. So it waited for others at most as
+    /// long as they ran.
     pub(crate) fn during(&self, part: &Range<Duration>) -> (Duration, Duration) {
         let end = self.samples.last().map_or(Duration::ZERO, |last| last.age);
-        let (since, until) = (part.start.min(end), part.end.min(end));
-        let waited = at(&self.samples, until).0.saturating_sub(at(&self.samples, since).0);
-        (until.saturating_sub(since), waited)
+        let [since, until] = [part.start, part.end].map(|age| at(&self.samples, age.min(end)));
+        let waited = until.waited.saturating_sub(since.waited).min(until.others.saturating_sub(since.others));
+        (until.age.saturating_sub(since.age), waited)
     }
 }
 
-/// The times waited and run until `age`, between two samples in proportion.
-fn at(samples: &[Sample], age: Duration) -> (Duration, Duration) {
+/// The sample at `age`, between two samples in proportion.
+fn at(samples: &[Sample], age: Duration) -> Sample {
     let next = samples.partition_point(|sample| sample.age < age);
     let before = next.checked_sub(1).and_then(|before| samples.get(before)).copied().unwrap_or_default();
-    let Some(after) = samples.get(next) else { return (before.waited, before.ran) };
+    let Some(after) = samples.get(next) else { return before };
     let whole = after.age.saturating_sub(before.age).as_secs_f64();
     let part = if whole > 0.0 { age.saturating_sub(before.age).as_secs_f64() / whole } else { 1.0 };
-    let between = |from: Duration, to: Duration| from + to.saturating_sub(from).mul_f64(part.clamp(0.0, 1.0));
-    (between(before.waited, after.waited), between(before.ran, after.ran))
+    let between = |of: fn(&Sample) -> Duration| {
+        let (from, to) = (of(&before), of(after));
+        from + to.saturating_sub(from).mul_f64(part.clamp(0.0, 1.0))
+    };
+    let (waited, others) = (between(|one| one.waited), between(|one| one.others));
+    Sample { age, waited, others, ran: between(|one| one.ran) }
 }
 
 #[cfg(test)]
@@ -74,7 +82,13 @@ mod tests {
 
     /// A second in which all went well, and one of which QEMU waited for a half.
     fn lateness() -> Lateness {
-        let sample = |age, waited, ran| Sample { age: ms(age), waited: ms(waited), ran: ms(ran) };
+        let others = ms(9_000);
+        let sample = |age, waited, ran| Sample {
+            age: ms(age),
+            waited: ms(waited),
+            others: others / 2 * (age / 1_000) as u32,
+            ran: ms(ran),
+        };
         Lateness::of(vec![sample(1_000, 0, 800), sample(2_000, 500, 1_300)], Some((ms(500), 4_000))).unwrap()
     }
 
@@ -86,6 +100,15 @@ mod tests {
         assert_eq!(lateness.during(&(ms(500)..ms(1_500))), (ms(1_000), ms(250)));
         assert_eq!(lateness.during(&(ms(1_500)..Duration::MAX)), (ms(500), ms(250)));
         assert_eq!(lateness.during(&(ms(2_500)..ms(2_600))), (ms(0), ms(0)));
+    }
+
+    #[test]
+    fn who_is_alone_waits_for_nobody() {
+        let sample = |age, others| Sample { age: ms(age), waited: ms(age / 2), others: ms(others), ran: ms(age) };
+        let lateness = Lateness::of(vec![sample(1_000, 20), sample(2_000, 820)], None).unwrap();
+        assert_eq!(lateness.during(&(ms(0)..ms(1_000))), (ms(1_000), ms(20)));
+        assert_eq!(lateness.during(&(ms(1_000)..ms(2_000))), (ms(1_000), ms(500)));
+        assert_eq!(lateness.waited_seconds, 0.82);
     }
 
     #[test]

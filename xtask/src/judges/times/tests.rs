@@ -25,7 +25,8 @@ fn waited_ms(p99_ms: u64) -> Report {
 /// Two seconds, in each of which QEMU waited for so many milliseconds.
 fn late(first_ms: u64, second_ms: u64) -> Option<Lateness> {
     let ms = Duration::from_millis;
-    let sample = |age, waited| Sample { age: ms(age), waited: ms(waited), ran: ms(age - waited) };
+    let sample =
+        |age, waited| Sample { age: ms(age), waited: ms(waited), others: ms(2 * waited), ran: ms(age - waited) };
     Lateness::of(vec![sample(1_000, first_ms), sample(2_000, first_ms + second_ms)], None)
 }
 
@@ -102,7 +103,7 @@ fn a_rate_is_not_judged_on_a_late_machine() {
 
 #[test]
 fn a_slow_processor_of_a_quiet_machine_is_no_measure_either() {
-    let sample = |ran| Sample { age: Duration::from_secs(1), waited: Duration::ZERO, ran };
+    let sample = |ran| Sample { age: Duration::from_secs(1), ran, ..Sample::default() };
     let of = |us_per_object: f64| {
         let ran = Duration::from_secs_f64(us_per_object * 1e-6 * 1_000.0);
         let lateness = Lateness::of(vec![sample(ran)], Some((Duration::from_secs(1), 1_000)));

@@ -162,8 +162,8 @@ fn rows_that_were_not_judged_are_named_and_counted() {
     results.reasons.push("bob has not finished".into());
     let failed = format!("FAIL demo\n  bob has not finished\n  {row}\n  the log is runs/demo-1/log\n");
     assert_eq!(render(&results), failed);
-    let (age, ran) = (Duration::from_secs(2), Duration::ZERO);
-    results.lateness = Lateness::of(vec![Sample { age, waited: age / 2, ran }], None);
+    let age = Duration::from_secs(2);
+    results.lateness = Lateness::of(vec![Sample { age, waited: age / 2, others: age, ran: age }], None);
     results.set_clock(0, Duration::ZERO);
     let why = "the machine was too slow: of 2.0 s QEMU waited 1.0 s for a processor of the build machine";
     assert!(render(&results).contains(&format!("  {why}\n  the log")), "a failed run says how late it was");
