@@ -65,6 +65,7 @@ struct Draft {
     alarm: Option<u8>,
     ends_with: Option<u16>,
     blocked: Option<ObjectId>,
+    frames: Option<ObjectId>,
     teardown_ack: Option<TeardownAck>,
     presence: Option<ObjectId>,
     caps: Vec<NamedCaps>,
@@ -145,6 +146,7 @@ impl Model {
             alarm: None,
             ends_with: None,
             blocked: None,
+            frames: None,
             teardown_ack: None,
             presence: None,
             caps: Vec::new(),
@@ -343,6 +345,20 @@ impl Model {
         let page = self.object(name, ObjectKind::SmallFrame, 1);
         self.region(who, iommu_api::names::BLOCKED, page, RegionKind::ReadWrite);
         self.draft(who).blocked = Some(page);
+    }
+
+    /// Adds the table of drivers' frames, with room for `arrays` arrays of them, as the region `frames`: the component reads it.
+    pub(crate) fn reads_frames(&mut self, who: Who, arrays: u64) {
+        let name = format!("{}.frames", self.name(who));
+        let table = self.object(name, ObjectKind::SmallFrame, iommu_api::frames::table_pages(arrays));
+        self.region(who, iommu_api::names::FRAMES, table, RegionKind::ReadOnly);
+        self.draft(who).frames = Some(table);
+    }
+
+    /// The arrays of small frames that the component holds, by their lengths.
+    pub(crate) fn arrays(&self, who: Who) -> Vec<u64> {
+        let held = self.drafts[who.0].cap_runs.iter().map(|run| self.kind(run.object));
+        held.filter(|object| object.kind == ObjectKind::SmallFrame).map(|object| object.count.into()).collect()
     }
 
     /// Has the component started again only after `teardown_ack` acknowledges the teardown of its session.

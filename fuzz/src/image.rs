@@ -315,6 +315,7 @@ fn system() -> Specification {
             alarm: None,
             ends_with: None,
             blocked: None,
+            frames: None,
             presence: None,
             teardown_ack: None,
             entry: 0x20_0000,

@@ -44,6 +44,8 @@ pub(crate) struct AddressSpace {
     pub(crate) stream: StreamId,
     slot: u8,
     root: Page,
+    /// The most tables it may have, the root included.
+    most_tables: usize,
 }
 
 /// The walk of an address: the existing tables on the way, from the first level on.
@@ -55,9 +57,15 @@ struct Path {
 
 impl AddressSpace {
     /// Makes an empty address space in `slot`, with its context descriptor.
-    pub(crate) fn new<M: Memory>(pool: &mut Pool<M>, stream: StreamId, slot: u8, ips: u8) -> Result<Self, Error> {
+    pub(crate) fn new<M: Memory>(
+        pool: &mut Pool<M>,
+        stream: StreamId,
+        slot: u8,
+        ips: u8,
+        most_tables: usize,
+    ) -> Result<Self, Error> {
         let root = pool.take(Role::Table { owner: slot, level: FIRST_LEVEL, used: 0 })?;
-        let space = Self { stream, slot, root };
+        let space = Self { stream, slot, root, most_tables };
         let descriptor = ContextDescriptor::stage1(pool.paddr(root)?, space.asid(), ips);
         // The word with the valid bit is last.
         for (word, bytes) in descriptor.as_bytes().chunks_exact(size_of::<u64>()).enumerate().skip(1) {
@@ -104,6 +112,9 @@ impl AddressSpace {
         }
         let present = level_after(path.tables.len());
         let missing = usize::from(LAST_LEVEL.saturating_sub(present));
+        if missing > 0 && pool.tables(self.slot).saturating_add(missing) > self.most_tables {
+            return Err(Error::Quota);
+        }
         if pool.free_pages() < missing {
             return Err(Error::NoPages);
         }

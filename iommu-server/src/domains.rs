@@ -1,23 +1,35 @@
-//! The drivers' domains: the function that each was opened for, and the checks of mappings in it.
+//! The drivers' domains: the function that each was opened for, the frames that its driver may map in it, and the pages of the
+//! pool that are kept for it.
+//!
+//! The pool has room for every domain at once, up to its limit, so no domain can take another's pages.
 
 use crate::{Drained, Error, Fault, Rights, Smmu, StreamId};
 use alloc::vec::Vec;
-use iommu_api::ServerConfig;
-use platform::{Iova, Memory, Mmio, Paddr};
+use iommu_api::frames::Frames;
+use iommu_api::{OWN_PAGES, ServerConfig};
+use platform::{Iova, Memory, Mmio};
 
 /// All domains, and the SMMU behind them.
 #[derive(Debug)]
 pub struct Domains<R, M> {
     smmu: Smmu<R, M>,
     config: ServerConfig,
+    frames: Frames,
     /// By domain, less one.
     streams: Vec<Option<StreamId>>,
 }
 
 impl<R: Mmio, M: Memory> Domains<R, M> {
-    /// Creates one domain for each driver in `config`, all closed.
-    pub fn new(smmu: Smmu<R, M>, config: ServerConfig) -> Self {
-        Self { streams: config.drivers.iter().map(|_| None).collect(), smmu, config }
+    /// Creates one domain for each driver in `config`, all closed. `frames` has the drivers' frames.
+    ///
+    /// # Errors
+    /// [`Error::NoPages`] when the pool has too few for all of them at once.
+    pub fn new(smmu: Smmu<R, M>, config: ServerConfig, frames: Frames) -> Result<Self, Error> {
+        let pages = iommu_api::pages(config.drivers.iter().map(|driver| driver.tables.into()));
+        if (smmu.free_pages() as u64) < pages.saturating_sub(OWN_PAGES) {
+            return Err(Error::NoPages);
+        }
+        Ok(Self { streams: config.drivers.iter().map(|_| None).collect(), smmu, config, frames })
     }
 
     /// Opens a domain for a function: it reaches the page of interrupts, and nothing else.
@@ -30,7 +42,7 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
         if self.place(domain)?.is_some() {
             return Err(platform::Error::DeleteFirst);
         }
-        self.smmu.attach(stream).map_err(as_kernel)?;
+        self.smmu.attach(stream, self.most_tables(domain)).map_err(as_kernel)?;
         let messages = self.config.messages;
         let mapped = self.smmu.map(stream, Iova::new(messages.bits()), messages, Rights::Messages);
         // Open from here on, so that it is closed as others are after a failure.
@@ -70,19 +82,18 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
         domains.map(|domain| self.close(domain)).fold(Ok(()), platform::Result::and)
     }
 
-    /// Maps the page of ordinary memory at `paddr`.
+    /// Maps the frame that the specification has in `slot` of the driver's CSpace. The function may write it when `writable`
+    /// asks for that and the driver's capability has the right.
     ///
     /// # Errors
-    /// `InvalidCapability(1)` when the domain is not open, `InvalidCapability(0)` when the page is a device's, `DeleteFirst` when
-    /// something is mapped there, `InvalidArgument` for another invalid address, `NotEnoughMemory`, `IllegalOperation`.
-    pub fn map(&mut self, domain: u64, iova: Iova, paddr: Paddr, writable: bool) -> platform::Result<()> {
+    /// `InvalidCapability(1)` when the domain is not open, `InvalidCapability(0)` when there is no frame in the slot, `DeleteFirst`
+    /// when something is mapped there, `InvalidArgument` for an invalid address, `NotEnoughMemory` when the domain has all tables
+    /// that it may have, `IllegalOperation`.
+    pub fn map(&mut self, domain: u64, iova: Iova, slot: u64, writable: bool) -> platform::Result<()> {
         let stream = self.open_stream(domain)?;
-        let (first, bytes) = self.config.memory;
-        if paddr.bits().checked_sub(first.bits()).is_none_or(|offset| offset >= bytes) {
-            return Err(platform::Error::InvalidCapability(0));
-        }
-        let rights = if writable { Rights::ReadWrite } else { Rights::Read };
-        self.smmu.map(stream, iova, paddr, rights).map_err(as_kernel)
+        let frame = self.frames.find(domain, slot).ok_or(platform::Error::InvalidCapability(0))?;
+        let rights = if writable && frame.is_writable { Rights::ReadWrite } else { Rights::Read };
+        self.smmu.map(stream, iova, frame.paddr, rights).map_err(as_kernel)
     }
 
     /// Unmaps a page: the function does not reach it any more when this has succeeded. Unmapping a page that is not mapped
@@ -111,6 +122,12 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
         self.smmu.faults(each)
     }
 
+    fn most_tables(&self, domain: u64) -> usize {
+        let index = usize::try_from(domain).ok().and_then(|domain| domain.checked_sub(1));
+        let driver = index.and_then(|index| self.config.drivers.get(index));
+        driver.and_then(|driver| usize::try_from(driver.tables).ok()).unwrap_or(0)
+    }
+
     fn place(&mut self, domain: u64) -> platform::Result<&mut Option<StreamId>> {
         let index = usize::try_from(domain).ok().and_then(|domain| domain.checked_sub(1));
         index.and_then(|index| self.streams.get_mut(index)).ok_or(platform::Error::InvalidArgument(0))
@@ -127,7 +144,7 @@ const fn as_kernel(error: Error) -> platform::Error {
         Error::NotAttached => platform::Error::InvalidCapability(1),
         Error::Address | Error::StreamId | Error::NotMapped => platform::Error::InvalidArgument(0),
         Error::Mapped | Error::Attached => platform::Error::DeleteFirst,
-        Error::NoPages | Error::NoAddressSpace => platform::Error::NotEnoughMemory(0),
+        Error::NoPages | Error::Quota | Error::NoAddressSpace => platform::Error::NotEnoughMemory(0),
         Error::OutOfBounds
         | Error::Unsupported(_)
         | Error::Unanswered

@@ -21,6 +21,8 @@ pub enum Error {
     Stuck,
     /// The pool has too few free pages.
     NoPages,
+    /// The address space has all translation tables that it may have.
+    Quota,
     /// The most possible streams are attached.
     NoAddressSpace,
     /// A StreamID beyond the stream table.
@@ -56,6 +58,7 @@ impl Error {
             Self::Unguarded => "starting would open memory to devices",
             Self::Stuck => "an invalidation was not confirmed in time",
             Self::NoPages => "no free page",
+            Self::Quota => "no more tables for this address space",
             Self::NoAddressSpace => "no free address space",
             Self::StreamId => "no such stream",
             Self::Attached => "the stream is attached",

@@ -118,6 +118,11 @@ impl<M: Memory> Pool<M> {
         self.free.push(page);
     }
 
+    /// Number of translation tables of the address space in slot `of`.
+    pub(crate) fn tables(&self, of: u8) -> usize {
+        self.pages.iter().filter(|(_, role)| matches!(role, Role::Table { owner, .. } if *owner == of)).count()
+    }
+
     pub(crate) fn role(&self, page: Page) -> Role {
         self.pages.get(usize::from(page.0)).map_or(Role::Limbo, |(_, role)| *role)
     }

@@ -1,16 +1,17 @@
 //! The component: answers the PCI server, which opens and closes domains, and drivers, which map frames in theirs.
 //!
 //! A caller is known by the badge of its call. Its message is decoded once; a mistake ends in a refusal and does not affect
-//! others. The capability to a frame gives the frame's address and is deleted at once: the server maps no frame of others
-//! for itself, and keeps none.
+//! others. A driver names a frame by a number, and the server looks it up in a table that the root task wrote. The server has no
+//! slot to receive a capability into, so no caller can hand it an object, and it invokes nothing that a caller chose.
 
 use crate::{Config, Devices, Direction, Domains, Error, Fault, Pool, Smmu};
 use alloc::vec::Vec;
 use iommu_api::blocked::{Blocked, HAS_ADDRESS, WRITE, Writer};
+use iommu_api::frames::Frames;
 use iommu_api::names;
 use iommu_api::{CLOSE, Close, DONE, MAP, MASTER, Map, OPEN, Open, RESET, ServerConfig, UNMAP, Unmap, refusal};
 use platform::log::{error, info, warn};
-use platform::{Badge, CPtr, Cap, Environment, Event, Frame, Iova, Kernel, Message, Paddr, Platform, Region};
+use platform::{Badge, Cap, Environment, Event, Frame, Iova, Kernel, Message, Paddr, Platform, Region};
 use report::{Report, clip};
 use zerocopy::FromBytes;
 
@@ -36,8 +37,6 @@ struct Server<P: Platform> {
     platform: P,
     domains: Domains<P::Mmio, P::Memory>,
     blocked: Writer<P::Memory>,
-    receive: CPtr,
-    environment: Environment,
 }
 
 impl<P: Platform> Server<P> {
@@ -51,11 +50,12 @@ impl<P: Platform> Server<P> {
         let smmu = Smmu::start(registers, pool, Config { polls: POLLS, devices: Devices::MaySend });
         let smmu = smmu.map_err(Error::sentence)?;
         info!("an SMMU with {} pages for tables", smmu.free_pages());
-        let receive = environment.receive_slot.ok_or("a receive slot is missing")?;
+        let table = platform.memory(region(names::FRAMES)?).map_err(|_| "the table of frames is missing")?;
+        let frames = Frames::read(&table).map_err(|_| "the table of frames is longer than its memory")?;
         let page =
             platform.memory(region(names::BLOCKED)?).map_err(|_| "the page of blocked transactions is missing")?;
-        let (domains, blocked) = (Domains::new(smmu, config), Writer::new(page));
-        Ok(Self { domains, blocked, receive, environment: environment.clone(), platform })
+        let domains = Domains::new(smmu, config, frames).map_err(Error::sentence)?;
+        Ok(Self { domains, blocked: Writer::new(page), platform })
     }
 
     async fn serve(&mut self) {
@@ -63,11 +63,7 @@ impl<P: Platform> Server<P> {
             match self.platform.next_event().await {
                 Event::Signal(_) => self.poll_faults(),
                 Event::Message(badge, message) => {
-                    let done = self.answer(badge, &message);
-                    if message.cap_received {
-                        self.drop_received();
-                    }
-                    let label = done.map_or_else(refusal, |()| DONE);
+                    let label = self.answer(badge, &message).map_or_else(refusal, |()| DONE);
                     self.platform.kernel().reply(&Message::new(label));
                 }
             }
@@ -85,20 +81,12 @@ impl<P: Platform> Server<P> {
             (MASTER, CLOSE) => self.domains.close(payload::<Close>(message)?.domain),
             (MASTER, RESET) => self.domains.close_all(),
             (MASTER, _) => Err(platform::Error::IllegalOperation),
-            (domain, MAP) if message.cap_received => {
-                let Map { iova, writable } = payload(message)?;
-                let paddr = self.platform.kernel().frame_get_address(self.receive.cast::<Frame>())?;
-                self.domains.map(domain, Iova::new(iova), paddr, writable != 0)
+            (domain, MAP) => {
+                let Map { iova, slot, writable } = payload(message)?;
+                self.domains.map(domain, Iova::new(iova), slot, writable != 0)
             }
             (domain, UNMAP) => self.domains.unmap(domain, Iova::new(payload::<Unmap>(message)?.iova)),
             _ => Err(platform::Error::IllegalOperation),
-        }
-    }
-
-    fn drop_received(&self) {
-        let Some(slot) = self.environment.slot(self.receive) else { return };
-        if let Err(reason) = self.platform.kernel().cnode_delete(slot) {
-            error!("a received capability cannot be deleted: {}", reason);
         }
     }
 

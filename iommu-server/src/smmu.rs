@@ -74,17 +74,20 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
         Ok(smmu)
     }
 
-    /// Gives the stream an empty address space: from now on it is translated.
+    /// Gives the stream an empty address space of at most `most_tables` translation tables: from now on it is translated.
     ///
     /// # Errors
-    /// [`Error::StreamId`], [`Error::Attached`], [`Error::NoAddressSpace`], [`Error::NoPages`]; [`Error::Stuck`], after
-    /// which [`Smmu::is_attached`] returns whether it is.
-    pub fn attach(&mut self, stream: StreamId) -> Result<(), Error> {
+    /// [`Error::StreamId`], [`Error::Attached`], [`Error::NoAddressSpace`], [`Error::NoPages`], [`Error::Quota`] when it may
+    /// have no table; [`Error::Stuck`], after which [`Smmu::is_attached`] returns whether it is.
+    pub fn attach(&mut self, stream: StreamId, most_tables: usize) -> Result<(), Error> {
         if !StreamTable::covers(stream) {
             return Err(Error::StreamId);
         }
         if self.space(stream).is_ok() {
             return Err(Error::Attached);
+        }
+        if most_tables == 0 {
+            return Err(Error::Quota);
         }
         self.settle_doubts()?;
         let free = self.spaces.iter().position(Option::is_none).ok_or(Error::NoAddressSpace)?;
@@ -93,7 +96,7 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
         if self.pool.free_pages() < pages {
             return Err(Error::NoPages);
         }
-        let space = AddressSpace::new(&mut self.pool, stream, slot, self.identity.ips)?;
+        let space = AddressSpace::new(&mut self.pool, stream, slot, self.identity.ips, most_tables)?;
         if let Some(place) = self.spaces.get_mut(free) {
             *place = Some(space);
         }
@@ -131,8 +134,8 @@ impl<R: Mmio, M: Memory> Smmu<R, M> {
     /// succeeded.
     ///
     /// # Errors
-    /// [`Error::NotAttached`], [`Error::Address`], [`Error::Mapped`], [`Error::NoPages`], [`Error::Corrupt`];
-    /// [`Error::Stuck`] from an earlier operation, after which nothing was mapped.
+    /// [`Error::NotAttached`], [`Error::Address`], [`Error::Mapped`], [`Error::Quota`], [`Error::NoPages`],
+    /// [`Error::Corrupt`]; [`Error::Stuck`] from an earlier operation, after which nothing was mapped.
     pub fn map(&mut self, stream: StreamId, iova: Iova, paddr: Paddr, rights: Rights) -> Result<(), Error> {
         let (_, space) = self.space(stream)?;
         let beyond = paddr.bits() >> self.identity.output_bits != 0;

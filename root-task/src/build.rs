@@ -74,6 +74,7 @@ pub fn boot<P: Platform, S: Services<P>>(
     build.map_own_tables()?;
     build.start_log(&services)?;
     build.fill_frames()?;
+    build.write_frame_tables()?;
     let liveness = build.map_liveness()?;
     #[cfg(feature = "fault-injection")]
     let moments = Moments::new(&mut build)?;

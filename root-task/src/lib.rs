@@ -33,6 +33,7 @@ mod boot;
 mod build;
 mod cspace;
 mod error;
+mod frames;
 pub mod generic_timer;
 pub mod hpet;
 #[cfg(feature = "fault-injection")]

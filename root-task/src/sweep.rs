@@ -18,7 +18,7 @@ use platform::{CPtr, Error, Kernel, Platform, Rights};
 use report::{Report, clip};
 
 /// Ticks in a row at which a receive slot may be found taken, a second. A received capability is moved or deleted at once, but a tick
-/// may come in between: at every other tick, while drivers map their windows through an IOMMU server on a slow machine.
+/// may come in between.
 pub(crate) const TICKS_TAKEN: u8 = 20;
 
 impl<P: Platform> Build<P> {

@@ -106,8 +106,8 @@ pub enum Rule {
     PolicyAlone,
     /// A probe, a test component with memory and a VSpace of its own, is in no system with clients or their servers.
     ProbeAlone,
-    /// Priorities lie in the bounds of their role: the root task above the PCI server, that above the NVMe servers and their
-    /// policy components, and these above their clients and not below the console.
+    /// Priorities lie in the bounds of their role: the root task above the PCI server, the IOMMU server beside that, both above the
+    /// NVMe servers and their policy components, and these above their clients and not below the console.
     ///
     /// A server that polls lets only threads of its own priority run, so its clients may have that.
     PrioritiesByRole,
@@ -231,6 +231,7 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
             ("a liveness page", component.liveness),
             ("a page to keep", component.keeps),
             ("a page of blocked transactions", component.blocked),
+            ("a table of frames", component.frames),
             ("a page of presence", component.presence),
             ("a page of teardown acknowledgements", component.teardown_ack.map(|teardown_ack| teardown_ack.page)),
         ] {

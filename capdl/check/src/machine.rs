@@ -34,8 +34,6 @@ pub struct Smmu {
     pub registers: u64,
     /// The page that functions write their interrupts to.
     pub messages: u64,
-    /// Where ordinary memory lies.
-    pub memory: u64,
 }
 
 /// The translator of devices' addresses.
@@ -85,7 +83,7 @@ const VIRT: Machine = Machine {
     serial: ObjectKind::SmallDeviceFrame { paddr: 0x0900_0000 },
     // Of the GICv2m's, 80 to 143, those behind the four that QEMU gives the SMMU as well.
     irqs: (110, 34),
-    smmu: Some(Smmu { registers: 0x0905_0000, messages: 0x0802_0000, memory: 0x4000_0000 }),
+    smmu: Some(Smmu { registers: 0x0905_0000, messages: 0x0802_0000 }),
     is_without_firmware: true,
 };
 

@@ -114,6 +114,7 @@ impl System<'_> {
             liveness,
             keeps,
             blocked,
+            frames,
             presence,
             ..
         } = component;
@@ -136,6 +137,7 @@ impl System<'_> {
         expect("liveness page", *liveness, own("liveness"));
         expect("page to keep", *keeps, own("sizing").filter(|_| role == Role::PciServer));
         expect("page of blocked transactions", *blocked, own("blocked").filter(|_| role == Role::IommuServer));
+        expect("table of frames", *frames, own("frames").filter(|_| role == Role::IommuServer));
         expect("page of presence", *presence, own("presence").filter(|_| self.slot(name).is_some()));
         let driver = self.driver(index);
         if component.driver != driver {
@@ -340,7 +342,7 @@ impl System<'_> {
 
     /// Whether the component has a CNode of its own, to receive capabilities into.
     fn has_cnode(&self, index: usize) -> bool {
-        self.drives(index) || matches!(self.roles[index], Role::PciServer | Role::IommuServer)
+        self.drives(index) || self.roles[index] == Role::PciServer
     }
 
     /// The object of this name.

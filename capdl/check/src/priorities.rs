@@ -25,8 +25,10 @@ impl System<'_> {
         let of = |fits: fn(Role) -> bool| self.indices().filter(move |index| fits(self.roles[*index]));
         let servers = || of(Role::is_driver);
         match self.roles[index] {
-            Role::PciServer | Role::IommuServer => {
-                (1..=MAX_PRIORITY, "the root task above it would not get to see a fault")
+            Role::PciServer => (1..=MAX_PRIORITY, "the root task above it would not get to see a fault"),
+            Role::IommuServer => {
+                let pci_server = of(|role| role == Role::PciServer).map(priority).min().unwrap_or(0);
+                (pci_server..=pci_server, "has to be as urgent as the PCI server, which waits for it")
             }
             Role::NvmeServer | Role::Probe | Role::EduDriver => {
                 let pci_server = of(|role| role == Role::PciServer).map(priority).min().unwrap_or(MAX_PRIORITY);

@@ -313,6 +313,9 @@ pub struct Component {
     /// For an IOMMU server: the small frame in which it records blocked transactions of devices for the supervisor
     /// (`iommu_api::blocked`).
     pub blocked: Option<ObjectId>,
+    /// For an IOMMU server: the small frames that it reads the table of drivers' frames from (`iommu_api::frames`). The root task
+    /// writes the table before it starts any component.
+    pub frames: Option<ObjectId>,
     /// For a client: where its server acknowledges the teardown of its session. It is not started again before that.
     pub teardown_ack: Option<TeardownAck>,
     /// For the driver of a hot-plug slot's device: the small frame in which the PCI server shows whether that is there

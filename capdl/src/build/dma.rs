@@ -9,8 +9,6 @@ const IO_LEAF_BYTES: u64 = 2 << 20;
 const POOL_IOVA: u64 = 0x0100_0000;
 /// Where windows begin there.
 const WINDOWS_IOVA: u64 = 0x4000_0000;
-/// The largest pool, for the tables that an SMMU's server keeps for it.
-const POOL_BYTES: u64 = 32 << 20;
 /// Spare IO page tables.
 const SPARE_IO_TABLES: u64 = 4;
 
@@ -28,13 +26,4 @@ pub(super) fn io_tables(pool_bytes: u64, windows: impl Iterator<Item = u64>) -> 
     let gigabytes = windows_end.div_ceil(1 << 30);
     let pool_leaves = (POOL_IOVA + pool_bytes).div_ceil(IO_LEAF_BYTES) - POOL_IOVA / IO_LEAF_BYTES;
     1 + gigabytes + pool_leaves + leaves + SPARE_IO_TABLES
-}
-
-/// Pages for tables of an SMMU with a function for each of `functions` controllers, whose drivers have pools of up to
-/// [`POOL_BYTES`]: four of its own; for each function those of its stream, its address space, and what it covers from its
-/// first page to its last window, that of interrupts included; and for each 2 MiB of windows.
-pub(super) fn smmu_pages(functions: u64, windows: impl IntoIterator<Item = u64>) -> u64 {
-    let leaves: u64 = windows.into_iter().map(|bytes| bytes.div_ceil(IO_LEAF_BYTES) + 1).sum();
-    let gigabytes = (WINDOWS_IOVA + leaves * IO_LEAF_BYTES).div_ceil(1 << 30);
-    4 + functions * (4 + gigabytes + POOL_BYTES.div_ceil(IO_LEAF_BYTES)) + leaves + SPARE_IO_TABLES
 }

@@ -1,7 +1,6 @@
 //! The PCI server, the IOMMU server where there is one, and the drivers in the configurations of both.
 
 use super::Builder;
-use super::dma::smmu_pages;
 use super::drivers::{ARENA_BYTES, Driver};
 use crate::error::BuildError;
 use crate::layout::rights;
@@ -20,6 +19,8 @@ pub(super) struct Pci {
     pub(super) endpoint: ObjectId,
     /// The supervisor's notification.
     pub(super) supervisor: ObjectId,
+    /// The IOMMU server, where there is one.
+    iommu: Option<(Who, &'static Smmu)>,
 }
 
 impl Builder<'_> {
@@ -30,7 +31,8 @@ impl Builder<'_> {
         self.serves(who, endpoint, event);
         let irq_control = self.one("irq-control", ObjectKind::IrqControl);
         self.model.cap(who, names::IRQ_CONTROL, irq_control, 0, rights::ALL);
-        if let Some(iommu) = self.io_spaces(who)? {
+        let iommu = self.io_spaces(who)?;
+        if let Some((iommu, _)) = iommu {
             self.model.ends_with(who, iommu);
         }
         let mut windows = Vec::new();
@@ -50,12 +52,12 @@ impl Builder<'_> {
         self.model.keeps(who, names::SIZING);
         self.model.restarts(who, self.scenario.pci_server.restart.to_policy());
         let supervisor = self.one("root-task.event", ObjectKind::Notification);
-        Ok(Pci { who, endpoint, supervisor })
+        Ok(Pci { who, endpoint, supervisor, iommu })
     }
 
     /// Gives the PCI server the source of IOSpaces: the kernel's master, or the IOMMU server with a badge for the PCI server
     /// and one for each driver's domain. Returns the IOMMU server.
-    fn io_spaces(&mut self, pci: Who) -> Result<Option<Who>, BuildError> {
+    fn io_spaces(&mut self, pci: Who) -> Result<Option<(Who, &'static Smmu)>, BuildError> {
         let smmu = match self.iommu() {
             Iommu::None => return Ok(None),
             Iommu::Kernels => {
@@ -72,23 +74,13 @@ impl Builder<'_> {
         let registers = ObjectKind::SmallDeviceFrame { paddr: smmu.registers };
         let registers = self.model.object("smmu", registers, Smmu::REGISTER_PAGES);
         self.model.region(who, iommu_api::names::SMMU, registers, RegionKind::Device);
-        let windows: Vec<u64> = self.scenario.tenants.iter().map(|tenant| tenant.window).collect();
-        let drivers = self.drivers();
-        let pages = smmu_pages(drivers.len() as u64, windows);
-        let tables = self.model.object("iommu-server.tables", ObjectKind::SmallFrame, pages);
-        self.model.cap(who, iommu_api::names::TABLES, tables, 0, rights::READ_WRITE);
-        self.model.region(who, iommu_api::names::TABLES, tables, RegionKind::ReadWrite);
-        self.model.own_cnode(who, 0);
         let own = |badge| Grant { object: endpoint, badge, rights: rights::CALL };
-        let domains = (1..).take(drivers.len()).map(own);
+        let domains = (1..).take(self.drivers().len()).map(own);
         let grants: Vec<Grant> = std::iter::once(own(iommu_api::MASTER)).chain(domains).collect();
         self.model.caps(pci, names::IO_SPACE_MASTER, &grants);
-        let memory = (Paddr::new(smmu.memory), self.scenario.machine.memory);
-        let messages = Paddr::new(smmu.messages);
-        self.model.configure(who, &iommu_api::ServerConfig { memory, messages, drivers })?;
         self.model.writes_blocked(who);
         self.model.restarts(who, self.scenario.iommu_server.restart.to_policy());
-        Ok(Some(who))
+        Ok(Some((who, smmu)))
     }
 
     pub(super) fn configure_pci(&mut self, pci: &Pci, all: &[Driver]) -> Result<(), BuildError> {
@@ -115,6 +107,9 @@ impl Builder<'_> {
                 domain,
             });
         }
+        if let Some((iommu, smmu)) = pci.iommu {
+            self.configure_iommu(iommu, smmu, all)?;
+        }
         self.model.caps(pci.who, names::DRIVER_VSPACE, &vspaces);
         self.model.caps(pci.who, names::SILENCED, &silenced);
         let machine = self.machine();
@@ -131,5 +126,23 @@ impl Builder<'_> {
             drivers,
         };
         self.model.configure(pci.who, &config)
+    }
+
+    /// Gives the IOMMU server the pages of its tables, enough for every driver's domain at once, and the table of the frames that
+    /// each driver may map.
+    fn configure_iommu(&mut self, who: Who, smmu: &Smmu, all: &[Driver]) -> Result<(), BuildError> {
+        let arrays: Vec<Vec<u64>> = all.iter().map(|driver| self.model.arrays(driver.who)).collect();
+        let tables = arrays.iter().map(|arrays| iommu_api::tables(arrays.iter().copied()));
+        let tables: Vec<u64> = tables.collect();
+        let pages = iommu_api::pages(tables.iter().copied());
+        let pool = self.model.object("iommu-server.tables", ObjectKind::SmallFrame, pages);
+        self.model.cap(who, iommu_api::names::TABLES, pool, 0, rights::READ_WRITE);
+        self.model.region(who, iommu_api::names::TABLES, pool, RegionKind::ReadWrite);
+        self.model.reads_frames(who, arrays.iter().map(|arrays| arrays.len() as u64).sum());
+        let name = |driver: &Driver| self.model.name(driver.who).into();
+        let drivers = all.iter().zip(tables);
+        let drivers = drivers.map(|(driver, tables)| iommu_api::Driver { name: name(driver), tables: tables as u32 });
+        let config = iommu_api::ServerConfig { messages: Paddr::new(smmu.messages), drivers: drivers.collect() };
+        self.model.configure(who, &config)
     }
 }

@@ -12,7 +12,7 @@ pub(crate) fn system_of(name: &str) -> System {
     build(&scenario_of(name), &samples()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn scenario_of(name: &str) -> Scenario {
+pub(crate) fn scenario_of(name: &str) -> Scenario {
     let path = format!("{}/../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
     Scenario::load(&path).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -52,6 +52,7 @@ fn tiny() -> Specification {
             alarm: None,
             ends_with: None,
             blocked: None,
+            frames: None,
             presence: None,
             teardown_ack: None,
             id: 1,

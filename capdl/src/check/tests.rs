@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 mod exchanged;
 mod functions;
 mod hot_plug;
+mod iommu;
 mod mutations;
 mod policy;
 mod priorities;

@@ -108,6 +108,7 @@ impl Model {
             alarm: draft.alarm,
             ends_with: draft.ends_with,
             blocked: draft.blocked,
+            frames: draft.frames,
             teardown_ack: draft.teardown_ack,
             presence: draft.presence,
             entry: draft.entry,

@@ -6,7 +6,7 @@
 use crate::{CLOSE, Close, MAP, Map, OPEN, Open, RESET, UNMAP, Unmap, result};
 use platform::{AbsoluteCPtr, CPtr, Cap, Error, Frame, IoSpace, Iova, Kernel, Message, Result, Rights};
 
-/// See [`Kernel::frame_map_io`].
+/// See [`Kernel::frame_map_io`]. The server knows the frame by its slot in the specification; a copy in another slot is unknown.
 ///
 /// # Errors
 /// The server's refusal.
@@ -17,7 +17,7 @@ pub fn map(
     rights: Rights,
     at: Iova,
 ) -> Result<()> {
-    let message = Message::with(MAP, &Map::new(at.bits(), rights)).and_cap(frame.cptr());
+    let message = Message::with(MAP, &Map::new(at.bits(), frame.cptr(), rights));
     result(&call(space.cptr(), &message))
 }
 
@@ -77,8 +77,8 @@ mod tests {
         let (frame, space) = (CPtr::new(5).cast(), CPtr::new(SLOT).cast());
         assert_eq!(map(call, frame, space, Rights::READ, Iova::new(0x3000)), Ok(()));
         let (to, message) = said.borrow().clone().unwrap();
-        assert_eq!((to, message.label, message.cap), (CPtr::new(SLOT), MAP, Some(CPtr::new(5))));
-        assert_eq!(message.payload::<Map>().ok(), Some(Map { iova: 0x3000, writable: 0 }));
+        assert_eq!((to, message.label, message.cap), (CPtr::new(SLOT), MAP, None));
+        assert_eq!(message.payload::<Map>().ok(), Some(Map { iova: 0x3000, slot: 5, writable: 0 }));
     }
 
     #[test]

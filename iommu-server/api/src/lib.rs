@@ -5,6 +5,9 @@
 //! requester id, and again after the PCI server has closed it. For the seam's `Kernel` methods on IOSpaces the platform
 //! makes the calls of [`calls`].
 //!
+//! No message carries a capability, and the server receives none. A driver names a frame by the slot in which the specification
+//! gave it to the driver ([`frames`]), so it can name its own frames and no other object.
+//!
 //! The kernel does not tie these mappings to capabilities: a component that takes a frame back has to know that its IOSpace
 //! was closed. Only the supervisor takes frames back, and after a driver's death it waits for the PCI server's signal.
 
@@ -15,10 +18,11 @@ extern crate alloc;
 
 pub mod blocked;
 pub mod calls;
+pub mod frames;
 pub mod names;
 
 use alloc::vec::Vec;
-use platform::{Error, Message, Paddr, Rights};
+use platform::{CPtr, Error, Message, Paddr, Rights};
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -31,7 +35,7 @@ pub const OPEN: u32 = 1;
 pub const CLOSE: u32 = 2;
 /// Closes all domains.
 pub const RESET: u32 = 3;
-/// Maps a frame in the caller's domain; carries a [`Map`] and the frame's capability, which is not kept.
+/// Maps one of the caller's frames in its domain; carries a [`Map`].
 pub const MAP: u32 = 4;
 /// Unmaps a page from the caller's domain; carries an [`Unmap`].
 pub const UNMAP: u32 = 5;
@@ -65,15 +69,17 @@ pub struct Close {
 pub struct Map {
     /// The device's address of the page.
     pub iova: u64,
-    /// 1 when the device may write.
+    /// The slot of the caller's CSpace in which the specification has the frame.
+    pub slot: u64,
+    /// 1 when the device is to write, as far as the frame is the caller's to write.
     pub writable: u64,
 }
 
 impl Map {
-    /// A mapping with these rights. No mapping can be written and not read.
+    /// A mapping with these of the frame's rights. No mapping can be written and not read.
     #[must_use]
-    pub fn new(iova: u64, rights: Rights) -> Self {
-        Self { iova, writable: rights.write.into() }
+    pub fn new(iova: u64, frame: CPtr, rights: Rights) -> Self {
+        Self { iova, slot: frame.bits(), writable: rights.write.into() }
     }
 }
 
@@ -117,13 +123,47 @@ pub fn result(answer: &Message) -> platform::Result<()> {
 /// The server's configuration, written by the system's model.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerConfig {
-    /// Ordinary memory: its first byte, and the number of bytes. Frames elsewhere are not mapped.
-    pub memory: (Paddr, u64),
     /// The page to which functions write their interrupts: mapped in every domain, at the same address.
     pub messages: Paddr,
-    /// The names of the drivers, in the order of their domains, from 1 on.
-    pub drivers: Vec<alloc::string::String>,
+    /// The drivers, in the order of their domains, from 1 on.
+    pub drivers: Vec<Driver>,
 }
+
+/// A driver, and the part of the server's pages that is kept for it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Driver {
+    /// Its name.
+    pub name: alloc::string::String,
+    /// The most translation tables of its domain: [`tables`] of its arrays of frames.
+    pub tables: u32,
+}
+
+/// Pages that a translation table of the last level covers; and tables that one above it covers.
+const LEAF_PAGES: u64 = 512;
+
+/// Translation tables that suffice for a driver that maps all of its arrays of frames, of which `arrays` has the lengths in frames.
+///
+/// Each array lies at consecutive addresses and may begin anywhere in 2 MiB. Arrays lie in the first GiB, where the page of
+/// interrupts is, or one after the other from any 2 MiB on. So there are the first table, one for each GiB, and one for each
+/// 2 MiB that an array or the page of interrupts lies in.
+#[must_use]
+pub fn tables(arrays: impl IntoIterator<Item = u64>) -> u64 {
+    let leaves = |frames: u64| frames.div_ceil(LEAF_PAGES).saturating_add(1);
+    let leaves = arrays.into_iter().map(leaves).fold(1u64, u64::saturating_add);
+    // That of the page of interrupts, and one that is not filled from its start.
+    let gigabytes = leaves.div_ceil(LEAF_PAGES).saturating_add(2);
+    leaves.saturating_add(gigabytes).saturating_add(1)
+}
+
+/// Pages of the server for domains of so many [`tables`]: four of its own, and a table of streams for each domain, which may share
+/// none.
+#[must_use]
+pub fn pages(domains: impl IntoIterator<Item = u64>) -> u64 {
+    domains.into_iter().fold(OWN_PAGES, |pages, tables| pages.saturating_add(tables).saturating_add(1))
+}
+
+/// The server's pages that belong to no domain: the table of streams, the two queues, the context descriptors.
+pub const OWN_PAGES: u64 = 4;
 
 #[cfg(test)]
 mod tests {

@@ -6,3 +6,5 @@ pub const SMMU: &str = "smmu";
 pub const TABLES: &str = "tables";
 /// Its region of the page of blocked transactions ([`blocked`](crate::blocked)).
 pub const BLOCKED: &str = "blocked";
+/// Its region of the table of the drivers' frames ([`frames`](crate::frames)), which it reads.
+pub const FRAMES: &str = "frames";

@@ -65,7 +65,7 @@ pub(crate) fn play(bench: &impl Bench) {
     assert_eq!(bench.read(DATA[0]), 1, "a stream that is not attached reaches nothing");
     assert_eq!(only_kind(&faults(&mut smmu), None), EventKind::BadStream);
 
-    smmu.attach(STREAM).unwrap();
+    smmu.attach(STREAM, usize::MAX).unwrap();
     smmu.map(STREAM, Iova::new(SCRATCH), Paddr::new(DATA[2]), Rights::Read).unwrap();
     smmu.map(STREAM, Iova::new(IOVA), Paddr::new(DATA[0]), Rights::ReadWrite).unwrap();
     store(bench, IOVA + 8, 0x1122_3344_5566_7788);
@@ -85,13 +85,13 @@ pub(crate) fn play(bench: &impl Bench) {
     assert_eq!((bench.read(DATA[1]), bench.read(DATA[0])), (6, 1));
 
     // A neighbour keeps the level 2 table alive.
-    smmu.attach(StreamId(STREAM.0 + 1)).unwrap();
+    smmu.attach(StreamId(STREAM.0 + 1), usize::MAX).unwrap();
     smmu.detach(STREAM).unwrap();
     bench.transfer(IOVA + 16, Direction::Write, 8);
     assert_eq!(bench.read(DATA[1] + 16), 0);
     assert_eq!(only_kind(&faults(&mut smmu), None), EventKind::BadSte);
 
-    smmu.attach(STREAM).unwrap();
+    smmu.attach(STREAM, usize::MAX).unwrap();
     smmu.map(STREAM, Iova::new(IOVA), Paddr::new(DATA[0]), Rights::ReadWrite).unwrap();
     bench.transfer(IOVA + 24, Direction::Write, 8);
     assert_eq!(bench.read(DATA[0] + 24), 6);
@@ -101,7 +101,7 @@ pub(crate) fn play(bench: &impl Bench) {
     bench.transfer(IOVA + 32, Direction::Write, 8);
     assert_eq!(bench.read(DATA[0] + 32), 0);
     assert_eq!(only_kind(&faults(&mut smmu), None), EventKind::BadStream);
-    smmu.attach(STREAM).unwrap();
+    smmu.attach(STREAM, usize::MAX).unwrap();
     smmu.map(STREAM, Iova::new(IOVA), Paddr::new(DATA[0]), Rights::ReadWrite).unwrap();
     bench.transfer(IOVA + 32, Direction::Write, 8);
     assert_eq!(bench.read(DATA[0] + 32), 6);

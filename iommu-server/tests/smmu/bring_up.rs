@@ -61,7 +61,7 @@ fn a_stop_after_every_access_of_a_restart_opens_nothing() {
         loop {
             machine.set_fuse(None);
             let mut smmu = machine.start(Devices::Quiet).unwrap();
-            smmu.attach(STREAM).unwrap();
+            smmu.attach(STREAM, usize::MAX).unwrap();
             smmu.map(STREAM, Iova::new(0x1000), Paddr::new(0x8000_0000), Rights::ReadWrite).unwrap();
             let given = machine.reached();
             assert_eq!(given.len(), 2);

@@ -1,27 +1,42 @@
 //! Domains: opened by the PCI server, used by drivers.
 
-use crate::machine::Machine;
-use iommu_api::ServerConfig;
+use crate::machine::{Machine, POOL_PAGES};
+use iommu_api::frames::{Frames, Run};
+use iommu_api::{Driver, OWN_PAGES, ServerConfig, pages, tables};
 use iommu_server::{Devices, Domains};
-use platform::{Error, Iova, Paddr};
+use platform::{Error, Iova, PAGE_SIZE};
+use proptest::prelude::*;
 use sim_smmu::{Direction, Faults, Profile};
 
 const FUNCTION: u16 = 0x0008;
 const OTHER: u16 = 0x0108;
 const IOVA: Iova = Iova::new(0x1000);
 const MEMORY: u64 = 0x8000_0000;
-const PAGE: Paddr = Paddr::new(MEMORY);
 const MESSAGES: u64 = 0x0802_0000;
+/// The slot of a driver's first frame, and of one that it may only read.
+const SLOT: u64 = 8;
+const READ_ONLY: u64 = 20;
+/// Frames in a driver's first array.
+const FRAMES: u32 = 4;
+const PAGE: u64 = PAGE_SIZE as u64;
+const LEAF: u64 = 512 * PAGE;
 
+fn run(domain: u16, slot: u64, page: u64, frames: u32, writable: u16) -> Run {
+    Run { slot, paddr: MEMORY + page * PAGE, frames, domain, writable }
+}
+
+fn driver(name: &str, arrays: &[u64]) -> Driver {
+    Driver { name: name.into(), tables: tables(arrays.iter().copied()) as u32 }
+}
+
+/// Two drivers with an array of their own; the first has a frame that it may only read, too.
 fn domains() -> (Machine, Domains<Machine, Machine>) {
     let machine = Machine::new(Profile::Qemu72, 0);
     let smmu = machine.start(Devices::Quiet).unwrap();
-    let config = ServerConfig {
-        memory: (Paddr::new(MEMORY), 0x10_0000),
-        messages: Paddr::new(MESSAGES),
-        drivers: vec!["a".into(), "b".into()],
-    };
-    (machine.clone(), Domains::new(smmu, config))
+    let drivers = vec![driver("a", &[FRAMES.into(), 1]), driver("b", &[FRAMES.into()])];
+    let config = ServerConfig { messages: platform::Paddr::new(MESSAGES), drivers };
+    let frames = Frames::of(vec![run(1, SLOT, 0, FRAMES, 1), run(1, READ_ONLY, 8, 1, 0), run(2, SLOT, 16, FRAMES, 1)]);
+    (machine.clone(), Domains::new(smmu, config, frames).unwrap())
 }
 
 fn reaches(machine: &Machine, function: u16, iova: u64, direction: Direction) -> bool {
@@ -31,9 +46,9 @@ fn reaches(machine: &Machine, function: u16, iova: u64, direction: Direction) ->
 #[test]
 fn function_reaches_only_its_open_domain() {
     let (machine, mut domains) = domains();
-    assert_eq!(domains.map(1, IOVA, PAGE, true), Err(Error::InvalidCapability(1)), "closed");
+    assert_eq!(domains.map(1, IOVA, SLOT, true), Err(Error::InvalidCapability(1)), "closed");
     domains.open(1, FUNCTION).unwrap();
-    domains.map(1, IOVA, PAGE, true).unwrap();
+    domains.map(1, IOVA, SLOT, true).unwrap();
     assert!(reaches(&machine, FUNCTION, IOVA.bits(), Direction::Write));
     assert!(reaches(&machine, FUNCTION, MESSAGES + 0x40, Direction::Write), "its interrupts");
     assert!(!reaches(&machine, OTHER, IOVA.bits(), Direction::Read));
@@ -41,7 +56,7 @@ fn function_reaches_only_its_open_domain() {
     for iova in [IOVA.bits(), MESSAGES + 0x40] {
         assert!(!reaches(&machine, FUNCTION, iova, Direction::Write));
     }
-    assert_eq!(domains.map(1, IOVA, PAGE, true), Err(Error::InvalidCapability(1)));
+    assert_eq!(domains.map(1, IOVA, SLOT, true), Err(Error::InvalidCapability(1)));
     assert_eq!((domains.close(1), machine.finding()), (Ok(()), None), "closed as before");
 }
 
@@ -49,10 +64,10 @@ fn function_reaches_only_its_open_domain() {
 fn unmapped_page_is_gone_and_read_only_page_is_not_written() {
     let (machine, mut domains) = domains();
     domains.open(1, FUNCTION).unwrap();
-    domains.map(1, IOVA, PAGE, false).unwrap();
+    domains.map(1, IOVA, SLOT, false).unwrap();
     let rights = [Direction::Read, Direction::Write].map(|way| reaches(&machine, FUNCTION, IOVA.bits(), way));
     assert_eq!(rights, [true, false]);
-    assert_eq!(domains.map(1, IOVA, PAGE, true), Err(Error::DeleteFirst));
+    assert_eq!(domains.map(1, IOVA, SLOT, true), Err(Error::DeleteFirst));
     domains.unmap(1, IOVA).unwrap();
     assert!(!reaches(&machine, FUNCTION, IOVA.bits(), Direction::Read));
     assert_eq!(domains.unmap(1, IOVA), Ok(()), "as good");
@@ -61,13 +76,124 @@ fn unmapped_page_is_gone_and_read_only_page_is_not_written() {
 }
 
 #[test]
-fn what_is_no_memory_is_not_mapped() {
+fn a_driver_maps_its_own_frames_alone() {
     let (machine, mut domains) = domains();
     domains.open(1, FUNCTION).unwrap();
-    for paddr in [0x1000_0000, MEMORY - 0x1000, MEMORY + 0x10_0000, !0xfff] {
-        assert_eq!(domains.map(1, IOVA, Paddr::new(paddr), true), Err(Error::InvalidCapability(0)), "{paddr:#x}");
+    domains.open(2, OTHER).unwrap();
+    for slot in [0, 1, 3, SLOT - 1, SLOT + u64::from(FRAMES), READ_ONLY + 1, 1 << 32 | SLOT, u64::MAX] {
+        assert_eq!(domains.map(1, IOVA, slot, true), Err(Error::InvalidCapability(0)), "slot {slot}");
     }
+    assert_eq!(domains.map(2, IOVA, READ_ONLY, true), Err(Error::InvalidCapability(0)), "it is the other's");
     assert!(!reaches(&machine, FUNCTION, IOVA.bits(), Direction::Read));
+    let last = u64::from(FRAMES) - 1;
+    for (domain, function, page) in [(1, FUNCTION, 0), (2, OTHER, 16)] {
+        domains.map(domain, IOVA, SLOT + last, true).unwrap();
+        let reached = machine.dma(function.into(), IOVA.bits(), Direction::Write).map(|paddr| paddr.bits());
+        assert_eq!(reached.ok(), Some(MEMORY + (page + last) * PAGE), "each its own");
+    }
+}
+
+#[test]
+fn the_right_to_write_is_the_specifications() {
+    let (machine, mut domains) = domains();
+    domains.open(1, FUNCTION).unwrap();
+    domains.map(1, IOVA, READ_ONLY, true).unwrap();
+    let rights = [Direction::Read, Direction::Write].map(|way| reaches(&machine, FUNCTION, IOVA.bits(), way));
+    assert_eq!(rights, [true, false]);
+}
+
+#[test]
+fn invalid_addresses_are_refused_and_take_nothing() {
+    let (_, mut domains) = domains();
+    domains.open(1, FUNCTION).unwrap();
+    for iova in [1, 0xfff, 0x1001, 1 << 39, 1 << 63, !0xfff, u64::MAX] {
+        for _ in 0..POOL_PAGES {
+            assert_eq!(domains.map(1, Iova::new(iova), SLOT, true), Err(Error::InvalidArgument(0)), "{iova:#x}");
+        }
+        assert_eq!(domains.unmap(1, Iova::new(iova)), Err(Error::InvalidArgument(0)), "{iova:#x}");
+    }
+    assert_eq!(domains.map(1, Iova::new(MESSAGES), SLOT, true), Err(Error::DeleteFirst));
+    domains.map(1, IOVA, SLOT, true).unwrap();
+}
+
+/// One frame at addresses that share no table takes as many tables as the domain may have, and no other domain's.
+#[test]
+fn sparse_addresses_take_no_page_of_another_domain() {
+    let (machine, mut domains) = domains();
+    domains.open(1, FUNCTION).unwrap();
+    let sparse = (1..512).map(|gigabyte| Iova::new(gigabyte << 30));
+    let mapped: Vec<Iova> = sparse.take_while(|iova| domains.map(1, *iova, SLOT, true).is_ok()).collect();
+    assert!(!mapped.is_empty() && mapped.len() < POOL_PAGES / 2, "{} are mapped", mapped.len());
+    let refused = domains.map(1, Iova::new(1 << 37), SLOT, true);
+    assert_eq!(refused, Err(Error::NotEnoughMemory(0)));
+    // Its neighbour opens later, and maps all that it has.
+    domains.open(2, OTHER).unwrap();
+    for index in 0..u64::from(FRAMES) {
+        domains.map(2, Iova::new(IOVA.bits() + index * PAGE), SLOT + index, true).unwrap();
+    }
+    assert!(reaches(&machine, OTHER, IOVA.bits(), Direction::Write));
+    // The tables are its own again when it unmaps.
+    mapped.iter().for_each(|iova| domains.unmap(1, *iova).unwrap());
+    for index in 0..u64::from(FRAMES) {
+        domains.map(1, Iova::new(IOVA.bits() + index * PAGE), SLOT + index, true).unwrap();
+    }
+}
+
+#[test]
+fn a_pool_without_room_for_all_domains_is_refused() {
+    let machine = Machine::new(Profile::Qemu72, 0);
+    let config = |room: u64| {
+        let tables = (POOL_PAGES as u64 - OWN_PAGES) / 2 - 1;
+        let drivers = [tables, tables + room].map(|tables| Driver { name: "a".into(), tables: tables as u32 });
+        ServerConfig { messages: platform::Paddr::new(MESSAGES), drivers: drivers.into() }
+    };
+    let start = || machine.start(Devices::Quiet).unwrap();
+    assert!(Domains::new(start(), config(0), Frames::default()).is_ok());
+    assert_eq!(Domains::new(start(), config(1), Frames::default()).err(), Some(iommu_server::Error::NoPages));
+}
+
+/// The arrays of a driver, by their frames: the pool and windows.
+fn arrays() -> impl Strategy<Value = Vec<u64>> {
+    proptest::collection::vec(prop_oneof![1..5u64, 510..516u64], 1..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Every driver maps all that it has, as NVMe servers do: the pool from 16 MiB on, and each window from the next 2 MiB on.
+    /// Meanwhile a neighbour holds as many tables as it can get.
+    #[test]
+    fn honest_drivers_never_lack_tables(one in arrays(), two in arrays(), last in any::<bool>()) {
+        let drivers = vec![driver("a", &one), driver("b", &two), driver("c", &[1])];
+        let needed = pages(drivers.iter().map(|driver| driver.tables.into()));
+        prop_assume!(needed <= POOL_PAGES as u64);
+        let machine = Machine::new(Profile::Qemu72, 0);
+        let smmu = machine.start(Devices::Quiet).unwrap();
+        let config = ServerConfig { messages: platform::Paddr::new(MESSAGES), drivers };
+        let frames = |domain: u16, arrays: &[u64]| run(domain, 0, 0, arrays.iter().sum::<u64>() as u32, 1);
+        let frames = Frames::of(vec![frames(1, &one), frames(2, &two), frames(3, &[1])]);
+        let mut domains = Domains::new(smmu, config, frames).unwrap();
+        domains.open(3, 0x0200).unwrap();
+        let greedy = (1..512u64).take_while(|at| domains.map(3, Iova::new(at << 30), 0, true).is_ok()).count();
+        prop_assert!(greedy > 0);
+        // Windows may go on across the end of a GiB.
+        let windows = if last { (2 << 30) - LEAF } else { 1 << 30 };
+        for (domain, function, arrays) in [(1, FUNCTION, &one), (2, OTHER, &two)] {
+            domains.open(domain, function).unwrap();
+            let (mut slot, mut next) = (0, windows);
+            for (number, frames) in arrays.iter().enumerate() {
+                let first = if number == 0 { 16 << 20 } else { next };
+                for page in 0..*frames {
+                    domains.map(domain, Iova::new(first + page * PAGE), slot, true).unwrap();
+                    slot += 1;
+                }
+                if number > 0 {
+                    next = (first + frames * PAGE).next_multiple_of(LEAF);
+                }
+            }
+        }
+        prop_assert_eq!(machine.finding(), None);
+    }
 }
 
 #[test]
@@ -78,11 +204,11 @@ fn domains_and_functions_go_by_pairs() {
     assert_eq!(domains.open(2, FUNCTION), Err(Error::DeleteFirst), "the function has a domain");
     for domain in [0, 3, u64::MAX] {
         assert_eq!(domains.open(domain, OTHER), Err(Error::InvalidArgument(0)));
-        assert_eq!(domains.map(domain, IOVA, PAGE, true), Err(Error::InvalidArgument(0)));
+        assert_eq!(domains.map(domain, IOVA, SLOT, true), Err(Error::InvalidArgument(0)));
         assert_eq!(domains.close(domain), Err(Error::InvalidArgument(0)));
     }
     domains.open(2, OTHER).unwrap();
-    domains.map(2, IOVA, PAGE, true).unwrap();
+    domains.map(2, IOVA, SLOT, true).unwrap();
     domains.close_all().unwrap();
     assert!(!reaches(&machine, OTHER, IOVA.bits(), Direction::Read));
     domains.open(1, OTHER).unwrap();
@@ -93,7 +219,7 @@ fn domains_and_functions_go_by_pairs() {
 fn a_domain_is_not_closed_before_the_smmu_has_confirmed_it() {
     let (machine, mut domains) = domains();
     domains.open(1, FUNCTION).unwrap();
-    domains.map(1, IOVA, PAGE, true).unwrap();
+    domains.map(1, IOVA, SLOT, true).unwrap();
     assert!(reaches(&machine, FUNCTION, IOVA.bits(), Direction::Write));
     machine.set_faults(Faults { is_stuck: true, ..Faults::default() });
     assert_eq!(domains.close(1), Err(Error::IllegalOperation));

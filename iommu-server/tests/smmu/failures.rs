@@ -15,7 +15,7 @@ const STUCK: Faults = Faults { is_stuck: true, max_delay_reads: 0, command_error
 fn mapped() -> (Machine, Smmu<Machine, Machine>) {
     let machine = Machine::new(Profile::Standard, 0);
     let mut smmu = machine.start(Devices::Quiet).unwrap();
-    smmu.attach(STREAM).unwrap();
+    smmu.attach(STREAM, usize::MAX).unwrap();
     smmu.map(STREAM, IOVA, PAGE, Rights::ReadWrite).unwrap();
     machine.dma(STREAM.0, IOVA.bits(), Direction::Write).unwrap();
     (machine, smmu)
@@ -30,7 +30,7 @@ fn a_stuck_queue_is_reported_and_its_pages_are_kept() {
     assert!(machine.dma(STREAM.0, IOVA.bits(), Direction::Write).is_ok(), "the caller must not free the page");
     assert_eq!(smmu.free_pages(), free, "tables that are maybe in use are not free");
     assert_eq!(smmu.map(STREAM, IOVA, PAGE, Rights::Read), Err(Error::Stuck));
-    assert_eq!(smmu.attach(OTHER), Err(Error::Stuck));
+    assert_eq!(smmu.attach(OTHER, usize::MAX), Err(Error::Stuck));
     assert_eq!(smmu.detach(STREAM), Err(Error::Stuck));
     assert!(!smmu.is_attached(STREAM) && !smmu.is_attached(OTHER));
     assert_eq!(smmu.free_pages(), free);
@@ -56,10 +56,10 @@ fn a_detach_in_doubt_is_over_when_the_next_operation_succeeds() {
     let (machine, mut smmu) = mapped();
     machine.set_faults(STUCK);
     assert_eq!(smmu.detach(STREAM), Err(Error::Stuck));
-    assert_eq!(smmu.attach(OTHER), Err(Error::Stuck));
+    assert_eq!(smmu.attach(OTHER, usize::MAX), Err(Error::Stuck));
     assert!(!smmu.is_attached(OTHER));
     machine.set_faults(Faults::default());
-    smmu.attach(OTHER).unwrap();
+    smmu.attach(OTHER, usize::MAX).unwrap();
     assert!(machine.reached().is_empty());
     assert!(!smmu.is_attached(STREAM));
     smmu.detach(OTHER).unwrap();
@@ -85,7 +85,7 @@ fn refused_commands_are_made_good() {
         let mut smmu = machine.start(Devices::Quiet).unwrap();
         machine.set_faults(Faults { command_errors_per_million: 200_000, ..Faults::default() });
         // Too many refusals in a row are possible, and are reported.
-        let Ok(()) = smmu.attach(STREAM) else { continue };
+        let Ok(()) = smmu.attach(STREAM, usize::MAX) else { continue };
         let Ok(()) = smmu.map(STREAM, IOVA, PAGE, Rights::ReadWrite) else { continue };
         assert_eq!(machine.reached().len(), 2);
         if smmu.unmap(STREAM, IOVA).is_ok() {

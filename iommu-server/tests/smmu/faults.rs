@@ -12,7 +12,7 @@ const ENTRIES: u32 = 128;
 fn started(profile: Profile) -> (Machine, Smmu<Machine, Machine>) {
     let machine = Machine::new(profile, 0);
     let mut smmu = machine.start(Devices::Quiet).unwrap();
-    smmu.attach(STREAM).unwrap();
+    smmu.attach(STREAM, usize::MAX).unwrap();
     (machine, smmu)
 }
 
@@ -85,7 +85,7 @@ fn addresses_that_must_not_be_mapped_are_refused() {
     assert_eq!(map(&mut smmu, 0x1000, 1 << 44), Err(Error::Address));
     assert_eq!(map(&mut smmu, 0x1000, 0x4010_0000), Err(Error::Address), "a page of the pool");
     assert_eq!(smmu.unmap(STREAM, Iova::new(u64::MAX)), Err(Error::Address));
-    assert_eq!(smmu.attach(StreamId(0x8000)), Err(Error::StreamId));
+    assert_eq!(smmu.attach(StreamId(0x8000), usize::MAX), Err(Error::StreamId));
     assert!(machine.reached().is_empty());
 }
 
@@ -112,7 +112,7 @@ fn as_many_streams_are_attached_as_the_pool_has_pages_for() {
     let (machine, mut smmu) = started(Profile::Standard);
     let mut attached = 1;
     for stream in (0..64).filter(|stream| *stream != STREAM.0) {
-        match smmu.attach(StreamId(stream)) {
+        match smmu.attach(StreamId(stream), usize::MAX) {
             Ok(()) => attached += 1,
             Err(error) => assert_eq!(error, Error::NoPages),
         }

@@ -118,7 +118,7 @@ impl Oracle {
 
 fn perform(smmu: &mut Smmu<Machine, Machine>, op: Op) -> Result<(), Error> {
     match op {
-        Op::Attach(stream) => smmu.attach(StreamId(STREAMS[stream])),
+        Op::Attach(stream) => smmu.attach(StreamId(STREAMS[stream]), usize::MAX),
         Op::Detach(stream) => smmu.detach(StreamId(STREAMS[stream])),
         Op::Map(stream, iova, paddr, rights) => {
             smmu.map(StreamId(STREAMS[stream]), Iova::new(IOVAS[iova]), Paddr::new(PADDRS[paddr]), rights)

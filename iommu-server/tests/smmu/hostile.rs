@@ -66,7 +66,7 @@ fn paddrs() -> Vec<Paddr> {
 fn use_everything(smmu: &mut Smmu<Liar, Ram>, memory: &Ram, scribbles: &[(usize, u64)]) {
     let stream = StreamId(0x10);
     for (word, value) in scribbles {
-        let _ = smmu.attach(stream);
+        let _ = smmu.attach(stream, usize::MAX);
         let _ = smmu.map(stream, Iova::new(0x1000), Paddr::new(0x8000_0000), Rights::ReadWrite);
         memory.write(word % (PAGES * 512) * 8, value).unwrap();
         let drained = smmu.faults(|_| {});
@@ -114,7 +114,7 @@ fn a_table_that_was_overwritten_leads_nowhere() {
     let pool = Pool::new(memory.clone(), &paddrs()).unwrap();
     let mut smmu = Smmu::start(liar, pool, Config { polls: 40, devices: Devices::Quiet }).unwrap();
     let stream = StreamId(0x10);
-    smmu.attach(stream).unwrap();
+    smmu.attach(stream, usize::MAX).unwrap();
     smmu.map(stream, Iova::new(0x1000), Paddr::new(0x8000_0000), Rights::Read).unwrap();
     // Wherever a table descriptor lies, it now leads to the stream table.
     for word in 4 * 512..PAGES * 512 {

@@ -58,6 +58,7 @@ fn component(id: u16, first: u32, priority: u8) -> Component {
         alarm: None,
         ends_with: None,
         blocked: None,
+        frames: None,
         presence: None,
         teardown_ack: None,
         entry: 0x20_0000,
@@ -542,6 +543,7 @@ fn panic_is_a_frame_with_the_reason() {
 }
 
 mod arrivals;
+mod frames;
 #[cfg(feature = "fault-injection")]
 mod kills;
 mod restarts;

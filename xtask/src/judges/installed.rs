@@ -65,6 +65,7 @@ mod tests {
                 alarm: None,
                 ends_with: None,
                 blocked: None,
+                frames: None,
                 presence: None,
                 teardown_ack: None,
                 id: 3,

@@ -4,6 +4,7 @@
 use super::super::{Config, Role, System};
 use blk_api::config::ServerConfig;
 use blk_api::policy::{Holder, PolicyConfig};
+use capdl_spec::ObjectKind;
 use pci_api::Match;
 
 impl System<'_> {
@@ -31,18 +32,47 @@ impl System<'_> {
         }
     }
 
-    /// Checks that the domains of the IOMMU server are those of the PCI server's drivers, and that the page that every function
-    /// may write to is the interrupt controller's.
+    /// Checks that the domains of the IOMMU server are those of the PCI server's drivers; that for each of them tables are kept as
+    /// its frames need, and no others; and that the page that every function may write to is the interrupt controller's.
     fn domains_are_drivers(&self, index: usize, config: &iommu_api::ServerConfig) -> Vec<String> {
         let (who, smmu) = (self.who(index), self.machine().smmu.as_ref());
         let mut paths = Vec::new();
-        if !self.drivers().eq(config.drivers.iter().map(String::as_str)) {
+        if !self.drivers().eq(config.drivers.iter().map(|driver| &driver.name)) {
             paths.push(format!("{who} has a domain for other drivers than the PCI server has"));
         }
-        if smmu.is_none_or(|smmu| (config.messages.bits(), config.memory.0.bits()) != (smmu.messages, smmu.memory)) {
+        if smmu.is_none_or(|smmu| config.messages.bits() != smmu.messages) {
             paths.push(format!("{who} is configured for another machine"));
         }
+        let mut all = Vec::new();
+        for driver in &config.drivers {
+            let arrays = self.arrays(&driver.name);
+            let (is, wanted) = (u64::from(driver.tables), iommu_api::tables(arrays.iter().copied()));
+            if is != wanted {
+                let name = &driver.name;
+                paths.push(format!("{who} keeps {is} tables for {name}, whose frames need {wanted}"));
+            }
+            all.push((wanted, arrays.len() as u64));
+        }
+        let sizes = [
+            ("tables", iommu_api::pages(all.iter().map(|(tables, _)| *tables))),
+            ("frames", iommu_api::frames::table_pages(all.iter().map(|(_, arrays)| arrays).sum())),
+        ];
+        for (part, wanted) in sizes {
+            let name = format!("{}.{part}", self.named(Role::IommuServer));
+            let is = self.id(&name).map_or(0, |id| u64::from(self.object(id).count));
+            if is != wanted {
+                paths.push(format!("{who} has {is} pages of {name}, and its drivers' frames need {wanted}"));
+            }
+        }
         paths
+    }
+
+    /// The arrays of small frames in a component's CSpace, by their lengths.
+    fn arrays(&self, component: &str) -> Vec<u64> {
+        let cnode = self.specification.components.iter().find(|one| one.name == component).map(|one| one.cnode);
+        let held = self.specification.caps.iter().filter(|run| Some(run.cnode) == cnode);
+        let objects = held.map(|run| self.object(run.object));
+        objects.filter(|object| object.kind == ObjectKind::SmallFrame).map(|object| object.count.into()).collect()
     }
 
     /// Checks that each session belongs to one client, which has no other, and that the client's window is as long as
@@ -133,16 +163,14 @@ impl System<'_> {
                     "{who} is configured to give {name} another virtual function than its server has for it"
                 ));
             }
-            if driver.domain == 0 {
-                paths.push(format!("{who} is configured to put the function of {name} into IOMMU domain 0"));
+            // The root task and the IOMMU server number domains so.
+            if usize::from(driver.domain) != number.saturating_add(1) {
+                let domain = driver.domain;
+                paths.push(format!("{who} is configured to put the function of {name} into IOMMU domain {domain}"));
             }
-            for other in drivers.iter().take(number) {
-                if driver.domain == other.domain || driver.allowed == other.allowed {
-                    let other = &other.name;
-                    paths.push(format!(
-                        "{who} is configured with one function or one IOMMU domain for {other} and {name}"
-                    ));
-                }
+            for other in drivers.iter().take(number).filter(|other| driver.allowed == other.allowed) {
+                let other = &other.name;
+                paths.push(format!("{who} is configured with one function for {other} and {name}"));
             }
         }
         paths

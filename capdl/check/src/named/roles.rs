@@ -176,6 +176,7 @@ impl System<'_> {
         Self::served(name, all);
         all.cap(iommu_api::names::TABLES, format!("{name}.tables"), 0, READ_WRITE);
         all.region(iommu_api::names::TABLES, format!("{name}.tables"), RegionKind::ReadWrite);
+        all.region(iommu_api::names::FRAMES, format!("{name}.frames"), RegionKind::ReadOnly);
         all.region(iommu_api::names::SMMU, "smmu", RegionKind::Device);
         all.region(iommu_api::names::BLOCKED, format!("{name}.blocked"), RegionKind::ReadWrite);
     }

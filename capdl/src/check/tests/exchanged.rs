@@ -243,12 +243,14 @@ fn exchanged_sessions_in_the_servers_config_are_refused() {
 
 #[test]
 fn two_drivers_in_one_domain_or_with_one_function_are_refused() {
-    let changes: [fn(&mut pci_api::ServerConfig); 3] = [
-        |config| config.drivers[1].domain = config.drivers[0].domain,
-        |config| config.drivers[1].allowed = config.drivers[0].allowed.clone(),
-        |config| config.drivers[0].domain = 0,
+    type Change = fn(&mut pci_api::ServerConfig);
+    let changes: [(Change, &str); 4] = [
+        (|config| config.drivers[1].domain = config.drivers[0].domain, "into IOMMU domain 1"),
+        (|config| config.drivers[1].allowed = config.drivers[0].allowed.clone(), "one function"),
+        (|config| config.drivers[0].domain = 0, "into IOMMU domain 0"),
+        (|config| (config.drivers[0].domain, config.drivers[1].domain) = (2, 1), "into IOMMU domain 2"),
     ];
-    for change in changes {
+    for (change, words) in changes {
         let mut system = good();
         reconfigure(&mut system, "pci-server", |configured| {
             let mut config = configured.config().unwrap();
@@ -256,7 +258,7 @@ fn two_drivers_in_one_domain_or_with_one_function_are_refused() {
             configured.config = postcard::to_stdvec(&config).unwrap();
         })
         .unwrap();
-        refused(&system, Rule::NamedExactly, &["the PCI server is configured", "domain"]);
+        refused(&system, Rule::NamedExactly, &["the PCI server is configured", words]);
     }
 }
 

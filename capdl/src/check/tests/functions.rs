@@ -112,7 +112,7 @@ fn functions_in_one_iommu_domain_are_refused() {
         configure(&mut system, "pci-server", |config: &mut pci_api::ServerConfig| {
             config.drivers[driver].domain = config.drivers[other].domain;
         });
-        refused(&system, Rule::NamedExactly, &["the PCI server is configured", "one IOMMU domain", "frida"]);
+        refused(&system, Rule::NamedExactly, &["the PCI server is configured", "into IOMMU domain", "frida"]);
     }
 }
 

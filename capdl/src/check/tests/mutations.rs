@@ -96,6 +96,13 @@ fn crowded() -> Valid {
     Valid::new(&Scenario::parse(&text, "crowded.toml").unwrap_or_else(|error| panic!("{error}")))
 }
 
+/// A system with an IOMMU server.
+fn virt() -> Valid {
+    let (image, channels) = super::iommu::virt();
+    let facts = facts(&image.specification, &image.data);
+    Valid { name: "functions on aarch64".into(), image, channels, facts }
+}
+
 /// The outcomes of changes.
 #[derive(Default)]
 struct Tally {
@@ -134,7 +141,7 @@ impl Tally {
 
 #[test]
 fn a_changed_system_is_refused_or_nobody_can_do_anything_else() {
-    let systems: Vec<Valid> = THOROUGH.into_iter().map(Valid::scenario).chain([crowded()]).collect();
+    let systems: Vec<Valid> = THOROUGH.into_iter().map(Valid::scenario).chain([crowded(), virt()]).collect();
     let tally = Tally::default();
     let threads = 2;
     std::thread::scope(|scope| {
@@ -165,7 +172,7 @@ fn mutated_scenarios_are_refused_or_harmless() {
 #[test]
 fn the_model_sees_what_was_given() {
     type Change = fn(&mut Image);
-    let changes: [(&str, Change); 14] = [
+    let changes: [(&str, Change); 15] = [
         ("a capability", |system| plant(system, "bob", "policy-old.event", 1, WRITE)),
         ("a mapping", |system| {
             map(system, "bob", "alice.window", false, false);
@@ -193,6 +200,10 @@ fn the_model_sees_what_was_given() {
         ("a page of blocked transactions", |system| {
             let page = id(system, "alice.data");
             component(system, "alice").blocked = Some(page);
+        }),
+        ("a table of frames", |system| {
+            let page = id(system, "alice.data");
+            component(system, "alice").frames = Some(page);
         }),
         ("an environment", |system| {
             let (alice, bob) = (id(system, "alice.environment") as usize, id(system, "bob.environment") as usize);

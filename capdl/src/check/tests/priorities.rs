@@ -37,6 +37,16 @@ fn a_policy_component_is_as_urgent_as_its_server() {
 }
 
 #[test]
+fn the_iommu_server_is_as_urgent_as_the_pci_server() {
+    let (valid, channels) = super::iommu::virt();
+    for (who, priority) in [("iommu-server", 149), ("iommu-server", 151), ("iommu-server", 120), ("pci-server", 160)] {
+        let mut system = valid.clone();
+        component(&mut system, who).priority = priority;
+        refused_with(&system, &channels, Rule::PrioritiesByRole, &["the IOMMU server", "as urgent as the PCI server"]);
+    }
+}
+
+#[test]
 fn the_console_is_not_above_a_server() {
     refused_at("console", 121, &["the console", "priority 121", "1 to 120"]);
     refused_at("console", 0, &["the console", "priority 0"]);

@@ -232,7 +232,7 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
     let frames = |like: ObjectId, chance: &mut Rng| any_object(image, like, chance);
     let Component { ipc_buffer: frame, .. } = before;
     let notification = theirs.tick.or(before.tick);
-    let what = match chance.u8(0..27) {
+    let what = match chance.u8(0..28) {
         0 => {
             after.id = if chance.bool() { theirs.id } else { any_number(before.id.into(), chance) as u16 };
             "number"
@@ -329,6 +329,10 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
         23 => {
             after.blocked = if chance.bool() { None } else { Some(frames(before.ipc_buffer, chance)) };
             "blocked"
+        }
+        26 => {
+            after.frames = if chance.bool() { None } else { Some(frames(before.ipc_buffer, chance)) };
+            "table of frames"
         }
         24 => {
             after.role = *any(&Role::ALL, chance);

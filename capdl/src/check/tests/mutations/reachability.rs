@@ -55,6 +55,7 @@ pub(super) enum Fact {
         driver: Option<u8>,
         ends_with: Option<u16>,
         blocked: Option<Thing>,
+        frames: Option<Thing>,
         presence: Option<Thing>,
     },
     /// Its identity where it calls: the receiver, and the badge.
@@ -99,6 +100,7 @@ impl<'a> Model<'a> {
                 .iter()
                 .chain(&component.keeps)
                 .chain(&component.blocked)
+                .chain(&component.frames)
                 .map(|page| (*page, usize::MAX));
             let configured =
                 configured.chain(component.teardown_ack.map(|teardown_ack| (teardown_ack.page, usize::MAX)));
@@ -237,8 +239,19 @@ impl<'a> Model<'a> {
     fn thread(&self, who: Who, facts: &mut BTreeSet<Fact>) {
         let Component { tcb, cnode, vspace, ipc_buffer, ipc_buffer_vaddr: vaddr, bound_notification, .. } =
             *self.component(who);
-        let Component { tick, liveness, keeps, restart, driver, ends_with, blocked, teardown_ack, presence, .. } =
-            *self.component(who);
+        let Component {
+            tick,
+            liveness,
+            keeps,
+            restart,
+            driver,
+            ends_with,
+            blocked,
+            frames,
+            teardown_ack,
+            presence,
+            ..
+        } = *self.component(who);
         let thing = |object: Option<ObjectId>| object.map(|object| self.thing(object));
         let bound = thing(bound_notification);
         let (tcb, cspace, vspace) = (self.thing(tcb), self.thing(cnode), self.thing(vspace));
@@ -251,7 +264,7 @@ impl<'a> Model<'a> {
         facts.insert(Fact::Starts { who, in_code, on_stack });
         let (tick, liveness, keeps, again) = (thing(tick), thing(liveness), thing(keeps), restart.is_some());
         let torn_down = teardown_ack.map(|teardown_ack| (self.thing(teardown_ack.page), teardown_ack.session));
-        let (blocked, presence) = (thing(blocked), thing(presence));
+        let (blocked, frames, presence) = (thing(blocked), thing(frames), thing(presence));
         facts.insert(Fact::Supervised {
             who,
             tick,
@@ -262,6 +275,7 @@ impl<'a> Model<'a> {
             driver,
             ends_with,
             blocked,
+            frames,
             presence,
         });
     }
