@@ -2,11 +2,10 @@
 //! server checks them.
 //!
 //! Attacks by what they abuse: addresses (`dma`), registers and doorbells (`registers`), namespaces (`namespaces`),
-//! administrative commands (`admin`), interrupts (`interrupts`), the PCI server (`pci`), resets (`resets`), a revocation (`kept`).
-//! A verdict comes from
-//! the contents of memory and blocks where there are any: QEMU's controller reports success for a transfer that the IOMMU
-//! blocked. After each group an honest read must bring what was written. A function that was reset from elsewhere is claimed
-//! again, and the group is repeated.
+//! administrative commands (`admin`), interrupts (`interrupts`), the PCI server (`pci`), the IOMMU server (`io_space`), resets
+//! (`resets`), a revocation (`kept`). A verdict comes from the contents of memory and blocks where there are any: QEMU's
+//! controller reports success for a transfer that the IOMMU blocked. After each group an honest read must bring what was
+//! written. A function that was reset from elsewhere is claimed again, and the group is repeated.
 //!
 //! Left out: the verdict whether a neighbour was disturbed, which the neighbour gives; and messages that are exceptions or
 //! resets of the processor, which no part of a machine without interrupt remapping refuses (`docs/limits.md`).
@@ -16,6 +15,7 @@ mod content;
 mod dma;
 mod drive;
 mod interrupts;
+mod io_space;
 mod kept;
 mod last;
 mod namespaces;
@@ -78,6 +78,7 @@ impl<P: Platform> Attacker<'_, P> {
         self.outlive(interrupts::run).await?;
         self.outlive(resets::run).await?;
         self.outlive(pci::run).await?;
+        self.outlive(io_space::run).await?;
         capabilities::empty_slots(&mut self.verdicts, self.platform.kernel(), self.environment);
         Ok(())
     }
