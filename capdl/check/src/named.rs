@@ -5,6 +5,7 @@
 //! server that finds one client's window under another's number would have the device write to the wrong one.
 
 mod configured;
+mod pools;
 mod roles;
 
 use self::roles::{Entry, Place, Possessions, Wanted};
@@ -26,6 +27,7 @@ impl System<'_> {
             let wanted = self.wanted(index);
             let found = [
                 self.configured(index),
+                self.pools_suffice(index),
                 self.environment_is_true(index, environment),
                 self.thread_is_named(index),
                 self.capabilities_are_named(index, environment, &wanted),

@@ -12,6 +12,7 @@ mod hot_plug;
 mod iommu;
 mod mutations;
 mod policy;
+mod pools;
 mod priorities;
 mod private;
 mod signals;

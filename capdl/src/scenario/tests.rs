@@ -420,8 +420,10 @@ fn every_scenario_file_loads_and_builds() {
     for path in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
         let scenario = Scenario::load(&path).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(path.file_stem().and_then(|stem| stem.to_str()), Some(scenario.name.as_str()));
-        let system = crate::build(&scenario, &crate::programs::tests::samples());
-        system.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        for arch in capdl_spec::Arch::ALL {
+            let system = crate::build(&scenario, &crate::programs::tests::samples_for(arch));
+            system.unwrap_or_else(|error| panic!("{} on {arch}: {error}", scenario.name));
+        }
         files += 1;
     }
     assert!(files >= 20, "only {files} scenarios");

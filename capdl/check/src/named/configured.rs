@@ -143,6 +143,9 @@ impl System<'_> {
         if config.iommu == self.specification.no_iommu {
             paths.push(format!("{who} has a configuration with the wrong value of iommu"));
         }
+        if config.irqs != self.machine().irqs {
+            paths.push(format!("{who} is configured with other interrupts than the machine has for it"));
+        }
         for (number, driver) in drivers.iter().enumerate() {
             let name = &driver.name;
             let drives = |index: &usize| self.driver(*index).is_some_and(|driver| usize::from(driver) == number);
