@@ -77,6 +77,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
         &[
             "blk-api",
             "blk-client",
+            "iommu-api",
             "nvme-driver",
             "nvme-spec",
             "pci-api",
