@@ -127,6 +127,7 @@ impl Builder<'_> {
                 functions: scenario.functions(&controller.name).map(tenants::function).collect(),
                 records: scenario.server.records,
                 merging: scenario.server.merging,
+                quirks: controller.quirks.clone(),
             };
             self.model.configure(server.driver.who, &config)?;
             let sessions = scenario.sessions(&controller.name).map(tenants::holder).collect();

@@ -1,6 +1,7 @@
 //! The control path: slow work at the controller, one request after another, while the data path goes on.
 //!
-//! [`control_plane`] takes the requests. [`bring_up`] makes the controller ready for commands; [`provision`] and [`reconcile`]
+//! [`control_plane`] takes the requests. [`bring_up`] makes the controller ready for commands, and
+//! [`identity`] compares it with the first; [`provision`] and [`reconcile`]
 //! create the queue pairs that it should have; [`reconfiguration`] and [`interrupts_change`] carry out the policy component's
 //! [`changes`]. [`functions`] sets virtual functions online, which clients drive themselves.
 
@@ -9,6 +10,7 @@ pub(crate) mod bring_up;
 pub(crate) mod changes;
 pub(crate) mod control_plane;
 pub(crate) mod functions;
+pub(crate) mod identity;
 pub(crate) mod interrupts_change;
 pub(crate) mod on_wake;
 pub(crate) mod provision;

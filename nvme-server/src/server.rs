@@ -3,6 +3,7 @@
 use crate::control_path::changes::Changes;
 use crate::control_path::control_plane;
 use crate::control_path::functions;
+use crate::control_path::identity::First;
 use crate::control_path::on_wake::OnWake;
 use crate::control_path::requests::ControlQueue;
 use crate::controller::admin::{AdminQueue, Tick};
@@ -128,6 +129,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
             granted: Cell::new(0),
             is_introduced: Cell::new(false),
         },
+        first_seen: RefCell::new(First::default()),
         function: Function {
             bdf: device.bdf,
             server,

@@ -5,6 +5,7 @@
 
 use crate::control_path::changes::Changes;
 use crate::control_path::functions;
+use crate::control_path::identity::First;
 use crate::control_path::requests::{Control, ControlQueue};
 use crate::controller::device::{Device, Function, Health};
 use crate::controller::fault::DeviceFault;
@@ -34,6 +35,8 @@ pub(crate) struct Shared<P: Platform> {
     pub environment: Environment,
     pub config: ServerConfig,
     pub device: Device<P>,
+    /// The disk that is served.
+    pub first_seen: RefCell<First>,
     pub function: Function<P>,
     /// The slot of a controller that may be removed.
     pub slot: Option<Slot<P::Memory>>,

@@ -57,6 +57,7 @@ impl From<DeviceFault> for FunctionFault {
             | DeviceFault::Refused(_)
             | DeviceFault::Inconsistent(_)
             | DeviceFault::Unusable(_)
+            | DeviceFault::Exchanged
             | DeviceFault::OwnMemory => Self::Unusable,
         }
     }

@@ -1,7 +1,7 @@
 //! Controllers and namespaces as scenarios name them.
 
 use super::{When, bytes};
-use blk_api::config::Interrupts;
+use blk_api::config::{Interrupts, Quirk};
 use serde::Deserialize;
 
 /// An NVMe controller. Every machine gives controllers, or the bridges they are attached to, ascending device numbers on the
@@ -37,6 +37,9 @@ pub struct Controller {
     /// larger request counts as so many units. In QEMU and in the simulator.
     #[serde(default)]
     pub iops_limit: u32,
+    /// What it does otherwise than the standard has it, for its server to allow for.
+    #[serde(default)]
+    pub quirks: Vec<Quirk>,
     /// Properties of the simulator's controller in its place.
     #[serde(default)]
     pub model: Model,

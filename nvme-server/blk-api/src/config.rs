@@ -35,6 +35,16 @@ pub struct ServerConfig {
     pub records: u32,
     /// Whether records that touch and give the same rights become one.
     pub merging: bool,
+    /// What the controller does otherwise than the standard has it.
+    pub quirks: Vec<Quirk>,
+}
+
+/// Something that a controller does otherwise than the standard has it, and that its server allows for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quirk {
+    /// Its namespaces have another NGUID after each reset, so that they are known by everything else.
+    NguidChangesAtReset,
 }
 
 impl ServerConfig {

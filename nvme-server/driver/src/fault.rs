@@ -28,6 +28,8 @@ pub enum DeviceFault {
     Inconsistent(Status),
     /// A register or identify value that the standard excludes, or that this server cannot work with.
     Unusable(&'static str),
+    /// Another disk is in the place of the first, or its registers have other capabilities.
+    Exchanged,
     /// The server's own memory does not hold what was laid out in it: a defect of ours, treated like one of theirs.
     OwnMemory,
 }
@@ -63,6 +65,7 @@ impl fmt::Display for DeviceFault {
                 write!(f, "refused with status {:#x} to undo or repeat its own work", status.to_raw())
             }
             Self::Unusable(what) => f.write_str(what),
+            Self::Exchanged => f.write_str("another disk is in its place"),
             Self::OwnMemory => f.write_str("queue memory out of bounds"),
         }
     }

@@ -25,7 +25,7 @@ impl<R: Mmio> Controller<R> {
     /// Reads CAP, at each bring-up: a controller that is out of reach for a while may be back, and must be the same.
     ///
     /// # Errors
-    /// [`DeviceFault::Absent`], or [`DeviceFault::Unusable`] for a controller this server cannot drive.
+    /// [`DeviceFault::Absent`], [`DeviceFault::Exchanged`], or [`DeviceFault::Unusable`] for a controller this server cannot drive.
     pub fn identify(&self) -> Result<(), DeviceFault> {
         let bits = self.registers.read64(Register::Cap.offset())?;
         if bits == u64::MAX {
@@ -33,7 +33,7 @@ impl<R: Mmio> Controller<R> {
         }
         let (cap, known) = (Cap::from_bits(bits), self.cap.get().into_bits());
         if known != 0 && known != bits {
-            return Err(DeviceFault::Unusable("the controller came back as another"));
+            return Err(DeviceFault::Exchanged);
         }
         if !cap.css_nvm() {
             return Err(DeviceFault::Unusable("the controller lacks the NVM command set"));

@@ -5,6 +5,7 @@
 //! ([`Run`]). Left out: the right to them.
 
 use blk_api::request::{Opcode, Request};
+use nvme_spec::nvm::Blocks;
 
 /// The limits of one command of this controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +16,16 @@ pub struct CommandLimits {
     pub bare_blocks: u32,
     /// log2 of the block size.
     pub block_shift: u8,
+}
+
+impl CommandLimits {
+    /// The limits of a controller one command of which may move `max_transfer` bytes, in blocks of `1 << block_shift` bytes.
+    #[must_use]
+    pub fn of(max_transfer: u64, block_shift: u8) -> Self {
+        let data_blocks = max_transfer.checked_shr(block_shift.into()).unwrap_or(0);
+        let data_blocks = u32::try_from(data_blocks).unwrap_or(Blocks::MAX).min(Blocks::MAX);
+        Self { data_blocks, bare_blocks: Blocks::MAX, block_shift }
+    }
 }
 
 /// The part of a request that one command does.

@@ -3,6 +3,7 @@
 
 use crate::control_path::arbitration::{self, Weighing};
 use crate::control_path::functions;
+use crate::control_path::identity::{Identity, Namespace};
 use crate::controller::admin;
 use crate::controller::fault::DeviceFault;
 use crate::controller::pci;
@@ -11,10 +12,11 @@ use crate::controller::reset::{disable, wait_ready};
 use crate::data_path::session::Abilities;
 use crate::shared::Shared;
 use alloc::vec::Vec;
+use blk_api::config::Quirk;
 use nvme_spec::feature::NumberOfQueues;
 use nvme_spec::identify::{self, NamespaceList};
 use nvme_spec::{DataPointer, Nsid, QueueId, admin as command};
-use platform::log::info;
+use platform::log::{info, warn};
 use platform::{Memory, PAGE_SIZE, Platform};
 use report::{Report, clip};
 
@@ -25,34 +27,10 @@ const MAX_TRANSFER: u64 = 2 << 20;
 /// Seconds, at least, that a controller has to come back after its registers read as all ones. A function must answer within
 /// the same time after a reset (PCI Express base specification 4.0, section 6.6.1).
 const AWAY_LIMIT_SECONDS: u64 = 1;
+/// Attempts to identify a namespace that the controller refuses to identify.
+const ATTEMPTS: u8 = 3;
 /// The time an administrative command may take, seconds.
 const ADMIN_LIMIT_SECONDS: u64 = 10;
-
-/// The controller's identity, as far as sessions need it.
-#[derive(Clone, Debug)]
-pub(crate) struct Identity {
-    /// I/O queue pairs it granted.
-    pub queue_pairs: u16,
-    /// Bytes one command may move.
-    pub max_transfer: u64,
-    /// Optional operations that it supports.
-    pub abilities: Abilities,
-    /// Its active namespaces.
-    pub namespaces: Vec<Namespace>,
-}
-
-/// A namespace that can be served.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Namespace {
-    /// Its identifier.
-    pub nsid: Nsid,
-    /// Its blocks.
-    pub blocks: u64,
-    /// log2 of their size.
-    pub block_shift: u8,
-    /// Number of its media.
-    pub media: u64,
-}
 
 /// Waits until the controller can be read, and checks that this server can drive it and that it is the same as before.
 ///
@@ -110,6 +88,7 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
     if !about.supports_standard_entries() {
         return Err(DeviceFault::Unusable("the controller's queue entries have other sizes than 64 and 16 bytes"));
     }
+    shared.first_seen.borrow_mut().check(&about)?;
     let weighing = shared.weighing();
     if weighing != Weighing::Nothing {
         let weights = arbitration::weights(weighing, shared.config.class_weights, about.rab);
@@ -126,9 +105,9 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
     let list: NamespaceList = page.memory.read(page.offset)?;
     let mut namespaces = Vec::new();
     for nsid in list.iter().take(MAX_NAMESPACES) {
-        execute(shared, |cid| command::identify_namespace(cid, nsid, data)).await?;
-        let namespace: identify::Namespace = page.memory.read(page.offset)?;
-        namespaces.extend(usable(&about, nsid, &namespace));
+        let described = describe_namespace(shared, nsid).await?;
+        let namespace = described.and_then(|described| usable(&about, nsid, &described));
+        namespaces.extend(namespace.filter(|namespace| shared.first_seen.borrow_mut().admits(namespace)));
     }
     let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
     let identity = Identity {
@@ -165,7 +144,37 @@ async fn number_of_queues<P: Platform>(shared: &Shared<P>) -> Result<u16, Device
     let ask = NumberOfQueues::pairs(shared.config.queue_pairs().max(1)).ok_or(DeviceFault::OwnMemory)?;
     let granted = NumberOfQueues::from_bits(execute(shared, |cid| ask.set(cid)).await?.dw0);
     // It may grant more than asked; more is not used.
-    Ok(u16::try_from(granted.sqs().min(granted.cqs())).unwrap_or(u16::MAX))
+    let granted = u16::try_from(granted.sqs().min(granted.cqs())).unwrap_or(u16::MAX);
+    shared.device.granted.set(granted);
+    Ok(granted)
+}
+
+/// Identifies a namespace. `None` if the controller refuses, which leaves the others as they are.
+async fn describe_namespace<P: Platform>(
+    shared: &Shared<P>,
+    nsid: Nsid,
+) -> Result<Option<identify::Namespace>, DeviceFault> {
+    let page = &shared.device.identify_page;
+    let data = DataPointer::page(page.iova.bits());
+    for attempt in 1..=ATTEMPTS {
+        match execute(shared, |cid| command::identify_namespace(cid, nsid, data)).await {
+            Ok(_) => break,
+            Err(DeviceFault::Refused(status)) if status.do_not_retry() || attempt == ATTEMPTS => {
+                warn!("namespace {} is not identified and not served: status {:#x}", nsid.0, status.to_raw());
+                return Ok(None);
+            }
+            Err(DeviceFault::Refused(_)) => {
+                shared.device.tick.reset();
+                shared.device.tick.wait().await;
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+    let mut described: identify::Namespace = page.memory.read(page.offset)?;
+    if shared.config.quirks.contains(&Quirk::NguidChangesAtReset) {
+        described.nguid = [0; 16];
+    }
+    Ok(Some(described))
 }
 
 /// The namespace, if its blocks are ones this server can serve: 512 bytes to a page, without metadata.
@@ -174,7 +183,7 @@ fn usable(controller: &identify::Controller, nsid: Nsid, about: &identify::Names
     let bytes =
         about.block_bytes().filter(|bytes| bytes.is_power_of_two() && (512..=PAGE_SIZE as u32).contains(bytes))?;
     if format.ms() != 0 {
-        platform::log::warn!("namespace {} has metadata and is not served", nsid.0);
+        warn!("namespace {} has metadata and is not served", nsid.0);
         return None;
     }
     let media = identify::media(controller, nsid, about);

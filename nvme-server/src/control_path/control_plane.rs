@@ -2,8 +2,8 @@
 //!
 //! Every wait in here ends: with the controller's answer, or by ticks, which bound the time for it.
 
-use crate::control_path::bring_up::Identity;
 use crate::control_path::functions;
+use crate::control_path::identity::Identity;
 use crate::control_path::interrupts_change;
 use crate::control_path::reconfiguration::Outcome;
 use crate::control_path::requests::Control;

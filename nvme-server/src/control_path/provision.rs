@@ -3,7 +3,7 @@
 //! A queue pair is made once and kept for good, with room for the most that its session may have. Left out: its creation at
 //! the controller (`reconcile`).
 
-use crate::control_path::bring_up::Identity;
+use crate::control_path::identity::Identity;
 use crate::controller::fault::DeviceFault;
 use crate::controller::prp::{PrpLists, list_pages};
 use crate::controller::queue_pair::QueuePair;

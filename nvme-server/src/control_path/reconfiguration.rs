@@ -6,8 +6,8 @@
 //! and old ones are changed one after another. A refusal of the controller is undone. A controller that fails is brought up
 //! with the old queue pairs, and the reconfiguration is tried again.
 
-use crate::control_path::bring_up::Identity;
 use crate::control_path::changes::Reconfiguration;
+use crate::control_path::identity::Identity;
 use crate::control_path::provision::{make, numbers_of};
 use crate::control_path::reconcile::{Desired, is_refused, reconcile};
 use crate::control_path::requests::Control;

@@ -7,7 +7,7 @@ use crate::data_path::queues::Queues;
 use crate::data_path::schedule::{Batch, Schedule};
 use crate::data_path::session::{PollResult, ServeError, Session};
 use crate::data_path::split::Extents;
-use crate::sessions::phase::{Cause, Phase};
+use crate::sessions::phase::{Cause, Loss, Phase};
 use crate::sessions::slot::SessionSlot;
 use crate::shared::Shared;
 use blk_api::Status;
@@ -146,7 +146,7 @@ fn poll_all<P: Platform>(
     let up = shared.device.health.get() == Health::Up;
     for index in shared.ready.sessions().from(first) {
         let Some(slot) = slots.get_mut(index) else { continue };
-        if !up || slot.phase.session().is_none() {
+        if !up || !slot.phase.has_queues() {
             schedule.set_waiting(index, false, now);
             serve_without_controller(shared, slot, index);
             continue;
@@ -168,7 +168,7 @@ fn poll_all<P: Platform>(
                 }
                 Ok(false)
             }
-            Phase::Closed | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => Ok(false),
+            Phase::Closed | Phase::Lost(..) | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => Ok(false),
         };
         let wants_turn = wants_turn.unwrap_or_else(|error| {
             expel(slot, error);
@@ -303,7 +303,7 @@ fn end_poll<P: Platform>(
             keeps_polling || polls_once_more(session, queues, schedule.is_waiting(index))
         }
         Phase::Closing(..) => slot.completion == Completion::Polled,
-        Phase::Closed | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => false,
+        Phase::Closed | Phase::Lost(..) | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => false,
     };
     if again {
         slot.poll_after(idle_polls)
@@ -321,18 +321,19 @@ fn expel<P: Platform>(slot: &mut SessionSlot<P>, error: RingError) {
     slot.end(Cause::Expelled);
 }
 
-/// Leaves entries waiting while the controller is reset; refuses them after it was given up, so that no client waits for
-/// ever.
+/// Leaves entries waiting while the controller is reset; refuses them after it was given up, and those of a session that lost what
+/// it needs, so that no client waits for ever.
 #[cold]
 fn serve_without_controller<P: Platform>(shared: &Shared<P>, slot: &mut SessionSlot<P>, index: usize) {
     slot.wait_for_signal();
-    if !shared.device.health.get().is_over() {
+    let loss = slot.phase.loss();
+    if loss.is_none() && !shared.device.health.get().is_over() {
         return;
     }
     slot.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));
     // A ring-index error has no consequence any more: the device reaches no window.
-    let status = shared.ended();
-    if slot.phase.serving_mut().is_some_and(|session| session.answer_ended(status).unwrap_or(false)) {
+    let status = loss.map_or_else(|| shared.ended(), Loss::status);
+    if slot.phase.open_mut().is_some_and(|session| session.answer_ended(status).unwrap_or(false)) {
         slot.poll();
     }
 }

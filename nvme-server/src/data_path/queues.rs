@@ -57,6 +57,11 @@ impl<P: Platform> Queues<P> {
         numbers.filter_map(|number| self.get(number))
     }
 
+    /// The largest transfer, bytes, of one command on any of these: `most`, or less where their list pages suffice for less.
+    pub(crate) fn max_transfer(&self, numbers: Range<u16>, most: u64) -> u64 {
+        self.of(numbers).fold(most, |least, queue| least.min(queue.max_transfer))
+    }
+
     /// The first of `numbers` that takes a command, from `turn` on and around.
     #[inline(always)]
     pub(crate) fn with_room(&self, numbers: &Range<u16>, turn: u16) -> Option<u16> {

@@ -466,6 +466,7 @@ mod tests {
             functions: Vec::new(),
             records: 1,
             merging: true,
+            quirks: Vec::new(),
         };
         let mut schedule = Schedule::new(&config, 1_000_000_000).unwrap();
         assert_eq!(schedule.next(0), Decision::Nothing);
@@ -500,6 +501,7 @@ mod tests {
             functions: Vec::new(),
             records: 1,
             merging: true,
+            quirks: Vec::new(),
         };
         let schedule = || Schedule::new(&config, 1_000_000_000).unwrap();
         assert!(turns_of_the_second(&mut schedule()) > 5, "the server weighs");

@@ -24,7 +24,6 @@ use blk_api::ring::{RingError, ServerEnd};
 use blk_api::session::Statistics;
 use core::ops::Range;
 use nvme_spec::Nsid;
-use nvme_spec::nvm::Blocks;
 use platform::{Cap, Notification, Platform};
 
 /// The outcome of a pass for a session.
@@ -175,13 +174,19 @@ impl<P: Platform> Session<P> {
     /// Replaces the session's queue pairs; their list pages suffice for `max_transfer` bytes. Nothing is in flight on those
     /// that it loses.
     pub(crate) fn set_queues(&mut self, queues: Range<u16>, max_transfer: u64) {
-        let data_blocks = u32::try_from(max_transfer >> self.bounds.block_shift).unwrap_or(Blocks::MAX);
-        self.command_limits.data_blocks = self.command_limits.data_blocks.min(data_blocks);
+        let limits = CommandLimits::of(max_transfer, self.bounds.block_shift);
+        self.command_limits.data_blocks = self.command_limits.data_blocks.min(limits.data_blocks);
         if !queues.contains(&self.turn) {
             self.turn = queues.start;
         }
         self.usable = queues.clone();
         self.queues = queues;
+    }
+
+    /// Keeps to what the controller can do after a reset: commands of `max_transfer` bytes, and these operations.
+    pub(crate) fn adapt(&mut self, max_transfer: u64, abilities: Abilities) {
+        self.command_limits = CommandLimits::of(max_transfer, self.bounds.block_shift);
+        self.abilities = abilities;
     }
 
     /// Whether a command is in flight.

@@ -1,24 +1,29 @@
 //! Brings the controller up, at the start and after a fault, with the queue pairs of the open sessions.
 //!
-//! Requests that were in flight are answered with a status of their own. A controller that cannot be brought up is given up:
-//! its sessions lose their windows and their requests are answered without it. So is one that is gone (`removal`).
+//! Requests that were in flight are answered with a status of their own. Everything that was learnt at the first bring-up is learnt
+//! again: sessions keep to what the controller can do now, and one for which it does not suffice any more ends. A controller that
+//! cannot be brought up is given up: its sessions lose their windows and their requests are answered without it. So is one that is
+//! gone, or exchanged for another (`removal`).
 
-use crate::control_path::bring_up::{Identity, bring_up, reach};
+use crate::control_path::bring_up::{bring_up, reach};
 use crate::control_path::functions;
-use crate::control_path::provision::make_common;
-use crate::control_path::reconcile::{Desired, reconcile};
+use crate::control_path::identity::Identity;
+use crate::control_path::provision::{make_common, users};
+use crate::control_path::reconcile::{Desired, is_refused, reconcile};
+use crate::control_path::requests::Control;
 use crate::controller::device::Health;
 use crate::controller::fault::DeviceFault;
-use crate::data_path::queues::Queues;
 use crate::data_path::session::Session;
-use crate::recovery::removal::lose;
-use crate::sessions::phase::Cause;
+use crate::recovery::removal::{Removal, lose};
+use crate::sessions::phase::{Cause, Loss, Phase};
+use crate::sessions::slot::SessionSlot;
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::Status;
-use blk_api::queue_sharing::QueueSharing;
+use core::ops::Range;
 use platform::Platform;
-use platform::log::info;
+use platform::log::{info, warn};
+use report::{Report, clip};
 
 /// Times the controller is brought up again after one fault before it counts as dead.
 const RESETS: u8 = 3;
@@ -26,13 +31,9 @@ const RESETS: u8 = 3;
 /// Brings up a controller that was disabled with nothing in flight, and the open sessions' queue pairs with it; or resets it,
 /// when that fails.
 pub(crate) async fn bring_up_again<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
-    let brought_up = match bring_up_same(shared).await {
-        Ok(identity) => restore_use(shared, &identity).await.map(|()| identity),
-        Err(fault) => Err(fault),
-    };
-    match brought_up {
+    match bring_up_idle(shared).await {
         Ok(identity) => {
-            serve_again(shared, &identity);
+            serve_again(shared);
             Some(identity)
         }
         Err(fault) => {
@@ -45,6 +46,7 @@ pub(crate) async fn bring_up_again<P: Platform>(shared: &Shared<P>) -> Option<Id
 /// Brings the controller up and the open sessions' queue pairs with it. `None` when it is given up.
 pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
     info!("bringing the controller up");
+    let mut last = None;
     for attempt in 0..RESETS {
         if attempt > 0 {
             // Another attempt at once would fail likewise: the controller gets a tick.
@@ -57,23 +59,33 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
         let reached = reach(shared).await;
         if reached == Err(DeviceFault::Absent) {
             // It had all its time to come back.
-            lose(shared).await;
+            lose(shared, Removal::Gone).await;
             return None;
         }
         let recovered = match reached {
-            Ok(()) => try_recover(shared).await,
+            Ok(()) => {
+                let is_last = attempt.saturating_add(1) == RESETS;
+                try_recover(shared, if is_last { Refused::EndsSessions } else { Refused::Fault }).await
+            }
             Err(fault) => Err(fault),
         };
         match recovered {
             Ok(identity) => {
-                serve_again(shared, &identity);
+                serve_again(shared);
                 return Some(identity);
             }
-            Err(fault) => shared.count(fault),
+            Err(fault) => {
+                shared.count(fault);
+                last = Some(fault);
+            }
         }
     }
     if shared.is_gone() {
-        lose(shared).await;
+        lose(shared, Removal::Gone).await;
+        return None;
+    }
+    if last == Some(DeviceFault::Exchanged) {
+        lose(shared, Removal::Exchanged).await;
         return None;
     }
     shared.device.health.set(Health::Dead);
@@ -85,8 +97,7 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
 }
 
 /// Lets commands be submitted again.
-fn serve_again<P: Platform>(shared: &Shared<P>, identity: &Identity) {
-    shared.device.granted.set(identity.queue_pairs);
+fn serve_again<P: Platform>(shared: &Shared<P>) {
     shared.device.health.set(Health::Up);
     for slot in shared.slots.borrow_mut().iter_mut() {
         slot.poll();
@@ -103,91 +114,172 @@ pub(crate) fn give_up<P: Platform>(shared: &Shared<P>, status: Status) {
         let Some(session) = slot.phase.session() else { continue };
         shared.function.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
     }
+    for index in abort_all(shared, |_| status) {
+        if let Some(slot) = shared.slots.borrow_mut().get_mut(index) {
+            slot.end(Cause::Expelled);
+        }
+    }
+}
+
+/// Brings up a controller that was disabled with nothing in flight. Open sessions keep to what it can do now, and those for
+/// which it does not suffice end.
+async fn bring_up_idle<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
+    let identity = bring_up(shared).await?;
+    fit_sessions(shared, &identity);
+    restore_use(shared, &identity, Refused::Fault).await?;
+    Ok(identity)
+}
+
+/// The consequence of a queue pair that the controller refuses to create again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Refused {
+    /// The attempt fails, and the next one may not.
+    Fault,
+    /// The sessions that need it end, and no others.
+    EndsSessions,
+}
+
+/// One attempt, with a controller that can be reached.
+async fn try_recover<P: Platform>(shared: &Shared<P>, refused: Refused) -> Result<Identity, DeviceFault> {
+    let identity = bring_up(shared).await?;
+    shared.schedule.borrow_mut().reset(shared.platform.ticks());
+    // The reset is confirmed: nothing is in flight any more, and the requests that were are answered.
+    let losses = losses(shared, &identity);
+    let status = |index: usize| losses.get(index).copied().flatten().map_or(Status::ControllerReset, Loss::status);
     for index in abort_all(shared, status) {
         if let Some(slot) = shared.slots.borrow_mut().get_mut(index) {
             slot.end(Cause::Expelled);
         }
     }
-}
-
-/// Brings up the same controller as before, without I/O queue pairs.
-async fn bring_up_same<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
-    let identity = bring_up(shared).await?;
-    if all_fit(shared, &identity) {
-        Ok(identity)
-    } else {
-        Err(DeviceFault::Unusable("the controller came back as another"))
-    }
-}
-
-/// One attempt, with a controller that can be reached.
-async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
-    let identity = bring_up_same(shared).await?;
-    shared.schedule.borrow_mut().reset(shared.platform.ticks());
-    // The reset is confirmed: nothing is in flight any more, and the requests that were are answered.
-    for index in abort_all(shared, Status::ControllerReset) {
-        if let Some(slot) = shared.slots.borrow_mut().get_mut(index) {
-            slot.end(Cause::Expelled);
-        }
-    }
-    restore_use(shared, &identity).await?;
+    fit_sessions(shared, &identity);
+    restore_use(shared, &identity, refused).await?;
     Ok(identity)
 }
 
+/// By session, what it needs and the controller has no more.
+fn losses<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Vec<Option<Loss>> {
+    let slots = shared.slots.borrow();
+    slots.iter().map(|slot| slot.phase.session().and_then(|session| loss(identity, session))).collect()
+}
+
+fn loss<P: Platform>(identity: &Identity, session: &Session<P>) -> Option<Loss> {
+    // A namespace that is there is the first of its number.
+    let is_there = identity.namespaces.iter().any(|namespace| namespace.nsid.0 == session.config.nsid);
+    if !is_there {
+        Some(Loss::Namespace)
+    } else if session.queues.end > identity.queue_pairs {
+        Some(Loss::QueuePairs)
+    } else {
+        None
+    }
+}
+
+/// Ends open sessions for which the controller does not suffice, and has the others keep to what it can do.
+fn fit_sessions<P: Platform>(shared: &Shared<P>, identity: &Identity) {
+    for (index, loss) in losses(shared, identity).into_iter().enumerate() {
+        if let Some(loss) = loss {
+            lose_session(shared, index, loss);
+            continue;
+        }
+        let (queues, mut slots) = (shared.queues.borrow(), shared.slots.borrow_mut());
+        if let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut()) {
+            session.adapt(queues.max_transfer(session.queues.clone(), identity.max_transfer), identity.abilities);
+        }
+    }
+}
+
+/// Ends a session that is open and has nothing in flight, because the controller lacks what it needs: its entries are answered
+/// with a status of their own, and the device does not reach its window.
+fn lose_session<P: Platform>(shared: &Shared<P>, index: usize, loss: Loss) {
+    let mut slots = shared.slots.borrow_mut();
+    let Some(slot) = slots.get_mut(index) else { return };
+    let was_draining = matches!(slot.phase, Phase::Draining(_));
+    let Some(session) = slot.phase.serving_mut() else { return };
+    session.cut_short(loss.status());
+    // Its client is answered once more when it is polled. A ring-index error has no consequence any more.
+    let _ = session.publish();
+    let reason = loss.reason();
+    warn!("session {} ended: {}", session.config.tenant.as_str(), reason);
+    let reason = clip(&alloc::format!("the session ended: {reason}"));
+    shared.report(&Report::Failure { component: clip(&session.config.tenant), reason });
+    shared.function.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
+    slot.phase.lose(loss);
+    slot.poll();
+    if was_draining {
+        // Its reconfiguration waits no longer.
+        shared.control.pass(Control::Reconfigure);
+    }
+}
+
 /// Restores what clients use: queue pairs and virtual functions.
-async fn restore_use<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Result<(), DeviceFault> {
-    create_queues(shared, identity).await?;
+async fn restore_use<P: Platform>(
+    shared: &Shared<P>,
+    identity: &Identity,
+    refused: Refused,
+) -> Result<(), DeviceFault> {
+    create_queues(shared, identity, refused).await?;
     functions::restore(shared).await
 }
 
 /// Creates the queue pairs that existed before, which have nothing in flight.
-async fn create_queues<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Result<(), DeviceFault> {
+async fn create_queues<P: Platform>(
+    shared: &Shared<P>,
+    identity: &Identity,
+    refused: Refused,
+) -> Result<(), DeviceFault> {
     shared.queues.borrow_mut().reset()?;
     make_common(shared, identity)?;
-    let desired = in_use(shared);
-    reconcile(shared, &desired).await
+    for (users, desired) in in_use(shared, identity) {
+        match reconcile(shared, &desired).await {
+            Err(fault) if is_refused(fault) && refused == Refused::EndsSessions => {
+                shared.count(fault);
+                users.into_iter().for_each(|index| lose_session(shared, index, Loss::QueuePairs));
+            }
+            done => done?,
+        }
+    }
+    Ok(())
 }
 
-/// The queue pairs that the controller is to have now: shared ones, and those of open sessions.
-fn in_use<P: Platform>(shared: &Shared<P>) -> Vec<Desired> {
+/// The queue pairs that the controller is to have now, with the sessions that need them: shared ones one by one, or those of each
+/// open session. None is above the controller's grant.
+fn in_use<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Vec<(Vec<usize>, Vec<Desired>)> {
     let (queues, slots) = (shared.queues.borrow(), shared.slots.borrow());
-    let common = shared.config.queue_sharing.common().map_or(0..0, |(queue_pairs, _)| 0..queue_pairs);
-    let is_own = shared.config.queue_sharing == QueueSharing::Dedicated;
-    let open = slots.iter().filter_map(|slot| slot.phase.session()).filter(|_| is_own);
-    let numbers = common.chain(open.flat_map(|session| session.queues.clone()));
-    numbers.filter_map(|number| Some(Desired { number, form: Some(queues.get(number)?.form()) })).collect()
+    let desired = |numbers: Range<u16>| -> Vec<Desired> {
+        let granted = numbers.start..numbers.end.min(identity.queue_pairs);
+        granted.filter_map(|number| Some(Desired { number, form: Some(queues.get(number)?.form()) })).collect()
+    };
+    let open = || slots.iter().enumerate().filter(|(_, slot)| slot.phase.has_queues());
+    if let Some((queue_pairs, _)) = shared.config.queue_sharing.common() {
+        let one = |number: u16| {
+            let users =
+                users(shared, number).filter(|index| slots.get(*index).is_some_and(|slot| slot.phase.has_queues()));
+            (users.collect(), desired(number..number.saturating_add(1)))
+        };
+        return (0..queue_pairs).map(one).collect();
+    }
+    let own = |(index, slot): (usize, &SessionSlot<P>)| {
+        Some((Vec::from([index]), desired(slot.phase.session()?.queues.clone())))
+    };
+    open().filter_map(own).collect()
 }
 
-/// Answers all requests in flight, or submitted in part, with `status`. Returns the sessions whose
-/// clients broke the protocol.
-fn abort_all<P: Platform>(shared: &Shared<P>, status: Status) -> Vec<usize> {
+/// Answers all requests in flight, or submitted in part, with the session's `status`. Returns the sessions whose clients broke the
+/// protocol.
+fn abort_all<P: Platform>(shared: &Shared<P>, status: impl Fn(usize) -> Status) -> Vec<usize> {
     let mut slots = shared.slots.borrow_mut();
     let mut broken = Vec::new();
     for command in shared.queues.borrow_mut().drain() {
         let index = usize::from(command.work.session());
         let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut()) else { continue };
-        session.lose(command, status);
+        session.lose(command, status(index));
     }
     for (index, slot) in slots.iter_mut().enumerate() {
         let Some(session) = slot.phase.session_mut() else { continue };
-        session.cut_short(status);
+        session.cut_short(status(index));
         if session.publish().is_err() {
             broken.push(index);
         }
     }
     broken
-}
-
-/// Whether the open sessions can go on with the controller's identity after a reset.
-fn all_fit<P: Platform>(shared: &Shared<P>, identity: &Identity) -> bool {
-    let (slots, queues) = (shared.slots.borrow(), shared.queues.borrow());
-    slots.iter().filter_map(|slot| slot.phase.session()).all(|session| fits(&queues, identity, session))
-}
-
-fn fits<P: Platform>(queues: &Queues<P>, identity: &Identity, session: &Session<P>) -> bool {
-    let Session { config, bounds, namespace_blocks, .. } = session;
-    let namespace = identity.namespaces.iter().find(|namespace| namespace.nsid.0 == config.nsid);
-    let blocks_fit = namespace
-        .is_some_and(|namespace| namespace.block_shift == bounds.block_shift && *namespace_blocks <= namespace.blocks);
-    blocks_fit && queues.of(session.queues.clone()).all(|queue| queue.max_transfer <= identity.max_transfer)
 }

@@ -83,7 +83,7 @@ pub(crate) async fn leave<P: Platform>(shared: &Shared<P>) {
             warn!("the controller did not shut down: {}", clip::<96>(&alloc::format!("{fault}")).as_str());
         }
     }
-    lose(shared).await;
+    lose(shared, Removal::Gone).await;
 }
 
 /// Submits no command from here on, and lets those in flight complete (NVMe base specification 1.4, section 7.6.2).
@@ -97,17 +97,34 @@ async fn drain<P: Platform>(shared: &Shared<P>) {
     }
 }
 
-/// Ends all sessions' requests, because the controller is gone, and releases the claim of one in a slot.
-pub(crate) async fn lose<P: Platform>(shared: &Shared<P>) {
+/// The way in which a controller is not there any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Removal {
+    /// Nothing is in its place.
+    Gone,
+    /// Another disk is in its place, enabled and without I/O queues.
+    Exchanged,
+}
+
+/// Ends all sessions' requests, because the controller is gone, and releases the claim of one in a slot. A disk in its place is
+/// disabled and not used.
+pub(crate) async fn lose<P: Platform>(shared: &Shared<P>, removal: Removal) {
     if shared.device.health.replace(Health::Gone) == Health::Gone {
         return;
     }
+    let faults = shared.device.faults.get();
+    match removal {
+        Removal::Exchanged => {
+            // It may be gone as well by now.
+            let _ = shared.device.controller.disable();
+            shared.report_failure(&alloc::format!("another disk is in the controller's place, {faults} faults"));
+        }
+        Removal::Gone if shared.slot.is_some() => info!("the controller is gone"),
+        Removal::Gone => shared.report_failure(&alloc::format!("the controller is gone, {faults} faults")),
+    }
     give_up(shared, Status::DeviceGone);
     if shared.slot.is_some() {
-        info!("the controller is gone");
         release(shared).await;
-    } else {
-        shared.report_failure(&alloc::format!("the controller is gone, {} faults", shared.device.faults.get()));
     }
     shared.wake_data_plane();
 }

@@ -131,7 +131,7 @@ fn decide<P: Platform>(slot: &mut SessionSlot<P>, label: u32) -> Verdict {
         _ if slot.call.is_some() => refuse(Refusal::BadRequest),
         session::OPEN => decide_open(slot),
         session::CLOSE => match slot.phase {
-            Phase::Open(_) | Phase::Draining(_) => Verdict::Close,
+            Phase::Open(_) | Phase::Draining(_) | Phase::Lost(..) => Verdict::Close,
             Phase::Closed | Phase::Closing(..) | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => {
                 refuse(Refusal::NotOpen)
             }
@@ -143,11 +143,15 @@ fn decide<P: Platform>(slot: &mut SessionSlot<P>, label: u32) -> Verdict {
 fn decide_open<P: Platform>(slot: &mut SessionSlot<P>) -> Verdict {
     match slot.phase {
         // The session of the client's previous incarnation ends first.
-        Phase::Open(_) | Phase::Draining(_) | Phase::Closing(..) | Phase::Drained(..) if slot.client.died() => {
+        Phase::Open(_) | Phase::Draining(_) | Phase::Lost(..) | Phase::Closing(..) | Phase::Drained(..)
+            if slot.client.died() =>
+        {
             slot.check_client();
             Verdict::Wait
         }
-        Phase::Open(_) | Phase::Draining(_) | Phase::Closing(..) | Phase::Drained(..) => refuse(Refusal::AlreadyOpen),
+        Phase::Open(_) | Phase::Draining(_) | Phase::Lost(..) | Phase::Closing(..) | Phase::Drained(..) => {
+            refuse(Refusal::AlreadyOpen)
+        }
         Phase::Expelled => refuse(Refusal::Expelled),
         Phase::Closed | Phase::TearingDown(_) if slot.budget.takes_opening() => {
             slot.client.refresh();

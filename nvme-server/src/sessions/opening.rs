@@ -4,7 +4,7 @@
 //! opening, so a client that opens and closes without end uses nothing up. Queue pairs that sessions share are created at
 //! every bring-up instead, and no session deletes them. Left out: the end of a session (`teardown`).
 
-use crate::control_path::bring_up::{Identity, Namespace};
+use crate::control_path::identity::{Identity, Namespace};
 use crate::control_path::provision::{make, numbers_of};
 use crate::control_path::reconcile::{Desired, reconcile};
 use crate::controller::dma::Window;
@@ -24,7 +24,6 @@ use blk_api::request::Bounds;
 use blk_api::ring::ServerEnd;
 use blk_api::session::{Geometry, Refusal};
 use core::ops::Range;
-use nvme_spec::nvm::Blocks;
 use platform::log::{error, info};
 use platform::{Cap, Platform};
 use report::{Report, clip};
@@ -93,9 +92,7 @@ fn fill_slot<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<'_,
     let shift = namespace.block_shift;
     let pairs = shared.queues.borrow();
     // Queue pairs kept from before a reset have list pages for what the controller allowed then.
-    let of_session = || pairs.of(queues.clone());
-    let max_transfer = of_session().fold(identity.max_transfer, |least, queue| least.min(queue.max_transfer));
-    let data_blocks = u32::try_from(max_transfer >> shift).unwrap_or(Blocks::MAX).min(Blocks::MAX);
+    let max_transfer = pairs.max_transfer(queues.clone(), identity.max_transfer);
     let bounds = Bounds {
         block_shift: shift,
         max_blocks: u32::try_from(MAX_REQUEST >> shift).unwrap_or(u32::MAX),
@@ -118,7 +115,7 @@ fn fill_slot<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<'_,
     let session = Session::new(Parts {
         config: config.clone(),
         bounds,
-        command_limits: CommandLimits { data_blocks, bare_blocks: Blocks::MAX, block_shift: shift },
+        command_limits: CommandLimits::of(max_transfer, shift),
         abilities: identity.abilities,
         window,
         namespace_blocks: namespace.blocks,
@@ -159,6 +156,12 @@ fn queues_for<P: Platform>(shared: &Shared<P>, identity: &Identity, index: usize
     }
     if shared.config.queue_sharing == QueueSharing::Dedicated {
         make(shared, identity, numbers.clone()).map_err(|_| Refusal::Device)?;
+    } else if !numbers
+        .clone()
+        .all(|number| shared.queues.borrow().get(number).is_some_and(|one| one.created().is_some()))
+    {
+        // The controller refused some.
+        return Err(Refusal::NoQueuePairs);
     }
     Ok(numbers)
 }

@@ -6,7 +6,9 @@
 //!                   |   ^               ^                                          |
 //!             drain v   | drained       | end                                      | after Cause::Expelled
 //!                  Draining ------------+                                          v
-//!                                                                               Expelled
+//!                   |                   |                                       Expelled
+//!              lose v                   | end
+//!                  Lost ----------------+
 //! ```
 //!
 //! The data plane takes entries in `Open` and `Draining` and completions in every phase that has a session; the control plane
@@ -14,6 +16,7 @@
 
 use crate::data_path::session::Session;
 use alloc::boxed::Box;
+use blk_api::Status;
 use platform::Platform;
 
 /// A session's phase.
@@ -24,6 +27,9 @@ pub(crate) enum Phase<P: Platform> {
     Open(Box<Session<P>>),
     /// Open, and the control plane waits until no command is in flight: its queue pairs take none, as they will change.
     Draining(Box<Session<P>>),
+    /// The controller came back without something that it needs. Its queue pairs are gone, and the device does not reach its
+    /// window. Entries are answered with a status of their own, until its client closes it.
+    Lost(Box<Session<P>>, Loss),
     /// Commands are in flight; entries are not taken any more.
     Closing(Box<Session<P>>, Cause),
     /// No command is in flight, and the control plane was asked to tear the session down.
@@ -45,6 +51,33 @@ pub(crate) enum Cause {
     Expelled,
 }
 
+/// What a session needs and the controller has no more after a reset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Loss {
+    /// Its namespace: another one is in its place, or none.
+    Namespace,
+    /// Its queue pairs.
+    QueuePairs,
+}
+
+impl Loss {
+    /// The status of its entries.
+    pub(crate) const fn status(self) -> Status {
+        match self {
+            Self::Namespace => Status::DeviceGone,
+            Self::QueuePairs => Status::Closed,
+        }
+    }
+
+    /// The reason, after `the session ended: `.
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Self::Namespace => "another namespace, or none, is in the place of its own after a reset",
+            Self::QueuePairs => "the controller has too few queue pairs after a reset",
+        }
+    }
+}
+
 /// A wait of the control plane for a session without commands in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Awaited {
@@ -59,9 +92,11 @@ impl<P: Platform> Phase<P> {
     #[inline]
     pub(crate) fn session(&self) -> Option<&Session<P>> {
         match self {
-            Self::Open(session) | Self::Draining(session) | Self::Closing(session, _) | Self::Drained(session, _) => {
-                Some(session)
-            }
+            Self::Open(session)
+            | Self::Draining(session)
+            | Self::Lost(session, _)
+            | Self::Closing(session, _)
+            | Self::Drained(session, _) => Some(session),
             Self::Closed | Self::TearingDown(_) | Self::Expelled => None,
         }
     }
@@ -70,9 +105,11 @@ impl<P: Platform> Phase<P> {
     #[inline]
     pub(crate) fn session_mut(&mut self) -> Option<&mut Session<P>> {
         match self {
-            Self::Open(session) | Self::Draining(session) | Self::Closing(session, _) | Self::Drained(session, _) => {
-                Some(session)
-            }
+            Self::Open(session)
+            | Self::Draining(session)
+            | Self::Lost(session, _)
+            | Self::Closing(session, _)
+            | Self::Drained(session, _) => Some(session),
             Self::Closed | Self::TearingDown(_) | Self::Expelled => None,
         }
     }
@@ -82,7 +119,40 @@ impl<P: Platform> Phase<P> {
     pub(crate) fn serving_mut(&mut self) -> Option<&mut Session<P>> {
         match self {
             Self::Open(session) | Self::Draining(session) => Some(session),
+            Self::Closed
+            | Self::Lost(..)
+            | Self::Closing(..)
+            | Self::Drained(..)
+            | Self::TearingDown(_)
+            | Self::Expelled => None,
+        }
+    }
+
+    /// The session while its client may close it.
+    pub(crate) fn open_mut(&mut self) -> Option<&mut Session<P>> {
+        match self {
+            Self::Open(session) | Self::Draining(session) | Self::Lost(session, _) => Some(session),
             Self::Closed | Self::Closing(..) | Self::Drained(..) | Self::TearingDown(_) | Self::Expelled => None,
+        }
+    }
+
+    /// Whether there is a session whose queue pairs the controller has, or will have after its reset.
+    #[inline]
+    pub(crate) const fn has_queues(&self) -> bool {
+        matches!(self, Self::Open(_) | Self::Draining(_) | Self::Closing(..) | Self::Drained(..))
+    }
+
+    /// What its session lost.
+    pub(crate) const fn loss(&self) -> Option<Loss> {
+        match self {
+            Self::Lost(_, loss) => Some(*loss),
+            Self::Closed
+            | Self::Open(_)
+            | Self::Draining(_)
+            | Self::Closing(..)
+            | Self::Drained(..)
+            | Self::TearingDown(_)
+            | Self::Expelled => None,
         }
     }
 
@@ -93,7 +163,7 @@ impl<P: Platform> Phase<P> {
                 matches!(cause, Cause::Expelled)
             }
             Self::Expelled => true,
-            Self::Closed | Self::Open(_) | Self::Draining(_) => false,
+            Self::Closed | Self::Open(_) | Self::Draining(_) | Self::Lost(..) => false,
         }
     }
 
@@ -118,10 +188,20 @@ impl<P: Platform> Phase<P> {
         });
     }
 
+    /// The controller lacks what an open session needs. Nothing of the session is in flight.
+    pub(crate) fn lose(&mut self, loss: Loss) {
+        self.change(|phase| match phase {
+            Self::Open(session) | Self::Draining(session) => Self::Lost(session, loss),
+            other => other,
+        });
+    }
+
     /// Begins to end the session. One that ends already ends for this cause.
     pub(crate) fn end(&mut self, cause: Cause) {
         self.change(|phase| match phase {
-            Self::Open(session) | Self::Draining(session) | Self::Closing(session, _) => Self::Closing(session, cause),
+            Self::Open(session) | Self::Draining(session) | Self::Lost(session, _) | Self::Closing(session, _) => {
+                Self::Closing(session, cause)
+            }
             Self::Drained(session, _) => Self::Drained(session, cause),
             other @ (Self::Closed | Self::TearingDown(_) | Self::Expelled) => other,
         });
@@ -132,7 +212,12 @@ impl<P: Platform> Phase<P> {
     pub(crate) fn drained(&mut self) -> Option<Awaited> {
         let session = match self {
             Self::Draining(session) | Self::Closing(session, _) => session,
-            Self::Open(_) | Self::Closed | Self::Drained(..) | Self::TearingDown(_) | Self::Expelled => return None,
+            Self::Open(_)
+            | Self::Lost(..)
+            | Self::Closed
+            | Self::Drained(..)
+            | Self::TearingDown(_)
+            | Self::Expelled => return None,
         };
         if session.has_commands() {
             return None;

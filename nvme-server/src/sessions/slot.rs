@@ -46,7 +46,7 @@ pub(crate) struct SessionSlot<P: Platform> {
 impl<P: Platform> SessionSlot<P> {
     /// Begins to close the session of a client that died.
     pub(crate) fn check_client(&mut self) {
-        if self.phase.serving_mut().is_some() && self.client.died() {
+        if self.phase.open_mut().is_some() && self.client.died() {
             self.end(Cause::Died);
         }
     }

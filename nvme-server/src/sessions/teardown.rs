@@ -1,6 +1,6 @@
 //! The end of a session, after its last command: its queue pairs deleted, its window taken from the device.
 
-use crate::control_path::bring_up::Identity;
+use crate::control_path::identity::Identity;
 use crate::control_path::reconcile::{Desired, reconcile};
 use crate::controller::device::Health;
 use crate::data_path::session::Session;

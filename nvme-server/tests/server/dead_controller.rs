@@ -67,28 +67,6 @@ fn silent_admin_queue_ends_every_session() {
 }
 
 #[test]
-fn a_controller_that_comes_back_with_fewer_blocks_is_not_used() {
-    let mut system = dies(|system| {
-        system.controller(|controller, bus| {
-            controller.strike(bus, ControllerEffect::FatalStatus);
-            controller.lies.shape.blocks = 1999;
-        });
-    });
-    assert_dead(&mut system);
-}
-
-#[test]
-fn a_controller_that_comes_back_with_fewer_queues_is_not_used() {
-    let mut system = dies(|system| {
-        system.controller(|controller, bus| {
-            controller.strike(bus, ControllerEffect::FatalStatus);
-            controller.lies.shape.queue_pairs = 1;
-        });
-    });
-    assert_dead(&mut system);
-}
-
-#[test]
 fn a_call_kept_while_the_controller_dies_is_answered() {
     let mut system = System::start(Setup::default());
     system.open(0).unwrap();

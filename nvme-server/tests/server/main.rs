@@ -12,6 +12,7 @@ mod device_lies;
 mod floods;
 mod functions;
 mod hostile_clients;
+mod identity;
 mod interrupts;
 mod interrupts_change;
 mod io;

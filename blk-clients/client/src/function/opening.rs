@@ -23,7 +23,6 @@ use nvme_driver::{
 use nvme_spec::admin::{self, CqInterrupt};
 use nvme_spec::feature::NumberOfQueues;
 use nvme_spec::identify::{self, NamespaceList};
-use nvme_spec::nvm::Blocks;
 use nvme_spec::registers::Arbitration;
 use nvme_spec::{Cqe, DataPointer, Nsid, QueueId, Sqe};
 use pci_api::Refusal;
@@ -104,7 +103,7 @@ impl<P: Platform> Function<P> {
         let lists = PrpLists::new(pool.take(pages.saturating_mul(u64::from(depth)))?, depth, pages)?;
         let masks = platform.kernel().irq_masks_messages();
         let block_shift = identity.block_shift;
-        let data_blocks = u32::try_from(identity.max_transfer >> block_shift).unwrap_or(Blocks::MAX);
+        let limits = CommandLimits::of(identity.max_transfer, block_shift);
         let geometry = Geometry {
             blocks: identity.blocks,
             block_bytes: 1 << block_shift,
@@ -132,9 +131,9 @@ impl<P: Platform> Function<P> {
             lists,
             nsid: identity.nsid,
             window: window.iova,
-            small: Bounds { max_blocks: bounds.max_blocks.min(data_blocks), ..bounds.clone() },
+            small: Bounds { max_blocks: bounds.max_blocks.min(limits.data_blocks), ..bounds.clone() },
             bounds,
-            limits: CommandLimits { data_blocks: data_blocks.min(Blocks::MAX), bare_blocks: Blocks::MAX, block_shift },
+            limits,
             abilities: identity.abilities,
             masked_lines: device.vectors.iter().filter(|_| masks).map(|vector| vector.line).collect(),
             // One for each command, and one for a request that has none yet.

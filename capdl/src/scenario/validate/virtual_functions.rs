@@ -11,7 +11,7 @@ const LEAST_SERVER_QUEUE_PAIRS: u16 = 2;
 
 /// Checks that a controller can have its virtual functions.
 pub(super) fn check(controller: &Controller, line: usize) -> Checked {
-    let Controller { name, attach, queue_pairs, virtual_functions, .. } = controller;
+    let Controller { name, attach, queue_pairs, virtual_functions, quirks, .. } = controller;
     if *virtual_functions == 0 {
         return Ok(());
     }
@@ -36,6 +36,15 @@ pub(super) fn check(controller: &Controller, line: usize) -> Checked {
             format!(
                 "controller `{name}` has virtual functions and MSI, but only one of them is possible: write interrupts = \"msix\" \
                  or \"intx\""
+            ),
+        );
+    }
+    if !quirks.is_empty() {
+        return refuse(
+            line,
+            format!(
+                "controller `{name}` has virtual functions and quirks, which the functions' clients do not allow for: leave one of \
+                 them out"
             ),
         );
     }
@@ -103,6 +112,7 @@ mod tests {
             ("virtual_functions = 1\nattach = \"bridge\"", "attach it to \"root-port\" or \"switch\""),
             ("virtual_functions = 1\nattach = \"root\"", "attach it to \"root-port\" or \"switch\""),
             ("virtual_functions = 1\ninterrupts = \"msi\"", "write interrupts = \"msix\" or \"intx\""),
+            ("virtual_functions = 1\nquirks = [\"nguid-changes-at-reset\"]", "leave one of them out"),
             ("virtual_functions = 2\nqueue_pairs = 5", "too few for 2 virtual functions: give it 6 or more"),
         ] {
             let refusal = parsed(controller, "").unwrap_err();

@@ -5,7 +5,8 @@ use super::controller::{Controller, Shape};
 use super::memory::Ram;
 use super::world::{self, State, TICKS_PER_SECOND, World};
 use blk_api::config::{
-    Class, ClassWeights, Completion, FunctionConfig, Interrupts, SchedulingPolicy, ServerConfig, SessionConfig, badge,
+    Class, ClassWeights, Completion, FunctionConfig, Interrupts, Quirk, SchedulingPolicy, ServerConfig, SessionConfig,
+    badge,
 };
 use blk_api::extent::{Extent, ExtentMap};
 use blk_api::policy::{self, Entitlement, Record};
@@ -47,6 +48,7 @@ pub(crate) struct Setup {
     pub policy: SchedulingPolicy,
     pub class_weights: ClassWeights,
     pub queues: QueueSharing,
+    pub quirks: Vec<Quirk>,
 }
 
 impl Default for Setup {
@@ -75,6 +77,7 @@ impl Default for Setup {
             policy: SchedulingPolicy::default(),
             class_weights: ClassWeights::default(),
             queues: QueueSharing::Dedicated,
+            quirks: vec![],
         }
     }
 }
@@ -513,6 +516,7 @@ fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Ve
         functions: setup.functions,
         records: setup.records,
         merging: true,
+        quirks: setup.quirks,
     };
     let cap = |(name, first, count): (String, u64, u32)| NamedCaps {
         name: name.as_str().try_into().unwrap(),
