@@ -28,8 +28,8 @@ pub use blk_api::config::Interrupts;
 pub use change::{Change, Entitlement, What};
 pub use console::Console;
 pub use controller::{
-    Arbitration, Attach, Backend, Content, Controller, ControllerChange, FUNCTION_QUEUES, Media, Model, Namespace,
-    slot_number,
+    Arbitration, Attach, Backend, Content, Controller, ControllerChange, FUNCTION_QUEUES, Later, Media, Model,
+    Namespace, slot_number,
 };
 pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;
@@ -235,7 +235,10 @@ impl Scenario {
     #[must_use]
     pub fn is_simulators_alone(&self) -> bool {
         let is_simulated = |controller: &Controller| {
-            controller.model != Model::default() || controller.ways().any(|way| way == Interrupts::Msi)
+            controller.model != Model::default()
+                || controller.ways().any(|way| way == Interrupts::Msi)
+                || !controller.later.is_empty()
+                || controller.namespaces.iter().any(|one| (one.nguid, one.eui64) != (0, 0))
         };
         self.controllers.iter().any(is_simulated)
             || self.has_several_namespaces_that_move()

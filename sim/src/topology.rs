@@ -7,7 +7,7 @@ use crate::inside::{Inside, Nvme};
 use crate::machine::Disk;
 use crate::plug::{Around, Plug, Slot};
 use capdl::scenario::{
-    Arbitration, Attach, Controller, FUNCTION_QUEUES, Interrupts, Media, Model, Namespace, slot_number,
+    Arbitration, Attach, Controller, FUNCTION_QUEUES, Interrupts, Later, Media, Model, Namespace, slot_number,
 };
 use capdl::{Arch, Scenario};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, QueueKind};
@@ -123,7 +123,7 @@ fn endpoint(controller: &Controller, index: usize, config: Config, seed: u64) ->
 fn other(scenario: &Scenario, index: usize, seed: u64) -> Option<Endpoint<Inside>> {
     let controller = scenario.controllers.get(index)?;
     scenario.hot_plugs.iter().find(|event| event.other && event.controller == controller.name)?;
-    let other = Controller { serial: controller.other_serial(), ..controller.clone() };
+    let other = Controller { serial: controller.other_serial(), later: Vec::new(), ..controller.clone() };
     let config = config(&other, index, &[], &[]);
     Some(endpoint(&other, index, config, seed))
 }
@@ -173,6 +173,7 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         },
         cache: cache(controller.model.write_cache),
         virtualization: virtualization(controller),
+        later: controller.later.iter().map(later).collect(),
         faults: faults.iter().filter(|fault| is_of(fault, controller, index)).cloned().collect(),
         ..Config::default()
     };
@@ -182,6 +183,27 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         config.namespaces.push(NamespaceConfig { attached: controller.is_attached(nsid), ..namespace });
     }
     config
+}
+
+/// What the controller is from one of its enablings on.
+fn later(later: &Later) -> sim_nvme::Later {
+    let Later { enabling, serial, max_transfer, queue_pairs, nsid, nguid, eui64, size, blank } = later.clone();
+    sim_nvme::Later {
+        enabling,
+        serial,
+        mdts: max_transfer,
+        granted: queue_pairs,
+        nsid,
+        nguid: nguid.map(self::nguid),
+        eui64: eui64.map(u64::to_be_bytes),
+        bytes: size,
+        blank,
+    }
+}
+
+/// An NGUID with these last 8 bytes; none for 0.
+const fn nguid(last: u64) -> [u8; 16] {
+    (last as u128).to_be_bytes()
 }
 
 /// The flexible resources that QEMU's controller has too, in equal parts for its virtual functions.
@@ -227,6 +249,7 @@ fn cache(bytes: u64) -> Option<Cache> {
 fn namespace_config(namespace: &Namespace, disk: Option<&Disk>) -> NamespaceConfig {
     let mut config = NamespaceConfig::zeroes(namespace.size);
     config.formats = vec![namespace.block_bytes.trailing_zeros() as u8];
+    (config.nguid, config.eui64) = (nguid(namespace.nguid), namespace.eui64.to_be_bytes());
     if let Some(disk) = disk {
         config.base = Box::new(Shared(Arc::clone(&disk.base)));
     }

@@ -9,6 +9,11 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     deserializer.deserialize_any(Bytes)
 }
 
+/// The same, where it may be left out.
+pub(super) fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    deserialize(deserializer).map(Some)
+}
+
 struct Bytes;
 
 impl Visitor<'_> for Bytes {

@@ -43,6 +43,9 @@ pub struct Controller {
     /// Properties of the simulator's controller in its place.
     #[serde(default)]
     pub model: Model,
+    /// What it is after later resets, absences and losses of power, in the simulator alone.
+    #[serde(default)]
+    pub later: Vec<Later>,
     /// Its namespaces; the first has id 1.
     #[serde(rename = "namespace")]
     pub namespaces: Vec<Namespace>,
@@ -89,6 +92,40 @@ impl Default for Model {
             outstanding: 256,
         }
     }
+}
+
+/// Properties that a simulated controller has from one of its enablings on: another disk may be in its place after a reset, an
+/// absence or a loss of power, or the same one with less. A property that is left out stays as it was.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Later {
+    /// The enabling (CC.EN from 0 to 1), counted from 1, which is its server's start. A controller with virtual functions is enabled
+    /// twice then.
+    pub enabling: u32,
+    /// Serial number, up to 20 characters.
+    #[serde(default)]
+    pub serial: Option<String>,
+    /// A transfer has at most 2 to the power of this pages, 1 to 10.
+    #[serde(default)]
+    pub max_transfer: Option<u8>,
+    /// Most I/O queue pairs that it grants.
+    #[serde(default)]
+    pub queue_pairs: Option<u16>,
+    /// The namespace that the following are about, counted from 1; all of them without a number.
+    #[serde(default)]
+    pub nsid: Option<u32>,
+    /// The last 8 bytes of NGUID, and 0 for none.
+    #[serde(default)]
+    pub nguid: Option<u64>,
+    /// EUI-64; 0 for none.
+    #[serde(default)]
+    pub eui64: Option<u64>,
+    /// Bytes: a number, or one with `K`, `M` or `G`.
+    #[serde(default, deserialize_with = "bytes::deserialize_some")]
+    pub size: Option<u64>,
+    /// Whether the blocks are another disk's: all zeroes, whatever was written.
+    #[serde(default)]
+    pub blank: bool,
 }
 
 /// Media that store blocks (SEEDS O4).
@@ -226,6 +263,12 @@ pub struct Namespace {
     /// The initial contents of its blocks.
     #[serde(default)]
     pub content: Content,
+    /// The last 8 bytes of its NGUID, and 0 for none, as in QEMU.
+    #[serde(default)]
+    pub nguid: u64,
+    /// Its EUI-64; 0 for none.
+    #[serde(default)]
+    pub eui64: u64,
     /// Blocks whose reads fail with a media error.
     #[serde(default)]
     pub media_errors: Vec<u64>,

@@ -6,6 +6,7 @@ mod fault;
 pub(super) mod function;
 mod hot_plug;
 mod interrupts;
+mod later;
 mod load;
 mod moment;
 mod pci;
@@ -84,6 +85,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     for (controller, line) in scenario.controllers.iter().zip(&lines.controllers) {
         check_controller(controller, &mut names, *line)?;
         virtual_functions::check(controller, *line)?;
+        later::check(controller, *line)?;
         interrupts::check(scenario, controller, *line)?;
         hot_plug::check_controller(scenario, controller, *line)?;
     }
@@ -219,7 +221,7 @@ fn check_controller<'a>(controller: &'a Controller, names: &mut BTreeSet<&'a str
 }
 
 fn check_namespace(namespace: &Namespace, nsid: u32, controller: &str, line: usize) -> Checked {
-    let Namespace { size, block_bytes, backend: _, content: _, ref media_errors } = *namespace;
+    let Namespace { size, block_bytes, backend: _, content: _, nguid: _, eui64: _, ref media_errors } = *namespace;
     if block_bytes != 512 && block_bytes != 4096 {
         return refuse(
             line,

@@ -8,6 +8,7 @@ use sim_fault::Fault;
 
 use crate::admin::AdminConfig;
 use crate::attachment::MOST_SECONDARIES;
+use crate::later::Later;
 use crate::namespace::NamespaceConfig;
 use crate::profile::{Media, Profile};
 
@@ -45,6 +46,8 @@ pub struct Config {
     pub shutdown_ns: u64,
     /// Faults of the controller and of its commands.
     pub faults: Vec<Fault>,
+    /// Properties that change when it is enabled again.
+    pub later: Vec<Later>,
     /// Whether events and transfers are recorded for checkers.
     pub recording: Recording,
 }
@@ -157,6 +160,7 @@ impl Default for Config {
             ready_ns: 1_000_000,
             shutdown_ns: 1_000_000,
             faults: Vec::new(),
+            later: Vec::new(),
             recording: Recording::Off,
         }
     }

@@ -49,6 +49,10 @@ pub struct Controller {
     pub(crate) violations: Violations,
     pub(crate) generator: Generator,
     pub(crate) clock_ns: u64,
+    /// Times that it was enabled.
+    pub(crate) enablings: u32,
+    /// Most queue pairs that it grants, where an enabling changed that.
+    pub(crate) granted: Option<u16>,
     /// Arrival time of the command being fetched.
     pub(crate) fetch_ns: Option<u64>,
     /// Time of the next event; `u64::MAX` when there is none. [`look_ahead`](Self::look_ahead) sets it at the end of
@@ -99,6 +103,8 @@ impl Controller {
             violations: Violations::default(),
             generator: Generator::new(seed),
             clock_ns: 0,
+            enablings: 0,
+            granted: None,
             fetch_ns: None,
             config,
             due_ns: u64::MAX,

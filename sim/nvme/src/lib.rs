@@ -9,7 +9,8 @@
 //!   `write_log`);
 //! - completion: pairing and posting (`completion`), interrupts (`interrupt`).
 //!
-//! A test of a driver can itself determine the controller's next step (`guide`). A primary controller and its secondary
+//! A test of a driver can itself determine the controller's next step (`guide`). At an enabling the controller may become another
+//! one (`later`). A primary controller and its secondary
 //! ones are one subsystem (`subsystem`, `resources`, `attachment`).
 //!
 //! Neighbours: `sim-pci` puts it into a function, `sim-fault` defines its faults, `sim-check` reads its records. Left
@@ -34,6 +35,7 @@ mod generator;
 mod guide;
 mod interrupt;
 mod io;
+mod later;
 mod power;
 mod prp;
 mod queue;
@@ -58,6 +60,7 @@ pub use config::{Config, Virtualization};
 pub use controller::Controller;
 pub use counters::Counters;
 pub use host::{AccessSize, Blocked, Host, Level};
+pub use later::Later;
 pub use namespace::NamespaceConfig;
 pub use pattern::Pattern;
 pub use profile::Profile;

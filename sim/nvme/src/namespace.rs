@@ -88,6 +88,12 @@ impl Namespace {
         namespace
     }
 
+    /// Gives it another size, at most 2^60 bytes; contents within it stay.
+    pub(crate) fn resize(&mut self, bytes: u64) {
+        self.allocated_bytes = bytes.min(MAX_BYTES);
+        self.blocks = self.allocated_bytes >> self.block_bits();
+    }
+
     /// Log2 of the bytes of a block.
     pub(crate) fn block_bits(&self) -> u32 {
         u32::from(self.formats.get(usize::from(self.format)).copied().unwrap_or(9))

@@ -333,6 +333,7 @@ impl Controller {
             }
             self.registers.csts.set_cfs(true);
         } else {
+            self.enabled_again();
             let never = self.registers.never_ready;
             self.registers.csts.set_shst(ShutdownStatus::Normal);
             self.registers.unnoticed = false;

@@ -278,6 +278,7 @@ fn secondary_config(primary: &Config, virtualization: &Virtualization, place: Pl
         ready_ns: primary.ready_ns,
         shutdown_ns: primary.shutdown_ns,
         faults: Vec::new(),
+        later: Vec::new(),
         recording: primary.recording,
     }
 }

@@ -15,6 +15,7 @@ mod faults;
 mod guide;
 mod hostile;
 mod interrupts;
+mod later;
 mod queue_use;
 mod queues;
 mod repeatable;

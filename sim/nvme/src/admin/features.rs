@@ -112,6 +112,11 @@ impl Features {
         self.current = self.saved.clone();
     }
 
+    /// Grants no more I/O queue pairs than these until the next reset.
+    pub(crate) fn limit_queues(&mut self, queue_pairs: u16) {
+        self.most_queues = NumberOfQueues::pairs(queue_pairs).unwrap_or_default();
+    }
+
     /// Copies the values into the data path's settings.
     pub(crate) fn apply(&self, settings: &mut Settings) {
         settings.arbitration = self.current.arbitration;

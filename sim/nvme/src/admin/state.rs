@@ -85,6 +85,11 @@ impl Admin {
         *details = None;
     }
 
+    /// Grants no more I/O queue pairs than these until the next reset.
+    pub(crate) fn limit_queues(&mut self, queue_pairs: u16) {
+        self.features.limit_queues(queue_pairs);
+    }
+
     /// Time at which the host counts as lost, unless it sends Keep Alive.
     pub(crate) const fn next_event_ns(&self) -> Option<u64> {
         self.keep_alive.expires_ns()
