@@ -110,10 +110,10 @@ pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
 }
 
 /// Frees the primary controller's flexible resources, and has the PCI server enable the virtual functions. Returns whether the
-/// controller was reset for this.
+/// controller was reset for this. Functions that do not appear are reported, and sessions go on without them.
 ///
 /// # Errors
-/// [`DeviceFault::Unusable`] for a controller that has no such functions, or whose functions do not appear.
+/// A fault of the primary controller.
 pub(crate) async fn enable<P: Platform>(shared: &Shared<P>) -> Result<bool, DeviceFault> {
     let number = u16::try_from(shared.config.functions.len()).unwrap_or(u16::MAX);
     if number == 0 || shared.function.has_functions.get() {
@@ -134,10 +134,13 @@ pub(crate) async fn enable<P: Platform>(shared: &Shared<P>) -> Result<bool, Devi
         match pci::enable_functions(&shared.platform, shared.function.server, number).await {
             Ok(enabled) if enabled >= number => break,
             Ok(_) if !is_last => {}
-            Ok(_) => return Err(DeviceFault::Unusable("its virtual functions do not appear")),
+            Ok(enabled) => {
+                shared.report_failure(&alloc::format!("{enabled} of {number} virtual functions appear"));
+                break;
+            }
             Err(error) => {
-                error!("no virtual functions: {}", clip::<96>(&alloc::format!("{error}")).as_str());
-                return Err(DeviceFault::Unusable("the PCI server does not enable its virtual functions"));
+                shared.report_failure(&alloc::format!("the PCI server enables no virtual functions: {error}"));
+                break;
             }
         }
         shared.device.tick.reset();
@@ -316,7 +319,8 @@ async fn attachment<P: Platform>(
 
 /// The identifier of the secondary controller of virtual function `index`, from 0.
 async fn secondary<P: Platform>(shared: &Shared<P>, index: usize) -> Result<u16, DeviceFault> {
-    const NONE: DeviceFault = DeviceFault::Unusable("it has no secondary controller for a virtual function");
+    // As if it refused the function, which leaves all others as they are.
+    const NONE: DeviceFault = DeviceFault::Refused(Status::new(StatusCode::InvalidControllerId));
     let list: SecondaryList = identified(shared, Cns::SecondaryControllers).await?;
     // VFN counts from 1.
     let is_its = |vfn: u16| usize::from(vfn).checked_sub(1) == Some(index);

@@ -1,11 +1,11 @@
 //! Virtual functions that clients drive themselves: the server enables them, and sets each online and offline with its client.
 
-use crate::support::{Act, Managed, Setup, State, System, TICKS_PER_SECOND, advance_incarnation, entry};
+use crate::support::{Act, Managed, Setup, State, System, advance_incarnation, entry};
 use blk_api::config::FunctionConfig;
 use blk_api::policy::{FunctionRight, Refusal, SET_FUNCTION};
 use blk_api::request::Opcode;
 use nvme_spec::Nsid;
-use nvme_spec::admin::{self, ControllerResource};
+use nvme_spec::admin::{self, Cns, ControllerResource};
 use platform::Message;
 use sim_fault::ControllerEffect;
 
@@ -359,14 +359,34 @@ fn death_is_not_acknowledged_when_the_controller_fails_after_another_functions_e
 }
 
 #[test]
-fn functions_that_do_not_appear_end_the_bring_up() {
+fn functions_that_do_not_appear_are_reported_and_sessions_do_without() {
     let mut system = System::start_with(setup(4), |_, _| ());
     // They appear later than any limit.
     system.world.state().functions_at = Some(u64::MAX);
     system.pass(60);
+    assert_eq!(system.take_failures(), ["0 of 2 virtual functions appear"]);
+    system.open(0).unwrap();
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
+}
+
+#[test]
+fn a_function_without_a_secondary_controller_is_refused_alone() {
+    let mut system = System::start_with(setup(4), |controller, _| {
+        controller.lies.describe = Some(Box::new(|cns, bytes| {
+            // The list has one entry.
+            if Cns::from_raw(cns) == Some(Cns::SecondaryControllers) {
+                bytes[0] = 1;
+            }
+        }));
+    });
+    system.pass(5);
+    assert_eq!((set(&mut system, 0, true), set(&mut system, 1, true)), (Err(Refusal::Busy), Err(Refusal::Busy)));
+    system.pass(2);
+    assert_eq!(online_ones(&mut system), [true, false]);
     let failures = system.take_failures();
-    assert!(failures.iter().any(|failure| failure.contains("cannot be brought up")), "{failures:?}");
-    assert!(system.world.state().now < 120 * TICKS_PER_SECOND);
+    assert!(failures.iter().all(|failure| failure.contains("is refused with status")), "{failures:?}");
+    system.open(0).unwrap();
+    assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
 }
 
 #[test]
