@@ -25,7 +25,7 @@ pub enum Refusal {
     NotOpen,
     /// The controller has no queue pair left.
     NoQueuePairs,
-    /// The namespace is not there, or has fewer blocks than the session.
+    /// The namespace is not there, is another than before, or has fewer blocks than the session.
     NoSuchBlocks,
     /// The controller failed to set it up, or has failed altogether.
     Device,
@@ -33,7 +33,7 @@ pub enum Refusal {
     Expelled,
     /// A call that the policy component alone may make ([`crate::policy`]).
     PolicyAlone,
-    /// The controller is gone: it was removed, or is not there yet.
+    /// The controller is gone: it was removed, is not there yet, or another disk is in its place.
     DeviceGone,
     /// The server stays dead; the kernel answers in its place.
     Dead = Message::NO_CAPABILITY,

@@ -27,7 +27,8 @@ pub enum Status {
     DeviceError = 8,
     /// The controller was reset while the request was in flight; it may or may not have been executed.
     ControllerReset = 9,
-    /// The session is over.
+    /// The session is over. A request that was in flight when the controller came back with too few queue pairs may or may not have
+    /// been executed.
     Closed = 10,
     /// No record covers some of the blocks. The request itself is valid, and may be retried once the record is installed. Its
     /// part before those blocks may have been executed.
@@ -37,7 +38,7 @@ pub enum Status {
     /// The controller gave no answer in time and the command was ended; it may or may not have been executed. After this
     /// answer it will not be executed any more.
     TimedOut = 13,
-    /// The controller is gone: it was removed. A request that was in flight may or may not have been executed; later ones were
+    /// The controller is gone: it was removed, or another disk or namespace is in its place. A request that was in flight may or may not have been executed; later ones were
     /// not. The session is over.
     DeviceGone = 14,
 }
