@@ -152,6 +152,11 @@ mod tests {
         assert!(drawn.iter().any(|one| !one.expect.unfinished.is_empty()));
         assert!(drawn.iter().any(|one| !one.expect.faults.is_empty()));
         assert!(drawn.iter().any(|one| !one.expect.lost.is_empty()));
+        let controllers = || drawn.iter().flat_map(|one| &one.controllers);
+        assert!(controllers().any(|one| !one.quirks.is_empty()));
+        let later = || controllers().flat_map(|one| &one.later);
+        assert!(later().any(|one| one.serial.is_some()) && later().any(|one| one.queue_pairs.is_some()));
+        assert!(later().any(|one| one.max_transfer.is_some()));
         for component in ["pci-server", "iommu-server", "nvme-server", "policy"] {
             assert!(drawn.iter().any(|one| one.expect.restarts.contains_key(component)), "{component}");
         }

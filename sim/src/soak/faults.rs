@@ -2,7 +2,8 @@
 //!
 //! Tenants retry requests that the controller fails. So its faults cost time and never data, for as long as it can be
 //! brought up. A recovery has three attempts, and a fault that could take more than one of them is drawn once. With two
-//! controllers, one may be lost for good. An attacker retries nothing, so its controller is only slow.
+//! controllers, one may be lost for good, or come back as another disk, or with fewer queue pairs. An attacker retries nothing, so
+//! its controller is only slow.
 
 use super::{Controller, Draw, Expect};
 use std::fmt::Write as _;
@@ -44,14 +45,18 @@ pub(super) fn draw(draw: &mut Draw, controllers: &[Controller], expect: &mut Exp
             5 | 6 if loss_is_possible && !has_crash => {
                 loss_is_possible = false;
                 expect.lost.push(controller.name.clone());
-                draw.loss(controller)
+                draw.loss(controller, text)
             }
             7 if !is_admin_queue_hit => {
                 is_admin_queue_hit = true;
                 draw.admin_command(controller)
             }
-            8 => draw.controller_fault(controller, 1_000_000, "\"fatal-status\""),
+            8 => {
+                draw.lesser(controller, text);
+                draw.controller_fault(controller, 1_000_000, "\"fatal-status\"")
+            }
             9 => {
+                draw.lesser(controller, text);
                 let for_ns = 1_000_000 + draw.below(40_000_000);
                 // This may also happen before a server's first poll: the server waits longer than that.
                 draw.controller_fault(controller, 1_000_000, &format!("{{ all-ones = {{ for_ns = {for_ns} }} }}"))
@@ -61,6 +66,18 @@ pub(super) fn draw(draw: &mut Draw, controllers: &[Controller], expect: &mut Exp
         // Writing to a string cannot fail.
         let _ = writeln!(text, "[[fault]]\n{fault}\n");
     }
+}
+
+/// Writes what the controller is after its first reset, unless that was written already.
+fn put_later(controller: &Controller, keys: &str, change: &str, text: &mut String) {
+    let head = format!("[[controller]]\nname = \"{}\"\n", controller.name);
+    if text.contains(&format!("{head}quirks")) || text.contains(&format!("{head}later")) {
+        return;
+    }
+    // With virtual functions it is enabled twice at first.
+    let enabling = if controller.functions > 0 { 3 } else { 2 };
+    let later = format!("{head}{keys}later = [{{ enabling = {enabling}, {change} }}]\n");
+    *text = text.replacen(&head, &later, 1);
 }
 
 impl Draw {
@@ -99,9 +116,27 @@ impl Draw {
         self.controller_fault(controller, 1_000_000, "{ spurious-interrupt = { vector = 1 } }")
     }
 
-    fn loss(&mut self, controller: &Controller) -> String {
-        let effect = self.one_of(&["\"removal\"", "{ all-ones = {} }"]);
-        self.controller_fault(controller, 1_000_000, effect)
+    fn loss(&mut self, controller: &Controller, text: &mut String) -> String {
+        if self.once_in(2) {
+            let effect = self.one_of(&["\"removal\"", "{ all-ones = {} }"]);
+            return self.controller_fault(controller, 1_000_000, effect);
+        }
+        let change = self.one_of(&["serial = \"other\", blank = true", "nguid = 1, blank = true", "queue_pairs = 1"]);
+        put_later(controller, "", change, text);
+        let effect = self.one_of(&["\"fatal-status\"", "\"power-loss\"", "{ all-ones = { for_ns = 30000000 } }"]);
+        // Its server's first start is over by then.
+        self.controller_fault(controller, UP_NS, effect)
+    }
+
+    /// Draws what the controller has less of after a reset, which its sessions keep to; or a quirk of it.
+    fn lesser(&mut self, controller: &Controller, text: &mut String) {
+        match self.below(4) {
+            0 => put_later(controller, "", "max_transfer = 1", text),
+            1 if controller.functions == 0 => {
+                put_later(controller, "quirks = [\"nguid-changes-at-reset\"]\n", "nguid = 1", text);
+            }
+            _ => {}
+        }
     }
 
     /// Draws a slow controller's server, tenant, or PCI server.
