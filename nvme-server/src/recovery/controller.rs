@@ -23,7 +23,6 @@ use blk_api::Status;
 use core::ops::Range;
 use platform::Platform;
 use platform::log::{info, warn};
-use report::{Report, clip};
 
 /// Times the controller is brought up again after one fault before it counts as dead.
 const RESETS: u8 = 3;
@@ -198,10 +197,9 @@ fn lose_session<P: Platform>(shared: &Shared<P>, index: usize, loss: Loss) {
     session.cut_short(loss.status());
     // Its client is answered once more when it is polled. A ring-index error has no consequence any more.
     let _ = session.publish();
-    let reason = loss.reason();
-    warn!("session {} ended: {}", session.config.tenant.as_str(), reason);
-    let reason = clip(&alloc::format!("the session ended: {reason}"));
-    shared.report(&Report::Failure { component: clip(&session.config.tenant), reason });
+    let (tenant, reason) = (session.config.tenant.as_str(), loss.reason());
+    warn!("session {} ended: {}", tenant, reason);
+    shared.report_failure(&alloc::format!("the session of {tenant} ended: {reason}"));
     shared.function.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
     slot.phase.lose(loss);
     slot.poll();

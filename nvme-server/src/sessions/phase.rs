@@ -69,11 +69,11 @@ impl Loss {
         }
     }
 
-    /// The reason, after `the session ended: `.
+    /// The reason, after `the session ended: `; it fits into a report.
     pub(crate) const fn reason(self) -> &'static str {
         match self {
-            Self::Namespace => "another namespace, or none, is in the place of its own after a reset",
-            Self::QueuePairs => "the controller has too few queue pairs after a reset",
+            Self::Namespace => "another namespace, or none, is there after a reset",
+            Self::QueuePairs => "too few queue pairs after a reset",
         }
     }
 }

@@ -5,6 +5,7 @@ use capdl::scenario::{Path, Workload};
 use capdl::{Scenario, System};
 use capdl_spec::Role;
 use report::{Reconnected, Report};
+use sim_fault::{CommandEffect, Fault, QueueKind};
 use std::collections::BTreeSet;
 
 /// Lines that are missing or differ from the scenario; one sentence each.
@@ -25,7 +26,9 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
         for controller in scenario.controllers.iter().filter(|one| !scenario.expect.lost.contains(&one.name)) {
             // Namespaces of virtual functions are not the server's.
             let attached = (1..).zip(&controller.namespaces).filter(|(nsid, _)| controller.is_attached(*nsid));
-            let namespaces = attached.count();
+            let (refused, namespaces) = attached.fold((0, 0), |(refused, all), (nsid, _)| {
+                (refused + usize::from(may_be_refused(scenario, &controller.name, nsid)), all + 1)
+            });
             let server = scenario.server_name(&controller.name);
             let reported = results.controllers.iter().find(|one| one.server == server.as_str());
             must(reported.is_some(), format!("{server} reported no controller"));
@@ -35,7 +38,8 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
             let reported: Vec<u32> =
                 results.namespaces.iter().filter(|one| one.server == server.as_str()).map(|one| one.nsid).collect();
             let found = reported.iter().collect::<BTreeSet<_>>().len();
-            must(found == namespaces, format!("{server} reported {found} namespaces, and there are {namespaces}"));
+            let has_all = (namespaces - refused..=namespaces).contains(&found);
+            must(has_all, format!("{server} reported {found} namespaces, and there are {namespaces}"));
             // Each of its incarnations reports them once.
             let at_most = namespaces * (1 + results.restarts_of(&server));
             must(reported.len() <= at_most, format!("{server} reported namespaces {} times", reported.len()));
@@ -63,6 +67,16 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
         must(reported || !passed || !closes, format!("nothing was reported of the session of {}", tenant.name));
     }
     missing
+}
+
+/// Whether a fault of the scenario may refuse to identify the namespace.
+fn may_be_refused(scenario: &Scenario, controller: &str, nsid: u32) -> bool {
+    scenario.faults.iter().any(|fault| {
+        let Fault::Command(fault) = fault else { return false };
+        let is_its = fault.controller.is_empty() || fault.controller == controller;
+        let is_refusal = matches!(fault.effect, CommandEffect::Status { .. });
+        is_its && is_refusal && fault.queues == QueueKind::Admin && fault.nsid == Some(nsid)
+    })
 }
 
 /// Whether a component may make this report: about itself, or about the subject of its role, but not the results of others. The
@@ -133,6 +147,29 @@ mod tests {
         assert!(of_the_tenant(bench, vec![load, session.clone()]).is_empty());
         assert_eq!(of_the_tenant(bench, vec![session]), ["w reported no result"]);
         assert_eq!(of_the_tenant(hostile, vec![]), ["nothing was reported of the session of w"]);
+    }
+
+    #[test]
+    fn a_namespace_that_a_fault_refuses_may_be_missing() {
+        let judged = |fault: &str| {
+            let text = format!(
+                "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"1M\"\n\
+                 [[controller.namespace]]\nsize = \"1M\"\n[[tenant]]\nname = \"w\"\nqueue_pairs = 1\n\
+                 extents = [{{ first = 0, blocks = 1024 }}]\nprogram.name = \"bench\"\n[tenant.program.config]\n{fault}\n"
+            );
+            let system = System { specification: Default::default(), data: Vec::new(), environments: Vec::new() };
+            let (server, blocks) = (clip("nvme-server"), 2048);
+            let first = report::Namespace { server, nsid: 1, blocks, block_bytes: 512 };
+            let mut results = Results::default();
+            results.add(Report::Namespace(first), Duration::ZERO);
+            let all = lines(&Scenario::parse(&text, "t.toml").unwrap(), &system, &results);
+            all.iter().any(|line| line.contains("reported 1 namespaces, and there are 2"))
+        };
+        let fault =
+            |nsid, effect| format!("[[fault]]\ncommand = {{ queues = \"admin\", nsid = {nsid}, effect = {effect} }}");
+        let refusal = "{ status = { sct = 0, sc = 11 } }";
+        assert!(!judged(&fault(2, refusal)));
+        assert!(judged("") && judged(&fault(1, "\"drop-completion\"")) && judged(&fault(2, "\"lose-interrupt\"")));
     }
 
     #[test]
