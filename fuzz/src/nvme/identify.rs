@@ -106,7 +106,8 @@ impl Said {
         match cns {
             0 => {
                 let Ok(about) = Namespace::read_from_bytes(bytes) else { return };
-                let format = LbaFormat::from_bits(about.lbaf[usize::from(about.flbas & 15)].get());
+                let index = about.flbas & 15 | about.flbas >> 1 & 0x30;
+                let format = LbaFormat::from_bits(about.lbaf[usize::from(index)].get());
                 self.namespace = Some((about.nsze.get(), format.lbads()));
             }
             1 => self.mdts = identify::Controller::read_from_bytes(bytes).map_or(0, |about| about.mdts),
@@ -197,5 +198,9 @@ fn seeds() -> Vec<Vec<u8>> {
     };
     let mdts = std::mem::offset_of!(identify::Controller, mdts) as u16;
     let lbads = std::mem::offset_of!(Namespace, lbaf) as u16 + 2;
-    vec![with(0, &[]), with(4, &[(1, mdts, 2)]), with(1, &[(0, lbads, 12), (1, mdts, 1)])]
+    let (nlbaf, flbas) =
+        (std::mem::offset_of!(Namespace, nlbaf_z) as u16, std::mem::offset_of!(Namespace, flbas) as u16);
+    // Format 17, with blocks of 4096 bytes.
+    let format_17 = [(0, nlbaf, 17), (0, flbas, 0x21), (0, lbads + 17 * 4, 12)];
+    vec![with(0, &[]), with(0, &format_17), with(4, &[(1, mdts, 2)]), with(1, &[(0, lbads, 12), (1, mdts, 1)])]
 }

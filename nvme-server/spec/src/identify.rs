@@ -11,11 +11,11 @@ mod namespace;
 mod power;
 mod virtualization;
 
-pub use attributes::{Cmic, Fna, Frmw, Lpa, Nsfeat, Oaes};
-pub use controller::{Controller, Oacs, Oncs};
+pub use attributes::{Cmic, Flbas, Fna, Frmw, Lpa, Nsfeat, Oaes};
+pub use controller::{Controller, ControllerType, Oacs, Oncs};
 pub use lists::{ControllerList, IdDescriptor, IdKind, NamespaceList};
 pub use media::media;
-pub use namespace::{LbaFormat, Namespace};
+pub use namespace::{FORMATS, LbaFormat, Namespace, NotPlain, PlainBlocks};
 pub use power::{PowerFlags, PowerState};
 pub use virtualization::{PrimaryCapabilities, ResourceCounts, SecondaryController, SecondaryList};
 

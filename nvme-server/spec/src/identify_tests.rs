@@ -184,6 +184,68 @@ fn impossible_formats_are_refused() {
 }
 
 #[test]
+fn format_index_has_its_upper_bits_in_flbas() {
+    // Formats 0 to 16: 512 bytes, and 4096 in format 16, which is in use.
+    let pieces: &[(usize, &[u8])] =
+        &[(0, &[8]), (25, &[16]), (26, &[0x20]), (128, &[0, 0, 9, 0]), (192, &[0, 0, 12, 0])];
+    let ns = namespace(pieces);
+    assert_eq!((ns.format_index(), ns.block_bytes(), ns.size_bytes()), (16, Some(4096), Some(32768)));
+    // The last of 64 formats.
+    let last = namespace(&[(25, &[63]), (26, &[0x6f]), (380, &[0, 0, 11, 0])]);
+    assert_eq!((last.format_index(), last.block_bytes()), (63, Some(2048)));
+    // The bit between the two parts is the place of metadata; the highest one is reserved.
+    let beside = namespace(&[(25, &[16]), (26, &[0xb0]), (128, &[0, 0, 9, 0]), (192, &[0, 0, 12, 0])]);
+    assert_eq!((beside.format_index(), beside.block_bytes()), (16, Some(4096)));
+    // More formats than there are places for.
+    assert_eq!(namespace(&[(25, &[64]), (26, &[0]), (128, &[0, 0, 9, 0])]).format(), None);
+}
+
+#[test]
+fn format_index_beyond_the_number_of_formats_is_not_taken_for_another() {
+    // As a controller describes a namespace to a host that did not enable extended formats: 16 of them, and index 16.
+    let ns = namespace(&[(0, &[8]), (25, &[15]), (26, &[0x20]), (128, &[0, 0, 9, 0]), (192, &[0, 0, 12, 0])]);
+    assert_eq!((ns.format(), ns.block_bytes()), (None, None));
+    assert_eq!(ns.plain(12), Err(NotPlain::NoSuchFormat { index: 16, formats: 16 }));
+}
+
+#[test]
+fn plain_blocks_are_told_from_others() {
+    let with = |pieces: &[(usize, &[u8])]| {
+        let mut all = Vec::from([(0, &[8][..]), (8, &[8][..]), (128, &[0, 0, 9, 0][..])]);
+        all.extend_from_slice(pieces);
+        namespace(&all).plain(12)
+    };
+    assert_eq!(with(&[]), Ok(PlainBlocks { blocks: 8, shift: 9 }));
+    assert_eq!(with(&[(128, &[0, 0, 12, 2])]), Ok(PlainBlocks { blocks: 8, shift: 12 }));
+    assert_eq!(with(&[(0, &[0])]), Err(NotPlain::Inactive));
+    assert_eq!(with(&[(26, &[1])]), Err(NotPlain::NoSuchFormat { index: 1, formats: 1 }));
+    assert_eq!(with(&[(128, &[0, 0, 0, 0])]), Err(NotPlain::BlockSize { log2: 0 }));
+    assert_eq!(with(&[(128, &[0, 0, 13, 0])]), Err(NotPlain::BlockSize { log2: 13 }));
+    // Metadata of 8 bytes, in a buffer of their own and after each block; protection information of type 1.
+    assert_eq!(with(&[(128, &[8, 0, 9, 0])]), Err(NotPlain::Metadata { bytes: 8 }));
+    assert_eq!(with(&[(128, &[8, 0, 9, 0]), (26, &[0x10])]), Err(NotPlain::Metadata { bytes: 8 }));
+    assert_eq!(with(&[(29, &[1])]), Err(NotPlain::Protection { kind: 1 }));
+    // The place of protection information says nothing when there is none.
+    assert_eq!(with(&[(29, &[8])]), Ok(PlainBlocks { blocks: 8, shift: 9 }));
+    assert_eq!(with(&[(0, &[0xff; 8])]), Err(NotPlain::TooLarge));
+}
+
+#[test]
+fn controllers_of_other_types_do_no_io() {
+    for (raw, kind) in [
+        (0, ControllerType::NotReported),
+        (1, ControllerType::Io),
+        (2, ControllerType::Discovery),
+        (3, ControllerType::Administrative),
+    ] {
+        assert_eq!(controller(&[(111, &[raw])]).kind(), kind);
+        assert_eq!(kind.does_io(), raw < 2);
+    }
+    assert_eq!(controller(&[(111, &[4])]).kind(), ControllerType::Reserved(4));
+    assert!(!ControllerType::Reserved(4).does_io());
+}
+
+#[test]
 fn namespace_list_ends_at_zero() {
     let list = |pieces: &[(usize, &[u8])]| NamespaceList::read_from_bytes(&bytes::<4096>(pieces)).unwrap();
     let ids = |list: &NamespaceList| list.iter().map(|nsid| nsid.0).collect::<Vec<_>>();

@@ -14,10 +14,10 @@ use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::config::Quirk;
 use nvme_spec::feature::NumberOfQueues;
-use nvme_spec::identify::{self, NamespaceList};
+use nvme_spec::identify::{self, NamespaceList, PlainBlocks};
 use nvme_spec::{DataPointer, Nsid, QueueId, admin as command};
 use platform::log::{info, warn};
-use platform::{Memory, PAGE_SIZE, Platform};
+use platform::{Memory, PAGE_BITS, Platform};
 use report::{Report, clip};
 
 /// The most namespaces that are identified.
@@ -87,6 +87,9 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
     let about: identify::Controller = page.memory.read(page.offset)?;
     if !about.supports_standard_entries() {
         return Err(DeviceFault::Unusable("the controller's queue entries have other sizes than 64 and 16 bytes"));
+    }
+    if !about.kind().does_io() {
+        return Err(DeviceFault::Unusable("the controller is for discovery or administration alone (CNTRLTYPE)"));
     }
     shared.first_seen.borrow_mut().check(&about)?;
     let weighing = shared.weighing();
@@ -179,15 +182,17 @@ async fn describe_namespace<P: Platform>(
 
 /// The namespace, if its blocks are ones this server can serve: 512 bytes to a page, without metadata.
 fn usable(controller: &identify::Controller, nsid: Nsid, about: &identify::Namespace) -> Option<Namespace> {
-    let format = about.format()?;
-    let bytes =
-        about.block_bytes().filter(|bytes| bytes.is_power_of_two() && (512..=PAGE_SIZE as u32).contains(bytes))?;
-    if format.ms() != 0 {
-        warn!("namespace {} has metadata and is not served", nsid.0);
-        return None;
+    match about.plain(PAGE_BITS as u8) {
+        Ok(PlainBlocks { blocks, shift }) => {
+            let media = identify::media(controller, nsid, about);
+            Some(Namespace { nsid, blocks, block_shift: shift, media })
+        }
+        Err(reason) => {
+            let reason = clip::<64>(&alloc::format!("{reason}"));
+            warn!("namespace {} {}, and is not served", nsid.0, reason.as_str());
+            None
+        }
     }
-    let media = identify::media(controller, nsid, about);
-    Some(Namespace { nsid, blocks: about.nsze.get(), block_shift: bytes.trailing_zeros() as u8, media })
 }
 
 fn report_identity<P: Platform>(

@@ -8,6 +8,7 @@ mod arbitration;
 mod bring_up;
 mod dead_clients;
 mod dead_controller;
+mod descriptions;
 mod device_lies;
 mod floods;
 mod functions;

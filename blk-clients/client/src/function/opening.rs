@@ -36,6 +36,8 @@ const IO_QUEUE: QueueId = QueueId(1);
 const MAX_TRANSFER: u64 = 2 << 20;
 /// The largest request, as at the NVMe server.
 const MAX_REQUEST: u64 = 2 << 20;
+/// log2 of the bytes of the largest block.
+const MAX_BLOCK_SHIFT: u8 = 16;
 /// Seconds from the client's start in which its function must be online.
 const ONLINE_LIMIT_SECONDS: u64 = 20;
 
@@ -205,6 +207,11 @@ impl Identity {
                 DeviceFault::Unusable("the controller's queue entries have other sizes than 64 and 16 bytes").into()
             );
         }
+        if !about.kind().does_io() {
+            return Err(
+                DeviceFault::Unusable("the controller is for discovery or administration alone (CNTRLTYPE)").into()
+            );
+        }
         let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
         let max_transfer = limit.min(MAX_TRANSFER);
         let optional = about.optional_nvm();
@@ -213,15 +220,13 @@ impl Identity {
         let nsid = list.iter().next().ok_or(DeviceFault::Unusable("the function has no namespace"))?;
         admin.must(|cid| admin::identify_namespace(cid, nsid, data)).await?;
         let namespace: identify::Namespace = page.memory.read(page.offset).map_err(memory)?;
-        let is_plain = namespace.format().is_some_and(|format| format.ms() == 0);
-        let bytes = namespace.block_bytes().filter(|bytes| bytes.is_power_of_two() && (512..=65536).contains(bytes));
-        let Some(bytes) = bytes.filter(|bytes| is_plain && u64::from(*bytes) <= max_transfer) else {
+        let plain = namespace.plain(MAX_BLOCK_SHIFT).map_err(|_| OpenError::BadGeometry)?;
+        if 1 << plain.shift > max_transfer {
             return Err(OpenError::BadGeometry);
-        };
+        }
         let abilities = Abilities { write_zeroes: optional.write_zeroes(), discard: optional.dataset_management() };
-        let block_shift = bytes.trailing_zeros() as u8;
         let media = identify::media(&about, nsid, &namespace);
-        Ok(Self { nsid, blocks: namespace.nsze.get(), block_shift, media, max_transfer, abilities })
+        Ok(Self { nsid, blocks: plain.blocks, block_shift: plain.shift, media, max_transfer, abilities })
     }
 }
 

@@ -78,6 +78,35 @@ pub struct Fna {
     __: u8,
 }
 
+/// FLBAS of [`super::Namespace`]: the format in use (figure 245; NVM command set specification 1.0, figure 97).
+#[bitfield(u8)]
+#[derive(PartialEq, Eq)]
+pub struct Flbas {
+    /// Bits 3:0 of the format's index.
+    #[bits(4)]
+    pub index_low: u8,
+    /// Metadata follow each block's data, instead of being in a buffer of their own.
+    pub metadata_extended: bool,
+    /// Bits 5:4 of the format's index. Reserved in revision 1.4.
+    #[bits(2)]
+    pub index_high: u8,
+    __: bool,
+}
+
+impl Flbas {
+    /// Index of the format, 0 to 63.
+    #[must_use]
+    pub const fn index(self) -> u8 {
+        self.index_low() | self.index_high() << 4
+    }
+
+    /// The format of this index, of which six bits count, with metadata apart.
+    #[must_use]
+    pub const fn of(index: u8) -> Self {
+        Self::new().with_index_low(index & 0xf).with_index_high(index >> 4 & 3)
+    }
+}
+
 /// NSFEAT of [`super::Namespace`] (figure 245).
 #[bitfield(u8)]
 #[derive(PartialEq, Eq)]

@@ -44,7 +44,7 @@ pub struct Controller {
     /// RRLS: read recovery levels.
     pub rrls: U16,
     reserved_102: [u8; 9],
-    /// CNTRLTYPE: 1 is an I/O controller, 0 not reported.
+    /// CNTRLTYPE. See [`Controller::kind`].
     pub cntrltype: u8,
     /// FGUID: FRU's identifier.
     pub fguid: [u8; 16],
@@ -220,7 +220,42 @@ pub struct Oncs {
     __: u8,
 }
 
+/// CNTRLTYPE: what a controller is for (figure 247).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ControllerType {
+    /// 0: not reported, as before revision 1.4.
+    NotReported,
+    /// 1: I/O.
+    Io,
+    /// 2: discovery of other controllers.
+    Discovery,
+    /// 3: administration alone.
+    Administrative,
+    /// A value that the standard reserves.
+    Reserved(u8),
+}
+
+impl ControllerType {
+    /// Whether it has I/O queues and namespaces.
+    #[must_use]
+    pub const fn does_io(self) -> bool {
+        matches!(self, Self::NotReported | Self::Io)
+    }
+}
+
 impl Controller {
+    /// CNTRLTYPE as a type.
+    #[must_use]
+    pub const fn kind(&self) -> ControllerType {
+        match self.cntrltype {
+            0 => ControllerType::NotReported,
+            1 => ControllerType::Io,
+            2 => ControllerType::Discovery,
+            3 => ControllerType::Administrative,
+            other => ControllerType::Reserved(other),
+        }
+    }
+
     /// MN without padding.
     #[must_use]
     pub fn model_number(&self) -> &str {
