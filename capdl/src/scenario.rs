@@ -29,7 +29,7 @@ pub use change::{Change, Entitlement, What};
 pub use console::Console;
 pub use controller::{
     Arbitration, Attach, Backend, Content, Controller, ControllerChange, FUNCTION_QUEUES, Later, Media, Model,
-    Namespace, slot_number,
+    Namespace, NamespaceModel, slot_number,
 };
 pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;
@@ -239,6 +239,7 @@ impl Scenario {
                 || controller.ways().any(|way| way == Interrupts::Msi)
                 || !controller.later.is_empty()
                 || controller.namespaces.iter().any(|one| (one.nguid, one.eui64) != (0, 0))
+                || controller.namespaces.iter().any(|namespace| namespace.model != NamespaceModel::default())
         };
         self.controllers.iter().any(is_simulated)
             || self.has_several_namespaces_that_move()

@@ -7,7 +7,7 @@ use crate::inside::{Inside, Nvme};
 use crate::machine::Disk;
 use crate::plug::{Around, Plug, Slot};
 use capdl::scenario::{
-    Arbitration, Attach, Controller, FUNCTION_QUEUES, Interrupts, Later, Media, Model, Namespace, slot_number,
+    Arbitration, Attach, Controller, FUNCTION_QUEUES, Interrupts, Later, Media, Model, Namespace, NamespaceModel, slot_number,
 };
 use capdl::{Arch, Scenario};
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, QueueKind};
@@ -248,8 +248,13 @@ fn cache(bytes: u64) -> Option<Cache> {
 
 fn namespace_config(namespace: &Namespace, disk: Option<&Disk>) -> NamespaceConfig {
     let mut config = NamespaceConfig::zeroes(namespace.size);
-    config.formats = vec![namespace.block_bytes.trailing_zeros() as u8];
     (config.nguid, config.eui64) = (nguid(namespace.nguid), namespace.eui64.to_be_bytes());
+    let in_use = namespace.block_bytes.trailing_zeros() as u8;
+    let NamespaceModel { formats, format_index } = namespace.model;
+    // A driver that takes another format for the one in use gets blocks of another size.
+    config.formats = vec![if in_use == 9 { 12 } else { 9 }; usize::from(formats)];
+    config.formats.get_mut(usize::from(format_index)).into_iter().for_each(|format| *format = in_use);
+    config.format = format_index;
     if let Some(disk) = disk {
         config.base = Box::new(Shared(Arc::clone(&disk.base)));
     }

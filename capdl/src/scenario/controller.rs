@@ -254,7 +254,7 @@ pub struct Namespace {
     /// Bytes: a number, or one with `K`, `M` or `G`.
     #[serde(deserialize_with = "bytes::deserialize")]
     pub size: u64,
-    /// Bytes a block: 512 or 4096.
+    /// Bytes a block: a power of two, 512 to 65536. The NVMe server refuses blocks larger than a page.
     #[serde(default = "default_block_bytes")]
     pub block_bytes: u32,
     /// Where its blocks are stored.
@@ -272,6 +272,26 @@ pub struct Namespace {
     /// Blocks whose reads fail with a media error.
     #[serde(default)]
     pub media_errors: Vec<u64>,
+    /// Properties of the namespace in the simulator's controller.
+    #[serde(default)]
+    pub model: NamespaceModel,
+}
+
+/// Properties of a simulated controller's namespace. QEMU's has its own, so only the simulator runs a scenario that names others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NamespaceModel {
+    /// Number of LBA formats (NLBAF + 1), 1 to 64. All but the one in use have blocks of 512 bytes, or of 4096 where that one has
+    /// 512.
+    pub formats: u8,
+    /// Index of the format in use (FLBAS), below `formats`.
+    pub format_index: u8,
+}
+
+impl Default for NamespaceModel {
+    fn default() -> Self {
+        Self { formats: 1, format_index: 0 }
+    }
 }
 
 const fn default_block_bytes() -> u32 {

@@ -232,6 +232,20 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
             "needs queue pairs of each tenant's own: take [server] queues away, or name another policy",
         ),
         ("size = \"1M\"", "size = \"1000\"", "multiple of 4096"),
+        (
+            "size = \"1M\"",
+            "size = \"1M\"\nblock_bytes = 1000",
+            "blocks of 1000 bytes: write a power of two, 512 to 65536",
+        ),
+        ("size = \"1M\"", "size = \"1M\"\nblock_bytes = 131072", "blocks of 131072 bytes: write a power of two"),
+        ("size = \"1M\"", "size = \"1028K\"\nblock_bytes = 8192", "make it a multiple of 8192"),
+        ("size = \"1M\"", "size = \"1M\"\nmodel = { formats = 65 }", "has 65 formats: give it 1 to 64"),
+        ("size = \"1M\"", "size = \"1M\"\nmodel = { formats = 0 }", "has 0 formats: give it 1 to 64"),
+        (
+            "size = \"1M\"",
+            "size = \"1M\"\nmodel = { formats = 16, format_index = 16 }",
+            "namespace 1 of `disk` has format 16 of 16 formats: give it formats = 17 or more",
+        ),
         ("size = \"1M\"", "size = \"1 MB\"", "is no size"),
         (
             "size = \"1M\"",

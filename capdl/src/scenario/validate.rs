@@ -19,7 +19,8 @@ mod span;
 mod virtual_functions;
 
 use super::{
-    Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, PROBE, Path, Scenario, Tenant, Workload,
+    Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, NamespaceModel, PROBE, Path, Scenario,
+    Tenant, Workload,
 };
 use crate::programs::own_base;
 use blk_api::config::ServerConfig;
@@ -49,6 +50,8 @@ const MAX_FETCH_NS: u32 = 1_000_000;
 const RECORDS_A_SESSION: u32 = 4;
 /// Bytes of the largest namespace of a scenario, 1 EiB: larger than any real one.
 const MAX_NAMESPACE: u64 = 1 << 60;
+/// Bytes of the largest block.
+const MAX_BLOCK: u32 = 1 << 16;
 const PAGE: u64 = 4096;
 
 fn refuse(line: usize, message: String) -> Checked {
@@ -221,17 +224,35 @@ fn check_controller<'a>(controller: &'a Controller, names: &mut BTreeSet<&'a str
 }
 
 fn check_namespace(namespace: &Namespace, nsid: u32, controller: &str, line: usize) -> Checked {
-    let Namespace { size, block_bytes, backend: _, content: _, nguid: _, eui64: _, ref media_errors } = *namespace;
-    if block_bytes != 512 && block_bytes != 4096 {
+    let Namespace { size, block_bytes, backend: _, content: _, nguid: _, eui64: _, ref media_errors, model } = *namespace;
+    if !block_bytes.is_power_of_two() || !(512..=MAX_BLOCK).contains(&block_bytes) {
         return refuse(
             line,
-            format!("namespace {nsid} of `{controller}` has blocks of {block_bytes} bytes: write 512 or 4096"),
+            format!(
+                "namespace {nsid} of `{controller}` has blocks of {block_bytes} bytes: write a power of two, \
+                 512 to {MAX_BLOCK}"
+            ),
         );
     }
-    if size == 0 || !size.is_multiple_of(PAGE) {
+    let unit = PAGE.max(block_bytes.into());
+    if size == 0 || !size.is_multiple_of(unit) {
         return refuse(
             line,
-            format!("namespace {nsid} of `{controller}` has {size} bytes: make it a multiple of 4096"),
+            format!("namespace {nsid} of `{controller}` has {size} bytes: make it a multiple of {unit}"),
+        );
+    }
+    let NamespaceModel { formats, format_index } = model;
+    if !(1..=64).contains(&formats) {
+        return refuse(line, format!("namespace {nsid} of `{controller}` has {formats} formats: give it 1 to 64"));
+    }
+    if format_index >= formats {
+        return refuse(
+            line,
+            format!(
+                "namespace {nsid} of `{controller}` has format {format_index} of {formats} formats: give it \
+                 formats = {} or more",
+                format_index.saturating_add(1)
+            ),
         );
     }
     if size > MAX_NAMESPACE {

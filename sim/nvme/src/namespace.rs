@@ -1,5 +1,6 @@
 //! Namespaces: size, formats, identifiers, contents.
 
+use nvme_spec::identify::FORMATS;
 use nvme_spec::{Nsid, Status, StatusCode};
 
 use crate::attachment::{Attachments, Place};
@@ -13,7 +14,7 @@ const MAX_BYTES: u64 = 1 << 60;
 pub struct NamespaceConfig {
     /// Size in bytes, at most 2^60; cut to whole blocks of the format in use.
     pub bytes: u64,
-    /// Formats by index: log2 of the bytes of a block, 9 to 12 each; at most 16, and 512 bytes when there is none.
+    /// Formats by index: log2 of the bytes of a block, 9 to 16 each; at most 64, and 512 bytes when there is none.
     pub formats: Vec<u8>,
     /// Index of the format in use.
     pub format: u8,
@@ -34,6 +35,16 @@ impl NamespaceConfig {
         let (formats, nguid, eui64, base) = (vec![9, 12], [0; 16], [0; 8], Box::new(Zeroes));
         Self { bytes, formats, format: 0, nguid, eui64, attached: true, base }
     }
+}
+
+/// Returns the formats with each impossible one replaced by the nearest possible one, one at least.
+pub(crate) fn sane_formats(mut formats: Vec<u8>) -> Vec<u8> {
+    formats.truncate(FORMATS);
+    formats.iter_mut().for_each(|bits| *bits = (*bits).clamp(9, 16));
+    if formats.is_empty() {
+        formats.push(9);
+    }
+    formats
 }
 
 /// A namespace.
@@ -64,10 +75,7 @@ impl Namespace {
     pub(crate) fn new(nsid: u32, config: NamespaceConfig) -> Self {
         let NamespaceConfig { bytes, formats, format, nguid, eui64, attached, base } = config;
         let bytes = bytes.min(MAX_BYTES);
-        let mut formats: Vec<u8> = formats.into_iter().take(16).map(|bits| bits.clamp(9, 12)).collect();
-        if formats.is_empty() {
-            formats.push(9);
-        }
+        let formats = sane_formats(formats);
         let format = if usize::from(format) < formats.len() { format } else { 0 };
         let (store, log) = (Store::new(base), WriteLog::default());
         let mut namespace = Self {

@@ -101,7 +101,7 @@ impl SecureErase {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct FormatDw10 {
-    /// LBAF: which of [`crate::identify::Namespace::lbaf`] to format with.
+    /// LBAF: bits 3:0 of the index in [`crate::identify::Namespace::lbaf`] of the format to use. See [`FormatDw10::of`].
     #[bits(4)]
     pub lbaf: u8,
     /// MSET: metadata follows each block's data instead of being in a separate buffer.
@@ -114,8 +114,25 @@ pub struct FormatDw10 {
     /// SES: see [`SecureErase`].
     #[bits(3)]
     pub ses: u8,
-    #[bits(20)]
+    /// LBAFU: bits 5:4 of the index (NVM command set specification 1.0, section 4.1.4). Reserved in revision 1.4.
+    #[bits(2)]
+    pub lbaf_upper: u8,
+    #[bits(18)]
     __: u32,
+}
+
+impl FormatDw10 {
+    /// Index of the format, 0 to 63.
+    #[must_use]
+    pub const fn index(self) -> u8 {
+        self.lbaf() | self.lbaf_upper() << 4
+    }
+
+    /// To use the format of this index, of which six bits count, without erasing more than the format does.
+    #[must_use]
+    pub const fn of(index: u8) -> Self {
+        Self::new().with_lbaf(index & 0xf).with_lbaf_upper(index >> 4 & 3)
+    }
 }
 
 /// Format NVM (section 5.23): erases all data of the namespace, or with [`Nsid::ALL`] of all.

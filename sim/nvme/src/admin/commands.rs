@@ -106,7 +106,7 @@ pub(crate) fn rules(config: &Config, opcode: Opcode) -> Option<Rules> {
         Opcode::FormatNvm if config.admin.commands.format => {
             let alone = Execution::AloneInNamespace as u8;
             let effects = none.with_block_contents(true).with_namespace(true).with_execution(alone);
-            plain.with_words([0xfff]).with_namespace().with_effects(effects)
+            plain.with_words([0x3fff]).with_namespace().with_effects(effects)
         }
         _ => return None,
     };

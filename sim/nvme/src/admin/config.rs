@@ -3,6 +3,7 @@
 use nvme_spec::identify::{PowerFlags, PowerState};
 
 use super::health::Health;
+use crate::namespace::sane_formats;
 
 /// Limits and optional parts of the admin command set.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,7 +18,7 @@ pub struct AdminConfig {
     pub error_entries: u16,
     /// The largest NSID (NN), 1 to 1024; at least the number of namespaces at the start.
     pub max_namespaces: u32,
-    /// Formats of namespaces that are created: log2 of the bytes of a block, 9 to 12 each; at most 16, at least one.
+    /// Formats of namespaces that are created: log2 of the bytes of a block, 9 to 16 each; at most 64, at least one.
     pub formats: Vec<u8>,
     /// Power states, 1 to 32, the first of which is in force at the start. The first must be operational.
     pub power_states: Vec<PowerLevel>,
@@ -99,11 +100,7 @@ impl AdminConfig {
         sane.event_requests = sane.event_requests.max(1);
         sane.error_entries = sane.error_entries.clamp(1, 256);
         sane.max_namespaces = sane.max_namespaces.clamp(1, 1024);
-        sane.formats.truncate(16);
-        sane.formats.iter_mut().for_each(|bits| *bits = (*bits).clamp(9, 12));
-        if sane.formats.is_empty() {
-            sane.formats.push(9);
-        }
+        sane.formats = sane_formats(sane.formats);
         sane.power_states.truncate(32);
         match sane.power_states.first_mut() {
             Some(first) => first.operation = Operation::Operational,

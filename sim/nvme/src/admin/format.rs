@@ -28,7 +28,7 @@ pub(crate) fn execute(controller: &mut Controller, command: &Command) -> Result<
     }
     let has_format = |nsid: &u32| {
         let formats = controller.namespaces.get(*nsid).map_or(0, |namespace| namespace.formats.len());
-        usize::from(how.lbaf()) < formats
+        usize::from(how.index()) < formats
     };
     // There is no metadata, so nothing about it can be selected.
     let has_metadata = how.mset() || how.pi() != 0 || how.pil();
@@ -37,7 +37,7 @@ pub(crate) fn execute(controller: &mut Controller, command: &Command) -> Result<
     }
     let ns = controller.config.admin.format_ns.saturating_mul(nsids.len() as u64);
     for &nsid in &nsids {
-        format(controller, nsid, how.lbaf(), ns);
+        format(controller, nsid, how.index(), ns);
     }
     Ok(Outcome::After { ns, dw0: 0, status: Status::SUCCESS })
 }

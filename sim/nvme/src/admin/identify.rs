@@ -5,7 +5,7 @@
 use nvme_spec::Nsid;
 use nvme_spec::admin::{Cns, IdentifyDw10};
 use nvme_spec::identify::{
-    self, Cmic, ControllerList, Fna, Frmw, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList, Oacs, Oaes, Oncs,
+    self, Cmic, ControllerList, Flbas, Fna, Frmw, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList, Oacs, Oaes, Oncs,
 };
 use nvme_spec::registers::{IOCQES_16, IOSQES_64};
 use nvme_spec::{Sqe, Status, StatusCode};
@@ -217,7 +217,7 @@ fn about(controller: &Controller, namespace: &Namespace) -> identify::Namespace 
     about.ncap.set(namespace.blocks);
     // Without thin provisioning all blocks count as allocated.
     about.nuse.set(namespace.blocks);
-    about.flbas = namespace.format;
+    about.flbas = Flbas::of(namespace.format).into_bits();
     about.nmic = if namespace.shared { SHARED } else { 0 };
     about.nvmcap.set(namespace.allocated_bytes.into());
     about.fpi = format_progress(controller, namespace);

@@ -4,7 +4,7 @@
 //! them is refused.
 
 use nvme_spec::admin::{Attachment, Management};
-use nvme_spec::identify::{ControllerList, Namespace as Description};
+use nvme_spec::identify::{ControllerList, Flbas, Namespace as Description};
 use nvme_spec::{Nsid, Status, StatusCode};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -20,8 +20,6 @@ use crate::store::Zeroes;
 
 /// NMIC: the namespace may be shared.
 const SHARED: u8 = 1;
-/// FLBAS: index of the format.
-const FORMAT_INDEX: u8 = 0xf;
 /// An OUI for the identifiers of created namespaces, from the locally administered range.
 const LOCAL_OUI: [u8; 3] = [0x52, 0x54, 0x00];
 
@@ -103,7 +101,7 @@ fn create(controller: &mut Controller, command: &Command, host: &mut dyn Host) -
     let config = NamespaceConfig {
         bytes,
         formats: controller.config.admin.formats.clone(),
-        format: asked.flbas & FORMAT_INDEX,
+        format: Flbas::from_bits(asked.flbas).index(),
         nguid,
         eui64: [0; 8],
         attached: false,
@@ -118,11 +116,12 @@ fn create(controller: &mut Controller, command: &Command, host: &mut dyn Host) -
 
 /// Checks whether such a namespace is possible. Returns log2 of the bytes of its blocks.
 fn check(controller: &mut Controller, command: &Command, asked: &Description) -> Result<u8, Status> {
-    let flbas_reserved = asked.flbas & !FORMAT_INDEX;
+    let format = Flbas::from_bits(asked.flbas).index();
+    let flbas_reserved = asked.flbas & !Flbas::of(format).into_bits();
     if has_reserved(asked) || flbas_reserved != 0 || asked.nmic & !SHARED != 0 {
         return Err(bad_field(controller, &command.sqe, 6));
     }
-    let bits = controller.config.admin.formats.get(usize::from(asked.flbas & FORMAT_INDEX)).copied();
+    let bits = controller.config.admin.formats.get(usize::from(format)).copied();
     let bits = bits.filter(|_| asked.dps == 0).ok_or(refused(StatusCode::InvalidFormat))?;
     let (size, capacity) = (asked.nsze.get(), asked.ncap.get());
     if size == 0 || capacity == 0 || capacity > size {

@@ -115,7 +115,7 @@ fn anything_in_a_reserved_field_is_refused_and_remembered() {
     driver.refuse_field(Sqe { prp1: 0x1000, ..admin::async_event_request(CID) }, 6);
     driver.refuse_field(Sqe { cdw12: 1, ..admin::delete_namespace(CID, Nsid(1)) }, 12);
     let format = admin::format_nvm(CID, Nsid(1), FormatDw10::new());
-    driver.refuse_field(Sqe { cdw10: 1 << 12, ..format }, 10);
+    driver.refuse_field(Sqe { cdw10: 1 << 14, ..format }, 10);
 }
 
 #[test]

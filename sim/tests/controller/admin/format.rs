@@ -99,6 +99,28 @@ fn a_format_takes_its_time() {
 }
 
 #[test]
+fn format_of_a_high_index_has_upper_bits() {
+    // 20 formats of 512 bytes, but one of 2048 and one of 8192.
+    let mut formats = vec![9; 20];
+    (formats[17], formats[19]) = (11, 13);
+    let namespace = NamespaceConfig { formats, ..NamespaceConfig::zeroes(1 << 20) };
+    let mut driver = Driver::new(Config { namespaces: vec![namespace], ..config() });
+    driver.make_io_queue();
+    assert_eq!(identify(&mut driver, 1).nlbaf_z, 19);
+    for (index, flbas, bytes) in [(17, 0x21, 2048), (19, 0x23, 8192), (1, 1, 512)] {
+        driver.succeed(admin::format_nvm(CID, Nsid(1), FormatDw10::of(index)));
+        let about = identify(&mut driver, 1);
+        assert_eq!((about.flbas, about.format_index(), about.block_bytes()), (flbas, index, Some(bytes)));
+        assert_eq!(about.nsze.get(), (1 << 20) / u64::from(bytes));
+    }
+    driver.succeed(admin::format_nvm(CID, Nsid(1), FormatDw10::of(17)));
+    write(&mut driver, 1, 511);
+    assert_eq!((read(&mut driver, 1, 511), read(&mut driver, 1, 510)), (0x5a, 0));
+    driver.refuse(admin::format_nvm(CID, Nsid(1), FormatDw10::of(20)), StatusCode::InvalidFormat);
+    driver.assert_clean();
+}
+
+#[test]
 fn what_cannot_be_formatted_is_refused_and_left_alone() {
     let mut driver = Driver::new(config());
     driver.make_io_queue();
