@@ -16,7 +16,7 @@ pub enum DeviceFault {
     Absent,
     /// CSTS.CFS: the controller reports that it failed.
     Fatal,
-    /// CSTS.RDY is 0 although it was enabled: it was reset from elsewhere, or lost its power.
+    /// CSTS.RDY is 0 although it was enabled, or CSTS.SHST is not: it was reset or shut down from elsewhere, or lost its power.
     NotReady,
     /// A command or a change of CSTS.RDY took longer than allowed.
     TimedOut,

@@ -63,7 +63,8 @@ impl<R: Mmio> Controller<R> {
         Ok(Vs::from_bits(self.registers.read32(Register::Vs.offset())?))
     }
 
-    /// Returns the status of a controller that was ready; a fault when it is gone, reports that it failed, or is not ready.
+    /// Returns the status of a controller that was ready; a fault when it is gone, reports that it failed, is not ready, or was
+    /// shut down, after which it processes no command until a reset (section 3.1.6).
     pub fn check(&self) -> Result<Csts, DeviceFault> {
         let csts = Csts::from_bits(self.registers.read32(Register::Csts.offset())?);
         if csts.is_absent() {
@@ -72,7 +73,7 @@ impl<R: Mmio> Controller<R> {
         if csts.cfs() {
             return Err(DeviceFault::Fatal);
         }
-        if !csts.rdy() {
+        if !csts.rdy() || csts.shst() != ShutdownStatus::Normal {
             return Err(DeviceFault::NotReady);
         }
         Ok(csts)

@@ -5,7 +5,9 @@ use blk_api::Status;
 use blk_api::request::{Entry, Opcode};
 use blk_api::session::CLOSE;
 use nvme_spec::Cqe;
+use nvme_spec::registers::{Cc, IOCQES_16, IOSQES_64, Register, ShutdownNotification};
 use sim_fault::ControllerEffect;
+use sim_nvme::AccessSize;
 
 /// Two sessions with two requests each on their way.
 fn busy() -> System {
@@ -112,6 +114,17 @@ fn fatal_controller_status_leads_to_a_reset() {
 fn power_loss_is_noticed_at_the_tick() {
     let mut system = busy();
     system.controller(|controller, bus| controller.strike(bus, ControllerEffect::PowerLoss));
+    assert_reset(&mut system, "not ready any more");
+}
+
+#[test]
+fn shutdown_that_nobody_here_asked_for_leads_to_a_reset() {
+    let mut system = busy();
+    system.controller(|controller, bus| {
+        let cc = Cc::new().with_iosqes(IOSQES_64).with_iocqes(IOCQES_16).with_en(true);
+        let cc = cc.with_shn(ShutdownNotification::Normal).into_bits();
+        controller.write(bus, Register::Cc.offset(), AccessSize::Four, cc.into());
+    });
     assert_reset(&mut system, "not ready any more");
 }
 
