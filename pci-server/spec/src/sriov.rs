@@ -143,6 +143,12 @@ pub enum SriovError {
     SharedRoutingId(Routing),
     /// A virtual function lies beyond the last bus.
     NoRoutingId(Routing),
+    /// The virtual functions depend on those of another physical function of the device (PCIe 9.3.3.8), which would have to be
+    /// enabled with them.
+    DependsOn {
+        /// Number of the other function.
+        function: u8,
+    },
     /// Pages of 4 KiB are not supported, which the standard requires.
     PageSizes {
         /// Supported Page Sizes.
@@ -164,6 +170,7 @@ impl fmt::Display for SriovError {
             Self::NoRoutingId(Routing { first, stride }) => {
                 write!(f, "virtual functions lie beyond the last bus: offset {first}, stride {stride}")
             }
+            Self::DependsOn { function } => write!(f, "virtual functions depend on those of function {function}"),
             Self::PageSizes { supported } => write!(f, "pages of 4 KiB are not among {supported:#x}"),
         }
     }
@@ -200,6 +207,10 @@ impl Sriov {
             return Err(SriovError::SharedRoutingId(routing));
         }
         routing.last_bus(physical, initial).ok_or(SriovError::NoRoutingId(routing))?;
+        let link = (register(offset::NUMBER) >> 16) as u8;
+        if link != physical.function() {
+            return Err(SriovError::DependsOn { function: link });
+        }
         Ok(Self { offset, total: initial, routing, device: (register(offset::DEVICE) >> 16) as u16 })
     }
 

@@ -44,6 +44,17 @@ fn bar(size: u64) -> Bar {
 }
 
 #[test]
+fn functions_that_depend_on_another_physical_function_are_refused() {
+    // NumVFs may have any value; the link beside it is the function's own number.
+    assert!(with(offset::NUMBER, 2).is_ok());
+    assert_eq!(with(offset::NUMBER, 1 << 16), Err(SriovError::DependsOn { function: 1 }));
+    let other = Bdf::new(1, 0, 1).unwrap();
+    let mut space = qemu();
+    space[usize::from((AT + offset::NUMBER) / 4)] = 1 << 16;
+    assert!(Sriov::read(|register| space[usize::from(register / 4)], other, AT).is_ok());
+}
+
+#[test]
 fn capability_of_two_functions_is_read() {
     let sriov = read_at(&qemu(), AT).unwrap();
     assert_eq!(sriov, Sriov { offset: AT, total: 2, routing: Routing { first: 1, stride: 1 }, device: 0x10 });
