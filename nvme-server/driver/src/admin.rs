@@ -28,12 +28,12 @@ struct State<M: Memory, R> {
     pair: Option<QueuePair<M, R>>,
     /// The command in flight.
     waiting: Option<Cid>,
-    last: u16,
+    last: Cid,
 }
 
 impl<M: Memory, R> Default for AdminQueue<M, R> {
     fn default() -> Self {
-        Self { state: RefCell::new(State { pair: None, waiting: None, last: 0 }), done: Signal::new() }
+        Self { state: RefCell::new(State { pair: None, waiting: None, last: Cid(0) }), done: Signal::new() }
     }
 }
 
@@ -90,8 +90,8 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
     fn submit(&self, build: impl FnOnce(Cid) -> Sqe) -> Result<(), DeviceFault> {
         let mut state = self.state.borrow_mut();
         let State { pair, waiting, last } = &mut *state;
-        *last = last.wrapping_add(1);
-        let cid = Cid(*last);
+        *last = last.next();
+        let cid = *last;
         *waiting = Some(cid);
         // Discards a late completion of an earlier command that was given up.
         self.done.reset();

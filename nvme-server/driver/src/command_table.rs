@@ -48,7 +48,7 @@ pub struct CommandTable<C, T> {
     generation: u16,
 }
 
-/// The most commands a queue pair may have in flight: ten bits of identifier, leaving six for the generation.
+/// The most commands a queue pair may have in flight: eleven bits of identifier, leaving five for the generation.
 pub const MOST_IN_FLIGHT: u16 = 1024;
 
 /// No place: their numbers are smaller.
@@ -68,7 +68,8 @@ impl<C: Copy, T: Copy> CommandTable<C, T> {
     pub fn new(depth: u16, (command, tag): (C, T)) -> Self {
         let depth = depth.clamp(1, MOST_IN_FLIGHT);
         let place = |index| Place { key: u32::from(index) | FREE, next: NONE, tag, command };
-        let generation = depth.next_power_of_two();
+        // More than `depth`, so that no place's number is all ones, and no identifier `Cid::NONE`.
+        let generation = depth.saturating_add(1).next_power_of_two();
         let mut table = Self {
             places: (0..depth).map(place).collect(),
             free: NONE,
@@ -185,6 +186,32 @@ mod tests {
         assert_eq!(new.index, old.index);
         assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
         assert_eq!(table.release(new.cid), Ok((&2, 'b')));
+    }
+
+    #[test]
+    fn no_identifier_is_the_one_of_no_command() {
+        for depth in [1, 2, 3, 8, 64, 1023, 1024] {
+            let mut table = table(depth);
+            let mut named = std::collections::BTreeSet::new();
+            for _ in 0..=u16::MAX {
+                let cid = table.reserve(0, 'a').unwrap().cid;
+                assert_ne!(cid, Cid::NONE, "depth {depth}");
+                named.insert(cid.0);
+                table.release(cid).unwrap();
+            }
+            assert!(named.len() > 31, "{} identifiers of one place", named.len());
+            let all: Vec<_> = core::iter::from_fn(|| table.reserve(0, 'a')).collect();
+            assert!(all.iter().all(|one| one.cid != Cid::NONE) && all.len() == usize::from(depth));
+        }
+        // The last place of a full table, through all generations.
+        let mut table = table(64);
+        let all: Vec<_> = core::iter::from_fn(|| table.reserve(0, 'a')).collect();
+        let mut last = *all.last().unwrap();
+        for _ in 0..=u16::MAX {
+            assert_ne!(last.cid, Cid::NONE);
+            table.release(last.cid).unwrap();
+            last = table.reserve(0, 'a').unwrap();
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub struct Polled<P: Platform> {
     platform: P,
     /// The queue pair.
     pub pair: QueuePair<P::Memory, P::Mmio>,
-    last: u16,
+    last: Cid,
 }
 
 impl<P: Platform> Polled<P> {
@@ -37,7 +37,7 @@ impl<P: Platform> Polled<P> {
         let rings = (pool.take(1)?, pool.take(1)?);
         let mut pair = QueuePair::new(id, entries, rings, controller.registers(), controller.cap().doorbells())?;
         pair.reset()?;
-        Ok(Self { platform: platform.clone(), pair, last: 0 })
+        Ok(Self { platform: platform.clone(), pair, last: Cid(0) })
     }
 
     /// Submits the command and waits for its completion, successful or not.
@@ -45,8 +45,8 @@ impl<P: Platform> Polled<P> {
     /// # Errors
     /// [`DeviceFault::TimedOut`] after 5 seconds, [`DeviceFault::UnknownCommand`], and as [`QueuePair::complete`].
     pub async fn execute(&mut self, build: impl FnOnce(Cid) -> Sqe) -> Result<Cqe, DeviceFault> {
-        self.last = self.last.wrapping_add(1);
-        let cid = Cid(self.last);
+        self.last = self.last.next();
+        let cid = self.last;
         self.pair.submit(&build(cid));
         self.pair.ring()?;
         let limit = self.platform.ticks_per_second().saturating_mul(LIMIT_SECONDS);

@@ -22,6 +22,21 @@ pub struct Nsid(pub u32);
 #[repr(transparent)]
 pub struct Lba(pub u64);
 
+impl Cid {
+    /// No command: entries of the error log that belong to none have it, so a host names no command so (section 5.14.1.1; base
+    /// specification 2.0, figure 87).
+    pub const NONE: Self = Self(u16::MAX);
+
+    /// The identifier after this one, in a circle of all that may name a command.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self.0.checked_add(1) {
+            Some(next) if next != Self::NONE.0 => Self(next),
+            _ => Self(0),
+        }
+    }
+}
+
 impl QueueId {
     /// The admin submission or completion queue.
     pub const ADMIN: Self = Self(0);
