@@ -8,6 +8,7 @@ use crate::observer::Observer;
 use crate::panics;
 use crate::plug::SlotEvent;
 use crate::root::Root;
+use crate::topology::faults_of;
 use crate::trace::Entry;
 use crate::world::{Mark, Progress, State, World};
 use capdl::{Arch, Scenario, System};
@@ -23,6 +24,8 @@ const INSPECT_NS: u64 = 100_000_000;
 pub struct Simulation {
     world: Rc<World>,
     components: Components,
+    /// By controller, the numbers of its faults.
+    faults: Vec<Vec<usize>>,
     /// Time of the next check of the kernel's model.
     inspect_ns: u64,
 }
@@ -63,7 +66,7 @@ impl Simulation {
         let observer = Observer::new(scenario, &system.specification, &disks);
         let world = World::new(kernel, machine, observer, Costs::default(), scenario.machine.thread_order, seed);
         let components = Components::new(Root::new(root), component_faults(faults));
-        Self { world, components, inspect_ns: INSPECT_NS }
+        Self { world, components, faults: faults_of(scenario, faults), inspect_ns: INSPECT_NS }
     }
 
     /// Has the machine a defect from now on.
@@ -125,6 +128,18 @@ impl Simulation {
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
         self.world.view().trace.hash()
+    }
+
+    /// The numbers of the injected faults of controllers and commands that have hit nothing so far. A fault of commands that hits by
+    /// chance counts if it concerned none. Faults of components are left out: their consequences are expected or not.
+    #[must_use]
+    pub fn missed_faults(&self) -> Vec<usize> {
+        let state = self.world.view();
+        let of_controllers = state.machine.controllers().zip(&self.faults);
+        let missed = of_controllers.flat_map(|(controller, numbers)| controller.faults_missed().zip(numbers));
+        let mut missed: Vec<usize> = missed.filter(|(is_missed, _)| *is_missed).map(|(_, number)| *number).collect();
+        missed.sort_unstable();
+        missed
     }
 
     /// Ends the run with a last check by the checkers.

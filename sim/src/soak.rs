@@ -66,7 +66,7 @@ struct Expect {
 
 impl Expect {
     fn write(&self, text: &mut String) {
-        text.push_str("[expect]\ntimeout_seconds = 600\nresets = true\n");
+        text.push_str("[expect]\ntimeout_seconds = 600\nresets = true\nfaults_may_miss = true\n");
         let Self { attackers, expelled, unfinished, faults, lost, restarted } = self;
         let lists = [
             ("attackers", attackers),

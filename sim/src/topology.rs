@@ -274,6 +274,15 @@ impl Base for Shared {
     }
 }
 
+/// The numbers of the faults that belong to each controller of the scenario, in the order in which its configuration has them.
+pub(crate) fn faults_of(scenario: &Scenario, faults: &[Fault]) -> Vec<Vec<usize>> {
+    let of = |(index, controller)| {
+        let numbered = faults.iter().enumerate().filter(|(_, fault)| is_of(fault, controller, index));
+        numbered.map(|(number, _)| number).collect()
+    };
+    scenario.controllers.iter().enumerate().map(of).collect()
+}
+
 /// Whether a fault belongs to a controller; a fault without a name belongs to the first one.
 fn is_of(fault: &Fault, controller: &Controller, index: usize) -> bool {
     let name = match fault {

@@ -56,6 +56,9 @@ pub struct Expect {
     pub resets: bool,
     /// Parts that servers must have recreated, each at least once; implies `resets`.
     pub must_reset: Vec<ResetScope>,
+    /// Whether faults of controllers and commands may hit nothing, as those that a soak draws. Otherwise a run fails in which one has
+    /// nothing to hit.
+    pub faults_may_miss: bool,
     /// Tenants whose digest must equal the build machine's digest of the same bytes of the image.
     pub digests: Vec<String>,
     /// Measurements that must be reported, by name.
@@ -163,6 +166,7 @@ impl Default for Expect {
             interrupts: ExpectedInterrupts::default(),
             unfair: false,
             resets: false,
+            faults_may_miss: false,
             must_reset: Vec::new(),
             digests: Vec::new(),
             measured: Vec::new(),

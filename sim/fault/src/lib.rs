@@ -60,6 +60,9 @@ pub struct CommandFault {
 }
 
 impl CommandFault {
+    /// [`CommandFault::per_million`] of a fault that hits every command it concerns.
+    pub const ALWAYS: u32 = 1_000_000;
+
     /// Creates a fault that hits every command of these queues.
     #[must_use]
     pub const fn new(queues: QueueKind, effect: CommandEffect) -> Self {
@@ -101,7 +104,7 @@ pub struct Blocks {
 }
 
 const fn always() -> u32 {
-    1_000_000
+    CommandFault::ALWAYS
 }
 
 /// An effect on a command.

@@ -246,8 +246,10 @@ impl Controller {
 
     fn controller_fault(&mut self, host: &mut dyn Host) {
         // A removed controller raises nothing.
-        if let Some(effect) = self.faults.take_next().filter(|_| !self.registers.is_removed()) {
-            self.suffer(effect, host);
+        if let Some((number, effect)) = self.faults.take_next().filter(|_| !self.registers.is_removed())
+            && self.suffer(effect, host)
+        {
+            self.faults.count(number);
         }
     }
 
@@ -258,17 +260,19 @@ impl Controller {
         }
     }
 
-    pub(crate) fn suffer(&mut self, effect: ControllerEffect, host: &mut dyn Host) {
+    /// Returns whether anything was there to be hit.
+    pub(crate) fn suffer(&mut self, effect: ControllerEffect, host: &mut dyn Host) -> bool {
         match effect {
             // A message that cannot be sent now must not stay pending: nothing would ever take it back. Software that
             // unmasks the vector before it sets Bus Master Enable would be blamed for it.
             ControllerEffect::SpuriousInterrupt { vector } if host.is_bus_master() => host.interrupt(vector),
-            ControllerEffect::SpuriousInterrupt { .. } => {}
+            ControllerEffect::SpuriousInterrupt { .. } => return false,
             ControllerEffect::FatalStatus => self.fail(),
             ControllerEffect::AllOnes { for_ns } => self.registers.hide(self.clock_ns, for_ns),
-            ControllerEffect::StuckQueuePair { pair } => {
-                self.queues.cq_mut(pair).into_iter().for_each(|queue| queue.stuck = true);
-            }
+            ControllerEffect::StuckQueuePair { pair } => match self.queues.cq_mut(pair) {
+                Some(queue) => queue.stuck = true,
+                None => return false,
+            },
             ControllerEffect::NeverReady => self.registers.never_ready(),
             ControllerEffect::Removal => {
                 self.registers.remove();
@@ -277,6 +281,7 @@ impl Controller {
             }
             ControllerEffect::PowerLoss => self.power_fails(host),
         }
+        true
     }
 
     /// Sets CSTS.CFS: no command is executed until a reset.
@@ -322,6 +327,12 @@ impl Controller {
     #[must_use]
     pub const fn violation_count(&self) -> u64 {
         self.violations.count()
+    }
+
+    /// Whether each fault of the configuration had nothing to hit, in its order. Of faults that hit by chance, those count that
+    /// concerned no command.
+    pub fn faults_missed(&self) -> impl Iterator<Item = bool> + '_ {
+        self.faults.missed()
     }
 
     /// Hits of each fault of the configuration, in its order.

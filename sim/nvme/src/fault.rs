@@ -72,16 +72,28 @@ impl Faults {
         self.next_ns
     }
 
-    /// Takes the next fault of the controller.
-    pub(crate) fn take_next(&mut self) -> Option<ControllerEffect> {
+    /// Whether each fault could not show itself, in the order of the configuration. A fault of commands that hits by chance could
+    /// when it concerned one.
+    pub(crate) fn missed(&self) -> impl Iterator<Item = bool> + '_ {
+        self.armed.iter().map(|armed| match &armed.fault {
+            Fault::Command(fault) if fault.per_million < CommandFault::ALWAYS => armed.passed <= fault.skip,
+            _ => armed.hits == 0,
+        })
+    }
+
+    /// Takes the next fault of the controller, with its number.
+    pub(crate) fn take_next(&mut self) -> Option<(usize, ControllerEffect)> {
         let taken = self.ahead.pop()?;
         self.next_ns = self.ahead.last().and_then(|index| moment(&self.armed, *index));
-        let armed = self.armed.get_mut(taken)?;
-        armed.hits += 1;
-        match &armed.fault {
-            Fault::Controller(fault) => Some(fault.effect),
+        match &self.armed.get(taken)?.fault {
+            Fault::Controller(fault) => Some((taken, fault.effect)),
             _ => None,
         }
+    }
+
+    /// Counts a hit of a fault of the controller.
+    pub(crate) fn count(&mut self, number: usize) {
+        self.armed.get_mut(number).into_iter().for_each(|armed| armed.hits += 1);
     }
 
     /// Returns the effects on a command that is fetched now. `sq` is the number of its SQ.

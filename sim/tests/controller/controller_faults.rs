@@ -43,6 +43,17 @@ fn a_function_that_is_not_bus_master_raises_nothing_for_nothing() {
 }
 
 #[test]
+fn fault_of_the_controller_is_missed_before_its_time_and_where_nothing_is_to_be_hit() {
+    let stuck = |pair| ControllerEffect::StuckQueuePair { pair };
+    let mut driver = driver(&[stuck(1), stuck(7), ControllerEffect::SpuriousInterrupt { vector: 5 }]);
+    driver.machine.is_bus_master = false;
+    driver.advance_to(AT_NS - 1);
+    assert_eq!(driver.controller.faults_missed().collect::<Vec<_>>(), [true; 3]);
+    driver.advance_to(AT_NS);
+    assert_eq!(driver.controller.faults_missed().collect::<Vec<_>>(), [false, true, true]);
+}
+
+#[test]
 fn after_a_fatal_error_nothing_is_done_until_a_reset() {
     let mut driver = driver(&[ControllerEffect::FatalStatus]);
     driver.advance_to(AT_NS);

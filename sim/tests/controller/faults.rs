@@ -52,6 +52,22 @@ fn a_command_that_is_hit_is_not_done() {
 }
 
 #[test]
+fn fault_that_concerns_no_command_is_known_as_missed() {
+    let missed = |fault: CommandFault| {
+        let mut driver = driver(fault);
+        driver.execute(1, verify(0));
+        driver.controller.faults_missed().collect::<Vec<_>>()
+    };
+    assert_eq!(missed(fault(STATUS)), [false]);
+    assert_eq!(missed(CommandFault { opcodes: vec![0x77], ..fault(STATUS) }), [true]);
+    assert_eq!(missed(CommandFault { skip: 1, ..fault(STATUS) }), [true]);
+    // By chance, it might have hit: once in a million, and never.
+    assert_eq!(missed(CommandFault { per_million: 1, ..fault(STATUS) }), [false]);
+    assert_eq!(missed(CommandFault { per_million: 1, skip: 1, ..fault(STATUS) }), [true]);
+    assert_eq!(missed(CommandFault { per_million: 1, nsid: Some(2), ..fault(STATUS) }), [true]);
+}
+
+#[test]
 fn do_not_retry_is_reported() {
     let mut driver = driver(fault(CommandEffect::Status { sct: 2, sc: 0x81, dnr: true }));
     assert!(driver.execute(1, verify(0)).status().do_not_retry());

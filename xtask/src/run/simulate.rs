@@ -20,6 +20,7 @@ use anyhow::{Result, ensure};
 use capdl::scenario::Backend;
 use capdl::{Arch, Scenario, System};
 use sim::{Account, Disk, Progress, Simulation};
+use sim_fault::Fault;
 use std::io::{BufReader, Read};
 use std::path::Path;
 use std::time::Duration;
@@ -83,6 +84,7 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     results.seconds = simulation.now_ns() as f64 / 1e9;
     results.reasons.extend(ended);
     check_outside(scenario, &system, &simulation, &mut results)?;
+    results.reasons.extend(missed_faults(scenario, &simulation));
     let account = simulation.end();
     results.reasons.extend(verdict::violations(scenario, &results));
     results.reasons.extend(missing::lines(scenario, &system, &results));
@@ -200,6 +202,35 @@ fn check_outside(scenario: &Scenario, system: &System, simulation: &Simulation, 
     Ok(())
 }
 
+/// Faults that hit nothing, one sentence each, as a run on QEMU has them (`Injection::left`).
+fn missed_faults(scenario: &Scenario, simulation: &Simulation) -> Vec<String> {
+    if scenario.expect.faults_may_miss {
+        return Vec::new();
+    }
+    let sentence = |number: usize| match scenario.faults.get(number)? {
+        Fault::Controller(fault) => {
+            let (name, words) = (fault_controller(scenario, &fault.controller), words(fault.effect));
+            Some(if fault.at_ns > simulation.now_ns() {
+                format!("the run was over before the fault of {name}: {words}")
+            } else {
+                format!("the fault of {name} found nothing to hit: {words}")
+            })
+        }
+        Fault::Command(fault) => {
+            let name = fault_controller(scenario, &fault.controller);
+            Some(format!("fault {} hit no command of {name}", number.saturating_add(1)))
+        }
+        Fault::Component(_) => None,
+    };
+    simulation.missed_faults().into_iter().filter_map(sentence).collect()
+}
+
+/// The controller that a fault names; without a name, the first one.
+fn fault_controller<'a>(scenario: &'a Scenario, name: &'a str) -> &'a str {
+    let first = || scenario.controllers.first().map_or("", |controller| controller.name.as_str());
+    if name.is_empty() { first() } else { name }
+}
+
 /// Reader of a namespace's current content.
 struct Image<'a> {
     simulation: &'a Simulation,
@@ -234,4 +265,59 @@ fn disks(scenario: &Scenario, user: Option<&UserDisk>) -> Result<Vec<Vec<Disk>>>
         disks.push(own);
     }
     Ok(disks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCENARIO: &str = r#"
+name = "a"
+description = "b"
+[[controller]]
+name = "disk"
+[[controller.namespace]]
+size = "1M"
+[[tenant]]
+name = "alice"
+queue_pairs = 1
+depth = 8
+extents = [{ first = 0, blocks = 1024 }]
+program.name = "bench"
+[tenant.program.config]
+operations = 20
+[[fault]]
+command = { opcodes = [2], times = 1, effect = { delay = { ns = 1000000 } } }
+[[fault]]
+command = { opcodes = [0x77], times = 1, effect = "corrupt-data" }
+[[fault]]
+controller = { controller = "disk", at_ns = 900000000000, effect = "fatal-status" }
+[[fault]]
+controller = { at_ns = 1000000, effect = { stuck-queue-pair = { pair = 9 } } }
+[expect]
+resets = true
+"#;
+
+    fn reasons(text: &str) -> Vec<String> {
+        let scenario = Scenario::parse(text, "a").unwrap();
+        let input = RunInput { scenario: &scenario, seed: 1, disk: None, show: None, step: None, folder: None };
+        simulate(input).unwrap().results.reasons
+    }
+
+    #[test]
+    fn run_fails_whose_faults_hit_nothing() {
+        assert_eq!(
+            reasons(SCENARIO),
+            [
+                "fault 2 hit no command of disk",
+                "the run was over before the fault of disk: CSTS.CFS is set",
+                "the fault of disk found nothing to hit: queue pair 9 posts no completions",
+            ]
+        );
+    }
+
+    #[test]
+    fn drawn_faults_may_hit_nothing() {
+        assert_eq!(reasons(&format!("{SCENARIO}faults_may_miss = true\n")), Vec::<String>::new());
+    }
 }
