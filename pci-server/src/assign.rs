@@ -89,7 +89,7 @@ pub fn assign<M: Mmio>(
     slots: &[u16],
 ) -> Vec<(Bdf, LeftOut)> {
     let last = u8::try_from(config.buses().saturating_sub(1)).unwrap_or(u8::MAX);
-    let (found, surplus) = scan(config, note, 0..=last, 0, slots);
+    let (found, surplus) = scan(config, note, 0..=last, None, 0, slots);
     write_all(config, &found, &surplus, windows.ranges())
 }
 
@@ -98,11 +98,11 @@ pub fn assign<M: Mmio>(
 pub fn assign_behind<M: Mmio>(
     config: &mut ConfigSpace<M>,
     note: &Note<impl Memory>,
-    port: &Bridge,
+    (bdf, port): (Bdf, &Bridge),
     depth: usize,
 ) -> Vec<(Bdf, LeftOut)> {
     let buses = port.numbers.secondary()..=port.numbers.subordinate();
-    let (found, surplus) = scan(config, note, buses, depth, &[]);
+    let (found, surplus) = scan(config, note, buses, Some(bdf), depth, &[]);
     let window = port.memory.map(|window| window.base()..window.limit().saturating_add(1));
     write_all(config, &found, &surplus, window.as_slice())
 }

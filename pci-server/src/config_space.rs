@@ -6,6 +6,9 @@
 //! capabilities has no bound (`pci_spec::capability` has one).
 
 use alloc::vec::Vec;
+use core::ops::Range;
+use pci_spec::capability::{self, id};
+use pci_spec::express::{self, ARI_FORWARDING, DEVICE_CONTROL_2, PortType};
 use pci_spec::header::{DEVICES, FUNCTIONS, NO_VENDOR, Status, offset};
 use pci_spec::{Bdf, HeaderType};
 use platform::Mmio;
@@ -128,11 +131,28 @@ impl<M: Mmio> ConfigSpace<M> {
         self.ecam.write(device_function(bdf), register & 0xffc, value);
     }
 
-    /// The functions that answer on `bus`, in order: those above 0 only of devices with the multifunction bit.
+    /// The device numbers that can be on the bus below a bridge. The link below a root port or a switch's downstream port ends at one
+    /// device, number 0 (PCIe 7.3.1): what answers at other numbers is the same device once more. Only a port that forwards by ARI
+    /// has functions there.
     #[must_use]
-    pub fn functions_on(&self, bus: u8) -> Vec<Bdf> {
+    pub fn devices_below(&self, bridge: Bdf) -> Range<u8> {
+        let read = |register: u8| self.read(bridge, register);
+        let Ok(Some(found)) = capability::find(&read, id::EXPRESS) else { return 0..DEVICES };
+        let capabilities = express::Capabilities::from_bits(found.control);
+        if !matches!(capabilities.port(), PortType::RootPort | PortType::SwitchDownstream) {
+            return 0..DEVICES;
+        }
+        // The first version has no such register.
+        let control_2 = if capabilities.version() < 2 { None } else { found.read32(&read, DEVICE_CONTROL_2) };
+        if control_2.is_some_and(|control| control & ARI_FORWARDING != 0) { 0..DEVICES } else { 0..1 }
+    }
+
+    /// The functions that answer on `bus` at these device numbers, in order: those above 0 only of devices with the multifunction
+    /// bit.
+    #[must_use]
+    pub fn functions_on(&self, bus: u8, devices: Range<u8>) -> Vec<Bdf> {
         let mut found = Vec::new();
-        for device in 0..DEVICES {
+        for device in devices {
             let Some(first) = Bdf::new(bus, device, 0).filter(|bdf| self.answers(*bdf)) else {
                 continue;
             };

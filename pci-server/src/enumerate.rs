@@ -16,7 +16,7 @@ use crate::virtual_functions;
 use alloc::vec::Vec;
 use pci_spec::bridge::{self, BusNumbers, MemoryWindow, PrefetchableRegisters};
 use pci_spec::capability::{self, CapabilityError, id};
-use pci_spec::header::{HeaderType, Layout, offset};
+use pci_spec::header::{DEVICES, HeaderType, Layout, offset};
 use pci_spec::msi::MsiCapability;
 use pci_spec::msix::MsixCapability;
 use pci_spec::{Bdf, BridgeKind, ClassCode, Pin, express, intx, requester_id};
@@ -95,7 +95,8 @@ impl<M: Mmio, N: Memory> Walk<'_, M, N> {
         if let Some(walked) = self.walked.get_mut(usize::from(bus)) {
             *walked = true;
         }
-        for bdf in self.config.functions_on(bus) {
+        let devices = path.first().map_or(0..DEVICES, |above| self.config.devices_below(above.bdf));
+        for bdf in self.config.functions_on(bus, devices) {
             self.function(bdf, path);
         }
     }

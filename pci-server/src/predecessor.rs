@@ -13,6 +13,7 @@ use crate::sizing::Note;
 use crate::virtual_functions::disable;
 use pci_api::Refusal;
 use pci_spec::express::FLR_MS;
+use pci_spec::header::DEVICES;
 use pci_spec::sriov::DISABLE_MS;
 use platform::log::warn;
 use platform::{CPtr, Event, Kernel, Memory, Message, Mmio, OutOfBounds, Platform};
@@ -49,7 +50,7 @@ pub(crate) async fn tidy<P: Platform>(
 /// Disables the virtual functions of every function on the numbered buses.
 pub(crate) fn disable_all<M: Mmio>(config: &mut ConfigSpace<M>) {
     for bus in (0..config.buses()).map_while(|bus| u8::try_from(bus).ok()) {
-        for bdf in config.functions_on(bus) {
+        for bdf in config.functions_on(bus, 0..DEVICES) {
             if !is_machines(config, bdf) {
                 disable(config, bdf);
             }

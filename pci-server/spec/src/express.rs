@@ -6,6 +6,10 @@ use bitfield_struct::bitfield;
 pub const DEVICE_CAPABILITIES: u8 = 4;
 /// Byte offset of the dword with [`DeviceControl`] (15:0) and [`DeviceStatus`] (31:16) from the capability's start.
 pub const DEVICE_CONTROL_STATUS: u8 = 8;
+/// Byte offset of Device Control 2 (15:0) from the capability's start, from version 2 on (PCIe 7.5.3.16).
+pub const DEVICE_CONTROL_2: u8 = 0x28;
+/// Device Control 2 of a port: it forwards to all device numbers below, as functions of one device (ARI Forwarding Enable).
+pub const ARI_FORWARDING: u32 = 1 << 5;
 /// Milliseconds from [`DeviceControl::initiate_flr`] to the next access to the function (PCIe 6.6.2).
 pub const FLR_MS: u64 = 100;
 

@@ -19,7 +19,7 @@ use crate::virtual_functions::{self, VirtualFunctions};
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use pci_spec::bridge::{self, BusNumbers};
-use pci_spec::header::{Layout, offset};
+use pci_spec::header::{DEVICES, Layout, offset};
 use pci_spec::sriov::Sriov;
 use pci_spec::{Bar, Bdf, HeaderType};
 use platform::log::warn;
@@ -52,18 +52,20 @@ pub(super) struct FoundBridge {
     pub(super) prefetchable: u32,
 }
 
-/// Numbers the first of `buses` and those behind it and sizes all functions on them. `depth` bridges lie above. A bridge comes
+/// Numbers the first of `buses` and those behind it and sizes all functions on them. The bridge `above` is the nearest
+/// of `depth` bridges that lie above. A bridge comes
 /// before what is behind it; ports of `slots` reserve room. Functions beyond [`MAX_FUNCTIONS`] come apart, by name.
 pub(super) fn scan<M: Mmio>(
     config: &mut ConfigSpace<M>,
     note: &Note<impl Memory>,
     buses: RangeInclusive<u8>,
+    above: Option<Bdf>,
     depth: usize,
     slots: &[u16],
 ) -> (Vec<Found>, Vec<Bdf>) {
     let (first, limit) = buses.into_inner();
     let mut scan = Scan { config, note, slots, found: Vec::new(), surplus: Vec::new(), limit, last_bus: first };
-    scan.bus(first, None, depth);
+    scan.bus(first, above, None, depth);
     (scan.found, scan.surplus)
 }
 
@@ -82,9 +84,10 @@ struct Scan<'a, M: Mmio, N: Memory> {
 
 impl<M: Mmio, N: Memory> Scan<'_, M, N> {
     /// Scans all functions on a bus, and then behind its bridges: virtual functions may need the next numbers.
-    fn bus(&mut self, bus: u8, parent: Option<usize>, depth: usize) {
+    fn bus(&mut self, bus: u8, above: Option<Bdf>, parent: Option<usize>, depth: usize) {
         let mut bridges = Vec::new();
-        for bdf in self.config.functions_on(bus) {
+        let devices = above.map_or(0..DEVICES, |bridge| self.config.devices_below(bridge));
+        for bdf in self.config.functions_on(bus, devices) {
             if is_machines(self.config, bdf) {
                 continue;
             }
@@ -159,7 +162,7 @@ impl<M: Mmio, N: Memory> Scan<'_, M, N> {
         // All buses there may be, until it is known how many there are.
         self.set_numbers(bdf, numbers.with_subordinate(self.limit))?;
         self.last_bus = secondary;
-        self.bus(secondary, Some(number), depth.saturating_add(1));
+        self.bus(secondary, Some(bdf), Some(number), depth.saturating_add(1));
         self.set_numbers(bdf, numbers.with_subordinate(self.last_bus))?;
         Ok(())
     }

@@ -188,7 +188,7 @@ impl<P: Platform> Server<P> {
             return Arrival::Unusable;
         };
         let bridge: Bridge = bridge;
-        let left_out = assign_behind(config, note, &bridge, depth);
+        let left_out = assign_behind(config, note, (port, &bridge), depth);
         config.change_command(port, Command::MEMORY_SPACE, Command::empty());
         let windows = crate::resources::pci_windows(&self.config);
         let known = functions.len();

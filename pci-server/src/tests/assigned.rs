@@ -4,8 +4,8 @@ use super::bus::at;
 use super::trees::{Node, Tested, WINDOW, nodes};
 use crate::assign::LeftOut;
 use crate::function::{Function, Unusable};
-use pci_spec::BarKind;
 use pci_spec::bar::Prefetch;
+use pci_spec::{BarKind, Bdf};
 use proptest::prelude::*;
 use std::boxed::Box;
 use std::vec;
@@ -226,4 +226,22 @@ proptest! {
         prop_assert_eq!(tested.violations(), []);
         prop_assert_eq!(tested.assign(), (functions, left_out));
     }
+}
+
+#[test]
+fn device_that_answers_at_all_numbers_below_a_port_is_one() {
+    let nodes = [Node::Ghosts(Box::new(Node::nvme())), Node::Port(Some(Box::new(Node::nvme())))];
+    let endpoints = |functions: &[Function]| {
+        let below = functions.iter().filter(|function| function.bdf.bus() > 0);
+        below.map(|function| function.bdf).collect::<Vec<_>>()
+    };
+    let one_each = [Bdf::new(1, 0, 0).unwrap(), Bdf::new(2, 0, 0).unwrap()];
+    // Assigned by the server, and by firmware.
+    let mut tested = Tested::new(&nodes, vec![WINDOW]);
+    let (functions, left_out) = tested.assign();
+    assert_eq!((endpoints(&functions), left_out.is_empty()), (one_each.to_vec(), true));
+    tested.reach(&functions);
+    let mut tested = Tested::new(&nodes, vec![WINDOW]);
+    assert!(tested.run_firmware());
+    assert_eq!(endpoints(&tested.enumerate()), one_each);
 }

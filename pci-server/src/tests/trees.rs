@@ -15,8 +15,9 @@ use pci_spec::{BarKind, Bdf};
 use platform::{Memory, Mmio, OutOfBounds, PAGE_SIZE, Paddr};
 use proptest::prelude::*;
 use sim_pci::{
-    BarConfig, Blocked, BusId, BusType, Device, Endpoint, Firmware, FunctionConfig, FunctionId, FunctionLevelReset,
-    Level, Link, Machine, MsixConfig, PortConfig, Reset, SriovConfig, Tree, TreeConfig, Upstream, Violation,
+    BarConfig, Blocked, BusId, BusType, Device, DeviceNumbers, Endpoint, Firmware, FunctionConfig, FunctionId,
+    FunctionLevelReset, Level, Link, Machine, MsixConfig, PortConfig, Reset, SriovConfig, Tree, TreeConfig, Upstream,
+    Violation,
 };
 use std::boxed::Box;
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub(super) enum Node {
     Bridge(Vec<Node>),
     /// A root port with a slot, if it is on the root bus, otherwise a bridge as above with one device.
     Port(Option<Box<Node>>),
+    /// A root port that forwards accesses of all device numbers to this function.
+    Ghosts(Box<Node>),
 }
 
 impl Node {
@@ -325,6 +328,11 @@ fn attach(tree: &mut Tree<Worker>, bus: BusId, first: u8, nodes: &[Node], name: 
                 let port = if on_root { PortConfig::root_port(*name) } else { PortConfig::express_to_pci() };
                 let lower = tree.attach_port(bus, device, 0, port).unwrap();
                 attach(tree, lower, 0, below.as_deref().map(core::slice::from_ref).unwrap_or_default(), name);
+            }
+            Node::Ghosts(below) => {
+                let port = PortConfig { numbers: DeviceNumbers::All, ..PortConfig::root_port(*name) };
+                let lower = tree.attach_port(bus, device, 0, port).unwrap();
+                attach(tree, lower, 0, core::slice::from_ref(&**below), name);
             }
             Node::Endpoint { bars, virtual_functions } => {
                 let mut config = FunctionConfig::new(0x1b36, *name, pci_spec::ClassCode::NVME);

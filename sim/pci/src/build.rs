@@ -126,7 +126,10 @@ impl<D: Device> Tree<D> {
         core.interrupt_line = config.pin().and_then(|pin| self.line_of(pin, bus, devfn));
         let slot = config.slot.map(|_| Presence::Empty);
         self.buses.push(Bus::new(Some((bus, id))));
-        self.place(Function { core, kind: Kind::Port(Port { kind: config.kind, below, slot }) });
+        self.place(Function {
+            core,
+            kind: Kind::Port(Port { kind: config.kind, below, slot, numbers: config.numbers }),
+        });
         self.occupy(bus);
         Ok(below)
     }

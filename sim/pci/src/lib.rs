@@ -52,6 +52,6 @@ pub use host::HostBridge;
 pub use hot_plug::SlotState;
 pub use inspect::Region;
 pub use machine::{Blocked, Device, Interrupts, Level, Machine, Reset, Upstream, VirtualFunction};
-pub use port::{PortConfig, PortKind, SlotConfig};
+pub use port::{DeviceNumbers, PortConfig, PortKind, SlotConfig};
 pub use record::{Direction, DmaFault, KEPT, Record, Violation};
 pub use tree::{BusId, FunctionId, Tree, TreeConfig};

@@ -47,6 +47,18 @@ pub struct PortConfig {
     pub kind: PortKind,
     /// Its slot, if devices below it can be taken out. Only root ports and switches' downstream ports have one.
     pub slot: Option<SlotConfig>,
+    /// The device numbers at which the device below answers.
+    pub numbers: DeviceNumbers,
+}
+
+/// The device numbers at which the one device below a root port or a switch's downstream port answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DeviceNumbers {
+    /// Number 0 alone, as the standard has it (PCIe 7.3.1).
+    #[default]
+    Zero,
+    /// All 32: the port forwards configuration accesses whatever their device number, and the device answers them.
+    All,
 }
 
 /// A hot-plug slot with attention button, indicators and a power controller (PCIe 6.7).
@@ -61,32 +73,50 @@ impl PortConfig {
     #[must_use]
     pub const fn root_port(slot: u16) -> Self {
         let kind = PortKind::Root(Link { generation: 4, lanes: 16 });
-        Self { vendor: 0x1b36, device: 0x000c, kind, slot: Some(SlotConfig { number: slot }) }
+        Self {
+            vendor: 0x1b36,
+            device: 0x000c,
+            kind,
+            slot: Some(SlotConfig { number: slot }),
+            numbers: DeviceNumbers::Zero,
+        }
     }
 
     /// Returns a conventional bridge like QEMU's (1b36:0001).
     #[must_use]
     pub const fn conventional() -> Self {
-        Self { vendor: 0x1b36, device: 0x0001, kind: PortKind::Conventional, slot: None }
+        Self { vendor: 0x1b36, device: 0x0001, kind: PortKind::Conventional, slot: None, numbers: DeviceNumbers::Zero }
     }
 
     /// Returns a bridge from PCI Express to conventional PCI like QEMU's (1b36:000e).
     #[must_use]
     pub const fn express_to_pci() -> Self {
-        Self { vendor: 0x1b36, device: 0x000e, kind: PortKind::ExpressToPci, slot: None }
+        Self { vendor: 0x1b36, device: 0x000e, kind: PortKind::ExpressToPci, slot: None, numbers: DeviceNumbers::Zero }
     }
 
     /// Returns a switch's upstream port like QEMU's (104c:8232).
     #[must_use]
     pub const fn switch_upstream() -> Self {
-        Self { vendor: 0x104c, device: 0x8232, kind: PortKind::SwitchUpstream, slot: None }
+        Self {
+            vendor: 0x104c,
+            device: 0x8232,
+            kind: PortKind::SwitchUpstream,
+            slot: None,
+            numbers: DeviceNumbers::Zero,
+        }
     }
 
     /// Returns a switch's downstream port like QEMU's (104c:8233), with a slot of this number.
     #[must_use]
     pub const fn switch_downstream(slot: u16) -> Self {
         let kind = PortKind::SwitchDownstream(Link { generation: 4, lanes: 16 });
-        Self { vendor: 0x104c, device: 0x8233, kind, slot: Some(SlotConfig { number: slot }) }
+        Self {
+            vendor: 0x104c,
+            device: 0x8233,
+            kind,
+            slot: Some(SlotConfig { number: slot }),
+            numbers: DeviceNumbers::Zero,
+        }
     }
 
     /// Returns its message table: ports that signal events have one vector.
@@ -173,6 +203,7 @@ pub(crate) struct Port {
     /// The bus below.
     pub(crate) below: BusId,
     pub(crate) slot: Option<Presence>,
+    pub(crate) numbers: DeviceNumbers,
 }
 
 /// Whether something is in a slot.
@@ -203,7 +234,7 @@ impl Port {
     pub(crate) fn forwards_device(&self, space: &Space, device: u8) -> bool {
         match self.kind {
             PortKind::Root(_) | PortKind::SwitchDownstream(_) => {
-                device == 0 || space.read(layout::DEVICE_CONTROL_2) & 1 << 5 != 0
+                device == 0 || self.numbers == DeviceNumbers::All || space.read(layout::DEVICE_CONTROL_2) & 1 << 5 != 0
             }
             PortKind::SwitchUpstream | PortKind::ExpressToPci | PortKind::Conventional => true,
         }

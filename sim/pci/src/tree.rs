@@ -9,6 +9,7 @@ use crate::arena::{Buses, Functions};
 use crate::function::{Function, Kind};
 use crate::machine::{Device, Machine, Upstream};
 use crate::msix::Place;
+use crate::port::DeviceNumbers;
 use crate::record::Violation;
 use crate::upstream::{Line, Outer};
 use crate::view::{Claim, Decoded, Overlap};
@@ -209,12 +210,17 @@ impl<D: Device> Tree<D> {
         if bus.view.number != Some(bdf.bus()) {
             return None;
         }
-        if let Some((_, Function { core, kind: Kind::Port(port) })) = self.bridge_of(id)
-            && (!port.forwards_device(&core.space, bdf.device()) || !core.is_on())
-        {
-            return None;
+        let mut place = bdf.to_raw() as u8;
+        if let Some((_, Function { core, kind: Kind::Port(port) })) = self.bridge_of(id) {
+            if !port.forwards_device(&core.space, bdf.device()) || !core.is_on() {
+                return None;
+            }
+            if port.numbers == DeviceNumbers::All {
+                // The device ignores its number.
+                place = bdf.function();
+            }
         }
-        let function = self.functions.get(bus.at(bdf.to_raw() as u8)?)?;
+        let function = self.functions.get(bus.at(place)?)?;
         let (id, register) = (function.core.id, access.register);
         if claim.ambiguous {
             self.outer.batch.violation(id, bdf, Violation::AmbiguousBus { bus: bdf.bus() });
