@@ -459,6 +459,22 @@ mod tests {
     }
 
     #[test]
+    fn neighbour_whose_end_arrives_before_an_earlier_attack_has_outlived_it() {
+        let mut scenario = scenario("");
+        scenario.expect.attackers = vec!["m".into()];
+        scenario.expect.outlives = vec!["w".into()];
+        let of = |attacked_ns, finished_ns| {
+            let mut results = Results::default();
+            for (report, at_ns) in [(done(true), finished_ns), (attack(), attacked_ns)] {
+                results.take(report::Stamped { at_ns, report }, Duration::ZERO);
+            }
+            violations(&scenario, &results)
+        };
+        assert_eq!(of(4, 5), [""; 0]);
+        assert_eq!(of(6, 5), ["w had finished before m was at its end"]);
+    }
+
+    #[test]
     fn neighbour_that_finishes_before_the_last_attack_fails() {
         let mut scenario = scenario("");
         scenario.expect.attackers = vec!["m".into()];

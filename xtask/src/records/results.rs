@@ -91,15 +91,16 @@ pub(crate) struct Results {
     /// The roles of the specification's components, by name. The root task has none.
     #[serde(skip)]
     pub(crate) roles: BTreeMap<Name, Role>,
-    /// The number of the report by which each tenant reported its end, counted over the whole run.
+    /// The machine's time, in nanoseconds, at which each tenant reported its end.
     #[serde(skip)]
     pub(crate) done_at: BTreeMap<Name, u64>,
-    /// The number of the last report of each tenant's attack, fault or expulsion.
+    /// The time of the last report of each tenant's attack, fault or expulsion.
     #[serde(skip)]
     pub(crate) acted_at: BTreeMap<Name, u64>,
-    /// Reports so far.
+    /// Reports without times so far.
+    #[cfg(test)]
     #[serde(skip)]
-    pub(crate) arrived: u64,
+    added: u64,
     /// The server of each tenant: of its session, or of its function's controller.
     #[serde(skip)]
     pub(crate) servers: BTreeMap<String, String>,
@@ -204,13 +205,18 @@ impl Results {
             let (pages_left, io_tables_left) = (*pages_left, *io_tables_left);
             self.opened.push(Opened { at_ns, tenant, pages_left, io_tables_left });
         }
-        self.add(record.report, arrived);
+        self.put(record.report, arrived, record.at_ns);
     }
 
-    /// Adds a report that came `arrived` after QEMU's start, without its time.
+    /// Adds a report that came `arrived` after QEMU's start, without its time: it is later than those before it.
+    #[cfg(test)]
     pub(crate) fn add(&mut self, report: Report, arrived: Duration) {
-        self.arrived += 1;
-        self.keep_order(&report);
+        self.added += 1;
+        self.put(report, arrived, self.added);
+    }
+
+    fn put(&mut self, report: Report, arrived: Duration, at_ns: u64) {
+        self.keep_order(&report, at_ns);
         match report {
             Report::Machine(machine) => {
                 self.set_clock(machine.started_at_ns, arrived);
@@ -263,14 +269,12 @@ impl Results {
         }
     }
 
-    /// Keeps the position in the order of arrival at which a tenant finished, and at which it last attacked or was ended.
-    ///
-    /// If records of two components wait for the console, that of the component with the lower number arrives first. So a
-    /// neighbour that is listed before its attacker never seems to have lasted longer than it has.
-    fn keep_order(&mut self, report: &Report) {
+    /// Keeps the machine's time at which a tenant finished, and at which it last attacked or was ended. Records of two components
+    /// arrive in another order when they wait for the console.
+    fn keep_order(&mut self, report: &Report, at_ns: u64) {
         let acted = match report {
             Report::Done { tenant, .. } => {
-                self.done_at.insert(tenant.clone(), self.arrived);
+                self.done_at.insert(tenant.clone(), at_ns);
                 return;
             }
             Report::Attack(attack) => &attack.tenant,
@@ -278,7 +282,7 @@ impl Results {
             Report::Session(session) if !session.ended_by.is_empty() => &session.tenant,
             _ => return,
         };
-        self.acted_at.insert(acted.clone(), self.arrived);
+        self.acted_at.insert(acted.clone(), at_ns);
     }
 
     /// Records that `component` did something that a sound component never does.
