@@ -12,6 +12,7 @@ pub(crate) mod control_plane;
 pub(crate) mod functions;
 pub(crate) mod identity;
 pub(crate) mod interrupts_change;
+pub(crate) mod namespaces;
 pub(crate) mod on_wake;
 pub(crate) mod provision;
 pub(crate) mod reconcile;

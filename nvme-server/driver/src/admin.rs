@@ -61,7 +61,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         Ok(rings)
     }
 
-    /// Submits `build`'s command and waits for its completion, at most `limit_ticks`.
+    /// Submits `build`'s command and waits for its completion, at most the ticks that `limit` gives this command.
     ///
     /// # Errors
     /// [`DeviceFault::Refused`] for a completion that is no success, and whatever is wrong with the queue.
@@ -69,10 +69,10 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         &self,
         platform: &P,
         tick: &Tick,
-        limit_ticks: u64,
+        limit: impl FnOnce(&Sqe) -> u64,
         build: impl FnOnce(Cid) -> Sqe,
     ) -> Result<Cqe, DeviceFault> {
-        self.submit(build)?;
+        let limit_ticks = self.submit(build, limit)?;
         let deadline = platform.ticks().saturating_add(limit_ticks);
         loop {
             match select(self.done.wait(), tick.wait()).await {
@@ -87,7 +87,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         }
     }
 
-    fn submit(&self, build: impl FnOnce(Cid) -> Sqe) -> Result<(), DeviceFault> {
+    fn submit(&self, build: impl FnOnce(Cid) -> Sqe, limit: impl FnOnce(&Sqe) -> u64) -> Result<u64, DeviceFault> {
         let mut state = self.state.borrow_mut();
         let State { pair, waiting, last } = &mut *state;
         *last = last.next();
@@ -96,9 +96,10 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         // Discards a late completion of an earlier command that was given up.
         self.done.reset();
         let pair = pair.as_mut().ok_or(DeviceFault::OwnMemory)?;
-        pair.submit(&build(cid));
+        let sqe = build(cid);
+        pair.submit(&sqe);
         pair.ring()?;
-        Ok(())
+        Ok(limit(&sqe))
     }
 
     /// Gives up the command in flight, if there is one, because the controller failed.

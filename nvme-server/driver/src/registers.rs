@@ -3,8 +3,9 @@
 use crate::fault::DeviceFault;
 use crate::queue_pair::Ring;
 use core::cell::Cell;
+use core::time::Duration;
 use nvme_spec::registers::{
-    Aqa, Arbitration, Cap, Cc, Csts, IOCQES_16, IOSQES_64, Register, ShutdownNotification, ShutdownStatus, Vs,
+    Aqa, Arbitration, Cap, Cc, Crto, Csts, IOCQES_16, IOSQES_64, Register, ShutdownNotification, ShutdownStatus, Vs,
 };
 use platform::{Mmio, PAGE_SIZE};
 
@@ -14,12 +15,14 @@ pub struct Controller<R> {
     registers: R,
     /// All zeroes until it was read.
     cap: Cell<Cap>,
+    /// CRTO, all zeroes where there is none.
+    crto: Cell<Crto>,
 }
 
 impl<R: Mmio> Controller<R> {
     /// Creates a controller of which nothing is known before [`Controller::identify`].
     pub const fn new(registers: R) -> Self {
-        Self { registers, cap: Cell::new(Cap::from_bits(0)) }
+        Self { registers, cap: Cell::new(Cap::from_bits(0)), crto: Cell::new(Crto::from_bits(0)) }
     }
 
     /// Reads CAP, at each bring-up: a controller that is out of reach for a while may be back, and must be the same.
@@ -44,6 +47,9 @@ impl<R: Mmio> Controller<R> {
         if cap.max_queue_entries() < 2 {
             return Err(DeviceFault::Unusable("the controller's queues hold nothing"));
         }
+        if cap.crwms() {
+            self.crto.set(Crto::from_bits(self.registers.read32(Register::Crto.offset())?));
+        }
         self.cap.set(cap);
         Ok(())
     }
@@ -51,6 +57,12 @@ impl<R: Mmio> Controller<R> {
     /// Its capabilities.
     pub fn cap(&self) -> Cap {
         self.cap.get()
+    }
+
+    /// The longest time for CSTS.RDY to follow CC.EN: CAP.TO, or CRTO.CRWMT where that is longer. Up to 2 minutes before revision
+    /// 2.0, and 9 hours since. Controllers are known whose CRTO is 0, so CAP.TO holds at least.
+    pub fn ready_limit(&self) -> Duration {
+        self.cap.get().timeout().max(self.crto.get().with_media())
     }
 
     /// The registers themselves, for queues' doorbells.

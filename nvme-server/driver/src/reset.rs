@@ -3,15 +3,11 @@
 
 use crate::fault::DeviceFault;
 use crate::registers::Controller;
-use nvme_spec::registers::Cap;
 use platform::{Mmio, Platform};
 
 /// Milliseconds in which CSTS.RDY is polled in a loop, before each poll waits for a tick. Most controllers take no
 /// longer, and a reset that waits for ticks costs clients a hundred times as much.
 const QUICK_POLLS_MS: u64 = 10;
-/// The most seconds to wait for CSTS.RDY, whatever CAP.TO is: the device chooses CAP.TO, up to two minutes.
-const READY_LIMIT_SECONDS: u64 = 30;
-
 /// Seconds a shutdown may take. The controller's own figure, RTD3E, may be longer; but whoever waits to turn its power off does
 /// not wait for ever.
 const SHUTDOWN_SECONDS: u64 = 8;
@@ -39,10 +35,8 @@ pub async fn disable<P: Platform>(
     controller: &Controller<P::Mmio>,
     mut next_tick: impl AsyncFnMut(),
 ) -> Result<(), DeviceFault> {
-    match wait_until(platform, ready_seconds(controller.cap()), &mut next_tick, || {
-        controller.is_changing().map(|is| !is)
-    })
-    .await
+    match wait_until(platform, ready_seconds(controller), &mut next_tick, || controller.is_changing().map(|is| !is))
+        .await
     {
         // A controller that does not come up is disabled all the same.
         Ok(()) | Err(DeviceFault::TimedOut) => {}
@@ -52,7 +46,7 @@ pub async fn disable<P: Platform>(
     wait_ready(platform, controller, next_tick, false).await
 }
 
-/// Waits until CSTS.RDY is `ready`, as long as CAP.TO allows.
+/// Waits until CSTS.RDY is `ready`, as long as the controller may take ([`Controller::ready_limit`]).
 ///
 /// # Errors
 /// [`DeviceFault::TimedOut`], or [`DeviceFault::Absent`].
@@ -62,10 +56,8 @@ pub async fn wait_ready<P: Platform>(
     mut next_tick: impl AsyncFnMut(),
     ready: bool,
 ) -> Result<(), DeviceFault> {
-    wait_until(platform, ready_seconds(controller.cap()), &mut next_tick, || {
-        controller.is_ready().map(|is| is == ready)
-    })
-    .await
+    wait_until(platform, ready_seconds(controller), &mut next_tick, || controller.is_ready().map(|is| is == ready))
+        .await
 }
 
 /// Waits until a controller that was enabled is ready, unless another driver resets it meanwhile, as the primary controller's
@@ -78,14 +70,13 @@ pub async fn wait_enabled<P: Platform>(
     controller: &Controller<impl Mmio>,
     mut next_tick: impl AsyncFnMut(),
 ) -> Result<(), DeviceFault> {
-    wait_until(platform, ready_seconds(controller.cap()), &mut next_tick, || controller.is_changing().map(|is| !is))
-        .await?;
+    wait_until(platform, ready_seconds(controller), &mut next_tick, || controller.is_changing().map(|is| !is)).await?;
     controller.check().map(drop)
 }
 
-/// Seconds in which CSTS.RDY follows CC.EN.
-fn ready_seconds(cap: Cap) -> u64 {
-    cap.timeout().as_secs().saturating_add(1).min(READY_LIMIT_SECONDS)
+/// Seconds in which CSTS.RDY follows CC.EN, as the controller states, and one more.
+fn ready_seconds(controller: &Controller<impl Mmio>) -> u64 {
+    controller.ready_limit().as_secs().saturating_add(1)
 }
 
 /// Waits until `is_so`, at most `seconds`: polls in a loop for some milliseconds, and then once a tick, which `next_tick` waits for, so that a

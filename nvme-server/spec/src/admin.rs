@@ -191,6 +191,12 @@ pub const fn identify_namespace(cid: Cid, nsid: Nsid, data: DataPointer) -> Sqe 
     identify(cid, Cns::Namespace, nsid, data)
 }
 
+/// Namespace Identification Descriptors: returns [`crate::identify::IdList`]. Since revision 1.3.
+#[must_use]
+pub const fn identify_descriptors(cid: Cid, nsid: Nsid, data: DataPointer) -> Sqe {
+    identify(cid, Cns::NamespaceDescriptors, nsid, data)
+}
+
 /// The active namespaces with identifiers above `after`: returns [`crate::identify::NamespaceList`].
 #[must_use]
 pub const fn identify_active_namespaces(cid: Cid, after: Nsid, data: DataPointer) -> Sqe {

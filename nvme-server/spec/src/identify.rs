@@ -13,7 +13,7 @@ mod virtualization;
 
 pub use attributes::{Cmic, Flbas, Fna, Frmw, Lpa, Nsfeat, Oaes};
 pub use controller::{Controller, ControllerType, Oacs, Oncs};
-pub use lists::{ControllerList, IdDescriptor, IdKind, NamespaceList};
+pub use lists::{CommandSetId, ControllerList, IdDescriptor, IdKind, IdList, NamespaceList};
 pub use media::media;
 pub use namespace::{FORMATS, LbaFormat, Namespace, NotPlain, PlainBlocks};
 pub use power::{PowerFlags, PowerState};

@@ -366,6 +366,23 @@ fn identifiers_of_a_namespace_have_headers() {
 }
 
 #[test]
+fn command_set_is_among_the_identifiers_of_a_namespace() {
+    let list = |pieces: &[(usize, &[u8])]| IdList::read_from_bytes(&bytes::<4096>(pieces)).unwrap();
+    let eui64: &[u8] = &[1, 8, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    let zoned = list(&[(0, eui64), (12, &[4, 1, 0, 0, 2])]);
+    assert_eq!(zoned.iter().map(|(kind, id)| (kind, id.len())).collect::<Vec<_>>(), [(1, 8), (4, 1)]);
+    assert_eq!(zoned.command_set(), Some(CommandSetId::Zoned));
+    assert_eq!(list(&[(0, &[4, 1, 0, 0, 0])]).command_set(), Some(CommandSetId::Nvm));
+    assert_eq!(list(&[(0, &[4, 1, 0, 0, 1])]).command_set(), Some(CommandSetId::KeyValue));
+    assert_eq!(list(&[(0, &[4, 1, 0, 0, 9])]).command_set(), Some(CommandSetId::Other(9)));
+    assert_eq!(list(&[(0, eui64)]).command_set(), None);
+    // Identifiers without bytes and of more than there are end the list.
+    assert_eq!(list(&[(0, &[4, 0, 0, 0]), (4, &[4, 1, 0, 0, 2])]).command_set(), None);
+    let long: Vec<(usize, &[u8])> = (0..16).map(|index| (index * 259, &[3, 255][..])).collect();
+    assert_eq!(list(&long).iter().count(), 15);
+}
+
+#[test]
 fn power_state_fields_stand_where_the_standard_puts_them() {
     let state = PowerState::read_from_bytes(&bytes::<32>(&[
         (0, &[0xc4, 0x09]),

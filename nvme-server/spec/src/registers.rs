@@ -38,6 +38,8 @@ pub enum Register {
     Cmbloc = 0x38,
     /// Controller Memory Buffer size, 32 bits (section 3.1.12).
     Cmbsz = 0x3c,
+    /// Controller Ready Timeouts, 32 bits: [`Crto`], if [`Cap::crwms`] (base specification 2.0, section 3.1.3.22).
+    Crto = 0x68,
 }
 
 impl Register {
@@ -100,7 +102,13 @@ pub struct Cap {
     pub pmrs: bool,
     /// CMBS: a Controller Memory Buffer is supported.
     pub cmbs: bool,
-    #[bits(6)]
+    /// NSSS: NVM subsystem shutdown is supported (base specification 2.0).
+    pub nsss: bool,
+    /// CRMS bit 59: [`Register::Crto`] has the time to be ready with the media (base specification 2.0).
+    pub crwms: bool,
+    /// CRMS bit 60: the controller can be ready before its media (base specification 2.0).
+    pub crims: bool,
+    #[bits(3)]
     __: u8,
 }
 
@@ -135,6 +143,24 @@ impl Cap {
     #[must_use]
     pub const fn doorbells(self) -> DoorbellLayout {
         DoorbellLayout { dstrd: self.dstrd() }
+    }
+}
+
+/// CRTO, Controller Ready Timeouts (base specification 2.0, section 3.1.3.22), in units of 500 ms.
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct Crto {
+    /// CRWMT: the longest time for CSTS.RDY to follow CC.EN with the media ready.
+    pub crwmt: u16,
+    /// CRIMT: the same without the media.
+    pub crimt: u16,
+}
+
+impl Crto {
+    /// The longest time of an enable whose media are ready then.
+    #[must_use]
+    pub const fn with_media(self) -> Duration {
+        Duration::from_millis((self.crwmt() as u64).saturating_mul(500))
     }
 }
 

@@ -2,8 +2,8 @@
 //! specification 1.4, section 7.6.1). The same steps follow a fault.
 
 use crate::control_path::arbitration::{self, Weighing};
-use crate::control_path::functions;
-use crate::control_path::identity::{Identity, Namespace};
+use crate::control_path::identity::Identity;
+use crate::control_path::{functions, namespaces};
 use crate::controller::admin;
 use crate::controller::fault::DeviceFault;
 use crate::controller::pci;
@@ -12,25 +12,24 @@ use crate::controller::reset::{disable, wait_ready};
 use crate::data_path::session::Abilities;
 use crate::shared::Shared;
 use alloc::vec::Vec;
-use blk_api::config::Quirk;
+use nvme_spec::admin::Opcode;
 use nvme_spec::feature::NumberOfQueues;
-use nvme_spec::identify::{self, NamespaceList, PlainBlocks};
+use nvme_spec::identify;
 use nvme_spec::{DataPointer, Nsid, QueueId, admin as command};
-use platform::log::{info, warn};
-use platform::{Memory, PAGE_BITS, Platform};
+use platform::log::info;
+use platform::{Memory, Platform};
 use report::{Report, clip};
 
-/// The most namespaces that are identified.
-const MAX_NAMESPACES: usize = 256;
 /// The largest transfer of one command, whatever the controller allows: bounds the list pages of each place in flight.
 const MAX_TRANSFER: u64 = 2 << 20;
 /// Seconds, at least, that a controller has to come back after its registers read as all ones. A function must answer within
 /// the same time after a reset (PCI Express base specification 4.0, section 6.6.1).
 const AWAY_LIMIT_SECONDS: u64 = 1;
-/// Attempts to identify a namespace that the controller refuses to identify.
-const ATTEMPTS: u8 = 3;
-/// The time an administrative command may take, seconds.
+/// The time an administrative command may take, seconds: one that creates, deletes or aborts, for which sessions wait.
 const ADMIN_LIMIT_SECONDS: u64 = 10;
+/// The same for Identify and for features: a controller may rebuild its tables before it answers the first ones. The standard has
+/// no limit; drivers allow a minute.
+const IDENTIFY_LIMIT_SECONDS: u64 = 60;
 
 /// Waits until the controller can be read, and checks that this server can drive it and that it is the same as before.
 ///
@@ -104,14 +103,7 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
         }
     }
     let queue_pairs = number_of_queues(shared).await?;
-    execute(shared, |cid| command::identify_active_namespaces(cid, Nsid::NONE, data)).await?;
-    let list: NamespaceList = page.memory.read(page.offset)?;
-    let mut namespaces = Vec::new();
-    for nsid in list.iter().take(MAX_NAMESPACES) {
-        let described = describe_namespace(shared, nsid).await?;
-        let namespace = described.and_then(|described| usable(&about, nsid, &described));
-        namespaces.extend(namespace.filter(|namespace| shared.first_seen.borrow_mut().admits(namespace)));
-    }
+    let namespaces = namespaces::find(shared, &about).await?;
     let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
     let identity = Identity {
         queue_pairs,
@@ -138,7 +130,13 @@ pub(crate) async fn execute<P: Platform>(
     shared: &Shared<P>,
     build: impl FnOnce(nvme_spec::Cid) -> nvme_spec::Sqe,
 ) -> Result<nvme_spec::Cqe, DeviceFault> {
-    let limit = shared.platform.ticks_per_second().saturating_mul(ADMIN_LIMIT_SECONDS);
+    let limit = |sqe: &nvme_spec::Sqe| {
+        let seconds = match Opcode::from_raw(sqe.opcode()) {
+            Some(Opcode::Identify | Opcode::SetFeatures | Opcode::GetFeatures) => IDENTIFY_LIMIT_SECONDS,
+            _ => ADMIN_LIMIT_SECONDS,
+        };
+        shared.platform.ticks_per_second().saturating_mul(seconds)
+    };
     shared.device.admin.execute(&shared.platform, &shared.device.tick, limit, build).await
 }
 
@@ -150,49 +148,6 @@ async fn number_of_queues<P: Platform>(shared: &Shared<P>) -> Result<u16, Device
     let granted = u16::try_from(granted.sqs().min(granted.cqs())).unwrap_or(u16::MAX);
     shared.device.granted.set(granted);
     Ok(granted)
-}
-
-/// Identifies a namespace. `None` if the controller refuses, which leaves the others as they are.
-async fn describe_namespace<P: Platform>(
-    shared: &Shared<P>,
-    nsid: Nsid,
-) -> Result<Option<identify::Namespace>, DeviceFault> {
-    let page = &shared.device.identify_page;
-    let data = DataPointer::page(page.iova.bits());
-    for attempt in 1..=ATTEMPTS {
-        match execute(shared, |cid| command::identify_namespace(cid, nsid, data)).await {
-            Ok(_) => break,
-            Err(DeviceFault::Refused(status)) if status.do_not_retry() || attempt == ATTEMPTS => {
-                warn!("namespace {} is not identified and not served: status {:#x}", nsid.0, status.to_raw());
-                return Ok(None);
-            }
-            Err(DeviceFault::Refused(_)) => {
-                shared.device.tick.reset();
-                shared.device.tick.wait().await;
-            }
-            Err(fault) => return Err(fault),
-        }
-    }
-    let mut described: identify::Namespace = page.memory.read(page.offset)?;
-    if shared.config.quirks.contains(&Quirk::NguidChangesAtReset) {
-        described.nguid = [0; 16];
-    }
-    Ok(Some(described))
-}
-
-/// The namespace, if its blocks are ones this server can serve: 512 bytes to a page, without metadata.
-fn usable(controller: &identify::Controller, nsid: Nsid, about: &identify::Namespace) -> Option<Namespace> {
-    match about.plain(PAGE_BITS as u8) {
-        Ok(PlainBlocks { blocks, shift }) => {
-            let media = identify::media(controller, nsid, about);
-            Some(Namespace { nsid, blocks, block_shift: shift, media })
-        }
-        Err(reason) => {
-            let reason = clip::<64>(&alloc::format!("{reason}"));
-            warn!("namespace {} {}, and is not served", nsid.0, reason.as_str());
-            None
-        }
-    }
 }
 
 fn report_identity<P: Platform>(

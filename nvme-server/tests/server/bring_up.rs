@@ -4,9 +4,11 @@ use crate::support::{ARENA, Act, Setup, System, TICKS_PER_SECOND, entry, session
 use blk_api::session::Refusal;
 use nvme_driver::{Controller, DeviceFault, wait_ready};
 use nvme_spec::admin::Opcode;
+use nvme_spec::registers::{Cap, Register};
 use platform::{Platform, Vaddr};
 use report::Report;
 use sim_fault::ControllerEffect;
+use sim_nvme::AccessSize;
 use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -115,8 +117,18 @@ fn queues_are_no_longer_than_the_controller_allows() {
 
 #[test]
 fn controller_that_never_gets_ready_is_reported() {
+    // CAP.TO is half a second; one second is added.
+    assert_time_out(1, 15..25);
+    // The longest, of two minutes.
+    assert_time_out(255, 2540..2580);
+}
+
+/// Asserts that a controller with this CAP.TO, which never gets ready, is waited for so many ticks.
+fn assert_time_out(to: u8, expected: std::ops::Range<u32>) {
     let never_ready = ControllerEffect::NeverReady;
     let system = System::start_with(Setup::default(), |controller, bus| controller.strike(bus, never_ready));
+    let known = system.world.state().controller.read(Register::Cap.offset(), AccessSize::Eight);
+    system.world.state().controller.lies.shape.cap = Some(Cap::from_bits(known).with_to(to).into_bits());
     let registers = system.world.mmio(Vaddr::new(ARENA), 8192).unwrap();
     let controller = Controller::new(registers);
     controller.identify().unwrap();
@@ -126,11 +138,10 @@ fn controller_that_never_gets_ready_is_reported() {
         system.world.state().now += TICKS_PER_SECOND / 20;
     };
     let mut waiting = pin!(wait_ready(&system.world, &controller, tick, true));
-    let outcome = (0..1000).find_map(|_| match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    let outcome = (0..10_000).find_map(|_| match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => Some(outcome),
         Poll::Pending => None,
     });
     assert_eq!(outcome, Some(Err(DeviceFault::TimedOut)));
-    // CAP.TO is half a second; one second is added.
-    assert!((15..25).contains(&ticks.get()), "{} ticks", ticks.get());
+    assert!(expected.contains(&ticks.get()), "{} ticks", ticks.get());
 }

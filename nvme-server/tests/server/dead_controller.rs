@@ -61,7 +61,8 @@ fn silent_admin_queue_ends_every_session() {
             controller.strike(bus, ControllerEffect::FatalStatus);
             controller.deaf = true;
         });
-        system.pass(35);
+        // Three attempts, each of which waits a minute for Identify.
+        system.pass(190);
     });
     assert_dead(&mut system);
 }

@@ -84,6 +84,10 @@ pub struct Capabilities {
     pub weighted_arbitration: bool,
     /// TO, in units of 500 ms.
     pub timeout_500ms: u8,
+    /// CRTO.CRWMT, in units of 500 ms; `None` for a controller without CRTO, as before revision 2.0.
+    pub ready_500ms: Option<u16>,
+    /// CAP.CSS bit 43: there are other I/O command sets than the NVM command set, and each namespace says which it has.
+    pub other_command_sets: bool,
     /// DSTRD: doorbells are 4 << DSTRD bytes apart; at most 10.
     pub doorbell_stride: u8,
     /// Whether NSSR resets the subsystem.
@@ -188,6 +192,8 @@ impl Default for Capabilities {
             contiguous: Contiguous::Required,
             weighted_arbitration: true,
             timeout_500ms: 15,
+            ready_500ms: None,
+            other_command_sets: false,
             doorbell_stride: 0,
             subsystem_reset: false,
             page_min: 0,
@@ -207,6 +213,8 @@ impl Capabilities {
             .with_dstrd(self.doorbell_stride.min(10))
             .with_nssrs(self.subsystem_reset)
             .with_css_nvm(true)
+            .with_css_other(self.other_command_sets)
+            .with_crwms(self.ready_500ms.is_some())
             .with_mpsmin(self.page_min.min(15))
             .with_mpsmax(self.page_max.clamp(self.page_min.min(15), 15))
     }

@@ -1,6 +1,6 @@
 //! Namespaces: size, formats, identifiers, contents.
 
-use nvme_spec::identify::FORMATS;
+use nvme_spec::identify::{CommandSetId, FORMATS};
 use nvme_spec::{Nsid, Status, StatusCode};
 
 use crate::attachment::{Attachments, Place};
@@ -22,6 +22,8 @@ pub struct NamespaceConfig {
     pub nguid: [u8; 16],
     /// EUI-64, all zeroes for none.
     pub eui64: [u8; 8],
+    /// Its I/O command set, which namespaces of another command set than the NVM one only claim to have.
+    pub command_set: CommandSetId,
     /// Whether it is attached to the primary or only controller at the start; otherwise to none.
     pub attached: bool,
     /// Contents before the first write.
@@ -33,7 +35,7 @@ impl NamespaceConfig {
     #[must_use]
     pub fn zeroes(bytes: u64) -> Self {
         let (formats, nguid, eui64, base) = (vec![9, 12], [0; 16], [0; 8], Box::new(Zeroes));
-        Self { bytes, formats, format: 0, nguid, eui64, attached: true, base }
+        Self { bytes, formats, format: 0, nguid, eui64, command_set: CommandSetId::Nvm, attached: true, base }
     }
 }
 
@@ -58,6 +60,7 @@ pub(crate) struct Namespace {
     pub(crate) format: u8,
     pub(crate) nguid: [u8; 16],
     pub(crate) eui64: [u8; 8],
+    pub(crate) command_set: CommandSetId,
     /// Bytes of media that belong to it, whatever the format.
     pub(crate) allocated_bytes: u64,
     /// May be attached to several controllers (NMIC).
@@ -73,7 +76,7 @@ pub(crate) struct Namespace {
 
 impl Namespace {
     pub(crate) fn new(nsid: u32, config: NamespaceConfig) -> Self {
-        let NamespaceConfig { bytes, formats, format, nguid, eui64, attached, base } = config;
+        let NamespaceConfig { bytes, formats, format, nguid, eui64, command_set, attached, base } = config;
         let bytes = bytes.min(MAX_BYTES);
         let formats = sane_formats(formats);
         let format = if usize::from(format) < formats.len() { format } else { 0 };
@@ -85,6 +88,7 @@ impl Namespace {
             format,
             nguid,
             eui64,
+            command_set,
             allocated_bytes: bytes,
             shared: false,
             attachments: if attached { Attachments::PRIMARY } else { Attachments::default() },

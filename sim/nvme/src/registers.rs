@@ -4,7 +4,7 @@
 //! zeroes and writes nothing. Doorbells are in [`crate::doorbell`].
 
 use nvme_spec::registers::{
-    Aqa, Arbitration, Cap, Cc, CommandSet, Csts, DOORBELL_BASE, NSSR_RESET, Register, ShutdownNotification,
+    Aqa, Arbitration, Cap, Cc, CommandSet, Crto, Csts, DOORBELL_BASE, NSSR_RESET, Register, ShutdownNotification,
     ShutdownStatus,
 };
 
@@ -27,6 +27,7 @@ const ASQ: u64 = Register::Asq as u64;
 const ASQ_HIGH: u64 = ASQ + 4;
 const ACQ: u64 = Register::Acq as u64;
 const ACQ_HIGH: u64 = ACQ + 4;
+const CRTO: u64 = Register::Crto as u64;
 const DOORBELLS: u64 = DOORBELL_BASE as u64;
 
 /// Bits of CC the standard reserves.
@@ -204,6 +205,7 @@ impl Controller {
             ASQ_HIGH => (registers.asq >> 32) as u32,
             ACQ => registers.acq as u32,
             ACQ_HIGH => (registers.acq >> 32) as u32,
+            CRTO => registers.capabilities.ready_500ms.map_or(0, |units| Crto::new().with_crwmt(units).into_bits()),
             _ => 0,
         };
         u64::from(value)
@@ -236,7 +238,7 @@ impl Controller {
 
     fn write_half(&mut self, offset: u64, value: u32, host: &mut dyn Host) {
         match offset {
-            CAP | CAP_HIGH | VS => self.violation(ViolationKind::ReadOnlyRegister { offset }),
+            CAP | CAP_HIGH | VS | CRTO => self.violation(ViolationKind::ReadOnlyRegister { offset }),
             INTMS => self.interrupts.set_mask(value, host),
             INTMC => self.interrupts.clear_mask(value, host),
             CC => self.write_cc(value, host),

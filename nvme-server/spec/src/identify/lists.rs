@@ -1,5 +1,7 @@
 //! Lists of namespaces, of controllers, and of a namespace's identifiers.
 
+use core::fmt;
+
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -87,6 +89,58 @@ pub enum IdKind {
     Nguid = 2,
     /// 3h: UUID, 16 bytes.
     Uuid = 3,
+    /// 4h: the I/O command set, 1 byte (base specification 2.0, section 5.17.2.3). See [`CommandSetId`].
+    CommandSet = 4,
+}
+
+/// I/O command set identifiers (base specification 2.0, section 5.17.2): the commands that a namespace takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommandSetId {
+    /// 00h: blocks that can be read and written at any time.
+    Nvm,
+    /// 01h: keys and values.
+    KeyValue,
+    /// 02h: blocks in zones, which are written in their order.
+    Zoned,
+    /// Another one.
+    Other(u8),
+}
+
+impl CommandSetId {
+    /// The command set of this number.
+    #[must_use]
+    pub const fn from_raw(raw: u8) -> Self {
+        match raw {
+            0 => Self::Nvm,
+            1 => Self::KeyValue,
+            2 => Self::Zoned,
+            other => Self::Other(other),
+        }
+    }
+}
+
+impl CommandSetId {
+    /// Its number.
+    #[must_use]
+    pub const fn to_raw(self) -> u8 {
+        match self {
+            Self::Nvm => 0,
+            Self::KeyValue => 1,
+            Self::Zoned => 2,
+            Self::Other(raw) => raw,
+        }
+    }
+}
+
+impl fmt::Display for CommandSetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nvm => f.write_str("has plain blocks"),
+            Self::KeyValue => f.write_str("is a key-value store"),
+            Self::Zoned => f.write_str("is zoned"),
+            Self::Other(raw) => write!(f, "has the I/O command set {raw:#x}"),
+        }
+    }
 }
 
 impl IdKind {
@@ -97,6 +151,7 @@ impl IdKind {
             1 => Some(Self::Eui64),
             2 => Some(Self::Nguid),
             3 => Some(Self::Uuid),
+            4 => Some(Self::CommandSet),
             _ => None,
         }
     }
@@ -107,6 +162,7 @@ impl IdKind {
         match self {
             Self::Eui64 => 8,
             Self::Nguid | Self::Uuid => 16,
+            Self::CommandSet => 1,
         }
     }
 }
@@ -130,5 +186,35 @@ impl IdDescriptor {
     #[must_use]
     pub const fn new(kind: IdKind) -> Self {
         Self { kind: kind as u8, bytes: kind.bytes(), reserved: [0; 2] }
+    }
+}
+
+/// The identifiers of a namespace, as [`crate::admin::Cns::NamespaceDescriptors`] returns them.
+#[derive(Clone, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct IdList {
+    /// Headers, each with its identifier after it.
+    pub bytes: [u8; 4096],
+}
+
+const _: () = assert!(size_of::<IdList>() == 4096);
+
+impl IdList {
+    /// The identifiers: NIDT and NID of each. Ends at a header of zeroes, and before one that is beyond the list.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, &[u8])> + '_ {
+        let mut rest = self.bytes.as_slice();
+        core::iter::from_fn(move || {
+            let (header, behind) = IdDescriptor::ref_from_prefix(rest).ok()?;
+            let id = behind.get(..usize::from(header.bytes)).filter(|id| !id.is_empty())?;
+            rest = behind.get(id.len()..)?;
+            Some((header.kind, id))
+        })
+    }
+
+    /// The namespace's I/O command set, if it is in the list.
+    #[must_use]
+    pub fn command_set(&self) -> Option<CommandSetId> {
+        let (_, id) = self.iter().find(|(kind, _)| *kind == IdKind::CommandSet as u8)?;
+        id.first().copied().map(CommandSetId::from_raw)
     }
 }

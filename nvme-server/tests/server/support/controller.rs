@@ -9,7 +9,7 @@ use nvme_spec::admin::{
 use nvme_spec::feature::{ArbitrationWeights, Feature, NumberOfQueues};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{
-    Aqa, Arbitration, Cap, Cc, Csts, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register, ShutdownNotification,
+    Aqa, Arbitration, Cap, Cc, Csts, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register, ShutdownNotification, Vs,
 };
 use nvme_spec::{Cid, Cqe, Nsid, QueueId, Sqe, Status, StatusCode, identify};
 use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
@@ -39,6 +39,10 @@ pub(crate) struct Shape {
     pub optional: bool,
     /// CAP.AMS has weighted round robin.
     pub weighted: bool,
+    /// The revision of the standard: major, minor.
+    pub version: (u16, u8),
+    /// The I/O command sets of namespaces that are there beside namespace 1.
+    pub command_sets: Vec<identify::CommandSetId>,
     /// CAP, where it is not made of the above.
     pub cap: Option<u64>,
     /// Virtual functions. That with index i has the secondary controller 1 + i, and a namespace 2 + i can be attached to it.
@@ -101,6 +105,8 @@ pub(crate) struct Controller {
     pub absent: bool,
     /// Requests for a shutdown are lost.
     pub never_shuts_down: bool,
+    /// VS, where it is not the shape's.
+    pub claimed_version: Option<Vs>,
     /// Refuses this admin command, this many times.
     pub refuse: Option<(Opcode, u32)>,
     /// Refuses this admin command once, after it did it this many times.
@@ -141,10 +147,16 @@ fn models(shape: &Shape) -> (sim_nvme::Controller, Vec<sim_nvme::Controller>) {
         secondary_interrupts: shape.flexible,
     });
     let more = (0..shape.functions).map(|_| NamespaceConfig { attached: false, ..NamespaceConfig::zeroes(1 << 20) });
+    let others = shape.command_sets.iter();
+    let more =
+        more.chain(others.map(|&command_set| NamespaceConfig { command_set, ..NamespaceConfig::zeroes(1 << 20) }));
+    let (major, minor) = shape.version;
     let first = NamespaceConfig { base: Box::new(base), ..NamespaceConfig::zeroes(shape.blocks * 512) };
     let config = Config {
         capabilities: Capabilities {
             queue_entries: u32::from(shape.mqes_z) + 1,
+            version: Vs::new().with_mjr(major).with_mnr(minor),
+            other_command_sets: !shape.command_sets.is_empty(),
             weighted_arbitration: shape.weighted,
             timeout_500ms: 1,
             doorbell_stride: cap.dstrd(),
@@ -179,6 +191,7 @@ impl Controller {
             lets_go: false,
             absent: false,
             never_shuts_down: false,
+            claimed_version: None,
             refuse: None,
             refuse_later: None,
             submitted: vec![],
@@ -260,12 +273,14 @@ impl Controller {
 
     pub(crate) fn read(&mut self, offset: usize, size: AccessSize) -> u64 {
         const CAP: usize = Register::Cap.offset();
+        const VS: usize = Register::Vs.offset();
         if self.absent {
             return size.truncate(u64::MAX);
         }
         let said = self.model.read(offset as u64, size);
         let shape = &self.lies.shape;
         match offset {
+            VS => self.claimed_version.map_or(said, |version| version.into_bits().into()),
             CAP => shape.cap.unwrap_or_else(|| Cap::from_bits(said).with_mqes_z(shape.mqes_z).into_bits()),
             _ => said,
         }

@@ -65,6 +65,8 @@ impl Default for Setup {
                 blocks: 4096,
                 optional: true,
                 weighted: false,
+                version: (1, 4),
+                command_sets: vec![],
                 cap: None,
                 functions: 0,
                 flexible: 0,

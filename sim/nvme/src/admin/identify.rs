@@ -5,9 +5,10 @@
 use nvme_spec::Nsid;
 use nvme_spec::admin::{Cns, IdentifyDw10};
 use nvme_spec::identify::{
-    self, Cmic, ControllerList, Flbas, Fna, Frmw, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList, Oacs, Oaes, Oncs,
+    self, Cmic, CommandSetId, ControllerList, Flbas, Fna, Frmw, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList,
+    Oacs, Oaes, Oncs,
 };
-use nvme_spec::registers::{IOCQES_16, IOSQES_64};
+use nvme_spec::registers::{IOCQES_16, IOSQES_64, Vs};
 use nvme_spec::{Sqe, Status, StatusCode};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -34,6 +35,8 @@ const FLUSH_ALL: u8 = 0b110;
 const DEALLOCATED_ZEROES: u8 = 0b1001;
 /// FPI: the field contains a percentage.
 const FORMAT_PROGRESS_REPORTED: u8 = 0x80;
+/// Invalid I/O Command Set, a command specific status (base specification 2.0, figure 97).
+const INVALID_COMMAND_SET: u8 = 0x2c;
 /// NMIC: may be attached to more than one controller at a time.
 const SHARED: u8 = 1;
 
@@ -69,10 +72,18 @@ fn page(controller: &mut Controller, sqe: &Sqe) -> Result<Box<Page>, Status> {
     }
 }
 
-/// Whether a selector is supported. Those from 10h on belong to namespace management, and two to virtualization.
-const fn is_supported(controller: &Controller, cns: Cns) -> bool {
+/// Whether a controller of this version has what came with revision `major.minor`.
+fn is_since(version: Vs, major: u16, minor: u8) -> bool {
+    version >= Vs::new().with_mjr(major).with_mnr(minor)
+}
+
+/// Whether a selector is supported, by the controller's version too. Those from 10h on belong to namespace management, and two to virtualization.
+fn is_supported(controller: &Controller, cns: Cns) -> bool {
+    let version = controller.config.capabilities.version;
     match cns {
-        Cns::Namespace | Cns::Controller | Cns::ActiveNamespaces | Cns::NamespaceDescriptors => true,
+        Cns::Namespace | Cns::Controller => true,
+        Cns::ActiveNamespaces => is_since(version, 1, 1),
+        Cns::NamespaceDescriptors => is_since(version, 1, 3),
         Cns::AllocatedNamespaces | Cns::AllocatedNamespace | Cns::AttachedControllers | Cns::Controllers => {
             controller.config.admin.commands.namespaces
         }
@@ -108,8 +119,13 @@ fn report_identity(controller: &Controller, about: &mut identify::Controller) {
     let has_others = is_secondary || controller.config.virtualization.is_some();
     about.cmic = Cmic::new().with_controllers(has_others).with_virtual_function(is_secondary).into_bits();
     about.cntlid.set(identity.controller_id);
-    about.ver.set(controller.config.capabilities.version.into_bits());
-    about.cntrltype = IO_CONTROLLER;
+    let version = controller.config.capabilities.version;
+    if is_since(version, 1, 2) {
+        about.ver.set(version.into_bits());
+    }
+    if is_since(version, 1, 4) {
+        about.cntrltype = IO_CONTROLLER;
+    }
 }
 
 fn report_admin(controller: &Controller, about: &mut identify::Controller) {
@@ -173,7 +189,7 @@ fn put_text(field: &mut [u8], text: &str, padding: u8) {
 
 fn active_namespace(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, Status> {
     match named(controller, nsid) {
-        Some(Named::Active) => Ok(about_namespace(controller, nsid)),
+        Some(Named::Active) => about_namespace(controller, nsid),
         Some(Named::Inactive | Named::Unallocated) => Ok(Box::new([0; 4096])),
         Some(Named::All) if controller.config.admin.commands.namespaces => {
             Ok(bytes(&in_common(&controller.config.admin.formats)))
@@ -184,16 +200,23 @@ fn active_namespace(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, St
 
 fn allocated_namespace(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, Status> {
     match named(controller, nsid) {
-        Some(Named::Active | Named::Inactive) => Ok(about_namespace(controller, nsid)),
+        Some(Named::Active | Named::Inactive) => about_namespace(controller, nsid),
         Some(Named::Unallocated) => Ok(Box::new([0; 4096])),
         Some(Named::Nothing | Named::All) | None => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
     }
 }
 
-fn about_namespace(controller: &Controller, nsid: Nsid) -> Box<Page> {
+/// Returns the data of a namespace of blocks.
+///
+/// # Errors
+/// Invalid I/O Command Set for one of keys and values (base specification 2.0, section 5.17.2.1).
+fn about_namespace(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, Status> {
     match controller.namespaces.get(nsid.0) {
-        Some(namespace) => bytes(&about(controller, namespace)),
-        None => Box::new([0; 4096]),
+        Some(namespace) if namespace.command_set == CommandSetId::KeyValue => {
+            Err(refused(StatusCode::Other { sct: 1, sc: INVALID_COMMAND_SET }))
+        }
+        Some(namespace) => Ok(bytes(&about(controller, namespace))),
+        None => Ok(Box::new([0; 4096])),
     }
 }
 
@@ -248,6 +271,10 @@ fn descriptors(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, Status>
     add_descriptor(&mut list, IdKind::Nguid, &namespace.nguid);
     if list.is_empty() {
         add_descriptor(&mut list, IdKind::Uuid, &made_up_uuid(&controller.config.identity.serial, nsid));
+    }
+    if controller.config.capabilities.other_command_sets {
+        list.extend_from_slice(IdDescriptor::new(IdKind::CommandSet).as_bytes());
+        list.push(namespace.command_set.to_raw());
     }
     list.resize(4096, 0);
     Ok(Box::new(std::array::from_fn(|index| list[index])))

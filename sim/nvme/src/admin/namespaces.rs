@@ -4,7 +4,7 @@
 //! them is refused.
 
 use nvme_spec::admin::{Attachment, Management};
-use nvme_spec::identify::{ControllerList, Flbas, Namespace as Description};
+use nvme_spec::identify::{CommandSetId, ControllerList, Flbas, Namespace as Description};
 use nvme_spec::{Nsid, Status, StatusCode};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -104,6 +104,7 @@ fn create(controller: &mut Controller, command: &Command, host: &mut dyn Host) -
         format: Flbas::from_bits(asked.flbas).index(),
         nguid,
         eui64: [0; 8],
+        command_set: CommandSetId::Nvm,
         attached: false,
         base: Box::new(Zeroes),
     };
