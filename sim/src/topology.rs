@@ -7,16 +7,19 @@ use crate::inside::{Inside, Nvme};
 use crate::machine::Disk;
 use crate::plug::{Around, Plug, Slot};
 use capdl::scenario::{
-    Arbitration, Attach, Controller, FUNCTION_QUEUES, Interrupts, Later, Media, Model, Namespace, NamespaceModel, slot_number,
+    Arbitration, Attach, CommandSet, Controller, FUNCTION_QUEUES, Interrupts, Later, Media, Model, Namespace, NamespaceModel,
+    Version, slot_number,
 };
 use capdl::{Arch, Scenario};
+use nvme_spec::identify::CommandSetId;
+use nvme_spec::registers::Vs;
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, QueueKind};
 use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
 use sim_nvme::profile::{self, Throttle};
 use sim_nvme::{Base, NamespaceConfig, Profile, Virtualization};
 use sim_pci::{
-    AttachError, Blocked, BusId, BusType, Endpoint, Firmware, FunctionConfig, FunctionId, HostBridge, Level, Link,
-    MsiConfig, PortConfig, Tree, TreeConfig,
+    AttachError, Blocked, BusId, BusType, DeviceNumbers, Endpoint, Firmware, FunctionConfig, FunctionId, HostBridge,
+    Level, Link, MsiConfig, PortConfig, Tree, TreeConfig,
 };
 use std::sync::Arc;
 
@@ -58,7 +61,7 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         secondary_bytes.extend((0..controller.virtual_functions).map(|_| config.secondary_bar_bytes()));
         let mut endpoint = endpoint(controller, index, config, seed);
         // Places are free and the configuration is one of ours: a scenario cannot make this fail.
-        let placed = place(&mut tree, index, controller.attach, &mut endpoint.config).and_then(|(bus, device)| {
+        let placed = place(&mut tree, index, controller, &mut endpoint.config).and_then(|(bus, device)| {
             if controller.hot_plug {
                 let other = other(scenario, index, seed).map(|endpoint| endpoint.device);
                 slots.push(Slot::new(index, bus, endpoint.config.clone(), other));
@@ -132,21 +135,26 @@ fn other(scenario: &Scenario, index: usize, seed: u64) -> Option<Endpoint<Inside
 fn place(
     tree: &mut Tree<Inside>,
     index: usize,
-    attach: Attach,
+    controller: &Controller,
     function: &mut FunctionConfig,
 ) -> Result<(BusId, u8), AttachError> {
     let device = FIRST_DEVICE + index as u8;
     let slot = slot_number(index);
-    match attach {
+    let numbers = if controller.model.ghosts { DeviceNumbers::All } else { DeviceNumbers::Zero };
+    match controller.attach {
         Attach::Root => {
             function.bus_type = BusType::Integrated;
             Ok((BusId::ROOT, device))
         }
-        Attach::RootPort => Ok((tree.attach_port(BusId::ROOT, device, 0, PortConfig::root_port(slot))?, 0)),
+        Attach::RootPort => {
+            let port = PortConfig { numbers, ..PortConfig::root_port(slot) };
+            Ok((tree.attach_port(BusId::ROOT, device, 0, port)?, 0))
+        }
         Attach::Switch => {
             let below = tree.attach_port(BusId::ROOT, device, 0, PortConfig::root_port(slot))?;
             let inside = tree.attach_port(below, 0, 0, PortConfig::switch_upstream())?;
-            Ok((tree.attach_port(inside, 0, 0, PortConfig::switch_downstream(slot + 1))?, 0))
+            let port = PortConfig { numbers, ..PortConfig::switch_downstream(slot + 1) };
+            Ok((tree.attach_port(inside, 0, 0, port)?, 0))
         }
         Attach::Bridge => {
             // QEMU also puts its function there with the capabilities of PCI Express.
@@ -165,7 +173,13 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         profile: Profile { throttle: throttle(controller.iops_limit), ..profile(&controller.model) },
         mdts: controller.model.max_transfer,
         outstanding: controller.model.outstanding,
+        ready_ns: u64::from(controller.model.ready_ms).saturating_mul(1_000_000),
         capabilities: Capabilities {
+            version: version(controller.model.version),
+            // CAP.TO has the most it can when CRTO has more.
+            timeout_500ms: u8::try_from(controller.model.timeout_ms / 500).unwrap_or(u8::MAX),
+            ready_500ms: ready_500ms(&controller.model),
+            other_command_sets: controller.namespaces.iter().any(|one| one.model.command_set != CommandSet::Nvm),
             doorbell_stride: controller.model.doorbell_stride,
             queue_entries: controller.model.queue_entries,
             weighted_arbitration: controller.model.arbitration == Arbitration::WeightedRoundRobin,
@@ -204,6 +218,16 @@ fn later(later: &Later) -> sim_nvme::Later {
 /// An NGUID with these last 8 bytes; none for 0.
 const fn nguid(last: u64) -> [u8; 16] {
     (last as u128).to_be_bytes()
+}
+
+fn version(version: Version) -> Vs {
+    let (major, minor) = version.numbers();
+    Vs::new().with_mjr(major).with_mnr(minor)
+}
+
+/// CRTO of a controller that has it.
+fn ready_500ms(model: &Model) -> Option<u16> {
+    (model.version >= Version::V2_0).then(|| u16::try_from(model.timeout_ms / 500).unwrap_or(u16::MAX))
 }
 
 /// The flexible resources that QEMU's controller has too, in equal parts for its virtual functions.
@@ -250,7 +274,12 @@ fn namespace_config(namespace: &Namespace, disk: Option<&Disk>) -> NamespaceConf
     let mut config = NamespaceConfig::zeroes(namespace.size);
     (config.nguid, config.eui64) = (nguid(namespace.nguid), namespace.eui64.to_be_bytes());
     let in_use = namespace.block_bytes.trailing_zeros() as u8;
-    let NamespaceModel { formats, format_index } = namespace.model;
+    let NamespaceModel { formats, format_index, command_set } = namespace.model;
+    config.command_set = match command_set {
+        CommandSet::Nvm => CommandSetId::Nvm,
+        CommandSet::KeyValue => CommandSetId::KeyValue,
+        CommandSet::Zoned => CommandSetId::Zoned,
+    };
     // A driver that takes another format for the one in use gets blocks of another size.
     config.formats = vec![if in_use == 9 { 12 } else { 9 }; usize::from(formats)];
     config.formats.get_mut(usize::from(format_index)).into_iter().for_each(|format| *format = in_use);

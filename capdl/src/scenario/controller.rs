@@ -77,6 +77,55 @@ pub struct Model {
     pub arbitration: Arbitration,
     /// I/O commands that it holds at once, at least 1; more wait in their queues, where arbitration decides.
     pub outstanding: u16,
+    /// The revision of the standard that it follows (VS). Before 1.1 it has no list of active namespaces, before 1.3 no list of
+    /// a namespace's identifiers.
+    pub version: Version,
+    /// Milliseconds that it takes to follow CC.EN with CSTS.RDY, at most `timeout_ms`.
+    pub ready_ms: u32,
+    /// Milliseconds that it says it takes at most (CAP.TO), in units of 500; above 127500 with revision 2.0 alone, in CRTO.CRWMT,
+    /// up to 32767500.
+    pub timeout_ms: u32,
+    /// Whether the port above forwards accesses of all 32 device numbers to it, though only number 0 is there.
+    pub ghosts: bool,
+}
+
+/// Revisions of the NVM Express base specification.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Deserialize)]
+pub enum Version {
+    /// Of 2011.
+    #[serde(rename = "1.0")]
+    V1_0,
+    /// Of 2012.
+    #[serde(rename = "1.1")]
+    V1_1,
+    /// Of 2014.
+    #[serde(rename = "1.2")]
+    V1_2,
+    /// Of 2017.
+    #[serde(rename = "1.3")]
+    V1_3,
+    /// Of 2019, that of QEMU's controller.
+    #[default]
+    #[serde(rename = "1.4")]
+    V1_4,
+    /// Of 2021.
+    #[serde(rename = "2.0")]
+    V2_0,
+}
+
+impl Version {
+    /// Its numbers, major and minor.
+    #[must_use]
+    pub const fn numbers(self) -> (u16, u8) {
+        match self {
+            Self::V1_0 => (1, 0),
+            Self::V1_1 => (1, 1),
+            Self::V1_2 => (1, 2),
+            Self::V1_3 => (1, 3),
+            Self::V1_4 => (1, 4),
+            Self::V2_0 => (2, 0),
+        }
+    }
 }
 
 impl Default for Model {
@@ -90,6 +139,10 @@ impl Default for Model {
             fetch_ns: 0,
             arbitration: Arbitration::default(),
             outstanding: 256,
+            version: Version::default(),
+            ready_ms: 1,
+            timeout_ms: 7500,
+            ghosts: false,
         }
     }
 }
@@ -180,6 +233,8 @@ pub const fn slot_number(index: usize) -> u16 {
     2 * index as u16 + 1
 }
 
+/// Bytes of the largest block that an NVMe server serves.
+const PAGE: u32 = 4096;
 /// Characters of a serial number (NVMe base specification 2.0, Identify Controller).
 pub(super) const MAX_SERIAL: usize = 20;
 
@@ -286,11 +341,26 @@ pub struct NamespaceModel {
     pub formats: u8,
     /// Index of the format in use (FLBAS), below `formats`.
     pub format_index: u8,
+    /// The I/O command set that it claims to have. The NVMe server serves `nvm` alone.
+    pub command_set: CommandSet,
+}
+
+/// I/O command sets of namespaces (NVMe base specification 2.0, section 5.17.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommandSet {
+    /// Blocks.
+    #[default]
+    Nvm,
+    /// Keys and values.
+    KeyValue,
+    /// Zones of blocks.
+    Zoned,
 }
 
 impl Default for NamespaceModel {
     fn default() -> Self {
-        Self { formats: 1, format_index: 0 }
+        Self { formats: 1, format_index: 0, command_set: CommandSet::Nvm }
     }
 }
 
@@ -299,6 +369,12 @@ const fn default_block_bytes() -> u32 {
 }
 
 impl Namespace {
+    /// Whether an NVMe server can serve it: it has blocks, of a page at most.
+    #[must_use]
+    pub const fn is_served(&self) -> bool {
+        matches!(self.model.command_set, CommandSet::Nvm) && self.block_bytes <= PAGE
+    }
+
     /// Blocks it has.
     #[must_use]
     pub const fn blocks(&self) -> u64 {

@@ -270,6 +270,31 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
         ),
         (
             "name = \"disk\"",
+            "name = \"disk\"\nmodel = { timeout_ms = 128000 }",
+            "a timeout_ms of 128000: give it a multiple of 500, up to 127500",
+        ),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nmodel = { timeout_ms = 700 }",
+            "a timeout_ms of 700: give it a multiple of 500",
+        ),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nmodel = { ready_ms = 7501 }",
+            "a ready_ms of 7501: give it at most its timeout_ms, 7500",
+        ),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nattach = \"root\"\nmodel = { ghosts = true }",
+            "has ghosts and no port of its own above it: attach it to a root-port or switch",
+        ),
+        (
+            "name = \"disk\"\nqueue_pairs = 4\n\n[[controller.namespace]]",
+            "name = \"disk\"\nqueue_pairs = 4\nmodel = { version = \"1.2\" }\n\n[[controller.namespace]]\nmodel = { command_set = \"zoned\" }",
+            "cannot say so before version 1.3: give it version = \"2.0\"",
+        ),
+        (
+            "name = \"disk\"",
             "name = \"disk\"\nmodel = { arbitration = \"fair\" }",
             "expected `round-robin` or `weighted-round-robin`",
         ),

@@ -19,8 +19,8 @@ mod span;
 mod virtual_functions;
 
 use super::{
-    Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, NamespaceModel, PROBE, Path, Scenario,
-    Tenant, Workload,
+    Attach, CommandSet, Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, NamespaceModel,
+    PROBE, Path, Scenario, Tenant, Version, Workload,
 };
 use crate::programs::own_base;
 use blk_api::config::ServerConfig;
@@ -181,8 +181,37 @@ fn check_model(controller: &Controller, line: usize) -> Checked {
             bad("a fetch_ns of", fetch_ns.into(), "1 to 1000000, or 0 for the media's")
         }
         Model { outstanding: 0, .. } => bad("outstanding", 0, "1 to 65535"),
+        Model { timeout_ms, version, .. } if !is_timeout(timeout_ms, version) => bad(
+            "a timeout_ms of",
+            timeout_ms.into(),
+            "a multiple of 500, up to 127500, or up to 32767500 with version = \"2.0\"",
+        ),
+        Model { ready_ms, timeout_ms, .. } if ready_ms > timeout_ms => {
+            bad("a ready_ms of", ready_ms.into(), &format!("at most its timeout_ms, {timeout_ms}"))
+        }
+        Model { ghosts: true, .. } if !matches!(controller.attach, Attach::RootPort | Attach::Switch) => refuse(
+            line,
+            format!(
+                "controller `{name}` has ghosts and no port of its own above it: attach it to a root-port or switch"
+            ),
+        ),
+        _ if model.version < Version::V1_3 && has_other_command_set(controller) => refuse(
+            line,
+            format!(
+                "controller `{name}` has a command_set and cannot say so before version 1.3: give it version = \"2.0\""
+            ),
+        ),
         _ => Ok(()),
     }
+}
+
+fn is_timeout(ms: u32, version: Version) -> bool {
+    let most = if version < Version::V2_0 { u32::from(u8::MAX) * 500 } else { u32::from(u16::MAX) * 500 };
+    (500..=most).contains(&ms) && ms.is_multiple_of(500)
+}
+
+fn has_other_command_set(controller: &Controller) -> bool {
+    controller.namespaces.iter().any(|namespace| namespace.model.command_set != CommandSet::Nvm)
 }
 
 fn check_unique<'a>(what: &str, name: &'a str, names: &mut BTreeSet<&'a str>, line: usize) -> Checked {
@@ -241,7 +270,7 @@ fn check_namespace(namespace: &Namespace, nsid: u32, controller: &str, line: usi
             format!("namespace {nsid} of `{controller}` has {size} bytes: make it a multiple of {unit}"),
         );
     }
-    let NamespaceModel { formats, format_index } = model;
+    let NamespaceModel { formats, format_index, command_set: _ } = model;
     if !(1..=64).contains(&formats) {
         return refuse(line, format!("namespace {nsid} of `{controller}` has {formats} formats: give it 1 to 64"));
     }

@@ -26,7 +26,8 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
         for controller in scenario.controllers.iter().filter(|one| !scenario.expect.lost.contains(&one.name)) {
             // Namespaces of virtual functions are not the server's.
             let attached = (1..).zip(&controller.namespaces).filter(|(nsid, _)| controller.is_attached(*nsid));
-            let (refused, namespaces) = attached.fold((0, 0), |(refused, all), (nsid, _)| {
+            let served = attached.filter(|(_, namespace)| namespace.is_served());
+            let (refused, namespaces) = served.fold((0, 0), |(refused, all), (nsid, _)| {
                 (refused + usize::from(may_be_refused(scenario, &controller.name, nsid)), all + 1)
             });
             let server = scenario.server_name(&controller.name);
