@@ -9,37 +9,53 @@ use platform::{Cap, Environment, Kernel, Notification, Platform};
 pub(crate) struct Rings<P: Platform> {
     /// The client's end.
     pub end: ClientEnd<P::Memory>,
-    /// The rings' regions: the client's and the server's.
-    regions: (P::Memory, P::Memory),
+    regions: Regions<P>,
+}
+
+/// The regions of the rings, and what else the client needs to use them.
+pub(crate) struct Regions<P: Platform> {
+    client: P::Memory,
+    server: P::Memory,
     entries: u32,
     doorbell: Cap<Notification>,
 }
 
-impl<P: Platform> Rings<P> {
-    /// Makes the client's end over the environment's regions. The server starts reading at index 0 when it opens the session,
-    /// so this comes before.
+impl<P: Platform> Clone for Regions<P> {
+    fn clone(&self) -> Self {
+        let Self { client, server, entries, doorbell } = self;
+        Self { client: client.clone(), server: server.clone(), entries: *entries, doorbell: *doorbell }
+    }
+}
+
+impl<P: Platform> Regions<P> {
+    /// The environment's regions, for rings of `entries` entries.
     ///
     /// # Errors
-    /// [`OpenError::Missing`], [`OpenError::Ring`].
-    pub(crate) fn new(platform: &P, environment: &Environment, entries: u32) -> Result<Self, OpenError> {
+    /// [`OpenError::Missing`].
+    pub(crate) fn of(platform: &P, environment: &Environment, entries: u32) -> Result<Self, OpenError> {
         let memory = |name: &'static str| {
             let region = environment.region(name).ok_or(OpenError::Missing(name))?;
             platform.memory(region).map_err(|_| OpenError::Missing(name))
         };
-        let regions = (memory(names::RING_CLIENT)?, memory(names::RING_SERVER)?);
         let doorbell = environment.cap(names::DOORBELL).ok_or(OpenError::Missing(names::DOORBELL))?;
-        let end = ClientEnd::new(regions.0.clone(), regions.1.clone(), entries)?;
-        Ok(Self { end, regions, entries, doorbell })
+        Ok(Self { client: memory(names::RING_CLIENT)?, server: memory(names::RING_SERVER)?, entries, doorbell })
     }
 
-    /// Resets the rings, before the session is opened again at another server.
+    /// Makes the client's end at index 0. The server starts reading there when it opens the session, so this comes before. Until
+    /// then its region has the indices of an earlier session, and the rings must not be used.
     ///
     /// # Errors
     /// [`RingError::BadRegion`].
-    pub(crate) fn begin_again(&mut self) -> Result<(), RingError> {
-        let (client, server) = self.regions.clone();
-        self.end = ClientEnd::new(client, server, self.entries)?;
-        Ok(())
+    pub(crate) fn begin(&self) -> Result<Rings<P>, RingError> {
+        let end = ClientEnd::new(self.client.clone(), self.server.clone(), self.entries)?;
+        Ok(Rings { end, regions: self.clone() })
+    }
+}
+
+impl<P: Platform> Rings<P> {
+    /// The regions that they are in.
+    pub(crate) const fn regions(&self) -> &Regions<P> {
+        &self.regions
     }
 
     /// Publishes the submitted entries to the server, and wakes it if it sleeps.
@@ -56,6 +72,6 @@ impl<P: Platform> Rings<P> {
 
     /// Signals the server's notification, needed or not.
     pub(crate) fn ring_doorbell(&self, platform: &P) {
-        platform.kernel().signal(self.doorbell);
+        platform.kernel().signal(self.regions.doorbell);
     }
 }

@@ -16,7 +16,7 @@ use crate::control::Control;
 use crate::error::{Error, FunctionFault, OpenError};
 use crate::function::{Failed, Function, Taken};
 use crate::policy::Policy;
-use crate::rings::Rings;
+use crate::rings::{Regions, Rings};
 use crate::server::Server;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -56,6 +56,8 @@ pub struct Session<P: Platform> {
 enum Path<P: Platform> {
     /// By the NVMe server.
     Server(Rings<P>),
+    /// None: no server has the session open. The rings are not touched, because the server's region is that of a dead one.
+    Closed(Regions<P>),
     /// By a virtual function of its own.
     Function(Box<Function<P>>),
 }
@@ -87,7 +89,7 @@ impl<P: Platform> Session<P> {
         }
         endpoint.ok_or(OpenError::Missing(names::SERVER))?;
         // Before the session is opened.
-        let path = Path::Server(Rings::new(&platform, environment, options.ring_entries)?);
+        let path = Path::Server(Regions::of(&platform, environment, options.ring_entries)?.begin()?);
         let geometry = control.reopen().await?;
         let sound = geometry.block_bytes.is_power_of_two()
             && (512..=65536).contains(&geometry.block_bytes)
@@ -109,7 +111,7 @@ impl<P: Platform> Session<P> {
     /// [`Error::Refused`], [`Error::Device`].
     pub async fn close(&self) -> Result<(), Error> {
         match &self.path {
-            Path::Server(_) => Ok(self.control.close().await?),
+            Path::Server(_) | Path::Closed(_) => Ok(self.control.close().await?),
             Path::Function(function) => give_back(&self.platform, function.pci()).await,
         }
     }
@@ -118,11 +120,11 @@ impl<P: Platform> Session<P> {
     /// will not be answered.
     #[must_use]
     pub fn server_died(&self) -> bool {
-        self.server.died()
+        self.server.died() || matches!(self.path, Path::Closed(_))
     }
 
     /// Opens the session again at the dead server's successor, or brings its function up again. Everything on the rings is dropped: the caller decides
-    /// whether to repeat unanswered requests.
+    /// whether to repeat unanswered requests. After an error the session is not open, and this can be called again.
     ///
     /// # Errors
     /// [`OpenError`]: [`OpenError::Dead`] when none is started.
@@ -134,14 +136,15 @@ impl<P: Platform> Session<P> {
             };
         }
         // If the server died during the call, a later successor has answered, and the rings must be reset for it as well.
-        while self.server.died() {
+        while self.server_died() {
             if !self.server.next_incarnation(&self.control).await {
                 return Err(OpenError::Dead);
             }
-            self.begin_again()?;
+            let rings = self.begin_again()?;
             if self.control.reopen().await? != self.geometry {
                 return Err(OpenError::BadGeometry);
             }
+            self.take_rings(rings);
         }
         self.server.report_reconnected(0);
         Ok(())
@@ -159,21 +162,30 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// Resets the rings, before the session is opened again at another server.
+    /// Resets the rings, before the session is opened again at another server. The session has none until it takes these.
     ///
     /// # Errors
-    /// [`RingError::BadRegion`].
-    pub(crate) fn begin_again(&mut self) -> Result<(), RingError> {
-        match &mut self.path {
-            Path::Server(rings) => rings.begin_again(),
-            Path::Function(_) => Ok(()),
-        }
+    /// [`RingError::BadRegion`], also for a session with a function of its own, which has no rings.
+    pub(crate) fn begin_again(&mut self) -> Result<Rings<P>, RingError> {
+        let regions = match &self.path {
+            Path::Server(rings) => rings.regions(),
+            Path::Closed(regions) => regions,
+            Path::Function(_) => return Err(RingError::BadRegion),
+        };
+        let rings = regions.begin();
+        self.path = Path::Closed(regions.clone());
+        rings
+    }
+
+    /// Goes on with these rings: a server has opened the session over them.
+    pub(crate) fn take_rings(&mut self, rings: Rings<P>) {
+        self.path = Path::Server(rings);
     }
 
     /// The PCI server's endpoint, for a session with a function of its own: no server finishes its requests.
     pub(crate) const fn function(&self) -> Option<Cap<Endpoint>> {
         match &self.path {
-            Path::Server(_) => None,
+            Path::Server(_) | Path::Closed(_) => None,
             Path::Function(function) => Some(function.pci()),
         }
     }
@@ -181,7 +193,7 @@ impl<P: Platform> Session<P> {
     /// Whether the session's own function was silent too long: what is in flight has no answer in time.
     pub(crate) fn timed_out(&self) -> bool {
         match &self.path {
-            Path::Server(_) => false,
+            Path::Server(_) | Path::Closed(_) => false,
             Path::Function(function) => function.fault() == DeviceFault::TimedOut,
         }
     }
@@ -189,7 +201,7 @@ impl<P: Platform> Session<P> {
     /// The environment by which a session's own function is brought up.
     pub(crate) fn function_environment(&self) -> Option<Rc<Environment>> {
         match &self.path {
-            Path::Server(_) => None,
+            Path::Server(_) | Path::Closed(_) => None,
             Path::Function(function) => Some(function.environment()),
         }
     }
@@ -214,7 +226,7 @@ impl<P: Platform> Session<P> {
     pub(crate) fn refuse_withdrawn(&mut self, error: OpenError) -> Result<(), OpenError> {
         match &mut self.path {
             Path::Function(function) if error.is_withdrawn() => function.withdraw()?,
-            Path::Function(_) | Path::Server(_) => return Err(error),
+            Path::Function(_) | Path::Server(_) | Path::Closed(_) => return Err(error),
         }
         self.server.set_lost(false);
         Ok(())
@@ -246,7 +258,7 @@ impl<P: Platform> Session<P> {
     /// The same, counted here, for a session with a function of its own.
     pub(crate) fn own_doorbells(&self) -> Option<u64> {
         match &self.path {
-            Path::Server(_) => None,
+            Path::Server(_) | Path::Closed(_) => None,
             Path::Function(function) => Some(function.doorbells()),
         }
     }
@@ -279,10 +291,11 @@ impl<P: Platform> Session<P> {
         self.options
     }
 
-    /// Submits an entry; `false` when there is no room for it. It takes effect with [`Session::publish`].
+    /// Submits an entry; `false` when there is no room for it. It takes effect with [`Session::publish`]. While the session of a
+    /// client that [waits](Options::waits) is not open, the entry is dropped like others without an answer.
     ///
     /// # Errors
-    /// [`Error::Ring`] when the server's indices cannot be; [`Error::Device`].
+    /// [`Error::Ring`] when the server's indices cannot be; [`Error::Device`]; [`Error::CLOSED`] while the session is not open.
     #[inline(always)]
     pub fn submit(&mut self, entry: &Entry) -> Result<bool, Error> {
         match &mut self.path {
@@ -295,7 +308,15 @@ impl<P: Platform> Session<P> {
                 }
                 submitted.map_err(|Failed| self.failure())
             }
+            Path::Closed(_) => self.drop_entry(),
         }
+    }
+
+    /// The result of an entry that no server takes.
+    #[cold]
+    #[inline(never)]
+    const fn drop_entry(&self) -> Result<bool, Error> {
+        if self.options.waits { Ok(true) } else { Err(Error::CLOSED) }
     }
 
     /// The error of a function that failed.
@@ -303,7 +324,7 @@ impl<P: Platform> Session<P> {
     #[inline(never)]
     fn failure(&self) -> Error {
         match &self.path {
-            Path::Server(_) => Error::CLOSED,
+            Path::Server(_) | Path::Closed(_) => Error::CLOSED,
             Path::Function(function) => function.fault().into(),
         }
     }
@@ -317,6 +338,7 @@ impl<P: Platform> Session<P> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.publish(&self.platform)?),
             Path::Function(function) => Ok(function.ring()?),
+            Path::Closed(_) => Ok(()),
         }
     }
 
@@ -348,6 +370,7 @@ impl<P: Platform> Session<P> {
                     Taken::Failed => lost(&self.server, function.fault()).map(|()| None),
                 }
             }
+            Path::Closed(_) => Ok(None),
         }
     }
 
@@ -360,6 +383,7 @@ impl<P: Platform> Session<P> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.release()?),
             Path::Function(function) => Ok(function.release()?),
+            Path::Closed(_) => Ok(()),
         }
     }
 
@@ -374,6 +398,7 @@ impl<P: Platform> Session<P> {
             Path::Function(function) => {
                 function.prepare_sleep().or_else(|fault| lost(&self.server, fault).map(|()| true))
             }
+            Path::Closed(_) => Ok(false),
         }
     }
 
@@ -385,7 +410,7 @@ impl<P: Platform> Session<P> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.awake()?),
             // It interrupts, awaited or not.
-            Path::Function(_) => Ok(()),
+            Path::Function(_) | Path::Closed(_) => Ok(()),
         }
     }
 
@@ -400,7 +425,7 @@ impl<P: Platform> Session<P> {
         if self.options.polls {
             let yields = match &mut self.path {
                 // Other components do the work, so polling again at once has no use.
-                Path::Server(_) => {
+                Path::Server(_) | Path::Closed(_) => {
                     self.platform.pause();
                     true
                 }

@@ -1,7 +1,11 @@
 //! A server that dies and is restarted: unanswered requests are submitted again, and no others.
 
-use blk_client::{Device, Error, Options, Status};
+use blk_api::policy::Refusal;
+use blk_api::request::Entry;
+use blk_api::session;
+use blk_client::{Device, Error, OpenError, Options, Session, Status};
 use fake_platform::{FakePlatform, FakeServer, Lost, Order, Setup, block_on, open, turn};
+use proptest::prelude::*;
 use report::Report;
 
 type Fake = Device<FakePlatform>;
@@ -144,6 +148,87 @@ fn a_controller_may_go_again_before_all_is_done() {
     assert_eq!(reissued(&platform), [1; 4]);
 }
 
+/// A server without a controller leaves the rings as the dead server left them.
+#[test]
+fn rings_of_a_dead_server_are_not_read_while_the_controller_is_gone() {
+    for (polls, records) in [(false, None), (true, None), (false, Some(4))] {
+        let (platform, device) = open(&Setup { waits: true, records, ..Setup::default() }, polls);
+        let range = device.window().lease(512).unwrap();
+        let turns = async || {
+            for _ in 0..20 {
+                turn().await;
+            }
+        };
+        block_on(device.run(async {
+            // More than the rings have entries.
+            for lba in 0..20 {
+                assert_eq!(device.write(lba, &[range.whole()]).await, Ok(()));
+            }
+            lose_controller(&platform);
+            let kept = device.write(5, &[range.whole()]);
+            turns().await;
+            for _ in 0..3 {
+                platform.server(|server| server.is_empty = true);
+                platform.kill_server(2);
+                turns().await;
+            }
+            let (new, held_back) = (device.write(6, &[range.whole()]), device.write(5, &[range.whole()]));
+            turns().await;
+            assert_eq!((device.in_flight(), device.has_ended()), (3, false), "polls: {polls}");
+            platform.server(|server| (server.is_empty, server.loses) = (false, None));
+            platform.kill_server(2);
+            for write in [kept, new, held_back] {
+                assert_eq!(write.await, Ok(()), "polls: {polls}");
+            }
+        }));
+        assert_eq!(reissued(&platform), [2], "polls: {polls}");
+    }
+}
+
+#[test]
+fn a_miss_waits_for_the_controller_as_well() {
+    let (platform, device) = open(&Setup { waits: true, records: Some(4), ..Setup::default() }, false);
+    let range = device.window().lease(512).unwrap();
+    platform.server(|server| server.refuses_records = Some(Refusal::Busy));
+    block_on(device.run(async {
+        let write = device.write(900, &[range.whole()]);
+        turn().await;
+        platform.server(|server| {
+            server.is_empty = true;
+            server.refuses_records = Some(Refusal::NoSession(0));
+        });
+        platform.kill_server(2);
+        for _ in 0..20 {
+            turn().await;
+        }
+        assert_eq!(device.in_flight(), 1);
+        platform.server(|server| (server.is_empty, server.refuses_records) = (false, None));
+        platform.kill_server(2);
+        assert_eq!(write.await, Ok(()));
+    }));
+}
+
+#[test]
+fn a_session_that_was_not_opened_again_is_not_served() {
+    let setup = Setup::default();
+    let platform = FakePlatform::new(&setup);
+    let options = Options { ring_entries: setup.ring_entries, polls: false, waits: false };
+    let environment = platform.environment("alice", vec![]);
+    let mut session = block_on(Session::open(platform.clone(), &environment, options)).unwrap();
+    platform.server(|server| server.is_empty = true);
+    platform.kill_server(2);
+    for _ in 0..2 {
+        let refused = block_on(session.open_again());
+        assert_eq!(refused, Err(OpenError::Refused(session::Refusal::DeviceGone)));
+        assert!(session.server_died());
+        assert_eq!(session.submit(&Entry::default()), Err(Error::CLOSED));
+        assert_eq!((session.publish(), session.complete()), (Ok(()), Ok(None)));
+    }
+    platform.server(|server| server.is_empty = false);
+    assert_eq!(block_on(session.open_again()), Ok(()));
+    assert_eq!((session.server_died(), session.submit(&Entry::default())), (false, Ok(true)));
+}
+
 #[test]
 fn a_controller_with_other_blocks_or_media_is_not_the_one_waited_for() {
     let exchanges: [fn(&mut FakeServer); 2] = [|server| server.bounds.blocks = 2048, |server| server.media = 2];
@@ -203,4 +288,74 @@ fn server_death_while_an_earlier_opening_is_closed_costs_one_more_opening() {
     let range = device.window().lease(512).unwrap();
     assert_eq!(block_on(device.run(async { device.write(0, &[range.whole()]).await })), Ok(()));
     assert_eq!(reissued(&platform), [0]);
+}
+
+/// What happens between two turns of a client that waits.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Write(u64),
+    Turn,
+    /// The controller is gone, and the server reports it.
+    Gone,
+    /// The server dies, and its successor has the controller or not.
+    Death {
+        has_controller: bool,
+    },
+    /// It dies after so many turns.
+    DeathAfter(u32),
+    Policy,
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let deed = prop_oneof![
+        6 => (0u64..8).prop_map(Deed::Write),
+        6 => Just(Deed::Turn),
+        2 => Just(Deed::Gone),
+        3 => any::<bool>().prop_map(|has_controller| Deed::Death { has_controller }),
+        1 => (0u32..6).prop_map(Deed::DeathAfter),
+        1 => Just(Deed::Policy),
+    ];
+    prop::collection::vec(deed, 0..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whenever the controller comes and goes and the server dies, a session that waits goes on, and no request fails.
+    #[test]
+    fn a_session_that_waits_outlives_any_history(
+        deeds in deeds(), polls in any::<bool>(), records in prop::option::of(2usize..5)
+    ) {
+        let (platform, device) = open(&Setup { waits: true, records, ..Setup::default() }, polls);
+        platform.tick_who_waits();
+        let range = device.window().lease(512).unwrap();
+        let outcomes = block_on(device.run(async {
+            let mut writes = vec![];
+            for deed in deeds {
+                match deed {
+                    Deed::Write(lba) if writes.len() < 12 => writes.push(device.write(lba, &[range.whole()])),
+                    Deed::Write(_) | Deed::Turn => turn().await,
+                    Deed::Gone => lose_controller(&platform),
+                    Deed::Death { has_controller } => {
+                        platform.server(|server| server.is_empty = !has_controller);
+                        if has_controller {
+                            platform.server(|server| server.loses = None);
+                        }
+                        platform.kill_server(2);
+                    }
+                    Deed::DeathAfter(turns) => platform.kill_server_after(turns, 2),
+                    Deed::Policy => platform.kill_policy(2),
+                }
+            }
+            platform.server(|server| (server.is_empty, server.loses) = (false, None));
+            platform.kill_server(2);
+            let mut outcomes = vec![];
+            for write in writes {
+                outcomes.push(write.await);
+            }
+            outcomes
+        }));
+        prop_assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        prop_assert!(!device.has_ended());
+    }
 }

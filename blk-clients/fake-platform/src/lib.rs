@@ -315,7 +315,10 @@ impl World {
 
     fn end_server(&self, ticks: u32) {
         self.server().forget();
-        advance_incarnation(&self.liveness);
+        // One that is dead already stays so for longer.
+        if Incarnation::load(&self.liveness).expect("a page").is_alive() {
+            advance_incarnation(&self.liveness);
+        }
         self.rebirth.set(ticks.max(1));
     }
 

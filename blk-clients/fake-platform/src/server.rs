@@ -103,6 +103,8 @@ pub struct FakeServer {
     pub loses: Option<Loses>,
     /// The requests that it forbids.
     pub forbids: Option<Forbids>,
+    /// It has no controller: the session cannot be opened.
+    pub is_empty: bool,
     /// Forged completions, published at the next step.
     pub forged: Vec<Completed>,
     /// The session broke the protocol and was closed.
@@ -144,6 +146,7 @@ impl FakeServer {
             tamper: None,
             loses: None,
             forbids: None,
+            is_empty: false,
             forged: vec![],
             expelled: false,
             refuses_records: None,
@@ -262,6 +265,7 @@ impl FakeServer {
         let refused = |refusal: Refusal| Message::new(refusal as u32);
         match (message.label, self.ring.is_some()) {
             _ if self.expelled => refused(Refusal::Expelled),
+            _ if self.is_empty => refused(Refusal::DeviceGone),
             (session::OPEN, false) => self.open(),
             (session::OPEN, true) => refused(Refusal::AlreadyOpen),
             (session::CLOSE, true) => {

@@ -50,15 +50,18 @@ impl<P: Platform> Device<P> {
         if !self.shared.server.next_incarnation(&self.shared.control).await {
             return Err(Error::CLOSED);
         }
-        {
+        let rings = {
             let state = &mut *self.shared.state.borrow_mut();
             // Requests whose answers cannot be read there are submitted again.
             let _ = state.take_answers(self.shared.options.ring_entries);
-            state.session.begin_again()?;
-        }
+            state.session.begin_again()?
+        };
         let geometry = match self.shared.control.reopen().await {
-            // This incarnation has no controller. A later one has, and then everything is submitted again.
-            Err(Refusal::DeviceGone) if self.shared.options.waits => return Ok(()),
+            // This incarnation has no controller. A later one has, and then everything is submitted again; until then the session
+            // drops what is submitted.
+            Err(Refusal::DeviceGone) if self.shared.options.waits => {
+                return self.shared.state.borrow_mut().ask_again().map(drop);
+            }
             answer => answer?,
         };
         // The server and the policy component decide about its queue pairs: they may have changed since.
@@ -71,7 +74,9 @@ impl<P: Platform> Device<P> {
             // A later successor has answered. The rings must be reset for it as well, before anything is on them.
             return Ok(());
         }
-        let reissued = self.shared.state.borrow_mut().ask_again()?;
+        let state = &mut *self.shared.state.borrow_mut();
+        state.session.take_rings(rings);
+        let reissued = state.ask_again()?;
         self.shared.server.report_reconnected(reissued);
         Ok(())
     }
