@@ -19,8 +19,8 @@ use crate::data_path::schedule::Schedule;
 use crate::data_path::split::extents;
 use crate::recovery::removal::Slot;
 use crate::sessions::acknowledgements::Acknowledgements;
-use crate::sessions::calls;
 use crate::sessions::slot::slots;
+use crate::sessions::{calls, policy};
 use crate::shared::Shared;
 use alloc::rc::Rc;
 use blk_api::config::ServerConfig;
@@ -75,12 +75,19 @@ async fn wait_for_pci_server<P: Platform>(platform: &P, environment: &Environmen
     }
 }
 
-/// Refuses all calls, without a controller, so that no client is left waiting.
+/// Refuses all calls of clients, without a controller, so that no client is left waiting. The policy component's
+/// calls are answered as its rights are: without a controller nothing can use any.
 async fn refuse_all<P: Platform>(platform: &P, environment: &Environment, refusal: Refusal) {
     loop {
-        if let Event::Message(_, message) = platform.next_event().await {
+        if let Event::Message(badge, message) = platform.next_event().await {
             calls::delete_received(platform, environment, &message);
-            platform.kernel().reply(&Message::new(refusal as u32));
+            let answer = match badge {
+                Badge(blk_api::policy::BADGE) => {
+                    policy::without_controller(&message, platform.ticks(), refusal == Refusal::DeviceGone)
+                }
+                _ => Message::new(refusal as u32),
+            };
+            platform.kernel().reply(&answer);
         }
     }
 }

@@ -47,6 +47,10 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, number: u64) -> Result<(), Re
     if shared.changes.interrupts.get().is_some() {
         return Err(Refusal::Busy);
     }
+    if shared.device.health.get() == Health::Gone {
+        // The next incarnation has the controller.
+        return Err(Refusal::Busy);
+    }
     if shared.function.vectors.borrow().by() == to {
         return Ok(());
     }
@@ -103,6 +107,8 @@ impl InterruptsChange {
         shared.changes.holds_back.set(false);
         if by == self.to {
             info!("the controller interrupts by {} from now on", by.name());
+        } else if shared.device.health.get() == Health::Gone {
+            info!("the controller went before it could interrupt by {}", self.to.name());
         } else {
             warn!("the controller cannot interrupt by {} and stays with {}", self.to.name(), by.name());
             shared.changes.interrupts_refused.set(Some((self.to, Refusal::NoInterrupts(self.to))));

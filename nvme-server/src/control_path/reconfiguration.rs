@@ -11,6 +11,7 @@ use crate::control_path::identity::Identity;
 use crate::control_path::provision::{make, numbers_of};
 use crate::control_path::reconcile::{Desired, is_refused, reconcile};
 use crate::control_path::requests::Control;
+use crate::controller::device::Health;
 use crate::data_path::io_queue::IoQueue;
 use crate::data_path::queues::Allotment;
 use crate::data_path::session::Session;
@@ -157,7 +158,9 @@ impl Reconfiguration {
             shared.queues.borrow_mut().get_mut(number).into_iter().for_each(IoQueue::resume);
         }
         shared.wake_data_plane();
-        shared.changes.reconfiguration_refused.set(done.err().map(|refusal| (self.share, refusal)));
+        // One that went with its controller is made when that is back.
+        let refused = done.err().filter(|_| shared.device.health.get() != Health::Gone);
+        shared.changes.reconfiguration_refused.set(refused.map(|refusal| (self.share, refusal)));
         // Its retry finds the work done.
         shared.notify_policy();
     }

@@ -7,11 +7,12 @@
 //! before, the policy component is signalled at its end, and retries. Left out: the owners of the blocks (`blk_api::policy`).
 
 use crate::control_path::{functions, interrupts_change};
+use crate::controller::device::Health;
 use crate::sessions::shares;
 use crate::shared::Shared;
 use blk_api::policy::{
-    CLEAR, DONE, DRAINED, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_FUNCTION, SET_INTERRUPTS,
-    SET_SHARE, Share, WRITE,
+    CLEAR, DONE, DRAINED, FunctionRight, INSTALL, READ, REMOVE, Range, Record, Refusal, Removal, SET_FUNCTION,
+    SET_INTERRUPTS, SET_SHARE, Share, WRITE,
 };
 use extent_table::{InstallError, RecordError, Rights};
 use platform::{Kernel, Message, OutOfBounds, Platform};
@@ -34,6 +35,28 @@ pub(crate) fn on_message<P: Platform>(shared: &Shared<P>, message: &Message) {
     shared.platform.kernel().reply(&answer.unwrap_or_else(Refusal::message));
 }
 
+/// The answer of a server that was started without a controller. No session has a record or a command in flight, so a change that
+/// takes rights is in force. Other changes wait for an incarnation with the controller, if this one `is_gone`; otherwise they are
+/// refused.
+pub(crate) fn without_controller(message: &Message, now: u64, is_gone: bool) -> Message {
+    let removed = |session: u64| Message::with(DONE, &Removal { session, since: now });
+    let refused = |session: u32| if is_gone { Refusal::Busy } else { Refusal::Device(session) };
+    let answer = match message.label {
+        INSTALL => message.payload::<Record>().map(|record| Refusal::NotOpen(record.session.into()).message()),
+        REMOVE => message.payload::<Range>().map(|range| removed(range.session)),
+        CLEAR => message.payload().map(removed),
+        DRAINED => message.payload::<Removal>().map(|_| Message::new(DONE)),
+        SET_SHARE => message.payload::<Share>().map(|share| refused(share.session).message()),
+        SET_FUNCTION => message.payload().map(|right: FunctionRight| match right.granted {
+            0 if is_gone => Message::new(DONE),
+            _ => refused(right.function).message(),
+        }),
+        SET_INTERRUPTS => Ok(refused(0).message()),
+        _ => Ok(Refusal::BadRequest.message()),
+    };
+    answer.unwrap_or_else(|error| short(error).message())
+}
+
 const fn done((): ()) -> Message {
     Message::new(DONE)
 }
@@ -42,8 +65,12 @@ const fn short(_: OutOfBounds) -> Refusal {
     Refusal::BadRequest
 }
 
-/// Sets a share at once, unless queue pairs are reconfigured for it.
+/// Sets a share at once, unless queue pairs are reconfigured for it. Without a controller that was removed, it waits for an
+/// incarnation that has it.
 fn set_share<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<(), Refusal> {
+    if shared.device.health.get() == Health::Gone {
+        return Err(Refusal::Busy);
+    }
     if let Some((_, why)) = shared.changes.reconfiguration_refused.take().filter(|(refused, _)| refused == share) {
         return Err(why);
     }

@@ -3,10 +3,13 @@
 
 use crate::support::{self, Act, Setup, System, assert_ended, entry};
 use blk_api::Status;
+use blk_api::config::Interrupts;
+use blk_api::policy;
 use blk_api::request::{Entry, Opcode};
 use blk_api::session::{CLOSE, DONE, OPEN, Refusal};
 use nvme_spec::admin;
 use pci_api::presence::{Presence, Visit};
+use platform::Message;
 use sim_fault::ControllerEffect;
 
 const HERE: Visit = Visit { arrivals: 1, presence: Presence::Present };
@@ -210,5 +213,63 @@ fn an_empty_slot_is_no_failure_and_refuses_openings() {
         assert_eq!(system.take_failures(), [""; 0]);
         assert_eq!(system.take_acts(), []);
         assert_eq!(system.open(1), Err(Refusal::DeviceGone));
+    }
+}
+
+/// A policy component's change of the first session's share, and one of the interrupt mode.
+fn changes() -> [Message; 2] {
+    let entitlement = policy::Entitlement { depth: 2, ..support::session("first", 0).entitlement() };
+    let share = Message::with(policy::SET_SHARE, &policy::Share::new(0, &entitlement));
+    [share, Message::with(policy::SET_INTERRUPTS, &Interrupts::Intx.number())]
+}
+
+/// Rights that are taken while there is no controller are in force, and other changes wait for one.
+fn assert_follows_the_policy_component(system: &mut System) {
+    let range = policy::Range { session: 0, first: 0, blocks: 8 };
+    let record = policy::Record { session: 0, rights: 0, first: 0, lba: 0, blocks: 8 };
+    for (label, done) in [(policy::REMOVE, Ok(())), (policy::CLEAR, Ok(())), (policy::DRAINED, Ok(()))] {
+        assert_eq!(system.policy(Message::with(label, &range)), done);
+    }
+    let installed = system.policy(Message::with(policy::INSTALL, &record));
+    assert!(matches!(installed, Ok(()) | Err(policy::Refusal::NotOpen(0))), "{installed:?}");
+    let signals = system.policy_signals();
+    for change in changes() {
+        for _ in 0..3 {
+            assert_eq!(system.policy(change.clone()), Err(policy::Refusal::Busy));
+            system.pass(1);
+        }
+    }
+    assert_eq!(system.policy_signals(), signals, "it asks again at its ticks, and not at once");
+    assert_eq!(system.policy(Message::new(policy::SET_SHARE)), Err(policy::Refusal::BadRequest));
+}
+
+#[test]
+fn the_policy_component_is_followed_without_a_controller() {
+    let mut system = System::start(Setup { slot: Some(HERE.with(Presence::Absent)), ..Setup::default() });
+    assert_follows_the_policy_component(&mut system);
+    for granted in [0, 1] {
+        let right = policy::FunctionRight { function: 0, granted };
+        let refused = if granted == 0 { Ok(()) } else { Err(policy::Refusal::Busy) };
+        assert_eq!(system.policy(Message::with(policy::SET_FUNCTION, &right)), refused);
+    }
+    let mut system = busy();
+    pull(&mut system);
+    system.tick();
+    assert_follows_the_policy_component(&mut system);
+    assert_gone(&mut system);
+}
+
+#[test]
+fn a_change_under_way_waits_for_a_controller_that_is_pulled() {
+    for change in changes() {
+        let mut system = System::start(in_slot());
+        system.open(0).unwrap();
+        system.controller(|controller, _| controller.hold = true);
+        system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
+        assert_eq!(system.policy(change.clone()), Err(policy::Refusal::Busy));
+        pull(&mut system);
+        system.pass(2);
+        assert!(system.world.state().is_released);
+        assert_eq!(system.policy(change), Err(policy::Refusal::Busy));
     }
 }

@@ -2,7 +2,10 @@
 
 use super::*;
 use blk_api::config::RateLimit;
-use capdl::scenario::{Action, HotPlug, Workload};
+use blk_api::extent::{Blocks, Extent};
+use capdl::scenario::{Action, Change, Entitlement, HotPlug, Kill, What, Workload};
+use report::Changed;
+use workload::Forbidden;
 
 /// Milliseconds after which an insertion and a surprise removal have been followed.
 const SOON_MS: u32 = 1_300;
@@ -122,5 +125,74 @@ fn two_controllers_leave_and_return_at_one_instant() {
     for tenant in ["alice", "carol", "bob"] {
         let load = run.load(tenant).expect("it finishes");
         assert!(load.reads > 0 && load.wrong_bytes == 0, "{tenant}");
+    }
+}
+
+/// The scenario with loads of this length, other events, and these kills.
+fn killed(milliseconds: u64, events: Vec<HotPlug>, kills: &[(&str, u32)]) -> Scenario {
+    let mut scenario = scenario("hotplug");
+    loads_last(&mut scenario, milliseconds);
+    scenario.tenants.iter_mut().for_each(|tenant| tenant.iops = Some(RateLimit { per_second: 200, burst: 4 }));
+    scenario.hot_plugs = events;
+    scenario.kills = kills.iter().map(|(component, after_ms)| Kill::new(component, *after_ms)).collect();
+    scenario
+}
+
+/// Runs a scenario in which every tenant finishes its load, and nothing fails.
+fn run_to_the_end(scenario: &Scenario) -> Run {
+    let run = run_for(scenario, 1, 40_000);
+    let what = format!("{:?} {:?}", scenario.kills, scenario.hot_plugs);
+    assert_eq!(run.account.findings, "", "{what}");
+    let is_killed = |failure: &String| [": Killed", ": ServerDied"].iter().any(|end| failure.ends_with(end));
+    let failures: Vec<_> = failures(&run).into_iter().filter(|failure| !is_killed(failure)).collect();
+    assert_eq!(failures, [""; 0], "{what}");
+    for tenant in &scenario.tenants {
+        let load = run.load(&tenant.name).unwrap_or_else(|| panic!("{} finishes: {what}", tenant.name));
+        assert!(load.reads > 0 && load.wrong_bytes == 0 && load.errors == 0, "{}: {what}", tenant.name);
+    }
+    run
+}
+
+#[test]
+fn a_tenant_waits_for_its_controller_although_its_server_dies_meanwhile() {
+    let events = vec![event(500, Action::Pull), event(2500, Action::Insert)];
+    run_to_the_end(&killed(4500, events, &[("nvme-server-comes", 1000)]));
+}
+
+#[test]
+fn rights_and_shares_change_while_the_controller_is_out() {
+    let events = vec![event(500, Action::Pull), event(2500, Action::Insert)];
+    let change = |after_ms, what| Change { after_ms, tenant: "alice".into(), what };
+    for kills in [&[][..], &[("nvme-server-comes", 1000)]] {
+        let mut scenario = killed(4500, events.clone(), kills);
+        scenario.changes = vec![
+            change(1400, What::Revoke(vec![Blocks { first: 1024, blocks: 512 }])),
+            change(1500, What::Entitle(Entitlement { weight: Some(7), depth: Some(4), ..Entitlement::default() })),
+            change(3000, What::Grant(vec![Extent::new(1024, 512)])),
+        ];
+        if let Workload::Bench(bench) = &mut scenario.tenants[0].workload {
+            bench.forbidden = Forbidden::ForAWhile;
+        }
+        let run = run_to_the_end(&scenario);
+        let times: Vec<_> = run
+            .reports
+            .iter()
+            .filter_map(|report| match report {
+                Report::Change(change) => Some((change.what, change.at_ns / 1_000_000, change.took_ns / 1_000_000)),
+                _ => None,
+            })
+            .collect();
+        // Nothing is in flight when rights are taken while the controller is out. A share waits for it.
+        assert!(
+            matches!(
+                times[..],
+                [
+                    (Changed::Revoked { blocks: 512 }, 1400.., 0..100),
+                    (Changed::Entitled, 1500.., 900..1900),
+                    (Changed::Granted { blocks: 512 }, 3000.., 0..100),
+                ]
+            ),
+            "{times:?}"
+        );
     }
 }
