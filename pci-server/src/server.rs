@@ -152,7 +152,7 @@ impl<P: Platform> Server<P> {
             // Firmware places other functions only.
             virtual_functions::place(&mut functions, &windows, resources.config.buses());
         }
-        let slots = slots::find(&mut resources, environment, &config, &functions)?;
+        let slots = slots::find(&mut resources, environment, &config, &functions, &note)?;
         // All of them are silent now: IOSpaces that an earlier server opened belong to no driver.
         resources.close_io_space(0);
         for function in &functions {

@@ -5,7 +5,8 @@
 //! server notes the registers before sizing, and a server that finds a note restores them. A function-level reset clears them
 //! too: the server takes a note before, and restores them from it.
 //!
-//! The page also notes whether virtual functions may be enabled, since the next server must disable these first.
+//! The page also notes whether virtual functions may be enabled, since the next server must disable these first, and a word for
+//! each slot (`slot::state::Kept`).
 //!
 //! Neighbours: `bars` sizes, `enable` enables, `provision` resets, `predecessor` restores before any function is read. Left out: everything else
 //! that a dead server leaves in configuration space, which the walk silences and the next claim sets again.
@@ -27,6 +28,8 @@ const FIRST: usize = 8;
 const BARS: usize = 12;
 /// Whether virtual functions were enabled, 0 or 1.
 const ENABLED: usize = 36;
+/// A word for each slot.
+const SLOTS: usize = 64;
 
 /// The page.
 #[derive(Debug)]
@@ -101,6 +104,24 @@ impl<M: Memory> Note<M> {
         self.page.store_release_u32(ENABLED, 0)
     }
 
+    /// The word that was kept last of slot `index`, in the order of the configuration; 0 at first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Note::take`].
+    pub fn of_slot(&self, index: usize) -> Result<u32, OutOfBounds> {
+        self.page.load_acquire_u32(slot(index))
+    }
+
+    /// Keeps a word of slot `index`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Note::take`].
+    pub fn keep_of_slot(&self, index: usize, word: u32) -> Result<(), OutOfBounds> {
+        self.page.store_release_u32(slot(index), word)
+    }
+
     /// Restores the values of a note that was not cleared, and clears it. Returns the function.
     ///
     /// # Errors
@@ -124,6 +145,10 @@ impl<M: Memory> Note<M> {
         self.strike()?;
         Ok(Some(bdf))
     }
+}
+
+const fn slot(index: usize) -> usize {
+    index.saturating_mul(size_of::<u32>()).saturating_add(SLOTS)
 }
 
 /// The registers of `count` BARs from `first` on, and their places in the note.

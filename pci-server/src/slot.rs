@@ -63,19 +63,16 @@ impl Port {
         self.capabilities.number()
     }
 
-    /// Reads the slot and clears the events that were read. `None` while a command is being carried out; its events stay.
-    pub fn read<M: Mmio>(&mut self, config: &mut ConfigSpace<M>, now_ns: u64) -> Option<Seen> {
+    /// Reads the slot, and returns the events to be [cleared](Port::clear). `None` while a command is being carried out; its events
+    /// stay.
+    pub fn read<M: Mmio>(&mut self, config: &ConfigSpace<M>, now_ns: u64) -> Option<(Seen, SlotStatus)> {
         let (control, status) = self.registers(config);
         if self.busy_until_ns != 0 && !status.command_completed() && now_ns < self.busy_until_ns {
             return None;
         }
         self.busy_until_ns = 0;
-        // Each write is a command, whose completion is not worth another one.
-        if status.events().with_command_completed(false) != SlotStatus::new() {
-            self.write(config, control, status.events());
-        }
         let is_powered = status.present() && !self.is_off(control);
-        Some(Seen {
+        let seen = Seen {
             now_ns,
             present: status.present(),
             link: if self.reports_link { self.is_link_active(config) } else { is_powered },
@@ -84,7 +81,16 @@ impl Port {
             button: self.capabilities.button() && status.button(),
             fault: self.capabilities.power_controller() && status.power_fault(),
             claimed: false,
-        })
+        };
+        Some((seen, status.events()))
+    }
+
+    /// Clears these events.
+    pub fn clear<M: Mmio>(&self, config: &mut ConfigSpace<M>, events: SlotStatus) {
+        // Each write is a command, whose completion is not worth another one.
+        if events.with_command_completed(false) != SlotStatus::new() {
+            self.write(config, self.registers(config).0, events);
+        }
     }
 
     /// Whether the slot has power.

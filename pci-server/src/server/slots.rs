@@ -10,7 +10,8 @@ use crate::assign::assign_behind;
 use crate::enumerate::enumerate_behind;
 use crate::function::{Bridge, Function};
 use crate::resources::{Missing, Resources};
-use crate::slot::state::{Arrival, Order, State};
+use crate::sizing::Note;
+use crate::slot::state::{Arrival, Kept, Order, State};
 use crate::slot::{Port, Power};
 use alloc::vec::Vec;
 use pci_api::presence::{Presence, Visit};
@@ -27,6 +28,8 @@ pub(super) struct Slot<M> {
     port: Port,
     /// The buses behind the port.
     numbers: BusNumbers,
+    /// Its place in the kept page.
+    index: usize,
     state: State,
     visit: Visit,
     /// Each driver's page of presence.
@@ -54,6 +57,21 @@ impl<M: platform::Memory> Slot<M> {
         self.state.is_open()
     }
 
+    /// Enters a state, and keeps what a successor of this server must know of it. `is_pressed`: an event of the button led there.
+    fn enter(&mut self, note: &Note<M>, state: State, is_pressed: bool) {
+        let changes = self.state.kept() != state.kept();
+        self.state = state;
+        if changes || is_pressed {
+            self.keep(note, is_pressed);
+        }
+    }
+
+    fn keep(&self, note: &Note<M>, is_pressed: bool) {
+        if note.keep_of_slot(self.index, self.state.kept().to_word(is_pressed)).is_err() {
+            error!("the state of slot {} cannot be kept", self.number());
+        }
+    }
+
     /// Lets the drivers know.
     fn publish(&mut self, visit: Visit) {
         self.visit = visit;
@@ -63,15 +81,17 @@ impl<M: platform::Memory> Slot<M> {
     }
 }
 
-/// The slots that drivers are for, among the ports found. A port without a bus, or one that is not there, is logged.
+/// The slots that drivers are for, among the ports found. A port without a bus, or one that is not there, is logged. `note` has what
+/// an earlier server kept of them.
 pub(super) fn find<P: Platform>(
     resources: &mut Resources<P>,
     environment: &Environment,
     config: &ServerConfig,
     functions: &[Function],
+    note: &Note<P::Memory>,
 ) -> Result<Vec<Slot<P::Memory>>, Missing> {
     let mut slots = Vec::new();
-    for number in config.slots() {
+    for (index, number) in config.slots().into_iter().enumerate() {
         let found = functions.iter().filter_map(|function| Some((function, function.bridge?.numbers))).find_map(
             |(function, numbers)| {
                 let port = Port::find(&resources.config, function.bdf).filter(|port| port.number() == number)?;
@@ -83,20 +103,39 @@ pub(super) fn find<P: Platform>(
             error!("there is no port with a slot number {} that devices can be plugged into", number);
             continue;
         };
-        let mut slot = Slot { port, numbers, state: State::Empty, visit: Visit::default(), pages };
+        let mut slot = Slot { port, numbers, index, state: State::Empty, visit: Visit::default(), pages };
         let is_usable = |function: &Function| slot.holds(function.bdf) && function.unusable.is_none();
         let is_found = functions.iter().any(is_usable);
-        let now_ns = resources.now_ns();
-        slot.state = State::at_start(is_found, port.has_power(&resources.config), now_ns);
-        // Events from before are in the state.
-        let _ = slot.port.read(&mut resources.config, now_ns);
-        if is_found {
-            slot.port.command(&mut resources.config, Power::On, now_ns);
-            slot.publish(slot.visit.with(Presence::Present));
-        }
+        slot.start(resources, note, is_found);
         slots.push(slot);
     }
     Ok(slots)
+}
+
+impl<M: platform::Memory> Slot<M> {
+    /// Puts the slot into its first state. Events from before the start are in that, but a press of the button and a fault are
+    /// left for the first reading, unless another device is there since.
+    fn start<P: Platform<Memory = M>>(&mut self, resources: &mut Resources<P>, note: &Note<M>, is_found: bool) {
+        let now_ns = resources.now_ns();
+        let (kept, was_seen) = Kept::from_word(note.of_slot(self.index).unwrap_or_default());
+        let Some((seen, events)) = self.port.read(&resources.config, now_ns) else { return };
+        let has_power = self.port.has_power(&resources.config);
+        let kept = if seen.exchanged { kept.without_device(has_power) } else { kept };
+        self.state = State::at_start(is_found, has_power, kept, now_ns);
+        let is_left = !seen.exchanged;
+        let events = events
+            .with_button(events.button() && !(is_left && !was_seen))
+            .with_power_fault(events.power_fault() && !is_left);
+        self.port.clear(&mut resources.config, events);
+        self.keep(note, false);
+        if is_found && self.state.has_power() {
+            let power = if self.state == State::On { Power::On } else { Power::Changing };
+            self.port.command(&mut resources.config, power, now_ns);
+        }
+        if self.state.is_open() {
+            self.publish(self.visit.with(Presence::Present));
+        }
+    }
 }
 
 /// The pages of presence of the drivers of slot `number`.
@@ -123,10 +162,15 @@ impl<P: Platform> Server<P> {
     fn watch_slot(&mut self, index: usize) {
         let now_ns = self.resources.now_ns();
         let Some(slot) = self.slots.get_mut(index) else { return };
-        let Some(mut seen) = slot.port.read(&mut self.resources.config, now_ns) else { return };
+        let Some((mut seen, events)) = slot.port.read(&self.resources.config, now_ns) else { return };
         seen.claimed = self.claims.iter().flatten().any(|claim| slot.holds(claim.bdf()));
         let (state, order) = slot.state.next(&seen);
-        slot.state = state;
+        // Kept before the event is cleared: a server that dies in between leaves one or the other.
+        slot.enter(&self.note, state, seen.button);
+        slot.port.clear(&mut self.resources.config, events);
+        if seen.button {
+            slot.keep(&self.note, false);
+        }
         if let Some(order) = order {
             self.obey(index, order, now_ns);
         }
@@ -163,7 +207,7 @@ impl<P: Platform> Server<P> {
         let arrival = self.place(index);
         let Some(slot) = self.slots.get_mut(index) else { return };
         let (state, order) = slot.state.arrived(arrival, now_ns);
-        slot.state = state;
+        slot.enter(&self.note, state, false);
         if arrival == Arrival::Found {
             info!("a device arrived in slot {}", slot.number());
             slot.publish(slot.visit.next());

@@ -104,6 +104,58 @@ pub enum State {
     },
 }
 
+/// The part of a slot's state that its registers do not show. It outlives the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kept {
+    /// None: the registers show the state.
+    #[default]
+    Nothing,
+    /// The device is to be removed, unless the button is pressed again.
+    Requested,
+    /// The device is to lose its power, or has lost it, and must not be started again.
+    StaysOff,
+    /// Power was turned off, and a device that is there may be started again later.
+    Rests,
+}
+
+impl Kept {
+    /// The bit of a word by which the press of the button that led to this was not cleared yet.
+    const PRESSED: u32 = 1 << 8;
+
+    /// What is left of it when the device that it concerned is gone.
+    #[must_use]
+    pub const fn without_device(self, has_power: bool) -> Self {
+        match self {
+            Self::StaysOff | Self::Rests if !has_power => Self::Rests,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// The form in the kept page. `is_pressed`: the button's event is not cleared yet.
+    #[must_use]
+    pub const fn to_word(self, is_pressed: bool) -> u32 {
+        let kept = match self {
+            Self::Nothing => 0,
+            Self::Requested => 1,
+            Self::StaysOff => 2,
+            Self::Rests => 3,
+        };
+        if is_pressed { kept | Self::PRESSED } else { kept }
+    }
+
+    /// The content of a word, and whether a press that is seen is that which led to it.
+    #[must_use]
+    pub const fn from_word(word: u32) -> (Self, bool) {
+        let kept = match word & !Self::PRESSED {
+            1 => Self::Requested,
+            2 => Self::StaysOff,
+            3 => Self::Rests,
+            _ => Self::Nothing,
+        };
+        (kept, word & Self::PRESSED != 0)
+    }
+}
+
 /// An order to the slot or to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
@@ -137,14 +189,44 @@ pub enum Arrival {
 }
 
 impl State {
-    /// State at the start of the server. The walk found functions of a device that can be used, or the slot has power and may
-    /// have a device that was not ready, or that an earlier server did not finish.
+    /// State at the start of the server, of a slot of which an earlier one kept this; `has_power` is what the slot has. The walk
+    /// found functions of a device that can be used, or the slot has power and may have a device that was not ready, or that an
+    /// earlier server did not finish.
     #[must_use]
-    pub const fn at_start(is_found: bool, has_power: bool, now_ns: u64) -> Self {
-        match (is_found, has_power) {
-            (true, _) => Self::On,
-            (false, true) => Self::Starting { until_ns: now_ns.saturating_add(LINK_UP_MS.saturating_mul(NS_PER_MS)) },
-            (false, false) => Self::Empty,
+    pub const fn at_start(is_found: bool, has_power: bool, kept: Kept, now_ns: u64) -> Self {
+        const fn after(now_ns: u64, ms: u64) -> u64 {
+            now_ns.saturating_add(ms.saturating_mul(NS_PER_MS))
+        }
+        match (kept, is_found, has_power) {
+            (Kept::Requested, true, _) => Self::Withdrawable { until_ns: after(now_ns, WITHDRAW_MS) },
+            // No driver has a claim at the start of a server: the device loses its power at the first reading.
+            (Kept::StaysOff, _, true) => Self::Leaving { until_ns: after(now_ns, RELEASE_MS) },
+            (Kept::StaysOff | Kept::Rests, _, false) => {
+                let stays_off = matches!(kept, Kept::StaysOff);
+                Self::Falling { until_ns: after(now_ns, POWER_OFF_MS), stays_off }
+            }
+            (_, true, _) => Self::On,
+            (_, false, true) => Self::Starting { until_ns: after(now_ns, LINK_UP_MS) },
+            (_, false, false) => Self::Empty,
+        }
+    }
+
+    /// The part of it that registers do not show.
+    #[must_use]
+    pub const fn kept(self) -> Kept {
+        match self {
+            Self::Withdrawable { .. } => Kept::Requested,
+            Self::Leaving { .. }
+            | Self::Off
+            | Self::Lost { fault: true, .. }
+            | Self::Falling { stays_off: true, .. } => Kept::StaysOff,
+            Self::Falling { stays_off: false, .. } => Kept::Rests,
+            Self::Empty
+            | Self::Starting { .. }
+            | Self::Settling { .. }
+            | Self::Arriving { .. }
+            | Self::On
+            | Self::Lost { fault: false, .. } => Kept::Nothing,
         }
     }
 

@@ -109,6 +109,20 @@ impl World {
         state
     }
 
+    /// The server dies and is started again, and its drivers with it.
+    fn restart(&mut self, state: State) -> State {
+        let is_ready = self.link_since_ms.is_some_and(|at| at + LINK_TO_ACCESS_MS <= self.now_ms) && !self.is_mute;
+        self.found = self.device.filter(|_| is_ready);
+        self.claimed = false;
+        self.link_changed = false;
+        let (kept, _) = Kept::from_word(state.kept().to_word(false));
+        let exchanged = core::mem::take(&mut self.exchanged);
+        self.button &= !exchanged;
+        self.fault &= !exchanged;
+        let kept = if exchanged { kept.without_device(self.has_power) } else { kept };
+        State::at_start(self.found.is_some(), self.has_power, kept, self.now_ms * MS)
+    }
+
     /// Reads for this long.
     fn wait(&mut self, mut state: State, ms: u64) -> State {
         for _ in 0..ms.div_ceil(TICK_MS) {
@@ -227,6 +241,20 @@ fn a_device_pulled_while_it_leaves_is_lost() {
     assert_eq!((state, world.take_orders()), (State::Empty, [Order::PowerOff].into()));
 }
 
+#[test]
+fn a_server_that_dies_at_any_point_of_a_removal_leaves_it_to_the_next() {
+    for ticks in 0..400 {
+        let (mut world, mut state) = World::running();
+        world.button = true;
+        state = world.wait(state, TICK_MS * ticks);
+        let state = world.restart(state);
+        let state = world.wait(state, 60_000);
+        assert_eq!((state, world.has_power), (State::Off, false), "after {ticks} ticks");
+        let state = world.restart(state);
+        assert_eq!(world.wait(state, 60_000), State::Off, "after {ticks} ticks");
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Insert,
@@ -236,6 +264,7 @@ enum Deed {
     Claim,
     Release,
     Mute(bool),
+    Restart,
     Wait(u64),
 }
 
@@ -248,6 +277,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
         3 => Just(Deed::Claim),
         2 => Just(Deed::Release),
         1 => any::<bool>().prop_map(Deed::Mute),
+        2 => Just(Deed::Restart),
         6 => (0u64..500).prop_map(Deed::Wait),
         2 => (0u64..12_000).prop_map(Deed::Wait),
     ];
@@ -271,6 +301,7 @@ proptest! {
                 Deed::Claim => world.claimed |= state.is_open(),
                 Deed::Release => world.claimed = false,
                 Deed::Mute(is_mute) => world.is_mute = is_mute,
+                Deed::Restart => state = world.restart(state),
                 Deed::Wait(ms) => state = world.wait(state, ms),
             }
         }

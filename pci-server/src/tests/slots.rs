@@ -312,6 +312,74 @@ fn server_death_during_an_arrival_is_made_up_for() {
     });
 }
 
+/// A server that dies during a removal, whatever write was its last, leaves the rest of it to its successor.
+#[test]
+fn server_death_during_a_removal_is_made_up_for() {
+    on_both(|assigns| {
+        let mut stopped = 0;
+        for writes in 0.. {
+            let mut system = Slotted::start(assigns, [Some(5), None]);
+            system.run_driver(FIRST).unwrap();
+            system.press(0);
+            let done = system.wait_until(OVER_MS, writes);
+            stopped += u32::from(!done);
+            for _ in 0..2 {
+                system = system.successor();
+                system.wait(OVER_MS);
+                assert_eq!((system.presence(0), system.slot(0)), (Presence::Absent, SlotState::Off), "{writes} writes");
+            }
+            system.press(0);
+            system.wait(SOON_MS);
+            assert_eq!(system.presence(0), Presence::Present, "after {writes} writes");
+            if done {
+                break;
+            }
+        }
+        assert!(stopped > 5, "{stopped}");
+    });
+}
+
+/// The same for the press that withdraws a removal.
+#[test]
+fn server_death_during_a_withdrawal_is_made_up_for() {
+    for writes in 0.. {
+        let mut system = Slotted::start(false, [Some(5), None]);
+        system.press(0);
+        system.wait(WITHDRAW_MS / 2);
+        system.press(0);
+        let done = system.wait_until(100, writes);
+        let mut next = system.successor();
+        next.wait(OVER_MS);
+        assert_eq!((next.presence(0), next.slot(0)), (Presence::Present, SlotState::On), "after {writes} writes");
+        if done {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_button_pressed_while_no_server_runs_counts() {
+    on_both(|assigns| {
+        let mut system = Slotted::start(assigns, [Some(5), None]);
+        system.press(0);
+        let mut next = system.successor();
+        next.run_driver(FIRST).unwrap();
+        next.wait(WITHDRAW_MS);
+        assert_eq!(next.presence(0), Presence::Leaving);
+        next.ask(FIRST, RELEASE).unwrap();
+        next.wait(SOON_MS);
+        assert_eq!(next.slot(0), SlotState::Off);
+        // Another device is no device that was turned off.
+        next.pull(0);
+        next.insert(0, vec![controller(8)]);
+        let mut last = next.successor();
+        last.wait(2000);
+        last.set_incarnation(0, 2);
+        last.run_driver(FIRST).unwrap();
+        assert_eq!((last.presence(0), last.register(IN_SLOT[0])), (Presence::Present, 8));
+    });
+}
+
 #[test]
 fn nothing_stays_of_a_thousand_removals() {
     on_both(|assigns| {
