@@ -103,7 +103,9 @@ pub(super) fn find<P: Platform>(
             error!("there is no port with a slot number {} that devices can be plugged into", number);
             continue;
         };
-        let mut slot = Slot { port, numbers, index, state: State::Empty, visit: Visit::default(), pages };
+        // The supervisor counts on after the death of an earlier server: another arrival has another number.
+        let visit = pages.first().and_then(|page| Visit::load(page).ok()).unwrap_or_default();
+        let mut slot = Slot { port, numbers, index, state: State::Empty, visit, pages };
         let is_usable = |function: &Function| slot.holds(function.bdf) && function.unusable.is_none();
         let is_found = functions.iter().any(is_usable);
         slot.start(resources, note, is_found);
@@ -132,9 +134,8 @@ impl<M: platform::Memory> Slot<M> {
             let power = if self.state == State::On { Power::On } else { Power::Changing };
             self.port.command(&mut resources.config, power, now_ns);
         }
-        if self.state.is_open() {
-            self.publish(self.visit.with(Presence::Present));
-        }
+        let presence = if self.state.is_open() { Presence::Present } else { Presence::Absent };
+        self.publish(self.visit.with(presence));
     }
 }
 

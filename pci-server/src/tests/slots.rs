@@ -339,6 +339,28 @@ fn server_death_during_a_removal_is_made_up_for() {
     });
 }
 
+/// A driver that was started before an arrival is started again, because the number of arrivals is another.
+#[test]
+fn arrivals_are_counted_across_server_death() {
+    let mut system = Slotted::start(false, [None, None]);
+    for arrivals in 1..5 {
+        system.insert(0, vec![controller(5)]);
+        system.wait(SOON_MS);
+        assert_eq!(system.visit(0), Visit { arrivals, presence: Presence::Present });
+        if arrivals % 2 == 0 {
+            system = system.successor();
+            assert_eq!(system.visit(0), Visit { arrivals, presence: Presence::Present });
+        }
+        system.pull(0);
+        if arrivals % 2 == 1 {
+            system = system.successor();
+            assert_eq!(system.visit(0), Visit { arrivals, presence: Presence::Absent });
+        }
+        system.wait(OVER_MS);
+        assert_eq!(system.visit(0), Visit { arrivals, presence: Presence::Absent });
+    }
+}
+
 /// The same for the press that withdraws a removal.
 #[test]
 fn server_death_during_a_withdrawal_is_made_up_for() {

@@ -241,7 +241,10 @@ impl System {
             let mut state = machine.state_mut();
             let (devices, kept) = (core::mem::take(&mut state.devices), core::mem::take(&mut state.kept));
             let (bus, ticks) = (state.bus.take(), state.ticks);
-            let incarnations = (0..config.drivers.len() as u64).map(|driver| (LIVENESS + driver * 4096, 1)).collect();
+            let pages = PRESENCE..PRESENCE + config.drivers.len() as u64 * 4096;
+            let liveness = (0..config.drivers.len() as u64).map(|driver| (LIVENESS + driver * 4096, 1));
+            let presence = state.incarnations.range(pages).map(|(at, word)| (*at, *word));
+            let incarnations = liveness.chain(presence).collect();
             let fresh = State::new(kernel(config), Vec::new());
             *state = State { devices, kept, bus, ticks, incarnations, writes_left: writes, ..fresh };
         }
