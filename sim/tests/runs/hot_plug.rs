@@ -196,3 +196,32 @@ fn rights_and_shares_change_while_the_controller_is_out() {
         );
     }
 }
+
+#[test]
+fn a_requested_removal_is_carried_out_although_the_pci_server_dies() {
+    for after_ms in [700, 3000, 5450, 5550] {
+        let events = vec![event(500, Action::Remove), event(900, Action::Insert)];
+        let run = run_to_the_end(&killed(9000, events, &[("pci-server", after_ms)]));
+        // It is started for its own restart, and for the controller that is put in again.
+        assert_eq!(restarts(&run).len(), 2, "after {after_ms} ms");
+    }
+}
+
+/// Milliseconds at which a component dies: before a controller is pulled out, while that is noticed, while it is out, while another
+/// one arrives, while it may be withdrawn, while it leaves, while it loses its power, and while it arrives again.
+const PHASES: [u32; 16] = [450, 510, 560, 640, 1200, 1510, 1570, 1640, 1720, 3030, 5000, 8010, 8070, 8400, 9160, 9400];
+
+#[test]
+fn a_tenant_waits_whichever_component_dies_in_whichever_phase() {
+    let events = vec![
+        event(500, Action::Pull),
+        event(1500, Action::Insert),
+        event(3000, Action::Remove),
+        event(3500, Action::Insert),
+    ];
+    for component in ["pci-server", "nvme-server-comes", "policy-comes"] {
+        for after_ms in PHASES {
+            run_to_the_end(&killed(11_500, events.clone(), &[(component, after_ms)]));
+        }
+    }
+}
