@@ -6,7 +6,7 @@
 use crate::records::results::Results;
 use blk_api::config::{Completion, badge};
 use capdl::Scenario;
-use capdl::scenario::{Interrupts, Tenant};
+use capdl::scenario::{Interrupts, Path, Tenant, Workload};
 use report::Session;
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::collections::BTreeSet;
@@ -49,8 +49,13 @@ fn for_nothing(scenario: &Scenario, tenant: &Tenant) -> u64 {
 }
 
 /// Whether a session's count has its own interrupts alone. Not so with the pin, which all sessions share, nor with so many
-/// vectors that several have the same badge.
+/// vectors that several have the same badge, nor beside an attacker with a function: it can raise any interrupt of others, because
+/// this kernel has no interrupt remapping.
 fn is_counted_apart(scenario: &Scenario, tenant: &Tenant) -> bool {
+    let forges = |other: &Tenant| other.path == Path::Function && matches!(other.workload, Workload::Hostile(_));
+    if scenario.tenants.iter().any(forges) {
+        return false;
+    }
     let controller = scenario.controller(&tenant.controller);
     let by_message = controller.is_some_and(|(_, one)| one.ways().all(|way| way == Interrupts::Msix));
     let last = scenario.queue_pairs(&tenant.controller);
@@ -124,6 +129,21 @@ mod tests {
         assert!(sentences(&interrupt, 100, 0, "").is_empty());
         interrupt.expect = capdl::scenario::Expect { lost: vec!["a".into()], ..Default::default() };
         assert!(sentences(&interrupt, 100, 0, "").is_empty());
+    }
+
+    #[test]
+    fn forged_interrupts_do_not_count_for_polled_sessions() {
+        let more = "virtual_functions = 1\n[[controller.namespace]]\nsize = \"64M\"\n";
+        let polled = scenario("polled", more);
+        assert_eq!(sentences(&polled, 100, 2, "").len(), 1);
+        let attacker = format!(
+            "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"a\"\n{more}[[controller.namespace]]\n\
+             size = \"64M\"\n[[tenant]]\nname = \"mallory\"\npath = \"function\"\nnamespace = 2\nqueue_pairs = 1\n\
+             program.name = \"hostile\"\n[tenant.program.config]\n"
+        );
+        let mut beside = polled.clone();
+        beside.tenants.extend(Scenario::parse(&attacker, "t.toml").unwrap().tenants);
+        assert!(sentences(&beside, 100, 2, "").is_empty());
     }
 
     #[test]
