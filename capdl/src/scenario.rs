@@ -28,8 +28,8 @@ pub use blk_api::config::Interrupts;
 pub use change::{Change, Entitlement, What};
 pub use console::Console;
 pub use controller::{
-    Arbitration, Attach, Backend, CommandSet, Content, Controller, ControllerChange, FUNCTION_QUEUES, Later, Media, Model,
-    Namespace, NamespaceModel, Version, slot_number,
+    Arbitration, Attach, Backend, CommandSet, Content, Controller, ControllerChange, FUNCTION_QUEUES, Later, Media,
+    Model, Namespace, NamespaceModel, Version, slot_number,
 };
 pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;

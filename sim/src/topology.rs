@@ -7,8 +7,8 @@ use crate::inside::{Inside, Nvme};
 use crate::machine::Disk;
 use crate::plug::{Around, Plug, Slot};
 use capdl::scenario::{
-    Arbitration, Attach, CommandSet, Controller, FUNCTION_QUEUES, Interrupts, Later, Media, Model, Namespace, NamespaceModel,
-    Version, slot_number,
+    Arbitration, Attach, CommandSet, Controller, FUNCTION_QUEUES, Interrupts, Later, Media, Model, Namespace,
+    NamespaceModel, Version, slot_number,
 };
 use capdl::{Arch, Scenario};
 use nvme_spec::identify::CommandSetId;

@@ -253,7 +253,8 @@ fn check_controller<'a>(controller: &'a Controller, names: &mut BTreeSet<&'a str
 }
 
 fn check_namespace(namespace: &Namespace, nsid: u32, controller: &str, line: usize) -> Checked {
-    let Namespace { size, block_bytes, backend: _, content: _, nguid: _, eui64: _, ref media_errors, model } = *namespace;
+    let Namespace { size, block_bytes, backend: _, content: _, nguid: _, eui64: _, ref media_errors, model } =
+        *namespace;
     if !block_bytes.is_power_of_two() || !(512..=MAX_BLOCK).contains(&block_bytes) {
         return refuse(
             line,

@@ -100,7 +100,7 @@ pub(crate) struct Results {
     /// Reports without times so far.
     #[cfg(test)]
     #[serde(skip)]
-    added: u64,
+    pub(crate) added: u64,
     /// The server of each tenant: of its session, or of its function's controller.
     #[serde(skip)]
     pub(crate) servers: BTreeMap<String, String>,
