@@ -3,7 +3,7 @@
 use super::*;
 use blk_api::config::RateLimit;
 use blk_api::extent::{Blocks, Extent};
-use capdl::scenario::{Action, Change, Entitlement, HotPlug, Kill, What, Workload};
+use capdl::scenario::{Action, Change, Entitlement, HotPlug, Kill, What, When, Workload};
 use report::Changed;
 use workload::Forbidden;
 
@@ -162,7 +162,7 @@ fn a_tenant_waits_for_its_controller_although_its_server_dies_meanwhile() {
 #[test]
 fn rights_and_shares_change_while_the_controller_is_out() {
     let events = vec![event(500, Action::Pull), event(2500, Action::Insert)];
-    let change = |after_ms, what| Change { after_ms, tenant: "alice".into(), what };
+    let change = |after_ms, what| Change { when: When::after_ms(after_ms), tenant: "alice".into(), what };
     for kills in [&[][..], &[("nvme-server-comes", 1000)]] {
         let mut scenario = killed(4500, events.clone(), kills);
         scenario.changes = vec![
