@@ -328,6 +328,12 @@ pub(crate) fn suits(scenario: &Scenario, arch: Arch, device: Device) -> Result<(
                 scenario.name
             );
             ensure!(
+                scenario.controllers.iter().all(|controller| controller.later.is_empty()),
+                "the scenario '{0}' has controllers that change when they are enabled, and QEMU's firmware enables them first: \
+                 cargo xtask sim {0}",
+                scenario.name
+            );
+            ensure!(
                 scenario.hot_plugs.is_empty(),
                 "the scenario '{}' has controllers that come and go, which the models in QEMU do not: leave out --device",
                 scenario.name
