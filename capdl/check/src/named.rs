@@ -7,6 +7,7 @@
 mod configured;
 mod pools;
 mod roles;
+mod sessions;
 
 use self::roles::{Entry, Place, Possessions, Wanted};
 use super::{Role, Rule, System};

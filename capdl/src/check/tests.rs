@@ -6,6 +6,7 @@ use capdl_spec::{CapRun, Component, Mapping, Object, ObjectId, ObjectKind, Role,
 use platform::{Badge, Environment};
 use std::collections::BTreeSet;
 
+mod configurations;
 mod exchanged;
 mod functions;
 mod hot_plug;

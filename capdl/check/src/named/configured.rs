@@ -14,6 +14,7 @@ impl System<'_> {
         match &self.configs[index] {
             Config::NvmeServer(config) => {
                 let mut paths = self.sessions_are_clients(index, config);
+                paths.extend(self.sessions_are_sound(index, config));
                 paths.extend(self.functions_are_clients(index, config));
                 paths
             }
@@ -131,6 +132,9 @@ impl System<'_> {
         }
         if !server.is_some_and(|server| server.function_tenants().eq(names(&config.functions))) {
             paths.push(format!("{who} is configured with other virtual functions than its server"));
+        }
+        if let Some(Config::NvmeServer(server)) = server {
+            paths.extend(self.rights_are_apart(index, config, server));
         }
         paths
     }
