@@ -124,10 +124,9 @@ impl<M: platform::Memory> Slot<M> {
         let has_power = self.port.has_power(&resources.config);
         let kept = if seen.exchanged { kept.without_device(has_power) } else { kept };
         self.state = State::at_start(is_found, has_power, kept, now_ns);
-        let is_left = !seen.exchanged;
         let events = events
-            .with_button(events.button() && !(is_left && !was_seen))
-            .with_power_fault(events.power_fault() && !is_left);
+            .with_button(events.button() && (seen.exchanged || was_seen))
+            .with_power_fault(events.power_fault() && seen.exchanged);
         self.port.clear(&mut resources.config, events);
         self.keep(note, false);
         if is_found && self.state.has_power() {
