@@ -90,7 +90,7 @@ fn a_change_beyond_what_a_session_is_due_is_refused() {
         configure(&mut system, "policy", |config: &mut PolicyConfig| {
             let (own, other) = share(config);
             let (session, what) = change(own, other);
-            config.changes.push(Change { after_ms: 10, session, what });
+            config.changes.push(Change { moment: 0, session, what });
         });
         refused(&system, Rule::NamedExactly, &["the policy component policy", "a change of session", "beyond its due"]);
     }
@@ -133,7 +133,7 @@ fn impossible_numbers_of_a_session_are_refused() {
 fn a_kill_of_no_component_is_refused() {
     for component in [0, 60_000] {
         let mut system = crowd();
-        let kill = Kill { component, after_us: 1, times: 1, every_us: 1, spread_us: 0 };
+        let kill = Kill { component, moment: 0, times: 1, every_us: 1, spread_us: 0 };
         system.specification.kills.push(kill);
         refused(&system, Rule::WellFormed, &["there is an order to kill component", "which does not exist"]);
     }
