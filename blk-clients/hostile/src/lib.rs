@@ -1,8 +1,8 @@
 //! Tries every attack that a client can make with its capabilities and memory, and reports the barrier that stopped each.
 //!
 //! Attacks through a session, by what they abuse: the words of a request (`entries`), the ring under it (`races`), capabilities
-//! (`capabilities`), addresses (`addresses`), the processor (`processor`), quantity (`floods`); and those that end the attacker
-//! (`last`), one of which comes last if configured. Before and after, an honest read must succeed: a refusal counts only
+//! (`capabilities`), addresses (`addresses`), quantity (`floods`); and those that end the attacker
+//! (`last`), one of which comes last if configured, the processor (`processor`) among them. Before and after, an honest read must succeed: a refusal counts only
 //! from a server that is alive. The server's death is no refusal either: the session is opened at its successor, and the
 //! current stage is repeated from its beginning. With a virtual function of its own it has other attacks (`function`).
 //!
@@ -90,7 +90,6 @@ async fn attack<P: Platform>(
         attacker.outlive(races::run).await?;
         attacker.outlive(async |attacker| capabilities::run(attacker, environment).await).await?;
         addresses::run(attacker, environment);
-        processor::states(attacker);
         attacker.outlive(floods::run).await?;
         attacker.outlive(Attacker::honest_read).await?;
         attacker.verdicts.next_round();

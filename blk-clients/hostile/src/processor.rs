@@ -12,7 +12,7 @@ use platform::{FORBIDDEN_INSTRUCTIONS, Memory, Platform};
 const MARK: [u8; 8] = *b"tried so";
 
 /// Enters every state.
-pub(crate) fn states<P: Platform>(attacker: &mut Attacker<'_, P>) {
+fn states<P: Platform>(attacker: &mut Attacker<'_, P>) {
     for index in 0.. {
         let Ok(state) = attacker.session.platform().enter_state(index) else { break };
         let stopped_by =
@@ -21,10 +21,14 @@ pub(crate) fn states<P: Platform>(attacker: &mut Attacker<'_, P>) {
     }
 }
 
-/// Executes the forbidden instructions that it has not executed yet, each of which ends this incarnation. When none is left it
-/// says so.
+/// The first incarnation enters every state. Then executes the forbidden instructions that were not executed yet, each of which ends
+/// this incarnation. When none is left it says so.
 pub(crate) async fn forbidden_instructions<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
-    for index in tried(attacker).await?..FORBIDDEN_INSTRUCTIONS {
+    let tried = tried(attacker).await?;
+    if tried == 0 {
+        states(attacker);
+    }
+    for index in tried..FORBIDDEN_INSTRUCTIONS {
         mark(attacker, index.saturating_add(1)).await?;
         let name = sentence(format_args!("execute forbidden instruction {index}"));
         match attacker.session.platform().execute_forbidden(index) {
