@@ -4,7 +4,7 @@
 //! they were made at. They stay the same frames as long as the system runs, also when a component is started again, so the
 //! table never changes. A driver names a frame by its slot; no capability goes to the server.
 //!
-//! The table is the number of runs and, from [`FIRST`] on, the [`Run`]s.
+//! The table is the number of runs and, 64 bytes after its start, the [`Run`]s.
 
 use alloc::vec::Vec;
 use platform::{Memory, OutOfBounds, PAGE_SIZE, Paddr};

@@ -72,10 +72,13 @@ fn one_block_for_two_tenants_is_refused() {
     refused(&system, Rule::NamedExactly, &["the policy component policy", "impossible extents"]);
 }
 
+/// A change of a session, from the extents of the first two.
+type Beyond = fn(Extent, Extent) -> (u32, What);
+
 #[test]
 fn a_change_beyond_what_a_session_is_due_is_refused() {
     let share = |config: &PolicyConfig| (config.sessions[0].extents[0], config.sessions[1].extents[0]);
-    let changes: [fn(Extent, Extent) -> (u32, What); 5] = [
+    let changes: [Beyond; 5] = [
         |_, other| (0, What::Grant(vec![other])),
         |own, _| (0, What::Grant(vec![Extent::new(own.first, own.blocks + 1)])),
         |own, _| (0, What::Grant(vec![Extent::new(own.first, 0)])),
