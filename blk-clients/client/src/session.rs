@@ -52,7 +52,8 @@ pub struct Session<P: Platform> {
     options: Options,
 }
 
-/// The way of the session's requests to the controller.
+/// The way of the session's requests to the controller. The tag is a byte of its own: it is asked for several times a request.
+#[repr(u8)]
 enum Path<P: Platform> {
     /// By the NVMe server.
     Server(Rings<P>),

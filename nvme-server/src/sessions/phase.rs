@@ -19,7 +19,8 @@ use alloc::boxed::Box;
 use blk_api::Status;
 use platform::Platform;
 
-/// A session's phase.
+/// A session's phase. The tag is a byte of its own: the data path asks for it several times a request.
+#[repr(u8)]
 pub(crate) enum Phase<P: Platform> {
     /// Its client may open it.
     Closed,
