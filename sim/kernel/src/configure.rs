@@ -7,7 +7,8 @@ use crate::capability::{Capability, guard_word};
 use crate::invocation::{Invocation, Outcome};
 use crate::slots::SlotId;
 use crate::thread::target;
-use crate::{Kernel, label};
+use crate::vspace::X86_64_USER_TOP;
+use crate::{Arch, Kernel, label};
 use platform::{CNode, CPtr, Cap, Error, Frame, Result, Tcb, VSpace, Vaddr};
 
 /// Bytes an IPC buffer is aligned to.
@@ -65,7 +66,7 @@ impl Kernel {
         let mut buffer_cap = Capability::Null;
         if ipc_buffer != 0 {
             buffer_cap = self.derive(frame, self.slots[frame].cap)?;
-            check_buffer(&buffer_cap, ipc_buffer)?;
+            check_buffer(&buffer_cap, ipc_buffer, self.arch)?;
         }
         if self.is_long_deletion(self.cspace_slot(target)) || self.is_long_deletion(self.vspace_slot(target)) {
             return Err(Error::IllegalOperation.into());
@@ -111,8 +112,11 @@ impl Kernel {
     }
 }
 
-fn check_buffer(frame: &Capability, vaddr: u64) -> Result<()> {
+fn check_buffer(frame: &Capability, vaddr: u64, arch: Arch) -> Result<()> {
     match frame {
+        Capability::Frame { is_device: false, .. } if arch == Arch::X86_64 && vaddr >= X86_64_USER_TOP => {
+            Err(Error::IllegalOperation)
+        }
         Capability::Frame { is_device: false, .. } if vaddr.is_multiple_of(BUFFER_ALIGNMENT) => Ok(()),
         Capability::Frame { is_device: false, .. } => Err(Error::AlignmentError),
         _ => Err(Error::IllegalOperation),

@@ -13,8 +13,8 @@ use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
 use platform::{Cap, Error, Paddr, Result, TableLevel, TranslationTable, VSpace, Vaddr};
 
-/// The end of user level's addresses for the x86_64 kernel, which does not know of the hole in the middle.
-const X86_64_USER_TOP: u64 = 0xffff_ff80_0000_0000;
+/// The end of user level's addresses for the x86_64 kernel, one page below those that are not canonical.
+pub(crate) const X86_64_USER_TOP: u64 = 0x0000_7fff_ffff_f000;
 /// The same for the AArch64 kernel, which has separate tables of its own.
 const AARCH64_USER_TOP: u64 = 1 << 48;
 /// The entry of every VSpace's root that is the x86_64 kernel's own.
@@ -190,9 +190,6 @@ impl Kernel {
         if level == TableLevel::Three || self.arch == Arch::Aarch64 {
             self.ensure_vspace(root, asid)?;
         }
-        if self.is_kernels(vaddr) {
-            return Err(Error::DeleteFirst.into());
-        }
         let parent = self.table_at(root, vaddr, above).ok_or(Error::FailedLookup)?;
         let entry = self.entry(parent, vaddr, above);
         if *entry != Entry::Empty {
@@ -239,8 +236,7 @@ impl Kernel {
         }
     }
 
-    /// Whether the way to `vaddr` goes through the x86_64 kernel's own structures, which are full. The hole in the middle of
-    /// the address space leads there, because the kernel takes it for user level's and uses 48 bits of the address.
+    /// Whether the way to `vaddr` goes through the x86_64 kernel's own structures, which are full.
     pub(crate) fn is_kernels(&self, vaddr: u64) -> bool {
         self.arch == Arch::X86_64 && index(vaddr, shift(None)) == KERNEL_ENTRY
     }

@@ -68,16 +68,14 @@ fn addresses_are_checked_before_the_way_to_them() {
     let at = Vaddr::new;
     assert_eq!(map(&mut machine, small, vspace, at(0x5001), Rights::ALL), Err(Error::AlignmentError));
     assert_eq!(map(&mut machine, large, vspace, at(0x1000), Rights::ALL), Err(Error::AlignmentError));
-    let high = at(0xffff_ff80_0000_0000);
-    assert_eq!(map(&mut machine, small, vspace, high, Rights::ALL), Err(Error::InvalidArgument(0)));
-    let kernels = at(0xff80_4000_0000);
-    assert_eq!(map(&mut machine, small, vspace, kernels, Rights::ALL), Err(Error::FailedLookup));
-    assert_eq!(map(&mut machine, large, vspace, kernels, Rights::ALL), Err(Error::DeleteFirst));
     let pdpt = machine.make(ObjectType::TranslationTable(TableLevel::One), 0);
-    assert_eq!(
-        machine.kernel.translation_table_map(machine.me, pdpt, TableLevel::One, vspace, kernels),
-        Err(Error::DeleteFirst)
-    );
+    // From the last page of the lower half on, canonical or not.
+    for high in [0x7fff_ffff_f000, 0x8000_0000_0000, 0xff80_4000_0000, 0xffff_ff80_0000_0000].map(at) {
+        assert_eq!(map(&mut machine, small, vspace, high, Rights::ALL), Err(Error::InvalidArgument(0)));
+    }
+    let hole = machine.kernel.translation_table_map(machine.me, pdpt, TableLevel::One, vspace, at(0x8000_0000_0000));
+    assert_eq!(hole, Err(Error::InvalidArgument(0)));
+    assert_eq!(map(&mut machine, small, vspace, at(0x7fff_ffff_e000), Rights::ALL), Err(Error::FailedLookup));
     // A large frame cannot be mapped in the place of a page table.
     assert_eq!(map(&mut machine, large, vspace, at(0), Rights::ALL), Err(Error::DeleteFirst));
     map(&mut machine, large, vspace, at(0x20_0000), Rights::ALL).unwrap();

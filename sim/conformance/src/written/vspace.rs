@@ -24,7 +24,8 @@ const PAGE: u64 = 1 << 12;
 const TABLE: u64 = 1 << 21;
 const DIRECTORY: u64 = 1 << 30;
 const PDPT: u64 = 1 << 39;
-/// Start of this kernel's own addresses: it leaves all below to user level, canonical or not.
+/// End of user level's addresses, and start of the kernel's own.
+const USER_TOP: u64 = 0x7fff_ffff_f000;
 const KERNEL: u64 = 0xffff_ff80_0000_0000;
 
 fn map(frame: u16, vspace: Slot, vaddr: u64) -> Op {
@@ -82,7 +83,9 @@ fn levels() -> Script {
         .then(Op::MapTable { level: TableLevel::Three, table: Slot(26), vspace, vaddr: at })
         .then(map(28, vspace, at));
     // Elsewhere, beyond the user's half, and not canonical.
-    for vaddr in [u64::MAX - PAGE + 1, KERNEL, KERNEL - PAGE, 1 << 47, 1 << 48, 0, 1, PAGE, at + 1] {
+    for vaddr in
+        [u64::MAX - PAGE + 1, KERNEL, KERNEL - PAGE, USER_TOP, USER_TOP - PAGE, 1 << 47, 1 << 48, 0, 1, PAGE, at + 1]
+    {
         script
             .then(Op::MapTable { level: TableLevel::One, table: Slot(22), vspace, vaddr })
             .then(map(28, vspace, vaddr));
