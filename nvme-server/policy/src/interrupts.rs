@@ -21,8 +21,8 @@ pub(crate) struct Interrupts<P: Platform> {
     name: Name,
     /// The moments that have come.
     milestones: Milestones<P::Memory>,
-    /// Changes whose moments have not come, in their order.
-    pending: Vec<InterruptsChange>,
+    /// Changes whose moments have not come, in their order, with their numbers from 1.
+    pending: Vec<(u16, InterruptsChange)>,
     /// The last one that was due.
     wanted: Option<Wanted>,
 }
@@ -30,6 +30,7 @@ pub(crate) struct Interrupts<P: Platform> {
 /// A change that the server is asked for.
 #[derive(Clone, Copy)]
 struct Wanted {
+    number: u16,
     to: config::Interrupts,
     /// When it was decided, in ticks.
     decided: u64,
@@ -41,7 +42,7 @@ impl<P: Platform> Interrupts<P> {
     /// An object that orders these changes at their moments.
     pub(crate) fn new(platform: P, environment: &Environment, changes: Vec<InterruptsChange>) -> Self {
         let (name, milestones) = (clip(&environment.name), Milestones::of(&platform, environment));
-        Self { platform, name, milestones, pending: changes, wanted: None }
+        Self { platform, name, milestones, pending: (1..).zip(changes).collect(), wanted: None }
     }
 
     /// Orders the change that is due, until it is in force.
@@ -73,9 +74,9 @@ impl<P: Platform> Interrupts<P> {
 
     /// Takes the changes that are due. Of several the last one counts: a restarted component does not repeat the others.
     fn take_due(&mut self) {
-        let due = self.pending.iter().take_while(|change| self.milestones.has_come(change.moment)).count();
-        if let Some(InterruptsChange { to, .. }) = self.pending.drain(..due).next_back() {
-            self.wanted = Some(Wanted { to, decided: self.platform.ticks(), in_force: None });
+        let due = self.pending.iter().take_while(|(_, change)| self.milestones.has_come(change.moment)).count();
+        if let Some((number, InterruptsChange { to, .. })) = self.pending.drain(..due).next_back() {
+            self.wanted = Some(Wanted { number, to, decided: self.platform.ticks(), in_force: None });
         }
     }
 
@@ -84,7 +85,13 @@ impl<P: Platform> Interrupts<P> {
         let at_ns = to_ns(wanted.decided);
         let took_ns = to_ns(self.platform.ticks()).saturating_sub(at_ns);
         info!("interrupts by {} in {} us", wanted.to.name(), took_ns / 1000);
-        let change = report::InterruptsChange { policy: self.name.clone(), to: clip(wanted.to.name()), at_ns, took_ns };
+        let change = report::InterruptsChange {
+            policy: self.name.clone(),
+            number: wanted.number,
+            to: clip(wanted.to.name()),
+            at_ns,
+            took_ns,
+        };
         self.platform.report(&Report::InterruptsChange(change).encode());
     }
 

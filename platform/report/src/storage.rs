@@ -150,6 +150,8 @@ pub enum Changed {
 pub struct InterruptsChange {
     /// The policy component beside the controller's server.
     pub policy: Name,
+    /// The change's place among those of the controller, from 1.
+    pub number: u16,
     /// The mode it has now.
     pub to: Name,
     /// Nanoseconds of machine time when it was decided.

@@ -4,7 +4,7 @@
 //! interval to the beginning of the first one's last interval.
 
 use crate::judges::spans::rate;
-use crate::judges::times::{Missed, WHOLE_RUN};
+use crate::judges::times::Missed;
 use crate::records::results::Results;
 use capdl::Scenario;
 use report::Progress;
@@ -20,7 +20,7 @@ pub(crate) fn missed(scenario: &Scenario, results: &Results) -> Vec<Missed> {
         let mut own = results.timeline.progress.iter().filter(|one| one.tenant == tenant.as_str());
         let ends = own.next().and_then(|first: &Progress| Some((first.until_ns, own.next_back()?.since_ns)));
         let Some((begins_ns, ends_ns)) = ends else {
-            return vec![Missed::during(WHOLE_RUN, format!("{tenant} reported too little to be compared"))];
+            return vec![Missed::certainly(format!("{tenant} reported too little to be compared"))];
         };
         (since_ns, until_ns) = (since_ns.max(begins_ns), until_ns.min(ends_ns));
     }
@@ -29,7 +29,7 @@ pub(crate) fn missed(scenario: &Scenario, results: &Results) -> Vec<Missed> {
         .map(|(tenant, part)| Some((tenant, *part, rate(results, tenant, (since_ns, until_ns))?)))
         .collect();
     let Some(rates) = rates else {
-        return vec![Missed::during(WHOLE_RUN, "the loads never worked together".to_owned())];
+        return vec![Missed::certainly("the loads never worked together".to_owned())];
     };
     let sum: f64 = rates.iter().map(|(.., rate)| rate).sum();
     let parts: u32 = expected.values().sum();

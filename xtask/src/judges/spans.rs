@@ -32,9 +32,8 @@ fn missed_in(scenario: &Scenario, span: &Span, results: &Results) -> Vec<Missed>
     }
     let part = (ends[0], ends[1]);
     let when = in_words(span);
-    let missed = |sentence| Missed::during(part.0..part.1, sentence);
     let Some(iops) = rate(results, tenant, part) else {
-        return vec![missed(format!("{tenant} said nothing of what it did {when}"))];
+        return vec![Missed::certainly(format!("{tenant} said nothing of what it did {when}"))];
     };
     let mut violations = Vec::new();
     if let Some(least) = at_least_iops.filter(|least| iops < *least as f64) {
@@ -56,7 +55,9 @@ fn missed_in(scenario: &Scenario, span: &Span, results: &Results) -> Vec<Missed>
     if let Some(most) = span.latency_max_us.filter(|most| longest_us > *most) {
         violations.push(format!("{tenant} waited {longest_us} µs for a request {when}, and {most} are the most"));
     }
-    violations.into_iter().map(missed).collect()
+    // No lateness explains that nothing was done at all.
+    let during = (iops > 0.0).then_some(part.0..part.1);
+    violations.into_iter().map(|sentence| Missed { sentence, during: during.clone() }).collect()
 }
 
 fn in_words(span: &Span) -> String {

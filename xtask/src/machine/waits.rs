@@ -108,9 +108,14 @@ fn all_busy() -> Option<Duration> {
 /// The first line is the sum of all processors: user, nice, system, idle, waiting for I/O, interrupts, soft interrupts, stolen.
 fn busy(stat: &str) -> Option<Duration> {
     let numbers = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
-    let numbers: Vec<u32> = numbers.map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    let numbers: Vec<u64> = numbers.map(|number| number.parse().ok()).collect::<Option<_>>()?;
     let [user, nice, system, _, _, interrupts, soft, stolen, ..] = *numbers else { return None };
-    Some([user, nice, system, interrupts, soft, stolen].into_iter().map(|ticks| TICK * ticks).sum())
+    Some([user, nice, system, interrupts, soft, stolen].into_iter().map(ticks_long).sum())
+}
+
+/// The time of so many ticks of `/proc/stat`.
+fn ticks_long(ticks: u64) -> Duration {
+    Duration::from_millis(ticks.saturating_mul(TICK.as_millis() as u64))
 }
 
 #[cfg(test)]
