@@ -77,7 +77,7 @@ pub fn boot<P: Platform, S: Services<P>>(
     build.write_frame_tables()?;
     let liveness = build.map_liveness()?;
     #[cfg(feature = "fault-injection")]
-    let moments = Moments::new(&mut build)?;
+    let moments = Moments::new(&mut build, liveness.next_place())?;
     build.map_all()?;
     // The timer's interrupt comes first: the right to make interrupt handlers is given away with the capabilities.
     let timer = build.make_timer(&services)?;

@@ -64,6 +64,7 @@ impl<P: Platform> Injection<P> {
     pub(crate) fn act<S: Services<P>>(&mut self, supervisor: &mut Supervisor<P, S>) {
         while self.moments.are_pending() || !self.orders.is_empty() {
             let elapsed_us = self.elapsed_us(supervisor);
+            self.moments.forget_ended(&supervisor.threads);
             self.moments.announce(elapsed_us, supervisor);
             for order in &mut self.orders {
                 if matches!(order.when, When::Moment(moment) if self.moments.has_come(moment)) {
@@ -73,6 +74,8 @@ impl<P: Platform> Injection<P> {
             while let Some(component) = self.next_due(elapsed_us, |component| supervisor.state(component)) {
                 supervisor.end_by_order(component);
             }
+            // It may run again already.
+            self.moments.forget_ended(&supervisor.threads);
             let elapsed_us = self.elapsed_us(supervisor);
             self.plan_restarted(elapsed_us, |component| supervisor.state(component));
             let Some(next_us) = self.next_before_tick(elapsed_us) else { return };

@@ -17,7 +17,7 @@ const PAGE: u64 = PAGE_SIZE as u64;
 /// Offset of the pages in the root task's mapping area: behind the one for filling frames, under the same page table.
 const LIVENESS: u64 = PAGE;
 /// The number of pages that that page table has room for.
-pub(crate) const MOST: u64 = 511;
+const MOST: u64 = 511;
 
 /// The pages.
 pub(crate) struct LivenessPages<P: Platform> {
@@ -29,6 +29,8 @@ pub(crate) struct LivenessPages<P: Platform> {
     blocked: BTreeMap<u16, Reader<P::Memory>>,
     /// Pages of presence, by the number of the driver.
     presences: BTreeMap<u16, P::Memory>,
+    /// The next free place of the root task's mapping area.
+    next: u64,
 }
 
 impl<P: Platform> Build<P> {
@@ -50,6 +52,7 @@ impl<P: Platform> Build<P> {
             acks: BTreeMap::new(),
             blocked: BTreeMap::new(),
             presences: BTreeMap::new(),
+            next: 0,
         };
         let mut places = 0u64..;
         for ((component, id), place) in pages.into_iter().zip(places.by_ref()) {
@@ -61,9 +64,10 @@ impl<P: Platform> Build<P> {
         for ((component, id), place) in blocked.into_iter().zip(places.by_ref()) {
             liveness.blocked.insert(component, Reader::new(self.map_page(id, place, Rights::READ)?));
         }
-        for ((component, id), place) in presences.into_iter().zip(places) {
+        for ((component, id), place) in presences.into_iter().zip(places.by_ref()) {
             liveness.presences.insert(component, self.map_page(id, place, Rights::READ)?);
         }
+        liveness.next = places.start;
         Ok(liveness)
     }
 
@@ -100,6 +104,12 @@ impl<P: Platform> LivenessPages<P> {
     /// The device in a driver's slot, as the PCI server shows it; `None` for another component.
     pub(crate) fn visit(&self, driver: u16) -> Option<Visit> {
         self.presences.get(&driver).and_then(|page| Visit::load(page).ok())
+    }
+
+    /// The first place of the root task's mapping area that none of these pages has.
+    #[cfg(feature = "fault-injection")]
+    pub(crate) const fn next_place(&self) -> u64 {
+        self.next
     }
 
     /// Writes into its liveness page that the component died, or is alive again.

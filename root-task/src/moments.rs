@@ -1,12 +1,11 @@
 //! The moments of a run, which kills, changes and loads wait for: decides which have come, and announces them.
 //!
 //! A moment needs milestones that components count in the first pages of their log rings (`report::milestones`), and deaths and
-//! restarts that the supervisor counts. A restarted component counts from the beginning again. Its milestones count for a moment
-//! once the deaths and restarts that the moment needs of it have happened, and then stay so. An announced moment is written into the same page of every component, and clients and policy components are
+//! restarts that the supervisor counts. A restarted component counts from the beginning again. Milestones beside a restart of the
+//! same component are those of the later incarnation. Something that has happened once stays so. An announced moment is written into the same page of every component, and clients and policy components are
 //! ticked: nobody waits for the next tick. Left out: the kill orders that wait for moments (`injection`).
 
 use crate::build::Build;
-use crate::liveness::MOST;
 use crate::supervisor::Supervisor;
 use crate::threads::{State, Thread};
 use crate::{BuildError, Services};
@@ -40,9 +39,9 @@ pub(crate) struct Moments<P: Platform> {
 }
 
 impl<P: Platform> Moments<P> {
-    /// All moments of the specification, none of which has come. Maps the pages, from the end of the mapping area on, if there
-    /// are any.
-    pub(crate) fn new(build: &mut Build<P>) -> Result<Self, BuildError> {
+    /// All moments of the specification, none of which has come. Maps the pages, if there are any, from this place of the mapping
+    /// area on.
+    pub(crate) fn new(build: &mut Build<P>, first_place: u64) -> Result<Self, BuildError> {
         let specification = Rc::clone(&build.specification);
         let pending = specification.moments.iter().zip(0u16..).map(|(moment, number)| Pending {
             moment: number,
@@ -59,7 +58,7 @@ impl<P: Platform> Moments<P> {
         if moments.are_pending() {
             let rings =
                 specification.components.iter().filter_map(|one| Some((one.id, log_ring(&specification, &one.name)?)));
-            for ((component, ring), place) in rings.zip((0..MOST).rev()) {
+            for ((component, ring), place) in rings.zip(first_place..) {
                 moments.pages.insert(component, Watched::new(build.map_page(ring, place, Rights::READ_WRITE)?));
             }
         }
@@ -83,11 +82,10 @@ impl<P: Platform> Moments<P> {
 
     /// Announces the moments that have come after so many microseconds.
     pub(crate) fn announce<S: Services<P>>(&mut self, elapsed_us: u64, supervisor: &Supervisor<P, S>) {
-        self.forget_ended(&supervisor.threads);
         let Self { pages, pending, come, .. } = self;
         let before = pending.len();
         pending.retain_mut(|pending| {
-            // Deaths and restarts first: a milestone of the same component is then one of a later incarnation.
+            // Restarts first: a milestone of the same component is then one of the later incarnation.
             for of_client in [false, true] {
                 let waiting: BTreeSet<u16> = of_supervisor(&pending.needs).map(|need| need.component).collect();
                 pending.needs.retain(|need| {
@@ -115,8 +113,8 @@ impl<P: Platform> Moments<P> {
 }
 
 impl<P: Platform> Moments<P> {
-    /// Forgets the counts of incarnations that have ended. The next one has not run yet.
-    fn forget_ended(&mut self, threads: &[Thread]) {
+    /// Forgets the counts of incarnations that have ended. The next one has not run yet: this is called after each event.
+    pub(crate) fn forget_ended(&mut self, threads: &[Thread]) {
         for thread in threads {
             let times = thread.restarts.times();
             if self.restarts.insert(thread.id, times).is_some_and(|before| before != times)

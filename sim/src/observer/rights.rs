@@ -14,7 +14,7 @@ use capdl::Scenario;
 use capdl::scenario::What;
 use sim_check::{BlockRange, Checker, Findings, Subject};
 use sim_nvme::Record;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Limit on the time from a change's due time until it is in force: the start of the system, a tick, commands in flight.
 const BOUND_NS: u64 = 200_000_000;
@@ -23,8 +23,8 @@ const BOUND_NS: u64 = 200_000_000;
 pub(crate) struct Rights {
     /// By session, in their order.
     changes: Vec<Vec<Change>>,
-    /// The moments that some of them wait for, by number, which have not been announced.
-    moments: Vec<u16>,
+    /// The moments that some of them wait for, which have not been announced: the controller and the number, in their order.
+    moments: Vec<(String, u16)>,
     bound_ns: u64,
     /// Session, first block, blocks, whether it reads: the time of the first refusal since such a request was last done.
     forbidden: BTreeMap<(u32, u64, u64, bool), u64>,
@@ -60,11 +60,10 @@ impl Rights {
         let mut changes: Vec<Vec<Change>> = scenario.tenants.iter().map(|_| Vec::new()).collect();
         let mut moments = Vec::new();
         for (change, number) in scenario.changes.iter().zip(scenario.moments.len() as u16..) {
+            let named = scenario.tenants.iter().enumerate().find(|(_, tenant)| tenant.name == change.tenant);
+            let Some((session, tenant)) = named else { continue };
             let moment = change.when.at.as_ref().map(|_| number);
-            moments.extend(moment);
-            let Some(session) = scenario.tenants.iter().position(|tenant| tenant.name == change.tenant) else {
-                continue;
-            };
+            moments.extend(moment.map(|moment| (tenant.controller.clone(), moment)));
             let due_ns = if moment.is_some() { u64::MAX } else { u64::from(change.when.after_ms) * 1_000_000 };
             let runs: Vec<(u64, u64, bool)> = match &change.what {
                 What::Revoke(all) => all.iter().map(|run| (run.first, run.blocks, false)).collect(),
@@ -80,14 +79,18 @@ impl Rights {
         Self { changes, moments, bound_ns, forbidden: BTreeMap::new() }
     }
 
-    /// Records the moments that were announced meanwhile, as `has_come` shows.
+    /// Records the moments that were announced meanwhile, as `has_come` shows. A change waits for those before it at its controller.
     pub(crate) fn follow(&mut self, now_ns: u64, has_come: impl Fn(u16) -> bool) {
         let Self { changes, moments, .. } = self;
-        moments.retain(|moment| {
-            let is_pending = !has_come(*moment);
-            let waiting = changes.iter_mut().flatten().filter(|change| change.moment == Some(*moment) && !is_pending);
-            waiting.for_each(|change| change.due_ns = now_ns);
-            is_pending
+        let mut waits = BTreeSet::new();
+        moments.retain(|(controller, moment)| {
+            if waits.contains(controller) || !has_come(*moment) {
+                waits.insert(controller.clone());
+                return true;
+            }
+            let due = changes.iter_mut().flatten().filter(|change| change.moment == Some(*moment));
+            due.for_each(|change| change.due_ns = now_ns);
+            false
         });
     }
 

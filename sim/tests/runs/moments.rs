@@ -45,7 +45,7 @@ fn kill_comes_after_the_work_that_it_waits_for_and_ends_the_others_load() {
     let bob = load("begins = \"both-are-ready\"", "read_percent = 0\nmilliseconds = 60000\ndelay_milliseconds = 400");
     let run = super::run_for(&parsed(&alice, &bob, rest), 1, 5_000);
     let load = run.load("alice").expect("its load has ended");
-    assert!(killed_at(&run, "bob").is_some());
+    assert!(was_killed(&run, "bob"));
     // Bob writes for some ten milliseconds, up to the supervisor's tick; alice would otherwise have had the time of its delay.
     assert!((30_000_000..200_000_000).contains(&load.elapsed_ns), "{} ns", load.elapsed_ns);
     assert_eq!(run.account.findings, "");
@@ -56,7 +56,7 @@ fn kill_whose_moment_never_comes_does_not_happen() {
     let rest = "[[moment]]\nname = \"never\"\nwhen = { bob = { forbidden = 1 } }\n\
         [[kill]]\ncomponent = \"bob\"\nat = \"never\"\n";
     let run = run_with(&parsed(&load("", "milliseconds = 60"), &load("", "milliseconds = 60"), rest), 1, &[]);
-    assert!(run.load("bob").is_some() && killed_at(&run, "bob").is_none());
+    assert!(run.load("bob").is_some() && !was_killed(&run, "bob"));
 }
 
 #[test]
