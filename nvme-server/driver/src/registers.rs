@@ -9,6 +9,9 @@ use nvme_spec::registers::{
 };
 use platform::{Mmio, PAGE_SIZE};
 
+/// The most that CRTO is believed: the register can hold 9 hours, and all sessions wait that long.
+pub const MOST_READY: Duration = Duration::from_secs(300);
+
 /// The registers, with the value read from CAP.
 #[derive(Clone, Debug)]
 pub struct Controller<R> {
@@ -59,10 +62,10 @@ impl<R: Mmio> Controller<R> {
         self.cap.get()
     }
 
-    /// The longest time for CSTS.RDY to follow CC.EN: CAP.TO, or CRTO.CRWMT where that is longer. Up to 2 minutes before revision
-    /// 2.0, and 9 hours since. Controllers are known whose CRTO is 0, so CAP.TO holds at least.
+    /// The longest time for CSTS.RDY to follow CC.EN: CAP.TO, which is 2 minutes at most, or CRTO.CRWMT where that is longer, up to
+    /// [`MOST_READY`]. Controllers are known whose CRTO is 0, so CAP.TO holds at least.
     pub fn ready_limit(&self) -> Duration {
-        self.cap.get().timeout().max(self.crto.get().with_media())
+        self.cap.get().timeout().max(self.crto.get().with_media().min(MOST_READY))
     }
 
     /// The registers themselves, for queues' doorbells.

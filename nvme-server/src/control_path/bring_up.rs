@@ -2,7 +2,7 @@
 //! specification 1.4, section 7.6.1). The same steps follow a fault.
 
 use crate::control_path::arbitration::{self, Weighing};
-use crate::control_path::identity::Identity;
+use crate::control_path::identity::{First, Identity};
 use crate::control_path::{functions, namespaces};
 use crate::controller::admin;
 use crate::controller::fault::DeviceFault;
@@ -74,6 +74,10 @@ async fn start<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
 
 /// Brings the controller up after [`reach`] has found it.
 pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity, DeviceFault> {
+    if !shared.device.is_introduced.get() {
+        // Nothing was served yet, whatever an attempt that failed has found.
+        *shared.first_seen.borrow_mut() = First::default();
+    }
     start(shared).await?;
     if functions::enable(shared).await? {
         start(shared).await?;

@@ -7,7 +7,7 @@
 
 use crate::control_path::bring_up::{bring_up, reach};
 use crate::control_path::functions;
-use crate::control_path::identity::Identity;
+use crate::control_path::identity::{Identity, Namespace};
 use crate::control_path::provision::{make_common, users};
 use crate::control_path::reconcile::{Desired, is_refused, reconcile};
 use crate::control_path::requests::Control;
@@ -45,7 +45,7 @@ pub(crate) async fn bring_up_again<P: Platform>(shared: &Shared<P>) -> Option<Id
 /// Brings the controller up and the open sessions' queue pairs with it. `None` when it is given up.
 pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity> {
     info!("bringing the controller up");
-    let mut last = None;
+    let mut exchanged = false;
     for attempt in 0..RESETS {
         if attempt > 0 {
             // Another attempt at once would fail likewise: the controller gets a tick.
@@ -75,7 +75,7 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
             }
             Err(fault) => {
                 shared.count(fault);
-                last = Some(fault);
+                exchanged |= fault == DeviceFault::Exchanged;
             }
         }
     }
@@ -83,7 +83,7 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
         lose(shared, Removal::Gone).await;
         return None;
     }
-    if last == Some(DeviceFault::Exchanged) {
+    if exchanged {
         lose(shared, Removal::Exchanged).await;
         return None;
     }
@@ -162,8 +162,10 @@ fn losses<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Vec<Option<Lo
 }
 
 fn loss<P: Platform>(identity: &Identity, session: &Session<P>) -> Option<Loss> {
-    // A namespace that is there is the first of its number.
-    let is_there = identity.namespaces.iter().any(|namespace| namespace.nsid.0 == session.config.nsid);
+    // A namespace that is there is the first of its number. It may have grown before the session was opened, and shrunk since.
+    let suffices =
+        |namespace: &Namespace| namespace.nsid.0 == session.config.nsid && namespace.blocks >= session.namespace_blocks;
+    let is_there = identity.namespaces.iter().any(suffices);
     if !is_there {
         Some(Loss::Namespace)
     } else if session.queues.end > identity.queue_pairs {
