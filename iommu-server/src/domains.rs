@@ -42,10 +42,15 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
         if self.place(domain)?.is_some() {
             return Err(platform::Error::DeleteFirst);
         }
-        self.smmu.attach(stream, self.most_tables(domain)).map_err(as_kernel)?;
+        let was_attached = self.smmu.is_attached(stream);
+        let attached = self.smmu.attach(stream, self.most_tables(domain));
+        if attached.is_err() && (was_attached || !self.smmu.is_attached(stream)) {
+            return attached.map_err(as_kernel);
+        }
         let messages = self.config.messages;
-        let mapped = self.smmu.map(stream, Iova::new(messages.bits()), messages, Rights::Messages);
-        // Open from here on, so that it is closed as others are after a failure.
+        let map = |()| self.smmu.map(stream, Iova::new(messages.bits()), messages, Rights::Messages);
+        let mapped = attached.and_then(map);
+        // Open from here on, so that it is closed as others are after a failure, also of an attachment that was not confirmed.
         *self.place(domain)? = Some(stream);
         mapped.map_err(|reason| {
             // A failure shows when the domain is opened again.
