@@ -54,6 +54,8 @@ use workload::LastProbe;
 /// After the last expected event: time of silence before the machine is ended, and the longest wait for that silence.
 const QUIET: Duration = Duration::from_millis(150);
 const LONGEST_END: Duration = Duration::from_secs(1);
+/// The longest time in which a simulator's controller is ready in QEMU, whose firmware enables it before the system does.
+const LONGEST_READY_MS: u32 = 5_000;
 /// Factor for the times of events and the durations of loads in a longer run.
 const LONGER: u32 = 4;
 
@@ -325,6 +327,12 @@ pub(crate) fn suits(scenario: &Scenario, arch: Arch, device: Device) -> Result<(
             ensure!(
                 scenario.controllers.iter().all(|controller| controller.virtual_functions == 0),
                 "the scenario '{0}' has virtual functions, which QEMU hides of these controllers: cargo xtask sim {0}",
+                scenario.name
+            );
+            ensure!(
+                scenario.controllers.iter().all(|controller| controller.model.ready_ms <= LONGEST_READY_MS),
+                "the scenario '{0}' has controllers that are ready after more than {LONGEST_READY_MS} ms, for which QEMU's \
+                 firmware waits first: cargo xtask sim {0}",
                 scenario.name
             );
             ensure!(
