@@ -26,12 +26,12 @@ fn load(keys: &str, config: &str) -> String {
     format!("{keys}\n{LOAD}{config}")
 }
 
-/// When a tenant was killed.
-fn killed_at(run: &Run, tenant: &str) -> Option<u64> {
-    let at = run.reports.iter().position(
-        |report| matches!(report, Report::Fault(fault) if fault.name == tenant && fault.kind == FaultKind::Killed),
-    );
-    at.map(|at| at as u64)
+fn was_killed(run: &Run, tenant: &str) -> bool {
+    let of_it = |report: &Report| match report {
+        Report::Fault(fault) => fault.name == tenant && fault.kind == FaultKind::Killed,
+        _ => false,
+    };
+    run.reports.iter().any(of_it)
 }
 
 #[test]
