@@ -18,7 +18,7 @@ use report::milestones::Watched;
 
 /// A moment that has not come.
 struct Pending {
-    /// Its number.
+    /// Number of the moment in the specification.
     moment: u16,
     /// What has not happened yet.
     needs: Vec<Need>,

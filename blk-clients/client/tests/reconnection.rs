@@ -290,7 +290,7 @@ fn server_death_while_an_earlier_opening_is_closed_costs_one_more_opening() {
     assert_eq!(reissued(&platform), [0]);
 }
 
-/// What happens between two turns of a client that waits.
+/// An event between two turns of a client that waits.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Write(u64),
@@ -301,7 +301,7 @@ enum Deed {
     Death {
         has_controller: bool,
     },
-    /// It dies after so many turns.
+    /// The server dies after so many turns.
     DeathAfter(u32),
     Policy,
 }

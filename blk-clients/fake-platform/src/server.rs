@@ -103,7 +103,7 @@ pub struct FakeServer {
     pub loses: Option<Loses>,
     /// The requests that it forbids.
     pub forbids: Option<Forbids>,
-    /// It has no controller: the session cannot be opened.
+    /// Whether the server has no controller, so that no session can be opened.
     pub is_empty: bool,
     /// Forged completions, published at the next step.
     pub forged: Vec<Completed>,

@@ -267,7 +267,7 @@ pub enum LastAttack {
     ForeignRegisters,
     /// It floods its function until that is revoked, and goes on using it. Of a tenant with a function alone, and its only attack.
     KeepFunction,
-    /// It executes every instruction that user level must not execute, one in each incarnation: each is a fault. It counts them on
+    /// The program executes every instruction that user level must not execute, one in each incarnation: each is a fault. It counts them on
     /// its first block.
     ForbiddenInstructions,
     /// It panics.

@@ -112,9 +112,9 @@ pub struct Moment {
 /// Something that must have happened to a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Need {
-    /// Its number.
+    /// Number of the component that must have done it.
     pub component: u16,
-    /// What is counted.
+    /// The event that is counted.
     pub counted: Counted,
     /// How often it must have happened, at least.
     pub at_least: u32,
@@ -125,16 +125,16 @@ pub struct Need {
 pub enum Counted {
     /// A milestone that the component counts itself, by its number (`report::milestones`).
     Milestone(u8),
-    /// Its deaths.
+    /// Deaths of the component.
     Deaths,
-    /// Its restarts.
+    /// Restarts of the component.
     Restarts,
 }
 
 /// A component that the root task's fault injection stops as if it had faulted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Kill {
-    /// Its number.
+    /// Number of the component that is stopped.
     pub component: u16,
     /// Number of the moment of the first stop in [`Specification::moments`].
     pub moment: u16,

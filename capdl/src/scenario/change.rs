@@ -13,7 +13,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor
 /// A change for a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// Its time.
+    /// Time of the change.
     pub when: When,
     /// The tenant.
     pub tenant: String,

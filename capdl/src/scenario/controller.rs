@@ -37,13 +37,13 @@ pub struct Controller {
     /// larger request counts as so many units. In QEMU and in the simulator.
     #[serde(default)]
     pub iops_limit: u32,
-    /// What it does otherwise than the standard has it, for its server to allow for.
+    /// Deviations of the controller from the standard, which its server allows for.
     #[serde(default)]
     pub quirks: Vec<Quirk>,
     /// Properties of the simulator's controller in its place.
     #[serde(default)]
     pub model: Model,
-    /// What it is after later resets, absences and losses of power, in the simulator alone.
+    /// Properties of the controller after later resets, absences and losses of power, in the simulator alone.
     #[serde(default)]
     pub later: Vec<Later>,
     /// Its namespaces; the first has id 1.
@@ -245,7 +245,7 @@ pub const FUNCTION_QUEUES: u16 = 2;
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(from = "WrittenChange")]
 pub struct ControllerChange {
-    /// Its time.
+    /// Time of the change.
     pub when: When,
     /// The new interrupt mode.
     pub interrupts: Interrupts,
