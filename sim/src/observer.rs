@@ -449,12 +449,7 @@ impl Observer {
                 // These try forbidden accesses on purpose.
                 continue;
             }
-            let lied = self.controllers.get(number as usize).is_some_and(|reported| reported.lies_of_heads);
             for violation in controller.violations() {
-                // A driver that received a wrong head cannot know how much room there is.
-                if lied && matches!(violation.kind, ViolationKind::SubmissionOverrun { .. }) {
-                    continue;
-                }
                 let blocked = matches!(violation.kind, ViolationKind::DmaBlocked { .. });
                 if blocked && self.was_taken_back(number, violation.at_ns) {
                     continue;

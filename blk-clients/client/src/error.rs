@@ -49,9 +49,7 @@ impl From<DeviceFault> for FunctionFault {
         match fault {
             DeviceFault::Absent => Self::Absent,
             DeviceFault::Fatal | DeviceFault::NotReady => Self::Failed,
-            DeviceFault::UnknownCommand(_) | DeviceFault::WrongQueue(_) | DeviceFault::ImpossibleHead(_) => {
-                Self::Impossible
-            }
+            DeviceFault::UnknownCommand(_) | DeviceFault::WrongQueue(_) => Self::Impossible,
             DeviceFault::TimedOut
             | DeviceFault::InterruptStorm(_)
             | DeviceFault::Refused(_)

@@ -10,8 +10,6 @@ pub enum DeviceFault {
     UnknownCommand(u16),
     /// A completion names a submission queue that does not belong to the completion queue.
     WrongQueue(u16),
-    /// A completion puts the submission queue's head where no command was submitted.
-    ImpossibleHead(u16),
     /// Registers read as all ones: the device is gone or does not decode.
     Absent,
     /// CSTS.CFS: the controller reports that it failed.
@@ -54,7 +52,6 @@ impl fmt::Display for DeviceFault {
         match self {
             Self::UnknownCommand(cid) => write!(f, "completion of command {cid:#x}, which was not submitted"),
             Self::WrongQueue(sqid) => write!(f, "completion for submission queue {sqid} on another queue"),
-            Self::ImpossibleHead(head) => write!(f, "impossible submission queue head {head}"),
             Self::Absent => f.write_str("registers read as all ones"),
             Self::Fatal => f.write_str("fatal controller status"),
             Self::NotReady => f.write_str("not ready any more, as after a loss of power"),

@@ -132,8 +132,10 @@ pub enum CommandEffect {
     DuplicateCompletion,
     /// Its completion names another command identifier.
     WrongCid,
-    /// Its completion reports an SQHD at which nothing was submitted.
+    /// Its completion reports an SQHD at which nothing was submitted, which drivers that do not use SQHD do not notice.
     WrongSqhd,
+    /// Its completion reports the SQHD of the one before it.
+    LateSqhd,
     /// Its completion is posted with the phase tag of the previous round.
     StalePhase,
     /// Its completion is posted without an interrupt.

@@ -116,15 +116,17 @@ impl Controller {
         }
     }
 
-    /// Returns SQHD. From here on the driver may use the slots before it.
+    /// Returns SQHD, which a fault falsifies. From here on the driver may use the slots before the head: a completion shows that
+    /// its command was fetched, and so were those before it.
     fn reported_head(&mut self, finished: &Finished) -> u16 {
         let Some(sq) = self.queues.sq_mut(finished.sq) else { return 0 };
-        if finished.posting.wrong_head {
+        let before = std::mem::replace(&mut sq.given_back, sq.head);
+        match finished.posting {
             // Just beyond the tail nothing can have been submitted.
-            return ((sq.tail + 1) % sq.entries) as u16;
+            Posting { wrong_head: true, .. } => ((sq.tail + 1) % sq.entries) as u16,
+            Posting { late_head: true, .. } => before as u16,
+            _ => sq.head as u16,
         }
-        sq.reported_head = sq.head;
-        sq.head as u16
     }
 
     /// Returns the identifier, or with the fault one that no command of the SQ has. It is far from the real one:

@@ -23,6 +23,7 @@ pub(crate) struct Posting {
     pub(crate) duplicated: bool,
     pub(crate) wrong_cid: bool,
     pub(crate) wrong_head: bool,
+    pub(crate) late_head: bool,
     pub(crate) stale_phase: bool,
     pub(crate) no_interrupt: bool,
 }
@@ -161,6 +162,7 @@ impl Effects {
             CommandEffect::DuplicateCompletion => self.posting.duplicated = true,
             CommandEffect::WrongCid => self.posting.wrong_cid = true,
             CommandEffect::WrongSqhd => self.posting.wrong_head = true,
+            CommandEffect::LateSqhd => self.posting.late_head = true,
             CommandEffect::StalePhase => self.posting.stale_phase = true,
             CommandEffect::LoseInterrupt => self.posting.no_interrupt = true,
             CommandEffect::CorruptData => self.corrupt = true,

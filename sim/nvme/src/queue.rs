@@ -42,15 +42,15 @@ pub(crate) struct SubmissionQueue {
     pub(crate) head: u32,
     /// As last rung, or read from the shadow doorbell.
     pub(crate) tail: u32,
-    /// The head last reported by SQHD, on which the driver may rely.
-    pub(crate) reported_head: u32,
+    /// The head at the last completion, up to which the driver may use slots again.
+    pub(crate) given_back: u32,
     /// Commands fetched and not completed.
     pub(crate) in_use: CidSet,
 }
 
 impl SubmissionQueue {
     pub(crate) fn new(entries: u32, memory: QueueMemory, cq: u16, priority: QueuePriority) -> Self {
-        Self { entries, memory, cq, priority, head: 0, tail: 0, reported_head: 0, in_use: CidSet::new() }
+        Self { entries, memory, cq, priority, head: 0, tail: 0, given_back: 0, in_use: CidSet::new() }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -62,9 +62,9 @@ impl SubmissionQueue {
         distance(self.tail, tail, self.entries)
     }
 
-    /// Entries the driver may add: those given back by SQHD, but for the one that distinguishes full from empty.
+    /// Entries the driver may add: those given back by completions, but for the one that distinguishes full from empty.
     pub(crate) const fn room(&self) -> u32 {
-        self.entries - 1 - distance(self.reported_head, self.tail, self.entries)
+        self.entries - 1 - distance(self.given_back, self.tail, self.entries)
     }
 }
 
@@ -221,13 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_free_again_only_once_reported() {
+    fn slots_are_free_again_only_once_given_back() {
         let mut sq = SubmissionQueue::new(4, QueueMemory::Contiguous(0), 0, QueuePriority::Urgent);
         assert_eq!(sq.room(), 3);
         sq.tail = 3;
         sq.head = 3;
         assert_eq!(sq.room(), 0);
-        sq.reported_head = 2;
+        sq.given_back = 2;
         assert_eq!((sq.room(), sq.added_by(1)), (2, 2));
     }
 

@@ -11,10 +11,9 @@ use sim_nvme::{Event, Record};
 
 /// A controller as the checkers need it.
 pub(crate) struct ControllerReports {
-    /// Faults of the scenario: completions that are never posted, that are posted twice, that report wrong SQ heads.
+    /// Faults of the scenario: completions that are never posted, or posted twice.
     drops: bool,
     doubles: bool,
-    pub(crate) lies_of_heads: bool,
     /// A loss of power takes writes away: it has a volatile write cache.
     forgets: bool,
     /// Time of the last reset or loss of power that ended all commands from before it.
@@ -35,18 +34,11 @@ impl ControllerReports {
             })
         };
         let forgets = |number: usize| scenario.controllers.get(number).is_some_and(|one| one.model.write_cache > 0);
-        let calm = |physical| Self {
-            drops: false,
-            doubles: false,
-            lies_of_heads: false,
-            forgets: forgets(physical),
-            reset_ns: None,
-            dark: false,
-        };
+        let calm =
+            |physical| Self { drops: false, doubles: false, forgets: forgets(physical), reset_ns: None, dark: false };
         let reported = |number| Self {
             drops: of(number, CommandEffect::DropCompletion),
             doubles: of(number, CommandEffect::DuplicateCompletion),
-            lies_of_heads: of(number, CommandEffect::WrongSqhd),
             ..calm(number)
         };
         let functions = functions::all(scenario).map(|(physical, _)| calm(physical));

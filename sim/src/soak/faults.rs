@@ -9,9 +9,10 @@ use super::{Controller, Draw, Expect};
 use std::fmt::Write as _;
 
 /// Effects on commands that every tenant survives, with their maximum number.
-const DAWDLE: [(&str, u64); 2] = [("{ delay = { ns = 3000000 } }", 50), ("\"lose-interrupt\"", 20)];
+const DAWDLE: [(&str, u64); 4] =
+    [("{ delay = { ns = 3000000 } }", 50), ("\"lose-interrupt\"", 20), ("\"late-sqhd\"", 50), ("\"wrong-sqhd\"", 50)];
 /// Effects on commands that are retried; those from the third on make the server reset its controller.
-const FAIL: [(&str, u64); 8] = [
+const FAIL: [(&str, u64); 7] = [
     ("{ status = { sct = 2, sc = 0x81 } }", 20),
     ("{ status = { sct = 0, sc = 0x06 } }", 20),
     // Longer than the server waits, so that the command is still in flight when the controller is reset.
@@ -19,7 +20,6 @@ const FAIL: [(&str, u64); 8] = [
     ("\"drop-completion\"", 2),
     ("\"duplicate-completion\"", 2),
     ("\"wrong-cid\"", 2),
-    ("\"wrong-sqhd\"", 2),
     ("\"stale-phase\"", 2),
 ];
 /// Turns of its executor that a client with a load may have. A client with fewer dies when its work is finished.
@@ -99,7 +99,6 @@ impl Draw {
             "\"drop-completion\"",
             "\"duplicate-completion\"",
             "\"wrong-cid\"",
-            "\"wrong-sqhd\"",
             "\"stale-phase\"",
         ]);
         format!(

@@ -173,6 +173,14 @@ fn a_wrong_head_is_where_nothing_was_submitted() {
 }
 
 #[test]
+fn a_late_head_is_the_one_that_was_reported_before() {
+    let late = CommandFault { skip: 1, times: Some(1), ..fault(CommandEffect::LateSqhd) };
+    let mut driver = driver(late);
+    let heads: Vec<u16> = (0..3).map(|_| driver.execute(1, verify(0)).sq_head()).collect();
+    assert_eq!(heads, [1, 1, 3]);
+}
+
+#[test]
 fn a_stale_phase_hides_the_completion() {
     let mut driver = driver(CommandFault { times: Some(1), ..fault(CommandEffect::StalePhase) });
     let (cid, cqes) = posted(&mut driver, verify(0));
