@@ -29,7 +29,7 @@ pub use change::{Change, Entitlement, What};
 pub use console::Console;
 pub use controller::{
     Arbitration, Attach, Backend, CommandSet, Content, Controller, ControllerChange, FUNCTION_QUEUES, Later, Media,
-    Model, Namespace, NamespaceModel, Version, slot_number,
+    Model, Namespace, NamespaceModel, Purpose, Version, slot_number,
 };
 pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;

@@ -8,10 +8,10 @@ use crate::machine::Disk;
 use crate::plug::{Around, Plug, Slot};
 use capdl::scenario::{
     Arbitration, Attach, CommandSet, Controller, FUNCTION_QUEUES, Interrupts, Later, Media, Model, Namespace,
-    NamespaceModel, Version, slot_number,
+    NamespaceModel, Purpose, Version, slot_number,
 };
 use capdl::{Arch, Scenario};
-use nvme_spec::identify::CommandSetId;
+use nvme_spec::identify::{CommandSetId, ControllerType};
 use nvme_spec::registers::Vs;
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, QueueKind};
 use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
@@ -172,6 +172,7 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         recording: Recording::Events,
         profile: Profile { throttle: throttle(controller.iops_limit), ..profile(&controller.model) },
         mdts: controller.model.max_transfer,
+        purpose: purpose(controller.model.purpose),
         outstanding: controller.model.outstanding,
         ready_ns: u64::from(controller.model.ready_ms).saturating_mul(1_000_000),
         capabilities: Capabilities {
@@ -225,6 +226,14 @@ fn version(version: Version) -> Vs {
     Vs::new().with_mjr(major).with_mnr(minor)
 }
 
+const fn purpose(purpose: Purpose) -> ControllerType {
+    match purpose {
+        Purpose::Io => ControllerType::Io,
+        Purpose::Discovery => ControllerType::Discovery,
+        Purpose::Administration => ControllerType::Administrative,
+    }
+}
+
 /// CRTO of a controller that has it.
 fn ready_500ms(model: &Model) -> Option<u16> {
     (model.version >= Version::V2_0).then(|| u16::try_from(model.timeout_ms / 500).unwrap_or(u16::MAX))
@@ -274,7 +283,8 @@ fn namespace_config(namespace: &Namespace, disk: Option<&Disk>) -> NamespaceConf
     let mut config = NamespaceConfig::zeroes(namespace.size);
     (config.nguid, config.eui64) = (nguid(namespace.nguid), namespace.eui64.to_be_bytes());
     let in_use = namespace.block_bytes.trailing_zeros() as u8;
-    let NamespaceModel { formats, format_index, command_set } = namespace.model;
+    let NamespaceModel { formats, format_index, command_set, metadata, protection, inactive: _ } = namespace.model;
+    (config.metadata, config.protection) = (metadata, protection);
     config.command_set = match command_set {
         CommandSet::Nvm => CommandSetId::Nvm,
         CommandSet::KeyValue => CommandSetId::KeyValue,

@@ -87,6 +87,21 @@ pub struct Model {
     pub timeout_ms: u32,
     /// Whether the port above forwards accesses of all 32 device numbers to it, though only number 0 is there.
     pub ghosts: bool,
+    /// What it says that it is for (CNTRLTYPE), since revision 1.4. The NVMe server uses one for I/O alone.
+    pub purpose: Purpose,
+}
+
+/// Types of controllers (NVMe base specification 1.4, figure 247, CNTRLTYPE).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// I/O.
+    #[default]
+    Io,
+    /// Discovery of others.
+    Discovery,
+    /// Administration alone.
+    Administration,
 }
 
 /// Revisions of the NVM Express base specification.
@@ -143,6 +158,7 @@ impl Default for Model {
             ready_ms: 1,
             timeout_ms: 7500,
             ghosts: false,
+            purpose: Purpose::Io,
         }
     }
 }
@@ -295,10 +311,13 @@ impl Controller {
         self.queue_pairs.saturating_sub(self.flexible_queues())
     }
 
-    /// Whether a namespace is attached to the controller at the start. Those that a virtual function is to have are not.
+    /// Whether a namespace is attached to the controller at the start. Those that a virtual function is to have are not, and
+    /// inactive ones never.
     #[must_use]
-    pub const fn is_attached(&self, nsid: u32) -> bool {
-        self.virtual_functions == 0 || nsid == 1
+    pub fn is_attached(&self, nsid: u32) -> bool {
+        let index = nsid.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+        let is_inactive = index.and_then(|index| self.namespaces.get(index)).is_some_and(|one| one.model.inactive);
+        !is_inactive && (self.virtual_functions == 0 || nsid == 1)
     }
 }
 
@@ -343,6 +362,12 @@ pub struct NamespaceModel {
     pub format_index: u8,
     /// The I/O command set that it claims to have. The NVMe server serves `nvm` alone.
     pub command_set: CommandSet,
+    /// Bytes of metadata that it claims to have with each block (LBAF.MS). The NVMe server serves 0 alone.
+    pub metadata: u16,
+    /// Type of the protection information that it claims to have in use (DPS), 1 to 3; 0 for none. The NVMe server serves 0 alone.
+    pub protection: u8,
+    /// Whether it is attached to no controller, and its identifier a gap among those of the others.
+    pub inactive: bool,
 }
 
 /// I/O command sets of namespaces (NVMe base specification 2.0, section 5.17.2).
@@ -360,7 +385,8 @@ pub enum CommandSet {
 
 impl Default for NamespaceModel {
     fn default() -> Self {
-        Self { formats: 1, format_index: 0, command_set: CommandSet::Nvm }
+        let command_set = CommandSet::Nvm;
+        Self { formats: 1, format_index: 0, command_set, metadata: 0, protection: 0, inactive: false }
     }
 }
 
@@ -369,10 +395,12 @@ const fn default_block_bytes() -> u32 {
 }
 
 impl Namespace {
-    /// Whether an NVMe server can serve it: it has blocks, of a page at most.
+    /// Whether an NVMe server can serve it: it is there and has blocks of data alone, of a page at most.
     #[must_use]
     pub const fn is_served(&self) -> bool {
-        matches!(self.model.command_set, CommandSet::Nvm) && self.block_bytes <= PAGE
+        let NamespaceModel { formats: _, format_index: _, command_set, metadata, protection, inactive } = self.model;
+        let has_plain_blocks = matches!(command_set, CommandSet::Nvm) && metadata == 0 && protection == 0;
+        has_plain_blocks && !inactive && self.block_bytes <= PAGE
     }
 
     /// Blocks it has.

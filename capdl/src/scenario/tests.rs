@@ -246,6 +246,12 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
             "size = \"1M\"\nmodel = { formats = 16, format_index = 16 }",
             "namespace 1 of `disk` has format 16 of 16 formats: give it formats = 17 or more",
         ),
+        (
+            "size = \"1M\"",
+            "size = \"1M\"\nmodel = { metadata = 7, protection = 1 }",
+            "protection of type 1 in 7 bytes of metadata: give it type 1 to 3, and metadata = 8 or more",
+        ),
+        ("size = \"1M\"", "size = \"1M\"\nmodel = { metadata = 8, protection = 4 }", "give it type 1 to 3"),
         ("size = \"1M\"", "size = \"1 MB\"", "is no size"),
         (
             "size = \"1M\"",
@@ -282,6 +288,11 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
             "name = \"disk\"",
             "name = \"disk\"\nmodel = { ready_ms = 7501 }",
             "a ready_ms of 7501: give it at most its timeout_ms, 7500",
+        ),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nmodel = { version = \"1.3\", purpose = \"discovery\" }",
+            "has a purpose and cannot say so before version 1.4: give it version = \"1.4\"",
         ),
         (
             "name = \"disk\"",

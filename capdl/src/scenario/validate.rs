@@ -20,7 +20,7 @@ mod virtual_functions;
 
 use super::{
     Attach, CommandSet, Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, NamespaceModel,
-    PROBE, Path, Scenario, Tenant, Version, Workload,
+    PROBE, Path, Purpose, Scenario, Tenant, Version, Workload,
 };
 use crate::programs::own_base;
 use blk_api::config::ServerConfig;
@@ -50,6 +50,8 @@ const MAX_FETCH_NS: u32 = 1_000_000;
 const RECORDS_A_SESSION: u32 = 4;
 /// Bytes of the largest namespace of a scenario, 1 EiB: larger than any real one.
 const MAX_NAMESPACE: u64 = 1 << 60;
+/// Bytes of protection information (NVM command set specification 1.0, section 5.2).
+const PROTECTION_BYTES: u16 = 8;
 /// Bytes of the largest block.
 const MAX_BLOCK: u32 = 1 << 16;
 const PAGE: u64 = 4096;
@@ -195,6 +197,18 @@ fn check_model(controller: &Controller, line: usize) -> Checked {
                 "controller `{name}` has ghosts and no port of its own above it: attach it to a root-port or switch"
             ),
         ),
+        Model { purpose, version, .. } if purpose != Purpose::Io && version < Version::V1_4 => refuse(
+            line,
+            format!(
+                "controller `{name}` has a purpose and cannot say so before version 1.4: give it version = \"1.4\""
+            ),
+        ),
+        _ if controller.virtual_functions > 0 && controller.namespaces.iter().any(|one| one.model.inactive) => refuse(
+            line,
+            format!(
+                "controller `{name}` has virtual functions and an inactive namespace, which a function may get: leave it out"
+            ),
+        ),
         _ if model.version < Version::V1_3 && has_other_command_set(controller) => refuse(
             line,
             format!(
@@ -271,7 +285,7 @@ fn check_namespace(namespace: &Namespace, nsid: u32, controller: &str, line: usi
             format!("namespace {nsid} of `{controller}` has {size} bytes: make it a multiple of {unit}"),
         );
     }
-    let NamespaceModel { formats, format_index, command_set: _ } = model;
+    let NamespaceModel { formats, format_index, command_set: _, metadata, protection, inactive: _ } = model;
     if !(1..=64).contains(&formats) {
         return refuse(line, format!("namespace {nsid} of `{controller}` has {formats} formats: give it 1 to 64"));
     }
@@ -282,6 +296,15 @@ fn check_namespace(namespace: &Namespace, nsid: u32, controller: &str, line: usi
                 "namespace {nsid} of `{controller}` has format {format_index} of {formats} formats: give it \
                  formats = {} or more",
                 format_index.saturating_add(1)
+            ),
+        );
+    }
+    if protection > 3 || (protection > 0 && metadata < PROTECTION_BYTES) {
+        return refuse(
+            line,
+            format!(
+                "namespace {nsid} of `{controller}` has protection of type {protection} in {metadata} bytes of metadata: give \
+                 it type 1 to 3, and metadata = {PROTECTION_BYTES} or more"
             ),
         );
     }

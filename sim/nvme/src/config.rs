@@ -3,6 +3,7 @@
 //! [`Config::default`] is a usable controller without namespaces; callers change the fields that they need. An
 //! impossible value is replaced by the nearest possible one, as each field says.
 
+use nvme_spec::identify::ControllerType;
 use nvme_spec::registers::{Cap, Vs};
 use sim_fault::Fault;
 
@@ -26,6 +27,8 @@ pub struct Config {
     pub vectors: u16,
     /// MDTS: a transfer is at most 2^MDTS memory pages of the smallest size; 0 is no limit.
     pub mdts: u8,
+    /// CNTRLTYPE, which a controller reports since revision 1.4.
+    pub purpose: ControllerType,
     /// I/O commands the controller holds at once, at least 1. More wait in their SQs, where arbitration decides.
     pub outstanding: u16,
     /// Blocks that a power loss keeps or loses as a whole (AWUPF + 1), at least 1.
@@ -154,6 +157,7 @@ impl Default for Config {
             queue_pairs: 64,
             vectors: 65,
             mdts: 7,
+            purpose: ControllerType::Io,
             outstanding: 256,
             atomic_blocks: 1,
             cache: None,

@@ -10,7 +10,7 @@ use crate::write_log::WriteLog;
 /// The largest namespace in bytes: larger than any real one, and no sum of two offsets overflows.
 const MAX_BYTES: u64 = 1 << 60;
 
-/// Configuration of a namespace. Its blocks have no metadata.
+/// Configuration of a namespace. Metadata and protection information are only claimed: no command transfers any.
 pub struct NamespaceConfig {
     /// Size in bytes, at most 2^60; cut to whole blocks of the format in use.
     pub bytes: u64,
@@ -24,6 +24,10 @@ pub struct NamespaceConfig {
     pub eui64: [u8; 8],
     /// Its I/O command set, which namespaces of another command set than the NVM one only claim to have.
     pub command_set: CommandSetId,
+    /// Bytes of metadata of each block, in every format (LBAF.MS).
+    pub metadata: u16,
+    /// DPS.
+    pub protection: u8,
     /// Whether it is attached to the primary or only controller at the start; otherwise to none.
     pub attached: bool,
     /// Contents before the first write.
@@ -35,7 +39,8 @@ impl NamespaceConfig {
     #[must_use]
     pub fn zeroes(bytes: u64) -> Self {
         let (formats, nguid, eui64, base) = (vec![9, 12], [0; 16], [0; 8], Box::new(Zeroes));
-        Self { bytes, formats, format: 0, nguid, eui64, command_set: CommandSetId::Nvm, attached: true, base }
+        let (command_set, metadata, protection) = (CommandSetId::Nvm, 0, 0);
+        Self { bytes, formats, format: 0, nguid, eui64, command_set, metadata, protection, attached: true, base }
     }
 }
 
@@ -61,6 +66,9 @@ pub(crate) struct Namespace {
     pub(crate) nguid: [u8; 16],
     pub(crate) eui64: [u8; 8],
     pub(crate) command_set: CommandSetId,
+    /// Bytes of metadata of a block.
+    pub(crate) metadata: u16,
+    pub(crate) protection: u8,
     /// Bytes of media that belong to it, whatever the format.
     pub(crate) allocated_bytes: u64,
     /// May be attached to several controllers (NMIC).
@@ -76,7 +84,8 @@ pub(crate) struct Namespace {
 
 impl Namespace {
     pub(crate) fn new(nsid: u32, config: NamespaceConfig) -> Self {
-        let NamespaceConfig { bytes, formats, format, nguid, eui64, command_set, attached, base } = config;
+        let NamespaceConfig { bytes, formats, format, nguid, eui64, command_set, metadata, protection, attached, base } =
+            config;
         let bytes = bytes.min(MAX_BYTES);
         let formats = sane_formats(formats);
         let format = if usize::from(format) < formats.len() { format } else { 0 };
@@ -89,6 +98,8 @@ impl Namespace {
             nguid,
             eui64,
             command_set,
+            metadata,
+            protection,
             allocated_bytes: bytes,
             shared: false,
             attachments: if attached { Attachments::PRIMARY } else { Attachments::default() },

@@ -268,6 +268,7 @@ fn secondary_config(primary: &Config, virtualization: &Virtualization, place: Pl
         queue_pairs: virtualization.secondary_queues.saturating_sub(1),
         vectors: virtualization.secondary_interrupts,
         mdts: primary.mdts,
+        purpose: primary.purpose,
         outstanding: primary.outstanding,
         atomic_blocks: primary.atomic_blocks,
         cache: primary.cache,

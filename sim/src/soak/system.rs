@@ -118,6 +118,19 @@ impl Draw {
              max_transfer = {max_transfer}, write_cache = {write_cache}, arbitration = \"{arbitration}\" }}\n\n{changes}\
              [[controller.namespace]]\nsize = {size}\nblock_bytes = {block_bytes}\ncontent = \"pattern\"\n\n"
         );
+        if functions == 0 && self.once_in(4) {
+            // It cannot be served, and must not disturb the others.
+            let odd = self.one_of(&[
+                "inactive = true",
+                "metadata = 8",
+                "metadata = 8, protection = 1",
+                "command_set = \"zoned\"",
+            ]);
+            let _ = write!(
+                text,
+                "[[controller.namespace]]\nsize = {size}\nblock_bytes = {block_bytes}\nmodel = {{ {odd} }}\n\n"
+            );
+        }
         for _ in 0..functions {
             let _ = write!(
                 text,

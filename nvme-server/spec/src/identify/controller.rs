@@ -241,6 +241,18 @@ impl ControllerType {
     pub const fn does_io(self) -> bool {
         matches!(self, Self::NotReported | Self::Io)
     }
+
+    /// As it is in CNTRLTYPE.
+    #[must_use]
+    pub const fn to_raw(self) -> u8 {
+        match self {
+            Self::NotReported => 0,
+            Self::Io => 1,
+            Self::Discovery => 2,
+            Self::Administrative => 3,
+            Self::Reserved(other) => other,
+        }
+    }
 }
 
 impl Controller {

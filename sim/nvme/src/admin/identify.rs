@@ -25,8 +25,6 @@ use crate::namespace::Namespace;
 /// The data of every selector.
 type Page = [u8; 4096];
 
-/// CNTRLTYPE: a controller that does I/O.
-const IO_CONTROLLER: u8 = 1;
 /// FRMW: there is one slot, which cannot be written.
 const FIRMWARE: Frmw = Frmw::new().with_first_read_only(true).with_slots(1);
 /// VWC: by bits 2:1, Flush may name all namespaces.
@@ -124,7 +122,7 @@ fn report_identity(controller: &Controller, about: &mut identify::Controller) {
         about.ver.set(version.into_bits());
     }
     if is_since(version, 1, 4) {
-        about.cntrltype = IO_CONTROLLER;
+        about.cntrltype = controller.config.purpose.to_raw();
     }
 }
 
@@ -192,7 +190,7 @@ fn active_namespace(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, St
         Some(Named::Active) => about_namespace(controller, nsid),
         Some(Named::Inactive | Named::Unallocated) => Ok(Box::new([0; 4096])),
         Some(Named::All) if controller.config.admin.commands.namespaces => {
-            Ok(bytes(&in_common(&controller.config.admin.formats)))
+            Ok(bytes(&in_common(&controller.config.admin.formats, 0)))
         }
         Some(Named::Nothing | Named::All) | None => Err(refused(StatusCode::InvalidNamespaceOrFormat)),
     }
@@ -221,11 +219,11 @@ fn about_namespace(controller: &Controller, nsid: Nsid) -> Result<Box<Page>, Sta
 }
 
 /// Returns the fields common to all namespaces that can be created.
-fn in_common(formats: &[u8]) -> identify::Namespace {
+fn in_common(formats: &[u8], metadata: u16) -> identify::Namespace {
     let mut about = identify::Namespace::new_zeroed();
     about.nlbaf_z = u8::try_from(formats.len().saturating_sub(1)).unwrap_or(u8::MAX);
     for (place, &bits) in about.lbaf.iter_mut().zip(formats) {
-        place.set(LbaFormat::new().with_lbads(bits).into_bits());
+        place.set(LbaFormat::new().with_lbads(bits).with_ms(metadata).into_bits());
     }
     about.dlfeat = DEALLOCATED_ZEROES;
     about.mssrl.set(io::COPY_LIMITS.range_blocks);
@@ -235,7 +233,7 @@ fn in_common(formats: &[u8]) -> identify::Namespace {
 }
 
 fn about(controller: &Controller, namespace: &Namespace) -> identify::Namespace {
-    let mut about = in_common(&namespace.formats);
+    let mut about = in_common(&namespace.formats, namespace.metadata);
     about.nsze.set(namespace.blocks);
     about.ncap.set(namespace.blocks);
     // Without thin provisioning all blocks count as allocated.
@@ -243,6 +241,7 @@ fn about(controller: &Controller, namespace: &Namespace) -> identify::Namespace 
     about.flbas = Flbas::of(namespace.format).into_bits();
     about.nmic = if namespace.shared { SHARED } else { 0 };
     about.nvmcap.set(namespace.allocated_bytes.into());
+    about.dps = namespace.protection;
     about.fpi = format_progress(controller, namespace);
     about.nguid = namespace.nguid;
     about.eui64 = namespace.eui64;

@@ -105,6 +105,8 @@ fn create(controller: &mut Controller, command: &Command, host: &mut dyn Host) -
         nguid,
         eui64: [0; 8],
         command_set: CommandSetId::Nvm,
+        metadata: 0,
+        protection: 0,
         attached: false,
         base: Box::new(Zeroes),
     };

@@ -1,7 +1,7 @@
 //! Identify: data about the controller and about namespaces.
 
 use nvme_spec::admin::{self, Attachment, Cns};
-use nvme_spec::identify::{Controller, ControllerList, Namespace, NamespaceList, Oacs, Oncs};
+use nvme_spec::identify::{Controller, ControllerList, ControllerType, Namespace, NamespaceList, Oacs, Oncs};
 use nvme_spec::{Cid, DataPointer, Nsid, Sqe, StatusCode};
 use sim_nvme::config::Cache;
 use sim_nvme::{AdminConfig, Config, NamespaceConfig, OptionalCommands};
@@ -149,6 +149,18 @@ fn controllers_are_listed_from_an_identifier_on() {
     assert_eq!(driver.data::<ControllerList>().count.get(), 0);
     let sqe = admin::identify_controllers(CID, Cns::AttachedControllers, Nsid::NONE, 0, PAGE);
     driver.refuse(sqe, StatusCode::InvalidNamespaceOrFormat);
+}
+
+#[test]
+fn metadata_protection_and_purpose_are_as_configured() {
+    let odd = NamespaceConfig { metadata: 16, protection: 2, ..NamespaceConfig::zeroes(1 << 20) };
+    let config = Config { namespaces: vec![odd], purpose: ControllerType::Administrative, ..config() };
+    let mut driver = Driver::new(config);
+    identify(&mut driver, Cns::Controller, 0);
+    assert_eq!(driver.data::<Controller>().kind(), ControllerType::Administrative);
+    identify(&mut driver, Cns::Namespace, 1);
+    let about: Namespace = driver.data();
+    assert_eq!((about.format().map(|format| format.ms()), about.dps), (Some(16), 2));
 }
 
 #[test]
