@@ -7,6 +7,7 @@
 //! devices are in `dma`, the configurations of tenants in `tenants`.
 
 mod clients;
+mod declared;
 mod dma;
 mod drivers;
 mod functions;
@@ -14,20 +15,21 @@ mod moments;
 mod pci;
 mod tenants;
 
+pub(crate) use self::declared::declaration;
 use self::drivers::Driver;
 use self::functions::Place;
 use self::moments::Numbering;
-use crate::check::{self, Channel};
+use crate::check;
 use crate::error::BuildError;
 use crate::layout::{PAGE, log_badge, rights};
 use crate::machine::{self, Iommu, Machine};
 use crate::model::{Model, Who};
 use crate::programs::{self, Programs};
-use crate::scenario::{self, Scenario, Tenant};
+use crate::scenario::{Scenario, Tenant};
 use crate::system::System;
 use blk_api::config::ServerConfig;
 use blk_api::policy::PolicyConfig;
-use capdl_spec::{Kill, ObjectId, ObjectKind, Role, Specification};
+use capdl_spec::{ObjectId, ObjectKind, Role};
 use platform::RegionKind;
 
 /// Bytes of records that the root task's log ring keeps.
@@ -44,31 +46,11 @@ pub fn build(scenario: &Scenario, programs: &Programs) -> Result<System, BuildEr
     }
     builder.system()?;
     let mut system = builder.model.finish()?;
-    system.specification.moments = Numbering::new(scenario).all(&system.specification);
-    system.specification.kills = kills(scenario, &system.specification);
-    check::authority(&system.specification, &system.data, &channels(scenario)).map_err(BuildError::Authority)?;
+    let declaration = declaration(scenario, programs)?;
+    (system.specification.moments, system.specification.kills) =
+        declaration.announced(&system.specification.components);
+    check::authority(&system.specification, &system.data, &declaration).map_err(BuildError::Authority)?;
     Ok(system)
-}
-
-/// The components that the supervisor stops, by number.
-fn kills(scenario: &Scenario, specification: &Specification) -> Vec<Kill> {
-    let number = |name: &str| specification.components.iter().find(|one| one.name == name).map(|one| one.id);
-    let kill = |(kill, moment): (&scenario::Kill, u16)| {
-        Some(Kill {
-            component: number(&kill.component)?,
-            moment,
-            times: kill.times,
-            every_us: u64::from(kill.every_ms) * 1000,
-            spread_us: kill.within_ms.saturating_mul(1000),
-        })
-    };
-    scenario.kills.iter().zip(Numbering::new(scenario).first_of_kills()..).filter_map(kill).collect()
-}
-
-/// The channels between tenants that the scenario declares.
-pub(crate) fn channels(scenario: &Scenario) -> Vec<Channel> {
-    let declared = scenario.tenants.iter().filter(|tenant| !tenant.peer.is_empty());
-    declared.map(|tenant| Channel { from: tenant.name.clone(), to: tenant.peer.clone() }).collect()
 }
 
 struct Builder<'a> {

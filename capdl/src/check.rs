@@ -1,6 +1,6 @@
 //! The authority checker (`capdl-check`), tested here with systems that are built and changed.
 
-pub use capdl_check::{Channel, Leak, Rule, authority};
+pub use capdl_check::{Channel, Declaration, Leak, Rule, authority, declaration};
 
 #[cfg(test)]
 mod tests;

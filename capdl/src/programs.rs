@@ -4,7 +4,9 @@
 //! and a page that two segments with different rights share. Programs are static and linked at fixed addresses.
 
 use crate::error::BuildError;
-use crate::layout::PAGE;
+pub(crate) use capdl_check::programs::{
+    CONSOLE, EDU_DRIVER, IOMMU_SERVER, NVME_SERVER, PCI_SERVER, POLICY, PROBE, Program, Segment,
+};
 use capdl_spec::Arch;
 use object::elf::{EM_AARCH64, EM_X86_64, PF_W, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -12,21 +14,6 @@ use object::{Endianness, elf::FileHeader64};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-
-/// The program of the console.
-pub(crate) const CONSOLE: &str = "console";
-/// The program of the PCI server.
-pub(crate) const PCI_SERVER: &str = "pci-server";
-/// The program of the IOMMU server.
-pub(crate) const IOMMU_SERVER: &str = "iommu-server";
-/// The program of NVMe servers.
-pub(crate) const NVME_SERVER: &str = "nvme-server";
-/// The program of policy components.
-pub(crate) const POLICY: &str = "policy";
-/// The program of the probe.
-pub(crate) const PROBE: &str = "nvme-probe";
-/// The program of the edu device's driver.
-pub(crate) const EDU_DRIVER: &str = "edu-driver";
 
 /// Programs lie between these addresses.
 const PROGRAM_RANGE: Range<u64> = 0x0040_0000..0x1000_0000;
@@ -79,80 +66,41 @@ impl Programs {
         Ok(programs)
     }
 
+    /// Those of `names` that are there, parsed.
+    pub(crate) fn among(&self, names: &[&str]) -> Result<Vec<(String, Program)>, BuildError> {
+        let there = self.files.keys().filter(|name| names.contains(&name.as_str()));
+        there.map(|name| Ok((name.clone(), self.program(name)?))).collect()
+    }
+
     /// Parses the program `name`.
     pub(crate) fn program(&self, name: &str) -> Result<Program, BuildError> {
         let elf = self.files.get(name).ok_or_else(|| BuildError::NoProgram { program: name.into() })?;
-        Program::parse(elf).map_err(|reason| BuildError::BadProgram { program: name.into(), reason })
+        parse(elf).map_err(|reason| BuildError::BadProgram { program: name.into(), reason })
     }
 }
 
-/// A program to load.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Program {
-    /// Its architecture.
-    pub(crate) arch: Arch,
-    /// First instruction.
-    pub(crate) entry: u64,
-    /// Ascending, no two on one page.
-    pub(crate) segments: Vec<Segment>,
-}
-
-/// Consecutive pages with the same rights.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Segment {
-    /// First byte.
-    pub(crate) vaddr: u64,
-    /// Bytes in memory.
-    pub(crate) len: u64,
-    /// Contents of the first bytes; the others are zero.
-    pub(crate) bytes: Vec<u8>,
-    /// Whether it may be written.
-    pub(crate) writable: bool,
-    /// Whether code runs from it.
-    pub(crate) executable: bool,
-}
-
-impl Segment {
-    /// Address of its first page.
-    pub(crate) const fn first_page(&self) -> u64 {
-        self.vaddr & !(PAGE - 1)
-    }
-
-    /// Pages it covers.
-    pub(crate) const fn pages(&self) -> u64 {
-        (self.vaddr % PAGE + self.len).div_ceil(PAGE)
-    }
-
-    const fn end_page(&self) -> u64 {
-        self.first_page() + self.pages() * PAGE
-    }
-}
-
-impl Program {
-    fn parse(elf: &[u8]) -> Result<Self, String> {
-        let header =
-            FileHeader64::<Endianness>::parse(elf).map_err(|error| format!("is not a 64-bit ELF file ({error})"))?;
-        let endian = header.endian().map_err(|error| error.to_string())?;
-        let arch = arch(header.e_machine(endian)).ok_or("is for neither x86_64 nor AArch64")?;
-        let mut segments = Vec::new();
-        for program_header in header.program_headers(endian, elf).map_err(|error| error.to_string())? {
-            match program_header.p_type(endian) {
-                PT_LOAD if program_header.p_memsz(endian) > 0 => segments.push(segment(program_header, endian, elf)?),
-                PT_INTERP => return Err("asks for a dynamic linker: link it statically".into()),
-                PT_DYNAMIC if program_header.p_memsz(endian) > 0 && header.e_type(endian) == object::elf::ET_DYN => {
-                    return Err("is position-independent: link it at its fixed address".into());
-                }
-                _ => {}
+fn parse(elf: &[u8]) -> Result<Program, String> {
+    let header =
+        FileHeader64::<Endianness>::parse(elf).map_err(|error| format!("is not a 64-bit ELF file ({error})"))?;
+    let endian = header.endian().map_err(|error| error.to_string())?;
+    let arch = arch(header.e_machine(endian)).ok_or("is for neither x86_64 nor AArch64")?;
+    let mut segments = Vec::new();
+    for program_header in header.program_headers(endian, elf).map_err(|error| error.to_string())? {
+        match program_header.p_type(endian) {
+            PT_LOAD if program_header.p_memsz(endian) > 0 => segments.push(segment(program_header, endian, elf)?),
+            PT_INTERP => return Err("asks for a dynamic linker: link it statically".into()),
+            PT_DYNAMIC if program_header.p_memsz(endian) > 0 && header.e_type(endian) == object::elf::ET_DYN => {
+                return Err("is position-independent: link it at its fixed address".into());
             }
+            _ => {}
         }
-        segments.sort_by_key(|segment| segment.vaddr);
-        let segments = join(segments)?;
-        let entry = header.e_entry(endian);
-        let runs =
-            |segment: &&Segment| segment.executable && (segment.vaddr..segment.vaddr + segment.len).contains(&entry);
-        segments.iter().find(runs).ok_or_else(|| format!("has its entry {entry:#x} outside its code"))?;
-        Ok(Self { arch, entry, segments })
     }
+    segments.sort_by_key(|segment| segment.vaddr);
+    let segments = join(segments)?;
+    let entry = header.e_entry(endian);
+    let runs = |segment: &&Segment| segment.executable && (segment.vaddr..segment.vaddr + segment.len).contains(&entry);
+    segments.iter().find(runs).ok_or_else(|| format!("has its entry {entry:#x} outside its code"))?;
+    Ok(Program { arch, entry, segments })
 }
 
 const fn arch(machine: u16) -> Option<Arch> {

@@ -24,12 +24,13 @@ mod server;
 mod tenant;
 mod validate;
 
+pub use crate::machine::{FUNCTION_QUEUES, slot_number};
 pub use blk_api::config::Interrupts;
 pub use change::{Change, Entitlement, What};
 pub use console::Console;
 pub use controller::{
-    Arbitration, Attach, Backend, CommandSet, Content, Controller, ControllerChange, FUNCTION_QUEUES, Later, Media,
-    Model, Namespace, NamespaceModel, Purpose, Version, slot_number,
+    Arbitration, Attach, Backend, CommandSet, Content, Controller, ControllerChange, Later, Media, Model, Namespace,
+    NamespaceModel, Purpose, Version,
 };
 pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;

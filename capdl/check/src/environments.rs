@@ -9,10 +9,14 @@ use blk_api::config::{Completion, ServerConfig};
 use blk_api::policy::PolicyConfig;
 use capdl_spec::{Component, Fill, Mapping, Object, ObjectKind, Specification};
 use platform::Environment;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-/// A component's configuration, where it identifies other components.
+/// A component's configuration.
 #[derive(Clone, Debug)]
 pub(super) enum Config {
+    /// The console's: the numbers and names of all components.
+    Console(Vec<(u16, String)>),
     /// The PCI server's: its drivers.
     PciServer(pci_api::ServerConfig),
     /// The IOMMU server's: the same drivers.
@@ -21,21 +25,31 @@ pub(super) enum Config {
     NvmeServer(ServerConfig),
     /// A policy component's: the same sessions.
     Policy(PolicyConfig),
-    /// A configuration that concerns its component alone, or none.
-    Own,
+    /// A client's.
+    Client(workload::Client),
+    /// The probe's.
+    Probe(workload::Probe),
+    /// The empty one of a role that has none.
+    Nothing,
+    /// None that a component of its role reads.
+    Unreadable,
 }
 
 impl Config {
     /// The configuration in the environment of a component of this role.
     pub(super) fn read(role: super::Role, environment: &Environment) -> Self {
+        let bytes = environment.config.as_slice();
         match role {
-            super::Role::PciServer => environment.config().map(Self::PciServer),
-            super::Role::IommuServer => environment.config().map(Self::IommuServer),
-            super::Role::NvmeServer => environment.config().map(Self::NvmeServer),
-            super::Role::Policy => environment.config().map(Self::Policy),
-            super::Role::Console | super::Role::Probe | super::Role::EduDriver | super::Role::Client => None,
+            super::Role::Console => decoded(bytes).map(Self::Console),
+            super::Role::PciServer => decoded(bytes).map(Self::PciServer),
+            super::Role::IommuServer => decoded(bytes).map(Self::IommuServer),
+            super::Role::NvmeServer => decoded(bytes).map(Self::NvmeServer),
+            super::Role::Policy => decoded(bytes).map(Self::Policy),
+            super::Role::Client => decoded(bytes).map(Self::Client),
+            super::Role::Probe => decoded(bytes).map(Self::Probe),
+            super::Role::EduDriver => bytes.is_empty().then_some(Self::Nothing),
         }
-        .unwrap_or(Self::Own)
+        .unwrap_or(Self::Unreadable)
     }
 
     /// The tenants of an NVMe server's sessions, in their order.
@@ -69,11 +83,17 @@ pub(super) fn environment(specification: &Specification, data: &[u8], component:
     let fill = specification.objects[mapping.object as usize].fill.as_ref()?;
     let (len, bytes) = bytes(data, fill)?.split_first_chunk::<8>()?;
     let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
-    if fill.skip == 0 && bytes.len() == len { postcard::from_bytes(bytes).ok() } else { None }
+    if fill.skip == 0 && bytes.len() == len { decoded(bytes) } else { None }
+}
+
+/// The value that `bytes` encode, all of them and as it is always encoded.
+fn decoded<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Option<T> {
+    let value = postcard::from_bytes(bytes).ok()?;
+    (postcard::to_stdvec(&value).ok()? == bytes).then_some(value)
 }
 
 /// The bytes of `data` that a frame is filled with, if all are there.
-fn bytes<'a>(data: &'a [u8], fill: &Fill) -> Option<&'a [u8]> {
+pub(super) fn bytes<'a>(data: &'a [u8], fill: &Fill) -> Option<&'a [u8]> {
     let (first, len) = (usize::try_from(fill.offset).ok()?, usize::try_from(fill.len).ok()?);
     data.get(first..first.checked_add(len)?)
 }

@@ -1,13 +1,14 @@
 //! The authority checker: proves over a system's objects, by reachability, that no authority leaks.
 //!
-//! Its input is the [`Specification`] and its data, as the root task will build them. Of the scenario it knows only the
-//! declared channels between tenants. The specification states each component's role, and the NVMe server of a client or policy
+//! Its input is the [`Specification`] and its data, as the root task will build them, and the [`Declaration`]: the decisions of
+//! the scenario's author. The specification states each component's role, and the NVMe server of a client or policy
 //! component; the checker compares both with everything else. The name of an object states its owner and its use. The servers'
 //! configurations, read out of the data, state which session belongs to which client. The rules are [`Rule`]'s variants.
 //!
 //! Trusted components are not examined for what they might do with what they hold: the root task, which builds the system, and
 //! the PCI server, which hands out devices by its protocol. The checker does not prove what a server's code does with its
-//! sessions; the server's own checks and tests cover that. It does not examine programs' code and data either.
+//! sessions; the server's own checks and tests cover that. A component's memory is compared with its program's; what the program
+//! does is not examined.
 //!
 //! [`layout`], [`machine`] and [`priority`] are what every system keeps to: `capdl` builds by them, and the checker compares.
 //! The checker's tests are in `capdl` (`src/check/tests/`): they change systems that `capdl` built.
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod buffers;
+pub mod declaration;
 mod devices;
 mod endpoints;
 mod environments;
@@ -22,12 +24,14 @@ pub mod layout;
 mod liveness;
 pub mod machine;
 mod memory;
+mod moments;
 mod named;
 mod policy;
 mod priorities;
 pub mod priority;
 mod private;
 mod probe;
+pub mod programs;
 mod reach;
 mod signals;
 mod structure;
@@ -35,6 +39,8 @@ mod teardown_acks;
 
 use crate::layout::rights::WRITE;
 use crate::machine::{Iommu, Machine};
+pub use declaration::{Channel, Declaration};
+
 use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Role, Specification};
 use environments::Config;
 use platform::Environment;
@@ -114,6 +120,9 @@ pub enum Rule {
     /// A component holds and maps exactly what its role has, where its environment says, with the badges, rights and objects
     /// that each name stands for. The objects of a session belong to the same client everywhere.
     NamedExactly,
+    /// The program and the configuration of each component, and the moments and kills of a run, are those that the scenario
+    /// declares or that follow from it.
+    ConfiguredAsDeclared,
 }
 
 /// A broken rule.
@@ -124,15 +133,6 @@ pub struct Leak {
     pub rule: Rule,
     /// One sentence: the component, the object that it reaches, and the way.
     pub path: String,
-}
-
-/// A declared channel: client `from` may signal the notification on which client `to` waits.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Channel {
-    /// The client that signals.
-    pub from: String,
-    /// The client that is woken.
-    pub to: String,
 }
 
 /// The name of a role in refusals.
@@ -148,12 +148,11 @@ const fn title(role: Role) -> &'static str {
     }
 }
 
-/// Checks the system against every rule. `data` holds the contents of its frames, and `channels` are the declared ones between
-/// clients.
+/// Checks the system against every rule. `data` holds the contents of its frames.
 ///
 /// # Errors
 /// All leaks found, in the order of rules.
-pub fn authority(specification: &Specification, data: &[u8], channels: &[Channel]) -> Result<(), Vec<Leak>> {
+pub fn authority(specification: &Specification, data: &[u8], declaration: &Declaration) -> Result<(), Vec<Leak>> {
     well_formed(specification)?;
     let roles: Vec<Role> = specification.components.iter().map(|component| component.role).collect();
     let holdings = reach::holdings(specification, &roles);
@@ -162,13 +161,13 @@ pub fn authority(specification: &Specification, data: &[u8], channels: &[Channel
     let environments: Vec<_> =
         components.iter().map(|component| environments::environment(specification, data, component)).collect();
     let config = |(role, environment): (&Role, &Option<Environment>)| {
-        environment.as_ref().map_or(Config::Own, |environment| Config::read(*role, environment))
+        environment.as_ref().map_or(Config::Unreadable, |environment| Config::read(*role, environment))
     };
     let configs = roles.iter().zip(&environments).map(config).collect();
     let ids = specification.objects.iter().zip(0..).map(|(object, id)| (object.name.as_str(), id)).collect();
     let leaks = Vec::new();
     let mut system =
-        System { specification, data, channels, roles, holdings, frames, ids, environments, configs, leaks };
+        System { specification, data, declaration, roles, holdings, frames, ids, environments, configs, leaks };
     system.structure();
     system.ipc_buffers();
     system.fills();
@@ -189,6 +188,9 @@ pub fn authority(specification: &Specification, data: &[u8], channels: &[Channel
     system.probe();
     system.priorities();
     system.named_exactly();
+    system.indices().for_each(|index| system.configured_as_declared(index));
+    system.programs();
+    system.moments();
     if system.leaks.is_empty() {
         return Ok(());
     }
@@ -261,7 +263,7 @@ fn frames<'a>(specification: &'a Specification, component: &Component) -> Vec<&'
 struct System<'a> {
     specification: &'a Specification,
     data: &'a [u8],
-    channels: &'a [Channel],
+    declaration: &'a Declaration,
     roles: Vec<Role>,
     /// The capabilities that each component can come to hold.
     holdings: Vec<Vec<Held>>,

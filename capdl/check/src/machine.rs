@@ -5,6 +5,15 @@ use capdl_spec::{Arch, ObjectKind};
 use pci_api::IntxRouting;
 use std::ops::Range;
 
+/// Queue pairs of a virtual function, and its interrupt vectors: one for the admin queue and one for I/O.
+pub const FUNCTION_QUEUES: u16 = 2;
+
+/// Physical number of the slot above controller number `index` of the root bus.
+#[must_use]
+pub const fn slot_number(index: usize) -> u16 {
+    2 * index as u16 + 1
+}
+
 /// Buses of configuration space that are mapped on either machine, 1 MiB each.
 pub const BUSES: u16 = 16;
 

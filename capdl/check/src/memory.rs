@@ -57,7 +57,7 @@ impl System<'_> {
     fn is_channel(&self, from: usize, to: usize, notification: ObjectId) -> bool {
         let name = |index: usize| &self.specification.components[index].name;
         let mut held = self.holdings[from].iter().filter(|held| held.object == notification);
-        self.channels.iter().any(|channel| channel.from == *name(from) && channel.to == *name(to))
+        self.declaration.channels.iter().any(|channel| channel.from == *name(from) && channel.to == *name(to))
             && held.all(|held| held.own && held.rights == WRITE)
     }
 

@@ -5,6 +5,7 @@
 //! server that finds one client's window under another's number would have the device write to the wrong one.
 
 mod configured;
+mod declared;
 mod pools;
 mod roles;
 mod sessions;
@@ -290,7 +291,7 @@ impl System<'_> {
     }
 
     /// The segments of a component's image.
-    fn parts_of_program(&self, index: usize) -> impl Iterator<Item = ObjectId> {
+    pub(super) fn parts_of_program(&self, index: usize) -> impl Iterator<Item = ObjectId> {
         let owner = self.specification.components[index].name.as_str();
         let all = self.specification.objects.iter().zip(0..);
         let is_part = move |name: &str| {

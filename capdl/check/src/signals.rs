@@ -80,7 +80,7 @@ impl System<'_> {
             || self.serves(index, waiter)
             || self.serves(waiter, index)
             || self.is_policy_of(waiter, index)
-            || self.channels.iter().any(is_peer)
+            || self.declaration.channels.iter().any(is_peer)
     }
 
     fn signallers(&mut self, notification: ObjectId) {

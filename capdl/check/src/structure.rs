@@ -43,13 +43,6 @@ impl System<'_> {
                 self.refuse(Rule::WellFormed, format!("{other} and {who} have the same number {id}"));
             }
         }
-        for kill in &self.specification.kills {
-            let id = kill.component;
-            if !numbers.contains_key(&id) {
-                let path = format!("there is an order to kill component {id}, which does not exist");
-                self.refuse(Rule::WellFormed, path);
-            }
-        }
     }
 
     /// Refuses mappings into no component's VSpace and capabilities in no component's CSpace: no other rule sees them.

@@ -3,12 +3,13 @@
 use super::Builder;
 use super::dma::{io_tables, pool_pages};
 use super::pci::Pci;
+use crate::check::declaration::vectors_of_servers;
 use crate::error::BuildError;
 use crate::layout::{PAGE, PROBE_MEMORY_BITS, alarms_us, rights};
 use crate::machine::{EDU_CLASS_CODE, Iommu, NVME_CLASS_CODE};
 use crate::model::Who;
 use crate::programs;
-use crate::scenario::{Controller, EDU_DRIVER, FUNCTION_QUEUES, Interrupts, PROBE, Path, Probe, slot_number};
+use crate::scenario::{Controller, EDU_DRIVER, Interrupts, PROBE, Path, Probe, slot_number};
 use capdl_spec::{ObjectId, ObjectKind, Role};
 use pci_api::{Match, names};
 use platform::{Badge, RegionKind};
@@ -52,9 +53,8 @@ impl Builder<'_> {
         let queue_pairs =
             self.scenario.queue_pairs(&controller.name).min(u32::from(controller.server_queue_pairs())) as u16;
         let (_, interrupts) = self.machine().irqs;
-        let functions = self.scenario.tenants.iter().filter(|tenant| tenant.path == Path::Function).count() as u16;
-        let shared = u16::from(interrupts).saturating_sub(functions * FUNCTION_QUEUES);
-        let part = shared / self.scenario.controllers.len().max(1) as u16;
+        let functions = self.scenario.tenants.iter().filter(|tenant| tenant.path == Path::Function).count();
+        let part = vectors_of_servers(interrupts, functions, self.scenario.controllers.len());
         if controller.ways().all(|way| way == Interrupts::Intx) { 1 } else { (queue_pairs + 1).min(part) }
     }
 

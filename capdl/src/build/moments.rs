@@ -3,8 +3,8 @@
 //! Named moments come first, then one for each change of a tenant, of a controller, and for each kill, all in the order of the
 //! scenario. A policy component and a client get the number of a moment before its components have theirs.
 
-use crate::scenario::{Change, Controller, ControllerChange, Scenario, When};
-use capdl_spec::{Moment, Need, Specification};
+use crate::check::declaration::{Moment, Need};
+use crate::scenario::{Change, Controller, ControllerChange, Mark, Scenario, When};
 
 /// The numbers of a scenario's moments.
 pub(super) struct Numbering<'a> {
@@ -45,23 +45,26 @@ impl<'a> Numbering<'a> {
         self.scenario.moments.len() + self.scenario.changes.len()
     }
 
-    /// All moments, by their numbers. A component that this system lacks counts nothing.
-    pub(super) fn all(&self, specification: &Specification) -> Vec<Moment> {
+    /// All moments, by their numbers.
+    pub(super) fn all(&self) -> Vec<Moment> {
         let Scenario { moments, changes, controllers, kills, .. } = self.scenario;
         let named = moments.iter().map(|moment| When { at: Some(moment.name.clone()), after_ms: 0 });
         let of_changes = changes.iter().map(|change| change.when.clone());
         let of_controllers = controllers.iter().flat_map(|one| &one.changes).map(|change| change.when.clone());
         let at_once = named.chain(of_changes).chain(of_controllers).map(|when| (when, 0));
         let of_kills = kills.iter().map(|kill| (kill.when.clone(), kill.drawn_us));
-        at_once.chain(of_kills).map(|(when, drawn_us)| self.moment(&when, drawn_us, specification)).collect()
+        at_once.chain(of_kills).map(|(when, drawn_us)| self.moment(&when, drawn_us)).collect()
     }
 
-    fn moment(&self, when: &When, drawn_us: u32, specification: &Specification) -> Moment {
+    fn moment(&self, when: &When, drawn_us: u32) -> Moment {
         let named = self.scenario.moments.iter().find(|moment| Some(&moment.name) == when.at.as_ref());
         let needs = named.into_iter().flat_map(|moment| &moment.when).flat_map(|(name, marks)| {
-            let component =
-                specification.components.iter().find(|one| one.name == *name).map_or(u16::MAX, |one| one.id);
-            marks.iter().map(move |(mark, times)| Need { component, counted: mark.counted(), at_least: *times })
+            let need = |(mark, times): (&Mark, &u32)| Need {
+                component: name.clone(),
+                counted: mark.counted(),
+                at_least: *times,
+            };
+            marks.iter().map(need).collect::<Vec<_>>()
         });
         let after_ms = u64::from(when.after_ms) + named.map_or(0, |moment| u64::from(moment.after_ms));
         Moment { needs: needs.collect(), after_us: after_ms * 1000 + u64::from(drawn_us) }

@@ -31,12 +31,12 @@ pub(super) fn session(scenario: &Scenario, tenant: &Tenant, number: u16) -> Sess
     }
 }
 
-/// The depth of queue pairs, of a tenant's own or of those that it shares.
 /// The virtual function of `tenant`.
 pub(super) fn function(tenant: &Tenant) -> FunctionConfig {
     FunctionConfig { tenant: tenant.name.clone(), nsid: tenant.namespace, queue_pairs: QUEUE_PAIRS }
 }
 
+/// The depth of queue pairs, of a tenant's own or of those that it shares.
 fn depth(queues: QueueSharing, own: u16) -> u16 {
     queues.common().map_or(own, |(_, depth)| depth)
 }

@@ -2,7 +2,7 @@ use super::dma::io_tables;
 use super::*;
 use crate::programs::tests::{samples, samples_for};
 use blk_api::config::{Class, RateLimit, SchedulingPolicy};
-use capdl_spec::{Arch, Object};
+use capdl_spec::{Arch, Object, Specification};
 use pci_api::Match;
 use platform::Environment;
 use workload::Client;
@@ -339,7 +339,12 @@ fn systems_without_iommu_have_no_io_spaces() {
         assert!(specification.objects.iter().all(|object| !is_iommus(object.kind)));
         assert!(specification.no_iommu && specification.components.iter().all(|one| one.name != "iommu-server"));
         specification.no_iommu = false;
-        let leaks = crate::check::authority(&specification, &data, &channels(&scenario)).unwrap_err();
+        let leaks = crate::check::authority(
+            &specification,
+            &data,
+            &declaration(&scenario, &samples_for(specification.arch)).unwrap(),
+        )
+        .unwrap_err();
         assert!(leaks.iter().any(|leak| leak.path.contains("finds no capability called io-space-master")));
     }
 }
@@ -356,7 +361,12 @@ fn drivers_end_with_pci_server_and_it_with_iommu_server() {
         for component in specification.components.iter_mut().filter(|one| one.name == "nvme-server") {
             component.ends_with = None;
         }
-        let leaks = crate::check::authority(&specification, &data, &channels(&scenario)).unwrap_err();
+        let leaks = crate::check::authority(
+            &specification,
+            &data,
+            &declaration(&scenario, &samples_for(specification.arch)).unwrap(),
+        )
+        .unwrap_err();
         assert!(leaks.iter().any(|leak| leak.path.contains("ends with nobody, and its role with the PCI server")));
     }
 }
@@ -376,7 +386,12 @@ fn probe_beside_an_iommu_server_has_no_untyped() {
     assert!(specification.objects.iter().all(|object| !is_memory(object.kind)));
     let frames = specification.objects.iter_mut().find(|object| object.name == "probe.frames").unwrap();
     (frames.kind, frames.count) = (ObjectKind::Untyped { size_bits: 16 }, 2);
-    let leaks = crate::check::authority(&specification, &data, &channels(&scenario)).unwrap_err();
+    let leaks = crate::check::authority(
+        &specification,
+        &data,
+        &declaration(&scenario, &samples_for(specification.arch)).unwrap(),
+    )
+    .unwrap_err();
     assert!(leaks.iter().any(|leak| leak.path.contains("holds memory") && leak.path.contains("the IOMMU server")));
 }
 

@@ -1,15 +1,20 @@
 use super::*;
-use crate::System as Built;
-use crate::build::tests::system_of;
+use crate::build::tests::scenario_of;
 use crate::layout::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
+use crate::programs::tests::samples;
+use crate::scenario::Scenario;
 use capdl_spec::{CapRun, Component, Mapping, Object, ObjectId, ObjectKind, Role, Specification};
 use platform::{Badge, Environment};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 mod configurations;
 mod exchanged;
 mod functions;
 mod hot_plug;
+mod image;
 mod iommu;
 mod mutations;
 mod policy;
@@ -19,105 +24,7 @@ mod private;
 mod signals;
 mod structure;
 
-/// A system as the root task would boot it: tests change the specification, and the data stays as it was built.
-#[derive(Clone)]
-struct Image {
-    specification: Specification,
-    data: Vec<u8>,
-}
-
-impl From<Built> for Image {
-    fn from(Built { specification, data, .. }: Built) -> Self {
-        Self { specification, data }
-    }
-}
-
-impl std::ops::Deref for Image {
-    type Target = Specification;
-
-    fn deref(&self) -> &Specification {
-        &self.specification
-    }
-}
-
-impl std::ops::DerefMut for Image {
-    fn deref_mut(&mut self) -> &mut Specification {
-        &mut self.specification
-    }
-}
-
-/// A good system: console, PCI server, two NVMe servers, alice at one and bob at the other.
-fn good() -> Image {
-    system_of("bridge-two-controllers").into()
-}
-
-/// A good system with several clients of one server.
-fn crowd() -> Image {
-    system_of("demo").into()
-}
-
-/// Changes a component's environment. `None` for one without.
-fn reconfigure<T>(system: &mut Image, component: &str, change: impl FnOnce(&mut Environment) -> T) -> Option<T> {
-    let name = format!("{component}.environment");
-    let Image { specification, data } = system;
-    let fill = specification.objects.iter_mut().find(|object| object.name == name)?.fill.as_mut()?;
-    let first = usize::try_from(fill.offset).ok()?;
-    let mut configured = postcard::from_bytes(data.get(first + 8..)?).ok()?;
-    let changed = change(&mut configured);
-    let bytes = postcard::to_stdvec(&configured).ok()?;
-    if bytes.len() as u64 + 8 != fill.len {
-        (fill.offset, fill.len) = (data.len() as u64, bytes.len() as u64 + 8);
-        data.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-        data.extend_from_slice(&bytes);
-    } else {
-        data[first + 8..][..bytes.len()].copy_from_slice(&bytes);
-    }
-    Some(changed)
-}
-
-/// Checks the system, with no channels declared.
-fn checked(system: &Image) -> Result<(), Vec<Leak>> {
-    authority(&system.specification, &system.data, &[])
-}
-
-fn component<'a>(system: &'a mut Image, name: &str) -> &'a mut Component {
-    system.components.iter_mut().find(|component| component.name == name).unwrap_or_else(|| panic!("no {name}"))
-}
-
-fn id(specification: &Specification, name: &str) -> ObjectId {
-    specification.objects.iter().position(|object| object.name == name).unwrap_or_else(|| panic!("no {name}"))
-        as ObjectId
-}
-
-fn new_object(specification: &mut Specification, name: &str, kind: ObjectKind) {
-    specification.objects.push(Object { name: name.into(), kind, count: 1, fill: None });
-}
-
-/// Puts a capability to `object` into slot 200 of `component`.
-fn plant(specification: &mut Specification, component: &str, object: &str, badge: u64, rights: u8) {
-    let (cnode, object) = (id(specification, &format!("{component}.cnode")), id(specification, object));
-    specification.caps.push(CapRun { cnode, slot: 200, object, badge, rights });
-}
-
-/// Maps `object` at 0x7000_0000 of `component`.
-fn map(specification: &mut Specification, component: &str, object: &str, writable: bool, executable: bool) {
-    let (vspace, object) = (id(specification, &format!("{component}.vspace")), id(specification, object));
-    specification.mappings.push(Mapping { vspace, object, vaddr: 0x7000_0000, writable, executable });
-}
-
-/// Asserts that `rule` refuses the system, in a sentence with all of `words`.
-#[track_caller]
-fn refused(system: &Image, rule: Rule, words: &[&str]) {
-    refused_with(system, &[], rule, words);
-}
-
-/// The same, with these channels declared.
-#[track_caller]
-fn refused_with(system: &Image, channels: &[Channel], rule: Rule, words: &[&str]) {
-    let leaks = authority(&system.specification, &system.data, channels).expect_err("the system is refused");
-    let fits = |leak: &Leak| leak.rule == rule && words.iter().all(|word| leak.path.contains(word));
-    assert!(leaks.iter().any(fits), "{rule:?} {words:?} is not among {leaks:#?}");
-}
+use self::image::*;
 
 #[test]
 fn good_systems_pass() {
@@ -163,10 +70,13 @@ fn channel(from: &str, to: &str) -> Channel {
 
 #[test]
 fn peer_notification_is_allowed_only_as_declared() {
-    let system: Image = system_of("bench-signal-wait").into();
+    let mut system = Image::of("bench-signal-wait");
     let (there, back) = (channel("alice", "bob"), channel("bob", "alice"));
-    assert_eq!(authority(&system.specification, &system.data, &[there.clone(), back]), Ok(()));
-    refused_with(&system, &[there], Rule::ClientsApart, &["client alice and client bob share alice.event"]);
+    assert_eq!(system.declaration.channels, [there.clone(), back]);
+    assert_eq!(checked(&system), Ok(()));
+    Arc::make_mut(&mut system.declaration).channels = vec![there];
+    refused(&system, Rule::ClientsApart, &["client alice and client bob share alice.event"]);
+    Arc::make_mut(&mut system.declaration).channels.clear();
     refused(&system, Rule::ClientsApart, &["client alice and client bob share bob.event"]);
 }
 
@@ -175,7 +85,8 @@ fn a_declared_channel_is_for_signals_alone() {
     for (object, rights) in [("bob.event", READ_WRITE), ("bob.event", READ), ("bob.window", WRITE)] {
         let mut system = good();
         plant(&mut system, "alice", object, PEER, rights);
-        refused_with(&system, &[channel("alice", "bob")], Rule::ClientsApart, &[object]);
+        Arc::make_mut(&mut system.declaration).channels = vec![channel("alice", "bob")];
+        refused(&system, Rule::ClientsApart, &[object]);
     }
 }
 
@@ -441,7 +352,7 @@ fn two_components_with_a_role_of_which_there_is_one_are_refused() {
 
 #[test]
 fn a_probe_beside_a_tenant_or_a_server_is_refused() {
-    assert_eq!(checked(&system_of("probe-dma").into()), Ok(()));
+    assert_eq!(checked(&Image::of("probe-dma")), Ok(()));
     let mut system = good();
     component(&mut system, "alice").role = Role::Probe;
     refused(

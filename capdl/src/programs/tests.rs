@@ -87,12 +87,12 @@ pub(crate) fn samples_for(arch: Arch) -> Programs {
 }
 
 fn refusal(entry: u64, segments: &[Written]) -> String {
-    Program::parse(&elf(entry, segments)).unwrap_err()
+    parse(&elf(entry, segments)).unwrap_err()
 }
 
 #[test]
 fn segments_keep_their_place_and_rights() {
-    let program = Program::parse(&sample(0x0200_0000)).unwrap();
+    let program = parse(&sample(0x0200_0000)).unwrap();
     assert_eq!(program.entry, 0x0200_2900);
     let shapes: Vec<_> =
         program.segments.iter().map(|s| (s.first_page(), s.pages(), s.writable, s.executable)).collect();
@@ -109,7 +109,7 @@ fn code_and_data_on_one_page_are_refused() {
     let shared: [Written; 2] = [(0x40_0000, 16, &[1; 16], RX), (0x40_0800, 16, &[2; 16], RW)];
     assert!(refusal(0x40_0000, &shared).contains("different rights"));
     let alike: [Written; 2] = [(0x40_0000, 16, &[1; 16], RX), (0x40_0800, 16, &[2; 16], RX)];
-    let program = Program::parse(&elf(0x40_0000, &alike)).unwrap();
+    let program = parse(&elf(0x40_0000, &alike)).unwrap();
     assert_eq!(program.segments.len(), 1);
     assert_eq!(program.segments[0].bytes.len(), 0x810);
     assert_eq!(program.segments[0].bytes[0x800], 2);
@@ -120,5 +120,5 @@ fn programs_that_lie_elsewhere_or_start_nowhere_are_refused() {
     assert!(refusal(0x1000, &[(0x1000, 16, &[0; 16], RX)]).contains("outside"));
     assert!(refusal(0x40_0000, &[(u64::MAX - 4, 16, &[0; 16], RX)]).contains("outside"));
     assert!(refusal(0x50_0000, &[(0x40_0000, 16, &[0; 16], RX)]).contains("entry"));
-    assert!(Program::parse(b"#!/bin/sh").unwrap_err().contains("ELF"));
+    assert!(parse(b"#!/bin/sh").unwrap_err().contains("ELF"));
 }

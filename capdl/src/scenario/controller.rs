@@ -1,6 +1,6 @@
 //! Controllers and namespaces as scenarios name them.
 
-use super::{When, bytes};
+use super::{FUNCTION_QUEUES, When, bytes};
 use blk_api::config::{Interrupts, Quirk};
 use serde::Deserialize;
 
@@ -243,19 +243,10 @@ pub enum Attach {
     Bridge,
 }
 
-/// Physical number of the slot above controller number `index`, in every machine.
-#[must_use]
-pub const fn slot_number(index: usize) -> u16 {
-    2 * index as u16 + 1
-}
-
 /// Bytes of the largest block that an NVMe server serves.
 const PAGE: u32 = 4096;
 /// Characters of a serial number (NVMe base specification 2.0, Identify Controller).
 pub(super) const MAX_SERIAL: usize = 20;
-
-/// Queue pairs of a virtual function, and its interrupt vectors: one for the admin queue and one for I/O.
-pub const FUNCTION_QUEUES: u16 = 2;
 
 /// A change of a controller's interrupt mode while the system runs.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]

@@ -1,11 +1,12 @@
-//! Checks of the servers' configurations: the sessions of NVMe servers and their policy components, and the PCI server's
-//! drivers.
+//! Checks of configurations against the components that they name: who has a session, a function, a domain, and who is whose
+//! driver. The values of their fields are in `declared`.
 
 use super::super::{Config, Role, System};
 use blk_api::config::ServerConfig;
-use blk_api::policy::{Holder, PolicyConfig};
 use capdl_spec::ObjectKind;
-use pci_api::Match;
+
+/// Bytes of one bus in configuration space (PCI Express base specification, section 7.2.2).
+const BUS_BYTES: u64 = 1 << 20;
 
 impl System<'_> {
     /// Compares a component's configuration with the other components that it names.
@@ -18,50 +19,51 @@ impl System<'_> {
                 paths.extend(self.functions_are_clients(index, config));
                 paths
             }
-            Config::Policy(config) => self.sessions_are_its_servers(index, config),
-            Config::PciServer(config) => self.drivers_are_apart(index, config),
-            Config::IommuServer(config) => self.domains_are_drivers(index, config),
-            Config::Own => match self.roles[index] {
-                Role::PciServer | Role::IommuServer | Role::NvmeServer | Role::Policy => {
-                    vec![format!("{who} finds no configuration for its role")]
-                }
-                Role::Client if self.session(index).is_none() && self.function(index).is_none() => {
-                    vec![format!("{who} has a session or a function at no server")]
-                }
-                Role::Client | Role::Console | Role::Probe | Role::EduDriver => Vec::new(),
-            },
+            Config::Policy(config) => self.rights_are_apart(index, config),
+            Config::PciServer(config) => self.buses_are_mapped(index, config).into_iter().collect(),
+            Config::IommuServer(_) => self.tables_suffice(index),
+            Config::Client(config) => self.client_is_served(index, config),
+            Config::Unreadable => vec![format!("{who} finds no configuration for its role")],
+            Config::Console(_) | Config::Probe(_) | Config::Nothing => Vec::new(),
         }
     }
 
-    /// Checks that the domains of the IOMMU server are those of the PCI server's drivers; that for each of them tables are kept as
-    /// its frames need, and no others; and that the page that every function may write to is the interrupt controller's.
-    fn domains_are_drivers(&self, index: usize, config: &iommu_api::ServerConfig) -> Vec<String> {
-        let (who, smmu) = (self.who(index), self.machine().smmu.as_ref());
-        let mut paths = Vec::new();
-        if !self.drivers().eq(config.drivers.iter().map(|driver| &driver.name)) {
-            paths.push(format!("{who} has a domain for other drivers than the PCI server has"));
+    /// Checks that the PCI server has the configuration space of all its buses, and no more.
+    fn buses_are_mapped(&self, index: usize, config: &pci_api::ServerConfig) -> Option<String> {
+        let space = self.id("ecam").and_then(|ecam| self.bytes(ecam)).unwrap_or(0);
+        let (who, buses) = (self.who(index), config.buses);
+        let is_right = space == u64::from(buses) * BUS_BYTES;
+        (!is_right).then(|| format!("{who} is configured with {buses} buses, and has {space} bytes of their space"))
+    }
+
+    /// Checks that a client has a session or a function, and a window as long as configured.
+    fn client_is_served(&self, index: usize, config: &workload::Client) -> Vec<String> {
+        let (who, mut paths) = (self.who(index), Vec::new());
+        if self.session(index).is_none() && self.function(index).is_none() {
+            paths.push(format!("{who} has a session or a function at no server"));
         }
-        if smmu.is_none_or(|smmu| config.messages.bits() != smmu.messages) {
-            paths.push(format!("{who} is configured for another machine"));
+        let window = self.id(&format!("{}.window", self.specification.components[index].name));
+        if window.and_then(|window| self.bytes(window)) != Some(config.window_bytes) {
+            let bytes = config.window_bytes;
+            paths.push(format!("{who} is configured with a window of {bytes} bytes, and has another"));
         }
-        let mut all = Vec::new();
-        for driver in &config.drivers {
-            let arrays = self.arrays(&driver.name);
-            let (is, wanted) = (u64::from(driver.tables), iommu_api::tables(arrays.iter().copied()));
-            if is != wanted {
-                let name = &driver.name;
-                paths.push(format!("{who} keeps {is} tables for {name}, whose frames need {wanted}"));
-            }
-            all.push((wanted, arrays.len() as u64));
-        }
+        paths
+    }
+
+    /// Checks that the IOMMU server has the pages that the tables of its drivers' frames need, and no others.
+    fn tables_suffice(&self, index: usize) -> Vec<String> {
+        let arrays: Vec<_> = self.drivers().map(|driver| self.arrays(driver)).collect();
+        let tables = arrays.iter().map(|arrays| iommu_api::tables(arrays.iter().copied()));
         let sizes = [
-            ("tables", iommu_api::pages(all.iter().map(|(tables, _)| *tables))),
-            ("frames", iommu_api::frames::table_pages(all.iter().map(|(_, arrays)| arrays).sum())),
+            ("tables", iommu_api::pages(tables)),
+            ("frames", iommu_api::frames::table_pages(arrays.iter().map(|arrays| arrays.len() as u64).sum())),
         ];
+        let mut paths = Vec::new();
         for (part, wanted) in sizes {
-            let name = format!("{}.{part}", self.named(Role::IommuServer));
+            let name = format!("{}.{part}", self.specification.components[index].name);
             let is = self.id(&name).map_or(0, |id| u64::from(self.object(id).count));
             if is != wanted {
+                let who = self.who(index);
                 paths.push(format!("{who} has {is} pages of {name}, and its drivers' frames need {wanted}"));
             }
         }
@@ -69,15 +71,14 @@ impl System<'_> {
     }
 
     /// The arrays of small frames in a component's CSpace, by their lengths.
-    fn arrays(&self, component: &str) -> Vec<u64> {
+    pub(super) fn arrays(&self, component: &str) -> Vec<u64> {
         let cnode = self.specification.components.iter().find(|one| one.name == component).map(|one| one.cnode);
         let held = self.specification.caps.iter().filter(|run| Some(run.cnode) == cnode);
         let objects = held.map(|run| self.object(run.object));
         objects.filter(|object| object.kind == ObjectKind::SmallFrame).map(|object| object.count.into()).collect()
     }
 
-    /// Checks that each session belongs to one client, which has no other, and that the client's window is as long as
-    /// configured.
+    /// Checks that each session belongs to one client, which has no other.
     fn sessions_are_clients(&self, index: usize, config: &ServerConfig) -> Vec<String> {
         let who = self.who(index);
         let mut paths = Vec::new();
@@ -87,13 +88,6 @@ impl System<'_> {
             let client = self.clients().into_iter().find(is_tenants);
             if client.and_then(|client| self.session(client)) != Some((index, number)) {
                 paths.push(format!("{who} has session {number} for {tenant}, which is no client of its alone"));
-                continue;
-            }
-            let window = self.id(&format!("{tenant}.window")).and_then(|window| self.bytes(window));
-            if window != Some(session.window_bytes) {
-                let bytes = session.window_bytes;
-                paths
-                    .push(format!("{who} is configured with a window of {bytes} bytes of {tenant}, which has another"));
             }
         }
         paths
@@ -118,66 +112,6 @@ impl System<'_> {
             if nsids.any(|nsid| nsid == function.nsid) {
                 let nsid = function.nsid;
                 paths.push(format!("{who} has namespace {nsid} for {tenant}, and for another"));
-            }
-        }
-        paths
-    }
-
-    fn sessions_are_its_servers(&self, index: usize, config: &PolicyConfig) -> Vec<String> {
-        let server = self.indices().find(|server| self.is_policy_of(index, *server));
-        let server = server.map(|server| &self.configs[server]);
-        let (who, mut paths) = (self.who(index), Vec::new());
-        if !server.is_some_and(|server| server.tenants().eq(names(&config.sessions))) {
-            paths.push(format!("{who} is configured with other sessions than its server"));
-        }
-        if !server.is_some_and(|server| server.function_tenants().eq(names(&config.functions))) {
-            paths.push(format!("{who} is configured with other virtual functions than its server"));
-        }
-        if let Some(Config::NvmeServer(server)) = server {
-            paths.extend(self.rights_are_apart(index, config, server));
-        }
-        paths
-    }
-
-    /// Checks that each driver has an arena where the PCI server maps its registers, and a function and an IOMMU domain of its
-    /// own. In a shared domain a device would reach the windows of the other driver's clients.
-    fn drivers_are_apart(&self, index: usize, config: &pci_api::ServerConfig) -> Vec<String> {
-        let (who, drivers) = (self.who(index), &config.drivers);
-        let mut paths = Vec::new();
-        if config.iommu == self.specification.no_iommu {
-            paths.push(format!("{who} has a configuration with the wrong value of iommu"));
-        }
-        if config.irqs != self.machine().irqs {
-            paths.push(format!("{who} is configured with other interrupts than the machine has for it"));
-        }
-        for (number, driver) in drivers.iter().enumerate() {
-            let name = &driver.name;
-            let drives = |index: &usize| self.driver(*index).is_some_and(|driver| usize::from(driver) == number);
-            let environment = self.indices().find(drives).and_then(|index| self.environments[index].as_ref());
-            let arena = environment.and_then(|environment| environment.region(pci_api::names::ARENA));
-            if !arena.is_some_and(|arena| arena.vaddr == driver.arena && arena.len == driver.arena_len) {
-                paths.push(format!("{who} is configured with an arena of driver {name} that this does not have"));
-            }
-            let client = self.clients().into_iter().find(|client| self.specification.components[*client].name == *name);
-            let function = client.and_then(|client| self.function(client));
-            let virtual_one = |(server, index): (usize, u32)| Some((self.driver(server)?, index));
-            let allowed = match driver.allowed {
-                Match::Virtual { driver, index } => Some((driver, u32::from(index))),
-                Match::Bdf(_) | Match::ClassCode { .. } | Match::Slot(_) => None,
-            };
-            if allowed != function.and_then(virtual_one).map(|(server, index)| (u16::from(server), index)) {
-                paths.push(format!(
-                    "{who} is configured to give {name} another virtual function than its server has for it"
-                ));
-            }
-            // The root task and the IOMMU server number domains so.
-            if usize::from(driver.domain) != number.saturating_add(1) {
-                let domain = driver.domain;
-                paths.push(format!("{who} is configured to put the function of {name} into IOMMU domain {domain}"));
-            }
-            for other in drivers.iter().take(number).filter(|other| driver.allowed == other.allowed) {
-                let other = &other.name;
-                paths.push(format!("{who} is configured with one function for {other} and {name}"));
             }
         }
         paths
@@ -244,9 +178,4 @@ impl System<'_> {
         });
         drivers.unwrap_or_default().iter().map(|driver| &driver.name)
     }
-}
-
-/// The tenants of a policy component's sessions or functions.
-fn names(holders: &[Holder]) -> impl Iterator<Item = &str> {
-    holders.iter().map(|holder| holder.tenant.as_str())
 }

@@ -28,7 +28,12 @@ impl System<'_> {
                 let parts = config.sessions.iter().map(|session| (session.tenant.as_str(), RECORDS_A_SESSION));
                 vec![Pool { name: "records", has: config.records.into(), parts: parts.collect() }]
             }
-            Config::Policy(_) | Config::Own => Vec::new(),
+            Config::Console(_)
+            | Config::Policy(_)
+            | Config::Client(_)
+            | Config::Probe(_)
+            | Config::Nothing
+            | Config::Unreadable => Vec::new(),
         };
         let lacks = |Pool { name, has, parts }: Pool<'_>| {
             let sum = parts.iter().map(|(_, part)| *part).fold(0, u64::saturating_add);

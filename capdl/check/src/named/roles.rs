@@ -317,7 +317,7 @@ impl System<'_> {
 
     /// Adds the channel to another client, if one is declared.
     fn peers(&self, name: &str, all: &mut Possessions) {
-        if let Some(channel) = self.channels.iter().find(|channel| channel.from == name) {
+        if let Some(channel) = self.declaration.channels.iter().find(|channel| channel.from == name) {
             let badge = Badge::SIGNAL | workload::Signal::BADGE_BIT;
             all.cap(workload::names::PEER, format!("{}.event", channel.to), badge, WRITE);
         }

@@ -1,9 +1,10 @@
-//! The table of an NVMe server's sessions and that of its policy component: one and the same, sound in itself, and no two tenants
-//! have rights to the same blocks of which one may write.
+//! The table of an NVMe server's sessions and that of its policy component: sound in themselves, and no two tenants have rights to
+//! the same blocks of which one may write.
 //!
-//! Left out: who the tenants are (`configured`), and the sizes of namespaces, which only the controller knows.
+//! Left out: that both are as declared (`declared`), who the tenants are (`configured`), and the sizes of namespaces, which only
+//! the controller knows.
 
-use super::super::System;
+use super::super::{Config, System};
 use blk_api::config::{ClassWeights, ServerConfig, SessionConfig};
 use blk_api::extent::Extent;
 use blk_api::policy::{Change, Entitlement, Holder, PolicyConfig, What};
@@ -31,7 +32,7 @@ impl System<'_> {
             paths.push(format!("{who} is configured with no records, or with a weight of a class that does not exist"));
         }
         for session in &config.sessions {
-            let SessionConfig { tenant, ring_entries, nsid, .. } = session;
+            let SessionConfig { tenant, ring_entries, .. } = session;
             let bytes = |part: &str| self.id(&format!("{tenant}.{part}")).and_then(|ring| self.bytes(ring));
             let has_rings = ring_entries.is_power_of_two()
                 && *ring_entries <= MAX_ENTRIES
@@ -42,31 +43,23 @@ impl System<'_> {
                     "{who} is configured with {ring_entries} entries in the rings of {tenant}, which are not as long"
                 ));
             }
-            if !NSIDS.contains(nsid) {
-                paths.push(format!("{who} is configured with namespace {nsid} for {tenant}, which no namespace is"));
-            }
             if !is_within(session, &share(session), config.queue_sharing) {
                 paths.push(format!("{who} is configured with a share of {tenant} beyond its bounds"));
             }
         }
+        let sessions = config.sessions.iter().map(|session| (&session.tenant, session.nsid));
+        let functions = config.functions.iter().map(|function| (&function.tenant, function.nsid));
+        for (tenant, nsid) in sessions.chain(functions).filter(|(_, nsid)| !NSIDS.contains(nsid)) {
+            paths.push(format!("{who} is configured with namespace {nsid} for {tenant}, which no namespace is"));
+        }
         paths
     }
 
-    /// Compares a policy component's table with that of its server, and its tenants' rights with each other.
-    pub(super) fn rights_are_apart(&self, index: usize, config: &PolicyConfig, server: &ServerConfig) -> Vec<String> {
+    /// Compares the rights of a policy component's tenants with each other, and changes with the shares that their server gives.
+    pub(super) fn rights_are_apart(&self, index: usize, config: &PolicyConfig) -> Vec<String> {
         let (who, mut paths) = (self.who(index), Vec::new());
-        for (session, holder) in server.sessions.iter().zip(&config.sessions) {
-            let blocks = holder.extents.iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.blocks));
-            let table = (session.nsid, session.writable, Some(session.blocks));
-            if table != (holder.nsid, holder.writable, blocks) {
-                paths.push(format!("{who} is configured with other blocks of {} than its server", holder.tenant));
-            }
-        }
-        for (function, holder) in server.functions.iter().zip(&config.functions) {
-            if function.nsid != holder.nsid || !NSIDS.contains(&function.nsid) {
-                paths.push(format!("{who} is configured with another namespace of {} than its server", holder.tenant));
-            }
-        }
+        let server = self.indices().find(|server| self.is_policy_of(index, *server));
+        let Some(Config::NvmeServer(server)) = server.map(|server| &self.configs[server]) else { return paths };
         for holder in config.sessions.iter().chain(&config.functions) {
             if !is_sound(holder) {
                 paths.push(format!("{who} is configured with impossible extents of {}", holder.tenant));

@@ -1,23 +1,14 @@
 //! Systems with a controller in a hot-plug slot, beside one that stays.
 
 use super::*;
-use pci_api::Match;
+use pci_api::{Match, ServerConfig};
 
 /// The server of the controller in the slot, and its page.
 const SERVER: &str = "nvme-server-comes";
 const PAGE: &str = "nvme-server-comes.presence";
 
 fn hot_plug() -> Image {
-    system_of("hotplug").into()
-}
-
-fn configure(system: &mut Image, change: impl FnOnce(&mut pci_api::ServerConfig)) {
-    reconfigure(system, "pci-server", |configured| {
-        let mut config = configured.config().unwrap();
-        change(&mut config);
-        configured.config = postcard::to_stdvec(&config).unwrap();
-    })
-    .unwrap();
+    Image::of("hotplug")
 }
 
 #[test]
@@ -63,17 +54,19 @@ fn a_slots_driver_without_its_page_is_refused() {
 #[test]
 fn a_slot_that_the_pci_server_gives_another_driver_is_refused() {
     let mut system = hot_plug();
-    configure(&mut system, |config| config.drivers.swap(0, 1));
+    configure(&mut system, "pci-server", |config: &mut ServerConfig| config.drivers.swap(0, 1));
     assert!(checked(&system).is_err());
     let mut system = hot_plug();
-    configure(&mut system, |config| config.drivers[1].allowed = config.drivers[0].allowed.clone());
-    refused(&system, Rule::NamedExactly, &["the PCI server is configured with one function"]);
+    configure(&mut system, "pci-server", |config: &mut ServerConfig| {
+        config.drivers[1].allowed = config.drivers[0].allowed.clone()
+    });
+    refused(&system, Rule::ConfiguredAsDeclared, &["the PCI server", "another `allowed` for nvme-server-stays"]);
     // A slot for a driver that has no page, and none for the one that has it.
     let mut system = hot_plug();
-    configure(&mut system, |config| config.drivers[1].allowed = Match::Slot(9));
+    configure(&mut system, "pci-server", |config: &mut ServerConfig| config.drivers[1].allowed = Match::Slot(9));
     refused(&system, Rule::NamedExactly, &["nvme-server-stays"]);
     let mut system = hot_plug();
-    configure(&mut system, |config| {
+    configure(&mut system, "pci-server", |config: &mut ServerConfig| {
         config.drivers[0].allowed = Match::ClassCode { class_code: [1, 8, 2], index: 1 };
     });
     refused(&system, Rule::NamedExactly, &[SERVER]);

@@ -1,35 +1,20 @@
 //! The IOMMU server of the AArch64 machine: the frames that each driver may map, and the pages that are kept for it.
 
 use super::*;
-use crate::build;
-use crate::build::channels;
-use crate::build::tests::scenario_of;
 use crate::programs::tests::samples_for;
 use capdl_spec::Arch;
+use iommu_api::ServerConfig;
 
 const SERVER: &str = "iommu-server";
 
 /// Alice at the NVMe server, frida and fritz with functions.
-pub(super) fn virt() -> (Image, Vec<Channel>) {
-    let scenario = scenario_of("functions");
-    let built = build(&scenario, &samples_for(Arch::Aarch64)).unwrap_or_else(|error| panic!("{error}"));
-    (built.into(), channels(&scenario))
-}
-
-fn configured(change: impl FnOnce(&mut iommu_api::ServerConfig)) -> Image {
-    let (mut system, _) = virt();
-    reconfigure(&mut system, SERVER, |environment| {
-        let mut config = environment.config().unwrap();
-        change(&mut config);
-        environment.config = postcard::to_stdvec(&config).unwrap();
-    })
-    .unwrap();
-    system
+pub(super) fn virt() -> Image {
+    Image::new(&scenario_of("functions"), &samples_for(Arch::Aarch64))
 }
 
 #[test]
 fn it_is_given_no_way_to_receive_a_capability() {
-    let (mut system, _) = virt();
+    let mut system = virt();
     let cnode = id(&system, "iommu-server.cnode");
     assert!(system.caps.iter().all(|run| run.cnode != cnode || run.object != cnode));
     system.caps.push(CapRun { cnode, slot: capdl_spec::RECEIVE_SLOT - 1, object: cnode, badge: 0, rights: ALL });
@@ -39,24 +24,27 @@ fn it_is_given_no_way_to_receive_a_capability() {
 #[test]
 fn another_number_of_tables_for_a_driver_is_refused() {
     for number in [0, 1, u32::MAX] {
-        let system = configured(|config| config.drivers[1].tables = number);
-        refused(&system, Rule::NamedExactly, &["the IOMMU server keeps", "tables for frida"]);
+        let mut system = virt();
+        configure(&mut system, SERVER, |config: &mut ServerConfig| config.drivers[1].tables = number);
+        refused(&system, Rule::ConfiguredAsDeclared, &["the IOMMU server", "`tables` for frida"]);
     }
-    let system = configured(|config| config.drivers.swap(1, 2));
-    refused(&system, Rule::NamedExactly, &["the IOMMU server", "other drivers"]);
-    let system = configured(|config| config.messages = platform::Paddr::new(0x0801_0000));
-    refused(&system, Rule::NamedExactly, &["the IOMMU server", "another machine"]);
+    let mut system = virt();
+    configure(&mut system, SERVER, |config: &mut ServerConfig| config.drivers.swap(1, 2));
+    refused(&system, Rule::ConfiguredAsDeclared, &["the IOMMU server", "`name` for fritz"]);
+    let mut system = virt();
+    configure(&mut system, SERVER, |config: &mut ServerConfig| config.messages = platform::Paddr::new(0x0801_0000));
+    refused(&system, Rule::ConfiguredAsDeclared, &["the IOMMU server", "`messages`"]);
 }
 
 /// A larger window without tables for it, and a table of frames that is too short for all arrays.
 #[test]
 fn frames_without_pages_for_them_are_refused() {
-    let (mut system, _) = virt();
+    let mut system = virt();
     let window = id(&system, "frida.window") as usize;
     system.objects[window].count += 513;
-    refused(&system, Rule::NamedExactly, &["the IOMMU server keeps", "tables for frida"]);
+    refused(&system, Rule::ConfiguredAsDeclared, &["the IOMMU server", "`tables` for frida"]);
     for (part, count) in [("tables", 5), ("frames", 1)] {
-        let (mut system, _) = virt();
+        let mut system = virt();
         let object = id(&system, &format!("iommu-server.{part}")) as usize;
         system.objects[object].count = count;
         refused(&system, Rule::NamedExactly, &["the IOMMU server has", &format!("iommu-server.{part}")]);
@@ -65,7 +53,7 @@ fn frames_without_pages_for_them_are_refused() {
 
 #[test]
 fn another_table_of_frames_or_one_that_can_be_written_is_refused() {
-    let (valid, _) = virt();
+    let valid = virt();
     for frames in [None, Some(id(&valid, "alice.window")), Some(id(&valid, "iommu-server.blocked"))] {
         let mut system = valid.clone();
         component(&mut system, SERVER).frames = frames;

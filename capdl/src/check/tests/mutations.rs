@@ -5,17 +5,15 @@
 //! shares nothing with it, so that a mistake in one is not repeated in the other. Both draw from nothing but a seed, and a
 //! failure names the seed.
 
+mod configurations;
 mod generator;
 mod reachability;
 
+use self::configurations::{alike, trees};
 use self::generator::{Mutant, mutate};
 use self::reachability::{Fact, facts};
 use super::*;
-use crate::build;
-use crate::build::channels;
 use crate::layout::ENVIRONMENT_VADDR;
-use crate::programs::tests::samples;
-use crate::scenario::Scenario;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +23,7 @@ const MUTATIONS: u64 = 100_000;
 /// Systems with more components are left to the other tests: a check of one takes as long as of a hundred small ones.
 const MOST_COMPONENTS: usize = 14;
 /// Most changes are made in these few, which have together everything that a system can have.
-const THOROUGH: [&str; 8] = [
+const THOROUGH: [&str; 10] = [
     "boot",
     "bridge-two-controllers",
     "client-cycles",
@@ -34,30 +32,29 @@ const THOROUGH: [&str; 8] = [
     "functions",
     "probe-revoke",
     "edu",
+    "shares-change",
+    "interrupts-change",
 ];
 
 /// A valid system.
 struct Valid {
     name: String,
     image: Image,
-    channels: Vec<Channel>,
     facts: BTreeSet<Fact>,
 }
 
 impl Valid {
     fn new(scenario: &Scenario) -> Self {
-        let built = build(scenario, &samples()).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
-        let image = Image::from(built);
+        Self::of(&scenario.name, Image::new(scenario, &samples()))
+    }
+
+    fn of(name: &str, image: Image) -> Self {
         let facts = facts(&image.specification, &image.data);
-        Self { name: scenario.name.clone(), image, channels: channels(scenario), facts }
+        Self { name: name.into(), image, facts }
     }
 
     fn scenario(name: &str) -> Self {
         Self::new(&Scenario::load(path(name)).unwrap_or_else(|error| panic!("{error}")))
-    }
-
-    fn refuses(&self, Image { specification, data }: &Image) -> bool {
-        authority(specification, data, &self.channels).is_err()
     }
 }
 
@@ -98,9 +95,7 @@ fn crowded() -> Valid {
 
 /// A system with an IOMMU server.
 fn virt() -> Valid {
-    let (image, channels) = super::iommu::virt();
-    let facts = facts(&image.specification, &image.data);
-    Valid { name: "functions on aarch64".into(), image, channels, facts }
+    Valid::of("functions on aarch64", super::iommu::virt())
 }
 
 /// The outcomes of changes.
@@ -116,7 +111,7 @@ impl Tally {
     /// Changes the system by `seed`, and judges the outcome.
     fn judge(&self, valid: &Valid, seed: u64) {
         let Some(Mutant { image, what }) = mutate(&valid.image, seed) else { return };
-        if valid.refuses(&image) {
+        if checked(&image).is_err() {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -166,6 +161,37 @@ fn mutated_scenarios_are_refused_or_harmless() {
         (0..20).for_each(|seed| tally.judge(valid, number << 32 | seed));
     }
     tally.close();
+}
+
+/// Systems that have together every field of every configuration, with a value.
+const CONFIGURED: [&str; 7] =
+    ["shares-change", "extents", "queues-pool", "hotplug", "interrupts-change", "functions-revoked", "probe-revoke"];
+
+/// Goes through the trees of all configurations: whatever a node has instead, the system is refused.
+#[test]
+fn every_field_of_every_configuration_is_judged() {
+    let (mut accepted, mut tried) = (Vec::new(), 0);
+    for valid in CONFIGURED.into_iter().map(Valid::scenario).chain([crowded(), virt()]) {
+        let trees = trees(&valid.image);
+        for tree in &trees {
+            for node in &tree.nodes {
+                let mut is_tried = false;
+                for value in tree.others(node, &alike(&trees, node)) {
+                    let mut image = valid.image.clone();
+                    if tree.put(&mut image, node, &value).is_none() || image.data == valid.image.data {
+                        continue;
+                    }
+                    (tried, is_tried) = (tried + 1, true);
+                    if checked(&image).is_ok() {
+                        accepted.push(format!("{}: {}{node} may be {value}", valid.name, tree.who));
+                    }
+                }
+                let is_leaf = !tree.at(node).is_object();
+                assert!(is_tried || !is_leaf, "{}: {}{node} has no other value", valid.name, tree.who);
+            }
+        }
+    }
+    assert!(accepted.is_empty(), "of {tried} other values are accepted\n{}", accepted.join("\n"));
 }
 
 /// Tests the model itself: each of these changes gives somebody something, and the model has to show it.

@@ -38,11 +38,11 @@ fn a_policy_component_is_as_urgent_as_its_server() {
 
 #[test]
 fn the_iommu_server_is_as_urgent_as_the_pci_server() {
-    let (valid, channels) = super::iommu::virt();
+    let valid = super::iommu::virt();
     for (who, priority) in [("iommu-server", 149), ("iommu-server", 151), ("iommu-server", 120), ("pci-server", 160)] {
         let mut system = valid.clone();
         component(&mut system, who).priority = priority;
-        refused_with(&system, &channels, Rule::PrioritiesByRole, &["the IOMMU server", "as urgent as the PCI server"]);
+        refused(&system, Rule::PrioritiesByRole, &["the IOMMU server", "as urgent as the PCI server"]);
     }
 }
 
@@ -54,7 +54,7 @@ fn the_console_is_not_above_a_server() {
 
 #[test]
 fn where_the_server_polls_its_tenants_are_as_urgent_as_it() {
-    let polled: Image = system_of("polled").into();
+    let polled = Image::of("polled");
     assert_eq!(checked(&polled), Ok(()));
     for priority in [99, 101] {
         let mut system = polled.clone();

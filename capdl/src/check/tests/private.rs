@@ -166,7 +166,7 @@ fn the_page_that_the_pci_server_keeps_is_its_own() {
 
 /// A system with a client that is started again, and its neighbour that is not.
 fn mortal() -> Image {
-    let system = system_of("client-cycles").into();
+    let system = Image::of("client-cycles");
     assert_eq!(checked(&system), Ok(()));
     system
 }

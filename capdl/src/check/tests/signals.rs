@@ -96,7 +96,7 @@ fn server_with_a_foreign_alarm_or_pci_badge_is_refused() {
 
 /// The system of scenarios/completion.toml, where clients have alarms.
 fn sleepers() -> Image {
-    system_of("completion").into()
+    Image::of("completion")
 }
 
 #[test]

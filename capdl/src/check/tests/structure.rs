@@ -156,7 +156,7 @@ fn what_is_mapped_or_installed_for_nobody_is_refused() {
 #[test]
 fn teardown_ack_of_another_session_is_refused() {
     let torn_down = |session: u32| {
-        let mut system: Image = system_of("client-cycles").into();
+        let mut system = Image::of("client-cycles");
         component(&mut system, "victim").teardown_ack.as_mut().unwrap().session = session;
         system
     };
@@ -171,7 +171,7 @@ fn teardown_ack_of_another_session_is_refused() {
 
 #[test]
 fn a_teardown_ack_of_another_component_is_refused() {
-    let mut system: Image = system_of("client-cycles").into();
+    let mut system = Image::of("client-cycles");
     let page = id(&system, "nvme-server.teardown-acks");
     component(&mut system, "policy").teardown_ack = Some(TeardownAck { page, session: 7 });
     refused(&system, Rule::PrivateMemory, &["the policy component policy", "nvme-server.teardown-acks", "no client"]);

@@ -1,7 +1,11 @@
 //! Changes one thing in a system, as a mistake in the builder or a change to the specification by hand could.
 
+use super::configurations::configuration;
 use crate::check::tests::{Image, reconfigure};
-use capdl_spec::{CapRun, Component, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role, TeardownAck};
+use capdl_spec::{
+    CapRun, Component, Fill, Kill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role, Specification,
+    TeardownAck,
+};
 use fastrand::Rng;
 use platform::{CPtr, Environment, Vaddr};
 
@@ -15,12 +19,14 @@ pub(super) struct Mutant {
 pub(super) fn mutate(valid: &Image, seed: u64) -> Option<Mutant> {
     let mut chance = Rng::with_seed(seed);
     let mut image = valid.clone();
-    let what = match chance.u32(0..20) {
+    let what = match chance.u32(0..30) {
         0..=6 => capability(&mut image, &mut chance),
         7..=10 => mapping(&mut image, &mut chance),
         11..=12 => object(&mut image, &mut chance),
         13..=17 => component(&mut image, &mut chance),
-        _ => environment(&mut image, &mut chance)?,
+        18..=19 => environment(&mut image, &mut chance)?,
+        20 => announcement(&mut image, &mut chance),
+        _ => configuration(&mut image, &mut chance)?,
     };
     (image.specification != valid.specification || image.data != valid.data).then_some(Mutant { image, what })
 }
@@ -232,7 +238,7 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
     let frames = |like: ObjectId, chance: &mut Rng| any_object(image, like, chance);
     let Component { ipc_buffer: frame, .. } = before;
     let notification = theirs.tick.or(before.tick);
-    let what = match chance.u8(0..28) {
+    let what = match chance.u8(0..29) {
         0 => {
             after.id = if chance.bool() { theirs.id } else { any_number(before.id.into(), chance) as u16 };
             "number"
@@ -330,6 +336,10 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
             after.blocked = if chance.bool() { None } else { Some(frames(before.ipc_buffer, chance)) };
             "blocked"
         }
+        27 => {
+            after.program = theirs.program;
+            "program"
+        }
         26 => {
             after.frames = if chance.bool() { None } else { Some(frames(before.ipc_buffer, chance)) };
             "table of frames"
@@ -349,6 +359,29 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
     };
     image.components[at] = after.clone();
     format!("{what} of {}: {before:x?} as {after:x?}", before.name)
+}
+
+/// A kill or a moment.
+fn announcement(image: &mut Image, chance: &mut Rng) -> String {
+    let most = image.components.len() as u16 + 1;
+    let Specification { kills, moments, .. } = &mut image.specification;
+    match (kills.as_mut_slice(), moments.as_mut_slice()) {
+        ([kill, ..], _) if chance.bool() => match chance.u8(0..3) {
+            0 => kill.component = chance.u16(0..most),
+            1 => kill.moment = chance.u16(..),
+            _ => kill.times = chance.u32(..),
+        },
+        (_, [moment, ..]) if chance.bool() => match moment.needs.first_mut() {
+            Some(need) if chance.bool() => need.component = chance.u16(0..most),
+            Some(_) if chance.bool() => moment.needs.clear(),
+            _ => moment.after_us = chance.u64(..),
+        },
+        _ => {
+            let (component, moment) = (chance.u16(0..most), chance.u16(0..2));
+            kills.push(Kill { component, moment, times: 1, every_us: 0, spread_us: 0 });
+        }
+    }
+    format!("kills are {kills:?} and moments {moments:?}")
 }
 
 /// One number of a component's environment.

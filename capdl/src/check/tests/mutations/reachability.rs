@@ -5,12 +5,12 @@
 //!
 //! - Where in its address space a component has memory that nobody else reaches, and how many pages of it: its program alone
 //!   finds it elsewhere, or short.
-//! - The contents of such memory, and where in its code a program starts: authority is what any program could do.
+//! - The contents of such memory, where they are no program's: authority is what any program could do.
 //! - Paging structures where nothing is mapped: behind them lies nothing.
 //! - How often a component is started again: each time it has what it had before.
 //! - Priorities as long as they leave everybody where it is against servers: among tenants they are the scenario's to say,
 //!   and the console may be anywhere that is not above a server.
-//! - Kills that a scenario declares, and whether capabilities are reported: faults and tests by declaration.
+//! - Whether capabilities are reported: a test by declaration.
 
 use capdl_spec::{CapRun, Component, Fill, Mapping, Object, ObjectId, ObjectKind, Specification};
 use std::cmp::Ordering;
