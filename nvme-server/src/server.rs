@@ -12,6 +12,7 @@ use crate::controller::dma::{DmaPool, IoSpaceMap};
 use crate::controller::interrupts::Vectors;
 use crate::controller::pci::PciClient;
 use crate::controller::registers::Controller;
+use crate::controller::retry::RetryDelays;
 use crate::data_path::event_loop;
 use crate::data_path::queues::Queues;
 use crate::data_path::ready::ReadySet;
@@ -133,6 +134,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
             tick: Tick::new(),
             health: Cell::new(Health::Down),
             faults: Cell::new(0),
+            retry_delays: Cell::new(RetryDelays::default()),
             granted: Cell::new(0),
             is_introduced: Cell::new(false),
         },

@@ -154,6 +154,7 @@ mod tests {
         assert!(drawn.iter().any(|one| !one.expect.lost.is_empty()));
         let controllers = || drawn.iter().flat_map(|one| &one.controllers);
         assert!(controllers().any(|one| !one.quirks.is_empty()));
+        assert!(controllers().any(|one| one.model.dmrsl == 1 && one.model.retry_delays[1] > 0));
         let later = || controllers().flat_map(|one| &one.later);
         assert!(later().any(|one| one.serial.is_some()) && later().any(|one| one.queue_pairs.is_some()));
         assert!(later().any(|one| one.max_transfer.is_some()));

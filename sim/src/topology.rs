@@ -14,7 +14,7 @@ use capdl::{Arch, Scenario};
 use nvme_spec::identify::{CommandSetId, ControllerType};
 use nvme_spec::registers::Vs;
 use sim_fault::{Blocks, CommandEffect, CommandFault, Fault, QueueKind};
-use sim_nvme::config::{Cache, Capabilities, Config, Identity, Recording};
+use sim_nvme::config::{Cache, Capabilities, CommandLimits, Config, Identity, Recording};
 use sim_nvme::profile::{self, Throttle};
 use sim_nvme::{Base, NamespaceConfig, Profile, Virtualization};
 use sim_pci::{
@@ -173,6 +173,13 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         profile: Profile { throttle: throttle(controller.iops_limit), ..profile(&controller.model) },
         mdts: controller.model.max_transfer,
         purpose: purpose(controller.model.purpose),
+        limits: CommandLimits {
+            wzsl: controller.model.wzsl,
+            dmrl: controller.model.dmrl,
+            dmrsl: controller.model.dmrsl,
+            dmsl: controller.model.dmsl,
+        },
+        retry_delays_100ms: controller.model.retry_delays,
         outstanding: controller.model.outstanding,
         ready_ns: u64::from(controller.model.ready_ms).saturating_mul(1_000_000),
         capabilities: Capabilities {

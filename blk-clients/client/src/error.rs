@@ -1,7 +1,7 @@
 //! Errors of a client's requests and sessions.
 
 use blk_api::Status;
-use blk_api::ring::RingError;
+use blk_api::ring::{DO_NOT_RETRY, RingError};
 use blk_api::session::Refusal;
 use core::fmt;
 use nvme_driver::{DeviceFault, PciError};
@@ -13,7 +13,8 @@ pub enum Error {
     Failed {
         /// The outcome, never [`Status::Success`].
         status: Status,
-        /// The controller's status field (type and code) when it failed the command, else 0.
+        /// The controller's status field when it failed the command, else 0, as in
+        /// [`Completed::device_status`](blk_api::ring::Completed::device_status).
         device_status: u16,
     },
     /// The server wrote impossible ring indices: the session is unusable.
@@ -92,6 +93,12 @@ impl Error {
             Self::Failed { status, .. } => Some(status),
             _ => None,
         }
+    }
+
+    /// Whether the controller says that the same request would fail again (DNR).
+    #[must_use]
+    pub const fn must_not_be_retried(&self) -> bool {
+        matches!(self, Self::Failed { device_status, .. } if *device_status & DO_NOT_RETRY != 0)
     }
 }
 

@@ -12,7 +12,7 @@
 //! flight is brought up again, too ([`silence`]). Left out: a limit on interrupts.
 
 use crate::function::backlog::Backlog;
-use crate::function::parts::Parts;
+use crate::function::parts::{Parts, outcome};
 use crate::function::silence::Silence;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ use nvme_driver::command::{self, Abilities};
 use nvme_driver::command_table::{CommandTable, Reserved};
 use nvme_driver::prp;
 use nvme_driver::split::{CommandLimits, Cursor, Piece, Run};
-use nvme_driver::{Controller, DeviceFault, Line, PrpLists, QueuePair};
+use nvme_driver::{Controller, DeviceFault, Line, PrpLists, QueuePair, RetryDelays};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Lba, Nsid};
 use platform::{Cap, Endpoint, Environment, Iova, Kernel, Platform};
@@ -70,6 +70,8 @@ pub(crate) struct Function<P: Platform> {
     small: Bounds,
     limits: CommandLimits,
     abilities: Abilities,
+    /// Delays before retries.
+    delays: RetryDelays,
     /// Interrupts that stay masked until they are acknowledged.
     masked_lines: Vec<Line>,
     parts: Parts,
@@ -172,6 +174,11 @@ impl<P: Platform> Function<P> {
         self.until_ring = RING_AFTER;
         self.doorbells = self.doorbells.wrapping_add(u64::from(self.pair.ring()?));
         Ok(())
+    }
+
+    /// The delays that the controller states before retries.
+    pub(crate) const fn retry_delays(&self) -> RetryDelays {
+        self.delays
     }
 
     /// Writes of the tail doorbell.
@@ -378,7 +385,7 @@ impl<P: Platform> Function<P> {
         let answer = match entry.check(&self.bounds) {
             Ok(request) => match self.abilities.answer_now(request.opcode) {
                 None => {
-                    let place = self.parts.begin(request.user_data).ok_or(DeviceFault::OwnMemory)?;
+                    let place = self.parts.begin(&request).ok_or(DeviceFault::OwnMemory)?;
                     return Ok(Some((Cursor::new(request), place)));
                 }
                 Some(answer) => answer,
@@ -391,6 +398,8 @@ impl<P: Platform> Function<P> {
 
     /// Submits commands for a request until it is done, or there is no room. Returns whether it is done.
     fn submit_commands(&mut self, mut cursor: Cursor, place: u16) -> Result<bool, DeviceFault> {
+        let bare_blocks = self.abilities.most_blocks(cursor.opcode(), self.bounds.block_shift);
+        let limits = CommandLimits { bare_blocks, ..self.limits };
         while !cursor.finished() {
             if !self.commands.has_room() {
                 self.backlog.current = Some((cursor, place));
@@ -398,12 +407,12 @@ impl<P: Platform> Function<P> {
             }
             // The namespace is the session's, so its blocks have the same numbers there.
             let here = |_, lba, blocks| Ok::<_, Infallible>(Run { lba, blocks });
-            let Ok(piece) = cursor.next(here, self.limits);
+            let Ok(piece) = cursor.next(here, limits);
             let piece = piece.ok_or(DeviceFault::OwnMemory)?;
             self.parts.add_one(place);
             self.submit_piece(cursor.opcode(), piece, place)?;
         }
-        if let Some(completed) = self.parts.end_one(place, Status::Success, 0) {
+        if let Some(completed) = self.parts.end_one(place, |_| (Status::Success, 0)) {
             self.backlog.answers.push_back(completed);
         }
         Ok(true)
@@ -411,16 +420,14 @@ impl<P: Platform> Function<P> {
 
     /// The answer to the request of a completed command, if it was its last one.
     fn completed(&mut self, word: u64, served: Served, status: nvme_spec::Status) -> Option<Completed> {
-        let (outcome, device_status) = if status.is_success() {
-            (Status::Success, 0)
-        } else {
-            // Type and code, without the bits about retries.
-            (command::failure(status), status.to_raw() & 0x7ff)
-        };
         match served {
-            Served::Whole => Some(Completed { user_data: word, status: outcome as u16, device_status, reserved: 0 }),
+            Served::Whole => {
+                // Only reads and writes are one command.
+                let (status, device_status) = outcome(Opcode::Read, status);
+                Some(Completed { user_data: word, status: status as u16, device_status, reserved: 0 })
+            }
             // It was made of 16 bits.
-            Served::Part => self.parts.end_one(word as u16, outcome, device_status),
+            Served::Part => self.parts.end_one(word as u16, |opcode| outcome(opcode, status)),
         }
     }
 

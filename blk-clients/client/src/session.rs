@@ -199,6 +199,14 @@ impl<P: Platform> Session<P> {
         }
     }
 
+    /// Ticks to wait before a request is made again that the session's own function failed with `status` after this many retries.
+    /// `None` when it has failed; a server retries itself.
+    pub(crate) fn before_retry(&self, status: nvme_spec::Status, retries: u8) -> Option<u64> {
+        let Path::Function(function) = &self.path else { return None };
+        let delay_ms = function.retry_delays().before_retry(status, retries)?;
+        Some(self.platform().ticks_per_second().saturating_mul(delay_ms.into()) / 1000)
+    }
+
     /// The environment by which a session's own function is brought up.
     pub(crate) fn function_environment(&self) -> Option<Rc<Environment>> {
         match &self.path {

@@ -91,8 +91,10 @@ struct Slot {
     place: Place,
     /// Times it missed a record.
     misses: u8,
-    /// Times the controller gave no verdict.
+    /// Times the controller gave no verdict, or asked for it again.
     undecided: u8,
+    /// In the queue of requests due for submission, the time in ticks before which it is not; else 0.
+    not_before: u64,
     /// Its place among the requests that are awaited by choice; 0 for none.
     awaited: u32,
 }
@@ -142,6 +144,7 @@ impl<M: Memory> Slots<M> {
             place: Place::Server,
             misses: 0,
             undecided: 0,
+            not_before: 0,
             awaited: 0,
         };
         Self {
@@ -225,6 +228,7 @@ impl<M: Memory> Slots<M> {
         slots.sort_unstable_by_key(|slot| slot.order);
         let again = |slot: &mut Slot| {
             slot.place = Place::Server;
+            slot.not_before = 0;
             slot.entry
         };
         slots.into_iter().map(again).collect()
@@ -260,28 +264,48 @@ impl<M: Memory> Slots<M> {
     /// # Errors
     /// As [`Slots::miss`].
     pub(crate) fn leave_undecided(&mut self, completed: &Completed) -> Result<bool, Error> {
+        if self.tries(completed)?.saturating_add(1) >= MOST_TRIES {
+            return Ok(false);
+        }
+        self.make_again(completed, 0).map(|()| true)
+    }
+
+    /// Times that the request of an answer was made again.
+    ///
+    /// # Errors
+    /// As [`Slots::miss`].
+    pub(crate) fn tries(&mut self, completed: &Completed) -> Result<u8, Error> {
+        at_server(&mut self.slots, Ticket::from_user_data(completed.user_data)).map(|slot| slot.undecided)
+    }
+
+    /// Has the request of an answer made again, not before a time in ticks.
+    ///
+    /// # Errors
+    /// As [`Slots::miss`].
+    pub(crate) fn make_again(&mut self, completed: &Completed, not_before: u64) -> Result<(), Error> {
         let ticket = Ticket::from_user_data(completed.user_data);
         let slot = at_server(&mut self.slots, ticket)?;
         slot.undecided = slot.undecided.saturating_add(1);
-        if slot.undecided >= MOST_TRIES {
-            return Ok(false);
-        }
-        slot.place = Place::Due;
+        (slot.place, slot.not_before) = (Place::Due, not_before);
         self.due.push_back(ticket.index);
         self.retries = self.retries.saturating_add(1);
-        Ok(true)
+        Ok(())
     }
 
-    /// The first request due for submission.
-    pub(crate) fn due(&self) -> Option<Entry> {
-        let index = *self.due.front()?;
-        self.slots.get(index as usize).map(|slot| slot.entry)
+    /// The first request due for submission now, and its place in their queue.
+    pub(crate) fn due(&self, now: impl FnOnce() -> u64) -> Option<(usize, Entry)> {
+        if self.due.is_empty() {
+            return None;
+        }
+        let now = now();
+        let due = |index: &u32| self.slots.get(*index as usize).filter(|slot| slot.not_before <= now);
+        self.due.iter().enumerate().find_map(|(place, index)| Some((place, due(index)?.entry)))
     }
 
-    /// Records that the first due request was submitted.
-    pub(crate) fn submit_due(&mut self) {
-        if let Some(slot) = self.due.pop_front().and_then(|index| self.slots.get_mut(index as usize)) {
-            slot.place = Place::Server;
+    /// Records that the due request in this place was submitted.
+    pub(crate) fn submit_due(&mut self, place: usize) {
+        if let Some(slot) = self.due.remove(place).and_then(|index| self.slots.get_mut(index as usize)) {
+            (slot.place, slot.not_before) = (Place::Server, 0);
         }
     }
 

@@ -85,6 +85,17 @@ pub struct Model {
     /// Milliseconds that it says it takes at most (CAP.TO), in units of 500; above 127500 with revision 2.0 alone, in CRTO.CRWMT,
     /// up to 32767500.
     pub timeout_ms: u32,
+    /// A Write Zeroes has at most 2 to the power of this pages (WZSL), 1 to 10; 0 states no limit. This limit and the next three
+    /// are stated from revision 2.0 on.
+    pub wzsl: u8,
+    /// Ranges of a Dataset Management (DMRL); 0 states no limit.
+    pub dmrl: u8,
+    /// Blocks of one of its ranges (DMRSL); 0 states no limit.
+    pub dmrsl: u32,
+    /// Blocks of all its ranges (DMSL); 0 states no limit.
+    pub dmsl: u64,
+    /// The delays that it may name before a retry (CRDT1 to CRDT3), in units of 100 ms; 0 for none.
+    pub retry_delays: [u16; 3],
     /// Whether the port above forwards accesses of all 32 device numbers to it, though only number 0 is there.
     pub ghosts: bool,
     /// What it says that it is for (CNTRLTYPE), since revision 1.4. The NVMe server uses one for I/O alone.
@@ -157,6 +168,11 @@ impl Default for Model {
             version: Version::default(),
             ready_ms: 1,
             timeout_ms: 7500,
+            wzsl: 0,
+            dmrl: 0,
+            dmrsl: 0,
+            dmsl: 0,
+            retry_delays: [0; 3],
             ghosts: false,
             purpose: Purpose::Io,
         }

@@ -191,6 +191,23 @@ fn check_model(controller: &Controller, line: usize) -> Checked {
         Model { ready_ms, timeout_ms, .. } if ready_ms > timeout_ms => {
             bad("a ready_ms of", ready_ms.into(), &format!("at most its timeout_ms, {timeout_ms}"))
         }
+        Model { wzsl, .. } if wzsl > 10 => bad("a wzsl of", wzsl.into(), "1 to 10, or 0 for none"),
+        Model { version, wzsl, dmrl, dmrsl, dmsl, .. }
+            if version < Version::V2_0 && (wzsl, dmrl, dmrsl, dmsl) != (0, 0, 0, 0) =>
+        {
+            refuse(
+                line,
+                format!(
+                    "controller `{name}` has limits that it cannot state before version 2.0: give it version = \"2.0\""
+                ),
+            )
+        }
+        Model { version, retry_delays, .. } if version < Version::V1_4 && retry_delays != [0; 3] => refuse(
+            line,
+            format!(
+                "controller `{name}` has retry_delays and cannot state them before version 1.4: give it version = \"1.4\""
+            ),
+        ),
         Model { ghosts: true, .. } if !matches!(controller.attach, Attach::RootPort | Attach::Switch) => refuse(
             line,
             format!(

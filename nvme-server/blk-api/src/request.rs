@@ -133,7 +133,9 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    const fn from_raw(raw: u8) -> Option<Self> {
+    /// The operation with this number, unless there is none.
+    #[must_use]
+    pub const fn from_raw(raw: u8) -> Option<Self> {
         Some(match raw {
             1 => Self::Read,
             2 => Self::Write,

@@ -39,11 +39,16 @@ pub struct Completed {
     pub user_data: u64,
     /// A [`Status`] by number.
     pub status: u16,
-    /// The controller's status field (type and code) when it failed the command, else 0.
+    /// The controller's status field when it failed the command, else 0: code, type, CRD and DNR (NVM Express base
+    /// specification 2.0, section 3.3.3.2.1). [`DO_NOT_RETRY`] says that the same request would fail again. Without it the request may
+    /// be tried again; where the controller asked for that, it was done already, as often as the server does it.
     pub device_status: u16,
     /// Always 0.
     pub reserved: u32,
 }
+
+/// DNR in [`Completed::device_status`].
+pub const DO_NOT_RETRY: u16 = 1 << 14;
 
 impl Completed {
     /// The status, if it is one.

@@ -6,6 +6,7 @@ use crate::prp::{self, PrpLists};
 use crate::split::Piece;
 use blk_api::Status;
 use blk_api::request::Opcode;
+use nvme_spec::identify::{self, NvmLimits};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Lba, Nsid, Sqe, StatusCode};
 use platform::{Iova, Memory};
@@ -13,20 +14,43 @@ use platform::{Iova, Memory};
 /// Operations without data that the controller supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Abilities {
-    /// Write Zeroes.
-    pub write_zeroes: bool,
-    /// Dataset Management with deallocation.
-    pub discard: bool,
+    /// Bytes that a Write Zeroes may name, if it is supported.
+    write_zeroes: Option<u64>,
+    /// Blocks that a Dataset Management with deallocation may name, if it is supported.
+    discard: Option<u64>,
 }
 
 impl Abilities {
+    /// Those of a controller, whose smallest page is `min_page_bytes`, with its `limits`.
+    #[must_use]
+    pub fn of(about: &identify::Controller, limits: &NvmLimits, min_page_bytes: u32) -> Self {
+        let optional = about.optional_nvm();
+        let most = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+        Self {
+            write_zeroes: optional.write_zeroes().then(|| most(limits.zeroes_bytes(about, min_page_bytes))),
+            discard: optional.dataset_management().then(|| most(limits.range_blocks())),
+        }
+    }
+
+    /// Blocks of `1 << block_shift` bytes that one command of an operation without data may name.
+    #[must_use]
+    pub fn most_blocks(self, opcode: Opcode, block_shift: u8) -> u32 {
+        let blocks = match opcode {
+            Opcode::WriteZeroes => self.write_zeroes.and_then(|bytes| bytes.checked_shr(block_shift.into())),
+            Opcode::Discard => self.discard,
+            Opcode::Read | Opcode::Write | Opcode::Flush => None,
+        };
+        // One block always goes.
+        u32::try_from(blocks.unwrap_or(u64::MAX)).unwrap_or(u32::MAX).clamp(1, Blocks::MAX)
+    }
+
     /// The status of a request that needs no command. A discard is a hint and may be ignored; zeroes need the command.
     #[must_use]
     #[inline]
     pub const fn answer_now(self, opcode: Opcode) -> Option<Status> {
         match opcode {
-            Opcode::Discard if !self.discard => Some(Status::Success),
-            Opcode::WriteZeroes if !self.write_zeroes => Some(Status::DeviceError),
+            Opcode::Discard if self.discard.is_none() => Some(Status::Success),
+            Opcode::WriteZeroes if self.write_zeroes.is_none() => Some(Status::DeviceError),
             _ => None,
         }
     }
@@ -74,12 +98,14 @@ pub fn build<M: Memory>(
     })
 }
 
-/// The status with which the request of a failed command is answered.
+/// The status with which the request of a failed command is answered. A discard is a hint: one that the controller refuses is done.
 #[must_use]
-pub fn failure(status: nvme_spec::Status) -> Status {
+pub fn failure(opcode: Opcode, status: nvme_spec::Status) -> Status {
     let given_up = [StatusCode::AbortRequested, StatusCode::SqDeleted].map(nvme_spec::Status::new);
     if given_up.iter().any(|one| (one.sct(), one.sc()) == (status.sct(), status.sc())) {
         Status::TimedOut
+    } else if opcode == Opcode::Discard {
+        Status::Success
     } else if status.sct() == MEDIA_ERROR {
         Status::MediaError
     } else {

@@ -6,6 +6,7 @@ use crate::interrupts::Vectors;
 use crate::pci;
 use crate::queue_pair::Ring;
 use crate::registers::Controller;
+use crate::retry::RetryDelays;
 use core::cell::{Cell, RefCell};
 use platform::{Cap, Endpoint, Platform};
 
@@ -47,6 +48,8 @@ pub struct Device<P: Platform> {
     pub health: Cell<Health>,
     /// Its faults since the start.
     pub faults: Cell<u64>,
+    /// Delays before retries that the controller states, once it was brought up.
+    pub retry_delays: Cell<RetryDelays>,
     /// I/O queue pairs that the controller granted; 0 before it was brought up.
     pub granted: Cell<u16>,
     /// Whether it was reported; after a reset it is not reported again.

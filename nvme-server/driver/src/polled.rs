@@ -6,6 +6,7 @@ use crate::dma::DmaPool;
 use crate::fault::DeviceFault;
 use crate::queue_pair::QueuePair;
 use crate::registers::Controller;
+use crate::retry::RetryDelays;
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority};
 use nvme_spec::{Cid, Cqe, QueueId, Sqe};
 use platform::Platform;
@@ -65,14 +66,26 @@ impl<P: Platform> Polled<P> {
         }
     }
 
-    /// [`Polled::execute`] for a command that must succeed.
+    /// [`Polled::execute`] for a command that must succeed; again where the controller asks for that. Its own delays are not known yet.
     ///
     /// # Errors
     /// [`DeviceFault::Refused`] for a completion that is no success; and as [`Polled::execute`].
-    pub async fn must(&mut self, build: impl FnOnce(Cid) -> Sqe) -> Result<Cqe, DeviceFault> {
-        let cqe = self.execute(build).await?;
-        let status = cqe.status();
-        if status.is_success() { Ok(cqe) } else { Err(DeviceFault::Refused(status)) }
+    pub async fn must(&mut self, build: impl Fn(Cid) -> Sqe) -> Result<Cqe, DeviceFault> {
+        let mut retries = 0u8;
+        loop {
+            let cqe = self.execute(&build).await?;
+            let status = cqe.status();
+            if status.is_success() {
+                return Ok(cqe);
+            }
+            let delay_ms = RetryDelays::default().before_retry(status, retries).ok_or(DeviceFault::Refused(status))?;
+            let ticks = self.platform.ticks_per_second().saturating_mul(delay_ms.into()) / 1000;
+            let until = self.platform.ticks().saturating_add(ticks);
+            while self.platform.ticks() < until {
+                self.platform.yield_now().await;
+            }
+            retries = retries.saturating_add(1);
+        }
     }
 
     /// Creates an I/O queue pair by this admin queue pair: the CQ, then the SQ (base specification 1.4, sections 5.3 and 5.4).

@@ -12,7 +12,7 @@ use nvme_spec::nvm::Blocks;
 pub struct CommandLimits {
     /// Blocks one command may move.
     pub data_blocks: u32,
-    /// Blocks a command without data may name.
+    /// Blocks a command without data may name: see [`Abilities::most_blocks`](crate::command::Abilities::most_blocks).
     pub bare_blocks: u32,
     /// log2 of the block size.
     pub block_shift: u8,
@@ -31,6 +31,8 @@ impl CommandLimits {
 /// The part of a request that one command does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
+    /// First block, as the request numbers it.
+    pub first: u64,
     /// First block on the namespace; 0 for a flush.
     pub lba: u64,
     /// Blocks; 0 for a flush.
@@ -96,7 +98,7 @@ impl Cursor {
         }
         if self.request.opcode == Opcode::Flush {
             self.finished = true;
-            return Ok(Some(Piece { lba: 0, blocks: 0, offset: 0 }));
+            return Ok(Some(Piece { first: 0, lba: 0, blocks: 0, offset: 0 }));
         }
         let left = self.request.blocks.wrapping_sub(self.done);
         let first = self.request.lba.wrapping_add(u64::from(self.done));
@@ -119,6 +121,6 @@ impl Cursor {
         }
         self.done = self.done.wrapping_add(blocks);
         self.finished = self.done == self.request.blocks;
-        Ok(Some(Piece { lba: run.lba, blocks, offset }))
+        Ok(Some(Piece { first, lba: run.lba, blocks, offset }))
     }
 }

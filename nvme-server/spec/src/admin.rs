@@ -124,6 +124,8 @@ pub enum Cns {
     ActiveNamespaces = 0x02,
     /// 03h: [`crate::identify::IdDescriptor`]s (EUI-64, NGUID, UUID) of the NSID, one after another.
     NamespaceDescriptors = 0x03,
+    /// 06h: what the controller says of one I/O command set, such as [`crate::identify::NvmLimits`]. Since revision 2.0.
+    CommandSetController = 0x06,
     /// 10h: [`crate::identify::NamespaceList`] of allocated namespaces above the NSID.
     AllocatedNamespaces = 0x10,
     /// 11h: [`crate::identify::Namespace`] of an allocated NSID.
@@ -149,6 +151,7 @@ impl Cns {
             0x01 => Self::Controller,
             0x02 => Self::ActiveNamespaces,
             0x03 => Self::NamespaceDescriptors,
+            0x06 => Self::CommandSetController,
             0x10 => Self::AllocatedNamespaces,
             0x11 => Self::AllocatedNamespace,
             0x12 => Self::AttachedControllers,
@@ -183,6 +186,12 @@ pub const fn identify(cid: Cid, cns: Cns, nsid: Nsid, data: DataPointer) -> Sqe 
 #[must_use]
 pub const fn identify_controller(cid: Cid, data: DataPointer) -> Sqe {
     identify(cid, Cns::Controller, Nsid::NONE, data)
+}
+
+/// Identify for the limits of the NVM command set (CSI 0): returns [`crate::identify::NvmLimits`]. Since revision 2.0.
+#[must_use]
+pub const fn identify_nvm_limits(cid: Cid, data: DataPointer) -> Sqe {
+    identify(cid, Cns::CommandSetController, Nsid::NONE, data)
 }
 
 /// Identify Namespace: returns [`crate::identify::Namespace`].

@@ -6,7 +6,7 @@
 mod values;
 
 pub use values::{
-    ArbitrationWeights, AsyncEvents, ErrorRecovery, InterruptCoalescing, InterruptVector, NumberOfQueues,
+    ArbitrationWeights, AsyncEvents, ErrorRecovery, HostBehavior, InterruptCoalescing, InterruptVector, NumberOfQueues,
     PowerManagement, TemperatureThreshold, Timestamp, WriteAtomicity, WriteCache,
 };
 
@@ -49,6 +49,8 @@ pub enum Feature {
     Timestamp = 0x0e,
     /// 0Fh: milliseconds after which a silent host counts as gone; 0 is never.
     KeepAliveTimer = 0x0f,
+    /// 16h: [`HostBehavior`], in a data buffer.
+    HostBehavior = 0x16,
 }
 
 impl Feature {
@@ -71,6 +73,7 @@ impl Feature {
             0x0d => Self::HostMemoryBuffer,
             0x0e => Self::Timestamp,
             0x0f => Self::KeepAliveTimer,
+            0x16 => Self::HostBehavior,
             _ => return None,
         })
     }
@@ -157,6 +160,14 @@ pub const fn set_feature(cid: Cid, feature: Feature, cdw11: u32) -> Sqe {
 pub const fn save_feature(cid: Cid, feature: Feature, cdw11: u32) -> Sqe {
     let mut sqe = set_feature(cid, feature, cdw11);
     sqe.cdw10 = SetDw10::new().with_fid(feature as u8).with_save(true).into_bits();
+    sqe
+}
+
+/// Set Features (section 5.21) for a feature whose value is in a data buffer. Not saved across a power cycle.
+#[must_use]
+pub const fn set_feature_by_data(cid: Cid, feature: Feature, data: DataPointer) -> Sqe {
+    let mut sqe = Sqe::new(Opcode::SetFeatures as u8, cid, Nsid::NONE, data);
+    sqe.cdw10 = feature as u32;
     sqe
 }
 

@@ -5,6 +5,7 @@
 
 mod attributes;
 mod controller;
+mod limits;
 mod lists;
 mod media;
 mod namespace;
@@ -13,6 +14,7 @@ mod virtualization;
 
 pub use attributes::{Cmic, Flbas, Fna, Frmw, Lpa, Nsfeat, Oaes};
 pub use controller::{Controller, ControllerType, Oacs, Oncs};
+pub use limits::NvmLimits;
 pub use lists::{CommandSetId, ControllerList, IdDescriptor, IdKind, IdList, NamespaceList};
 pub use media::media;
 pub use namespace::{FORMATS, LbaFormat, Namespace, NotPlain, PlainBlocks};

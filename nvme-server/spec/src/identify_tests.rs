@@ -108,6 +108,24 @@ fn transfer_limit_is_a_power_of_two_pages() {
 }
 
 #[test]
+fn limits_of_commands_without_data_have_their_places_and_units() {
+    let mut bytes = [0; 4096];
+    (bytes[1], bytes[3]) = (3, 9);
+    bytes[4..8].copy_from_slice(&70_000u32.to_le_bytes());
+    bytes[8..16].copy_from_slice(&50_000u64.to_le_bytes());
+    let limits = NvmLimits::read_from_bytes(&bytes).unwrap();
+    assert_eq!((limits.wzsl, limits.dmrl, limits.range_blocks()), (3, 9, Some(50_000)));
+    let about = controller(&[(77, &[7])]);
+    assert_eq!(limits.zeroes_bytes(&about, 4096), Some(32_768));
+    assert_eq!(NvmLimits::NONE.zeroes_bytes(&about, 4096), Some(524_288), "as a transfer, without a statement");
+    assert_eq!(NvmLimits::NONE.zeroes_bytes(&controller(&[]), 4096), None);
+    assert_eq!(NvmLimits::NONE.range_blocks(), None);
+    let version = |major| Vs::new().with_mjr(major);
+    assert!(NvmLimits::are_stated(version(2), false) && NvmLimits::are_stated(version(1), true));
+    assert!(!NvmLimits::are_stated(version(1), false));
+}
+
+#[test]
 fn entry_sizes_are_checked_against_their_range() {
     assert!(controller(&[(512, &[0x66, 0x44])]).supports_standard_entries());
     assert!(controller(&[(512, &[0x96, 0x54])]).supports_standard_entries());

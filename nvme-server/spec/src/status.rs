@@ -80,10 +80,32 @@ impl Status {
         self.0 & DNR != 0
     }
 
+    /// Whether the controller asks for the same command again later: the status is one of a state that passes, or comes with a
+    /// delay, and DNR is not set (base specification 2.0, sections 3.3.3.2.1 and 3.3.3.2.1.1).
+    #[must_use]
+    pub const fn asks_for_retry(self) -> bool {
+        use StatusCode::{AdminMediaNotReady, CommandInterrupted, NamespaceNotReady, TransientTransport};
+        let passes =
+            matches!(self.code(), CommandInterrupted | TransientTransport | AdminMediaNotReady | NamespaceNotReady);
+        (passes || self.retry_delay_index() != 0) && !self.is_success() && !self.do_not_retry()
+    }
+
+    /// The same status with another CRD, of which 2 bits count.
+    #[must_use]
+    pub const fn with_retry_delay_index(self, index: u8) -> Self {
+        Self(self.0 & !(3 << CRD_SHIFT) | ((index & 3) as u16) << CRD_SHIFT)
+    }
+
     /// The same status with M set.
     #[must_use]
     pub const fn with_more(self) -> Self {
         Self(self.0 | MORE)
+    }
+
+    /// The same status without M, for those who do not read the error log.
+    #[must_use]
+    pub const fn without_more(self) -> Self {
+        Self(self.0 & !MORE)
     }
 
     /// The same status with DNR set.
@@ -209,6 +231,7 @@ status_codes! {
     NamespaceWriteProtected = 0x020 "the namespace is write protected";
     CommandInterrupted = 0x021 "interrupted by the controller; to be tried again";
     TransientTransport = 0x022 "a transient transport error";
+    AdminMediaNotReady = 0x024 "the medium that the administrative command needs is not ready";
     LbaOutOfRange = 0x080 "blocks beyond the end of the namespace";
     CapacityExceeded = 0x081 "the namespace's capacity is exceeded";
     NamespaceNotReady = 0x082 "the namespace is not ready";
@@ -255,6 +278,7 @@ status_codes! {
     ConflictingAttributes = 0x180 "attributes conflict";
     InvalidProtectionInfo = 0x181 "protection information settings are invalid";
     WriteToReadOnlyRange = 0x182 "the range is read-only";
+    CommandSizeLimit = 0x183 "more blocks or ranges than the command may have";
 
     // Media and data integrity errors, SCT 2 (section 4.6.1.2.3).
     WriteFault = 0x280 "the medium could not be written";

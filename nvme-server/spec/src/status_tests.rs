@@ -71,3 +71,14 @@ fn flags_leave_the_code_alone() {
     assert!(status.more() && status.do_not_retry());
     assert_eq!(status.code(), StatusCode::InvalidField);
 }
+
+#[test]
+fn passing_states_and_delays_ask_for_a_retry_and_dnr_forbids_it() {
+    let passing = [0x021, 0x022, 0x024, 0x082].map(Status::from_raw);
+    assert!(passing.iter().all(|status| status.asks_for_retry()));
+    assert!(passing.iter().all(|status| !status.with_do_not_retry().asks_for_retry()));
+    let media = Status::new(StatusCode::UnrecoveredRead);
+    assert!(!media.asks_for_retry() && media.with_retry_delay_index(2).asks_for_retry());
+    assert_eq!(media.with_retry_delay_index(3).retry_delay_index(), 3);
+    assert!(!Status::SUCCESS.with_retry_delay_index(1).asks_for_retry());
+}

@@ -9,11 +9,12 @@ use crate::controller::fault::DeviceFault;
 use crate::controller::pci;
 use crate::controller::queue_pair::QueuePair;
 use crate::controller::reset::{disable, wait_ready};
+use crate::controller::retry::RetryDelays;
 use crate::data_path::session::Abilities;
 use crate::shared::Shared;
 use nvme_spec::admin::Opcode;
-use nvme_spec::feature::NumberOfQueues;
-use nvme_spec::identify;
+use nvme_spec::feature::{Feature, HostBehavior, NumberOfQueues, set_feature_by_data};
+use nvme_spec::identify::{self, NvmLimits};
 use nvme_spec::{DataPointer, QueueId, admin as command};
 use platform::log::info;
 use platform::{Memory, Platform};
@@ -94,6 +95,7 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
         return Err(DeviceFault::Unusable("the controller is for discovery or administration alone (CNTRLTYPE)"));
     }
     shared.first_seen.borrow_mut().check(&about)?;
+    shared.device.retry_delays.set(retry_delays(shared, &about).await?);
     let weighing = shared.weighing();
     if weighing != Weighing::Nothing {
         let weights = arbitration::weights(weighing, shared.config.class_weights, about.rab);
@@ -106,15 +108,13 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
         }
     }
     let queue_pairs = number_of_queues(shared).await?;
+    let limits = nvm_limits(shared).await?;
     let namespaces = namespaces::find(shared, &about).await?;
     let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
     let identity = Identity {
         queue_pairs,
         max_transfer: limit.min(MAX_TRANSFER),
-        abilities: Abilities {
-            write_zeroes: about.optional_nvm().write_zeroes(),
-            discard: about.optional_nvm().dataset_management(),
-        },
+        abilities: Abilities::of(&about, &limits, controller.cap().min_page_bytes()),
         namespaces,
     };
     report_identity(shared, &about, &identity)?;
@@ -128,8 +128,42 @@ fn admin_queue<P: Platform>(shared: &Shared<P>) -> Result<QueuePair<P::Memory, P
     QueuePair::new(QueueId::ADMIN, admin::ENTRIES, rings, controller.registers(), controller.cap().doorbells())
 }
 
-/// Submits an admin command and waits for it.
+/// Submits an admin command and waits for it; again where the controller asks for that, until it says that it fails.
+///
+/// # Errors
+/// As [`AdminQueue::execute`](crate::controller::admin::AdminQueue::execute).
 pub(crate) async fn execute<P: Platform>(
+    shared: &Shared<P>,
+    build: impl Fn(nvme_spec::Cid) -> nvme_spec::Sqe,
+) -> Result<nvme_spec::Cqe, DeviceFault> {
+    let mut retries = 0u8;
+    loop {
+        let outcome = execute_once(shared, &build).await;
+        let Err(DeviceFault::Refused(status)) = outcome else { return outcome };
+        let Some(delay_ms) = shared.device.retry_delays.get().before_retry(status, retries) else { return outcome };
+        if !stays(shared, delay_ms).await {
+            return outcome;
+        }
+        retries = retries.saturating_add(1);
+    }
+}
+
+/// Waits for some milliseconds, to the next tick. Returns whether the controller neither failed nor went meanwhile.
+async fn stays<P: Platform>(shared: &Shared<P>, delay_ms: u32) -> bool {
+    let health = shared.device.health.get();
+    let ticks = shared.platform.ticks_per_second().saturating_mul(delay_ms.into()) / 1000;
+    let until = shared.platform.ticks().saturating_add(ticks);
+    while shared.platform.ticks() < until {
+        shared.device.tick.reset();
+        shared.device.tick.wait().await;
+        if shared.device.health.get() != health || shared.is_gone() {
+            return false;
+        }
+    }
+    true
+}
+
+async fn execute_once<P: Platform>(
     shared: &Shared<P>,
     build: impl FnOnce(nvme_spec::Cid) -> nvme_spec::Sqe,
 ) -> Result<nvme_spec::Cqe, DeviceFault> {
@@ -141,6 +175,41 @@ pub(crate) async fn execute<P: Platform>(
         shared.platform.ticks_per_second().saturating_mul(seconds)
     };
     shared.device.admin.execute(&shared.platform, &shared.device.tick, limit, build).await
+}
+
+/// The delays before retries that the controller will name. It names them to a host that says that it keeps them.
+async fn retry_delays<P: Platform>(
+    shared: &Shared<P>,
+    about: &identify::Controller,
+) -> Result<RetryDelays, DeviceFault> {
+    let delays = RetryDelays::of(about);
+    if !delays.are_stated() {
+        return Ok(delays);
+    }
+    let page = &shared.device.identify_page;
+    page.memory.write(page.offset, &HostBehavior::RETRIES_LATER)?;
+    let data = DataPointer::page(page.iova.bits());
+    match execute(shared, |cid| set_feature_by_data(cid, Feature::HostBehavior, data)).await {
+        Ok(_) => Ok(delays),
+        // It names none then.
+        Err(DeviceFault::Refused(_)) => Ok(RetryDelays::default()),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// The limits of commands without data, as far as the controller states them. One that refuses to say is used without.
+async fn nvm_limits<P: Platform>(shared: &Shared<P>) -> Result<NvmLimits, DeviceFault> {
+    let controller = &shared.device.controller;
+    if !NvmLimits::are_stated(controller.version()?, controller.cap().css_other()) {
+        return Ok(NvmLimits::NONE);
+    }
+    let page = &shared.device.identify_page;
+    let data = DataPointer::page(page.iova.bits());
+    match execute(shared, |cid| command::identify_nvm_limits(cid, data)).await {
+        Ok(_) => Ok(page.memory.read(page.offset)?),
+        Err(DeviceFault::Refused(_)) => Ok(NvmLimits::NONE),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// Asks for as many queue pairs as the sessions want together; the controller may grant fewer.

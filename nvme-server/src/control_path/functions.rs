@@ -129,24 +129,24 @@ pub(crate) async fn enable<P: Platform>(shared: &Shared<P>) -> Result<bool, Devi
     disable(&shared.platform, &shared.device.controller, || shared.device.tick.wait()).await?;
     let limit = shared.platform.ticks_per_second().saturating_mul(ENABLE_LIMIT_SECONDS);
     let deadline = shared.platform.ticks().saturating_add(limit);
-    loop {
+    let outcome = loop {
         let is_last = shared.platform.ticks() >= deadline;
-        match pci::enable_functions(&shared.platform, shared.function.server, number).await {
-            Ok(enabled) if enabled >= number => break,
-            Ok(_) if !is_last => {}
-            Ok(enabled) => {
-                shared.report_failure(&alloc::format!("{enabled} of {number} virtual functions appear"));
-                break;
-            }
-            Err(error) => {
-                shared.report_failure(&alloc::format!("the PCI server enables no virtual functions: {error}"));
-                break;
-            }
+        let outcome = pci::enable_functions(&shared.platform, shared.function.server, number).await;
+        if is_last || outcome.as_ref().is_ok_and(|enabled| *enabled >= number) {
+            break outcome;
         }
+        // They may appear, and a refusal may pass, as after the PCI server's death.
         shared.device.tick.reset();
         shared.device.tick.wait().await;
+    };
+    match &outcome {
+        Ok(enabled) if *enabled >= number => {}
+        Ok(enabled) => shared.report_failure(&alloc::format!("{enabled} of {number} virtual functions appear")),
+        Err(error) => {
+            shared.report_failure(&alloc::format!("the PCI server enables no virtual functions: {error}"));
+        }
     }
-    info!("{} virtual functions", number);
+    info!("{} of {} virtual functions", outcome.unwrap_or(0).min(number), number);
     shared.function.has_functions.set(true);
     Ok(true)
 }

@@ -59,7 +59,10 @@ async fn ask<P: Platform, T>(
 ) -> Result<Option<T>, DeviceFault> {
     for attempt in 1..=ATTEMPTS {
         match question().await {
-            Err(DeviceFault::Refused(status)) if status.do_not_retry() || attempt == ATTEMPTS => {
+            // One that it asks for again was tried again already.
+            Err(DeviceFault::Refused(status))
+                if status.do_not_retry() || status.asks_for_retry() || attempt == ATTEMPTS =>
+            {
                 refuse(nsid, &alloc::format!("is not identified: status {:#x}", status.to_raw()));
                 break;
             }

@@ -6,6 +6,7 @@
 use crate::controller::command_table::{CommandTable, MOST_IN_FLIGHT, Reserved};
 use crate::controller::fault::DeviceFault;
 use crate::recovery::timeouts::Waiting;
+use blk_api::request::Opcode;
 use core::fmt;
 use nvme_spec::Cid;
 use scheduler::Kind;
@@ -17,6 +18,9 @@ pub(crate) struct Command {
     pub work: Work,
     /// Time of its submission, in ticks.
     pub submitted: u64,
+    /// Its first block, as the session numbers it, and first byte in the window: it can be submitted again.
+    pub first: u64,
+    pub offset: u32,
     /// The request that it serves.
     pub request: Served,
 }
@@ -28,8 +32,28 @@ pub(crate) struct Work(u64);
 impl Work {
     /// `bytes` are those that it moves, or of the blocks that it names without moving them; 0 for a flush.
     #[inline(always)]
-    pub(crate) const fn new(session: u8, kind: Kind, bytes: u32) -> Self {
-        Self((bytes as u64) << 32 | (session as u64) << 8 | kind as u64)
+    pub(crate) const fn new(session: u8, opcode: Opcode, bytes: u32) -> Self {
+        Self((bytes as u64) << 32 | (session as u64) << 8 | opcode as u64)
+    }
+
+    /// The same as a retry with this number; 0 is none.
+    #[inline]
+    pub(crate) const fn retried(self, retries: u8) -> Self {
+        Self(self.0 | (retries as u64) << 24)
+    }
+
+    /// The number of this retry; 0 for a first try.
+    pub(crate) const fn retries(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    /// The operation.
+    pub(crate) const fn opcode(self) -> Opcode {
+        match Opcode::from_raw(self.0 as u8) {
+            Some(opcode) => opcode,
+            // It was made of one.
+            None => Opcode::Flush,
+        }
     }
 
     /// The same with a tag that tells it from works with others.
@@ -47,8 +71,8 @@ impl Work {
     /// Whether the command reads its bytes, writes them, or moves none.
     #[inline(always)]
     pub(crate) const fn kind(self) -> Kind {
-        const READ: u8 = Kind::Read as u8;
-        const WRITE: u8 = Kind::Write as u8;
+        const READ: u8 = Opcode::Read as u8;
+        const WRITE: u8 = Opcode::Write as u8;
         match self.0 as u8 {
             READ => Kind::Read,
             WRITE => Kind::Write,
@@ -97,7 +121,8 @@ impl InFlight {
 
     /// A table of `depth` places, at most [`InFlight::MAX`].
     pub(crate) fn new(depth: u16) -> Self {
-        let none = Command { work: Work::new(0, Kind::Other, 0), submitted: 0, request: Served::Whole(0) };
+        let work = Work::new(0, Opcode::Flush, 0);
+        let none = Command { work, submitted: 0, first: 0, offset: 0, request: Served::Whole(0) };
         Self(CommandTable::new(depth, (none, Accounting::Counted)))
     }
 
@@ -167,14 +192,15 @@ mod tests {
     use alloc::vec::Vec;
 
     fn command(request: u16) -> Command {
-        Command { work: Work::new(0, Kind::Read, 512), request: Served::Part(request), submitted: u64::from(request) }
+        let (work, submitted) = (Work::new(0, Opcode::Read, 512), u64::from(request));
+        Command { work, submitted, first: 0, offset: 0, request: Served::Part(request) }
     }
 
     #[test]
     fn a_command_is_known_by_its_session_and_its_time() {
         let mut table = InFlight::new(3);
-        table.reserve(Command { work: Work::new(1, Kind::Read, 0), ..command(5) }).unwrap();
-        table.reserve(Command { work: Work::new(2, Kind::Read, 0), ..command(9) }).unwrap();
+        table.reserve(Command { work: Work::new(1, Opcode::Read, 0), ..command(5) }).unwrap();
+        table.reserve(Command { work: Work::new(2, Opcode::Read, 0), ..command(9) }).unwrap();
         assert!(table.has_any_of(1, 5) && !table.has_any_of(1, 4));
         assert!(!table.has_any_of(2, 8) && !table.has_any_of(3, 9));
     }

@@ -119,7 +119,7 @@ fn take_completions<P: Platform>(
                 slot.phase.session_mut().ok_or(DeviceFault::OwnMemory)?
             }
         };
-        session.completed(command, end.status());
+        session.completed(command, end.status(), now);
         of = Some((number, session));
     }
     if !queue.pair.release()? {

@@ -7,9 +7,10 @@ use crate::data_path::in_flight::{Accounting, Command, Work};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use blk_api::config::{Class, ClassWeights, RateLimit, SchedulingPolicy, ServerConfig, SessionConfig};
+use blk_api::request::Opcode;
 use scheduler::{
-    Commands, Decision, Dedicated, DeviceDirect, Kind, MAX_SESSIONS, Paced, Policy, Quantum, RoundRobin, SessionId,
-    Share, ShareError, StrictUrgent, Tenant, Weighted,
+    Commands, Decision, Dedicated, DeviceDirect, MAX_SESSIONS, Paced, Policy, Quantum, RoundRobin, SessionId, Share,
+    ShareError, StrictUrgent, Tenant, Weighted,
 };
 
 /// The configured scheduling policy, with its state of the sessions.
@@ -173,7 +174,7 @@ impl Schedule {
     #[inline]
     pub(crate) const fn batch(&mut self, now: u64) -> Batch<'_> {
         // Work without a tag is submitted work.
-        let (run, event) = (Work::new(0, Kind::Other, 0), Event::Submitted);
+        let (run, event) = (Work::new(0, Opcode::Flush, 0), Event::Submitted);
         Batch { schedule: self, now, run, event, count: 0, submitted: 0 }
     }
 }
@@ -239,7 +240,7 @@ impl Batch<'_> {
     /// An entry of a session was answered without a command.
     #[inline]
     pub(crate) fn refused(&mut self, session: u8) {
-        self.add(Event::Refused, Work::new(session, Kind::Other, 0), 0);
+        self.add(Event::Refused, Work::new(session, Opcode::Flush, 0), 0);
     }
 
     #[inline(always)]
@@ -331,6 +332,7 @@ mod tests {
     use blk_api::config::{Completion, Interrupts};
     use blk_api::queue_sharing::QueueSharing;
     use core::cell::RefCell;
+    use scheduler::Kind;
 
     /// Notes the calls.
     #[derive(Default)]
@@ -374,7 +376,13 @@ mod tests {
     }
 
     fn of_session(session: u8, bytes: u32, kind: Kind) -> Command {
-        Command { work: Work::new(session, kind, bytes), request: Served::Whole(0), submitted: 2 }
+        let opcode = match kind {
+            Kind::Read => Opcode::Read,
+            Kind::Write => Opcode::Write,
+            Kind::Other => Opcode::Flush,
+        };
+        let work = Work::new(session, opcode, bytes);
+        Command { work, request: Served::Whole(0), submitted: 2, first: 0, offset: 0 }
     }
 
     fn command(bytes: u32, kind: Kind) -> Command {

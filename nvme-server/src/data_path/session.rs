@@ -7,12 +7,16 @@
 
 mod completion;
 mod ending;
+mod retries;
 mod submission;
+
+pub(crate) use retries::Retries;
 
 pub(crate) use crate::controller::command::Abilities;
 
 use crate::controller::dma::Window;
 use crate::controller::fault::DeviceFault;
+use crate::controller::retry::RetryDelays;
 use crate::data_path::io_queue::Target;
 use crate::data_path::queues::Queues;
 use crate::data_path::split::{CommandLimits, Cursor};
@@ -108,6 +112,9 @@ pub(crate) struct Session<P: Platform> {
     free: Vec<u16>,
     /// The request that is being cut into commands, and its place in `pending`.
     current: Option<(Cursor, u16)>,
+    /// The number of the retry that this is, 0 for a first try.
+    retrying: u8,
+    retries: Retries,
 }
 
 /// The parts of a session.
@@ -116,6 +123,7 @@ pub(crate) struct Parts<P: Platform> {
     pub bounds: Bounds,
     pub command_limits: CommandLimits,
     pub abilities: Abilities,
+    pub retries: Retries,
     pub window: Window,
     pub namespace_blocks: u64,
     pub refusals: u16,
@@ -130,7 +138,7 @@ impl<P: Platform> Session<P> {
     /// An open session with nothing in flight.
     pub(crate) fn new(parts: Parts<P>) -> Self {
         let Parts { config, bounds, command_limits, abilities, window, namespace_blocks, refusals, .. } = parts;
-        let Parts { number, queues, ring, client, kernel, .. } = parts;
+        let Parts { number, queues, ring, client, kernel, retries, .. } = parts;
         // A ring has at most 4096 entries (`blk_api::ring::MAX_ENTRIES`).
         let entries = config.ring_entries.min(blk_api::ring::MAX_ENTRIES) as u16;
         Self {
@@ -157,6 +165,8 @@ impl<P: Platform> Session<P> {
             pending: (0..entries).map(|_| None).collect(),
             free: (0..entries).rev().collect(),
             current: None,
+            retrying: 0,
+            retries,
         }
     }
 
@@ -183,10 +193,11 @@ impl<P: Platform> Session<P> {
         self.queues = queues;
     }
 
-    /// Keeps to what the controller can do after a reset: commands of `max_transfer` bytes, and these operations.
-    pub(crate) fn adapt(&mut self, max_transfer: u64, abilities: Abilities) {
+    /// Keeps to what the controller can do after a reset: commands of `max_transfer` bytes, these operations, these delays.
+    pub(crate) fn adapt(&mut self, max_transfer: u64, abilities: Abilities, delays: RetryDelays) {
         self.command_limits = CommandLimits::of(max_transfer, self.bounds.block_shift);
         self.abilities = abilities;
+        self.retries.delays = delays;
     }
 
     /// Whether a command is in flight.
@@ -227,8 +238,9 @@ impl<P: Platform> Session<P> {
 
     /// Restores the refusals, at a tick or after a record was installed for which requests were refused. Returns whether
     /// entries waited for that.
-    pub(crate) const fn refill_refusals(&mut self) -> bool {
-        core::mem::replace(&mut self.refusals_left, self.refusals) == 0
+    pub(crate) fn refill_refusals(&mut self) -> bool {
+        let refusals = if self.has_too_many_retries() { 0 } else { self.refusals };
+        core::mem::replace(&mut self.refusals_left, refusals) == 0
     }
 
     #[inline]

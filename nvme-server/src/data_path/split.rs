@@ -71,7 +71,7 @@ pub(crate) fn simple(request: &Simple, extents: &mut Extents<'_>, limits: Comman
         return None;
     }
     let located = extents.locate(opcode, lba, u64::from(blocks)).ok()?;
-    let piece = Piece { lba: located.lba, blocks, offset: u64::from(segment.offset) };
+    let piece = Piece { first: lba, lba: located.lba, blocks, offset: u64::from(segment.offset) };
     (located.blocks == u64::from(blocks)).then_some(piece)
 }
 
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_small_request_is_one_command() {
         let request = checked(Opcode::Read, 3, &[Segment { offset: 516, len: 4096 }], 8);
-        assert_eq!(pieces(request), [Piece { lba: 1003, blocks: 8, offset: 516 }]);
+        assert_eq!(pieces(request), [Piece { first: 3, lba: 1003, blocks: 8, offset: 516 }]);
     }
 
     #[test]
@@ -141,11 +141,11 @@ mod tests {
         assert_eq!(
             pieces(request),
             [
-                Piece { lba: 1012, blocks: 6, offset: 0 },
-                Piece { lba: 1018, blocks: 2, offset: 8192 },
-                Piece { lba: 50, blocks: 8, offset: 8192 + 1024 },
-                Piece { lba: 58, blocks: 8, offset: 8192 + 5 * 1024 },
-                Piece { lba: 66, blocks: 2, offset: 8192 + 9 * 1024 },
+                Piece { first: 12, lba: 1012, blocks: 6, offset: 0 },
+                Piece { first: 18, lba: 1018, blocks: 2, offset: 8192 },
+                Piece { first: 20, lba: 50, blocks: 8, offset: 8192 + 1024 },
+                Piece { first: 28, lba: 58, blocks: 8, offset: 8192 + 5 * 1024 },
+                Piece { first: 36, lba: 66, blocks: 2, offset: 8192 + 9 * 1024 },
             ]
         );
     }
@@ -165,7 +165,7 @@ mod tests {
         let mut cursor = Cursor::new(request);
         let extents = &mut Extents::new(&mut table, 0);
         assert_eq!(short(&request, extents), None);
-        assert_eq!(next(&mut cursor, extents), Ok(Some(Piece { lba: 1017, blocks: 3, offset: 0 })));
+        assert_eq!(next(&mut cursor, extents), Ok(Some(Piece { first: 17, lba: 1017, blocks: 3, offset: 0 })));
         let stopped = cursor;
         assert_eq!(next(&mut cursor, extents), Err(Miss::NotInstalled));
         assert_eq!(cursor, stopped);
@@ -189,7 +189,7 @@ mod tests {
     fn a_flush_is_one_command_without_blocks() {
         let flush = Entry { opcode: 3, ..Entry::default() };
         let bounds = Bounds { block_shift: 9, max_blocks: 1, window_bytes: 0, writable: false, blocks: 320 };
-        assert_eq!(pieces(flush.check(&bounds).unwrap()), [Piece { lba: 0, blocks: 0, offset: 0 }]);
+        assert_eq!(pieces(flush.check(&bounds).unwrap()), [Piece { first: 0, lba: 0, blocks: 0, offset: 0 }]);
     }
 
     proptest! {

@@ -184,7 +184,8 @@ fn fit_sessions<P: Platform>(shared: &Shared<P>, identity: &Identity) {
         }
         let (queues, mut slots) = (shared.queues.borrow(), shared.slots.borrow_mut());
         if let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut()) {
-            session.adapt(queues.max_transfer(session.queues.clone(), identity.max_transfer), identity.abilities);
+            let max_transfer = queues.max_transfer(session.queues.clone(), identity.max_transfer);
+            session.adapt(max_transfer, identity.abilities, shared.device.retry_delays.get());
         }
     }
 }

@@ -99,12 +99,13 @@ pub(crate) fn delete_received<P: Platform>(platform: &P, environment: &Environme
 
 /// Decides deferred calls at a tick, before new ones.
 pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
-    let mut slots = shared.slots.borrow_mut();
+    let (mut slots, now) = (shared.slots.borrow_mut(), shared.platform.ticks());
     for (index, slot) in slots.iter_mut().enumerate() {
         slot.budget.refill();
         // Every session is polled after the tick.
         if let Some(session) = slot.phase.session_mut() {
             session.refill_refusals();
+            session.go_on_with_retry(now);
         }
         let Some(PendingCall::Deferred(label)) = slot.call else { continue };
         slot.call = None;

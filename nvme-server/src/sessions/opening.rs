@@ -10,7 +10,7 @@ use crate::control_path::reconcile::{Desired, reconcile};
 use crate::controller::dma::Window;
 use crate::controller::fault::DeviceFault;
 use crate::data_path::budget;
-use crate::data_path::session::{Parts, Session};
+use crate::data_path::session::{Parts, Retries, Session};
 use crate::data_path::split::CommandLimits;
 use crate::sessions::phase::Phase;
 use crate::sessions::windows::{map_window, unmap_window, window};
@@ -117,6 +117,7 @@ fn fill_slot<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<'_,
         bounds,
         command_limits: CommandLimits::of(max_transfer, shift),
         abilities: identity.abilities,
+        retries: Retries::new(shared.device.retry_delays.get(), shared.platform.ticks_per_second()),
         window,
         namespace_blocks: namespace.blocks,
         refusals: budget::refusals(shared.config.sessions.len()),

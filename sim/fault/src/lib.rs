@@ -121,6 +121,18 @@ pub enum CommandEffect {
         #[serde(default)]
         dnr: bool,
     },
+    /// The command is not executed and completes with the status of a state that passes.
+    NotNow {
+        /// The state.
+        status: PassingState,
+        /// Command Retry Delay: the number of one of the controller's delays, 1 to 3, or 0 for none. A host that does not keep delays
+        /// is named none.
+        #[serde(default)]
+        crd: u8,
+        /// Do Not Retry.
+        #[serde(default)]
+        dnr: bool,
+    },
     /// The command is delayed by this much before it is executed, so the data it moves are moved late.
     Delay {
         /// Nanoseconds.
@@ -145,6 +157,18 @@ pub enum CommandEffect {
     /// The data it moves go to, or come from, 4 KiB beyond the address in its PRPs. If that is possible, it completes
     /// with success.
     WrongAddress,
+}
+
+/// States of a controller or namespace that pass, by the status of the commands that meet them (base specification 2.0, figure 94).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PassingState {
+    /// The namespace is not ready.
+    NamespaceNotReady,
+    /// The controller interrupted the command.
+    CommandInterrupted,
+    /// An error of the transport that passes.
+    TransientTransportError,
 }
 
 /// A fault of a controller as a whole.
@@ -243,6 +267,14 @@ mod tests {
         assert_eq!(fault.blocks, Some(Blocks { first: 8, count: 1 }));
         assert_eq!((fault.from_ns, fault.per_million, fault.times), (5, 10, Some(3)));
         assert_eq!(fault.effect, CommandEffect::Status { sct: 2, sc: 0x81, dnr: false });
+    }
+
+    #[test]
+    fn state_that_passes_is_read_by_its_name() {
+        let text = "[command]\neffect = { not-now = { status = \"command-interrupted\", crd = 2 } }";
+        let Fault::Command(fault) = parse(text) else { panic!("a command's") };
+        let status = PassingState::CommandInterrupted;
+        assert_eq!(fault.effect, CommandEffect::NotNow { status, crd: 2, dnr: false });
     }
 
     #[test]

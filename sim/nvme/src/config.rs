@@ -29,6 +29,10 @@ pub struct Config {
     pub mdts: u8,
     /// CNTRLTYPE, which a controller reports since revision 1.4.
     pub purpose: ControllerType,
+    /// Limits of commands without data, which a controller states from revision 2.0 on.
+    pub limits: CommandLimits,
+    /// CRDT1 to CRDT3, in units of 100 ms, 0 for none. With one of them the controller has Host Behavior Support.
+    pub retry_delays_100ms: [u16; 3],
     /// I/O commands the controller holds at once, at least 1. More wait in their SQs, where arbitration decides.
     pub outstanding: u16,
     /// Blocks that a power loss keeps or loses as a whole (AWUPF + 1), at least 1.
@@ -53,6 +57,19 @@ pub struct Config {
     pub later: Vec<Later>,
     /// Whether events and transfers are recorded for checkers.
     pub recording: Recording,
+}
+
+/// Limits of commands that move no data of blocks (NVM command set specification 1.0, section 4.1.5.2); 0 is no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CommandLimits {
+    /// WZSL: a Write Zeroes has at most 2^WZSL memory pages of the smallest size.
+    pub wzsl: u8,
+    /// DMRL: ranges of a Dataset Management.
+    pub dmrl: u8,
+    /// DMRSL: blocks of a range.
+    pub dmrsl: u32,
+    /// DMSL: blocks of all its ranges.
+    pub dmsl: u64,
 }
 
 /// Names and numbers of a controller. Texts are cut to their fields' lengths.
@@ -158,6 +175,8 @@ impl Default for Config {
             vectors: 65,
             mdts: 7,
             purpose: ControllerType::Io,
+            limits: CommandLimits::default(),
+            retry_delays_100ms: [0; 3],
             outstanding: 256,
             atomic_blocks: 1,
             cache: None,

@@ -186,10 +186,15 @@ impl Controller {
 
     /// Limit of a command's transfer in bytes, by MDTS.
     pub(crate) fn transfer_limit(&self) -> u64 {
+        self.bytes_of_pages(self.config.mdts)
+    }
+
+    /// Bytes of 2^`exponent` pages of the smallest size; 0 is no limit.
+    pub(crate) fn bytes_of_pages(&self, exponent: u8) -> u64 {
         let page_bits = 12 + u32::from(self.registers.cap.mpsmin());
-        match self.config.mdts {
+        match exponent {
             0 => u64::MAX,
-            mdts => 1_u64.checked_shl(u32::from(mdts) + page_bits).unwrap_or(u64::MAX),
+            _ => 1_u64.checked_shl(u32::from(exponent) + page_bits).unwrap_or(u64::MAX),
         }
     }
 

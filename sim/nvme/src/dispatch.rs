@@ -92,7 +92,9 @@ impl Controller {
         }
         let late = |at_ns: u64| at_ns.saturating_add(effects.delay_ns);
         if let Some(status) = effects.status {
-            self.finish(slot, status, late(decoded_ns));
+            // A host that does not keep delays is named none (base specification 2.0, section 3.3.3.2.1).
+            let named = if self.settings.keeps_retry_delays { status.retry_delay_index() } else { 0 };
+            self.finish(slot, status.with_retry_delay_index(named), late(decoded_ns));
         } else if sq == 0 {
             self.commands.schedule(slot, Stage::Execute, late(decoded_ns.saturating_add(front_end.admin_ns)));
         } else {

@@ -1,7 +1,7 @@
 //! Acting on [`sim_fault`]: selection of the faults that hit a command, and the times of those that hit the controller.
 
 use nvme_spec::{Sqe, Status, StatusCode, nvm};
-use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
+use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, PassingState, QueueKind};
 
 use crate::generator::Generator;
 
@@ -154,8 +154,15 @@ impl Effects {
     const fn add(&mut self, effect: CommandEffect) {
         match effect {
             CommandEffect::Status { sct, sc, dnr } => {
-                let status = Status::new(StatusCode::Other { sct, sc });
-                self.status = Some(if dnr { status.with_do_not_retry() } else { status });
+                self.fail(Status::new(StatusCode::Other { sct, sc }), dnr);
+            }
+            CommandEffect::NotNow { status, crd, dnr } => {
+                let code = match status {
+                    PassingState::NamespaceNotReady => StatusCode::NamespaceNotReady,
+                    PassingState::CommandInterrupted => StatusCode::CommandInterrupted,
+                    PassingState::TransientTransportError => StatusCode::TransientTransport,
+                };
+                self.fail(Status::new(code).with_retry_delay_index(crd), dnr);
             }
             CommandEffect::Delay { ns } => self.delay_ns = self.delay_ns.saturating_add(ns),
             CommandEffect::DropCompletion => self.posting.dropped = true,
@@ -168,5 +175,9 @@ impl Effects {
             CommandEffect::CorruptData => self.corrupt = true,
             CommandEffect::WrongAddress => self.misplaced = true,
         }
+    }
+
+    const fn fail(&mut self, status: Status, dnr: bool) {
+        self.status = Some(if dnr { status.with_do_not_retry() } else { status });
     }
 }

@@ -258,6 +258,7 @@ fn deallocate(controller: &mut Controller, sqe: &Sqe, list: &[u8]) -> Result<u64
     let Ok(ranges) = <[nvm::Range]>::ref_from_bytes(list) else {
         return Err(Status::new(StatusCode::InternalError));
     };
+    checks::ranges(controller, sqe, ranges)?;
     for range in ranges {
         controller.namespaces.active(sqe.nsid())?.range(range.start, u64::from(range.blocks))?;
     }

@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) coalescing: Coalescing,
     /// Feature 09h: vectors for which coalescing is disabled, by number.
     pub(crate) uncoalesced: Vec<bool>,
+    /// Feature 16h, ACRE: the host keeps the delays that CRD names.
+    pub(crate) keeps_retry_delays: bool,
     /// Doorbell Buffer Config.
     pub(crate) shadow: Option<Shadow>,
 }
@@ -46,6 +48,7 @@ impl Settings {
             queues: None,
             coalescing: Coalescing::default(),
             uncoalesced: vec![false; usize::from(vectors.max(1))],
+            keeps_retry_delays: false,
             shadow: None,
         }
     }

@@ -269,6 +269,8 @@ fn secondary_config(primary: &Config, virtualization: &Virtualization, place: Pl
         vectors: virtualization.secondary_interrupts,
         mdts: primary.mdts,
         purpose: primary.purpose,
+        limits: primary.limits,
+        retry_delays_100ms: primary.retry_delays_100ms,
         outstanding: primary.outstanding,
         atomic_blocks: primary.atomic_blocks,
         cache: primary.cache,

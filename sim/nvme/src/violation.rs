@@ -134,6 +134,14 @@ pub enum ViolationKind {
         /// Which dword of the command: 0 to 15.
         dword: u8,
     },
+    /// A command that names more blocks or ranges than the controller's limits for it (NVM command set specification 1.0, section
+    /// 4.1.5.2).
+    CommandSize {
+        /// The identifier.
+        cid: u16,
+        /// The opcode.
+        opcode: u8,
+    },
     /// A PRP entry or list pointer with an offset that is not allowed (section 4.3).
     PrpOffset {
         /// The SQ.

@@ -11,8 +11,11 @@ use std::fmt::Write as _;
 /// Effects on commands that every tenant survives, with their maximum number.
 const DAWDLE: [(&str, u64); 4] =
     [("{ delay = { ns = 3000000 } }", 50), ("\"lose-interrupt\"", 20), ("\"late-sqhd\"", 50), ("\"wrong-sqhd\"", 50)];
-/// Effects on commands that are retried; those from the third on make the server reset its controller.
-const FAIL: [(&str, u64); 7] = [
+/// Effects on commands that are retried, the first ones by the server; those from the sixth on make it reset its controller.
+const FAIL: [(&str, u64); 10] = [
+    ("{ not-now = { status = \"namespace-not-ready\" } }", 50),
+    ("{ not-now = { status = \"command-interrupted\", crd = 1 } }", 20),
+    ("{ not-now = { status = \"transient-transport-error\", crd = 2 } }", 20),
     ("{ status = { sct = 2, sc = 0x81 } }", 20),
     ("{ status = { sct = 0, sc = 0x06 } }", 20),
     // Longer than the server waits, so that the command is still in flight when the controller is reset.
@@ -93,6 +96,7 @@ impl Draw {
     fn admin_command(&mut self, controller: &Controller) -> String {
         let (name, skip) = (&controller.name, self.below(16));
         let effect = self.one_of(&[
+            "{ not-now = { status = \"command-interrupted\", crd = 1 } }",
             "{ delay = { ns = 3000000 } }",
             "{ delay = { ns = 11000000000 } }",
             "\"lose-interrupt\"",

@@ -109,13 +109,14 @@ impl Draw {
         let (stride, queue_entries) = (self.below(5), 64 << self.below(6));
         let (max_transfer, write_cache) = (3 + self.below(5), self.one_of(&[0, 1 << 20]));
         let arbitration = self.one_of(&["round-robin", "weighted-round-robin"]);
+        let limits = if self.once_in(2) { self.limits() } else { String::new() };
         let name = format!("disk-{number}");
         // Writing to a string cannot fail.
         let _ = write!(
             text,
             "[[controller]]\nname = \"{name}\"\nattach = \"{attach}\"\ninterrupts = \"{interrupts}\"\nvirtual_functions = {functions}\n\
              model = {{ media = \"{media}\", doorbell_stride = {stride}, queue_entries = {queue_entries}, \
-             max_transfer = {max_transfer}, write_cache = {write_cache}, arbitration = \"{arbitration}\" }}\n\n{changes}\
+             max_transfer = {max_transfer}, write_cache = {write_cache}, arbitration = \"{arbitration}\"{limits} }}\n\n{changes}\
              [[controller.namespace]]\nsize = {size}\nblock_bytes = {block_bytes}\ncontent = \"pattern\"\n\n"
         );
         if functions == 0 && self.once_in(4) {
@@ -142,6 +143,16 @@ impl Draw {
         let (server, policy) = (component("nvme-server"), component("policy"));
         let (loads, function_loads) = (Vec::new(), Vec::new());
         Controller { name, server, policy, loads, attacker: None, functions, function_loads }
+    }
+
+    /// Draws limits of commands without data, and delays before retries.
+    fn limits(&mut self) -> String {
+        let (wzsl, dmrl) = (self.below(5), self.below(3));
+        let (dmrsl, dmsl) = (self.one_of(&[0, 1, 60, 5000]), self.one_of(&[0, 7, 3000]));
+        let delays = [self.below(3), self.below(5), 0];
+        format!(
+            ", version = \"2.0\", wzsl = {wzsl}, dmrl = {dmrl}, dmrsl = {dmrsl}, dmsl = {dmsl}, retry_delays = {delays:?}"
+        )
     }
 
     /// Draws up to three changes of the interrupt mode in one of three systems, and then one back to the first mode: servers

@@ -2,6 +2,7 @@
 
 use nvme_spec::nvm::{self, Blocks, CopyRange};
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, Sqe, Status, StatusCode};
+use sim_nvme::config::CommandLimits;
 use sim_nvme::{Config, NamespaceConfig, ViolationKind};
 use zerocopy::IntoBytes;
 
@@ -224,6 +225,28 @@ fn transfers_up_to_the_limit_are_done_and_none_beyond() {
     assert_eq!(driver.execute(1, read(16896)).status(), refused(StatusCode::InvalidField));
     let unmoved = nvm::write_zeroes(CID, ONE, blocks(0, 65536));
     assert_eq!(driver.execute(1, unmoved).status(), Status::SUCCESS, "MDTS is for what moves data");
+}
+
+#[test]
+fn commands_without_data_have_limits_of_their_own() {
+    let limits = CommandLimits { wzsl: 1, dmrl: 2, dmrsl: 10, dmsl: 15 };
+    let mut driver = Driver::with_queues(Config { limits, ..config() }, 1);
+    let zero = |count| nvm::write_zeroes(CID, ONE, blocks(0, count));
+    assert_eq!(driver.execute(1, zero(16)).status(), Status::SUCCESS);
+    assert_eq!(driver.execute(1, zero(17)).status(), refused(StatusCode::InvalidField));
+    let (address, data) = driver.buffer(4096);
+    let mut deallocate = |counts: &[u32]| {
+        let ranges: Vec<u8> =
+            counts.iter().flat_map(|count| nvm::Range::new(Lba(0), *count).unwrap().as_bytes().to_vec()).collect();
+        driver.bytes_mut(address, ranges.len()).copy_from_slice(&ranges);
+        driver.execute(1, nvm::deallocate(CID, ONE, counts.len() as u8 - 1, data)).status()
+    };
+    assert_eq!([deallocate(&[10]), deallocate(&[10, 5])], [Status::SUCCESS; 2]);
+    for counts in [&[11][..], &[10, 6], &[1, 1, 1]] {
+        assert_eq!(deallocate(counts), refused(StatusCode::CommandSizeLimit), "{counts:?}");
+    }
+    let beyond = |kind: &ViolationKind| matches!(kind, ViolationKind::CommandSize { .. });
+    assert_eq!(driver.violations().iter().filter(|kind| beyond(kind)).count(), 4);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Faults of single commands.
 
+use nvme_spec::feature::{Feature, HostBehavior, set_feature_by_data};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, Cqe, Lba, Nsid, Sqe, Status, StatusCode};
-use sim_fault::{CommandEffect, CommandFault, Fault, QueueKind};
+use sim_fault::{CommandEffect, CommandFault, Fault, PassingState, QueueKind};
 use sim_nvme::{Config, Controller};
+
+use zerocopy::IntoBytes;
 
 use crate::driver::{Driver, config};
 
@@ -71,6 +74,23 @@ fn fault_that_concerns_no_command_is_known_as_missed() {
 fn do_not_retry_is_reported() {
     let mut driver = driver(fault(CommandEffect::Status { sct: 2, sc: 0x81, dnr: true }));
     assert!(driver.execute(1, verify(0)).status().do_not_retry());
+}
+
+#[test]
+fn state_that_passes_names_a_delay_to_a_host_that_keeps_it() {
+    let effect = CommandEffect::NotNow { status: PassingState::CommandInterrupted, crd: 2, dnr: false };
+    let faults = vec![Fault::Command(fault(effect))];
+    for (retry_delays_100ms, named) in [([1, 2, 3], 2), ([0; 3], 0)] {
+        let config = Config { faults: faults.clone(), retry_delays_100ms, ..config() };
+        let mut driver = Driver::with_queues(config, 1);
+        assert_eq!(driver.execute(1, verify(0)).status().retry_delay_index(), 0, "nobody has said that it keeps them");
+        let (address, data) = driver.buffer(512);
+        driver.bytes_mut(address, 512).copy_from_slice(HostBehavior::RETRIES_LATER.as_bytes());
+        let set = driver.execute(0, set_feature_by_data(Cid(0), Feature::HostBehavior, data)).status();
+        assert_eq!(set.is_success(), named != 0, "without delays it has no such feature");
+        let status = driver.execute(1, verify(0)).status();
+        assert_eq!((status.code(), status.retry_delay_index()), (StatusCode::CommandInterrupted, named));
+    }
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn may_be_refused(scenario: &Scenario, controller: &str, nsid: u32) -> bool {
     scenario.faults.iter().any(|fault| {
         let Fault::Command(fault) = fault else { return false };
         let is_its = fault.controller.is_empty() || fault.controller == controller;
-        let is_refusal = matches!(fault.effect, CommandEffect::Status { .. });
+        let is_refusal = matches!(fault.effect, CommandEffect::Status { .. } | CommandEffect::NotNow { .. });
         is_its && is_refusal && fault.queues == QueueKind::Admin && fault.nsid == Some(nsid)
     })
 }

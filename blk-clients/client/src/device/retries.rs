@@ -13,7 +13,8 @@
 //! A session that waits for a controller that is gone keeps the requests that end with that: they are made again when the server's
 //! next incarnation has the controller (`reconnection`).
 //!
-//! A failure by the device is its verdict, and is delivered at once.
+//! A failure by the device is its verdict, and is delivered at once. A session's own function may ask for a request again later;
+//! then it is made again after the controller's delay, as the NVMe server does for its sessions.
 
 use super::State;
 use crate::error::Error;
@@ -38,18 +39,25 @@ impl<P: Platform> State<P> {
             Some(Status::NotInstalled) if self.asks => self.slots.miss(completed),
             Some(Status::DeviceGone) if self.waits => self.slots.keep(completed).map(|()| true),
             Some(status) if status.is_undecided() => self.slots.leave_undecided(completed),
+            Some(Status::DeviceError) => {
+                let retries = self.slots.tries(completed)?;
+                let status = nvme_spec::Status::from_raw(completed.device_status);
+                let Some(ticks) = self.session.before_retry(status, retries) else { return Ok(false) };
+                let due = self.session.platform().ticks().saturating_add(ticks);
+                self.slots.make_again(completed, due).map(|()| true)
+            }
             _ => Ok(false),
         }
     }
 
     /// Submits retries and requests that wait for no earlier change any more, and publishes them with all others.
     pub(super) fn publish(&mut self) -> Result<(), Error> {
-        while let Some(entry) = self.slots.due() {
+        while let Some((place, entry)) = self.slots.due(|| self.session.platform().ticks()) {
             // The ring has room for as many entries as there are slots, once the server published that it took those it answered.
             if !self.session.submit(&entry)? {
                 break;
             }
-            self.slots.submit_due();
+            self.slots.submit_due(place);
         }
         self.session.publish()
     }

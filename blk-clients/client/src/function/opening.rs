@@ -17,12 +17,12 @@ use nvme_driver::command::Abilities;
 use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT};
 use nvme_driver::split::CommandLimits;
 use nvme_driver::{
-    Controller, DeviceFault, DmaPool, IoSpaceMap, PciClient, PciError, Polled, PrpLists, QueuePair, Ring, disable,
-    list_pages, secondary, wait_enabled,
+    Controller, DeviceFault, DmaPool, IoSpaceMap, PciClient, PciError, Polled, PrpLists, QueuePair, RetryDelays, Ring,
+    disable, list_pages, secondary, wait_enabled,
 };
 use nvme_spec::admin::{self, CqInterrupt};
-use nvme_spec::feature::NumberOfQueues;
-use nvme_spec::identify::{self, NamespaceList};
+use nvme_spec::feature::{Feature, HostBehavior, NumberOfQueues, set_feature_by_data};
+use nvme_spec::identify::{self, NamespaceList, NvmLimits};
 use nvme_spec::registers::Arbitration;
 use nvme_spec::{Cqe, DataPointer, Nsid, QueueId, Sqe};
 use pci_api::Refusal;
@@ -137,6 +137,7 @@ impl<P: Platform> Function<P> {
             bounds,
             limits,
             abilities: identity.abilities,
+            delays: identity.delays,
             masked_lines: device.vectors.iter().filter(|_| masks).map(|vector| vector.line).collect(),
             // One for each command, and one for a request that has none yet.
             parts: Parts::new(depth.saturating_add(1)),
@@ -186,6 +187,7 @@ struct Identity {
     /// Bytes one command may move.
     max_transfer: u64,
     abilities: Abilities,
+    delays: RetryDelays,
 }
 
 impl Identity {
@@ -214,7 +216,6 @@ impl Identity {
         }
         let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
         let max_transfer = limit.min(MAX_TRANSFER);
-        let optional = about.optional_nvm();
         admin.must(|cid| admin::identify_active_namespaces(cid, Nsid::NONE, data)).await?;
         let list: NamespaceList = page.memory.read(page.offset).map_err(memory)?;
         let nsid = list.iter().next().ok_or(DeviceFault::Unusable("the function has no namespace"))?;
@@ -224,9 +225,48 @@ impl Identity {
         if 1 << plain.shift > max_transfer {
             return Err(OpenError::BadGeometry);
         }
-        let abilities = Abilities { write_zeroes: optional.write_zeroes(), discard: optional.dataset_management() };
+        let delays = Self::retry_delays(admin, page, &about).await?;
+        let limits = Self::limits(admin, page, controller).await?;
+        let abilities = Abilities::of(&about, &limits, controller.cap().min_page_bytes());
         let media = identify::media(&about, nsid, &namespace);
-        Ok(Self { nsid, blocks: plain.blocks, block_shift: plain.shift, media, max_transfer, abilities })
+        Ok(Self { nsid, blocks: plain.blocks, block_shift: plain.shift, media, max_transfer, abilities, delays })
+    }
+
+    /// The delays before retries that the controller will name, to a driver that says that it keeps them.
+    async fn retry_delays<P: Platform>(
+        admin: &mut Polled<P>,
+        page: &Ring<P::Memory>,
+        about: &identify::Controller,
+    ) -> Result<RetryDelays, DeviceFault> {
+        let delays = RetryDelays::of(about);
+        if !delays.are_stated() {
+            return Ok(delays);
+        }
+        page.memory.write(page.offset, &HostBehavior::RETRIES_LATER)?;
+        let data = DataPointer::page(page.iova.bits());
+        match admin.must(|cid| set_feature_by_data(cid, Feature::HostBehavior, data)).await {
+            Ok(_) => Ok(delays),
+            // It names none then.
+            Err(DeviceFault::Refused(_)) => Ok(RetryDelays::default()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// The limits of commands without data, as far as the controller states them.
+    async fn limits<P: Platform>(
+        admin: &mut Polled<P>,
+        page: &Ring<P::Memory>,
+        controller: &Controller<P::Mmio>,
+    ) -> Result<NvmLimits, DeviceFault> {
+        if !NvmLimits::are_stated(controller.version()?, controller.cap().css_other()) {
+            return Ok(NvmLimits::NONE);
+        }
+        let data = DataPointer::page(page.iova.bits());
+        match admin.must(|cid| admin::identify_nvm_limits(cid, data)).await {
+            Ok(_) => Ok(page.memory.read(page.offset)?),
+            Err(DeviceFault::Refused(_)) => Ok(NvmLimits::NONE),
+            Err(fault) => Err(fault),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Choices how completions are awaited, on a function.
 
 use crate::support::{Machine, Setup, device, turn};
+use blk_api::ring::DO_NOT_RETRY;
 use blk_client::{Completion, Device, Error, FunctionFault, Status};
 use fake_platform::block_on;
 use sim_fault::{Blocks, CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
@@ -47,7 +48,7 @@ fn same_error_reaches_the_client_by_every_choice() {
     let gone = Err(Error::Device(FunctionFault::Absent));
     for (faults, strikes, lba, expected) in [
         (&[][..], false, 3, Ok(())),
-        (&[media][..], false, 3, failed(Status::MediaError, 0x281)),
+        (&[media][..], false, 3, failed(Status::MediaError, DO_NOT_RETRY | 0x281)),
         (&[][..], false, 4096, failed(Status::OutsideExtents, 0)),
         (&[silent][..], true, 3, gone),
     ] {

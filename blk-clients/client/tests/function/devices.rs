@@ -3,7 +3,10 @@
 use crate::support::{Machine, Setup, device, turn};
 use blk_client::{Device, Error, FunctionFault, Status, WindowRange};
 use fake_platform::block_on;
-use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
+use nvme_spec::admin::Opcode as Admin;
+use nvme_spec::registers::Vs;
+use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, PassingState, QueueKind};
+use sim_nvme::config::{CommandLimits, Config};
 
 /// One second, in the machine's time.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -175,4 +178,75 @@ fn long_commands_have_more_time() {
     let (machine, device) = silent(false, Some(1));
     block_on(device.run(async { assert_eq!(device.flush().await, Ok(())) }));
     assert!((60 * SECOND_NS..63 * SECOND_NS).contains(&machine.now_ns()), "{} ns", machine.now_ns());
+}
+
+/// A device whose controller fails the first `times` commands of this kind with a state that passes.
+fn not_now(queues: QueueKind, opcodes: &[u8], times: u64, (crd, dnr): (u8, bool)) -> Machine {
+    let effect = CommandEffect::NotNow { status: PassingState::NamespaceNotReady, crd, dnr };
+    let fault = CommandFault { times: Some(times), opcodes: opcodes.into(), ..CommandFault::new(queues, effect) };
+    let adapt = |config: &mut Config| config.retry_delays_100ms = [7, 0, 0];
+    Machine::new(Setup { faults: vec![Fault::Command(fault)], adapt, ..Setup::default() })
+}
+
+#[test]
+fn command_that_the_controller_asks_for_again_is_made_again_later() {
+    for (crd, times, least_ms, most_ms) in [(0, 3, 350, 700), (1, 2, 1400, 1700)] {
+        let machine = not_now(QueueKind::Io, &[], times, (crd, false));
+        let device = device(&machine);
+        machine.tick_who_waits();
+        let before = machine.now_ns();
+        block_on(device.run(async {
+            let range = device.window().lease(8192).unwrap();
+            range.write_bytes(0, &[5; 8192]).unwrap();
+            assert_eq!(device.write(8, &[range.whole()]).await, Ok(()));
+        }));
+        let waited_ms = (machine.now_ns() - before) / 1_000_000;
+        assert!((least_ms..most_ms).contains(&waited_ms), "{waited_ms} ms");
+        assert_eq!(machine.disk(8 * 512, 8192), [5; 8192]);
+        assert_eq!((device.in_flight(), machine.complaints()), (0, vec![]));
+        assert!(device.retries() >= 1);
+    }
+}
+
+#[test]
+fn command_that_must_not_be_retried_fails_at_once_and_others_after_all_retries() {
+    for (dnr, commands) in [(true, 1), (false, 11)] {
+        let machine = not_now(QueueKind::Io, &[], u64::MAX, (0, dnr));
+        let device = device(&machine);
+        machine.tick_who_waits();
+        let failed = block_on(device.run(device.flush())).unwrap_err();
+        assert_eq!((failed.outcome(), failed.must_not_be_retried()), (Some(Status::DeviceError), dnr));
+        assert_eq!((machine.commands(), device.in_flight()), (commands, 0));
+    }
+}
+
+#[test]
+fn refused_discard_is_no_failure_and_limits_cut_it() {
+    let machine = Machine::new(Setup {
+        faults: vec![Fault::Command(CommandFault {
+            times: Some(1),
+            ..CommandFault::new(QueueKind::Io, CommandEffect::Status { sct: 0, sc: 2, dnr: true })
+        })],
+        adapt: |config| {
+            config.capabilities.version = Vs::new().with_mjr(2);
+            config.limits = CommandLimits { wzsl: 1, dmrl: 1, dmrsl: 10, dmsl: 0 };
+        },
+        ..Setup::default()
+    });
+    let device = device(&machine);
+    block_on(device.run(async {
+        assert_eq!(device.discard(0, 5).await, Ok(()));
+        assert_eq!(device.discard(0, 100).await, Ok(()));
+        assert_eq!(device.write_zeroes(0, 100).await, Ok(()));
+    }));
+    assert_eq!((machine.commands(), machine.complaints()), (1 + 10 + 7, vec![]));
+}
+
+#[test]
+fn function_is_brought_up_after_states_that_pass() {
+    for opcode in [Admin::Identify, Admin::SetFeatures, Admin::CreateIoCq, Admin::CreateIoSq] {
+        let machine = not_now(QueueKind::Admin, &[opcode as u8], 2, (0, false));
+        let device = device(&machine);
+        assert_eq!(block_on(device.run(device.flush())), Ok(()), "{opcode:?}");
+    }
 }

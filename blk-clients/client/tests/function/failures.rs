@@ -1,6 +1,7 @@
 //! Commands that fail, and a controller that fails or lies.
 
 use crate::support::{Machine, Setup, entry, exchange, session};
+use blk_api::ring::DO_NOT_RETRY;
 use blk_client::{DeviceFault, Error, FunctionFault, Opcode, OpenError, Session, Status};
 use fake_platform::block_on;
 use platform::Platform;
@@ -41,7 +42,7 @@ fn failed_command_fails_its_request_alone() {
     let entries = [entry(Opcode::Read, 3, 1, 0), entry(Opcode::Read, 4, 1, 0), entry(Opcode::Read, 0, 100, 0)];
     let done = exchange(&mut session, &entries).unwrap();
     let outcomes: Vec<_> = done.iter().map(|one| (one.status().unwrap(), one.device_status)).collect();
-    let failed = (Status::MediaError, 0x281);
+    let failed = (Status::MediaError, DO_NOT_RETRY | 0x281);
     assert_eq!(outcomes, [failed, (Status::Success, 0), failed], "the last has seven commands");
     assert_eq!(machine.complaints(), [""; 0]);
 }

@@ -162,6 +162,17 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
             "name = \"disk\"\nmodel = { timeout_ms = 700 }",
             "a timeout_ms of 700: give it a multiple of 500",
         ),
+        ("name = \"disk\"", "name = \"disk\"\nmodel = { dmrsl = 8 }", "cannot state before version 2.0"),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nmodel = { wzsl = 11, version = \"2.0\" }",
+            "a wzsl of 11: give it 1 to 10",
+        ),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nmodel = { retry_delays = [1, 0, 0], version = \"1.3\" }",
+            "cannot state them before version 1.4",
+        ),
         (
             "name = \"disk\"",
             "name = \"disk\"\nmodel = { ready_ms = 7501 }",

@@ -3,10 +3,15 @@
 use super::moment::check_when;
 use super::{Checked, refuse};
 use crate::scenario::{Kill, Scenario};
-use sim_fault::{CommandFault, ComponentEffect, ComponentFault, ControllerEffect, ControllerFault, Fault};
+use sim_fault::{
+    CommandEffect, CommandFault, ComponentEffect, ComponentFault, ControllerEffect, ControllerFault, Fault,
+};
 
 /// The rate of a fault that hits every time, per million.
 const ALWAYS: u32 = 1_000_000;
+/// The largest status code type, and the largest number of a retry delay (base specification 2.0, section 3.3.3.2.1).
+const MOST_SCT: u8 = 7;
+const MOST_CRD: u8 = 3;
 
 pub(super) fn check(scenario: &Scenario, fault: &Fault, line: usize) -> Checked {
     match fault {
@@ -30,6 +35,7 @@ fn check_command(scenario: &Scenario, fault: &CommandFault, line: usize) -> Chec
     if fault.blocks.is_some_and(|blocks| blocks.count == 0 || blocks.first.checked_add(blocks.count).is_none()) {
         return refuse(line, "a fault names no blocks: write `blocks = { first = 0, count = 1 }`".into());
     }
+    check_status(fault.effect, line)?;
     let Some(nsid) = fault.nsid else { return Ok(()) };
     let namespaces = named(scenario, &fault.controller).map_or(0, |controller| controller.namespaces.len());
     if nsid == 0 || nsid as usize > namespaces {
@@ -39,6 +45,19 @@ fn check_command(scenario: &Scenario, fault: &CommandFault, line: usize) -> Chec
         );
     }
     Ok(())
+}
+
+/// Checks that the fields of a status have room in a completion.
+fn check_status(effect: CommandEffect, line: usize) -> Checked {
+    match effect {
+        CommandEffect::Status { sct, .. } if sct > MOST_SCT => {
+            refuse(line, format!("a fault has the status code type {sct}: write 0 to {MOST_SCT}"))
+        }
+        CommandEffect::NotNow { crd, .. } if crd > MOST_CRD => {
+            refuse(line, format!("a fault names the retry delay {crd}: write 0 to {MOST_CRD}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_controller(scenario: &Scenario, fault: &ControllerFault, line: usize) -> Checked {
@@ -203,6 +222,11 @@ program.name = "bench"
             ("command = { effect = \"drop-completion\", from_ns = 5, until_ns = 5 }", "ends before it begins"),
             ("command = { effect = \"drop-completion\", blocks = { first = 1, count = 0 } }", "names no blocks"),
             ("command = { effect = \"explode\" }", "stale-phase"),
+            ("command = { effect = { status = { sct = 9, sc = 0 } } }", "the status code type 9: write 0 to 7"),
+            (
+                "command = { effect = { not-now = { status = \"namespace-not-ready\", crd = 4 } } }",
+                "the retry delay 4: write 0 to 3",
+            ),
             ("controller = { at_ns = 5, effect = { spurious-interrupt = { vector = 5 } } }", "the last one is 4"),
             (
                 "controller = { at_ns = 5, controller = \"other\", effect = \"power-loss\" }",

@@ -224,3 +224,20 @@ impl Timestamp {
         u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
     }
 }
+
+/// Host Behavior Support (section 5.21.1.22): the data of the feature.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HostBehavior {
+    /// ACRE: 1 when the host keeps the delays that CRD names.
+    pub acre: u8,
+    /// Reserved in revision 1.4.
+    pub reserved: [u8; 511],
+}
+
+const _: () = assert!(size_of::<HostBehavior>() == 512);
+
+impl HostBehavior {
+    /// The host keeps the delays that CRD names.
+    pub const RETRIES_LATER: Self = Self { acre: 1, reserved: [0; 511] };
+}

@@ -302,13 +302,7 @@ impl Controller {
     /// ([`crate::registers::Cap::min_page_bytes`]). `None` is no limit: MDTS 0, or one that 64 bits cannot hold.
     #[must_use]
     pub const fn max_transfer_bytes(&self, min_page_bytes: u32) -> Option<u64> {
-        if self.mdts == 0 {
-            return None;
-        }
-        match 1u64.checked_shl(self.mdts as u32) {
-            Some(pages) => pages.checked_mul(min_page_bytes as u64),
-            None => None,
-        }
+        power_of_pages(self.mdts, min_page_bytes)
     }
 
     /// Whether SQES and CQES allow entries of 64 bytes in SQs and 16 bytes in CQs.
@@ -333,6 +327,17 @@ impl Controller {
     #[must_use]
     pub const fn has_volatile_write_cache(&self) -> bool {
         self.vwc & 1 != 0
+    }
+}
+
+/// Bytes of 2^`exponent` pages. `None` is no limit: 0, or one that 64 bits cannot hold.
+pub(super) const fn power_of_pages(exponent: u8, page_bytes: u32) -> Option<u64> {
+    if exponent == 0 {
+        return None;
+    }
+    match 1u64.checked_shl(exponent as u32) {
+        Some(pages) => pages.checked_mul(page_bytes as u64),
+        None => None,
     }
 }
 

@@ -51,9 +51,9 @@ impl<P: Platform> Session<P> {
         Ok(())
     }
 
-    /// Handles the completion of a command.
+    /// Handles the completion of a command, taken `now`.
     #[inline(always)]
-    pub(crate) fn completed(&mut self, command: &Command, status: nvme_spec::Status) {
+    pub(crate) fn completed(&mut self, command: &Command, status: nvme_spec::Status, now: u64) {
         self.in_flight = self.in_flight.wrapping_sub(1);
         if status.is_success() {
             let Statistics { read_bytes, written_bytes, .. } = &mut self.statistics;
@@ -68,15 +68,19 @@ impl<P: Platform> Session<P> {
                 Served::Part(place) => self.close_one(place),
             }
         } else {
-            self.statistics.errors = self.statistics.errors.wrapping_add(1);
-            self.fail(command.request, failure(status), status.to_raw() & 0x7ff);
+            self.fail(command, status, now);
         }
     }
 
-    /// Records the failure of a command.
+    /// Records the failure of a command, or keeps it for a retry.
     #[cold]
-    fn fail(&mut self, request: Served, status: Status, device_status: u16) {
-        match request {
+    fn fail(&mut self, command: &Command, status: nvme_spec::Status, now: u64) {
+        self.statistics.errors = self.statistics.errors.wrapping_add(1);
+        if self.keep(command, status, now) {
+            return;
+        }
+        let (status, device_status) = (failure(command.work.opcode(), status), status.without_more().to_raw());
+        match command.request {
             Served::Whole(user_data) => self.answer(user_data, status, device_status),
             Served::Part(place) => {
                 if let Some(Some(pending)) = self.pending.get_mut(usize::from(place))

@@ -9,10 +9,11 @@ use blk_api::ring::{Completed, RingError};
 use platform::Platform;
 
 impl<P: Platform> Session<P> {
-    /// Stops submitting the request that was not wholly submitted: it is answered with `status` after its commands in flight.
-    /// Returns whether there was one.
+    /// Stops submitting the request that was not wholly submitted, and those of which commands wait for a retry: they are answered
+    /// with `status` after their commands in flight. Returns whether there was one.
     pub(crate) fn cut_short(&mut self, status: Status) -> bool {
-        let Some((_, place)) = self.current.take() else { return false };
+        let waited = self.end_retries(status);
+        let Some((_, place)) = self.current.take() else { return waited };
         self.abandon(Served::Part(place), status);
         true
     }
@@ -24,7 +25,7 @@ impl<P: Platform> Session<P> {
     }
 
     /// Sets the request's status, whatever the outcome of its other commands.
-    fn abandon(&mut self, request: Served, status: Status) {
+    pub(super) fn abandon(&mut self, request: Served, status: Status) {
         match request {
             Served::Whole(user_data) => self.answer(user_data, status, 0),
             Served::Part(place) => {

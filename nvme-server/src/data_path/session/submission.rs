@@ -16,7 +16,7 @@ use blk_api::ring::RingError;
 use core::ops::Range;
 use extent_table::Miss;
 use platform::Platform;
-use scheduler::{Kind, Quantum};
+use scheduler::Quantum;
 
 /// Outcome of [`Session::take_request`].
 enum Taken {
@@ -157,11 +157,10 @@ impl<P: Platform> Session<P> {
             };
             let Some(request) = head.simple(&self.bounds) else { break Ok(Rest::Unknown) };
             let Some(piece) = split::simple(&request, extents, limits) else { break Ok(Rest::Unknown) };
-            let kind = if request.opcode == Opcode::Read { Kind::Read } else { Kind::Write };
-            let bytes = request.segment.len;
+            let (bytes, offset) = (request.segment.len, request.segment.offset);
             let served = Served::Whole(request.user_data);
-            let work = Work::new(self.number, kind, bytes);
-            let command = Command { work, submitted, request: served };
+            let work = Work::new(self.number, request.opcode, bytes);
+            let command = Command { work, submitted, first: request.lba, offset, request: served };
             if queue.submit(&self.target, request.opcode, piece, command).is_err() {
                 break Ok(Rest::Unknown);
             }
@@ -235,23 +234,32 @@ impl<P: Platform> Session<P> {
 
     /// Begins a request. As many places as the ring has entries are enough for all that are outstanding.
     fn begin(&mut self, request: Request) -> Result<Taken, ServeError> {
-        let place = self.free.pop().ok_or(DeviceFault::OwnMemory)?;
-        let slot = self.pending.get_mut(usize::from(place)).ok_or(DeviceFault::OwnMemory)?;
-        *slot = Some(Pending { user_data: request.user_data, open: 1, status: Status::Success, device_status: 0 });
+        let place = self.take_place(request.user_data).ok_or(DeviceFault::OwnMemory)?;
         Ok(Taken::Request(Cursor::new(request), place))
+    }
+
+    /// Takes a place among the pending for a request of which there is something to submit.
+    pub(super) fn take_place(&mut self, user_data: u64) -> Option<u16> {
+        let place = self.free.pop()?;
+        let slot = self.pending.get_mut(usize::from(place))?;
+        *slot = Some(Pending { user_data, open: 1, status: Status::Success, device_status: 0 });
+        Some(place)
     }
 
     /// Submits commands for a request until it is done, or the turn is over or places in flight have run out: then it waits.
     /// One that misses is answered so when those of its commands that were submitted are done.
     fn submit_commands(&mut self, turn: &mut Turn<'_, P>, mut cursor: Cursor, place: u16) -> Result<(), ServeError> {
+        let (opcode, mut limits) = (cursor.opcode(), turn.limits);
+        if !opcode.moves_data() {
+            limits.bare_blocks = limits.bare_blocks.min(self.abilities.most_blocks(opcode, limits.block_shift));
+        }
         while !cursor.finished() {
             let Some(queue) = self.queue_with_room(turn.queues).filter(|_| turn.left > 0) else {
                 self.current = Some((cursor, place));
                 return Ok(());
             };
-            let opcode = cursor.opcode();
             let extents = &mut turn.extents;
-            let submitted = match cursor.next(|opcode, first, blocks| extents.run(opcode, first, blocks), turn.limits) {
+            let submitted = match cursor.next(|opcode, first, blocks| extents.run(opcode, first, blocks), limits) {
                 Ok(Some(piece)) => self.submit(turn, queue, opcode, piece, place),
                 Ok(None) => Err(DeviceFault::OwnMemory),
                 Err(miss) => {
@@ -268,6 +276,9 @@ impl<P: Platform> Session<P> {
             }
         }
         self.close_one(place);
+        if self.retrying > 0 {
+            self.go_on_with_retry(turn.now);
+        }
         Ok(())
     }
 
@@ -317,14 +328,11 @@ impl<P: Platform> Session<P> {
         piece: Piece,
         place: u16,
     ) -> Result<(), DeviceFault> {
-        let kind = match opcode {
-            Opcode::Read => Kind::Read,
-            Opcode::Write => Kind::Write,
-            Opcode::Flush | Opcode::WriteZeroes | Opcode::Discard => Kind::Other,
-        };
         let bytes = piece.blocks << self.bounds.block_shift;
-        let request = Served::Part(place);
-        let command = Command { work: Work::new(self.number, kind, bytes), submitted: turn.now, request };
+        let work = Work::new(self.number, opcode, bytes).retried(self.retrying);
+        // Windows are smaller than 4 GiB.
+        let (first, offset, request) = (piece.first, piece.offset as u32, Served::Part(place));
+        let command = Command { work, submitted: turn.now, first, offset, request };
         let Some(queue) = turn.queues.get_mut(queue) else { return Err(DeviceFault::OwnMemory) };
         queue.submit(&self.target, opcode, piece, command)?;
         self.in_flight = self.in_flight.wrapping_add(1);

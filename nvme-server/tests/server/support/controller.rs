@@ -13,7 +13,7 @@ use nvme_spec::registers::{
 };
 use nvme_spec::{Cid, Cqe, Nsid, QueueId, Sqe, Status, StatusCode, identify};
 use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
-use sim_nvme::config::{Capabilities, Config, Recording, Virtualization};
+use sim_nvme::config::{Capabilities, CommandLimits, Config, Recording, Virtualization};
 use sim_nvme::{AccessSize, Blocked, Event, Host, Level, NamespaceConfig};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -45,6 +45,10 @@ pub(crate) struct Shape {
     pub command_sets: Vec<identify::CommandSetId>,
     /// CAP, where it is not made of the above.
     pub cap: Option<u64>,
+    /// Limits of commands without data.
+    pub limits: CommandLimits,
+    /// CRDT1 to CRDT3, in units of 100 ms.
+    pub retry_delays: [u16; 3],
     /// Virtual functions. That with index i has the secondary controller 1 + i, and a namespace 2 + i can be attached to it.
     pub functions: u8,
     /// Resources of each kind that they share.
@@ -91,6 +95,8 @@ struct Port<'a> {
 pub(crate) struct Controller {
     /// Commands on this block end with a media error.
     pub bad_block: Option<u64>,
+    /// I/O commands end with this status, so many of them.
+    pub fails: Option<(Status, u32)>,
     /// I/O commands wait for [`Controller::finish`].
     pub hold: bool,
     /// Admin commands are not answered.
@@ -107,6 +113,10 @@ pub(crate) struct Controller {
     pub never_shuts_down: bool,
     /// VS, where it is not the shape's.
     pub claimed_version: Option<Vs>,
+    /// Refuses to state limits.
+    pub refuses_limits: bool,
+    /// The status of refused admin commands.
+    pub refusal: Status,
     /// Refuses this admin command, this many times.
     pub refuse: Option<(Opcode, u32)>,
     /// Refuses this admin command once, after it did it this many times.
@@ -169,6 +179,8 @@ fn models(shape: &Shape) -> (sim_nvme::Controller, Vec<sim_nvme::Controller>) {
         virtualization,
         outstanding: 64,
         mdts: shape.mdts,
+        limits: shape.limits,
+        retry_delays_100ms: shape.retry_delays,
         namespaces: std::iter::once(first).chain(more).collect(),
         ready_ns: 0,
         faults: vec![waits(QueueKind::Io), waits(QueueKind::Admin)],
@@ -184,6 +196,9 @@ impl Controller {
         let (model, secondaries) = models(&shape);
         let mut controller = Self {
             bad_block: None,
+            fails: None,
+            refuses_limits: false,
+            refusal: Status::new(StatusCode::InternalError),
             hold: false,
             deaf: false,
             deaf_to: None,
@@ -351,17 +366,20 @@ impl Controller {
     }
 
     fn finish_one(&mut self, bus: &mut Bus, queue: u16, sqe: &Sqe) {
-        if self.bad_block.is_some_and(|bad| blocks(sqe).is_some_and(|blocks| blocks.contains(&bad))) {
-            self.end(bus, queue, sqe, StatusCode::UnrecoveredRead);
+        if let Some((status, left)) = self.fails.filter(|(_, left)| *left > 0) {
+            self.fails = Some((status, left - 1));
+            self.end(bus, queue, sqe, status);
+        } else if self.bad_block.is_some_and(|bad| blocks(sqe).is_some_and(|blocks| blocks.contains(&bad))) {
+            self.end(bus, queue, sqe, Status::new(StatusCode::UnrecoveredRead));
         } else {
             self.model.hurry(QueueId(queue), sqe.cid());
         }
         self.advance(bus);
     }
 
-    fn end(&mut self, bus: &mut Bus, queue: u16, sqe: &Sqe, code: StatusCode) {
+    fn end(&mut self, bus: &mut Bus, queue: u16, sqe: &Sqe, status: Status) {
         let mut port = Port { bus, lies: &mut self.lies };
-        self.model.end(QueueId(queue), sqe.cid(), Status::new(code), &mut port);
+        self.model.end(QueueId(queue), sqe.cid(), status, &mut port);
     }
 
     /// Posts a completion that no command waits for: `change` makes it from one that is sound but for its identifier.
@@ -441,7 +459,7 @@ impl Controller {
         }
         self.lies.current = Some(*sqe);
         if self.refuses(bus, opcode, sqe) {
-            self.end(bus, 0, sqe, StatusCode::InternalError);
+            self.end(bus, 0, sqe, self.refusal);
         } else {
             if opcode == Opcode::SetFeatures && sqe.cdw10 as u8 == Feature::Arbitration as u8 {
                 self.weights = Some(ArbitrationWeights::from_bits(sqe.cdw11));
@@ -459,6 +477,7 @@ impl Controller {
             _ => {}
         }
         match opcode {
+            Opcode::Identify => self.refuses_limits && sqe.cdw10 as u8 == Cns::CommandSetController as u8,
             Opcode::Abort => {
                 self.given_up.insert(admin::aborted_command(sqe).sq.0);
                 !self.aborts

@@ -18,6 +18,7 @@ use pci_api::presence::Visit;
 use platform::alarm::SERVER_US;
 use platform::{Badge, CPtr, Environment, Incarnation, Memory, Message, NamedCaps, Region, RegionKind, Vaddr};
 use report::{Report, ResetScope};
+use sim_nvme::config::CommandLimits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::ops::Range;
@@ -68,6 +69,8 @@ impl Default for Setup {
                 version: (1, 4),
                 command_sets: vec![],
                 cap: None,
+                limits: CommandLimits::default(),
+                retry_delays: [0; 3],
                 functions: 0,
                 flexible: 0,
             },

@@ -1,7 +1,7 @@
 //! Set Features and Get Features (sections 5.21 and 5.13): the accepted values and their consequences.
 
 use nvme_spec::feature::{
-    ErrorRecovery, Feature, GetDw10, InterruptVector, NumberOfQueues, PowerManagement, Select, SetDw10,
+    ErrorRecovery, Feature, GetDw10, HostBehavior, InterruptVector, NumberOfQueues, PowerManagement, Select, SetDw10,
     TemperatureThreshold, Timestamp,
 };
 use nvme_spec::{Nsid, Sqe, Status, StatusCode};
@@ -33,8 +33,10 @@ pub(crate) fn set(controller: &mut Controller, command: &Command, host: &mut dyn
         return Err(bad_field(controller, sqe, 11));
     }
     check_data_pointer(controller, feature, sqe)?;
-    if feature == Feature::Timestamp {
-        return set_timestamp(controller, command, host);
+    match feature {
+        Feature::Timestamp => return set_timestamp(controller, command, host),
+        Feature::HostBehavior => return set_host_behavior(controller, command, host),
+        _ => {}
     }
     let value = accept(controller, feature, sqe)?;
     let keep = if dw10.save() { Keep::Saved } else { Keep::UntilReset };
@@ -65,6 +67,12 @@ pub(crate) fn get(controller: &mut Controller, command: &Command, host: &mut dyn
         controller.data_to_host(command, timestamp.as_bytes(), host)?;
         return Ok(Outcome::SUCCESS);
     }
+    if feature == Feature::HostBehavior && select != Select::Supported {
+        let keeps = controller.settings.keeps_retry_delays && select == Select::Current;
+        let behavior = HostBehavior { acre: keeps.into(), ..HostBehavior::new_zeroed() };
+        controller.data_to_host(command, behavior.as_bytes(), host)?;
+        return Ok(Outcome::SUCCESS);
+    }
     let dw0 = controller.admin.features.get(feature, Which { nsid, cdw11: sqe.cdw11 }, select);
     Ok(Outcome::Done { dw0, status: Status::SUCCESS })
 }
@@ -75,6 +83,7 @@ fn feature(controller: &Controller, fid: u8) -> Result<Feature, Status> {
     let is_there = match known {
         Feature::VolatileWriteCache => controller.config.cache.is_some(),
         Feature::KeepAliveTimer => controller.config.admin.keep_alive_100ms != 0,
+        Feature::HostBehavior => controller.config.retry_delays_100ms != [0; 3],
         Feature::LbaRangeType | Feature::AutonomousPower | Feature::HostMemoryBuffer => false,
         _ => true,
     };
@@ -141,7 +150,7 @@ fn names_a_value(controller: &Controller, feature: Feature, sqe: &Sqe) -> bool {
 
 /// Refuses a data pointer for a feature without data.
 fn check_data_pointer(controller: &mut Controller, feature: Feature, sqe: &Sqe) -> Result<(), Status> {
-    if feature != Feature::Timestamp && (sqe.prp1 != 0 || sqe.prp2 != 0) {
+    if !matches!(feature, Feature::Timestamp | Feature::HostBehavior) && (sqe.prp1 != 0 || sqe.prp2 != 0) {
         return Err(bad_field(controller, sqe, 6));
     }
     Ok(())
@@ -206,5 +215,15 @@ fn set_timestamp(controller: &mut Controller, command: &Command, host: &mut dyn 
     let mut timestamp = Timestamp::new_zeroed();
     controller.data_from_host(command, timestamp.as_mut_bytes(), host)?;
     controller.admin.timestamp.set(timestamp.milliseconds(), controller.clock_ns);
+    Ok(Outcome::SUCCESS)
+}
+
+fn set_host_behavior(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
+    let mut behavior = HostBehavior::new_zeroed();
+    controller.data_from_host(command, behavior.as_mut_bytes(), host)?;
+    if behavior.acre > 1 || behavior.reserved.iter().any(|&byte| byte != 0) {
+        return Err(refused(StatusCode::InvalidField));
+    }
+    controller.settings.keeps_retry_delays = behavior.acre == 1;
     Ok(Outcome::SUCCESS)
 }

@@ -135,7 +135,11 @@ pub(crate) const fn capabilities(feature: Feature) -> Capabilities {
     let changeable = Capabilities::new().with_changeable(true);
     match feature {
         Feature::ErrorRecovery => changeable.with_saveable(true).with_of_namespace(true),
-        Feature::NumberOfQueues | Feature::Timestamp | Feature::KeepAliveTimer | Feature::PowerManagement => changeable,
+        Feature::NumberOfQueues
+        | Feature::Timestamp
+        | Feature::KeepAliveTimer
+        | Feature::PowerManagement
+        | Feature::HostBehavior => changeable,
         _ => changeable.with_saveable(true),
     }
 }

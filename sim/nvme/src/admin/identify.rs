@@ -6,7 +6,7 @@ use nvme_spec::Nsid;
 use nvme_spec::admin::{Cns, IdentifyDw10};
 use nvme_spec::identify::{
     self, Cmic, CommandSetId, ControllerList, Flbas, Fna, Frmw, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList,
-    Oacs, Oaes, Oncs,
+    NvmLimits, Oacs, Oaes, Oncs,
 };
 use nvme_spec::registers::{IOCQES_16, IOSQES_64, Vs};
 use nvme_spec::{Sqe, Status, StatusCode};
@@ -17,6 +17,7 @@ use super::names::{self, Named, named};
 use super::{namespaces, refused, virtualization};
 use crate::attachment::Place;
 use crate::command::{Command, Outcome};
+use crate::config::CommandLimits;
 use crate::controller::Controller;
 use crate::host::Host;
 use crate::io;
@@ -58,6 +59,7 @@ fn page(controller: &mut Controller, sqe: &Sqe) -> Result<Box<Page>, Status> {
     }
     match cns {
         Cns::Controller => Ok(bytes(&about_controller(controller))),
+        Cns::CommandSetController => Ok(bytes(&limits(controller))),
         Cns::Namespace => active_namespace(controller, sqe.nsid()),
         Cns::AllocatedNamespace => allocated_namespace(controller, sqe.nsid()),
         Cns::NamespaceDescriptors => descriptors(controller, sqe.nsid()),
@@ -82,6 +84,7 @@ fn is_supported(controller: &Controller, cns: Cns) -> bool {
         Cns::Namespace | Cns::Controller => true,
         Cns::ActiveNamespaces => is_since(version, 1, 1),
         Cns::NamespaceDescriptors => is_since(version, 1, 3),
+        Cns::CommandSetController => NvmLimits::are_stated(version, controller.config.capabilities.other_command_sets),
         Cns::AllocatedNamespaces | Cns::AllocatedNamespace | Cns::AttachedControllers | Cns::Controllers => {
             controller.config.admin.commands.namespaces
         }
@@ -148,6 +151,7 @@ fn report_admin(controller: &Controller, about: &mut identify::Controller) {
     about.wctemp.set(config.warning_kelvin);
     about.cctemp.set(config.critical_kelvin);
     about.kas.set(config.keep_alive_100ms);
+    about.crdt = controller.config.retry_delays_100ms.map(Into::into);
     about.fna = Fna::new().into_bits();
     // A secondary controller manages no capacity.
     if controller.member.place == Place::PRIMARY {
@@ -175,6 +179,13 @@ fn report_io(controller: &Controller, about: &mut identify::Controller) {
     let atomic_z = u16::try_from(controller.config.atomic_blocks.saturating_sub(1)).unwrap_or(u16::MAX);
     about.awun_z.set(atomic_z);
     about.awupf_z.set(atomic_z);
+}
+
+fn limits(controller: &Controller) -> NvmLimits {
+    let CommandLimits { wzsl, dmrl, dmrsl, dmsl } = controller.config.limits;
+    let mut limits = NvmLimits::NONE;
+    (limits.wzsl, limits.dmrl, limits.dmrsl, limits.dmsl) = (wzsl, dmrl, dmrsl.into(), dmsl.into());
+    limits
 }
 
 /// Fills a field with text, cut to its length or padded.

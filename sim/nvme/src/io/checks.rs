@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nvme_spec::nvm::{Blocks, Opcode};
+use nvme_spec::nvm::{self, Blocks, Opcode};
 use nvme_spec::{Sqe, Status, StatusCode};
 
 use crate::controller::Controller;
@@ -73,12 +73,37 @@ impl Reserved {
 
 /// Returns the byte range of the command's blocks, within the limit of one command.
 pub(super) fn range(controller: &mut Controller, opcode: Opcode, sqe: &Sqe) -> Result<Range<u64>, Status> {
-    let limit = controller.transfer_limit();
+    let limit = match opcode {
+        Opcode::Read | Opcode::Write | Opcode::Compare => controller.transfer_limit(),
+        Opcode::WriteZeroes => controller.bytes_of_pages(controller.config.limits.wzsl),
+        _ => u64::MAX,
+    };
     let namespace = controller.namespaces.active(sqe.nsid())?;
     let blocks = Blocks::from_sqe(sqe).ok_or(refused(StatusCode::LbaOutOfRange))?;
-    let moves = matches!(opcode, Opcode::Read | Opcode::Write | Opcode::Compare);
-    if moves && u64::from(blocks.count()) << namespace.block_bits() > limit {
-        return Err(refused(StatusCode::InvalidField));
+    let range = namespace.range(blocks.start().0, u64::from(blocks.count()));
+    if u64::from(blocks.count()) << namespace.block_bits() > limit {
+        return Err(match opcode {
+            Opcode::WriteZeroes => too_large(controller, sqe, StatusCode::InvalidField),
+            _ => refused(StatusCode::InvalidField),
+        });
     }
-    namespace.range(blocks.start().0, u64::from(blocks.count()))
+    range
+}
+
+/// Checks the ranges of a Dataset Management against the controller's limits.
+pub(super) fn ranges(controller: &mut Controller, sqe: &Sqe, ranges: &[nvm::Range]) -> Result<(), Status> {
+    let limits = controller.config.limits;
+    let within = |count: u64, limit: u64| limit == 0 || count <= limit;
+    let mut blocks = ranges.iter().map(|range| u64::from(range.blocks));
+    let fits = within(ranges.len() as u64, limits.dmrl.into())
+        && within(blocks.clone().sum(), limits.dmsl)
+        && blocks.all(|blocks| within(blocks, limits.dmrsl.into()));
+    if fits { Ok(()) } else { Err(too_large(controller, sqe, StatusCode::CommandSizeLimit)) }
+}
+
+/// Refuses a command that is larger than a limit.
+fn too_large(controller: &mut Controller, sqe: &Sqe, code: StatusCode) -> Status {
+    let (cid, opcode) = (sqe.cdw0.cid(), sqe.opcode());
+    controller.violation(ViolationKind::CommandSize { cid, opcode });
+    refused(code)
 }

@@ -1,9 +1,12 @@
 //! Identify: data about the controller and about namespaces.
 
 use nvme_spec::admin::{self, Attachment, Cns};
-use nvme_spec::identify::{Controller, ControllerList, ControllerType, Namespace, NamespaceList, Oacs, Oncs};
+use nvme_spec::identify::{
+    Controller, ControllerList, ControllerType, Namespace, NamespaceList, NvmLimits, Oacs, Oncs,
+};
+use nvme_spec::registers::Vs;
 use nvme_spec::{Cid, DataPointer, Nsid, Sqe, StatusCode};
-use sim_nvme::config::Cache;
+use sim_nvme::config::{Cache, Capabilities, CommandLimits};
 use sim_nvme::{AdminConfig, Config, NamespaceConfig, OptionalCommands};
 
 use super::support::{BUFFER, Driver, PAGE, config};
@@ -27,6 +30,18 @@ fn identify(driver: &mut Driver, cns: Cns, nsid: u32) -> [u8; 4096] {
 fn listed(driver: &mut Driver, cns: Cns, after: u32) -> Vec<u32> {
     identify(driver, cns, after);
     driver.data::<NamespaceList>().iter().map(|nsid| nsid.0).collect()
+}
+
+#[test]
+fn limits_of_the_command_set_are_stated_from_revision_2_on() {
+    let limits = CommandLimits { wzsl: 3, dmrl: 4, dmrsl: 500, dmsl: 600 };
+    let mut driver = Driver::new(Config { limits, ..config() });
+    driver.refuse(admin::identify_nvm_limits(CID, PAGE), StatusCode::InvalidField);
+    let capabilities = Capabilities { version: Vs::new().with_mjr(2), ..Capabilities::default() };
+    let mut driver = Driver::new(Config { limits, capabilities, ..config() });
+    identify(&mut driver, Cns::CommandSetController, 0);
+    let stated: NvmLimits = driver.data();
+    assert_eq!((stated.wzsl, stated.dmrl, stated.dmrsl.get(), stated.dmsl.get()), (3, 4, 500, 600));
 }
 
 #[test]

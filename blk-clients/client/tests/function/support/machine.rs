@@ -71,6 +71,8 @@ pub(crate) struct Setup {
     /// Whether addresses are translated.
     pub iommu: bool,
     pub faults: Vec<Fault>,
+    /// Changes the controller's other properties.
+    pub adapt: fn(&mut Config),
     /// Whether the client may ask for alarms.
     pub alarm: bool,
 }
@@ -95,6 +97,7 @@ impl Default for Setup {
             io_tables: 16,
             iommu: true,
             faults: vec![],
+            adapt: |_| (),
             alarm: false,
         }
     }
@@ -309,7 +312,7 @@ impl Machine {
 }
 
 fn state(setup: Setup) -> State {
-    let config = Config {
+    let mut config = Config {
         capabilities: Capabilities {
             queue_entries: u32::from(setup.depth) + 1,
             timeout_500ms: 1,
@@ -324,6 +327,7 @@ fn state(setup: Setup) -> State {
         recording: sim_nvme::config::Recording::Events,
         ..Config::default()
     };
+    (setup.adapt)(&mut config);
     let mut frames = BTreeMap::new();
     let mut memory = |name: &str, first: u64, bytes: u64, vaddr: u64| {
         let ram = Ram::new(bytes as usize);

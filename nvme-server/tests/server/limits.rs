@@ -1,0 +1,75 @@
+//! Limits of commands without data, and discards that the controller refuses.
+
+use crate::support::{Setup, System, entry, session};
+use blk_api::Status;
+use blk_api::request::Opcode;
+use nvme_spec::{StatusCode, admin, nvm};
+use sim_nvme::config::CommandLimits;
+
+const LIMITS: CommandLimits = CommandLimits { wzsl: 2, dmrl: 1, dmrsl: 100, dmsl: 90 };
+
+fn setup(version: (u16, u8), limits: CommandLimits) -> Setup {
+    let mut setup = Setup { sessions: vec![session("only", 0)], ..Setup::default() };
+    (setup.shape.version, setup.shape.limits) = (version, limits);
+    setup
+}
+
+/// Blocks that each command of a request of 900 blocks named. The controller complains of commands beyond its limits.
+fn named(system: &mut System, opcode: Opcode) -> Vec<u64> {
+    system.controller(|controller, _| controller.named.clear());
+    assert_eq!(system.request(0, entry(opcode, 0, 900, 0)).status(), Some(Status::Success));
+    system.controller(|controller, _| controller.named.iter().map(|(_, range)| range.end - range.start).collect())
+}
+
+#[test]
+fn requests_without_data_are_cut_to_what_the_controller_states() {
+    let mut system = System::start(setup((2, 0), LIMITS));
+    system.open(0).unwrap();
+    assert_eq!(named(&mut system, Opcode::Discard), [90; 10], "the lesser of one range and all");
+    let zeroed = named(&mut system, Opcode::WriteZeroes);
+    assert_eq!((zeroed[..28].to_vec(), zeroed[28..].to_vec()), (vec![32; 28], vec![4]), "four pages a command");
+    assert_eq!(system.controller(|controller, _| controller.disk(0..900 * 512)), vec![0; 900 * 512]);
+}
+
+#[test]
+fn zeroes_without_a_limit_of_their_own_have_that_of_a_transfer() {
+    for version in [(1, 4), (2, 0)] {
+        let mut system = System::start(setup(version, CommandLimits::default()));
+        system.open(0).unwrap();
+        assert_eq!(named(&mut system, Opcode::WriteZeroes)[..56], [16; 56]);
+        assert_eq!(named(&mut system, Opcode::Discard), [900]);
+    }
+}
+
+#[test]
+fn limits_are_asked_for_where_they_are_stated_and_may_be_refused() {
+    let asked = |setup: Setup, refuses: bool| {
+        let asked = std::rc::Rc::new(std::cell::Cell::new(0));
+        let count = std::rc::Rc::clone(&asked);
+        let mut system = System::start_with(setup, |controller, _| {
+            controller.refuses_limits = refuses;
+            controller.lies.describe = Some(Box::new(move |cns, _| {
+                count.set(count.get() + u32::from(cns == admin::Cns::CommandSetController as u8));
+            }));
+        });
+        system.open(0).unwrap();
+        (asked.get(), named(&mut system, Opcode::Discard))
+    };
+    assert_eq!(asked(setup((1, 4), CommandLimits::default()), false), (0, vec![900]));
+    assert_eq!(asked(setup((2, 0), LIMITS), false).0, 1);
+    assert_eq!(asked(setup((2, 0), CommandLimits::default()), true), (0, vec![900]), "it is used without");
+}
+
+#[test]
+fn discard_that_the_controller_refuses_is_no_failure() {
+    let mut system = System::start(Setup::default());
+    system.open(0).unwrap();
+    let refused = StatusCode::InvalidField.into();
+    system.controller(|controller, _| controller.fails = Some((refused, 1)));
+    assert_eq!(system.request(0, entry(Opcode::Discard, 0, 8, 0)).status(), Some(Status::Success));
+    system.controller(|controller, _| controller.fails = Some((refused, 1)));
+    assert_eq!(system.request(0, entry(Opcode::WriteZeroes, 0, 8, 0)).status(), Some(Status::DeviceError));
+    let opcodes: Vec<_> = system.world.state().controller.submitted.iter().map(|(_, sqe)| sqe.opcode()).collect();
+    let expected = [nvm::Opcode::DatasetManagement, nvm::Opcode::WriteZeroes].map(|opcode| opcode as u8);
+    assert_eq!(opcodes, expected);
+}
