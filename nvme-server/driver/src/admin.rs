@@ -9,11 +9,27 @@ use core::cell::RefCell;
 use embassy_futures::select::{Either, select};
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use embassy_sync::signal::Signal;
+use nvme_spec::admin::Opcode;
 use nvme_spec::{Cid, Cqe, Sqe};
 use platform::{Memory, Mmio, Platform};
 
 /// Entries of the admin queues: one page of SQEs.
 pub const ENTRIES: u16 = 64;
+
+/// The time an administrative command may take, seconds: one that creates, deletes or aborts, for which sessions wait.
+const LIMIT_SECONDS: u64 = 10;
+/// The same for Identify and for features: a controller may rebuild its tables before it answers the first ones. The standard has
+/// no limit; drivers allow a minute.
+const IDENTIFY_LIMIT_SECONDS: u64 = 60;
+
+/// Seconds that an administrative command may take.
+#[must_use]
+pub const fn limit_seconds(sqe: &Sqe) -> u64 {
+    match Opcode::from_raw(sqe.opcode()) {
+        Some(Opcode::Identify | Opcode::SetFeatures | Opcode::GetFeatures) => IDENTIFY_LIMIT_SECONDS,
+        _ => LIMIT_SECONDS,
+    }
+}
 
 /// The supervisor's tick, as the control plane waits for it.
 pub type Tick = Signal<NoopRawMutex, ()>;
@@ -61,7 +77,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         Ok(rings)
     }
 
-    /// Submits `build`'s command and waits for its completion, at most the ticks that `limit` gives this command.
+    /// Submits `build`'s command and waits for its completion, at most as long as [`limit_seconds`] says.
     ///
     /// # Errors
     /// [`DeviceFault::Refused`] for a completion that is no success, and whatever is wrong with the queue.
@@ -69,11 +85,10 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         &self,
         platform: &P,
         tick: &Tick,
-        limit: impl FnOnce(&Sqe) -> u64,
         build: impl FnOnce(Cid) -> Sqe,
     ) -> Result<Cqe, DeviceFault> {
-        let limit_ticks = self.submit(build, limit)?;
-        let deadline = platform.ticks().saturating_add(limit_ticks);
+        let limit = platform.ticks_per_second().saturating_mul(self.submit(build)?);
+        let deadline = platform.ticks().saturating_add(limit);
         loop {
             match select(self.done.wait(), tick.wait()).await {
                 Either::First(outcome) => {
@@ -87,7 +102,8 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         }
     }
 
-    fn submit(&self, build: impl FnOnce(Cid) -> Sqe, limit: impl FnOnce(&Sqe) -> u64) -> Result<u64, DeviceFault> {
+    /// Returns the seconds that the command may take.
+    fn submit(&self, build: impl FnOnce(Cid) -> Sqe) -> Result<u64, DeviceFault> {
         let mut state = self.state.borrow_mut();
         let State { pair, waiting, last } = &mut *state;
         *last = last.next();
@@ -99,7 +115,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         let sqe = build(cid);
         pair.submit(&sqe);
         pair.ring()?;
-        Ok(limit(&sqe))
+        Ok(limit_seconds(&sqe))
     }
 
     /// Gives up the command in flight, if there is one, because the controller failed.

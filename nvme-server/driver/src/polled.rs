@@ -2,6 +2,7 @@
 //!
 //! Left out: interrupts. A driver that polls in a queue pair of many commands uses [`QueuePair`] itself.
 
+use crate::admin::limit_seconds;
 use crate::dma::DmaPool;
 use crate::fault::DeviceFault;
 use crate::queue_pair::QueuePair;
@@ -10,9 +11,6 @@ use crate::retry::RetryDelays;
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority};
 use nvme_spec::{Cid, Cqe, QueueId, Sqe};
 use platform::Platform;
-
-/// Seconds a command may take.
-const LIMIT_SECONDS: u64 = 5;
 
 /// A queue pair, and the CID of its last command.
 pub struct Polled<P: Platform> {
@@ -44,13 +42,14 @@ impl<P: Platform> Polled<P> {
     /// Submits the command and waits for its completion, successful or not.
     ///
     /// # Errors
-    /// [`DeviceFault::TimedOut`] after 5 seconds, [`DeviceFault::UnknownCommand`], and as [`QueuePair::complete`].
+    /// [`DeviceFault::TimedOut`] after [`limit_seconds`], [`DeviceFault::UnknownCommand`], and as [`QueuePair::complete`].
     pub async fn execute(&mut self, build: impl FnOnce(Cid) -> Sqe) -> Result<Cqe, DeviceFault> {
         self.last = self.last.next();
         let cid = self.last;
-        self.pair.submit(&build(cid));
+        let sqe = build(cid);
+        self.pair.submit(&sqe);
         self.pair.ring()?;
-        let limit = self.platform.ticks_per_second().saturating_mul(LIMIT_SECONDS);
+        let limit = self.platform.ticks_per_second().saturating_mul(limit_seconds(&sqe));
         let deadline = self.platform.ticks().saturating_add(limit);
         loop {
             // The time is read first, so that a driver that did not run meanwhile polls once more.

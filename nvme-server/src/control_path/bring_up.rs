@@ -6,15 +6,14 @@ use crate::control_path::identity::{First, Identity};
 use crate::control_path::{functions, namespaces};
 use crate::controller::admin;
 use crate::controller::fault::DeviceFault;
+use crate::controller::inquiry::{self, Asks};
 use crate::controller::pci;
-use crate::controller::queue_pair::QueuePair;
+use crate::controller::queue_pair::{QueuePair, Ring};
 use crate::controller::reset::{disable, wait_ready};
-use crate::controller::retry::RetryDelays;
 use crate::data_path::session::Abilities;
 use crate::shared::Shared;
-use nvme_spec::admin::Opcode;
-use nvme_spec::feature::{Feature, HostBehavior, NumberOfQueues, set_feature_by_data};
-use nvme_spec::identify::{self, NvmLimits};
+use nvme_spec::feature::NumberOfQueues;
+use nvme_spec::identify;
 use nvme_spec::{DataPointer, QueueId, admin as command};
 use platform::log::info;
 use platform::{Memory, Platform};
@@ -25,11 +24,6 @@ const MAX_TRANSFER: u64 = 2 << 20;
 /// Seconds, at least, that a controller has to come back after its registers read as all ones. A function must answer within
 /// the same time after a reset (PCI Express base specification 4.0, section 6.6.1).
 const AWAY_LIMIT_SECONDS: u64 = 1;
-/// The time an administrative command may take, seconds: one that creates, deletes or aborts, for which sessions wait.
-const ADMIN_LIMIT_SECONDS: u64 = 10;
-/// The same for Identify and for features: a controller may rebuild its tables before it answers the first ones. The standard has
-/// no limit; drivers allow a minute.
-const IDENTIFY_LIMIT_SECONDS: u64 = 60;
 
 /// Waits until the controller can be read, and checks that this server can drive it and that it is the same as before.
 ///
@@ -95,7 +89,7 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
         return Err(DeviceFault::Unusable("the controller is for discovery or administration alone (CNTRLTYPE)"));
     }
     shared.first_seen.borrow_mut().check(&about)?;
-    shared.device.retry_delays.set(retry_delays(shared, &about).await?);
+    shared.device.retry_delays.set(inquiry::retry_delays(&mut &*shared, &about).await?);
     let weighing = shared.weighing();
     if weighing != Weighing::Nothing {
         let weights = arbitration::weights(weighing, shared.config.class_weights, about.rab);
@@ -108,7 +102,7 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
         }
     }
     let queue_pairs = number_of_queues(shared).await?;
-    let limits = nvm_limits(shared).await?;
+    let limits = inquiry::nvm_limits(&mut &*shared, controller.version()?, controller.cap()).await?;
     let namespaces = namespaces::find(shared, &about).await?;
     let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
     let identity = Identity {
@@ -167,48 +161,18 @@ async fn execute_once<P: Platform>(
     shared: &Shared<P>,
     build: impl FnOnce(nvme_spec::Cid) -> nvme_spec::Sqe,
 ) -> Result<nvme_spec::Cqe, DeviceFault> {
-    let limit = |sqe: &nvme_spec::Sqe| {
-        let seconds = match Opcode::from_raw(sqe.opcode()) {
-            Some(Opcode::Identify | Opcode::SetFeatures | Opcode::GetFeatures) => IDENTIFY_LIMIT_SECONDS,
-            _ => ADMIN_LIMIT_SECONDS,
-        };
-        shared.platform.ticks_per_second().saturating_mul(seconds)
-    };
-    shared.device.admin.execute(&shared.platform, &shared.device.tick, limit, build).await
+    shared.device.admin.execute(&shared.platform, &shared.device.tick, build).await
 }
 
-/// The delays before retries that the controller will name. It names them to a host that says that it keeps them.
-async fn retry_delays<P: Platform>(
-    shared: &Shared<P>,
-    about: &identify::Controller,
-) -> Result<RetryDelays, DeviceFault> {
-    let delays = RetryDelays::of(about);
-    if !delays.are_stated() {
-        return Ok(delays);
-    }
-    let page = &shared.device.identify_page;
-    page.memory.write(page.offset, &HostBehavior::RETRIES_LATER)?;
-    let data = DataPointer::page(page.iova.bits());
-    match execute(shared, |cid| set_feature_by_data(cid, Feature::HostBehavior, data)).await {
-        Ok(_) => Ok(delays),
-        // It names none then.
-        Err(DeviceFault::Refused(_)) => Ok(RetryDelays::default()),
-        Err(fault) => Err(fault),
-    }
-}
+impl<P: Platform> Asks for &Shared<P> {
+    type Memory = P::Memory;
 
-/// The limits of commands without data, as far as the controller states them. One that refuses to say is used without.
-async fn nvm_limits<P: Platform>(shared: &Shared<P>) -> Result<NvmLimits, DeviceFault> {
-    let controller = &shared.device.controller;
-    if !NvmLimits::are_stated(controller.version()?, controller.cap().css_other()) {
-        return Ok(NvmLimits::NONE);
+    fn page(&self) -> &Ring<P::Memory> {
+        &self.device.identify_page
     }
-    let page = &shared.device.identify_page;
-    let data = DataPointer::page(page.iova.bits());
-    match execute(shared, |cid| command::identify_nvm_limits(cid, data)).await {
-        Ok(_) => Ok(page.memory.read(page.offset)?),
-        Err(DeviceFault::Refused(_)) => Ok(NvmLimits::NONE),
-        Err(fault) => Err(fault),
+
+    async fn must(&mut self, build: impl Fn(nvme_spec::Cid) -> nvme_spec::Sqe) -> Result<nvme_spec::Cqe, DeviceFault> {
+        execute(self, build).await
     }
 }
 

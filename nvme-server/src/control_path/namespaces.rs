@@ -2,34 +2,33 @@
 //!
 //! A namespace that is not served is named in the log with the reason. Neighbours: `bring_up` asks for them at each bring-up.
 
-use crate::control_path::bring_up::execute;
 use crate::control_path::identity::Namespace;
 use crate::controller::fault::DeviceFault;
+use crate::controller::inquiry::{self, MAX_NAMESPACES};
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::config::Quirk;
-use nvme_spec::identify::{self, CommandSetId, IdList, NamespaceList, NotPlain, PlainBlocks};
-use nvme_spec::registers::Vs;
-use nvme_spec::{DataPointer, Nsid, StatusCode, admin as command};
+use nvme_spec::Nsid;
+use nvme_spec::identify::{self, CommandSetId, NotPlain, PlainBlocks};
 use platform::log::{info, warn};
-use platform::{Memory, PAGE_BITS, Platform};
+use platform::{PAGE_BITS, Platform};
 use report::clip;
 
-/// The most namespaces that are identified.
-const MAX_NAMESPACES: u32 = 256;
 /// Attempts to learn something of a namespace that the controller refuses to say.
 const ATTEMPTS: u8 = 3;
-/// The first revision with a list of active namespaces.
-const WITH_LIST: Vs = Vs::new().with_mjr(1).with_mnr(1);
 
 /// The namespaces that can be served.
 pub(crate) async fn find<P: Platform>(
     shared: &Shared<P>,
     about: &identify::Controller,
 ) -> Result<Vec<Namespace>, DeviceFault> {
-    let mut namespaces = Vec::new();
+    let (mut namespaces, cap) = (Vec::new(), shared.device.controller.cap());
     for nsid in active(shared, about).await? {
-        let Some(command_set) = ask(shared, nsid, async || command_set(shared, nsid).await).await? else { continue };
+        let Some(command_set) =
+            ask(shared, nsid, async || inquiry::command_set(&mut &*shared, cap, nsid).await).await?
+        else {
+            continue;
+        };
         if command_set != Some(CommandSetId::Nvm) {
             let reason = command_set.map_or("does not say its I/O command set".into(), |set| alloc::format!("{set}"));
             refuse(nsid, &reason);
@@ -77,10 +76,7 @@ async fn ask<P: Platform, T>(
 }
 
 async fn describe<P: Platform>(shared: &Shared<P>, nsid: Nsid) -> Result<identify::Namespace, DeviceFault> {
-    let page = &shared.device.identify_page;
-    let data = DataPointer::page(page.iova.bits());
-    execute(shared, |cid| command::identify_namespace(cid, nsid, data)).await?;
-    let mut described: identify::Namespace = page.memory.read(page.offset)?;
+    let mut described = inquiry::namespace(&mut &*shared, nsid).await?;
     if shared.config.quirks.contains(&Quirk::NguidChangesAtReset) {
         described.nguid = [0; 16];
     }
@@ -91,37 +87,15 @@ fn refuse(nsid: Nsid, reason: &str) {
     warn!("namespace {} {}, and is not served", nsid.0, clip::<64>(reason).as_str());
 }
 
-/// Identifiers of the active namespaces, as far as the controller says which are active. One before revision 1.1 has no list of
-/// them, and some of revision 1.1 have none either: there all identifiers up to NN are tried, and an inactive one has no blocks.
+/// Identifiers of the namespaces that may be active.
 async fn active<P: Platform>(shared: &Shared<P>, about: &identify::Controller) -> Result<Vec<Nsid>, DeviceFault> {
-    if shared.device.controller.version()? >= WITH_LIST {
-        let page = &shared.device.identify_page;
-        let data = DataPointer::page(page.iova.bits());
-        match execute(shared, |cid| command::identify_active_namespaces(cid, Nsid::NONE, data)).await {
-            Ok(_) => {
-                let list: NamespaceList = page.memory.read(page.offset)?;
-                return Ok(list.iter().take(MAX_NAMESPACES as usize).collect());
-            }
-            Err(DeviceFault::Refused(status)) if status.code() == StatusCode::InvalidField => {}
-            Err(fault) => return Err(fault),
+    let version = shared.device.controller.version()?;
+    let (identifiers, are_listed) = inquiry::namespaces(&mut &*shared, version, about).await?;
+    if !are_listed {
+        info!("the controller has no list of its namespaces: {} are tried", identifiers.len());
+        if about.nn.get() > MAX_NAMESPACES {
+            warn!("namespaces above {} are not served", MAX_NAMESPACES);
         }
     }
-    let all = about.nn.get();
-    info!("the controller has no list of its namespaces: {} are tried", all.min(MAX_NAMESPACES));
-    if all > MAX_NAMESPACES {
-        warn!("namespaces above {} are not served", MAX_NAMESPACES);
-    }
-    Ok((1..=all.min(MAX_NAMESPACES)).map(Nsid).collect())
-}
-
-/// The I/O command set of a namespace, if the controller says it. One that has no other command sets need not.
-async fn command_set<P: Platform>(shared: &Shared<P>, nsid: Nsid) -> Result<Option<CommandSetId>, DeviceFault> {
-    if !shared.device.controller.cap().css_other() {
-        return Ok(Some(CommandSetId::Nvm));
-    }
-    let page = &shared.device.identify_page;
-    let data = DataPointer::page(page.iova.bits());
-    execute(shared, |cid| command::identify_descriptors(cid, nsid, data)).await?;
-    let list: IdList = page.memory.read(page.offset)?;
-    Ok(list.command_set())
+    Ok(identifiers)
 }

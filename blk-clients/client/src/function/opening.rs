@@ -15,16 +15,17 @@ use blk_api::ring::Completed;
 use blk_api::session::Geometry;
 use nvme_driver::command::Abilities;
 use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT};
+use nvme_driver::inquiry::{self, Asks};
 use nvme_driver::split::CommandLimits;
 use nvme_driver::{
     Controller, DeviceFault, DmaPool, IoSpaceMap, PciClient, PciError, Polled, PrpLists, QueuePair, RetryDelays, Ring,
     disable, list_pages, secondary, wait_enabled,
 };
 use nvme_spec::admin::{self, CqInterrupt};
-use nvme_spec::feature::{Feature, HostBehavior, NumberOfQueues, set_feature_by_data};
-use nvme_spec::identify::{self, NamespaceList, NvmLimits};
-use nvme_spec::registers::Arbitration;
-use nvme_spec::{Cqe, DataPointer, Nsid, QueueId, Sqe};
+use nvme_spec::feature::NumberOfQueues;
+use nvme_spec::identify::{self, CommandSetId, NotPlain, PlainBlocks};
+use nvme_spec::registers::{Arbitration, Cap, Vs};
+use nvme_spec::{Cid, Cqe, DataPointer, Nsid, QueueId, Sqe};
 use pci_api::Refusal;
 use platform::{Environment, Kernel, Memory, PAGE_BITS, Platform};
 
@@ -38,8 +39,9 @@ const MAX_TRANSFER: u64 = 2 << 20;
 const MAX_REQUEST: u64 = 2 << 20;
 /// log2 of the bytes of the largest block.
 const MAX_BLOCK_SHIFT: u8 = 16;
-/// Seconds from the client's start in which its function must be online.
-const ONLINE_LIMIT_SECONDS: u64 = 20;
+/// Seconds from the client's start in which its function must be online: the server believes a controller that it needs so long to
+/// be ready.
+const ONLINE_LIMIT_SECONDS: u64 = 300;
 
 impl<P: Platform> Function<P> {
     /// Brings up the function that the PCI server gives. Returns what it is like, too.
@@ -216,58 +218,62 @@ impl Identity {
         }
         let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
         let max_transfer = limit.min(MAX_TRANSFER);
-        admin.must(|cid| admin::identify_active_namespaces(cid, Nsid::NONE, data)).await?;
-        let list: NamespaceList = page.memory.read(page.offset).map_err(memory)?;
-        let nsid = list.iter().next().ok_or(DeviceFault::Unusable("the function has no namespace"))?;
-        admin.must(|cid| admin::identify_namespace(cid, nsid, data)).await?;
-        let namespace: identify::Namespace = page.memory.read(page.offset).map_err(memory)?;
-        let plain = namespace.plain(MAX_BLOCK_SHIFT).map_err(|_| OpenError::BadGeometry)?;
+        let (version, cap) = (controller.version()?, controller.cap());
+        let mut asks = Asking { admin, page: page.clone() };
+        let (nsid, namespace, plain) = first_namespace(&mut asks, version, cap, &about).await?;
         if 1 << plain.shift > max_transfer {
             return Err(OpenError::BadGeometry);
         }
-        let delays = Self::retry_delays(admin, page, &about).await?;
-        let limits = Self::limits(admin, page, controller).await?;
+        let delays = inquiry::retry_delays(&mut asks, &about).await?;
+        let limits = inquiry::nvm_limits(&mut asks, version, cap).await?;
         let abilities = Abilities::of(&about, &limits, controller.cap().min_page_bytes());
         let media = identify::media(&about, nsid, &namespace);
         Ok(Self { nsid, blocks: plain.blocks, block_shift: plain.shift, media, max_transfer, abilities, delays })
     }
+}
 
-    /// The delays before retries that the controller will name, to a driver that says that it keeps them.
-    async fn retry_delays<P: Platform>(
-        admin: &mut Polled<P>,
-        page: &Ring<P::Memory>,
-        about: &identify::Controller,
-    ) -> Result<RetryDelays, DeviceFault> {
-        let delays = RetryDelays::of(about);
-        if !delays.are_stated() {
-            return Ok(delays);
-        }
-        page.memory.write(page.offset, &HostBehavior::RETRIES_LATER)?;
-        let data = DataPointer::page(page.iova.bits());
-        match admin.must(|cid| set_feature_by_data(cid, Feature::HostBehavior, data)).await {
-            Ok(_) => Ok(delays),
-            // It names none then.
-            Err(DeviceFault::Refused(_)) => Ok(RetryDelays::default()),
-            Err(fault) => Err(fault),
-        }
+/// The admin queue, and the page of the controller's answers.
+struct Asking<'a, P: Platform> {
+    admin: &'a mut Polled<P>,
+    page: Ring<P::Memory>,
+}
+
+impl<P: Platform> Asks for Asking<'_, P> {
+    type Memory = P::Memory;
+
+    fn page(&self) -> &Ring<P::Memory> {
+        &self.page
     }
 
-    /// The limits of commands without data, as far as the controller states them.
-    async fn limits<P: Platform>(
-        admin: &mut Polled<P>,
-        page: &Ring<P::Memory>,
-        controller: &Controller<P::Mmio>,
-    ) -> Result<NvmLimits, DeviceFault> {
-        if !NvmLimits::are_stated(controller.version()?, controller.cap().css_other()) {
-            return Ok(NvmLimits::NONE);
+    async fn must(&mut self, build: impl Fn(Cid) -> Sqe) -> Result<Cqe, DeviceFault> {
+        self.admin.must(build).await
+    }
+}
+
+/// The first of the controller's namespaces that can be used, and its blocks.
+///
+/// # Errors
+/// [`OpenError::BadGeometry`] if there are only others.
+async fn first_namespace(
+    asks: &mut impl Asks,
+    version: Vs,
+    cap: Cap,
+    about: &identify::Controller,
+) -> Result<(Nsid, identify::Namespace, PlainBlocks), OpenError> {
+    let mut error = DeviceFault::Unusable("the function has no namespace").into();
+    for nsid in inquiry::namespaces(asks, version, about).await?.0 {
+        if inquiry::command_set(asks, cap, nsid).await? != Some(CommandSetId::Nvm) {
+            error = OpenError::BadGeometry;
+            continue;
         }
-        let data = DataPointer::page(page.iova.bits());
-        match admin.must(|cid| admin::identify_nvm_limits(cid, data)).await {
-            Ok(_) => Ok(page.memory.read(page.offset)?),
-            Err(DeviceFault::Refused(_)) => Ok(NvmLimits::NONE),
-            Err(fault) => Err(fault),
+        let namespace = inquiry::namespace(asks, nsid).await?;
+        match namespace.plain(MAX_BLOCK_SHIFT) {
+            Ok(plain) => return Ok((nsid, namespace, plain)),
+            Err(NotPlain::Inactive) => {}
+            Err(_) => error = OpenError::BadGeometry,
         }
     }
+    Err(error)
 }
 
 /// Lets others run between two polls.

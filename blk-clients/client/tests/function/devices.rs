@@ -4,8 +4,10 @@ use crate::support::{Machine, Setup, device, turn};
 use blk_client::{Device, Error, FunctionFault, Status, WindowRange};
 use fake_platform::block_on;
 use nvme_spec::admin::Opcode as Admin;
+use nvme_spec::identify::CommandSetId;
 use nvme_spec::registers::Vs;
 use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, PassingState, QueueKind};
+use sim_nvme::NamespaceConfig;
 use sim_nvme::config::{CommandLimits, Config};
 
 /// One second, in the machine's time.
@@ -249,4 +251,38 @@ fn function_is_brought_up_after_states_that_pass() {
         let device = device(&machine);
         assert_eq!(block_on(device.run(device.flush())), Ok(()), "{opcode:?}");
     }
+}
+
+#[test]
+fn function_whose_identify_takes_most_of_a_minute_is_used() {
+    let effect = CommandEffect::Delay { ns: 55 * SECOND_NS };
+    let opcodes = vec![Admin::Identify as u8];
+    let slow = CommandFault { times: Some(1), opcodes, ..CommandFault::new(QueueKind::Admin, effect) };
+    let machine = Machine::new(Setup { faults: vec![Fault::Command(slow)], ..Setup::default() });
+    let device = device(&machine);
+    assert!(machine.now_ns() > 55 * SECOND_NS);
+    assert_eq!(block_on(device.run(device.flush())), Ok(()));
+}
+
+#[test]
+fn function_without_a_list_of_namespaces_is_used() {
+    let adapt = |config: &mut Config| config.capabilities.version = Vs::new().with_mjr(1);
+    let machine = Machine::new(Setup { adapt, ..Setup::default() });
+    let device = device(&machine);
+    assert_eq!(block_on(device.run(device.flush())), Ok(()));
+}
+
+#[test]
+fn first_namespace_that_can_be_used_is_used() {
+    let adapt = |config: &mut Config| {
+        config.capabilities.version = Vs::new().with_mjr(2);
+        config.capabilities.other_command_sets = true;
+        let zoned = NamespaceConfig { command_set: CommandSetId::Zoned, ..NamespaceConfig::zeroes(1 << 20) };
+        let with_metadata = NamespaceConfig { metadata: 8, ..NamespaceConfig::zeroes(1 << 20) };
+        config.namespaces.splice(0..0, [zoned, with_metadata]);
+    };
+    let machine = Machine::new(Setup { blocks: 4000, adapt, ..Setup::default() });
+    let device = device(&machine);
+    assert_eq!(device.geometry().blocks, 4000);
+    assert_eq!(block_on(device.run(device.flush())), Ok(()));
 }

@@ -134,7 +134,7 @@ fn controller_that_stays_offline_is_not_brought_up_again() {
     exchange(&mut session, &[entry(Opcode::Read, 3, 1, 0)]).unwrap();
     let before = machine.now_ns();
     assert_eq!(block_on(session.open_again()), Err(OpenError::Device(DeviceFault::Fatal)));
-    assert!((20 * SECOND_NS..21 * SECOND_NS).contains(&(machine.now_ns() - before)));
+    assert!((300 * SECOND_NS..301 * SECOND_NS).contains(&(machine.now_ns() - before)));
     assert!(session.server_died(), "so that it can be tried again");
     machine.set_online();
     block_on(session.open_again()).unwrap();
