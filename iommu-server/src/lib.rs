@@ -27,6 +27,7 @@ extern crate alloc;
 extern crate std;
 
 mod address_space;
+mod budgets;
 mod command_queue;
 mod domains;
 mod error;

@@ -2,14 +2,16 @@
 //!
 //! A caller is known by the badge of its call. Its message is decoded once; a mistake ends in a refusal and does not affect
 //! others. A driver names a frame by a number, and the server looks it up in a table that the root task wrote. The server has no
-//! slot to receive a capability into, so no caller can hand it an object, and it invokes nothing that a caller chose.
+//! slot to receive a capability into, so no caller can hand it an object, and it invokes nothing that a caller chose. A client's
+//! calls are bounded from tick to tick (`budgets`).
 
+use crate::budgets::Budgets;
 use crate::{Config, Devices, Direction, Domains, Error, Fault, Pool, Smmu};
 use alloc::vec::Vec;
 use iommu_api::blocked::{Blocked, HAS_ADDRESS, WRITE, Writer};
 use iommu_api::frames::Frames;
 use iommu_api::names;
-use iommu_api::{CLOSE, Close, DONE, MAP, MASTER, Map, OPEN, Open, RESET, ServerConfig, UNMAP, Unmap, refusal};
+use iommu_api::{BUSY, CLOSE, Close, DONE, MAP, MASTER, Map, OPEN, Open, RESET, ServerConfig, UNMAP, Unmap, refusal};
 use platform::log::{error, info, warn};
 use platform::{Badge, Cap, Environment, Event, Frame, Iova, Kernel, Message, Paddr, Platform, Region};
 use report::{Report, clip};
@@ -36,6 +38,7 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
 struct Server<P: Platform> {
     platform: P,
     domains: Domains<P::Mmio, P::Memory>,
+    budgets: Budgets,
     blocked: Writer<P::Memory>,
 }
 
@@ -54,16 +57,26 @@ impl<P: Platform> Server<P> {
         let frames = Frames::read(&table).map_err(|_| "the table of frames is longer than its memory")?;
         let page =
             platform.memory(region(names::BLOCKED)?).map_err(|_| "the page of blocked transactions is missing")?;
+        let budgets = Budgets::new(&config.drivers, &frames);
         let domains = Domains::new(smmu, config, frames).map_err(Error::sentence)?;
-        Ok(Self { domains, blocked: Writer::new(page), platform })
+        Ok(Self { domains, budgets, blocked: Writer::new(page), platform })
     }
 
     async fn serve(&mut self) {
         loop {
             match self.platform.next_event().await {
-                Event::Signal(_) => self.poll_faults(),
+                Event::Signal(badge) => {
+                    if badge.has(Badge::TICK) {
+                        self.budgets.refill();
+                    }
+                    self.poll_faults();
+                }
                 Event::Message(badge, message) => {
-                    let label = self.answer(badge, &message).map_or_else(refusal, |()| DONE);
+                    let label = if self.budgets.takes_call(badge.0) {
+                        self.answer(badge, &message).map_or_else(refusal, |()| DONE)
+                    } else {
+                        BUSY
+                    };
                     self.platform.kernel().reply(&Message::new(label));
                 }
             }

@@ -3,6 +3,8 @@
 //! A driver is known by the badge of its call. Its message is decoded into a [`Request`] once; after that, code works on
 //! checked values only. A driver's mistakes end in a [`Refusal`] and do not affect others.
 //!
+//! A client's calls are bounded from tick to tick (`budget`).
+//!
 //! A function under reset must not be accessed for 100 ms (`provision`, `reset`). Its driver's requests are refused meanwhile,
 //! its driver's death is noticed afterwards, and others are served as usual.
 //!
@@ -36,11 +38,13 @@ use platform::log::{error, info, warn};
 use platform::{Badge, CPtr, Environment, Event, Kernel, Message, Platform, VSpace};
 use report::Report;
 
+mod budget;
 mod choice;
 mod liveness;
 mod slots;
 mod virtual_requests;
 
+use budget::Budget;
 use liveness::Watched;
 use slots::Slot;
 
@@ -121,6 +125,8 @@ pub struct Server<P: Platform> {
     /// Each driver's liveness page, and its state when it was last read.
     watched_drivers: Vec<Watched<P::Memory>>,
     receive_slot: CPtr,
+    /// The budget of each driver's calls, for clients.
+    budgets: Vec<Option<Budget>>,
 }
 
 impl<P: Platform> Server<P> {
@@ -160,6 +166,7 @@ impl<P: Platform> Server<P> {
             resources.platform.report(&function.to_report().encode());
         }
         Ok(Self {
+            budgets: Budget::all(&mut resources, &config.drivers)?,
             claims: config.drivers.iter().map(|_| None).collect(),
             withdrawn: config.drivers.iter().map(|_| false).collect(),
             vspaces: vspaces.ok_or(Missing("run driver-vspace"))?,
@@ -185,8 +192,10 @@ impl<P: Platform> Server<P> {
                         self.settle();
                         self.check_liveness();
                         self.watch_slots();
+                        self.answer_kept();
                     }
                 }
+                Event::Message(badge, message) if self.keeps(badge, &message) => {}
                 Event::Message(badge, message) => {
                     self.settle();
                     self.check_liveness();

@@ -21,6 +21,7 @@
 extern crate alloc;
 
 mod address;
+mod allowance;
 mod cap;
 mod environment;
 mod error;
@@ -38,6 +39,7 @@ mod untyped;
 pub mod x86_64;
 
 pub use address::{Iova, PAGE_BITS, PAGE_SIZE, Paddr, Vaddr};
+pub use allowance::Allowance;
 pub use cap::{
     AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, Cap, CapType, Endpoint, Frame, IoPageTable, IoPort, IoSpace,
     IrqControl, IrqHandler, Notification, ObjectType, Rights, TableLevel, Tcb, TranslationTable, Untyped, VSpace,

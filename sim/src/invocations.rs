@@ -111,7 +111,7 @@ impl SimKernel {
         self.world.view().machine.arch == Arch::X86_64
     }
 
-    fn calls(&self) -> impl FnOnce(CPtr, &Message) -> Message {
+    fn calls(&self) -> impl Fn(CPtr, &Message) -> Message {
         |server, message| self.call_now(server, message)
     }
 

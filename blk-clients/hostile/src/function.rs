@@ -3,7 +3,7 @@
 //!
 //! Attacks by what they abuse: addresses (`dma`), registers and doorbells (`registers`), namespaces (`namespaces`),
 //! administrative commands (`admin`), interrupts (`interrupts`), the PCI server (`pci`), the IOMMU server (`io_space`), resets
-//! (`resets`), a revocation (`kept`). A verdict comes from the contents of memory and blocks where there are any: QEMU's
+//! (`resets`), a revocation (`kept`), the time of both servers (`calls`). A verdict comes from the contents of memory and blocks where there are any: QEMU's
 //! controller reports success for a transfer that the IOMMU blocked. After each group an honest read must bring what was
 //! written. A function that was reset from elsewhere is claimed again, and the group is repeated.
 //!
@@ -11,6 +11,7 @@
 //! resets of the processor, which no part of a machine without interrupt remapping refuses (`docs/limits.md`).
 
 mod admin;
+mod calls;
 mod content;
 mod dma;
 mod drive;
@@ -59,8 +60,13 @@ pub(crate) async fn run<P: Platform>(
     program.begin(platform).await;
     let mut attacker = Attacker { platform, environment, drive, verdicts, detaches: hostile.detaches };
     attacker.outlive(Attacker::honest).await?;
-    // The revocation would come in the middle of a round.
-    let rounds = if hostile.last == LastAttack::KeepFunction { 0 } else { hostile.rounds.max(1) };
+    let rounds = match hostile.last {
+        // The revocation would come in the middle of a round.
+        LastAttack::KeepFunction => 0,
+        // It begins at once, with a full budget.
+        LastAttack::FloodServers => 0,
+        _ => hostile.rounds.max(1),
+    };
     for _ in 0..rounds {
         attacker.round().await?;
         attacker.verdicts.next_round();

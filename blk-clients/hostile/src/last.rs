@@ -30,6 +30,7 @@ pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
         | LastAttack::ReadOnlyWrite
         | LastAttack::ForeignRegisters
         | LastAttack::KeepFunction
+        | LastAttack::FloodServers
         | LastAttack::Panic
         | LastAttack::Silence
         | LastAttack::Flood => true,
@@ -49,7 +50,9 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
             let ring = attacker.server_ring;
             poke(attacker, "write the completion ring", ring, Some(0xff));
         }
-        LastAttack::ForeignRegisters | LastAttack::KeepFunction => return Err(Stuck::NoSuchEnd),
+        LastAttack::ForeignRegisters | LastAttack::KeepFunction | LastAttack::FloodServers => {
+            return Err(Stuck::NoSuchEnd);
+        }
         LastAttack::ForbiddenInstructions => attacker.outlive(processor::forbidden_instructions).await?,
         LastAttack::Panic => {
             attacker.verdicts.report_end();

@@ -267,6 +267,8 @@ pub enum LastAttack {
     ForeignRegisters,
     /// It floods its function until that is revoked, and goes on using it. Of a tenant with a function alone, and its only attack.
     KeepFunction,
+    /// It calls the PCI server and the IOMMU server without end, by permitted calls. Of a tenant with a function alone, and its only attack.
+    FloodServers,
     /// The program executes every instruction that user level must not execute, one in each incarnation: each is a fault. It counts them on
     /// its first block.
     ForbiddenInstructions,
@@ -292,6 +294,7 @@ impl LastAttack {
             | Self::UnmappedRead
             | Self::ForeignRegisters
             | Self::KeepFunction
+            | Self::FloodServers
             | Self::Panic
             | Self::Silence
             | Self::Flood => false,
@@ -301,7 +304,7 @@ impl LastAttack {
     /// Whether only a tenant with a function can make it.
     #[must_use]
     pub const fn needs_function(self) -> bool {
-        matches!(self, Self::ForeignRegisters | Self::KeepFunction)
+        matches!(self, Self::ForeignRegisters | Self::KeepFunction | Self::FloodServers)
     }
 }
 

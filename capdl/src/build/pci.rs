@@ -141,7 +141,11 @@ impl Builder<'_> {
         self.model.reads_frames(who, arrays.iter().map(|arrays| arrays.len() as u64).sum());
         let name = |driver: &Driver| self.model.name(driver.who).into();
         let drivers = all.iter().zip(tables);
-        let drivers = drivers.map(|(driver, tables)| iommu_api::Driver { name: name(driver), tables: tables as u32 });
+        let drivers = drivers.map(|(driver, tables)| iommu_api::Driver {
+            name: name(driver),
+            tables: tables as u32,
+            is_client: driver.allowed.is_virtual(),
+        });
         let config = iommu_api::ServerConfig { messages: Paddr::new(smmu.messages), drivers: drivers.collect() };
         self.model.configure(who, &config)
     }

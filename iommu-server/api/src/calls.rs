@@ -3,7 +3,7 @@
 //! The PCI server's master is an endpoint of the server. The slots behind it hold one endpoint for each domain, of which a
 //! driver gets a copy. `call` sends a message through the endpoint in a slot and waits for the answer.
 
-use crate::{CLOSE, Close, MAP, Map, OPEN, Open, RESET, UNMAP, Unmap, result};
+use crate::{BUSY, CLOSE, Close, MAP, Map, OPEN, Open, RESET, UNMAP, Unmap, result};
 use platform::{AbsoluteCPtr, CPtr, Cap, Error, Frame, IoSpace, Iova, Kernel, Message, Result, Rights};
 
 /// See [`Kernel::frame_map_io`]. The server knows the frame by its slot in the specification; a copy in another slot is unknown.
@@ -11,22 +11,32 @@ use platform::{AbsoluteCPtr, CPtr, Cap, Error, Frame, IoSpace, Iova, Kernel, Mes
 /// # Errors
 /// The server's refusal.
 pub fn map(
-    call: impl FnOnce(CPtr, &Message) -> Message,
+    call: impl Fn(CPtr, &Message) -> Message,
     frame: Cap<Frame>,
     space: Cap<IoSpace>,
     rights: Rights,
     at: Iova,
 ) -> Result<()> {
     let message = Message::with(MAP, &Map::new(at.bits(), frame.cptr(), rights));
-    result(&call(space.cptr(), &message))
+    result(&until_done(call, space, &message))
 }
 
 /// See [`Kernel::frame_unmap_io`]; the server unmaps by the address, and needs no frame.
 ///
 /// # Errors
 /// The server's refusal.
-pub fn unmap(call: impl FnOnce(CPtr, &Message) -> Message, space: Cap<IoSpace>, at: Iova) -> Result<()> {
-    result(&call(space.cptr(), &Message::with(UNMAP, &Unmap { iova: at.bits() })))
+pub fn unmap(call: impl Fn(CPtr, &Message) -> Message, space: Cap<IoSpace>, at: Iova) -> Result<()> {
+    result(&until_done(call, space, &Message::with(UNMAP, &Unmap { iova: at.bits() })))
+}
+
+/// Repeats a call while the client's budget is used up: until the next tick. The server and the supervisor run before a client.
+fn until_done(call: impl Fn(CPtr, &Message) -> Message, space: Cap<IoSpace>, message: &Message) -> Message {
+    loop {
+        let answer = call(space.cptr(), message);
+        if answer.label != BUSY {
+            return answer;
+        }
+    }
 }
 
 /// See [`Kernel::io_space_open`].
@@ -79,6 +89,20 @@ mod tests {
         let (to, message) = said.borrow().clone().unwrap();
         assert_eq!((to, message.label, message.cap), (CPtr::new(SLOT), MAP, None));
         assert_eq!(message.payload::<Map>().ok(), Some(Map { iova: 0x3000, slot: 5, writable: 0 }));
+    }
+
+    #[test]
+    fn a_call_beyond_the_budget_is_repeated() {
+        let left = RefCell::new(3);
+        let call = |_: CPtr, _: &Message| {
+            *left.borrow_mut() -= 1;
+            Message::new(if *left.borrow() > 0 { BUSY } else { refusal(Error::DeleteFirst) })
+        };
+        assert_eq!(
+            map(call, CPtr::new(5).cast(), CPtr::new(SLOT).cast(), Rights::READ, Iova::new(0)),
+            Err(Error::DeleteFirst)
+        );
+        assert_eq!(*left.borrow(), 0);
     }
 
     #[test]

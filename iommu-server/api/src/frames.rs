@@ -127,6 +127,13 @@ impl Frames {
         let run = after.checked_sub(1).and_then(|index| self.0.get(index))?;
         if run.domain == domain { run.at(slot) } else { None }
     }
+
+    /// The number of frames of the driver of `domain`.
+    #[must_use]
+    pub fn count(&self, domain: u16) -> u64 {
+        let own = self.0.iter().filter(|run| run.domain == domain);
+        own.map(|run| u64::from(run.frames)).fold(0, u64::saturating_add)
+    }
 }
 
 #[cfg(test)]
@@ -168,6 +175,7 @@ mod tests {
         for (domain, slot) in [(1, 9), (1, 13), (2, 9), (2, 13), (0, 10), (3, 10), (1 << 16 | 1, 10), (1, u64::MAX)] {
             assert_eq!(found(domain, slot), None, "{domain} {slot}");
         }
+        assert_eq!([0, 1, 2, 3].map(|domain| frames.count(domain)), [0, 3, 3, 0]);
     }
 
     #[test]

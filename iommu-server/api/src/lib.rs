@@ -42,6 +42,8 @@ pub const UNMAP: u32 = 5;
 
 /// The label of an answer to a call that was carried out; others are [`refusal`]s.
 pub const DONE: u32 = 0;
+/// The label of an answer to a call that is beyond its client's budget: it is to be repeated, and is carried out after a tick.
+pub const BUSY: u32 = Message::ANSWERS + 5;
 
 /// The domain to open, and its function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
@@ -136,6 +138,8 @@ pub struct Driver {
     pub name: alloc::string::String,
     /// The most translation tables of its domain: [`tables`] of its arrays of frames.
     pub tables: u32,
+    /// Whether it is a client, whose calls are bounded from tick to tick.
+    pub is_client: bool,
 }
 
 /// Pages that a translation table of the last level covers; and tables that one above it covers.
@@ -180,5 +184,6 @@ mod tests {
         }
         assert_eq!(result(&Message::new(DONE)), Ok(()));
         assert_eq!(result(&Message::new(77)), Err(Error::IllegalOperation));
+        assert!(REFUSALS.iter().all(|(label, _)| *label != BUSY));
     }
 }

@@ -26,7 +26,7 @@ fn run(domain: u16, slot: u64, page: u64, frames: u32, writable: u16) -> Run {
 }
 
 fn driver(name: &str, arrays: &[u64]) -> Driver {
-    Driver { name: name.into(), tables: tables(arrays.iter().copied()) as u32 }
+    Driver { name: name.into(), tables: tables(arrays.iter().copied()) as u32, is_client: false }
 }
 
 /// Two drivers with an array of their own; the first has a frame that it may only read, too.
@@ -144,7 +144,8 @@ fn a_pool_without_room_for_all_domains_is_refused() {
     let machine = Machine::new(Profile::Qemu72, 0);
     let config = |room: u64| {
         let tables = (POOL_PAGES as u64 - OWN_PAGES) / 2 - 1;
-        let drivers = [tables, tables + room].map(|tables| Driver { name: "a".into(), tables: tables as u32 });
+        let drivers =
+            [tables, tables + room].map(|tables| Driver { name: "a".into(), tables: tables as u32, is_client: false });
         ServerConfig { messages: platform::Paddr::new(MESSAGES), drivers: drivers.into() }
     };
     let start = || machine.start(Devices::Quiet).unwrap();

@@ -12,7 +12,6 @@
 
 extern crate alloc;
 
-pub mod allowance;
 pub mod config;
 pub mod extent;
 pub mod names;

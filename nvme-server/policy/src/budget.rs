@@ -10,7 +10,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use blk_api::allowance::Allowance;
+use platform::Allowance;
 
 /// Steps of all sessions together: calls answered, and records installed.
 const STEPS: u32 = 8192;

@@ -10,7 +10,7 @@
 //! Left out: requests that reach the device, which the scheduling policy decides about; and the kernel's part. A client
 //! that signals or sends without waiting for an answer still wakes the server each time, and no server can refuse that.
 
-use blk_api::allowance::Allowance;
+use platform::Allowance;
 
 /// Calls answered at once.
 const CALLS: u32 = 4096;

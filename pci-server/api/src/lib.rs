@@ -348,4 +348,10 @@ impl Match {
             Self::Bdf(_) | Self::ClassCode { .. } | Self::Virtual { .. } => None,
         }
     }
+
+    /// Whether a virtual function is selected: its driver is a client.
+    #[must_use]
+    pub const fn is_virtual(&self) -> bool {
+        matches!(self, Self::Virtual { .. })
+    }
 }

@@ -80,6 +80,9 @@ impl<P: Platform> Server<P> {
                 silent_at_ns = self.resources.resets.ready_at_ns(bdf);
             }
             watched.silent_at_ns = (!incarnation.is_alive()).then_some(silent_at_ns);
+            if let Some(Some(budget)) = self.budgets.get_mut(driver) {
+                budget.forget(&self.resources);
+            }
         }
         if watched.silent_at_ns.is_some_and(|at_ns| at_ns <= self.resources.now_ns()) {
             watched.silent_at_ns = None;

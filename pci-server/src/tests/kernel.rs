@@ -8,9 +8,9 @@ use core::cell::RefCell;
 use core::future::{Future, ready};
 use core::ops::Range;
 use platform::{
-    AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Frame, IoPageTable,
-    IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr, Result, Resume,
-    Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
+    AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
+    IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr,
+    Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
 use sim_kernel::{Capability, Invoker};
 use std::rc::Rc;
@@ -72,7 +72,6 @@ impl Kernel for RecordingKernel {
         cnode_copy(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights) -> Result<()>;
         cnode_mint(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> Result<()>;
         cnode_move(dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()>;
-        cnode_save_caller(slot: AbsoluteCPtr) -> Result<()>;
         tcb_configure(tcb: Cap<Tcb>, fault_endpoint: CPtr, priority: u8, cspace: Cap<CNode>, cspace_guard_bits: u8,
             vspace: Cap<VSpace>, ipc_buffer: Vaddr, ipc_buffer_frame: Cap<Frame>) -> Result<()>;
         tcb_write_registers(tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> Result<()>;
@@ -93,10 +92,29 @@ impl Kernel for RecordingKernel {
         msi_message(irq: u8) -> (u64, u32);
         irq_count() -> u8;
         send(dest: CPtr, message: &Message) -> ();
-        nb_send(dest: CPtr, message: &Message) -> ();
+    }
+
+    /// Every message is a call whose caller waits.
+    fn cnode_save_caller(&self, slot: AbsoluteCPtr) -> Result<()> {
+        let mut state = self.state.borrow_mut();
+        if state.callers.contains(&slot.index) {
+            return Err(Error::DeleteFirst);
+        }
+        state.callers.push(slot.index);
+        Ok(())
+    }
+
+    fn nb_send(&self, dest: CPtr, message: &Message) {
+        let mut callers = core::mem::take(&mut self.state.borrow_mut().callers);
+        let answered = callers.iter().position(|caller| *caller == dest.bits()).map(|place| callers.swap_remove(place));
+        self.state.borrow_mut().callers = callers;
+        if answered.is_some() {
+            self.reply(message);
+        }
     }
 
     fn cnode_delete(&self, slot: AbsoluteCPtr) -> Result<()> {
+        self.state.borrow_mut().callers.retain(|caller| *caller != slot.index);
         let held = self.held(CPtr::new(slot.index));
         self.note_deleted(held);
         self.invoker().cnode_delete(slot)

@@ -106,6 +106,8 @@ pub(super) struct State {
     pub(super) acts: Vec<Act>,
     pub(super) events: VecDeque<Event>,
     pub(super) replies: VecDeque<Message>,
+    /// Slots that hold a caller.
+    pub(super) callers: Vec<u64>,
     pub(super) reports: Vec<report::Report>,
     /// Contents of the drivers' liveness pages and pages of presence, by their address, and of the page that the server keeps.
     pub(super) incarnations: BTreeMap<u64, u32>,
@@ -153,6 +155,7 @@ impl State {
             acts: Vec::new(),
             events: VecDeque::new(),
             replies: VecDeque::new(),
+            callers: Vec::new(),
             reports: Vec::new(),
             incarnations: BTreeMap::new(),
             kept: BTreeMap::new(),

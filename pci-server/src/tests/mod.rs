@@ -3,6 +3,7 @@
 
 mod assigned;
 mod bars;
+mod budgets;
 mod bus;
 mod changed_interrupts;
 mod claims;

@@ -33,7 +33,7 @@ pub(super) const DRIVER_ARENA: u64 = 0x5000_0000;
 /// The slot of its own notification.
 const EVENT: u64 = 256;
 /// Slot of the notification that all others wait on: capabilities to it differ by their badges.
-const OTHERS: u64 = 258;
+pub(super) const OTHERS: u64 = 258;
 /// Slots of the notifications by which the supervisor is notified of silent devices.
 const SILENCED: u64 = 288;
 /// Slots of the untypeds of the PCI windows.

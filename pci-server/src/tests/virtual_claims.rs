@@ -162,7 +162,7 @@ fn released_virtual_function_comes_back_after_its_reset() {
             system.claim_virtual(FIRST).unwrap();
             system.ask(FIRST, RELEASE).unwrap();
         }
-        system.pass(100);
+        (0..20).for_each(|_| system.tick(5));
     }
     assert_eq!(system.violations(), []);
 }

@@ -172,10 +172,16 @@ async fn sparse<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck
     Ok(())
 }
 
-/// Calls the server with its IOSpace, and returns the server's answer.
+/// Calls the server with its IOSpace, until its budget lasts, and returns the server's answer.
 async fn call<P: Platform>(attacker: &Attacker<'_, P>, message: &Message) -> platform::Result<()> {
     let server = attacker.drive.io_space.cptr().cast::<Endpoint>();
-    iommu_api::result(&attacker.platform.kernel().call(server, message).await)
+    loop {
+        let answer = attacker.platform.kernel().call(server, message).await;
+        if answer.label != iommu_api::BUSY {
+            return iommu_api::result(&answer);
+        }
+        attacker.drive.tick().await;
+    }
 }
 
 fn judge<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, answer: platform::Result<()>) {

@@ -1,6 +1,6 @@
 //! Attacks that end the attacker, or its claim. As on rings, the end of the work is reported before a fault.
 
-use super::{Attacker, Stuck, kept, resets};
+use super::{Attacker, Stuck, calls, kept, resets};
 use pci_api::names::ARENA;
 use platform::{PAGE_SIZE, Platform, Vaddr};
 use workload::LastAttack;
@@ -47,6 +47,10 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
             }
         }
         LastAttack::KeepFunction => kept::run(attacker).await?,
+        LastAttack::FloodServers => {
+            attacker.verdicts.report_end();
+            calls::flood(attacker).await?;
+        }
         LastAttack::TailBeyondRing
         | LastAttack::TailBackwards
         | LastAttack::HeadBeyondRing

@@ -145,7 +145,9 @@ impl System<'_> {
         use iommu_api::{Driver, ServerConfig};
         let driver = |name: &String| {
             let tables = iommu_api::tables(self.arrays(name));
-            Driver { name: name.clone(), tables: u32::try_from(tables).unwrap_or(u32::MAX) }
+            let is_client =
+                self.clients().into_iter().any(|client| self.specification.components[client].name == *name);
+            Driver { name: name.clone(), tables: u32::try_from(tables).unwrap_or(u32::MAX), is_client }
         };
         let wanted = ServerConfig {
             messages: Paddr::new(self.machine().smmu.as_ref().map_or(u64::MAX, |smmu| smmu.messages)),
@@ -153,7 +155,7 @@ impl System<'_> {
         };
         let mut wrong = vec![(String::new(), differing!(ServerConfig { messages, drivers }: is, &wanted))];
         for (is, wanted) in is.drivers.iter().zip(&wanted.drivers) {
-            wrong.push((format!(" for {}", is.name), differing!(Driver { name, tables }: is, wanted)));
+            wrong.push((format!(" for {}", is.name), differing!(Driver { name, tables, is_client }: is, wanted)));
         }
         wrong
     }

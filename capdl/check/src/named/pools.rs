@@ -8,8 +8,9 @@ use platform::PAGE_SIZE;
 
 /// Records of a session that a request needs at once.
 const RECORDS_A_SESSION: u64 = 4;
-/// Slots of the PCI server for a claim, beside those of its pages and vectors: the IOSpace, and a shared line's four.
-const SLOTS_A_CLAIM: u64 = 5;
+/// Slots of the PCI server for a driver, beside those of its claim's pages and vectors: the IOSpace, a shared line's four, and two of
+/// a call that is kept until a tick.
+const SLOTS_A_DRIVER: u64 = 7;
 
 /// A pool, and the most that each of its clients may take.
 struct Pool<'a> {
@@ -55,7 +56,7 @@ impl System<'_> {
         let tables = arena.map_or(0, |arena| arena.len / PAGE_SIZE as u64);
         let slots = config.drivers.iter().map(|driver| {
             let pages = driver.arena_len / PAGE_SIZE as u64;
-            (driver.name.as_str(), pages.saturating_add(driver.max_vectors.into()).saturating_add(SLOTS_A_CLAIM))
+            (driver.name.as_str(), pages.saturating_add(driver.max_vectors.into()).saturating_add(SLOTS_A_DRIVER))
         });
         vec![
             Pool { name: "interrupts", has: interrupts.into(), parts: vectors.collect() },

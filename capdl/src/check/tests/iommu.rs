@@ -22,11 +22,16 @@ fn it_is_given_no_way_to_receive_a_capability() {
 }
 
 #[test]
-fn another_number_of_tables_for_a_driver_is_refused() {
+fn another_number_of_tables_or_role_of_a_driver_is_refused() {
     for number in [0, 1, u32::MAX] {
         let mut system = virt();
         configure(&mut system, SERVER, |config: &mut ServerConfig| config.drivers[1].tables = number);
         refused(&system, Rule::ConfiguredAsDeclared, &["the IOMMU server", "`tables` for frida"]);
+    }
+    for driver in 0..3 {
+        let mut system = virt();
+        configure(&mut system, SERVER, |config: &mut ServerConfig| config.drivers[driver].is_client ^= true);
+        refused(&system, Rule::ConfiguredAsDeclared, &["the IOMMU server", "`is_client` for"]);
     }
     let mut system = virt();
     configure(&mut system, SERVER, |config: &mut ServerConfig| config.drivers.swap(1, 2));

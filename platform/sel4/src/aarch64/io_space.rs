@@ -6,7 +6,7 @@ use crate::syscall;
 use iommu_api::calls;
 use platform::{AbsoluteCPtr, CPtr, Cap, Frame, IoPageTable, IoSpace, Iova, Message, Result, Rights};
 
-fn call(kernel: &Sel4) -> impl FnOnce(CPtr, &Message) -> Message {
+fn call(kernel: &Sel4) -> impl Fn(CPtr, &Message) -> Message {
     |server, message| {
         let (info, words) = kernel.put_message(message);
         let received = syscall::call(server.bits(), info, words);
