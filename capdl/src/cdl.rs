@@ -7,7 +7,7 @@
 
 use crate::layout::rights::{GRANT, READ, WRITE};
 use crate::layout::{LARGE_PAGE, PAGE};
-use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, Specification};
+use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, ROOT_BITS, Specification};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
@@ -99,10 +99,11 @@ fn thread_type(specification: &Specification, id: ObjectId) -> String {
     let Some(component) = specification.components.iter().find(|component| component.tcb == id) else {
         return "tcb".into();
     };
-    let Component { priority, fault_slot, entry, stack_pointer, ipc_buffer_vaddr, environment_vaddr, .. } = component;
+    let Component { priority, entry, stack_pointer, ipc_buffer_vaddr, environment_vaddr, .. } = component;
     format!(
         "tcb (addr: {ipc_buffer_vaddr:#x}, ip: {entry:#x}, sp: {stack_pointer:#x}, prio: {priority}, \
-         fault_ep: {fault_slot:#x}, init: [{environment_vaddr:#x}])"
+         fault_ep: {:#x}, init: [{environment_vaddr:#x}])",
+        component.fault_path()
     )
 }
 
@@ -118,7 +119,12 @@ fn element(object: &Object, index: u64) -> String {
 fn write_thread(out: &mut String, specification: &Specification, component: &Component) -> fmt::Result {
     let name = |id: ObjectId| object(specification, id).name.as_str();
     writeln!(out, "  {} {{", name(component.tcb))?;
-    writeln!(out, "    cspace: {} ({})", name(component.cnode), guard(specification, component.cnode))?;
+    let above = if component.root.is_some() {
+        "guard: 0, guard_size: 0".into()
+    } else {
+        guard(specification, component.cnode, 0)
+    };
+    writeln!(out, "    cspace: {} ({above})", name(component.cspace()))?;
     writeln!(out, "    vspace: {}", name(component.vspace))?;
     writeln!(out, "    ipc_buffer_slot: {} (RW)", name(component.ipc_buffer))?;
     if let Some(notification) = component.bound_notification {
@@ -127,17 +133,24 @@ fn write_thread(out: &mut String, specification: &Specification, component: &Com
     writeln!(out, "  }}\n")
 }
 
-/// The guard that makes paths through this CNode 64 bits.
-fn guard(specification: &Specification, cnode: ObjectId) -> String {
+/// The guard that makes paths through this CNode 64 bits, of which `above` select a slot in the one above it.
+fn guard(specification: &Specification, cnode: ObjectId, above: u8) -> String {
     match object(specification, cnode).kind {
-        ObjectKind::CNode { size_bits } => format!("guard: 0, guard_size: {}", 64u8.saturating_sub(size_bits)),
+        ObjectKind::CNode { size_bits } => format!("guard: 0, guard_size: {}", (64 - above).saturating_sub(size_bits)),
         _ => "guard: 0, guard_size: 0".into(),
     }
 }
 
 fn write_cspace(out: &mut String, specification: &Specification, component: &Component) -> fmt::Result {
-    writeln!(out, "  {} {{", object(specification, component.cnode).name)?;
+    writeln!(out, "  {} {{", object(specification, component.cspace()).name)?;
+    if component.root.is_some() {
+        let cnode = &object(specification, component.cnode).name;
+        writeln!(out, "    0x0: {cnode} ({})", guard(specification, component.cnode, ROOT_BITS))?;
+    }
     writeln!(out, "    {:#x}: {FAULT_ENDPOINT} (RWG, badge: {:#x})", component.fault_slot, component.id)?;
+    if component.root.is_some() {
+        writeln!(out, "  }}\n\n  {} {{", object(specification, component.cnode).name)?;
+    }
     for run in specification.caps.iter().filter(|run| run.cnode == component.cnode) {
         let target = object(specification, run.object);
         let params = cap_params(specification, run.object, run.badge, run.rights);
@@ -157,7 +170,7 @@ fn cap_params(specification: &Specification, id: ObjectId, badge: u64, rights: u
         | ObjectKind::LargeFrame
         | ObjectKind::SmallDeviceFrame { .. }
         | ObjectKind::LargeDeviceFrame { .. } => format!(" ({})", letters(rights)),
-        ObjectKind::CNode { .. } => format!(" ({})", guard(specification, id)),
+        ObjectKind::CNode { .. } => format!(" ({})", guard(specification, id, 0)),
         ObjectKind::IoPorts { first, last } => format!(" (ports: [{first:#x}..{last:#x}])"),
         _ => String::new(),
     }

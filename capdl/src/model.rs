@@ -12,7 +12,8 @@ use crate::layout::{
 };
 use crate::programs::Program;
 use capdl_spec::{
-    Arch, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, RestartPolicy, Role, Specification, TeardownAck,
+    Arch, CapRun, Fill, Mapping, Object, ObjectId, ObjectKind, ROOT_BITS, RestartPolicy, Role, Specification,
+    TeardownAck,
 };
 use platform::{Badge, CPtr, Name, NamedCaps, Region, RegionKind, Vaddr};
 use serde::Serialize;
@@ -49,6 +50,7 @@ struct Draft {
     entry: u64,
     tcb: ObjectId,
     cnode: ObjectId,
+    root: Option<ObjectId>,
     vspace: ObjectId,
     ipc_buffer: ObjectId,
     own_cnode: bool,
@@ -130,6 +132,7 @@ impl Model {
             entry: program.entry,
             tcb,
             cnode,
+            root: None,
             vspace,
             ipc_buffer,
             own_cnode: false,
@@ -286,14 +289,16 @@ impl Model {
     pub(crate) fn own_cnode(&mut self, who: Who, free_slots: u64) {
         let draft = self.draft(who);
         draft.own_cnode = true;
+        let cnode = draft.cnode;
+        // A client may delete what it finds there. Servers are trusted not to, and their calls do not become longer.
+        if draft.role == Role::Client {
+            let name = format!("{}.root", draft.name);
+            let root = self.object(name, ObjectKind::CNode { size_bits: ROOT_BITS }, 1);
+            self.draft(who).root = Some(root);
+        }
+        let draft = self.draft(who);
         draft.free_slots = free_slots;
-        draft.cap_runs.push(CapRun {
-            cnode: draft.cnode,
-            slot: CNODE_SLOT,
-            object: draft.cnode,
-            badge: 0,
-            rights: rights::ALL,
-        });
+        draft.cap_runs.push(CapRun { cnode, slot: CNODE_SLOT, object: cnode, badge: 0, rights: rights::ALL });
     }
 
     pub(crate) fn waits_on(&mut self, who: Who, cptr: CPtr) {

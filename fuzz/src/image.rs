@@ -197,6 +197,7 @@ fn change(specification: &mut Specification, input: &mut Unstructured<'_>) -> Re
             match input.int_in_range(0..=13u8)? {
                 0 => component.id = value as u16,
                 1 => component.tcb = value as u32,
+                2 if value >> 60 == 1 => component.root = Some(value as u32),
                 2 => component.cnode = value as u32,
                 3 => component.vspace = value as u32,
                 4 => component.ipc_buffer = value as u32,
@@ -302,6 +303,7 @@ fn system() -> Specification {
             priority: 100,
             tcb: first + 2,
             cnode: first,
+            root: None,
             vspace: first + 1,
             ipc_buffer: first + 3,
             ipc_buffer_vaddr: 0x40_0000,

@@ -8,7 +8,7 @@ use crate::BuildError;
 use crate::build::Build;
 use crate::objects::object;
 use alloc::rc::Rc;
-use capdl_spec::{CapRun, Component, Object, ObjectKind, Specification};
+use capdl_spec::{CapRun, Component, Object, ObjectKind, ROOT_BITS, Specification};
 use platform::{AbsoluteCPtr, Badge, CNode, CPtr, CapData, Kernel, Platform, Rights};
 use report::{Installed, Report, clip};
 
@@ -26,6 +26,11 @@ enum Way {
     Copy,
     Mint(CapData),
     Move,
+}
+
+/// Guard of the component's CSpace root. One above its CNode has none: the CNode's own fills the paths.
+pub(crate) fn root_guard_bits(specification: &Specification, component: &Component) -> Result<u8, BuildError> {
+    Ok(if component.root.is_some() { 0 } else { guard_bits(cnode_bits(specification, component.cnode)?) })
 }
 
 /// Guard of a CNode with 2^`size_bits` slots, so that it resolves whole paths.
@@ -126,6 +131,17 @@ impl<P: Platform> Build<P> {
         self.platform.report(&Report::Installed(installed).encode());
     }
 
+    /// Puts the component's CNode into the CNode above it, if there is one. Its guard leaves the path's first bits to that.
+    pub(crate) fn install_root(&self, component: &Component) -> Result<(), BuildError> {
+        let Some(root) = component.root else { return Ok(()) };
+        let guard_bits = guard_bits(cnode_bits(&self.specification, component.cnode)?);
+        let guard = CapData::Guard { size: guard_bits.saturating_sub(ROOT_BITS), value: 0 };
+        let (dest, src) =
+            (self.component_slot(root, 0)?, self.boot.slot(self.objects.cap::<CNode>(component.cnode)?.cptr()));
+        let minted = self.kernel().cnode_mint(dest, src, Rights::ALL, guard);
+        minted.map_err(BuildError::refused("install the CNode of", &component.name))
+    }
+
     /// Installs the capability by which the component's faults arrive, and reports it if the specification asks for that.
     pub(crate) fn install_fault_endpoint(&mut self, component: &Component) -> Result<(), BuildError> {
         self.mint_fault_endpoint(component)?;
@@ -142,8 +158,8 @@ impl<P: Platform> Build<P> {
     /// Mints the capability through which the kernel sends the thread's faults. It lies in the thread's own CSpace and must allow
     /// an answer.
     pub(crate) fn mint_fault_endpoint(&self, component: &Component) -> Result<(), BuildError> {
-        let Component { id, name, cnode, fault_slot, .. } = component;
-        let dest = self.component_slot(*cnode, *fault_slot)?;
+        let Component { id, name, fault_slot, .. } = component;
+        let dest = self.component_slot(component.cspace(), *fault_slot)?;
         let src = self.boot.slot(self.objects.own.endpoint);
         let minted = self.kernel().cnode_mint(dest, src, rights(CALL), CapData::Badge(Badge(u64::from(*id))));
         minted.map_err(BuildError::refused("install the fault endpoint of", name))

@@ -43,7 +43,9 @@ impl<P: Platform> Build<P> {
                 self.install(run)?;
             }
         }
-        self.mint_fault_endpoint(component)?;
+        if component.root.is_none() {
+            self.mint_fault_endpoint(component)?;
+        }
         self.write_registers(component)
     }
 

@@ -73,7 +73,9 @@ impl<P: Platform> Build<P> {
                 *place = true;
             }
         };
-        fill(component.fault_slot);
+        if component.root.is_none() {
+            fill(component.fault_slot);
+        }
         for run in self.specification.caps.iter().filter(|run| run.cnode == component.cnode) {
             let count = u64::from(object(&self.specification, run.object)?.count);
             (run.slot..run.slot.saturating_add(count)).for_each(&mut fill);

@@ -2,7 +2,7 @@
 
 use crate::BuildError;
 use crate::build::Build;
-use crate::cspace::{cnode_bits, guard_bits};
+use crate::cspace::root_guard_bits;
 use crate::objects::expect_kind;
 use crate::restarts::Restarts;
 use alloc::rc::Rc;
@@ -93,6 +93,7 @@ impl<P: Platform> Build<P> {
     }
 
     fn configure(&mut self, component: &Component) -> Result<Thread, BuildError> {
+        self.install_root(component)?;
         self.install_fault_endpoint(component)?;
         expect_kind(&self.specification, component.vspace, ObjectKind::VSpace)?;
         expect_kind(&self.specification, component.ipc_buffer, ObjectKind::SmallFrame)?;
@@ -102,10 +103,10 @@ impl<P: Platform> Build<P> {
         kernel
             .tcb_configure(
                 tcb,
-                CPtr::new(component.fault_slot),
+                CPtr::new(component.fault_path()),
                 component.priority,
-                objects.cap(component.cnode)?,
-                guard_bits(cnode_bits(&self.specification, component.cnode)?),
+                objects.cap(component.cspace())?,
+                root_guard_bits(&self.specification, component)?,
                 objects.cap(component.vspace)?,
                 Vaddr::new(component.ipc_buffer_vaddr),
                 objects.cap(component.ipc_buffer)?,

@@ -3,7 +3,7 @@
 //!
 //! Attacks by what they abuse: addresses (`dma`), registers and doorbells (`registers`), namespaces (`namespaces`),
 //! administrative commands (`admin`), interrupts (`interrupts`), the PCI server (`pci`), the IOMMU server (`io_space`), resets
-//! (`resets`), a revocation (`kept`), the time of both servers (`calls`). A verdict comes from the contents of memory and blocks where there are any: QEMU's
+//! (`resets`), a revocation (`kept`), the time of both servers (`calls`), its own CNode (`cnode`). A verdict comes from the contents of memory and blocks where there are any: QEMU's
 //! controller reports success for a transfer that the IOMMU blocked. After each group an honest read must bring what was
 //! written. A function that was reset from elsewhere is claimed again, and the group is repeated.
 //!
@@ -12,6 +12,7 @@
 
 mod admin;
 mod calls;
+mod cnode;
 mod content;
 mod dma;
 mod drive;
@@ -65,6 +66,8 @@ pub(crate) async fn run<P: Platform>(
         LastAttack::KeepFunction => 0,
         // It begins at once, with a full budget.
         LastAttack::FloodServers => 0,
+        // It needs nothing of them.
+        LastAttack::ClearCspace => 0,
         _ => hostile.rounds.max(1),
     };
     for _ in 0..rounds {

@@ -31,6 +31,7 @@ pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
         | LastAttack::ForeignRegisters
         | LastAttack::KeepFunction
         | LastAttack::FloodServers
+        | LastAttack::ClearCspace
         | LastAttack::Panic
         | LastAttack::Silence
         | LastAttack::Flood => true,
@@ -50,7 +51,10 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
             let ring = attacker.server_ring;
             poke(attacker, "write the completion ring", ring, Some(0xff));
         }
-        LastAttack::ForeignRegisters | LastAttack::KeepFunction | LastAttack::FloodServers => {
+        LastAttack::ForeignRegisters
+        | LastAttack::KeepFunction
+        | LastAttack::FloodServers
+        | LastAttack::ClearCspace => {
             return Err(Stuck::NoSuchEnd);
         }
         LastAttack::ForbiddenInstructions => attacker.outlive(processor::forbidden_instructions).await?,

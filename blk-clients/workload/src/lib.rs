@@ -269,6 +269,9 @@ pub enum LastAttack {
     KeepFunction,
     /// It calls the PCI server and the IOMMU server without end, by permitted calls. Of a tenant with a function alone, and its only attack.
     FloodServers,
+    /// It overwrites and deletes every capability of its CNode, and reads memory that is not mapped. Of a tenant with a function alone,
+    /// and its only attack.
+    ClearCspace,
     /// The program executes every instruction that user level must not execute, one in each incarnation: each is a fault. It counts them on
     /// its first block.
     ForbiddenInstructions,
@@ -295,6 +298,7 @@ impl LastAttack {
             | Self::ForeignRegisters
             | Self::KeepFunction
             | Self::FloodServers
+            | Self::ClearCspace
             | Self::Panic
             | Self::Silence
             | Self::Flood => false,
@@ -304,7 +308,7 @@ impl LastAttack {
     /// Whether only a tenant with a function can make it.
     #[must_use]
     pub const fn needs_function(self) -> bool {
-        matches!(self, Self::ForeignRegisters | Self::KeepFunction | Self::FloodServers)
+        matches!(self, Self::ForeignRegisters | Self::KeepFunction | Self::FloodServers | Self::ClearCspace)
     }
 }
 

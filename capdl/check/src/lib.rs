@@ -226,7 +226,7 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
     }
     let mut users: BTreeMap<ObjectId, &str> = BTreeMap::new();
     for component in components {
-        let Component { name, tcb, cnode, vspace, ipc_buffer, .. } = component;
+        let Component { name, tcb, cnode, root, vspace, ipc_buffer, .. } = component;
         for (what, object) in [
             ("a notification", component.bound_notification),
             ("a notification", component.tick),
@@ -241,7 +241,7 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
                 refuse(format!("component {name} names {what} that is not there"));
             }
         }
-        for object in [*tcb, *cnode, *vspace, *ipc_buffer] {
+        for object in [*tcb, *cnode, *vspace, *ipc_buffer].into_iter().chain(*root) {
             if !there(object) {
                 refuse(format!("component {name} names an object that is not there"));
             } else if let Some(other) = users.insert(object, name) {

@@ -111,6 +111,7 @@ impl System<'_> {
             name,
             tcb,
             cnode,
+            root,
             vspace,
             ipc_buffer,
             bound_notification,
@@ -134,6 +135,8 @@ impl System<'_> {
         };
         expect("thread", Some(*tcb), own("tcb"));
         expect("CSpace", Some(*cnode), own("cnode"));
+        let is_kept_from_it = role == Role::Client && self.has_cnode(index);
+        expect("CNode above its own", *root, own("root").filter(|_| is_kept_from_it));
         expect("VSpace", Some(*vspace), own("vspace"));
         expect("IPC buffer", Some(*ipc_buffer), own("ipc-buffer"));
         expect("bound notification", *bound_notification, own("event").filter(|_| is_server(role)));

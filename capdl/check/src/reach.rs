@@ -75,7 +75,11 @@ fn behind_controlled_objects(
     for held in &holdings[index] {
         let name = &specification.objects[held.object as usize].name;
         let cnode = match specification.objects[held.object as usize].kind {
-            ObjectKind::CNode { .. } => held.object,
+            // Behind one that is above a component's own is that one.
+            ObjectKind::CNode { .. } => {
+                let above = specification.components.iter().find(|component| component.root == Some(held.object));
+                above.map_or(held.object, |component| component.cnode)
+            }
             ObjectKind::Tcb => {
                 let thread = specification.components.iter().find(|component| component.tcb == held.object);
                 thread.map_or(own_cnode, |component| component.cnode)

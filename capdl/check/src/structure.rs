@@ -3,7 +3,7 @@
 
 use super::{Rule, System};
 use crate::layout::{FAULT_SLOT, LARGE_PAGE, frame_bytes};
-use capdl_spec::{CapRun, Component, Mapping, ObjectId, ObjectKind};
+use capdl_spec::{CapRun, Component, Mapping, ObjectId, ObjectKind, ROOT_BITS};
 use std::collections::BTreeMap;
 
 /// One past the last address of user space on x86_64.
@@ -76,6 +76,9 @@ impl System<'_> {
         };
         let end = 1u64.checked_shl(size_bits.into()).unwrap_or(0);
         let mut paths = Vec::new();
+        if component.root.is_some_and(|root| self.object(root).kind != ObjectKind::CNode { size_bits: ROOT_BITS }) {
+            paths.push(format!("{who} has above its CNode something else than a CNode of {} slots", 1 << ROOT_BITS));
+        }
         if component.fault_slot != FAULT_SLOT {
             paths.push(format!("{who} has its fault endpoint in slot {}, not {FAULT_SLOT}", component.fault_slot));
         }

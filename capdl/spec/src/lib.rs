@@ -280,15 +280,18 @@ pub struct Component {
     pub priority: u8,
     /// Its [`ObjectKind::Tcb`].
     pub tcb: ObjectId,
-    /// Its CSpace root.
+    /// The [`ObjectKind::CNode`] of its capabilities: its CSpace root, if it has no `root`.
     pub cnode: ObjectId,
+    /// For a client that holds its own CNode, and could delete whatever lies there: a CNode of two slots above it, the CSpace root.
+    /// Slot 0 has the CNode, and [`Component::fault_slot`] the fault endpoint. No component holds a capability to it.
+    pub root: Option<ObjectId>,
     /// Its VSpace root.
     pub vspace: ObjectId,
     /// The small frame of its IPC buffer.
     pub ipc_buffer: ObjectId,
     /// Where the IPC buffer is mapped.
     pub ipc_buffer_vaddr: u64,
-    /// Slot of its CSpace with the capability to the supervisor's endpoint. The endpoint itself is the root task's; the
+    /// Slot of its CSpace root with the capability to the supervisor's endpoint. The endpoint itself is the root task's; the
     /// root task mints it there with the component's number as badge.
     pub fault_slot: u64,
     /// The notification bound to its thread, for components that wait on an endpoint.
@@ -345,6 +348,30 @@ pub struct RestartPolicy {
     pub times: u16,
     /// Milliseconds.
     pub within_ms: u32,
+}
+
+/// log2 of the slots of a [`Component::root`]. The first bit of a path selects the slot, so the paths of the component's own
+/// capabilities, which begin with 0, are the same as without it.
+pub const ROOT_BITS: u8 = 1;
+
+impl Component {
+    /// The CSpace root of its thread.
+    #[must_use]
+    pub const fn cspace(&self) -> ObjectId {
+        match self.root {
+            Some(root) => root,
+            None => self.cnode,
+        }
+    }
+
+    /// The path of its fault endpoint in its CSpace.
+    #[must_use]
+    pub const fn fault_path(&self) -> u64 {
+        match self.root {
+            Some(_) => self.fault_slot.rotate_right(ROOT_BITS as u32),
+            None => self.fault_slot,
+        }
+    }
 }
 
 impl Specification {

@@ -67,6 +67,7 @@ fn tiny() -> Specification {
             ipc_buffer,
             ipc_buffer_vaddr: 0x40_0000,
             fault_slot: 1,
+            root: None,
             bound_notification: Some(event),
             tick: None,
             entry: 0x100,

@@ -21,6 +21,7 @@ mod policy;
 mod pools;
 mod priorities;
 mod private;
+mod roots;
 mod signals;
 mod structure;
 

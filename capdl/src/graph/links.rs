@@ -114,7 +114,9 @@ fn memory(object: &Object, reach: &Reach, links: &mut Vec<Link>) {
 }
 
 fn control(specification: &Specification, id: ObjectId, reach: &Reach, links: &mut Vec<Link>) {
-    let owner = |component: &capdl_spec::Component| [component.vspace, component.tcb, component.cnode].contains(&id);
+    let owner = |component: &capdl_spec::Component| {
+        [component.vspace, component.tcb, component.cnode, component.cspace()].contains(&id)
+    };
     let Some(to) = specification.components.iter().position(owner) else { return };
     let label = match specification.objects[id as usize].kind {
         ObjectKind::VSpace => "VSpace, for BARs",

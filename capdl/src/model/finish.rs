@@ -95,6 +95,7 @@ impl Model {
             priority: draft.priority,
             tcb: draft.tcb,
             cnode: draft.cnode,
+            root: draft.root,
             vspace: draft.vspace,
             ipc_buffer: draft.ipc_buffer,
             ipc_buffer_vaddr: IPC_BUFFER_VADDR,

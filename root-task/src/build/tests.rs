@@ -45,6 +45,7 @@ fn component(id: u16, first: u32, priority: u8) -> Component {
         priority,
         tcb: first + TCB,
         cnode: first + CNODE,
+        root: None,
         vspace: first + VSPACE,
         ipc_buffer: first + IPC_BUFFER,
         ipc_buffer_vaddr: 0x40_0000,
@@ -547,6 +548,7 @@ mod frames;
 #[cfg(feature = "fault-injection")]
 mod kills;
 mod restarts;
+mod roots;
 
 #[test]
 fn only_the_component_with_an_alarm_is_woken_early() {

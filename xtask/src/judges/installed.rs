@@ -76,6 +76,7 @@ mod tests {
                 priority: 1,
                 tcb: 0,
                 cnode: 0,
+                root: None,
                 vspace: 0,
                 ipc_buffer: 0,
                 ipc_buffer_vaddr: 0,

@@ -12,8 +12,8 @@ use platform::{CPtr, Cap, Endpoint, Iova, Kernel, Message, Notification, Platfor
 
 /// The barrier.
 const SERVER: &str = "the IOMMU server";
-/// The slot of its fault endpoint.
-const FAULT_ENDPOINT: CPtr = CPtr::new(1);
+/// The path of its fault endpoint, in the CNode above its own.
+pub(super) const FAULT_ENDPOINT: CPtr = CPtr::new(1 << 63);
 /// The page of the window that it maps again elsewhere.
 const PAGE: u32 = 7;
 /// Bytes that a table below the first one covers.

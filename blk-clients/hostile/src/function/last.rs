@@ -1,6 +1,6 @@
 //! Attacks that end the attacker, or its claim. As on rings, the end of the work is reported before a fault.
 
-use super::{Attacker, Stuck, calls, kept, resets};
+use super::{Attacker, Stuck, calls, cnode, kept, resets};
 use pci_api::names::ARENA;
 use platform::{PAGE_SIZE, Platform, Vaddr};
 use workload::LastAttack;
@@ -50,6 +50,12 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
         LastAttack::FloodServers => {
             attacker.verdicts.report_end();
             calls::flood(attacker).await?;
+        }
+        LastAttack::ClearCspace => {
+            attacker.verdicts.report_end();
+            cnode::clear(attacker)?;
+            // Nothing can be reported any more: the supervisor's report of the fault is the verdict.
+            let _ = attacker.platform.poke(UNMAPPED, None);
         }
         LastAttack::TailBeyondRing
         | LastAttack::TailBackwards

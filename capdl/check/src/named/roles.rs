@@ -9,7 +9,7 @@ use crate::layout::{PROBE_MEMORY_BITS, log_badge};
 use crate::machine::Iommu;
 use blk_api::config::badge;
 use blk_api::policy;
-use capdl_spec::ObjectKind;
+use capdl_spec::{ObjectKind, ROOT_BITS};
 use pci_api::names;
 use platform::{Badge, RegionKind};
 
@@ -357,6 +357,7 @@ impl System<'_> {
         Some(match segment(part) {
             "tcb" => Kind::one(ObjectKind::Tcb),
             "cnode" => Kind { fits: Fits::CNode, is_one: true },
+            "root" => Kind::one(ObjectKind::CNode { size_bits: ROOT_BITS }),
             "vspace" => Kind::one(ObjectKind::VSpace),
             "endpoint" => Kind::one(ObjectKind::Endpoint),
             "event" => Kind::one(ObjectKind::Notification),

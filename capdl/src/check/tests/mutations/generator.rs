@@ -255,9 +255,13 @@ fn component(image: &mut Image, chance: &mut Rng) -> String {
             after.tcb = frames(before.tcb, chance);
             "thread"
         }
-        6 => {
+        6 if chance.bool() => {
             after.cnode = frames(before.cnode, chance);
             "CSpace"
+        }
+        6 => {
+            after.root = if chance.bool() { theirs.root } else { Some(frames(before.cnode, chance)) };
+            "CNode above its own"
         }
         7 => {
             after.vspace = frames(before.vspace, chance);

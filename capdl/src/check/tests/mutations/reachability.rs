@@ -136,7 +136,7 @@ impl<'a> Model<'a> {
             let thing = self.thing(*object);
             facts.insert(Fact::Names { who, slot: *slot, thing, badge: *badge, rights: *rights });
         }
-        let (slot, as_number) = (component.fault_slot, component.id);
+        let (slot, as_number) = (component.fault_path(), component.id);
         facts.insert(Fact::Faults { who, slot, as_number });
         let mut cnodes = vec![component.cnode];
         let mut seen = BTreeSet::new();
