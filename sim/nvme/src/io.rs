@@ -19,7 +19,7 @@ use crate::controller::Controller;
 use crate::host::Host;
 use crate::store::CHUNK;
 use crate::timing::MediaAccess;
-use crate::write_log::{Payload, Times};
+use crate::write_log::{NOTED_BYTES, Payload, Times};
 
 pub(crate) use copy::{COPY_FORMATS, COPY_LIMITS};
 
@@ -235,7 +235,7 @@ fn write_zeroes(controller: &mut Controller, command: &Command) -> Result<u64, S
 
 /// Zeroes a range of bytes. The media note it in one place, whatever its length.
 fn zero(controller: &mut Controller, sqe: &Sqe, range: Range<u64>) -> Result<u64, Status> {
-    let noted = range.start..range.start.saturating_add(512).min(range.end);
+    let noted = range.start..range.start.saturating_add(NOTED_BYTES).min(range.end);
     let (times, done_ns) = safe(controller, sqe, noted)?;
     let atomic_blocks = u64::from(controller.config.atomic_blocks);
     let namespace = controller.namespaces.active(sqe.nsid())?;

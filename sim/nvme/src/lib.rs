@@ -66,4 +66,6 @@ pub use pattern::Pattern;
 pub use profile::Profile;
 pub use record::{Direction, Event, Record, Transfer};
 pub use store::{Base, Zeroes};
+pub use timing::{MediaAccess, Timing};
 pub use violation::{Violation, ViolationKind};
+pub use write_log::NOTED_BYTES;

@@ -7,7 +7,7 @@ use crate::profile::{Profile, transfer_ns};
 
 /// The moments from which the parts of a controller are free.
 #[derive(Debug)]
-pub(crate) struct Timing {
+pub struct Timing {
     profile: Profile,
     fetch_free_ns: u64,
     outbound_free_ns: u64,
@@ -19,13 +19,17 @@ pub(crate) struct Timing {
 
 /// An operation of the media.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum MediaAccess {
+pub enum MediaAccess {
+    /// Reads.
     Read,
+    /// Programs.
     Program,
 }
 
 impl Timing {
-    pub(crate) fn new(mut profile: Profile) -> Self {
+    /// Returns the model of a controller with nothing to do.
+    #[must_use]
+    pub fn new(mut profile: Profile) -> Self {
         profile.media.chunk_bytes = profile.media.chunk_bytes.max(512);
         let channels = vec![0; usize::from(profile.media.channels.max(1))];
         Self { profile, fetch_free_ns: 0, outbound_free_ns: 0, inbound_free_ns: 0, throttle_empty_ns: 0, channels }
@@ -43,20 +47,20 @@ impl Timing {
     }
 
     /// Returns when a fetch requested at `now_ns` is done.
-    pub(crate) fn fetch(&mut self, now_ns: u64) -> u64 {
+    pub fn fetch(&mut self, now_ns: u64) -> u64 {
         self.fetch_free_ns = now_ns.max(self.fetch_free_ns).saturating_add(self.profile.front_end.fetch_ns);
         self.fetch_free_ns
     }
 
     /// Returns when `bytes` of a read, ready at `from_ns`, are with the host.
-    pub(crate) fn outbound(&mut self, from_ns: u64, bytes: u64) -> u64 {
+    pub fn outbound(&mut self, from_ns: u64, bytes: u64) -> u64 {
         let busy = transfer_ns(bytes, self.profile.link.read_mb_per_s);
         self.outbound_free_ns = from_ns.max(self.outbound_free_ns).saturating_add(busy);
         self.outbound_free_ns
     }
 
     /// Returns when `bytes` of a write, requested at `from_ns`, are with the controller.
-    pub(crate) fn inbound(&mut self, from_ns: u64, bytes: u64) -> u64 {
+    pub fn inbound(&mut self, from_ns: u64, bytes: u64) -> u64 {
         let link = self.profile.link;
         let busy = link.write_setup_ns.saturating_add(transfer_ns(bytes, link.write_mb_per_s));
         self.inbound_free_ns = from_ns.max(self.inbound_free_ns).saturating_add(busy);
@@ -64,7 +68,7 @@ impl Timing {
     }
 
     /// Returns when the media are done with a range of a namespace, in bytes, requested at `from_ns`.
-    pub(crate) fn media(&mut self, access: MediaAccess, range: std::ops::Range<u64>, from_ns: u64) -> u64 {
+    pub fn media(&mut self, access: MediaAccess, range: std::ops::Range<u64>, from_ns: u64) -> u64 {
         let media = self.profile.media;
         let access_ns = match access {
             MediaAccess::Read => media.read_ns,

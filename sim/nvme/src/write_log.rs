@@ -16,6 +16,9 @@ use sim_page::SharedPage;
 use crate::generator::Generator;
 use crate::store::{CHUNK, Chunk, Store};
 
+/// Bytes that a zeroed range takes in the cache and on the media, whatever its length.
+pub const NOTED_BYTES: u64 = 512;
+
 /// Lists of chunks kept for later writes.
 const SPARE: usize = 64;
 
@@ -79,7 +82,7 @@ impl Entry {
         match &self.old {
             Old::Chunks { chunks, .. } => (chunks.len() * CHUNK) as u64,
             Old::Bytes { bytes, .. } => bytes.len() as u64,
-            Old::Zeroed { .. } => 0,
+            Old::Zeroed { .. } => NOTED_BYTES,
         }
     }
 
@@ -94,7 +97,7 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct WriteLog {
     entries: VecDeque<Entry>,
-    /// Bytes of data in the entries.
+    /// Bytes of the cache that the entries take.
     bytes: u64,
     spare: Vec<Vec<Chunk>>,
 }
@@ -125,6 +128,7 @@ impl WriteLog {
         self.settle(times.written_ns);
         let atomic = range.end - range.start <= unit;
         let chunks = store.zero(range.clone());
+        self.bytes += NOTED_BYTES;
         self.entries.push_back(Entry { old: Old::Zeroed { range, chunks, atomic }, times });
     }
 

@@ -1,9 +1,9 @@
 //! Limits hold under every policy: over every interval, with their burst, and no less than they allow.
 
-use crate::model::Device;
+use crate::model::{Device, Operation};
 use crate::run::{Load, MS, Run, SECOND, tenants};
 use scheduler::{
-    Class, ClassWeights, Dedicated, Kind, MIN_PIECE, Paced, Policy, RateLimit, RoundRobin, Share, Weighted,
+    Class, ClassWeights, Dedicated, MIN_PIECE, Paced, Policy, RateLimit, RoundRobin, Share, Weighted,
 };
 
 fn each_policy(loads: &[Load], look: impl Fn(&Run<'_>, &str)) {
@@ -72,7 +72,7 @@ fn large_requests_stay_within_rate_and_burst() {
 #[test]
 fn blocks_that_are_named_stay_within_the_limit_of_bytes() {
     let limit = RateLimit { per_second: 1_000_000, burst: 1 << 16 };
-    let mut limited = Load::new(Class::High, 32 << 20, 4).of(Kind::Other);
+    let mut limited = Load::new(Class::High, 32 << 20, 4).of(Operation::Discard);
     limited.share.bandwidth_limit = Some(limit);
     each_policy(&[limited, Load::new(Class::Low, 4096, 16)], |run, name| {
         for interval in [MS, 100 * MS, SECOND] {

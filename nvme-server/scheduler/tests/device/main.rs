@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![expect(unreachable_pub, reason = "a test has no interface")]
 
+mod controller;
 mod direct;
 mod limits;
 mod model;

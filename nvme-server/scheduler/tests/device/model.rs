@@ -1,6 +1,10 @@
 //! Models of devices, in virtual time: a command's completion time is known when it is submitted.
 
+use crate::controller::Controller;
 use scheduler::Kind;
+use sim_nvme::Profile;
+use sim_nvme::config::Cache;
+use sim_nvme::profile::{Media, Throttle};
 
 /// A device.
 #[derive(Clone, Debug)]
@@ -16,15 +20,42 @@ pub enum Device {
     Striped { free_at: Vec<u64>, ns: u64, random: u64 },
     /// A device to which a write is so many times as much work as a read.
     SlowWrites(Box<Device>, u64),
+    /// A controller of the simulator.
+    Simulated(Controller),
     /// A device that never answers the commands of these numbers, counted from 1; and how many it was submitted.
     Losing(Box<Device>, Vec<u64>, u64),
+}
+
+/// An operation of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    Read,
+    Write,
+    Zeroes,
+    Discard,
+    Flush,
+}
+
+impl Operation {
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Read => Kind::Read,
+            Self::Write => Kind::Write,
+            Self::Zeroes | Self::Discard | Self::Flush => Kind::Other,
+        }
+    }
 }
 
 /// A command, as a device sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
+    /// The number by which its submitter knows it.
+    pub number: usize,
+    pub operation: Operation,
+    /// The first byte of the blocks.
+    pub at: u64,
     pub bytes: u32,
-    /// The work of the command, in multiples of a read's.
+    /// The work of the command, in multiples of another's.
     pub times: u64,
     /// Whether it names the block that others name, too.
     pub is_hot: bool,
@@ -77,6 +108,23 @@ impl Device {
         Self::Striped { free_at: vec![0; 32], ns: 45_000, random: 1 }
     }
 
+    /// The controllers of the matrix, with the simulator's constants: those that a scenario selects by `media`, `iops_limit = 4000`
+    /// and `write_cache = "1M"`.
+    pub fn simulated() -> [(&'static str, Self); 5] {
+        let flash = Profile::before(Media::FLASH);
+        let throttled = Profile { throttle: Some(Throttle::of_4k(4_000)), ..Profile::emulated() };
+        // `CACHE_LINGER_NS` of `sim/src/topology.rs`.
+        let cache = Cache { bytes: 1 << 20, linger_ns: 5_000_000 };
+        [
+            ("dram", Profile::before(Media::DRAM), None),
+            ("openexpress", Profile::open_express(), None),
+            ("flash", flash, None),
+            ("flash with cache", flash, Some(cache)),
+            ("throttled", throttled, None),
+        ]
+        .map(|(name, profile, cache)| (name, Self::Simulated(Controller::new(profile, cache))))
+    }
+
     pub fn slow_writes(self, times: u64) -> Self {
         Self::SlowWrites(Box::new(self), times)
     }
@@ -91,7 +139,7 @@ impl Device {
 
     /// When a command completes.
     pub fn submit(&mut self, asked: Asked, now: u64) -> u64 {
-        let Asked { bytes, times, is_hot } = asked;
+        let Asked { bytes, times, is_hot, .. } = asked;
         let fours = u64::from(bytes).div_ceil(4096);
         match self {
             Self::Channels { free_at, per_command, per_4k } => {
@@ -128,19 +176,15 @@ impl Device {
                 }
                 done
             }
-            Self::SlowWrites(device, _) => device.submit(asked, now),
+            Self::SlowWrites(device, times) => {
+                let times = if asked.operation == Operation::Write { *times } else { 1 };
+                device.submit(Asked { times, ..asked }, now)
+            }
+            Self::Simulated(_) => unreachable!("it completes commands step by step"),
             Self::Losing(device, commands, submitted) => {
                 *submitted += 1;
                 if commands.contains(submitted) { u64::MAX } else { device.submit(asked, now) }
             }
-        }
-    }
-
-    /// The work of such a command, in multiples of a read's.
-    pub fn times(&self, kind: Kind) -> u64 {
-        match self {
-            Self::SlowWrites(_, times) if kind == Kind::Write => *times,
-            _ => 1,
         }
     }
 
@@ -154,6 +198,7 @@ impl Device {
             }
             Self::Striped { ns, .. } => scale(ns),
             Self::Throttled { unit_ns, .. } => scale(unit_ns),
+            Self::Simulated(_) => unreachable!("its times are constants"),
             Self::Noisy(device, ..) | Self::Losing(device, ..) | Self::SlowWrites(device, _) => {
                 device.slow_down(numerator, denominator)
             }
@@ -169,6 +214,7 @@ impl Device {
             }
             Self::Noisy(device, ..) | Self::Losing(device, ..) | Self::SlowWrites(device, _) => device.rate(bytes),
             Self::Striped { free_at, ns, .. } => free_at.len() as f64 * 1e9 / (ns * fours) as f64,
+            Self::Simulated(_) => unreachable!("its rate depends on the operation"),
             Self::Throttled { unit_ns, unit: Unit::Command, .. } => 1e9 / *unit_ns as f64,
             Self::Throttled { unit_ns, unit: Unit::FourKib, .. } => 1e9 / (unit_ns * fours.max(1)) as f64,
         }

@@ -1,9 +1,13 @@
 //! A server in virtual time: tenants that submit in a loop, a policy that decides, a device.
 
-use crate::model::{Asked, Device};
+use crate::controller::Step;
+use crate::model::{Asked, Device, Operation};
 use scheduler::{Class, Commands, Decision, Kind, Policy, Quantum, SessionId, Share, Tenant};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+
+/// Blocks of 4 KiB that a tenant has.
+const REGION_BLOCKS: u64 = 4096;
 
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
@@ -12,7 +16,8 @@ pub const SECOND: u64 = 1_000 * MS;
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub share: Share,
-    pub kind: Kind,
+    /// The operations of its requests, in turn.
+    pub operations: [Operation; 2],
     pub bytes: u32,
     /// Its requests are refused: they take turns and never reach the device.
     pub is_refused: bool,
@@ -28,10 +33,10 @@ pub struct Load {
 
 impl Load {
     pub fn new(class: Class, bytes: u32, depth: u32) -> Self {
-        let (kind, is_refused, is_hot) = (Kind::Read, false, false);
+        let (operations, is_refused, is_hot) = ([Operation::Read; 2], false, false);
         Self {
             share: Share::of(class),
-            kind,
+            operations,
             bytes,
             is_refused,
             is_hot,
@@ -43,8 +48,13 @@ impl Load {
         }
     }
 
-    pub fn of(self, kind: Kind) -> Self {
-        Self { kind, ..self }
+    pub fn of(self, operation: Operation) -> Self {
+        Self { operations: [operation; 2], ..self }
+    }
+
+    /// Reads and writes in turn.
+    pub fn mixed(self) -> Self {
+        Self { operations: [Operation::Read, Operation::Write], ..self }
     }
 
     pub fn refused(self) -> Self {
@@ -90,9 +100,29 @@ pub struct Done {
 }
 
 struct Request {
+    operation: Operation,
+    /// The first byte of its blocks.
+    at: u64,
     begun: u64,
     left: u32,
     open: u32,
+}
+
+/// The time that the server takes, nanoseconds. Events meanwhile wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServerTime {
+    pub pass: u64,
+    /// For each command submitted, and for each completed.
+    pub command: u64,
+}
+
+/// A command in the device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct InDevice {
+    session: u8,
+    request: usize,
+    bytes: u32,
+    submitted: u64,
 }
 
 struct State {
@@ -103,15 +133,22 @@ struct State {
     submitted: Vec<(u64, u32)>,
     /// The longest that a request waited for its turn.
     held: u64,
+    /// Requests so far.
+    begun: usize,
     random: u64,
+    /// The same for the places of requests.
+    place: u64,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Completed { session: u8, request: usize, bytes: u32, submitted: u64 },
+    Completed(InDevice),
+    /// The doorbell of a simulated controller.
+    Rung(usize),
+    Device(Step),
     Arrives { session: u8, request: usize },
     Refused { session: u8, request: usize },
-    Discounted { session: u8, bytes: u32 },
+    Discounted { session: u8, request: usize, bytes: u32 },
     SlowDown(u64, u64),
 }
 
@@ -121,6 +158,12 @@ pub struct Run<'p> {
     pub device: Device,
     /// The time after which a lost command is discounted, if ever.
     pub discount: Option<u64>,
+    pub server: ServerTime,
+    /// Until when the server handles the events of its last pass.
+    busy_until: u64,
+    /// Commands of a simulated controller, by number, and free numbers.
+    in_device: Vec<(InDevice, Asked)>,
+    free: Vec<usize>,
     tenants: Vec<State>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     /// The time that the policy waits for.
@@ -132,9 +175,24 @@ pub struct Run<'p> {
 impl<'p> Run<'p> {
     pub fn new(policy: &'p mut dyn Policy, device: Device, loads: &[Load]) -> Self {
         let (tenants, events) = (Vec::new(), BinaryHeap::new());
-        let mut run = Self { policy, device, discount: None, tenants, events, wake: None, sequence: 0, now: 0 };
+        let mut run = Self {
+            policy,
+            device,
+            discount: None,
+            server: ServerTime::default(),
+            busy_until: 0,
+            in_device: Vec::new(),
+            free: Vec::new(),
+            tenants,
+            events,
+            wake: None,
+            sequence: 0,
+            now: 0,
+        };
         for (session, load) in (0u8..).zip(loads) {
-            let requests = (0..load.depth).map(|_| Request { begun: 0, left: 0, open: 0 }).collect();
+            let requests = (0..load.depth)
+                .map(|_| Request { operation: load.operations[0], at: 0, begun: 0, left: 0, open: 0 })
+                .collect();
             let random = 0x9e37_79b9_7f4a_7c15 ^ (u64::from(session) << 32);
             run.tenants.push(State {
                 load: *load,
@@ -143,7 +201,9 @@ impl<'p> Run<'p> {
                 done: Vec::new(),
                 submitted: Vec::new(),
                 held: 0,
+                begun: 0,
                 random,
+                place: random,
             });
             for request in 0..load.depth as usize {
                 run.at(load.from, Event::Arrives { session, request });
@@ -166,13 +226,62 @@ impl<'p> Run<'p> {
     pub fn until(&mut self, end: u64) {
         while let Some(time) = self.next_event().into_iter().chain(self.wake).min().filter(|time| *time <= end) {
             self.now = time;
+            if self.is_of_device() {
+                self.device_works();
+                continue;
+            }
+            if time < self.busy_until {
+                self.defer(time);
+                continue;
+            }
             // Events of the same time are seen at once, as a server sees a batch of completions.
-            while self.next_event() == Some(time) {
+            let mut handled = 0;
+            while self.next_event() == Some(time) && !self.is_of_device() {
                 let Some(Reverse((.., event))) = self.events.pop() else { return };
+                handled += u64::from(matches!(event, Event::Completed(_)));
                 self.happens(event);
             }
+            let before = self.busy_until;
+            self.busy_until = time + self.server.pass + self.server.command * handled;
             self.serve();
+            if self.server.pass == 0 {
+                self.busy_until = before;
+            }
         }
+    }
+
+    /// Whether the next event is one that the server does not see.
+    fn is_of_device(&self) -> bool {
+        matches!(self.events.peek(), Some(Reverse((_, _, Event::Device(_) | Event::Rung(_)))))
+            && self.next_event().is_some_and(|time| time <= self.now)
+    }
+
+    /// The server sees this event, or wakes, when it is done with its last pass.
+    fn defer(&mut self, time: u64) {
+        if self.next_event() == Some(time) {
+            let Some(Reverse((_, sequence, event))) = self.events.pop() else { return };
+            self.events.push(Reverse((self.busy_until, sequence, event)));
+        } else {
+            self.wake = Some(self.busy_until);
+        }
+    }
+
+    fn device_works(&mut self) {
+        let Some(Reverse((.., event))) = self.events.pop() else { return };
+        let Device::Simulated(controller) = &mut self.device else { return };
+        let (done, next) = match event {
+            Event::Rung(number) => {
+                let (command, asked) = self.in_device[number];
+                (None, [controller.submit(command.session.into(), asked, self.now), None])
+            }
+            Event::Device(step) => controller.step(step, self.now),
+            _ => return,
+        };
+        if let Some(asked) = done {
+            self.free.push(asked.number);
+            self.at(self.now, Event::Completed(self.in_device[asked.number].0));
+        }
+        next.into_iter().flatten().for_each(|(at, step)| self.at(at, Event::Device(step)));
     }
 
     fn next_event(&self) -> Option<u64> {
@@ -182,8 +291,9 @@ impl<'p> Run<'p> {
     fn happens(&mut self, event: Event) {
         let now = self.now;
         match event {
-            Event::Discounted { session, bytes } => {
-                self.policy.aborted(self.command(session, bytes), now);
+            Event::Rung(_) | Event::Device(_) => {}
+            Event::Discounted { session, request, bytes } => {
+                self.policy.aborted(self.command(session, request, bytes), now);
             }
             Event::Refused { session, request } => self.answered(session, request),
             Event::SlowDown(numerator, denominator) => self.device.slow_down(numerator, denominator),
@@ -196,12 +306,18 @@ impl<'p> Run<'p> {
                 if now.checked_div(burst).is_some_and(|part| part % 2 == 1) {
                     return self.at((now / burst + 1) * burst, event);
                 }
-                tenant.requests[request] = Request { begun: now, left: tenant.load.bytes, open: 0 };
+                tenant.begun += 1;
+                let operation = tenant.load.operations[tenant.begun % 2];
+                tenant.place = tenant.place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let blocks = u64::from(tenant.load.bytes.div_ceil(4096).max(1));
+                let drawn = (tenant.place >> 40) % (REGION_BLOCKS / blocks).max(1);
+                let at = if tenant.load.is_hot { 0 } else { u64::from(session) * REGION_BLOCKS + drawn * blocks };
+                tenant.requests[request] = Request { operation, at: at * 4096, begun: now, left: tenant.load.bytes, open: 0 };
                 tenant.waiting.push_back(request);
                 self.policy.ready(SessionId(session), now);
             }
-            Event::Completed { session, request, bytes, submitted } => {
-                self.policy.completed(self.command(session, bytes), submitted, now);
+            Event::Completed(InDevice { session, request, bytes, submitted }) => {
+                self.policy.completed(self.command(session, request, bytes), submitted, now);
                 let state = &mut self.tenants[usize::from(session)].requests[request];
                 state.open -= 1;
                 if state.open == 0 && state.left == 0 {
@@ -211,9 +327,9 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// A command of a tenant, of so many bytes.
-    fn command(&self, session: u8, bytes: u32) -> Commands {
-        let kind = self.tenants[usize::from(session)].load.kind;
+    /// A command of a tenant's request, of so many bytes.
+    fn command(&self, session: u8, request: usize, bytes: u32) -> Commands {
+        let kind = self.tenants[usize::from(session)].requests[request].operation.kind();
         Commands { session: SessionId(session), kind, bytes, count: 1 }
     }
 
@@ -258,11 +374,13 @@ impl<'p> Run<'p> {
             return self.at(now, Event::Refused { session: session.0, request });
         }
         let state = &mut tenant.requests[request];
-        let most = if tenant.load.kind == Kind::Other { quantum.named } else { quantum.bytes };
+        let most = if state.operation.kind() == Kind::Other { quantum.named } else { quantum.bytes };
         let bytes = state.left.min(most);
         if state.left == tenant.load.bytes {
             tenant.held = tenant.held.max(now - state.begun);
         }
+        let at = state.at + u64::from(tenant.load.bytes - state.left);
+        let asked = Asked { number: 0, operation: state.operation, at, bytes, times: 1, is_hot: tenant.load.is_hot };
         state.left -= bytes;
         state.open += 1;
         if state.left == 0 {
@@ -270,17 +388,29 @@ impl<'p> Run<'p> {
         }
         tenant.submitted.push((now, bytes));
         let none_left = tenant.waiting.is_empty();
-        let times = self.device.times(tenant.load.kind);
-        let completes = self.device.submit(Asked { bytes, times, is_hot: tenant.load.is_hot }, now);
-        self.policy.submitted(self.command(session.0, bytes), now);
+        self.policy.submitted(self.command(session.0, request, bytes), now);
         if none_left {
             self.policy.idle(session);
         }
-        match self.discount {
-            _ if completes < u64::MAX => {
-                self.at(completes, Event::Completed { session: session.0, request, bytes, submitted: now })
+        self.busy_until += self.server.command;
+        self.reaches_device(InDevice { session: session.0, request, bytes, submitted: now }, asked);
+    }
+
+    fn reaches_device(&mut self, command: InDevice, asked: Asked) {
+        if matches!(self.device, Device::Simulated(_)) {
+            let number = self.free.pop().unwrap_or(self.in_device.len());
+            let place = (command, Asked { number, ..asked });
+            match self.in_device.get_mut(number) {
+                Some(free) => *free = place,
+                None => self.in_device.push(place),
             }
-            Some(time) => self.at(now + time, Event::Discounted { session: session.0, bytes }),
+            return self.at(self.now.max(self.busy_until), Event::Rung(number));
+        }
+        let completes = self.device.submit(asked, self.now);
+        let InDevice { session, request, bytes, .. } = command;
+        match self.discount {
+            _ if completes < u64::MAX => self.at(completes, Event::Completed(command)),
+            Some(time) => self.at(self.now + time, Event::Discounted { session, request, bytes }),
             None => {}
         }
     }
@@ -290,7 +420,7 @@ impl<'p> Run<'p> {
         self.policy.reset(self.now);
         let held: Vec<_> = std::mem::take(&mut self.events).into_vec();
         for Reverse((time, sequence, event)) in held {
-            let Event::Completed { session, request, bytes, .. } = event else {
+            let Event::Completed(InDevice { session, request, bytes, .. }) = event else {
                 self.events.push(Reverse((time, sequence, event)));
                 continue;
             };

@@ -1,8 +1,8 @@
 //! Rare late commands count, too: those of a class beside contending lower classes.
 
-use crate::model::{Device, Unit};
+use crate::model::{Device, Operation, Unit};
 use crate::run::{Load, MS, Run, tenants};
-use scheduler::{Class, Dedicated, Kind, Paced, Policy, RoundRobin, Tenant};
+use scheduler::{Class, Dedicated, Paced, Policy, RoundRobin, Tenant};
 use std::sync::LazyLock;
 
 type Make = fn(&[Tenant]) -> Box<dyn Policy>;
@@ -37,7 +37,7 @@ fn neighbours() -> [(usize, &'static str, Load); 14] {
         (1, "128 of 4 KiB", low(4096, 128)),
         (7, "32 of 4 KiB", low(4096, 32)),
         (1, "128 of 128 KiB", low(131_072, 128)),
-        (7, "32 writes", low(4096, 32).of(Kind::Write)),
+        (7, "32 writes", low(4096, 32).of(Operation::Write)),
         (7, "bursts of 1 ms", low(4096, 16).in_bursts(MS)),
         (7, "bursts of 10 ms", low(4096, 16).in_bursts(10 * MS)),
         (7, "bursts of 100 ms", low(4096, 16).in_bursts(100 * MS)),
