@@ -16,6 +16,7 @@
 use crate::baseline::Baseline;
 use crate::cost::CostModel;
 use crate::flow_table::Load;
+use crate::hidden_work::HiddenWork;
 use crate::policy::{Commands, Quantum};
 use crate::room::{MOST as MOST_RATE, Room, WHOLE};
 use crate::share::{CLASSES, MIN_PIECE};
@@ -23,6 +24,8 @@ use blk_api::config::Class;
 
 /// The least pace, in parts of the device's time of which `WHOLE` are all. No feedback cuts the pace below it.
 const LEAST_RATE: u64 = WHOLE / 32;
+/// The same where the device works on commands that have completed, whose cost the model cannot learn.
+const LEAST_HIDDEN_RATE: u64 = 1;
 /// The initial pace.
 const FIRST_RATE: u64 = WHOLE / 4;
 
@@ -80,6 +83,7 @@ pub(crate) struct LatencyController {
     probe: Probe,
     /// When the last command of a lower class left the device.
     lower_left: u64,
+    hidden: HiddenWork,
     /// Samples from before this time do not count for the present pace. `u64::MAX` while the device still holds commands
     /// that the lower classes submitted while the protected one was away.
     clean_since: u64,
@@ -137,6 +141,7 @@ impl LatencyController {
             room: Room::new(),
             probe: Probe::default(),
             lower_left: 0,
+            hidden: HiddenWork::default(),
             clean_since: 0,
         }
     }
@@ -156,7 +161,7 @@ impl LatencyController {
             self.period = Period { begin: now, ..Period::default() };
             self.clean_since = if lower.commands > 1 { u64::MAX } else { now };
         }
-        let settled = self.lower_left.saturating_add(self.typical);
+        let settled = self.settled(self.typical);
         self.began_alone = (lower.commands == 0 && now >= settled).then_some(now);
         let gap = now.saturating_sub(self.activity.last.unwrap_or(now)).min(MOST_HOLD_NS / HOLD_GAPS);
         let smoothed = self.activity.gap;
@@ -170,8 +175,13 @@ impl LatencyController {
         self.activity.last = self.activity.last.max(Some(now));
         let latency = now.saturating_sub(submitted_at);
         let known = self.baseline.of(commands);
+        if known.is_some_and(|known| self.hidden.delays(latency, known, submitted_at, now)) {
+            // Commands that seemed to run alone did not.
+            self.noise = 0;
+            self.room.forget_own();
+        }
         // The device must also have had the time to settle after the last command of a lower class.
-        let settled = self.lower_left.saturating_add(known.unwrap_or(0));
+        let settled = self.settled(known.unwrap_or(0));
         let alone = lower.commands == 0 && submitted_at >= settled;
         // Beside others it was quicker than alone, by more than chance explains: the device has changed.
         let quicker = known.is_some_and(|known| excess(latency, known) < (-BASELINE / 4).saturating_sub(self.noise));
@@ -198,7 +208,11 @@ impl LatencyController {
         if alone || own {
             self.room.alone(latency, alone_ns);
         }
-        self.room.sample(latency, alone_ns, self.pace.rate, submitted_at, now);
+        let is_cut = self.room.sample(latency, alone_ns, self.pace.rate, submitted_at, now);
+        if is_cut && self.hidden.is_there(now) {
+            // A bound on what the device holds does not reach what it hides.
+            self.cut(self.pace.rate / 2, now);
+        }
         // Commands that ran alone count as well, because it also matters how often the others are in the way.
         if submitted_at >= self.clean_since {
             let excess = excess(latency, alone_ns);
@@ -252,6 +266,26 @@ impl LatencyController {
     /// Measures everything again: the device was reset, holds nothing any more, and may behave differently.
     pub(crate) fn reset(&mut self, now: u64) {
         *self = Self { activity: self.activity.clone(), lower_left: now, clean_since: now, ..Self::new() };
+    }
+
+    /// A command of a lower class that was submitted at `submitted_at` completed.
+    #[inline]
+    pub(crate) fn lower_completed(&mut self, commands: &Commands, submitted_at: u64, now: u64) {
+        self.hidden.completed(commands, submitted_at, now);
+    }
+
+    /// When the device has settled after the last command of a lower class, if `alone` is the latency of one of the protected class.
+    #[inline]
+    fn settled(&self, alone: u64) -> u64 {
+        self.lower_left.saturating_add(alone).max(self.hidden.ends())
+    }
+
+    /// Cuts the pace to `rate`.
+    fn cut(&mut self, rate: u64, now: u64) {
+        let least = if self.hidden.is_there(now) { LEAST_HIDDEN_RATE } else { LEAST_RATE };
+        self.pace.too_much = self.pace.rate;
+        self.pace.rate = rate.max(least);
+        self.clean_since = self.clean_since.max(now);
     }
 
     /// Whether one more command of the lower classes stays within the bound.
@@ -312,11 +346,10 @@ impl LatencyController {
         let Pace { rate, too_much, .. } = &mut self.pace;
         if mean > TOLERANCE {
             // The class is still slow beside the least pace: the device may have changed.
-            self.probe.wanted |= *rate == LEAST_RATE;
-            *too_much = *rate;
-            *rate = if mean > BASELINE / 2 { *rate / 2 } else { rate.saturating_mul(3) / 4 };
-            self.clean_since = self.clean_since.max(now);
-        } else if self.period.paced {
+            self.probe.wanted |= *rate <= LEAST_RATE;
+            let rate = if mean > BASELINE / 2 { *rate / 2 } else { rate.saturating_mul(3) / 4 };
+            self.cut(rate, now);
+        } else if self.period.paced && (!self.hidden.is_there(now) || self.room.has_credit()) {
             // Quickly where the pace is known to be harmless, slowly near the rate of the last cut, quickly again beyond it.
             let step = if rate.saturating_mul(4) < too_much.saturating_mul(3) {
                 *rate / 4
@@ -325,9 +358,8 @@ impl LatencyController {
             } else {
                 *rate / 8
             };
-            *rate = rate.saturating_add(step.max(1));
+            *rate = rate.saturating_add(step.max(1)).min(MOST_RATE);
         }
-        *rate = (*rate).clamp(LEAST_RATE, MOST_RATE);
     }
 }
 

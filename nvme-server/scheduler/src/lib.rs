@@ -18,7 +18,8 @@
 //!
 //! Modules: `flow_table` records the waiting sessions and the commands in the device, `winner_tree` finds the first session,
 //! `bucket` is one limit. `starvation_guard` bounds the wait of a class. `contention` detects a session that has the device
-//! to itself. `cost` and `in_flight_limit` learn the device; `baseline`, `room` and `latency_controller` are the pacing.
+//! to itself. `cost` and `in_flight_limit` learn the device; `baseline`, `room`, `hidden_work`
+//! and `latency_controller` are the pacing.
 //!
 //! Left out: taking entries, cutting requests, queue pairs themselves, and everything about extents.
 
@@ -36,6 +37,7 @@ mod cost;
 mod dedicated;
 mod device_direct;
 mod flow_table;
+mod hidden_work;
 mod in_flight_limit;
 mod latency_controller;
 mod paced;

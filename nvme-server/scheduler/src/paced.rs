@@ -207,6 +207,7 @@ impl Policy for Paced {
             return;
         }
         for (protected, controller) in above(&mut self.controllers, class) {
+            controller.lower_completed(&commands, submitted_at, now);
             controller.lower_left(self.flow_table.load_below(protected), &self.in_flight_limit.cost, now);
         }
         let lower = self.flow_table.load_below(class);

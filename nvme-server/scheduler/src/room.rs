@@ -61,9 +61,9 @@ impl Room {
         self.own = self.own.saturating_add(late.saturating_sub(self.own) >> OWN_SHIFT);
     }
 
-    /// A command that was submitted at `submitted_at` took `latency`, whatever was in its way.
+    /// A command that was submitted at `submitted_at` took `latency`, whatever was in its way. Returns whether the bound was halved.
     #[inline]
-    pub(crate) fn sample(&mut self, latency: u64, baseline: u64, rate: u64, submitted_at: u64, now: u64) {
+    pub(crate) fn sample(&mut self, latency: u64, baseline: u64, rate: u64, submitted_at: u64, now: u64) -> bool {
         let earned = self.own.saturating_add(ONE / BORNE);
         self.credit = self.credit.saturating_add(earned).min(MOST_CREDIT);
         if is_late(latency, baseline) {
@@ -71,7 +71,7 @@ impl Room {
             if self.credit < 0 && submitted_at >= self.since {
                 self.bound = (self.bound.min(rate.max(WHOLE)) / 2).max(LEAST);
                 (self.samples, self.held_back, self.since) = (0, false, now);
-                return;
+                return true;
             }
         }
         self.samples = self.samples.saturating_add(1);
@@ -81,9 +81,21 @@ impl Room {
             }
             (self.samples, self.held_back) = (0, false);
         }
+        false
+    }
+
+    /// Measures again how often the device is late by itself.
+    pub(crate) const fn forget_own(&mut self) {
+        self.own = 0;
+    }
+
+    /// Whether no more commands were late than are tolerated.
+    #[inline]
+    pub(crate) const fn has_credit(&self) -> bool {
+        self.credit >= 0
     }
 }
 
-fn is_late(latency: u64, baseline: u64) -> bool {
+pub(crate) fn is_late(latency: u64, baseline: u64) -> bool {
     latency > baseline.saturating_mul(LATE)
 }

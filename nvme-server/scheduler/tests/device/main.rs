@@ -8,6 +8,7 @@
 mod controller;
 mod direct;
 mod limits;
+mod matrix;
 mod model;
 mod paced;
 mod refusals;
