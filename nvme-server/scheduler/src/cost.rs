@@ -9,8 +9,8 @@
 //! A device that holds commands may still do nothing, because it has lost them. So its working time counts as no longer than
 //! the latencies of the completed commands together.
 //!
-//! Left out: writes may cost more than reads, and a device may be slower with some blocks than with others. The feedback in
-//! `latency_controller` corrects for both.
+//! Left out: writes and commands without data may cost more or less than reads, and a device may be slower with some blocks than with
+//! others. The feedback in `latency_controller` corrects for both, also where the work is hidden (`hidden_work`).
 
 use crate::flow_table::Load;
 use crate::policy::Commands;

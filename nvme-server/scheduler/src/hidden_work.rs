@@ -59,6 +59,12 @@ impl HiddenWork {
         now < self.there_until
     }
 
+    /// Until when a device may work on the lower classes' commands that completed, if it is one that hides work.
+    #[inline]
+    pub(crate) const fn lingers_until(&self) -> u64 {
+        self.lingers_until
+    }
+
     /// When the work that it may hide is done; 0 if it hides none.
     #[inline]
     pub(crate) const fn ends(&self) -> u64 {

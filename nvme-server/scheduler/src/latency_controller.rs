@@ -9,6 +9,8 @@
 //! - **piece**: the cost of one command, at most the bound on what is held, or one baseline if that is more. The smallest
 //!   command may always go.
 //!
+//! Where a device hides work that it has completed (`hidden_work`), late commands cut the pace as well, and it rises slowly.
+//!
 //! The baseline is measured, not configured: from commands during which nothing of the lower classes was in the device.
 //! Where pacing leaves too few of those, the lower classes pause now and then until there are some, as BBR pauses to
 //! measure its minimum latency.
@@ -24,7 +26,9 @@ use blk_api::config::Class;
 
 /// The least pace, in parts of the device's time of which `WHOLE` are all. No feedback cuts the pace below it.
 const LEAST_RATE: u64 = WHOLE / 32;
-/// The same where the device works on commands that have completed, whose cost the model cannot learn.
+/// The least time between two raises where the device works on commands that have completed, nanoseconds.
+const RAISE_NS: u64 = 1_000_000;
+/// The least pace there on commands that have completed, whose cost the model cannot learn.
 const LEAST_HIDDEN_RATE: u64 = 1;
 /// The initial pace.
 const FIRST_RATE: u64 = WHOLE / 4;
@@ -47,6 +51,10 @@ const LEAST_HOLD_NS: u64 = 2_000_000;
 const MOST_HOLD_NS: u64 = 200_000_000;
 /// Weight of a gap in the usual one, as a shift.
 const GAP_SHIFT: u32 = 3;
+
+/// The protected class is stuck when none of its commands completes for so many of its usual latencies, and for this long, nanoseconds.
+const STUCK_TIMES: u64 = 16;
+const LEAST_STUCK_NS: u64 = 1_000_000;
 
 /// Nanoseconds between two pauses of the lower classes, if nothing else shows the baseline.
 const PROBE_EVERY_NS: u64 = 256_000_000;
@@ -95,6 +103,8 @@ struct Activity {
     last: Option<u64>,
     /// Nanoseconds between two commands, smoothed.
     gap: u64,
+    /// When one completed last, or was submitted with no other in the device.
+    progress: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -103,6 +113,8 @@ struct Pace {
     rate: u64,
     /// The rate at the last cut.
     too_much: u64,
+    /// When the rate was raised last.
+    raised: u64,
     /// When the next command of each class may go. A command defers those of its own class and of the ones below, so
     /// that the classes below one latency controller keep their order.
     next_at: [u64; CLASSES],
@@ -135,8 +147,8 @@ impl LatencyController {
             typical: 0,
             noise: 0,
             began_alone: None,
-            activity: Activity { last: None, gap: LEAST_HOLD_NS / HOLD_GAPS },
-            pace: Pace { rate: FIRST_RATE, too_much: MOST_RATE, next_at: [0; CLASSES] },
+            activity: Activity { last: None, gap: LEAST_HOLD_NS / HOLD_GAPS, progress: 0 },
+            pace: Pace { rate: FIRST_RATE, too_much: MOST_RATE, raised: 0, next_at: [0; CLASSES] },
             period: Period::default(),
             room: Room::new(),
             probe: Probe::default(),
@@ -153,9 +165,13 @@ impl LatencyController {
         self.activity.last.map_or(0, |last| last.saturating_add(hold))
     }
 
-    /// A command of the protected class was submitted, while the device held `lower`.
+    /// A command of the protected class was submitted, while the device held `lower` of the others. Whether it is the only one of its
+    /// class there is `alone_in_class`.
     #[inline]
-    pub(crate) fn protected_submitted(&mut self, lower: Load, now: u64) {
+    pub(crate) fn protected_submitted(&mut self, alone_in_class: bool, lower: Load, now: u64) {
+        if alone_in_class {
+            self.activity.progress = now;
+        }
         if now >= self.active_until() {
             self.pace.next_at = [now; CLASSES];
             self.period = Period { begin: now, ..Period::default() };
@@ -173,6 +189,7 @@ impl LatencyController {
     #[inline]
     pub(crate) fn protected_completed(&mut self, commands: &Commands, lower: Load, submitted_at: u64, now: u64) {
         self.activity.last = self.activity.last.max(Some(now));
+        self.activity.progress = now;
         let latency = now.saturating_sub(submitted_at);
         let known = self.baseline.of(commands);
         if known.is_some_and(|known| self.hidden.delays(latency, known, submitted_at, now)) {
@@ -220,10 +237,14 @@ impl LatencyController {
         }
     }
 
-    /// Whether `class` may submit a command while the device holds `lower` of it and of those between it and the protected
-    /// one. Called only while the protected class is active.
+    /// Whether `class` may submit a command while the device holds `own` of the protected class and `lower` of it and of those
+    /// between them. Called only while the protected class is active.
     #[inline]
-    pub(crate) fn admits(&mut self, class: Class, lower: Load, cost: &CostModel, now: u64) -> Admission {
+    pub(crate) fn admits(&mut self, class: Class, own: Load, lower: Load, cost: &CostModel, now: u64) -> Admission {
+        if own.commands > 0 && now >= self.stuck_at() && self.hidden.lingers_until() > now {
+            // What the lower classes wrote may be in the way. The class has no late command to show it yet.
+            return Admission::Later(Some(self.hidden.lingers_until()));
+        }
         let pause = self.pause(now);
         if pause > now {
             return Admission::Later(Some(pause));
@@ -274,10 +295,22 @@ impl LatencyController {
         self.hidden.completed(commands, submitted_at, now);
     }
 
+    /// When the protected class is stuck, if none of its commands completes before.
+    #[inline]
+    fn stuck_at(&self) -> u64 {
+        self.activity.progress.saturating_add(self.typical.saturating_mul(STUCK_TIMES).max(LEAST_STUCK_NS))
+    }
+
     /// When the device has settled after the last command of a lower class, if `alone` is the latency of one of the protected class.
     #[inline]
     fn settled(&self, alone: u64) -> u64 {
         self.lower_left.saturating_add(alone).max(self.hidden.ends())
+    }
+
+    /// Whether the pace may be raised: hidden work shows late, so what the last raise did must be seen first.
+    fn may_raise(&self, now: u64) -> bool {
+        let seen = now >= self.pace.raised.saturating_add(RAISE_NS) && self.room.has_credit();
+        seen || !self.hidden.is_there(now)
     }
 
     /// Cuts the pace to `rate`.
@@ -343,13 +376,15 @@ impl LatencyController {
     /// Raises or cuts the pace, by the mean excess of a period.
     fn adjust(&mut self, mean: i64, now: u64) {
         let mean = mean.saturating_sub(self.chance());
-        let Pace { rate, too_much, .. } = &mut self.pace;
+        let may_raise = self.may_raise(now);
+        let Pace { rate, too_much, raised, .. } = &mut self.pace;
         if mean > TOLERANCE {
             // The class is still slow beside the least pace: the device may have changed.
             self.probe.wanted |= *rate <= LEAST_RATE;
             let rate = if mean > BASELINE / 2 { *rate / 2 } else { rate.saturating_mul(3) / 4 };
             self.cut(rate, now);
-        } else if self.period.paced && (!self.hidden.is_there(now) || self.room.has_credit()) {
+        } else if self.period.paced && may_raise {
+            *raised = now;
             // Quickly where the pace is known to be harmless, slowly near the rate of the last cut, quickly again beyond it.
             let step = if rate.saturating_mul(4) < too_much.saturating_mul(3) {
                 *rate / 4

@@ -84,6 +84,7 @@ impl Paced {
             }
             match controller.admits(
                 class,
+                self.flow_table.load(protected),
                 self.flow_table.load_between(protected, class),
                 &self.in_flight_limit.cost,
                 now,
@@ -191,9 +192,10 @@ impl Policy for Paced {
                 controller.lower_submitted(class, cost, now);
             }
         }
+        let alone = self.flow_table.load(class).commands == u64::from(commands.count);
         let lower = self.flow_table.load_below(class);
         if let Some(controller) = self.controllers.get_mut(class.index()) {
-            controller.protected_submitted(lower, now);
+            controller.protected_submitted(alone, lower, now);
         }
     }
 

@@ -148,3 +148,13 @@ fn what_is_durable_is_forgotten_and_its_memory_used_again() {
     assert_eq!((log.entries.len(), log.bytes), (1, 4096));
     assert!(log.spare.len() <= 1);
 }
+
+#[test]
+fn zeroed_ranges_take_room_in_the_cache() {
+    let (mut log, mut store) = (WriteLog::default(), Store::new(Box::new(Zeroes)));
+    log.zero(&mut store, 0..BLOCK, BLOCK, times(700, 1_000));
+    log.zero(&mut store, BLOCK..20 * BLOCK, BLOCK, times(900, 1_000));
+    assert_eq!(log.room_ns(NOTED_BYTES, 3 * NOTED_BYTES, 0), 0);
+    assert_eq!(log.room_ns(NOTED_BYTES, 2 * NOTED_BYTES, 0), 700);
+    assert_eq!(log.room_ns(NOTED_BYTES, NOTED_BYTES, 0), 900);
+}

@@ -10,6 +10,7 @@ mod data;
 mod extents;
 mod lab;
 mod lookup;
+mod matrix;
 mod neighbour;
 mod one_queue;
 mod restarts;
@@ -112,7 +113,7 @@ pub(crate) struct One {
 }
 
 /// All experiments.
-pub(crate) const ALL: [One; 9] = [
+pub(crate) const ALL: [One; 10] = [
     completion::EXPERIMENT,
     extents::EXPERIMENT,
     lookup::EXPERIMENT,
@@ -122,6 +123,7 @@ pub(crate) const ALL: [One; 9] = [
     sizes::EXPERIMENT,
     restarts::EXPERIMENT,
     neighbour::EXPERIMENT,
+    matrix::EXPERIMENT,
 ];
 
 /// Runs the experiment that the arguments name, or lists all.

@@ -110,11 +110,6 @@ impl Controller {
         }
     }
 
-    /// Forgets all commands.
-    pub fn reset(&mut self) {
-        *self = self.clone();
-    }
-
     fn wake(&mut self, now: u64) -> Option<(u64, Step)> {
         let waits = self.held < OUTSTANDING && self.queues.iter().any(|queue| !queue.is_empty());
         if self.is_fetching || !waits {

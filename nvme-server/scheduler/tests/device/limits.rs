@@ -2,9 +2,7 @@
 
 use crate::model::{Device, Operation};
 use crate::run::{Load, MS, Run, SECOND, tenants};
-use scheduler::{
-    Class, ClassWeights, Dedicated, MIN_PIECE, Paced, Policy, RateLimit, RoundRobin, Share, Weighted,
-};
+use scheduler::{Class, ClassWeights, Dedicated, MIN_PIECE, Paced, Policy, RateLimit, RoundRobin, Share, Weighted};
 
 fn each_policy(loads: &[Load], look: impl Fn(&Run<'_>, &str)) {
     let tenants = tenants(loads);

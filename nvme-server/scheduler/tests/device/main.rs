@@ -8,8 +8,10 @@
 mod controller;
 mod direct;
 mod limits;
+mod load;
 mod matrix;
 mod model;
+mod neighbourhoods;
 mod paced;
 mod refusals;
 mod run;

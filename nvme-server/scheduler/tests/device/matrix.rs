@@ -1,7 +1,7 @@
 //! A tenant of class high beside neighbours of class low that do every kind of work: the cells, and their measurement.
 
 use crate::model::{Device, Operation};
-use crate::run::{Load, MS, Outcome, Run, ServerTime, tenants};
+use crate::run::{Load, MS, Outcome, Run, SECOND, ServerTime, tenants};
 use scheduler::{Class, Dedicated, Paced, Policy, RoundRobin, Tenant};
 
 /// Numbers of neighbours.
@@ -23,9 +23,9 @@ pub const WORK: [(&str, [Operation; 2]); 6] = [
 pub const LOADS: [(&str, u32); 2] = [("waiting", 1), ("flooding", 32)];
 
 /// The server's time for a pass and for a command.
-pub const SERVER: ServerTime = ServerTime { pass: 700, command: 300 };
+pub const SERVER: ServerTime = ServerTime { pass: 400, command: 150 };
 /// A client's time from an answer to the next request, nanoseconds.
-const TURNAROUND_NS: u64 = 1_000;
+const TURNAROUND_NS: u64 = 500;
 
 type Make = fn(&[Tenant]) -> Box<dyn Policy>;
 
@@ -54,8 +54,7 @@ pub struct Seen {
     pub iops: f64,
     /// Nanoseconds.
     pub p99: u64,
-    pub p999: u64,
-    /// Requests of all neighbours together, a second.
+    /// Units of 4 KiB that all neighbours together submit a second; commands, where they have no bytes.
     pub rest: f64,
 }
 
@@ -105,9 +104,12 @@ pub fn measured(device: &str, model: &Device, make: Make, others: &[Load]) -> Se
     run.server = SERVER;
     run.until(to);
     let got = run.result(0, from, to);
-    let rest = (1..loads.len()).map(|tenant| run.result(tenant, from, to).iops()).sum();
-    let [p99, p999] = [990, 999].map(|permille| late(&got, permille));
-    Seen { iops: got.iops(), p99, p999, rest }
+    let units = |tenant| {
+        let submitted = run.submitted(tenant).iter().filter(|(at, _)| (from..to).contains(at));
+        submitted.map(|(_, bytes)| u64::from(bytes.div_ceil(4096).max(1))).sum::<u64>()
+    };
+    let rest = (1..loads.len()).map(units).sum::<u64>() as f64 * SECOND as f64 / (to - from) as f64;
+    Seen { iops: got.iops(), p99: late(&got, 990), rest }
 }
 
 fn late(got: &Outcome, permille: usize) -> u64 {

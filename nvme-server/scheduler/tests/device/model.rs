@@ -21,7 +21,7 @@ pub enum Device {
     /// A device to which a write is so many times as much work as a read.
     SlowWrites(Box<Device>, u64),
     /// A controller of the simulator.
-    Simulated(Controller),
+    Simulated(Box<Controller>),
     /// A device that never answers the commands of these numbers, counted from 1; and how many it was submitted.
     Losing(Box<Device>, Vec<u64>, u64),
 }
@@ -122,7 +122,7 @@ impl Device {
             ("flash with cache", flash, Some(cache)),
             ("throttled", throttled, None),
         ]
-        .map(|(name, profile, cache)| (name, Self::Simulated(Controller::new(profile, cache))))
+        .map(|(name, profile, cache)| (name, Self::Simulated(Box::new(Controller::new(profile, cache)))))
     }
 
     pub fn slow_writes(self, times: u64) -> Self {

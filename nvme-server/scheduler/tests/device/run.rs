@@ -1,8 +1,9 @@
 //! A server in virtual time: tenants that submit in a loop, a policy that decides, a device.
 
 use crate::controller::Step;
+pub use crate::load::{Load, tenants};
 use crate::model::{Asked, Device, Operation};
-use scheduler::{Class, Commands, Decision, Kind, Policy, Quantum, SessionId, Share, Tenant};
+use scheduler::{Commands, Decision, Kind, Policy, Quantum, SessionId, Share};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -11,85 +12,6 @@ const REGION_BLOCKS: u64 = 4096;
 
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
-
-/// The load of one tenant: keeps `depth` requests of `bytes`, each again after `think` nanoseconds, from `from` to `to`.
-#[derive(Clone, Copy, Debug)]
-pub struct Load {
-    pub share: Share,
-    /// The operations of its requests, in turn.
-    pub operations: [Operation; 2],
-    pub bytes: u32,
-    /// Its requests are refused: they take turns and never reach the device.
-    pub is_refused: bool,
-    /// All its requests are for one block.
-    pub is_hot: bool,
-    pub depth: u32,
-    pub think: u64,
-    /// Asks only in every other part of its time, so many nanoseconds long; 0 for always.
-    pub burst: u64,
-    pub from: u64,
-    pub to: u64,
-}
-
-impl Load {
-    pub fn new(class: Class, bytes: u32, depth: u32) -> Self {
-        let (operations, is_refused, is_hot) = ([Operation::Read; 2], false, false);
-        Self {
-            share: Share::of(class),
-            operations,
-            bytes,
-            is_refused,
-            is_hot,
-            depth,
-            think: 0,
-            burst: 0,
-            from: 0,
-            to: u64::MAX,
-        }
-    }
-
-    pub fn of(self, operation: Operation) -> Self {
-        Self { operations: [operation; 2], ..self }
-    }
-
-    /// Reads and writes in turn.
-    pub fn mixed(self) -> Self {
-        Self { operations: [Operation::Read, Operation::Write], ..self }
-    }
-
-    pub fn refused(self) -> Self {
-        Self { is_refused: true, ..self }
-    }
-
-    pub fn thinking(self, think: u64) -> Self {
-        Self { think, ..self }
-    }
-
-    pub fn hot(self) -> Self {
-        Self { is_hot: true, ..self }
-    }
-
-    pub fn in_bursts(self, burst: u64) -> Self {
-        Self { burst, ..self }
-    }
-
-    pub fn weighing(self, weight: u16) -> Self {
-        Self { share: Share { weight, ..self.share }, ..self }
-    }
-
-    pub fn between(self, from: u64, to: u64) -> Self {
-        Self { from, to, ..self }
-    }
-
-    pub fn tenant(&self) -> Tenant {
-        Tenant { share: self.share, highest: Class::Urgent }
-    }
-}
-
-/// The tenants of `loads`, for a policy's constructor.
-pub fn tenants(loads: &[Load]) -> Vec<Tenant> {
-    loads.iter().map(Load::tenant).collect()
-}
 
 /// A request that was answered.
 #[derive(Clone, Copy, Debug)]
@@ -146,9 +68,19 @@ enum Event {
     /// The doorbell of a simulated controller.
     Rung(usize),
     Device(Step),
-    Arrives { session: u8, request: usize },
-    Refused { session: u8, request: usize },
-    Discounted { session: u8, request: usize, bytes: u32 },
+    Arrives {
+        session: u8,
+        request: usize,
+    },
+    Refused {
+        session: u8,
+        request: usize,
+    },
+    Discounted {
+        session: u8,
+        request: usize,
+        bytes: u32,
+    },
     SlowDown(u64, u64),
 }
 
@@ -312,7 +244,8 @@ impl<'p> Run<'p> {
                 let blocks = u64::from(tenant.load.bytes.div_ceil(4096).max(1));
                 let drawn = (tenant.place >> 40) % (REGION_BLOCKS / blocks).max(1);
                 let at = if tenant.load.is_hot { 0 } else { u64::from(session) * REGION_BLOCKS + drawn * blocks };
-                tenant.requests[request] = Request { operation, at: at * 4096, begun: now, left: tenant.load.bytes, open: 0 };
+                tenant.requests[request] =
+                    Request { operation, at: at * 4096, begun: now, left: tenant.load.bytes, open: 0 };
                 tenant.waiting.push_back(request);
                 self.policy.ready(SessionId(session), now);
             }
