@@ -268,10 +268,13 @@ impl System {
         self.ended = matches!(self.server.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
     }
 
-    /// The answer to a message.
+    /// The answer to a message, after a tick if the client has used up its budget.
     pub(super) fn call(&mut self, badge: u64, message: Message) -> Message {
         self.machine.push(badge, message);
         self.poll();
+        if self.machine.state().replies.is_empty() {
+            self.signal(Badge::SIGNAL | Badge::TICK);
+        }
         self.machine.state_mut().replies.pop_front().expect("an answer")
     }
 
