@@ -292,12 +292,14 @@ impl<M: Memory> Slots<M> {
         Ok(())
     }
 
+    /// Whether requests are in the queue of those due for submission.
+    #[inline]
+    pub(crate) fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
     /// The first request due for submission now, and its place in their queue.
-    pub(crate) fn due(&self, now: impl FnOnce() -> u64) -> Option<(usize, Entry)> {
-        if self.due.is_empty() {
-            return None;
-        }
-        let now = now();
+    pub(crate) fn due(&self, now: u64) -> Option<(usize, Entry)> {
         let due = |index: &u32| self.slots.get(*index as usize).filter(|slot| slot.not_before <= now);
         self.due.iter().enumerate().find_map(|(place, index)| Some((place, due(index)?.entry)))
     }

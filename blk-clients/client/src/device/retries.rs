@@ -51,14 +51,24 @@ impl<P: Platform> State<P> {
     }
 
     /// Submits retries and requests that wait for no earlier change any more, and publishes them with all others.
+    #[inline]
     pub(super) fn publish(&mut self) -> Result<(), Error> {
-        while let Some((place, entry)) = self.slots.due(|| self.session.platform().ticks()) {
+        if self.slots.has_due() {
+            self.submit_due()?;
+        }
+        self.session.publish()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn submit_due(&mut self) -> Result<(), Error> {
+        while let Some((place, entry)) = self.slots.due(self.session.platform().ticks()) {
             // The ring has room for as many entries as there are slots, once the server published that it took those it answered.
             if !self.session.submit(&entry)? {
                 break;
             }
             self.slots.submit_due(place);
         }
-        self.session.publish()
+        Ok(())
     }
 }
