@@ -267,9 +267,9 @@ pub enum LastAttack {
     ForeignRegisters,
     /// It floods its function until that is revoked, and goes on using it. Of a tenant with a function alone, and its only attack.
     KeepFunction,
-    /// It calls the PCI server and the IOMMU server without end, by permitted calls. Of a tenant with a function alone, and its only attack.
+    /// The client calls the PCI server and the IOMMU server without end, by permitted calls. For a tenant with a function alone, and its only attack.
     FloodServers,
-    /// It overwrites and deletes every capability of its CNode, and reads memory that is not mapped. Of a tenant with a function alone,
+    /// The client overwrites and deletes every capability of its CNode, and reads unmapped memory. For a tenant with a function alone,
     /// and its only attack.
     ClearCspace,
     /// The program executes every instruction that user level must not execute, one in each incarnation: each is a fault. It counts them on

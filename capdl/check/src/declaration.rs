@@ -51,15 +51,15 @@ pub struct Channel {
 pub struct Controller {
     /// The component that drives it.
     pub driver: String,
-    /// Whether it is in a hot-plug slot.
+    /// Whether the controller is in a hot-plug slot.
     pub hot_plug: bool,
     /// I/O queue pairs that it has for its driver.
     pub queue_pairs: u16,
-    /// Its interrupt mode to begin with.
+    /// The interrupt mode at the start.
     pub interrupts: Interrupts,
-    /// The changes of that, in their order.
+    /// The changes of the interrupt mode, in their order.
     pub changes: Vec<InterruptsChange>,
-    /// What its server allows for.
+    /// Deviations from the standard that the server allows for.
     pub quirks: Vec<Quirk>,
 }
 
@@ -81,7 +81,7 @@ pub struct Servers {
 /// A tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tenant {
-    /// Its name, also its component's.
+    /// The tenant's name, which its component has, too.
     pub name: String,
     /// The name of its program.
     pub program: String,
@@ -89,15 +89,15 @@ pub struct Tenant {
     pub config: String,
     /// The component that drives its controller.
     pub server: String,
-    /// Whether it drives a virtual function of that controller itself.
+    /// Whether the tenant drives a virtual function of that controller itself.
     pub has_function: bool,
-    /// Its namespace.
+    /// The identifier of the tenant's namespace.
     pub nsid: u32,
-    /// Its blocks, in the order of its own numbering.
+    /// The tenant's blocks, in the order of its own numbering.
     pub extents: Vec<Extent>,
     /// Whether it may write.
     pub writable: bool,
-    /// Its share to begin with. The depth is that of queue pairs of its own.
+    /// The tenant's share at the start. The depth is that of queue pairs of its own.
     pub share: Entitlement,
     /// The most urgent class that it may ever have.
     pub highest: Class,

@@ -98,7 +98,7 @@ pub struct Model {
     pub retry_delays: [u16; 3],
     /// Whether the port above forwards accesses of all 32 device numbers to it, though only number 0 is there.
     pub ghosts: bool,
-    /// What it says that it is for (CNTRLTYPE), since revision 1.4. The NVMe server uses one for I/O alone.
+    /// The controller type (CNTRLTYPE), which is reported since revision 1.4. The NVMe server uses a controller for I/O alone.
     pub purpose: Purpose,
 }
 

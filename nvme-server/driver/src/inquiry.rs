@@ -1,5 +1,5 @@
-//! What a driver asks a controller while it brings it up, beside Identify Controller: limits, delays and namespaces. A server asks
-//! alike for its controller, and a client for a function of its own.
+//! Questions to a controller at its bring-up, beside Identify Controller: limits, delays and namespaces. The NVMe server asks them for
+//! its controller, and a client for a function of its own.
 //!
 //! A controller that refuses a question is used as one to which the standard gives no answer. Left out: what is concluded of the
 //! answers, and questions about one namespace.
@@ -120,7 +120,7 @@ pub async fn command_set(asks: &mut impl Asks, cap: Cap, nsid: Nsid) -> Result<O
     Ok(list.command_set())
 }
 
-/// What a controller says of a namespace.
+/// Identify Namespace: the size and the formats of a namespace.
 ///
 /// # Errors
 /// As [`Asks::must`].

@@ -1,7 +1,7 @@
 //! Retries of commands that the controller asks for again later (base specification 2.0, section 3.3.3.2.1): which, after how long,
 //! and how often.
 //!
-//! A driver that sets Host Behavior Support is told by CRD which of Identify Controller's three delays to keep. Left out: the
+//! With Host Behavior Support, CRD of a completion selects one of the three delays in Identify Controller. Left out: the
 //! wait, which each driver does in its own way.
 
 use nvme_spec::{Status, identify};

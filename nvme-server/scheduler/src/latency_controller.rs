@@ -242,7 +242,7 @@ impl LatencyController {
     #[inline]
     pub(crate) fn admits(&mut self, class: Class, own: Load, lower: Load, cost: &CostModel, now: u64) -> Admission {
         if own.commands > 0 && now >= self.stuck_at() && self.hidden.lingers_until() > now {
-            // What the lower classes wrote may be in the way. The class has no late command to show it yet.
+            // Hidden work of the lower classes may delay the protected class, which has no late command yet to show it.
             return Admission::Later(Some(self.hidden.lingers_until()));
         }
         let pause = self.pause(now);

@@ -48,7 +48,7 @@ pub struct Cell {
     pub neighbour: Load,
 }
 
-/// What the victim and its neighbours had.
+/// Throughput and latency of the victim and its neighbours.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     pub iops: f64,
