@@ -20,7 +20,7 @@ use blk_api::ring::Completed;
 use core::task::{Context, Poll, Waker};
 use platform::{Memory, Platform};
 
-/// Resubmissions of a request that misses records.
+/// Resubmissions of a request that misses records, at one incarnation of the server.
 const MOST_MISSES: u8 = 16;
 
 /// Total tries of a request without the controller's verdict.
@@ -89,7 +89,7 @@ struct Slot {
     entry: Entry,
     order: u64,
     place: Place,
-    /// Times it missed a record.
+    /// Times it missed a record at this incarnation of the server.
     misses: u8,
     /// Times the controller gave no verdict, or asked for it again.
     undecided: u8,
@@ -228,6 +228,8 @@ impl<M: Memory> Slots<M> {
         slots.sort_unstable_by_key(|slot| slot.order);
         let again = |slot: &mut Slot| {
             slot.place = Place::Server;
+            // The table of records is the successor's, and empty.
+            slot.misses = 0;
             slot.not_before = 0;
             slot.entry
         };

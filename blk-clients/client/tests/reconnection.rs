@@ -208,6 +208,27 @@ fn a_miss_waits_for_the_controller_as_well() {
     }));
 }
 
+/// Each successor has an empty table of records, so misses at its predecessors do not count.
+#[test]
+fn misses_do_not_add_up_over_deaths() {
+    let (platform, device) = open(&Setup { waits: true, records: Some(4), ..Setup::default() }, false);
+    let range = device.window().lease(512).unwrap();
+    lose_controller(&platform);
+    let outcome = block_on(device.run(async {
+        let write = device.write(5, &[range.whole()]);
+        for _ in 0..20 {
+            for _ in 0..20 {
+                turn().await;
+            }
+            platform.kill_server(2);
+        }
+        platform.server(|server| server.loses = None);
+        platform.kill_server(2);
+        write.await
+    }));
+    assert_eq!(outcome, Ok(()));
+}
+
 #[test]
 fn a_session_that_was_not_opened_again_is_not_served() {
     let setup = Setup::default();
