@@ -50,7 +50,7 @@ impl Ticket {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum State {
     Free,
     /// In flight; its waker is to be woken if a task `waits`.
@@ -59,7 +59,8 @@ enum State {
     },
     /// No task waits, but the device may still work on it.
     Abandoned,
-    Done(Completed),
+    /// Answered, and the task has not asked since.
+    Done,
 }
 
 /// Place of a request in flight.
@@ -83,6 +84,8 @@ struct Slot {
     /// The free slot after this one.
     next_free: u32,
     state: State,
+    /// The answer, once the request is done. As a part of `state` it would be copied byte by byte.
+    answer: Completed,
     /// The waker of the task that waited last. It is kept, because mostly the same task waits again.
     waker: Option<Waker>,
     /// The entry and its place in the order of submission, to submit it again after the server's death. Its segments are held.
@@ -138,6 +141,7 @@ impl<M: Memory> Slots<M> {
             generation: 0,
             next_free: if index.saturating_add(1) < count { index.saturating_add(1) } else { NONE },
             state: State::Free,
+            answer: Completed::default(),
             waker: None,
             entry: Entry::default(),
             order: 0,
@@ -336,7 +340,7 @@ impl<M: Memory> Slots<M> {
         let slot = at_server(&mut self.slots, ticket)?;
         let is_abandoned = match slot.state {
             State::InFlight { waits } => {
-                slot.state = State::Done(*completed);
+                (slot.state, slot.answer) = (State::Done, *completed);
                 if let Some(waker) = slot.waker.as_ref().filter(|_| waits) {
                     waker.wake_by_ref();
                 }
@@ -391,10 +395,10 @@ impl<M: Memory> Slots<M> {
     pub(crate) fn poll(&mut self, ticket: Ticket, context: &Context<'_>) -> Poll<Completed> {
         let Some(slot) = self.slots.get_mut(ticket.index as usize) else { return Poll::Pending };
         match &mut slot.state {
-            State::Done(completed) => {
-                let completed = *completed;
+            State::Done => {
+                let answer = slot.answer;
                 self.free(ticket.index);
-                Poll::Ready(completed)
+                Poll::Ready(answer)
             }
             State::InFlight { waits } => {
                 *waits = true;
@@ -418,7 +422,7 @@ impl<M: Memory> Slots<M> {
                     self.awaited.change(slot.awaited, Completion::Interrupt);
                 }
             }
-            State::Done(_) => self.free(ticket.index),
+            State::Done => self.free(ticket.index),
             State::Free | State::Abandoned => {}
         }
     }
