@@ -34,19 +34,34 @@ pub use capdl_spec::Arch;
 pub use configure::Config;
 pub use fixes::{Fix, FixName};
 
-/// The Debian packages that building the kernel and booting it in QEMU need.
-pub const PACKAGES: &[&str] = &[
-    "gcc",
-    "binutils",
-    "gcc-aarch64-linux-gnu",
-    "binutils-aarch64-linux-gnu",
-    "make",
-    "libxml2-utils",
-    "python3",
-    "python3-venv",
-    "qemu-system-x86",
-    "qemu-system-arm",
-];
+/// The Debian packages that building the kernel of an architecture and booting it in QEMU need.
+#[must_use]
+pub const fn packages(arch: Arch) -> &'static [&'static str] {
+    match arch {
+        Arch::X86_64 => &[
+            "gcc",
+            "binutils",
+            "make",
+            "libxml2-utils",
+            "python3",
+            "python3-venv",
+            "qemu-system-x86",
+            // The firmware that it boots with.
+            "seabios",
+        ],
+        Arch::Aarch64 => &[
+            "gcc",
+            "binutils",
+            "gcc-aarch64-linux-gnu",
+            "binutils-aarch64-linux-gnu",
+            "make",
+            "libxml2-utils",
+            "python3",
+            "python3-venv",
+            "qemu-system-arm",
+        ],
+    }
+}
 
 /// The programs [`build()`] runs, each with the package that brings it.
 pub const TOOLS: &[(&str, &str)] = &[

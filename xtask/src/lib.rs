@@ -109,7 +109,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.command {
         Command::Setup { yes, with_vfio_user, with_linux } => {
             let consent = if *yes { Consent::Given } else { Consent::NotAsked };
-            let kernel = setup::prepare(&project, consent, &kernel::BuildOptions::default())?;
+            let kernel = setup::prepare_everything(&project, consent)?;
             if *with_vfio_user || *with_linux {
                 let qemu = setup::vfio_user::install(&project)?;
                 out::line(format_args!("ready: QEMU {} has vfio-user-pci", qemu.version()))?;

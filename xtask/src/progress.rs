@@ -3,16 +3,21 @@
 use crate::out;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A step that takes less time gets no line of its own where lines stay.
 const WORTH_A_LINE: Duration = Duration::from_secs(2);
+/// The time between two counts where lines stay.
+const A_LINE_EACH: Duration = Duration::from_secs(15);
 
 /// A step under way; it ends when the value is dropped.
 pub(crate) struct Step {
     what: String,
     since: Instant,
     bar: Option<ProgressBar>,
+    /// When the last count was shown.
+    last_line: Mutex<Instant>,
 }
 
 impl Step {
@@ -31,7 +36,8 @@ impl Step {
         if bar.is_none() {
             out::note(format_args!("{what} ..."));
         }
-        Self { what, since: Instant::now(), bar }
+        let now = Instant::now();
+        Self { what, since: now, bar, last_line: Mutex::new(now) }
     }
 
     /// Shows the current part of the step.
@@ -48,6 +54,17 @@ impl Step {
             Some(bar) => bar.println(text),
             None => out::note(format_args!("{text}")),
         }
+    }
+
+    /// Shows the number of parts that are done, `of` so many, and the current one. Where lines stay, there is one each
+    /// [`A_LINE_EACH`].
+    pub(crate) fn count(&self, done: u64, of: u64, now: &str) {
+        let mut last_line = self.last_line.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.bar.is_none() && last_line.elapsed() < A_LINE_EACH {
+            return;
+        }
+        *last_line = Instant::now();
+        self.say(&format!("{done} of {of}: {now}"));
     }
 
     /// Like [`Step::say`], for details that change too often for lines that stay.

@@ -158,7 +158,7 @@ impl Runner<'_> {
     ) -> Result<(Vec<OsString>, Option<Models>)> {
         write_whole(&folder.join("system.cdl"), system.cdl().as_bytes())?;
         write_whole(&folder.join("system.svg"), system.svg().as_bytes())?;
-        let root_task = self.programs.root_task(self.project, self.kernel, &system.specification)?;
+        let root_task = self.programs.root_task(self.project, self.kernel, scenario.has_moments())?;
         let image = image::with_payload(root_task, &system.image())?;
         let image = match self.kernel.arch {
             Arch::X86_64 => image,
@@ -212,7 +212,7 @@ impl Runner<'_> {
         let root = self.project.root();
         let mut decoder = Decoder::new();
         let specification = &prepared.system.specification;
-        let root_task = self.programs.root_task(self.project, self.kernel, specification)?;
+        let root_task = self.programs.root_task(self.project, self.kernel, prepared.scenario.has_moments())?;
         decoder.add(0, ROOT_TASK, None, ROOT_TASK, root_task, root)?;
         for component in &specification.components {
             let Component { id, name, role, program, .. } = component;

@@ -12,7 +12,7 @@ use crate::progress::Step;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
 use kernel::{Arch, BuildOptions, Kernel};
-use packages::Consent;
+use packages::{Consent, Use};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -28,17 +28,25 @@ const VERSION_WAIT: Duration = Duration::from_secs(10);
 /// Environment variable that allows any version of QEMU.
 const ANY_QEMU_VARIABLE: &str = "CAPNVME_ANY_QEMU";
 
-/// Prepares the machine and builds the kernel for `options`.
+/// Prepares the build machine for systems on one architecture's machine, and builds the kernel for `options`.
 pub(crate) fn prepare(project: &Project, consent: Consent, options: &BuildOptions) -> Result<Kernel> {
-    prepare_tools(consent)?;
+    prepare_tools(consent, Use::Machine(options.arch))?;
     build_kernel(project, options)
 }
 
+/// Prepares the build machine for all commands, and builds the x86_64 kernel.
+pub(crate) fn prepare_everything(project: &Project, consent: Consent) -> Result<Kernel> {
+    prepare_tools(consent, Use::Everything)?;
+    build_kernel(project, &BuildOptions::default())
+}
+
 /// Prepares packages, targets and QEMU, without the kernel.
-pub(crate) fn prepare_tools(consent: Consent) -> Result<()> {
-    packages::ensure_installed(consent)?;
-    ensure_targets()?;
-    Arch::ALL.into_iter().try_for_each(check_qemu)
+fn prepare_tools(consent: Consent, used: Use) -> Result<()> {
+    packages::ensure_installed(consent, used)?;
+    used.architectures().into_iter().try_for_each(|arch| {
+        ensure_target(kernel::target(arch))?;
+        check_qemu(arch)
+    })
 }
 
 /// The kernel for `options`, built if it is missing.
@@ -51,23 +59,21 @@ pub(crate) fn build_kernel(project: &Project, options: &BuildOptions) -> Result<
     .context("the kernel cannot be built")
 }
 
-fn ensure_targets() -> Result<()> {
+fn ensure_target(target: &str) -> Result<()> {
     let listed = Command::new("rustup").args(["target", "list", "--installed"]).output().context(
         "cannot run rustup, which installs the Rust target of programs for seL4; install it from https://rustup.rs",
     )?;
     let listed = String::from_utf8_lossy(&listed.stdout);
-    for target in Arch::ALL.map(kernel::target) {
-        if listed.lines().any(|one| one == target) {
-            continue;
-        }
-        let _step = Step::new(format!("installing the Rust target {target}"));
-        let added = Command::new("rustup").args(["target", "add", target]).output().context("cannot run rustup")?;
-        ensure!(
-            added.status.success(),
-            "installing the Rust target failed: {}; once its server can be reached, run: rustup target add {target}",
-            String::from_utf8_lossy(&added.stderr).lines().last().unwrap_or("rustup said nothing")
-        );
+    if listed.lines().any(|one| one == target) {
+        return Ok(());
     }
+    let _step = Step::new(format!("installing the Rust target {target}"));
+    let added = Command::new("rustup").args(["target", "add", target]).output().context("cannot run rustup")?;
+    ensure!(
+        added.status.success(),
+        "installing the Rust target failed: {}; once its server can be reached, run: rustup target add {target}",
+        String::from_utf8_lossy(&added.stderr).lines().last().unwrap_or("rustup said nothing")
+    );
     Ok(())
 }
 

@@ -22,6 +22,14 @@ impl Scenario {
         programs
     }
 
+    /// Whether its root task announces moments or kills: it is the one with fault injection then.
+    #[must_use]
+    pub fn has_moments(&self) -> bool {
+        let Self { moments, changes, controllers, kills, .. } = self;
+        let of_controllers = controllers.iter().all(|controller| controller.changes.is_empty());
+        !(moments.is_empty() && changes.is_empty() && kills.is_empty() && of_controllers)
+    }
+
     /// The users' own crates among its programs, each once.
     #[must_use]
     pub fn own_programs(&self) -> Vec<&Own> {

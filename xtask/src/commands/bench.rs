@@ -99,7 +99,7 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
     let mut json = bench.json.as_deref().map(Destination::open).transpose()?;
     let consent = if bench.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions { arch, ..BuildOptions::default() })?;
-    let programs = programs::build(project, &kernel, "info")?;
+    let programs = programs::build(project, &kernel, "info", None)?;
     let plugins = Plugins::compile(project)?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     if bench.profile.is_some() {

@@ -4,7 +4,7 @@
 //! counts it. It excludes other work on the build machine, except for the effects of shared caches and memory. So the fastest of
 //! several runs counts.
 
-use crate::cargo::cargo_in;
+use crate::cargo::{self, cargo_in};
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
@@ -31,12 +31,11 @@ pub(crate) fn run(project: &Project) -> Result<ExitCode> {
         return speed(project);
     }
     {
-        let _step = Step::new("building the simulator, optimized");
+        let step = Step::new("building the simulator, optimized");
         // The program is looked up there afterwards, whatever the environment says.
         let folder = project.path("target");
-        let build = ["build", "--quiet", "--profile", "sim", "--package", "xtask", "--target-dir"];
-        let built = cargo_in(project.root()).args(build).arg(folder).status();
-        ensure!(built.context("cannot run cargo")?.success(), "the simulator cannot be built: see above");
+        let build = ["build", "--profile", "sim", "--package", "xtask", "--target-dir"];
+        cargo::build(cargo_in(project.root()).args(build).arg(folder), "the simulator", &step)?;
     }
     let program = project.path("target/sim/xtask");
     let measured = Command::new(&program).args(["bench", "--sim"]).env(INNER, "1").status();

@@ -31,7 +31,7 @@ pub(crate) struct Check {
 /// Runs all parts; stops at the first that fails.
 pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
     let consent = if check.yes { Consent::Given } else { Consent::NotAsked };
-    let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
+    let kernel = setup::prepare_everything(project, consent)?;
     for part in Part::ALL {
         let _step = Step::new(format!("checking {part}"));
         part.run(project, &kernel).with_context(|| format!("checking {part} failed"))?;

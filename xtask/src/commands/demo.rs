@@ -12,9 +12,9 @@ use crate::records::decode::{Filter, Level};
 use crate::reports::{table, timeline};
 use crate::run::simulate::RunInput;
 use crate::run::{self, Device, Options, Runner};
-use crate::setup;
 use crate::setup::packages::Consent;
-use anyhow::{Error, Result, ensure};
+use crate::setup::{self, vfio_user};
+use anyhow::{Context, Error, Result, ensure};
 use capdl::Scenario;
 use clap::Args;
 use kernel::{Arch, BuildOptions, FixName};
@@ -86,6 +86,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
         run::suits(&scenario, arch, demo.device)?;
         if demo.device == Device::Model {
             ensure!(!demo.write, "the simulator's controllers do not write to the disk of --disk: leave out --write");
+            vfio_user::installed(project)?.context(vfio_user::MISSING)?;
         }
     }
     if demo.no_iommu {
@@ -100,7 +101,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     let options = BuildOptions { arch, without: demo.without.clone(), ..BuildOptions::default() };
     let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &options)?;
-    let programs = programs::build(project, &kernel, filter.compiled())?;
+    let programs = programs::build(project, &kernel, filter.compiled(), Some(&scenario))?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let results = {
         let step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));

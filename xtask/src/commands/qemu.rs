@@ -1,6 +1,6 @@
 //! `cargo xtask qemu`: keeps a scenario running, with its log on the terminal; with `--debug` QEMU waits for gdb.
 
-use crate::image::programs::{self, PROGRAMS};
+use crate::image::programs::{self, ROOT_TASK};
 use crate::machine::Machine;
 use crate::machine::disk::{UserDisk, Writing};
 use crate::machine::qemu::Start;
@@ -12,8 +12,11 @@ use crate::setup;
 use crate::setup::packages::Consent;
 use anyhow::{Error, Result};
 use capdl::Scenario;
+use capdl_spec::Specification;
 use clap::Args;
 use kernel::{Arch, BuildOptions, Kernel, Profile};
+use std::collections::BTreeSet;
+use std::iter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -61,14 +64,14 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let profile = if qemu.debug { Profile::Debug } else { Profile::Release };
     let consent = if qemu.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare(project, consent, &BuildOptions { arch, profile, ..BuildOptions::default() })?;
-    let programs = programs::build(project, &kernel, filter.compiled())?;
+    let programs = programs::build(project, &kernel, filter.compiled(), Some(&scenario))?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let no_iommu = qemu.no_iommu;
     let options = Options { disk: disk.as_ref(), show: Some(&filter), step: None, no_iommu, ..Options::default() };
     let start = if qemu.debug { Start::WaitsForGdb } else { Start::AtOnce };
     let prepared = runner.prepare(&file, options, start)?;
     if qemu.debug {
-        out::line(format_args!("{}", gdb(project, &kernel, filter.compiled())))?;
+        out::line(format_args!("{}", gdb(project, &kernel, filter.compiled(), &prepared.system.specification)))?;
     }
     out::line(format_args!("the log is {}/log; end with Ctrl-C", project.shown(&prepared.folder)))?;
     watch(&runner, &prepared, &filter)
@@ -91,13 +94,12 @@ fn watch(runner: &Runner<'_>, prepared: &Prepared, filter: &Filter) -> Result<Ex
     }
 }
 
-/// The command that attaches gdb, with the symbols of the kernel and of every program: their addresses do not overlap.
-fn gdb(project: &Project, kernel: &Kernel, level: &str) -> String {
-    let symbols: Vec<_> = PROGRAMS
-        .iter()
-        .map(|(name, _)| {
-            format!("-ex 'add-symbol-file {}'", project.shown(&programs::path(project, kernel, level, name)))
-        })
+/// The command that attaches gdb, with the symbols of the kernel and of every program of the system: their addresses do not overlap.
+fn gdb(project: &Project, kernel: &Kernel, level: &str, specification: &Specification) -> String {
+    let components: BTreeSet<_> = specification.components.iter().map(|component| component.program.as_str()).collect();
+    let symbols: Vec<_> = iter::once(ROOT_TASK)
+        .chain(components)
+        .map(|name| format!("-ex 'add-symbol-file {}'", project.shown(&programs::path(project, kernel, level, name))))
         .collect();
     format!(
         "the machine waits; in the project's folder run:\n  gdb {} {} -ex 'target remote :1234'",

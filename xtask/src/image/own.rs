@@ -4,7 +4,7 @@
 //! it, in a `workspace` with the project's crates. Neighbours: `programs` builds the project's own programs. Left out: running the
 //! results.
 
-use crate::cargo::cargo_in;
+use crate::cargo::{self, cargo_in};
 use crate::image::programs;
 use crate::image::workspace::{Dependencies, Workspace};
 use crate::progress::Step;
@@ -22,8 +22,6 @@ use toml::{Table, Value};
 
 /// The generated crate of the simulator.
 const SIMULATOR: &str = "own-simulator";
-/// Lines of the compiler's complaint that an error shows.
-const SHOWN_LINES: usize = 40;
 
 /// Builds the crates of a scenario for seL4; returns their ELF files by name.
 pub(crate) fn build(
@@ -50,12 +48,12 @@ pub(crate) fn build(
 
 /// Builds this program again, with the crates of a scenario linked into its simulator; returns its path.
 pub(crate) fn simulator(project: &Project, scenario: &Scenario) -> Result<PathBuf> {
-    let _step = Step::new("building the simulator with your program");
+    let step = Step::new("building the simulator with your program");
     let workspace = workspace(project, scenario)?;
     let target = project.path("target");
     let mut command = cargo_in(&workspace.path(SIMULATOR));
-    command.args(["build", "--quiet", "--target-dir"]).arg(&target);
-    finish(&mut command, "the simulator with your program")?;
+    command.args(["build", "--target-dir"]).arg(&target);
+    cargo::build(&mut command, "the simulator with your program", &step)?;
     Ok(target.join("debug").join(simulator_with(scenario)))
 }
 
@@ -139,14 +137,5 @@ fn check_crate(own: &Own) -> Result<()> {
         "the crate in {path} is called {}: give it the name of its folder, {name}",
         package.unwrap_or("nothing")
     );
-    Ok(())
-}
-
-fn finish(command: &mut Command, what: &str) -> Result<()> {
-    let output = command.output().context("cannot run cargo")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let lines: Vec<_> = said.lines().collect();
-    let shown = lines.get(lines.len().saturating_sub(SHOWN_LINES)..).unwrap_or_default().join("\n");
-    ensure!(output.status.success(), "{what} cannot be built:\n{shown}");
     Ok(())
 }

@@ -3,18 +3,18 @@
 //! One call of cargo builds all of them, for one architecture or both. Each has an address of its own: instructions are counted by
 //! component, by address (see `bench`). A wrapper of the compiler gives the linker each program's address.
 
-use crate::cargo::cargo_in;
+use crate::cargo::{self, cargo_in};
 use crate::progress::Step;
 use crate::project::Project;
-use anyhow::{Context, Result, ensure};
-use capdl_spec::Specification;
-use kernel::Kernel;
+use anyhow::{Context, Result};
+use capdl::Scenario;
+use capdl::programs::IOMMU_SERVER;
+use kernel::{Arch, Kernel};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The root task's program.
 pub(crate) const ROOT_TASK: &str = "root-task";
@@ -22,7 +22,7 @@ pub(crate) const ROOT_TASK: &str = "root-task";
 /// Link address of root tasks.
 const ROOT_TASK_BASE: u64 = 0x0040_0000;
 
-/// Every program and its link address.
+/// Every program of a system and its link address.
 pub(crate) const PROGRAMS: &[(&str, u64)] = &[
     (ROOT_TASK, ROOT_TASK_BASE),
     ("console", 0x0200_0000),
@@ -47,14 +47,13 @@ pub(crate) const FEATURES: &str = "sel4";
 /// The features of the root task that executes kill orders.
 pub(crate) const INJECTING: &str = "sel4,fault-injection";
 
-/// Lines of the compiler's complaint that an error shows.
-const SHOWN_LINES: usize = 40;
-
 /// The built programs: ELF files with debug information, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Programs {
     files: BTreeMap<&'static str, Vec<u8>>,
-    /// The root task with fault injection, built for the first system that has kill orders.
+    /// The product's root task.
+    product: OnceLock<Vec<u8>>,
+    /// The root task with fault injection.
     injecting: OnceLock<Vec<u8>>,
     /// The lowest level of log messages compiled in.
     level: String,
@@ -66,21 +65,23 @@ impl Programs {
         self.files.get(name).map(Vec::as_slice).with_context(|| format!("there is no program {name}"))
     }
 
-    /// The ELF file of the root task that boots `specification`: with fault injection only if that has kill orders or moments.
-    pub(crate) fn root_task(&self, project: &Project, kernel: &Kernel, specification: &Specification) -> Result<&[u8]> {
-        if specification.kills.is_empty() && specification.moments.is_empty() {
-            return self.elf(ROOT_TASK);
-        }
-        if let Some(built) = self.injecting.get() {
+    /// The ELF file of the root task, built for the first system that needs it: the one that `injects` faults for a scenario that
+    /// [has moments](Scenario::has_moments), or else the product's.
+    pub(crate) fn root_task(&self, project: &Project, kernel: &Kernel, injects: bool) -> Result<&[u8]> {
+        let kept = if injects { &self.injecting } else { &self.product };
+        if let Some(built) = kept.get() {
             return Ok(built);
         }
-        let built = build_injecting(project, kernel, &self.level)?;
-        Ok(self.injecting.get_or_init(|| built))
+        let (what, features) = if injects { (" with fault injection", INJECTING) } else { ("", FEATURES) };
+        let step = Step::new(format!("building the root task{what}"));
+        let built = build_one(project, kernel, &self.level, (ROOT_TASK, features), &step)?;
+        Ok(kept.get_or_init(|| built))
     }
 
-    /// The same programs, of which the product's root task boots every system.
-    pub(crate) fn with_product_alone(&self) -> Result<Self> {
-        Ok(Self { injecting: OnceLock::from(self.elf(ROOT_TASK)?.to_vec()), ..self.clone() })
+    /// The same programs, of which the root task `product` boots every system.
+    pub(crate) fn with_product_alone(&self, product: &[u8]) -> Self {
+        let always = || OnceLock::from(product.to_vec());
+        Self { product: always(), injecting: always(), ..self.clone() }
     }
 
     /// The lowest level of log messages compiled in.
@@ -90,33 +91,47 @@ impl Programs {
 
     /// The components' programs in the form that the system's model takes.
     pub(crate) fn for_model(&self) -> capdl::Programs {
-        let components = self.files.iter().filter(|(name, _)| **name != ROOT_TASK);
-        components.fold(capdl::Programs::new(), |programs, (name, elf)| programs.with(name, elf.clone()))
+        self.files.iter().fold(capdl::Programs::new(), |programs, (name, elf)| programs.with(name, elf.clone()))
     }
 }
 
-/// Builds all programs for `kernel`. `level` is the lowest level of log messages compiled in.
-pub(crate) fn build(project: &Project, kernel: &Kernel, level: &str) -> Result<Programs> {
-    build_each(project, std::slice::from_ref(kernel), level)?.pop().context("no programs were built")
+/// Builds programs for `kernel`: those of one scenario, or all of components. `level` is the lowest level of log messages compiled
+/// in.
+pub(crate) fn build(project: &Project, kernel: &Kernel, level: &str, scenario: Option<&Scenario>) -> Result<Programs> {
+    let is_used = |name: &str| scenario.is_none_or(|scenario| runs(scenario, kernel.arch, name));
+    let built =
+        build_some(project, std::slice::from_ref(kernel), level, is_used)?.pop().context("no programs were built")?;
+    scenario.map(|scenario| built.root_task(project, kernel, scenario.has_moments()).map(drop)).transpose()?;
+    Ok(built)
 }
 
-/// Builds all programs for each of the kernels, which differ only in their architectures.
+/// Whether a component of the scenario's system runs the program `name` on this architecture.
+fn runs(scenario: &Scenario, arch: Arch, name: &str) -> bool {
+    scenario.programs().contains(&name) || name == IOMMU_SERVER && arch == Arch::Aarch64
+}
+
+/// Builds all components' programs for each of the kernels, which differ only in their architectures.
 pub(crate) fn build_each(project: &Project, kernels: &[Kernel], level: &str) -> Result<Vec<Programs>> {
-    let names: Vec<_> = PROGRAMS.iter().map(|(name, _)| *name).collect();
+    build_some(project, kernels, level, |_| true)
+}
+
+/// Builds the components' programs that are used.
+fn build_some(
+    project: &Project,
+    kernels: &[Kernel],
+    level: &str,
+    is_used: impl Fn(&str) -> bool,
+) -> Result<Vec<Programs>> {
+    let components = PROGRAMS.iter().map(|(name, _)| *name).filter(|name| *name != ROOT_TASK);
+    let names: Vec<_> = components.filter(|name| is_used(name)).collect();
     let step = Step::new("building the programs for seL4");
-    finish(cargo(project, kernels, level, "build", &names, FEATURES), "the programs for seL4", &step)?;
+    cargo::build(&mut cargo(project, kernels, level, "build", &names, FEATURES), "the programs for seL4", &step)?;
     let of = |kernel| {
         let read = |name| Ok((name, read(project, kernel, level, name)?));
         let files = names.iter().copied().map(read).collect::<Result<_>>()?;
-        Ok(Programs { files, injecting: OnceLock::new(), level: level.to_owned() })
+        Ok(Programs { files, level: level.to_owned(), ..Programs::default() })
     };
     kernels.iter().map(of).collect()
-}
-
-/// Builds the root task that executes kill orders; returns its ELF file.
-pub(crate) fn build_injecting(project: &Project, kernel: &Kernel, level: &str) -> Result<Vec<u8>> {
-    let step = Step::new("building the root task with fault injection");
-    build_one(project, kernel, level, (ROOT_TASK, INJECTING), &step)
 }
 
 /// Whether the ELF file of a root task contains the module that executes kill orders, by its debug information.
@@ -190,7 +205,7 @@ pub(crate) fn build_elsewhere(
     let mut command = cargo_in(elsewhere);
     command.args(["build", "--features", FEATURES, "--package", package, "--bin", name]);
     for_sel4(&mut command, project, std::slice::from_ref(kernel), level);
-    finish(command, &format!("the program {name}"), step)?;
+    cargo::build(&mut command, &format!("the program {name}"), step)?;
     read(project, kernel, level, name)
 }
 
@@ -206,29 +221,12 @@ fn build_one(
     (name, features): (&str, &str),
     step: &Step,
 ) -> Result<Vec<u8>> {
-    let command = cargo(project, std::slice::from_ref(kernel), level, "build", &[name], features);
-    finish(command, &format!("the program {name}"), step)?;
+    /// Held until the file is read: both forms of the root task have one path.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = cargo(project, std::slice::from_ref(kernel), level, "build", &[name], features);
+    cargo::build(&mut command, &format!("the program {name}"), step)?;
     read(project, kernel, level, name)
-}
-
-/// Runs a build of `what`.
-fn finish(mut command: Command, what: &str, step: &Step) -> Result<()> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("cannot run cargo")?;
-    let mut said = Vec::new();
-    if let Some(errors) = child.stderr.take() {
-        for line in BufReader::new(errors).lines().map_while(Result::ok) {
-            step.tick(line.trim());
-            said.push(line);
-        }
-    }
-    let status = child.wait().context("cannot wait for cargo")?;
-    ensure!(status.success(), "{what} cannot be built:\n{}", last(&said, SHOWN_LINES).join("\n"));
-    Ok(())
 }
 
 /// A built program's ELF file.
@@ -256,6 +254,17 @@ fn folder(project: &Project, kernel: &Kernel, level: &str) -> PathBuf {
     project.path("target").join(format!("sel4-{}-{level}", without_architecture.unwrap_or(&kernel_name)))
 }
 
-fn last(lines: &[String], count: usize) -> &[String] {
-    lines.get(lines.len().saturating_sub(count)..).unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_needs_the_programs_of_its_components() {
+        let boot = Scenario::load(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/boot.toml"))).unwrap();
+        let of = |arch| -> Vec<_> {
+            PROGRAMS.iter().map(|(name, _)| *name).filter(|name| runs(&boot, arch, name)).collect()
+        };
+        assert_eq!(of(Arch::X86_64), ["console", "pci-server", "nvme-server", "bench", "policy"]);
+        assert_eq!(of(Arch::Aarch64), ["console", "pci-server", "nvme-server", "bench", "policy", "iommu-server"]);
+    }
 }

@@ -2,18 +2,40 @@
 
 use crate::progress::Step;
 use anyhow::{Context, Result, bail, ensure};
+use kernel::Arch;
+use std::collections::BTreeSet;
 use std::process::{Command, Output, Stdio};
 
-/// Packages beyond the kernel's own list: QEMU's firmware, the C library's headers for the instruction counter, Valgrind for the
-/// instructions of a lookup, the compiler of the fuzzers' engine, and a reader of FAT images.
-const MORE: &[&str] = &["seabios", "libc6-dev", "valgrind", "g++", "mtools"];
+/// The C library's headers, for the instruction counter.
+const COUNTER: &str = "libc6-dev";
+/// Valgrind for the instructions of a lookup, the compiler of the fuzzers' engine, and a reader of FAT images.
+const TESTS: &[&str] = &["valgrind", "g++", "mtools"];
 
-/// Every package once, sorted.
-pub(crate) fn all() -> Vec<&'static str> {
-    let mut all: Vec<_> = kernel::PACKAGES.iter().chain(MORE).copied().collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+/// The part of the project that a command uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Use {
+    /// Systems on QEMU's machine of one architecture.
+    Machine(Arch),
+    /// All of it: the tests.
+    Everything,
+}
+
+impl Use {
+    /// The architectures of its machines.
+    pub(crate) fn architectures(self) -> Vec<Arch> {
+        match self {
+            Self::Machine(arch) => vec![arch],
+            Self::Everything => Arch::ALL.to_vec(),
+        }
+    }
+
+    /// Its packages, each once, sorted.
+    pub(crate) fn packages(self) -> Vec<&'static str> {
+        let tests = if self == Self::Everything { TESTS } else { &[] };
+        let machines = self.architectures().into_iter().flat_map(kernel::packages);
+        let all: BTreeSet<_> = machines.chain(&[COUNTER]).chain(tests).copied().collect();
+        all.into_iter().collect()
+    }
 }
 
 /// Consent to the installation of packages.
@@ -25,11 +47,11 @@ pub(crate) enum Consent {
     NotAsked,
 }
 
-/// Installs the missing packages, if allowed.
+/// Installs the missing packages of `used`, if allowed.
 ///
 /// Fails with the command to type if it is not allowed, and with apt's own message if the installation fails.
-pub(crate) fn ensure_installed(consent: Consent) -> Result<()> {
-    let missing = missing()?;
+pub(crate) fn ensure_installed(consent: Consent, used: Use) -> Result<()> {
+    let missing = missing(&used.packages())?;
     if missing.is_empty() {
         return Ok(());
     }
@@ -62,16 +84,15 @@ pub(crate) fn ensure_installed(consent: Consent) -> Result<()> {
     Ok(())
 }
 
-/// Packages that are not installed.
-fn missing() -> Result<Vec<&'static str>> {
-    let all = all();
+/// Packages of these that are not installed.
+fn missing<'a>(wanted: &[&'a str]) -> Result<Vec<&'a str>> {
     let output = Command::new("dpkg-query")
         .args(["-W", "-f", "${Package} ${db:Status-Status}\n"])
-        .args(&all)
+        .args(wanted)
         .stderr(Stdio::null())
         .output()
         .context("cannot run dpkg-query: this set-up is for Debian 12 and its relatives")?;
-    Ok(not_in(&all, &String::from_utf8_lossy(&output.stdout)))
+    Ok(not_in(wanted, &String::from_utf8_lossy(&output.stdout)))
 }
 
 /// Packages of `wanted` that dpkg's answer does not report as installed.
@@ -87,8 +108,7 @@ fn not_in<'a>(wanted: &[&'a str], answer: &str) -> Vec<&'a str> {
 
 fn sentence(missing: &[&str]) -> String {
     format!(
-        "Debian packages are missing; install them with: sudo apt-get install {} (or let `cargo xtask setup --yes` \
-         do it)",
+        "Debian packages are missing; install them with: sudo apt-get install {} (or give --yes)",
         missing.join(" ")
     )
 }
@@ -115,10 +135,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_holds_the_kernels_packages_once_each() {
-        let all = all();
-        assert!(kernel::PACKAGES.iter().all(|package| all.contains(package)));
+    fn a_machine_needs_nothing_of_the_other_architecture_and_of_the_tests() {
+        let [x86, arm, all] =
+            [Use::Machine(Arch::X86_64), Use::Machine(Arch::Aarch64), Use::Everything].map(Use::packages);
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(x86.iter().chain(&arm).chain(TESTS).all(|package| all.contains(package)));
+        assert!(!x86.iter().any(|package| package.contains("aarch64") || package.contains("arm")), "{x86:?}");
+        assert!(!x86.iter().chain(&arm).any(|package| TESTS.contains(package)));
     }
 
     #[test]
@@ -132,7 +155,7 @@ mod tests {
         assert_eq!(
             sentence(&["make", "python3"]),
             "Debian packages are missing; install them with: sudo apt-get install make python3 \
-             (or let `cargo xtask setup --yes` do it)"
+             (or give --yes)"
         );
     }
 }

@@ -36,7 +36,7 @@ impl<'a> Lab<'a> {
             World::Qemu(arch) => {
                 let consent = if yes { Consent::Given } else { Consent::NotAsked };
                 let kernel = setup::prepare(project, consent, &BuildOptions { arch, ..BuildOptions::default() })?;
-                let programs = programs::build(project, &kernel, "info")?;
+                let programs = programs::build(project, &kernel, "info", None)?;
                 Some((kernel, programs))
             }
         };

@@ -1,7 +1,7 @@
 //! The programs of the targets: built with coverage, run with libFuzzer's options; their output is parsed here.
 
 use super::Target;
-use crate::cargo::cargo_in;
+use crate::cargo::{self, cargo_in};
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
@@ -80,10 +80,10 @@ pub(crate) struct Engine<'a> {
 impl<'a> Engine<'a> {
     /// Builds the programs of these targets.
     pub(crate) fn build(project: &'a Project, targets: &[Target]) -> Result<Self> {
-        let _step = Step::new("building the fuzzers");
+        let step = Step::new("building the fuzzers");
         let folder = project.path("target");
         let mut command = cargo_in(project.root());
-        command.args(["build", "--quiet", "--package", "fuzz", "--features", "engine", "--target-dir"]).arg(&folder);
+        command.args(["build", "--package", "fuzz", "--features", "engine", "--target-dir"]).arg(&folder);
         for target in targets {
             command.args(["--bin", &program(target)]);
         }
@@ -91,12 +91,8 @@ impl<'a> Engine<'a> {
             command.args(["--config", &format!("profile.dev.package.{name}.opt-level={level}")]);
         }
         command.env("RUSTC_WORKSPACE_WRAPPER", project.path(COMPILER));
-        let output = command.output().context("cannot run cargo")?;
-        ensure!(
-            output.status.success(),
-            "the fuzzers cannot be built (they need a C++ compiler: cargo xtask setup --yes): {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        let built = cargo::build(&mut command, "the fuzzers", &step);
+        built.context("they need a C++ compiler: cargo xtask setup --yes")?;
         Ok(Self { project, programs: folder.join("debug") })
     }
 

@@ -7,7 +7,7 @@ use crate::commands::counted::Counted;
 use crate::commands::linux::{self, LinuxCheck};
 use crate::commands::{bad_input, bench, conformance, experiment, fuzz, hang, own_program, profile, soak};
 use crate::image::own;
-use crate::image::programs::{self, Programs, ROOT_TASK};
+use crate::image::programs::{self, Programs};
 use crate::judges::times::NotJudged;
 use crate::judges::verdict;
 use crate::machine::counts::Plugins;
@@ -69,7 +69,7 @@ impl<'a> Ground<'a> {
             .any(|case| matches!(case, TestCase::Units))
             .then(|| units::Ahead::begin(project))
             .transpose()?;
-        let kernel = setup::prepare(project, consent, &BuildOptions::default())?;
+        let kernel = setup::prepare_everything(project, consent)?;
         let inputs = bad_input::prepare(project)?;
         let built = thread::scope(|scope| {
             scope.spawn(|| install_for_ci(project, cases));
@@ -172,10 +172,11 @@ impl<'a> Ground<'a> {
     /// information shows the first, and a boot with such an image the second.
     fn product(&self) -> Result<Counted> {
         let (kernel, programs, _) = built(&self.built, Arch::X86_64)?;
-        let injecting = programs::build_injecting(self.project, kernel, "info")?;
-        ensure!(programs::injects(&injecting), "the module of fault injection is not found where it is");
-        ensure!(!programs::injects(programs.elf(ROOT_TASK)?), "the product's root task has fault injection");
-        let runner = Runner { project: self.project, kernel, programs: &programs.with_product_alone()? };
+        let injecting = programs.root_task(self.project, kernel, true)?;
+        ensure!(programs::injects(injecting), "the module of fault injection is not found where it is");
+        let product = programs.root_task(self.project, kernel, false)?;
+        ensure!(!programs::injects(product), "the product's root task has fault injection");
+        let runner = Runner { project: self.project, kernel, programs: &programs.with_product_alone(product) };
         let results = runner.run(&self.project.scenario(WITH_KILL_ORDERS)?, Options::default())?;
         let reasons = results.reasons.join("; ");
         ensure!(
@@ -246,7 +247,13 @@ fn build_programs(project: &Project, cases: &[TestCase]) -> Result<Vec<Built>> {
     let kernel_of = |arch| setup::build_kernel(project, &BuildOptions { arch, ..BuildOptions::default() });
     let kernels = Arch::ALL.into_iter().filter(needed).map(kernel_of).collect::<Result<Vec<_>>>()?;
     let programs = if kernels.is_empty() { Vec::new() } else { programs::build_each(project, &kernels, "info")? };
-    let with_plugin = |(kernel, programs)| Ok((kernel, programs, Plugins::compile(project)?));
+    let with_plugin = |(kernel, programs): (Kernel, Programs)| {
+        // Now, because no build should run beside systems.
+        for injects in [false, true] {
+            programs.root_task(project, &kernel, injects)?;
+        }
+        Ok((kernel, programs, Plugins::compile(project)?))
+    };
     kernels.into_iter().zip(programs).map(with_plugin).collect()
 }
 
