@@ -202,7 +202,7 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
     for (nsid, namespace) in (1..).zip(&controller.namespaces) {
         config.faults.extend(namespace.media_errors.iter().map(|block| media_error(nsid, *block)));
         let namespace = namespace_config(namespace, disks.get(nsid as usize - 1));
-        config.namespaces.push(NamespaceConfig { attached: controller.is_attached(nsid), ..namespace });
+        config.namespaces.push(NamespaceConfig { attached: controller.attachment(nsid), ..namespace });
     }
     config
 }
@@ -290,7 +290,8 @@ fn namespace_config(namespace: &Namespace, disk: Option<&Disk>) -> NamespaceConf
     let mut config = NamespaceConfig::zeroes(namespace.size);
     (config.nguid, config.eui64) = (nguid(namespace.nguid), namespace.eui64.to_be_bytes());
     let in_use = namespace.block_bytes.trailing_zeros() as u8;
-    let NamespaceModel { formats, format_index, command_set, metadata, protection, inactive: _ } = namespace.model;
+    let NamespaceModel { formats, format_index, command_set, metadata, protection, inactive: _, left_attached_to: _ } =
+        namespace.model;
     (config.metadata, config.protection) = (metadata, protection);
     config.command_set = match command_set {
         CommandSet::Nvm => CommandSetId::Nvm,

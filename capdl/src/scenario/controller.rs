@@ -318,13 +318,25 @@ impl Controller {
         self.queue_pairs.saturating_sub(self.flexible_queues())
     }
 
-    /// Whether a namespace is attached to the controller at the start. Those that a virtual function is to have are not, and
-    /// inactive ones never.
+    /// The controller that a namespace is attached to at the start, if any: 0 for the physical function's, or the number of a
+    /// virtual one. Those that a virtual function is to have are attached to none unless an earlier host left them so, and inactive
+    /// ones never.
+    #[must_use]
+    pub fn attachment(&self, nsid: u32) -> Option<u8> {
+        let index = nsid.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+        let model = index.and_then(|index| self.namespaces.get(index)).map(|namespace| namespace.model);
+        let is_own = self.virtual_functions == 0 || nsid == 1;
+        match model {
+            Some(NamespaceModel { inactive: true, .. }) => None,
+            Some(NamespaceModel { left_attached_to: 0, .. }) | None => is_own.then_some(0),
+            Some(NamespaceModel { left_attached_to, .. }) => Some(left_attached_to),
+        }
+    }
+
+    /// Whether a namespace is attached to the physical function's controller at the start.
     #[must_use]
     pub fn is_attached(&self, nsid: u32) -> bool {
-        let index = nsid.checked_sub(1).and_then(|index| usize::try_from(index).ok());
-        let is_inactive = index.and_then(|index| self.namespaces.get(index)).is_some_and(|one| one.model.inactive);
-        !is_inactive && (self.virtual_functions == 0 || nsid == 1)
+        self.attachment(nsid) == Some(0)
     }
 }
 
@@ -375,6 +387,8 @@ pub struct NamespaceModel {
     pub protection: u8,
     /// Whether it is attached to no controller, and its identifier a gap among those of the others.
     pub inactive: bool,
+    /// The virtual function that an earlier host left it attached to, from 1 on; 0 for none.
+    pub left_attached_to: u8,
 }
 
 /// I/O command sets of namespaces (NVMe base specification 2.0, section 5.17.2).
@@ -393,7 +407,15 @@ pub enum CommandSet {
 impl Default for NamespaceModel {
     fn default() -> Self {
         let command_set = CommandSet::Nvm;
-        Self { formats: 1, format_index: 0, command_set, metadata: 0, protection: 0, inactive: false }
+        Self {
+            formats: 1,
+            format_index: 0,
+            command_set,
+            metadata: 0,
+            protection: 0,
+            inactive: false,
+            left_attached_to: 0,
+        }
     }
 }
 
@@ -405,7 +427,7 @@ impl Namespace {
     /// Whether an NVMe server can serve it: it is there and has blocks of data alone, of a page at most.
     #[must_use]
     pub const fn is_served(&self) -> bool {
-        let NamespaceModel { formats: _, format_index: _, command_set, metadata, protection, inactive } = self.model;
+        let NamespaceModel { command_set, metadata, protection, inactive, .. } = self.model;
         let has_plain_blocks = matches!(command_set, CommandSet::Nvm) && metadata == 0 && protection == 0;
         has_plain_blocks && !inactive && self.block_bytes <= PAGE
     }

@@ -302,7 +302,7 @@ fn check_namespace(namespace: &Namespace, nsid: u32, controller: &str, line: usi
             format!("namespace {nsid} of `{controller}` has {size} bytes: make it a multiple of {unit}"),
         );
     }
-    let NamespaceModel { formats, format_index, command_set: _, metadata, protection, inactive: _ } = model;
+    let NamespaceModel { formats, format_index, metadata, protection, .. } = model;
     if !(1..=64).contains(&formats) {
         return refuse(line, format!("namespace {nsid} of `{controller}` has {formats} formats: give it 1 to 64"));
     }

@@ -1,8 +1,8 @@
 //! Questions to a controller at its bring-up, beside Identify Controller: limits, delays and namespaces. The NVMe server asks them for
 //! its controller, and a client for a function of its own.
 //!
-//! A controller that refuses a question is used as one to which the standard gives no answer. Left out: what is concluded of the
-//! answers, and questions about one namespace.
+//! A controller that refuses a question is used as one to which the standard gives no answer, and a namespace of which it refuses
+//! to say something is left out ([`unless_refused`]). Left out: what is concluded of the answers.
 
 use crate::fault::DeviceFault;
 use crate::queue_pair::Ring;
@@ -12,11 +12,13 @@ use core::future::Future;
 use nvme_spec::feature::{Feature, HostBehavior, set_feature_by_data};
 use nvme_spec::identify::{self, CommandSetId, IdList, NamespaceList, NvmLimits};
 use nvme_spec::registers::{Cap, Vs};
-use nvme_spec::{Cid, Cqe, DataPointer, Nsid, Sqe, StatusCode, admin};
+use nvme_spec::{Cid, Cqe, DataPointer, Nsid, Sqe, Status, StatusCode, admin};
 use platform::Memory;
 
 /// The most namespaces that are identified.
 pub const MAX_NAMESPACES: u32 = 256;
+/// Attempts to learn something of a namespace that the controller refuses to say.
+const ATTEMPTS: u8 = 3;
 /// The first revision with a list of active namespaces.
 const WITH_LIST: Vs = Vs::new().with_mjr(1).with_mnr(1);
 
@@ -33,6 +35,9 @@ pub trait Asks {
     /// # Errors
     /// [`DeviceFault::Refused`] for a completion that is no success, and whatever is wrong with the controller.
     fn must(&mut self, build: impl Fn(Cid) -> Sqe) -> impl Future<Output = Result<Cqe, DeviceFault>>;
+
+    /// Waits for the next tick.
+    fn wait(&mut self) -> impl Future<Output = ()>;
 }
 
 fn page(asks: &impl Asks) -> DataPointer {
@@ -103,6 +108,31 @@ pub async fn namespaces(
         }
     }
     Ok(((1..=about.nn.get().min(MAX_NAMESPACES)).map(Nsid).collect(), false))
+}
+
+/// Asks a `question` about one namespace, again where the controller may answer later. The status if it refuses, which says nothing of
+/// other namespaces.
+///
+/// # Errors
+/// As [`Asks::must`], but for a refusal.
+pub async fn unless_refused<A: Asks, T>(
+    asks: &mut A,
+    question: impl AsyncFn(&mut A) -> Result<T, DeviceFault>,
+) -> Result<Result<T, Status>, DeviceFault> {
+    let mut attempt = 1;
+    loop {
+        match question(asks).await {
+            // One that it asks for again was tried again already.
+            Err(DeviceFault::Refused(status))
+                if status.do_not_retry() || status.asks_for_retry() || attempt == ATTEMPTS =>
+            {
+                return Ok(Err(status));
+            }
+            Err(DeviceFault::Refused(_)) => asks.wait().await,
+            answer => return answer.map(Ok),
+        }
+        attempt = attempt.saturating_add(1);
+    }
 }
 
 /// The I/O command set of a namespace, if the controller says it. One that has no other command sets need not.

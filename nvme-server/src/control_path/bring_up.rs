@@ -174,6 +174,11 @@ impl<P: Platform> Asks for &Shared<P> {
     async fn must(&mut self, build: impl Fn(nvme_spec::Cid) -> nvme_spec::Sqe) -> Result<nvme_spec::Cqe, DeviceFault> {
         execute(self, build).await
     }
+
+    async fn wait(&mut self) {
+        self.device.tick.reset();
+        self.device.tick.wait().await;
+    }
 }
 
 /// Asks for as many queue pairs as the sessions want together; the controller may grant fewer.

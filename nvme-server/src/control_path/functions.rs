@@ -25,7 +25,7 @@ use blk_api::policy::{FunctionRight, Refusal};
 use nvme_spec::admin::{
     self, Attachment, Cns, ControllerResource, assign_to_secondary, modified_resources, namespace_attachment,
 };
-use nvme_spec::identify::{ControllerList, PrimaryCapabilities, SecondaryList};
+use nvme_spec::identify::{ControllerList, NamespaceList, PrimaryCapabilities, SecondaryList};
 use nvme_spec::{DataPointer, Nsid, Status, StatusCode};
 use platform::log::{error, info};
 use platform::{Environment, Incarnation, Memory, Platform};
@@ -35,6 +35,9 @@ use report::clip;
 const ENABLE_LIMIT_SECONDS: u64 = 5;
 /// Both kinds of resources, of which a function has equally many.
 const RESOURCES: [ControllerResource; 2] = [ControllerResource::Queues, ControllerResource::Interrupts];
+
+/// As if the controller refused a function, which leaves all else as it is.
+const NO_FUNCTION: DeviceFault = DeviceFault::Refused(Status::new(StatusCode::InvalidControllerId));
 
 /// A client's virtual function.
 pub(crate) struct Function<M> {
@@ -110,7 +113,8 @@ pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
 }
 
 /// Frees the primary controller's flexible resources, and has the PCI server enable the virtual functions. Returns whether the
-/// controller was reset for this. Functions that do not appear are reported, and sessions go on without them.
+/// controller was reset for this. Functions that do not appear, or whose namespaces are not known, are reported, and sessions go on
+/// without them.
 ///
 /// # Errors
 /// A fault of the primary controller.
@@ -119,8 +123,17 @@ pub(crate) async fn enable<P: Platform>(shared: &Shared<P>) -> Result<bool, Devi
     if number == 0 || shared.function.has_functions.get() {
         return Ok(false);
     }
-    let capabilities: PrimaryCapabilities = identified(shared, Cns::PrimaryCapabilities).await?;
+    let capabilities: PrimaryCapabilities = identified(shared, Cns::PrimaryCapabilities, Nsid::NONE).await?;
     let primary = capabilities.cntlid.get();
+    match detach_all(shared, primary).await {
+        Err(DeviceFault::Refused(status)) => {
+            let status = status.to_raw();
+            shared.report_failure(&alloc::format!("functions may have other tenants' namespaces: status {status:#x}"));
+            shared.function.has_functions.set(true);
+            return Ok(false);
+        }
+        done => done?,
+    }
     for (resource, counts) in RESOURCES.into_iter().zip([capabilities.queues, capabilities.interrupts]) {
         if counts.primary.get() > 0 {
             execute(shared, |cid| admin::allocate_to_primary(cid, primary, resource, 0)).await?;
@@ -276,7 +289,7 @@ async fn set_online<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(),
             return Err(DeviceFault::Refused(Status::new(StatusCode::InvalidResourceCount)));
         }
     }
-    attachment(shared, Attachment::Attach, Nsid(nsid), controller).await?;
+    attachment(shared, Attachment::Attach, Nsid(nsid), &[controller]).await?;
     execute(shared, |cid| admin::set_online(cid, controller)).await.map(drop)
 }
 
@@ -295,10 +308,31 @@ async fn end_commands<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(
 async fn detach<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
     let nsid = Nsid(config(shared, index)?.nsid);
     let controller = secondary(shared, index).await?;
-    match attachment(shared, Attachment::Detach, nsid, controller).await {
+    match attachment(shared, Attachment::Detach, nsid, &[controller]).await {
         Err(DeviceFault::Refused(status)) if status.code() == StatusCode::NamespaceNotAttached => Ok(()),
         done => done,
     }
+}
+
+/// Takes all namespaces from controllers other than the `primary` one, which are offline: attachments outlive resets and losses of
+/// power, so an earlier host may have left one tenant's namespace at another's function.
+async fn detach_all<P: Platform>(shared: &Shared<P>, primary: u16) -> Result<(), DeviceFault> {
+    let list: NamespaceList = identified(shared, Cns::AllocatedNamespaces, Nsid::NONE).await?;
+    let allocated: Vec<Nsid> = list.iter().collect();
+    // There may be more.
+    if allocated.len() == list.nsids.len() {
+        return Err(NO_FUNCTION);
+    }
+    for nsid in allocated {
+        let attached: ControllerList = identified(shared, Cns::AttachedControllers, nsid).await?;
+        let others = attached.listed().ok_or(NO_FUNCTION)?.iter().map(|id| id.get()).filter(|id| *id != primary);
+        let others: Vec<u16> = others.collect();
+        if !others.is_empty() {
+            info!("namespace {} is taken from {} controllers", nsid.0, others.len());
+            attachment(shared, Attachment::Detach, nsid, &others).await?;
+        }
+    }
+    Ok(())
 }
 
 fn config<P: Platform>(shared: &Shared<P>, index: usize) -> Result<&FunctionConfig, DeviceFault> {
@@ -309,29 +343,31 @@ async fn attachment<P: Platform>(
     shared: &Shared<P>,
     operation: Attachment,
     nsid: Nsid,
-    controller: u16,
+    controllers: &[u16],
 ) -> Result<(), DeviceFault> {
     let page = &shared.device.identify_page;
-    page.memory.write(page.offset, &ControllerList::of(core::iter::once(controller)))?;
+    page.memory.write(page.offset, &ControllerList::of(controllers.iter().copied()))?;
     let data = DataPointer::page(page.iova.bits());
     execute(shared, |cid| namespace_attachment(cid, operation, nsid, data)).await.map(drop)
 }
 
 /// The identifier of the secondary controller of virtual function `index`, from 0.
 async fn secondary<P: Platform>(shared: &Shared<P>, index: usize) -> Result<u16, DeviceFault> {
-    // As if it refused the function, which leaves all others as they are.
-    const NONE: DeviceFault = DeviceFault::Refused(Status::new(StatusCode::InvalidControllerId));
-    let list: SecondaryList = identified(shared, Cns::SecondaryControllers).await?;
+    let list: SecondaryList = identified(shared, Cns::SecondaryControllers, Nsid::NONE).await?;
     // VFN counts from 1.
     let is_its = |vfn: u16| usize::from(vfn).checked_sub(1) == Some(index);
-    let found = list.listed().ok_or(NONE)?.iter().find(|entry| is_its(entry.vfn.get()));
-    found.map(|entry| entry.scid.get()).ok_or(NONE)
+    let found = list.listed().ok_or(NO_FUNCTION)?.iter().find(|entry| is_its(entry.vfn.get()));
+    found.map(|entry| entry.scid.get()).ok_or(NO_FUNCTION)
 }
 
-/// Identifies what `cns` selects, from controller 0 on.
-async fn identified<P: Platform, T: zerocopy::FromBytes>(shared: &Shared<P>, cns: Cns) -> Result<T, DeviceFault> {
+/// Identifies what `cns` selects of `nsid`, from controller 0 on.
+async fn identified<P: Platform, T: zerocopy::FromBytes>(
+    shared: &Shared<P>,
+    cns: Cns,
+    nsid: Nsid,
+) -> Result<T, DeviceFault> {
     let page = &shared.device.identify_page;
     let data = DataPointer::page(page.iova.bits());
-    execute(shared, |cid| admin::identify_controllers(cid, cns, Nsid::NONE, 0, data)).await?;
+    execute(shared, |cid| admin::identify_controllers(cid, cns, nsid, 0, data)).await?;
     Ok(page.memory.read(page.offset)?)
 }

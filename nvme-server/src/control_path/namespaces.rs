@@ -8,14 +8,11 @@ use crate::controller::inquiry::{self, MAX_NAMESPACES};
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::config::Quirk;
-use nvme_spec::Nsid;
 use nvme_spec::identify::{self, CommandSetId, NotPlain, PlainBlocks};
+use nvme_spec::{Nsid, Status};
 use platform::log::{info, warn};
 use platform::{PAGE_BITS, Platform};
 use report::clip;
-
-/// Attempts to learn something of a namespace that the controller refuses to say.
-const ATTEMPTS: u8 = 3;
 
 /// The namespaces that can be served.
 pub(crate) async fn find<P: Platform>(
@@ -24,8 +21,7 @@ pub(crate) async fn find<P: Platform>(
 ) -> Result<Vec<Namespace>, DeviceFault> {
     let (mut namespaces, cap) = (Vec::new(), shared.device.controller.cap());
     for nsid in active(shared, about).await? {
-        let Some(command_set) =
-            ask(shared, nsid, async || inquiry::command_set(&mut &*shared, cap, nsid).await).await?
+        let Some(command_set) = ask(shared, nsid, async |asks| inquiry::command_set(asks, cap, nsid).await).await?
         else {
             continue;
         };
@@ -34,7 +30,7 @@ pub(crate) async fn find<P: Platform>(
             refuse(nsid, &reason);
             continue;
         }
-        let Some(described) = ask(shared, nsid, async || describe(shared, nsid).await).await? else { continue };
+        let Some(described) = ask(shared, nsid, async |_| describe(shared, nsid).await).await? else { continue };
         match described.plain(PAGE_BITS as u8) {
             Ok(PlainBlocks { blocks, shift }) => {
                 let media = identify::media(about, nsid, &described);
@@ -49,30 +45,15 @@ pub(crate) async fn find<P: Platform>(
     Ok(namespaces)
 }
 
-/// Asks the controller about a namespace, again where it may answer later. `None` if it refuses, which leaves the others as they
-/// are.
-async fn ask<P: Platform, T>(
-    shared: &Shared<P>,
+/// Asks the controller about a namespace. `None` if it refuses, which leaves the others as they are.
+async fn ask<'a, P: Platform, T>(
+    shared: &'a Shared<P>,
     nsid: Nsid,
-    question: impl AsyncFn() -> Result<T, DeviceFault>,
+    question: impl AsyncFn(&mut &'a Shared<P>) -> Result<T, DeviceFault>,
 ) -> Result<Option<T>, DeviceFault> {
-    for attempt in 1..=ATTEMPTS {
-        match question().await {
-            // One that it asks for again was tried again already.
-            Err(DeviceFault::Refused(status))
-                if status.do_not_retry() || status.asks_for_retry() || attempt == ATTEMPTS =>
-            {
-                refuse(nsid, &alloc::format!("is not identified: status {:#x}", status.to_raw()));
-                break;
-            }
-            Err(DeviceFault::Refused(_)) => {
-                shared.device.tick.reset();
-                shared.device.tick.wait().await;
-            }
-            answer => return answer.map(Some),
-        }
-    }
-    Ok(None)
+    let answer = inquiry::unless_refused(&mut &*shared, question).await?;
+    let refused = |status: Status| refuse(nsid, &alloc::format!("is not identified: status {:#x}", status.to_raw()));
+    Ok(answer.map_err(refused).ok())
 }
 
 async fn describe<P: Platform>(shared: &Shared<P>, nsid: Nsid) -> Result<identify::Namespace, DeviceFault> {

@@ -107,6 +107,20 @@ fn functions_are_enabled_after_their_resources_are_free() {
 }
 
 #[test]
+fn namespaces_that_an_earlier_host_left_at_functions_are_taken_from_them() {
+    let mut setup = setup(4);
+    setup.shape.left_attached_to = Some(1);
+    let mut system = start(setup);
+    let left = [Managed::Detached(1, nsid(0)), Managed::Detached(1, nsid(1))];
+    let allocated = [Managed::Allocated(QUEUES, 0), Managed::Allocated(INTERRUPTS, 0)];
+    assert_eq!(managed(&system), [&left[..], &allocated].concat());
+    system.pass(1);
+    assert_eq!(online_ones(&mut system), [true, true]);
+    assert_eq!(managed(&system), [setting_online(0), setting_online(1)].concat());
+    assert_eq!(system.take_failures(), [""; 0]);
+}
+
+#[test]
 fn server_without_functions_manages_no_resources() {
     let mut without = setup(4);
     without.functions.clear();

@@ -165,6 +165,27 @@ fn many_requests_wait_and_all_are_answered_once() {
 }
 
 #[test]
+fn retry_goes_before_the_next_large_request_of_its_session() {
+    let mut system = waiting();
+    system.controller(|controller, _| controller.hold = true);
+    // The first is cut into more commands than are in flight at once, and so is never wholly submitted at a tick.
+    let entries = [20, 330].map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 300, 0) });
+    system.submit(0, &entries);
+    (0..3).for_each(|_| system.tick());
+    let before = submitted(&mut system);
+    assert!(before < 1 + 19, "{before} commands");
+    system.controller(|controller, bus| {
+        controller.hold = false;
+        controller.finish(bus, usize::MAX);
+    });
+    system.settle();
+    let sqes = system.controller(|controller, _| controller.submitted.clone());
+    let after = &sqes[before..];
+    let position = |lba: u32| after.iter().position(|sqe| sqe.1.cdw10 == lba);
+    assert!(position(3).is_some() && position(3) < position(330), "{:?} and {:?}", position(3), position(330));
+}
+
+#[test]
 fn one_sessions_retries_hold_nobody_else_up() {
     let mut system = waiting();
     assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status(), Some(Status::Success));

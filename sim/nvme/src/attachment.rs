@@ -16,6 +16,11 @@ impl Place {
         (1..=count.min(MOST_SECONDARIES)).map(Self)
     }
 
+    /// The place of the controller with this number ([`Place::number`]), if there can be one.
+    pub(crate) const fn numbered(number: u8) -> Option<Self> {
+        if number <= MOST_SECONDARIES { Some(Self(number)) } else { None }
+    }
+
     /// The number of a secondary controller's virtual function, from 1 on; 0 for the primary controller.
     pub(crate) const fn number(self) -> u8 {
         self.0
@@ -36,8 +41,10 @@ impl Place {
 pub(crate) struct Attachments(u128);
 
 impl Attachments {
-    /// Attached to the primary controller alone.
-    pub(crate) const PRIMARY: Self = Self(Place::PRIMARY.bit());
+    /// Attached to one controller alone.
+    pub(crate) const fn only(place: Place) -> Self {
+        Self(place.bit())
+    }
 
     pub(crate) const fn contains(self, place: Place) -> bool {
         self.0 & place.bit() != 0
@@ -70,7 +77,7 @@ mod tests {
         let places: Vec<Place> = Place::secondaries(u8::MAX).collect();
         let last = places[126];
         assert_eq!((places.len(), last.number(), last.secondary_index()), (127, 127, Some(126)));
-        let mut attachments = Attachments::PRIMARY;
+        let mut attachments = Attachments::only(Place::PRIMARY);
         attachments.insert(last);
         assert_eq!(attachments.places().collect::<Vec<_>>(), [Place::PRIMARY, last]);
         attachments.remove(Place::PRIMARY);

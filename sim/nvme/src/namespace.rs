@@ -28,8 +28,9 @@ pub struct NamespaceConfig {
     pub metadata: u16,
     /// DPS.
     pub protection: u8,
-    /// Whether it is attached to the primary or only controller at the start; otherwise to none.
-    pub attached: bool,
+    /// The controller that it is attached to at the start, if any: 0 for the primary or only one, or the number of a virtual
+    /// function, from 1 on.
+    pub attached: Option<u8>,
     /// Contents before the first write.
     pub base: Box<dyn Base>,
 }
@@ -40,7 +41,7 @@ impl NamespaceConfig {
     pub fn zeroes(bytes: u64) -> Self {
         let (formats, nguid, eui64, base) = (vec![9, 12], [0; 16], [0; 8], Box::new(Zeroes));
         let (command_set, metadata, protection) = (CommandSetId::Nvm, 0, 0);
-        Self { bytes, formats, format: 0, nguid, eui64, command_set, metadata, protection, attached: true, base }
+        Self { bytes, formats, format: 0, nguid, eui64, command_set, metadata, protection, attached: Some(0), base }
     }
 }
 
@@ -102,7 +103,7 @@ impl Namespace {
             protection,
             allocated_bytes: bytes,
             shared: false,
-            attachments: if attached { Attachments::PRIMARY } else { Attachments::default() },
+            attachments: attached.and_then(Place::numbered).map(Attachments::only).unwrap_or_default(),
             formatted_ns: 0,
             store,
             log,

@@ -133,9 +133,11 @@ impl Draw {
             );
         }
         for _ in 0..functions {
+            let left = if self.once_in(3) { 1 + self.below(functions) } else { 0 };
             let _ = write!(
                 text,
-                "[[controller.namespace]]\nsize = {}\nblock_bytes = {block_bytes}\ncontent = \"pattern\"\n\n",
+                "[[controller.namespace]]\nsize = {}\nblock_bytes = {block_bytes}\ncontent = \"pattern\"\n\
+                 model = {{ left_attached_to = {left} }}\n\n",
                 FUNCTION_BLOCKS * block_bytes
             );
         }

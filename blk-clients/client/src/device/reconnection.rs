@@ -97,6 +97,10 @@ impl<P: Platform> Device<P> {
                 return state.ask_again().map(drop);
             }
         };
+        if geometry.media != self.shared.geometry.media {
+            // Another disk or namespace has come in the place of the one that it was.
+            return Err(Error::DEVICE_GONE);
+        }
         let timed_out = state.session.timed_out();
         state.session.take_function(function, geometry).map_err(|_| Error::CLOSED)?;
         let reissued = if timed_out { state.time_out_all()? } else { state.ask_again()? };

@@ -93,7 +93,7 @@ impl<P: Platform> Function<P> {
         controller.enable(&admin.pair.sq, &admin.pair.cq, ADMIN_ENTRIES, Arbitration::RoundRobin)?;
         wait_enabled(platform, &controller, || pause(platform)).await?;
         let page = pool.take(1)?;
-        let identity = Identity::read(&mut admin, &page, &controller).await?;
+        let identity = Identity::read(platform, &mut admin, &page, &controller).await?;
         let one = NumberOfQueues::pairs(1).ok_or(DeviceFault::OwnMemory)?;
         admin.must(|cid| one.set(cid)).await?;
         let depth = depth(&controller, options);
@@ -198,6 +198,7 @@ impl Identity {
     /// # Errors
     /// [`OpenError::Device`], and [`OpenError::BadGeometry`] for a namespace that cannot be used.
     async fn read<P: Platform>(
+        platform: &P,
         admin: &mut Polled<P>,
         page: &Ring<P::Memory>,
         controller: &Controller<P::Mmio>,
@@ -219,7 +220,7 @@ impl Identity {
         let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
         let max_transfer = limit.min(MAX_TRANSFER);
         let (version, cap) = (controller.version()?, controller.cap());
-        let mut asks = Asking { admin, page: page.clone() };
+        let mut asks = Asking { platform, admin, page: page.clone() };
         let (nsid, namespace, plain) = first_namespace(&mut asks, version, cap, &about).await?;
         if 1 << plain.shift > max_transfer {
             return Err(OpenError::BadGeometry);
@@ -234,6 +235,7 @@ impl Identity {
 
 /// The admin queue, and the page of the controller's answers.
 struct Asking<'a, P: Platform> {
+    platform: &'a P,
     admin: &'a mut Polled<P>,
     page: Ring<P::Memory>,
 }
@@ -248,12 +250,17 @@ impl<P: Platform> Asks for Asking<'_, P> {
     async fn must(&mut self, build: impl Fn(Cid) -> Sqe) -> Result<Cqe, DeviceFault> {
         self.admin.must(build).await
     }
+
+    async fn wait(&mut self) {
+        // Each event, and so each tick.
+        drop(self.platform.next_event().await);
+    }
 }
 
 /// The first of the controller's namespaces that can be used, and its blocks.
 ///
 /// # Errors
-/// [`OpenError::BadGeometry`] if there are only others.
+/// [`OpenError::BadGeometry`] if there are only others, and the status of the last one that the controller refuses to identify.
 async fn first_namespace(
     asks: &mut impl Asks,
     version: Vs,
@@ -262,11 +269,21 @@ async fn first_namespace(
 ) -> Result<(Nsid, identify::Namespace, PlainBlocks), OpenError> {
     let mut error = DeviceFault::Unusable("the function has no namespace").into();
     for nsid in inquiry::namespaces(asks, version, about).await?.0 {
-        if inquiry::command_set(asks, cap, nsid).await? != Some(CommandSetId::Nvm) {
-            error = OpenError::BadGeometry;
-            continue;
-        }
-        let namespace = inquiry::namespace(asks, nsid).await?;
+        let described = inquiry::unless_refused(asks, async |asks| {
+            let is_nvm = inquiry::command_set(asks, cap, nsid).await? == Some(CommandSetId::Nvm);
+            Ok(if is_nvm { Some(inquiry::namespace(asks, nsid).await?) } else { None })
+        });
+        let namespace = match described.await? {
+            Ok(Some(namespace)) => namespace,
+            Ok(None) => {
+                error = OpenError::BadGeometry;
+                continue;
+            }
+            Err(status) => {
+                error = DeviceFault::Refused(status).into();
+                continue;
+            }
+        };
         match namespace.plain(MAX_BLOCK_SHIFT) {
             Ok(plain) => return Ok((nsid, namespace, plain)),
             Err(NotPlain::Inactive) => {}

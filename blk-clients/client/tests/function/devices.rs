@@ -1,14 +1,14 @@
 //! The device with requests as futures, over a function.
 
-use crate::support::{Machine, Setup, device, turn};
-use blk_client::{Device, Error, FunctionFault, Status, WindowRange};
+use crate::support::{Machine, Setup, device, try_session, turn};
+use blk_client::{Device, DeviceFault, Error, FunctionFault, OpenError, Status, WindowRange};
 use fake_platform::block_on;
 use nvme_spec::admin::Opcode as Admin;
 use nvme_spec::identify::CommandSetId;
 use nvme_spec::registers::Vs;
 use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, PassingState, QueueKind};
-use sim_nvme::NamespaceConfig;
 use sim_nvme::config::{CommandLimits, Config};
+use sim_nvme::{Later, NamespaceConfig};
 
 /// One second, in the machine's time.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -130,6 +130,17 @@ fn requests_outlive_a_reset_of_the_controller() {
         }
         assert_eq!(machine.complaints(), [""; 0]);
     }
+}
+
+#[test]
+fn another_namespace_after_a_reset_is_not_the_one_that_was_there() {
+    let adapt =
+        |config: &mut Config| config.later = vec![Later { enabling: 2, nguid: Some([7; 16]), ..Later::default() }];
+    let machine = Machine::new(Setup { adapt, ..Setup::default() });
+    let device = device(&machine);
+    machine.tick_who_waits();
+    machine.reset(SECOND_NS);
+    assert_eq!(block_on(device.run(device.flush())), Err(Error::DEVICE_GONE));
 }
 
 #[test]
@@ -285,4 +296,32 @@ fn first_namespace_that_can_be_used_is_used() {
     let device = device(&machine);
     assert_eq!(device.geometry().blocks, 4000);
     assert_eq!(block_on(device.run(device.flush())), Ok(()));
+}
+
+/// A machine that refuses Identify for namespace 1, of blocks of its own, this often.
+fn unidentified(times: Option<u64>, dnr: bool, adapt: fn(&mut Config)) -> Machine {
+    let refused = CommandFault {
+        opcodes: vec![Admin::Identify as u8],
+        nsid: Some(1),
+        times,
+        ..CommandFault::new(QueueKind::Admin, CommandEffect::Status { sct: 0, sc: 6, dnr })
+    };
+    let machine =
+        Machine::new(Setup { blocks: 4000, faults: vec![Fault::Command(refused)], adapt, ..Setup::default() });
+    machine.tick_who_waits();
+    machine
+}
+
+#[test]
+fn namespace_that_is_refused_leaves_the_others_as_they_are() {
+    let blocks = |machine: &Machine| device(machine).geometry().blocks;
+    assert_eq!(blocks(&unidentified(Some(1), false, |_| ())), 4000, "a refusal that passes");
+    let with_another = |config: &mut Config| config.namespaces.push(NamespaceConfig::zeroes(1 << 20));
+    for dnr in [false, true] {
+        assert_eq!(blocks(&unidentified(None, dnr, with_another)), 2048);
+    }
+    let refused = try_session(&unidentified(None, true, |_| ())).err();
+    // Internal Error, with More and DNR.
+    let status = nvme_spec::Status::from_raw(0x6006);
+    assert_eq!(refused, Some(OpenError::Device(DeviceFault::Refused(status))));
 }

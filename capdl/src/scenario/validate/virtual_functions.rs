@@ -12,6 +12,20 @@ const LEAST_SERVER_QUEUE_PAIRS: u16 = 2;
 /// Checks that a controller can have its virtual functions.
 pub(super) fn check(controller: &Controller, line: usize) -> Checked {
     let Controller { name, attach, queue_pairs, virtual_functions, quirks, .. } = controller;
+    let left = (1u32..).zip(&controller.namespaces).find(|(nsid, namespace)| {
+        let function = u16::from(namespace.model.left_attached_to);
+        function > if *nsid == 1 { 0 } else { *virtual_functions }
+    });
+    if let Some((nsid, namespace)) = left {
+        return refuse(
+            line,
+            format!(
+                "namespace {nsid} of `{name}` has left_attached_to = {}, but namespace 1 is the server's and `{name}` has \
+                 {virtual_functions} virtual functions: name one of these for another namespace",
+                namespace.model.left_attached_to
+            ),
+        );
+    }
     if *virtual_functions == 0 {
         return Ok(());
     }
@@ -118,6 +132,23 @@ mod tests {
             let refusal = parsed(controller, "").unwrap_err();
             assert!(refusal.starts_with("file:3: ") && refusal.ends_with(expected), "{refusal}");
         }
+    }
+
+    #[test]
+    fn namespace_can_be_left_at_a_virtual_function_that_is_there() {
+        let left = |number| {
+            format!(
+                "virtual_functions = 2\n[[controller.namespace]]\nsize = \"1M\"\n\
+                 [[controller.namespace]]\nsize = \"1M\"\nmodel = {{ left_attached_to = {number} }}"
+            )
+        };
+        let scenario = parsed(&left(2), "").unwrap();
+        assert_eq!([1, 2, 3].map(|nsid| scenario.controllers[0].attachment(nsid)), [Some(0), Some(2), None]);
+        let refusal = parsed(&left(3), "").unwrap_err();
+        assert!(refusal.contains("left_attached_to = 3") && refusal.contains("has 2 virtual functions"), "{refusal}");
+        let of_the_server =
+            "virtual_functions = 1\n[[controller.namespace]]\nsize = \"1M\"\nmodel = { left_attached_to = 1 }";
+        assert!(parsed(of_the_server, "").unwrap_err().contains("namespace 1 of `disk`"));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) struct Retries {
     pub delays: RetryDelays,
     ticks_per_second: u64,
     waiting: Vec<Waiting>,
+    /// Whether some are due, and go on after the request that is being cut into commands.
+    pub are_due: bool,
 }
 
 /// A command that waits.
@@ -37,7 +39,7 @@ struct Waiting {
 impl Retries {
     /// Creates the rules for a controller with these delays, and nothing that waits.
     pub(crate) const fn new(delays: RetryDelays, ticks_per_second: u64) -> Self {
-        Self { delays, ticks_per_second, waiting: Vec::new() }
+        Self { delays, ticks_per_second, waiting: Vec::new(), are_due: false }
     }
 
     /// Takes out a command that is due.
@@ -76,8 +78,9 @@ impl<P: Platform> Session<P> {
         self.retries.waiting.len() >= self.pending.len()
     }
 
-    /// Goes on with a command that is due, if there is one, unless another request is being cut into commands.
+    /// Goes on with a command that is due, if there is one: at once, or after the request that is being cut into commands.
     pub(crate) fn go_on_with_retry(&mut self, now: u64) {
+        self.retries.are_due = self.retries.waiting.iter().any(|one| one.due <= now);
         if self.current.is_some() {
             return;
         }

@@ -45,6 +45,8 @@ pub(crate) struct Shape {
     pub command_sets: Vec<identify::CommandSetId>,
     /// CAP, where it is not made of the above.
     pub cap: Option<u64>,
+    /// The function that an earlier host left the functions' namespaces attached to, from 1 on.
+    pub left_attached_to: Option<u8>,
     /// Limits of commands without data.
     pub limits: CommandLimits,
     /// CRDT1 to CRDT3, in units of 100 ms.
@@ -156,7 +158,8 @@ fn models(shape: &Shape) -> (sim_nvme::Controller, Vec<sim_nvme::Controller>) {
         secondary_queues: shape.flexible,
         secondary_interrupts: shape.flexible,
     });
-    let more = (0..shape.functions).map(|_| NamespaceConfig { attached: false, ..NamespaceConfig::zeroes(1 << 20) });
+    let more = (0..shape.functions)
+        .map(|_| NamespaceConfig { attached: shape.left_attached_to, ..NamespaceConfig::zeroes(1 << 20) });
     let others = shape.command_sets.iter();
     let more =
         more.chain(others.map(|&command_set| NamespaceConfig { command_set, ..NamespaceConfig::zeroes(1 << 20) }));

@@ -60,6 +60,7 @@ impl Default for Setup {
             slot: None,
             records: 64,
             shape: Shape {
+                left_attached_to: None,
                 mqes_z: 63,
                 mdts: 1,
                 queue_pairs: 4,

@@ -107,7 +107,7 @@ fn create(controller: &mut Controller, command: &Command, host: &mut dyn Host) -
         command_set: CommandSetId::Nvm,
         metadata: 0,
         protection: 0,
-        attached: false,
+        attached: None,
         base: Box::new(Zeroes),
     };
     let mut namespace = Namespace::new(nsid, config);
