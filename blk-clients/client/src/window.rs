@@ -4,7 +4,6 @@
 //! flight. The pages are free when it falls to zero. Leasing searches for the first fit, at set-up; requests only count.
 
 use alloc::rc::Rc;
-use alloc::vec;
 use alloc::vec::Vec;
 use blk_api::request::{MAX_SEGMENTS, Segment};
 use core::cell::Cell;
@@ -23,14 +22,26 @@ struct Shared<M> {
     pages: Vec<Page>,
 }
 
-/// The state of a page. Every page of a lease has `taken` and the lease's first page; the first page also has the number
-/// of holders and of pages.
-#[derive(Debug, Default)]
+/// The first page of no lease.
+const FREE: u32 = u32::MAX;
+
+/// The state of a page, 8 bytes: the largest window that a scenario may have takes half of a client's heap.
+#[derive(Debug)]
 struct Page {
-    taken: Cell<bool>,
+    /// The first page of its lease, or [`FREE`].
     first: Cell<u32>,
+    /// Of a first page, the number of holders.
     holders: Cell<u32>,
-    lease_pages: Cell<u32>,
+}
+
+impl Page {
+    const fn free() -> Self {
+        Self { first: Cell::new(FREE), holders: Cell::new(0) }
+    }
+
+    const fn is_free(&self) -> bool {
+        self.first.get() == FREE
+    }
 }
 
 impl<M> Clone for Window<M> {
@@ -44,8 +55,8 @@ impl<M: Memory> Window<M> {
     pub(crate) fn new(memory: M, bytes: u64) -> Self {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX) as usize;
         let bytes = bytes.min(memory.len());
-        let mut pages = vec![];
-        pages.resize_with(bytes >> PAGE_BITS, Page::default);
+        // No page more than that: growing would hold the table twice.
+        let pages = (0..bytes >> PAGE_BITS).map(|_| Page::free()).collect();
         Self { shared: Rc::new(Shared { memory, pages }) }
     }
 
@@ -70,7 +81,7 @@ impl<M: Memory> Window<M> {
     /// Bytes that are not leased now.
     #[must_use]
     pub fn free_bytes(&self) -> usize {
-        self.shared.pages.iter().filter(|page| !page.taken.get()).count() << PAGE_BITS
+        self.shared.pages.iter().filter(|page| page.is_free()).count() << PAGE_BITS
     }
 
     /// Leases `bytes` bytes (rounded up to whole pages) in one piece; `None` when there is no such piece, or for
@@ -82,18 +93,14 @@ impl<M: Memory> Window<M> {
             return None;
         }
         let pages = &self.shared.pages;
-        let free = |run: &[Page]| run.iter().all(|page| !page.taken.get());
+        let free = |run: &[Page]| run.iter().all(Page::is_free);
         let first = pages.windows(wanted).position(free)?;
         let run = pages.get(first..first.checked_add(wanted)?)?;
         let head = run.first()?;
         let first = u32::try_from(first).ok()?;
         let range = WindowRange { window: self.clone(), first, len: bytes };
-        head.lease_pages.set(u32::try_from(wanted).ok()?);
         head.holders.set(1);
-        run.iter().for_each(|page| {
-            page.taken.set(true);
-            page.first.set(first);
-        });
+        run.iter().for_each(|page| page.first.set(first));
         Some(range)
     }
 
@@ -139,14 +146,14 @@ impl<M: Memory> Window<M> {
         let left = head.holders.get().saturating_sub(1);
         head.holders.set(left);
         if left == 0 {
-            self.free(first, head.lease_pages.get());
+            self.free(first);
         }
     }
 
     #[cold]
-    fn free(&self, first: u32, pages: u32) {
-        let run = self.shared.pages.iter().skip(first as usize).take(pages as usize);
-        run.for_each(|page| page.taken.set(false));
+    fn free(&self, first: u32) {
+        let pages = self.shared.pages.iter().skip(first as usize);
+        pages.take_while(|page| page.first.get() == first).for_each(|page| page.first.set(FREE));
     }
 }
 
