@@ -40,6 +40,7 @@ pub mod intx;
 pub mod msi;
 pub mod msix;
 mod pages;
+mod power;
 mod predecessor;
 pub mod provision;
 pub mod reset;

@@ -3,17 +3,19 @@
 //!
 //! A kept page has a note of both (`sizing`). Virtual functions are disabled on every bus that has a number, before any bus
 //! gets another one. Resets that were under way end before, and capabilities of the physical functions must not be read for a
-//! second afterwards. The server sleeps meanwhile, and no driver of it lives. Left out: everything else, which the walk
-//! silences.
+//! second afterwards. The server sleeps meanwhile, and no driver of it lives. Left out: power states (`power`), and everything else,
+//! which the walk silences.
 
 use crate::config_space::ConfigSpace;
 use crate::enumerate::is_machines;
+use crate::power;
 use crate::resources::{Resources, refused};
 use crate::sizing::Note;
 use crate::virtual_functions::disable;
 use pci_api::Refusal;
 use pci_spec::express::FLR_MS;
 use pci_spec::header::DEVICES;
+use pci_spec::power::RECOVERY_MS;
 use pci_spec::sriov::DISABLE_MS;
 use platform::log::warn;
 use platform::{CPtr, Event, Kernel, Memory, Message, Mmio, OutOfBounds, Platform};
@@ -35,8 +37,12 @@ pub(crate) async fn tidy<P: Platform>(
         // Only servers that enable virtual functions reset any function, and they mark it first.
         wait(resources, receive_slot, FLR_MS).await;
     }
+    if note.is_taken()? {
+        // It may be on its way out of D3hot.
+        power::wait(&resources.platform, RECOVERY_MS).await;
+    }
     if let Some(bdf) = note.put_back(&mut resources.config)? {
-        warn!("{:x}:{:x}.{} was being sized or reset: put back", bdf.bus(), bdf.device(), bdf.function());
+        warn!("{:x}:{:x}.{} was being sized, reset or woken: put back", bdf.bus(), bdf.device(), bdf.function());
     }
     if is_marked {
         disable_all(&mut resources.config);

@@ -19,10 +19,11 @@
 
 use crate::assign::assign;
 use crate::claim::{Claim, Driver};
-use crate::enumerate::{enumerate, find_msix};
+use crate::enumerate::{MAX_DEPTH, enumerate, find_msix};
 use crate::function::Function;
 use crate::interrupts::Kind;
 use crate::msix;
+use crate::power::wake_all;
 use crate::predecessor::tidy;
 use crate::provision::Provision;
 use crate::resources::{Missing, Resources, pci_windows};
@@ -151,8 +152,17 @@ impl<P: Platform> Server<P> {
         let note = Note::new(page.ok_or(unfinished)?);
         tidy(&mut resources, &note, receive_slot).await.map_err(|_| unfinished)?;
         let windows = pci_windows(&config);
-        let left_out =
-            if config.assign { assign(&mut resources.config, &note, &windows, &config.slots()) } else { Vec::new() };
+        let number = |config_space: &mut _, note: &_| {
+            if config.assign { assign(config_space, note, &windows, &config.slots()) } else { Vec::new() }
+        };
+        let mut left_out = number(&mut resources.config, &note);
+        for _ in 0..=MAX_DEPTH {
+            if !wake_all(&mut resources, &note).await.map_err(|_| unfinished)? {
+                break;
+            }
+            // Others may be behind those that were woken.
+            left_out = number(&mut resources.config, &note);
+        }
         let mut functions = enumerate(&mut resources.config, &note, &windows, &left_out);
         if !config.assign {
             // Firmware places other functions only.

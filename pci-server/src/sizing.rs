@@ -3,17 +3,16 @@
 //! Sizing writes all ones into a BAR, with decoding off, and then restores its value. If the server is stopped in between,
 //! the address that firmware gave the BAR is lost, and the next incarnation reads a size instead of an address. So the
 //! server notes the registers before sizing, and a server that finds a note restores them. A function-level reset clears them
-//! too: the server takes a note before, and restores them from it.
+//! too, and a function loses them on the way from D3hot to D0: the server takes a note before, and restores them from it.
 //!
 //! The page also notes whether virtual functions may be enabled, since the next server must disable these first, and a word for
 //! each slot (`slot::state::Kept`).
 //!
-//! Neighbours: `bars` sizes, `enable` enables, `provision` resets, `predecessor` restores before any function is read. Left out: everything else
+//! Neighbours: `bars` sizes, `enable` enables, `provision` resets, `power` wakes, `predecessor` restores before any function is read. Left out: everything else
 //! that a dead server leaves in configuration space, which the walk silences and the next claim sets again.
 
 use crate::config_space::ConfigSpace;
 use pci_spec::Bdf;
-use pci_spec::header::BARS_TYPE_0;
 use platform::{Memory, Mmio, OutOfBounds};
 use virtio_drivers::transport::pci::bus::Command;
 
@@ -26,8 +25,10 @@ const COMMAND: usize = 4;
 const FIRST: usize = 8;
 /// Its BARs, a word each.
 const BARS: usize = 12;
+/// Registers of a bridge from its first BAR on that a note can hold: its BARs, buses and windows.
+pub(crate) const NOTED_BRIDGE: u8 = 9;
 /// Whether virtual functions were enabled, 0 or 1.
-const ENABLED: usize = 36;
+const ENABLED: usize = 48;
 /// A word for each slot.
 const SLOTS: usize = 64;
 
@@ -44,7 +45,7 @@ impl<M: Memory> Note<M> {
         Self { page }
     }
 
-    /// Notes the command register of `bdf` and `count` BARs, up to six, of which the first is at byte `first`. The note ends
+    /// Notes the command register of `bdf` and `count` registers, up to nine, of which the first is at byte `first`. The note ends
     /// with [`Note::strike`].
     ///
     /// # Errors
@@ -153,6 +154,6 @@ const fn slot(index: usize) -> usize {
 
 /// The registers of `count` BARs from `first` on, and their places in the note.
 fn words(first: u16, count: u8) -> impl Iterator<Item = (u16, usize)> {
-    let registers = (first..).step_by(size_of::<u32>()).take(count.min(BARS_TYPE_0).into());
+    let registers = (first..).step_by(size_of::<u32>()).take(count.min(NOTED_BRIDGE).into());
     registers.zip((BARS..).step_by(size_of::<u32>()))
 }

@@ -35,6 +35,7 @@ pub mod header;
 pub mod intx;
 pub mod msi;
 pub mod msix;
+pub mod power;
 pub mod slot;
 pub mod sriov;
 

@@ -92,7 +92,7 @@ fn server_death_during_start_leaves_every_bar_intact() {
 #[test]
 fn successor_waits_after_virtual_functions() {
     /// Its place in the kept page.
-    const ENABLED: usize = 36;
+    const ENABLED: usize = 48;
     let machine = at_work().machine;
     let marked = |machine: &Machine| machine.state().kept.get(&ENABLED).copied().unwrap_or(0) != 0;
     machine.state_mut().kept.insert(ENABLED, 1);

@@ -275,6 +275,8 @@ impl Platform for Machine {
     }
 
     fn yield_now(&self) -> impl Future<Output = ()> {
+        // Others run for a tick.
+        self.state_mut().ticks += 1;
         ready(())
     }
 

@@ -18,6 +18,7 @@ mod layouts;
 mod liars;
 mod machine;
 mod messages;
+mod power;
 mod provisions;
 mod shared_lines;
 mod slot_system;

@@ -10,8 +10,8 @@ use pci_api::{Count, Match, Refusal, ServerConfig, VIRTUAL_FUNCTIONS};
 use pci_spec::Bdf;
 use platform::Badge;
 use sim_pci::{
-    Blocked, BusId, Endpoint, Firmware, FunctionConfig, FunctionId, FunctionLevelReset, PortConfig, Tree, TreeConfig,
-    Violation,
+    Blocked, BusId, Endpoint, Firmware, FunctionConfig, FunctionId, FunctionLevelReset, OnWaking, PortConfig, Tree,
+    TreeConfig, Violation,
 };
 use std::boxed::Box;
 use std::rc::Rc;
@@ -96,6 +96,14 @@ impl Virtual {
     pub(super) fn successor(&self, writes: Option<u32>) -> Option<Self> {
         let system = System::successor_for(&self.system.machine, &virtual_config(), writes)?;
         Some(Self { system, tree: self.tree.clone(), lies: self.lies.clone(), physical: self.physical })
+    }
+
+    /// Puts the controller and the port above it into D3hot.
+    pub(super) fn suspend(&self, on_waking: OnWaking) {
+        let mut tree = self.tree.borrow_mut();
+        for id in tree.bridges_above(self.physical).into_iter().chain([self.physical]) {
+            tree.suspend(id, on_waking, &mut Everything);
+        }
     }
 
     /// Lets time pass, without a tick.

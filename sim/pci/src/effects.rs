@@ -26,8 +26,12 @@ pub(crate) struct Write {
 }
 
 impl Write {
-    fn changed(self) -> u32 {
+    pub(crate) fn changed(self) -> u32 {
         self.before ^ self.after
+    }
+
+    pub(crate) const fn before(self) -> u32 {
+        self.before
     }
 }
 
@@ -120,20 +124,6 @@ impl<D: Device> Tree<D> {
         self.rebuild();
         for Function { core, .. } in self.functions.iter_mut() {
             Line { core, outer: &mut self.outer, machine }.settle_pin();
-        }
-    }
-
-    /// Changes the power state. Only D0 and D3hot exist: a request for another state is ignored (PCI Power Management
-    /// 3.2.4).
-    fn change_power(&mut self, id: FunctionId, write: Write, machine: &mut dyn Machine) {
-        const STATE: u32 = 0b11;
-        if matches!(write.after & STATE, 1 | 2)
-            && let Some(function) = self.functions.get_mut(id)
-        {
-            function.core.space.set(POWER_CONTROL, write.before, STATE);
-        }
-        if write.changed() & STATE != 0 {
-            self.reroute(machine);
         }
     }
 

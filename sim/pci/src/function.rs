@@ -8,6 +8,7 @@ use crate::layout::{BAR0, COMMAND, MSI, MSIX, POWER_CONTROL, SRIOV_BAR0, SRIOV_C
 use crate::machine::{Interrupts, Level};
 use crate::msix::{Gate, Msix};
 use crate::port::Port;
+use crate::power::OnWaking;
 use crate::space::Space;
 use crate::tree::{BusId, FunctionId};
 use pci_spec::header::Command;
@@ -75,6 +76,8 @@ pub(crate) struct Core {
     pub(crate) function_level_reset_ns: Option<u64>,
     /// Nothing answers before this time.
     pub(crate) ready_at_ns: u64,
+    /// Of a function that was suspended before the machine ran.
+    pub(crate) on_waking: Option<OnWaking>,
     /// The level of the pin as the device set it.
     pub(crate) wanted: Level,
     /// The level of the pin as the machine sees it.
@@ -107,6 +110,7 @@ impl Core {
             has_msi: false,
             function_level_reset_ns: None,
             ready_at_ns: 0,
+            on_waking: None,
             wanted: Level::Deasserted,
             shown: Level::Deasserted,
             interrupt_line: None,

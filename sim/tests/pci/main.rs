@@ -11,6 +11,7 @@ mod hot_plug;
 mod machine;
 mod messages;
 mod pins;
+mod power;
 mod removal;
 mod resets;
 mod sriov;
