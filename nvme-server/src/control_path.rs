@@ -2,7 +2,7 @@
 //!
 //! [`control_plane`] takes the requests. [`bring_up`] makes the controller ready for commands, and
 //! [`identity`] compares it with the first; [`provision`] and [`reconcile`]
-//! create the queue pairs that it should have; [`reconfiguration`] and [`interrupts_change`] carry out the policy component's
+//! create the queue pairs that it should have; [`reliances`] sets features; [`reconfiguration`] and [`interrupts_change`] carry out the policy component's
 //! [`changes`]. [`functions`] sets virtual functions online, which clients drive themselves.
 
 pub(crate) mod arbitration;
@@ -17,4 +17,5 @@ pub(crate) mod on_wake;
 pub(crate) mod provision;
 pub(crate) mod reconcile;
 pub(crate) mod reconfiguration;
+pub(crate) mod reliances;
 pub(crate) mod requests;

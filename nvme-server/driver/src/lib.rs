@@ -26,6 +26,7 @@ pub mod command_table;
 pub mod device;
 pub mod dma;
 pub mod fault;
+pub mod features;
 pub mod inquiry;
 pub mod interrupts;
 pub mod pci;

@@ -145,3 +145,27 @@ fn assert_time_out(to: u8, expected: std::ops::Range<u32>) {
     assert_eq!(outcome, Some(Err(DeviceFault::TimedOut)));
     assert!(expected.contains(&ticks.get()), "{} ticks", ticks.get());
 }
+
+/// The features that the server set since, by identifier.
+fn features_set(system: &System) -> Vec<u16> {
+    let set = |act| if let Act::Admin(Opcode::SetFeatures, id) = act { Some(id) } else { None };
+    system.take_acts().into_iter().filter_map(set).collect()
+}
+
+#[test]
+fn features_that_an_earlier_driver_saved_are_set_at_each_bring_up() {
+    let usual = features_set(&System::start(Setup::default()));
+    assert_eq!(usual, [7], "the number of queues alone");
+    let mut setup = Setup::default();
+    // Coalescing, error recovery of the namespace, and a temperature that does not matter.
+    setup.shape.saved = vec![(8, 0xff07), (5, 20), (4, 350)];
+    let mut system = System::start(setup);
+    let mut set = features_set(&system);
+    set.sort_unstable();
+    assert_eq!(set, [5, 7, 8]);
+    system.controller(|controller, bus| controller.strike(bus, ControllerEffect::FatalStatus));
+    system.pass(20);
+    let mut set = features_set(&system);
+    set.sort_unstable();
+    assert_eq!(set, [5, 7, 8], "a reset brings the saved values back");
+}

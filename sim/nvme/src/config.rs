@@ -55,6 +55,8 @@ pub struct Config {
     pub faults: Vec<Fault>,
     /// Properties that change when it is enabled again.
     pub later: Vec<Later>,
+    /// Values of features that a driver saved before: identifier and CDW11 of its Set Features. One of namespaces is saved for all.
+    pub saved: Vec<(u8, u32)>,
     /// Whether events and transfers are recorded for checkers.
     pub recording: Recording,
 }
@@ -188,6 +190,7 @@ impl Default for Config {
             shutdown_ns: 1_000_000,
             faults: Vec::new(),
             later: Vec::new(),
+            saved: Vec::new(),
             recording: Recording::Off,
         }
     }

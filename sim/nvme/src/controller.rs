@@ -81,8 +81,8 @@ impl Controller {
             config.identity.controller_id = subsystem::first_id(&config, virtualization);
         }
         let resources = config.virtualization.as_ref().map(|virtualization| Resources::new(&config, virtualization));
-        let namespaces = Namespaces::new(std::mem::take(&mut config.namespaces));
         let admin = Admin::new(&config);
+        let namespaces = Namespaces::new(std::mem::take(&mut config.namespaces));
         let mut controller = Self {
             registers: Registers::new(config.capabilities),
             settings: Settings::new(config.vectors),

@@ -282,6 +282,7 @@ fn secondary_config(primary: &Config, virtualization: &Virtualization, place: Pl
         shutdown_ns: primary.shutdown_ns,
         faults: Vec::new(),
         later: Vec::new(),
+        saved: primary.saved.clone(),
         recording: primary.recording,
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Shape {
     pub cap: Option<u64>,
     /// The function that an earlier host left the functions' namespaces attached to, from 1 on.
     pub left_attached_to: Option<u8>,
+    /// Values of features that an earlier driver saved: identifier and CDW11.
+    pub saved: Vec<(u8, u32)>,
     /// Limits of commands without data.
     pub limits: CommandLimits,
     /// CRDT1 to CRDT3, in units of 100 ms.
@@ -187,6 +189,7 @@ fn models(shape: &Shape) -> (sim_nvme::Controller, Vec<sim_nvme::Controller>) {
         namespaces: std::iter::once(first).chain(more).collect(),
         ready_ns: 0,
         faults: vec![waits(QueueKind::Io), waits(QueueKind::Admin)],
+        saved: shape.saved.clone(),
         recording: Recording::On,
         ..Config::default()
     };

@@ -61,6 +61,7 @@ impl Default for Setup {
             records: 64,
             shape: Shape {
                 left_attached_to: None,
+                saved: Vec::new(),
                 mqes_z: 63,
                 mdts: 1,
                 queue_pairs: 4,

@@ -70,6 +70,15 @@ impl Features {
         Self { saved: default.clone(), current: default.clone(), default, most_queues }
     }
 
+    /// Starts with a value that was saved before, of a controller with this number of namespaces.
+    pub(crate) fn start_with(&mut self, fid: u8, value: u32, namespaces: u32) {
+        let Some(feature) = Feature::from_raw(fid).filter(|feature| capabilities(*feature).saveable()) else { return };
+        let nsids = if capabilities(feature).of_namespace() { 1..=namespaces } else { 0..=0 };
+        for nsid in nsids {
+            self.set(feature, Which { nsid, cdw11: value }, Keep::Saved);
+        }
+    }
+
     /// The values in force.
     pub(crate) const fn current(&self) -> &Values {
         &self.current

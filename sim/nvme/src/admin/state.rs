@@ -41,7 +41,10 @@ impl Admin {
         let admin = &config.admin;
         let shape =
             Shape { vectors: config.vectors, queue_pairs: config.queue_pairs, warning_kelvin: admin.warning_kelvin };
-        let features = Features::new(shape);
+        let mut features = Features::new(shape);
+        for (fid, value) in &config.saved {
+            features.start_with(*fid, *value, config.namespaces.len() as u32);
+        }
         let mut monitor = Monitor::new(admin.health, admin.warning_kelvin, admin.critical_kelvin);
         monitor.reconsider(features.current().thresholds);
         Self {
