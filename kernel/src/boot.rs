@@ -105,14 +105,14 @@ fn end(start: u64, segment: &Segment) -> u64 {
 
 /// Machines that are not the one the kernel was built for, as QEMU's options, and the loader's sentence about each.
 const WRONG_MACHINES: &[(&str, &str)] = &[
-    ("-M virt,gic-version=2,highmem=off -cpu cortex-a57 -m 128M", "start QEMU with -m 256M"),
-    ("-M virt,gic-version=3,highmem=off -cpu cortex-a57 -m 256M", "start QEMU with -M virt,gic-version=2"),
-    ("-M virt,gic-version=2 -cpu cortex-a57 -m 256M", "start QEMU with -M virt,highmem=off"),
-    ("-M virt,gic-version=2,highmem=off -cpu max -m 256M", "start QEMU with -cpu cortex-a57"),
-    ("-M virt,gic-version=2,highmem=off,virtualization=on -cpu cortex-a57 -m 256M", "leave virtualization=on"),
+    ("-M virt,gic-version=2,highmem=off -cpu cortex-a57 -m 128M", "start QEMU with -m 1G"),
+    ("-M virt,gic-version=3,highmem=off -cpu cortex-a57 -m 1G", "start QEMU with -M virt,gic-version=2"),
+    ("-M virt,gic-version=2 -cpu cortex-a57 -m 1G", "start QEMU with -M virt,highmem=off"),
+    ("-M virt,gic-version=2,highmem=off -cpu max -m 1G", "start QEMU with -cpu cortex-a57"),
+    ("-M virt,gic-version=2,highmem=off,virtualization=on -cpu cortex-a57 -m 1G", "leave virtualization=on"),
 ];
 /// The right one.
-pub const MACHINE: &str = "-M virt,gic-version=2,highmem=off -cpu cortex-a57 -m 256M";
+pub const MACHINE: &str = "-M virt,gic-version=2,highmem=off -cpu cortex-a57 -m 1G";
 /// Longest time for a machine to reach its sentence.
 const LIMIT: Duration = Duration::from_secs(30);
 

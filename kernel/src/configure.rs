@@ -71,9 +71,10 @@ const COMMON: &[(&str, u32)] = &[
     ("TIME_SLICE", 5),
     ("RETYPE_FAN_OUT_LIMIT", 256),
     ("MAX_NUM_WORK_UNITS_PER_PREEMPTION", 100),
-    // The root task finds the untypeds of a PC with 64-bit device windows, and room for a whole system's slots.
+    // The root task finds the untypeds of a PC with 64-bit device windows, and room for a whole system's slots: a page of memory
+    // takes one, and a window of 1 GiB takes half of them.
     ("MAX_NUM_BOOTINFO_UNTYPED_CAPS", 230),
-    ("ROOT_CNODE_SIZE_BITS", 16),
+    ("ROOT_CNODE_SIZE_BITS", 19),
 ];
 
 /// An x86_64 PC. Off are process context identifiers, huge pages and x2APIC: QEMU's plain processor models lack them.
@@ -108,8 +109,9 @@ const VIRT: &[(&str, u32)] = &[
     ("VIRT_MEMORY_BYTES", VIRT_MEMORY_BYTES),
 ];
 
-/// Memory of the AArch64 machine. The kernel has it compiled in, and the loader stops on a machine that has less.
-pub const VIRT_MEMORY_BYTES: u32 = 256 << 20;
+/// Memory of the AArch64 machine, the most that a scenario's may have. The kernel has it compiled in, and the loader stops on a
+/// machine that has less.
+pub const VIRT_MEMORY_BYTES: u32 = 1 << 30;
 
 /// Additional options of a debug kernel: assertions, messages on the first serial port, reports of stray interrupts.
 const DEBUG: &[(&str, u32)] =

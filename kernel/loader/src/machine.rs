@@ -37,7 +37,7 @@ impl Check {
             Self::Processor => "the kernel is not built for this processor: start QEMU with -cpu cortex-a57",
             Self::InterruptController => "the interrupt controller is no GICv2: start QEMU with -M virt,gic-version=2",
             Self::Configuration => "PCI is not where it should be: start QEMU with -M virt,highmem=off",
-            Self::Memory => "the machine has less memory than the kernel was built for: start QEMU with -m 256M",
+            Self::Memory => "the machine has less memory than the kernel was built for: start QEMU with -m 1G",
             Self::Kernel => "an exception before the kernel's own tables were in place",
         }
     }

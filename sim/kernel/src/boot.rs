@@ -35,6 +35,8 @@ const FIRST_FREE_SLOT: u64 = 12;
 /// The root task's own identifier and priority.
 const ROOT_ASID: u16 = 1;
 const ROOT_PRIORITY: u8 = 255;
+/// log2 of the slots of its CNode, as the kernel is configured.
+const CNODE_BITS: u8 = 19;
 /// Addresses of its image: the payload, then the IPC buffer, then the boot info.
 const PAYLOAD: u64 = 0x80_0000;
 const MAPPING_AREA: (u64, u64) = (0x4000_0000, 0x3000_0000);
@@ -85,7 +87,7 @@ impl MachineConfig {
         let ends = [ram.start].into_iter().chain(KERNELS).chain([DEVICE_TOP]);
         let device = starts.zip(ends).map(|(start, end)| start..end).collect();
         let (arch, iommu) = (Arch::X86_64, Iommu::Present);
-        Self { arch, ram: vec![ram], device, iommu, payload, cnode_bits: 16, kernel_bytes: 2 << 20 }
+        Self { arch, ram: vec![ram], device, iommu, payload, cnode_bits: CNODE_BITS, kernel_bytes: 2 << 20 }
     }
 
     /// QEMU's virt with `ram_bytes` of RAM, at most 1 GiB. Device memory consists of the pages that the kernel's platform
@@ -99,7 +101,7 @@ impl MachineConfig {
         let ram = RAM..RAM + (ram_bytes & !(PAGE - 1)).clamp(1 << 20, 1 << 30);
         let device = PAGES.map(|page| page..page + PAGE).into_iter().chain([SMMU, PCI]).collect();
         let (arch, iommu) = (Arch::Aarch64, Iommu::Absent);
-        Self { arch, ram: vec![ram], device, iommu, payload, cnode_bits: 16, kernel_bytes: 2 << 20 }
+        Self { arch, ram: vec![ram], device, iommu, payload, cnode_bits: CNODE_BITS, kernel_bytes: 2 << 20 }
     }
 }
 

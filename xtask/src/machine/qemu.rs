@@ -148,7 +148,12 @@ pub(crate) fn user_place(scenario: &Scenario) -> Option<(usize, usize)> {
 /// The arguments of QEMU.
 pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     let mut line = Line(Vec::new());
-    let memory = format!("{}M", parts.scenario.machine.memory >> 20);
+    // The AArch64 kernel has the amount compiled in.
+    let bytes = match parts.boot {
+        Boot::Whole(_) => u64::from(kernel::configure::VIRT_MEMORY_BYTES),
+        Boot::Multiboot(..) | Boot::Linux { .. } => parts.scenario.machine.memory,
+    };
+    let memory = format!("{}M", bytes >> 20);
     match parts.boot {
         Boot::Multiboot(..) | Boot::Linux { .. } => {
             // The models read and write the machine's memory by its file.

@@ -45,7 +45,7 @@ fn aarch64_boots_one_file_on_virt_with_an_smmu() {
     let words = arguments(&parts).unwrap();
     let line = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     assert!(line.starts_with("-M virt,gic-version=2,highmem=off,iommu=smmuv3 -accel tcg -cpu cortex-a57"), "{line}");
-    assert!(line.contains(" -m 256M ") && line.ends_with("-kernel image.elf") && !line.contains("intel"), "{line}");
+    assert!(line.contains(" -m 1024M ") && line.ends_with("-kernel image.elf") && !line.contains("intel"), "{line}");
 }
 
 #[test]

@@ -26,9 +26,9 @@ static const kernel_frame_t BOOT_RODATA kernel_devices[] = {
 #endif
 };
 
-/* The loader makes sure that the machine has as much. */
+/* The loader makes sure that the machine has as much. Both numbers are ints, and their sum is none. */
 static const p_region_t BOOT_RODATA avail_p_regs[] = {
-    { .start = physBase, .end = physBase + CONFIG_VIRT_MEMORY_BYTES }
+    { .start = physBase, .end = (paddr_t) physBase + CONFIG_VIRT_MEMORY_BYTES }
 };
 
 /* What user level may drive. The interrupt controller is the kernel's alone; a processor has no use for what is left out. */
