@@ -16,6 +16,7 @@ mod pci;
 mod tenants;
 
 pub(crate) use self::declared::declaration;
+pub(crate) use self::dma::pool_pages;
 use self::drivers::Driver;
 use self::functions::Place;
 use self::moments::Numbering;

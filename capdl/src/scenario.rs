@@ -30,7 +30,7 @@ pub use change::{Change, Entitlement, What};
 pub use console::Console;
 pub use controller::{
     Arbitration, Attach, Backend, CommandSet, Content, Controller, ControllerChange, Later, Media, Model, Namespace,
-    NamespaceModel, Purpose, Version,
+    NamespaceModel, Purpose, Saved, Version,
 };
 pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;
@@ -239,6 +239,7 @@ impl Scenario {
             controller.model != Model::default()
                 || controller.ways().any(|way| way == Interrupts::Msi)
                 || !controller.later.is_empty()
+                || !controller.saved.is_empty()
                 || controller.namespaces.iter().any(|one| (one.nguid, one.eui64) != (0, 0))
                 || controller.namespaces.iter().any(|namespace| namespace.model != NamespaceModel::default())
         };

@@ -109,25 +109,34 @@ impl<M: Mmio> Claim<M> {
             msix::disable(&mut resources.config, self.bdf, capability);
         }
         for bar in function.memory_bars() {
-            self.map_bar(resources, driver, bar)?;
+            self.make_table(resources, bar)?;
+            if bar.index() == 0 {
+                self.map_registers(resources, driver, bar)?;
+            }
         }
         self.set_interrupts(resources, function, driver, source)
     }
 
-    /// Maps all pages of `bar` in the driver but those of the MSI-X table and the PBA. Of the table's it makes the frames, even
-    /// where interrupts come in another way, so that there is room for them when that changes.
-    fn map_bar<P: Platform<Mmio = M>>(
+    /// Makes the frames of the MSI-X table if it lies in `bar`, even where interrupts come in another way, so that there is room
+    /// for them when that changes.
+    fn make_table<P: Platform<Mmio = M>>(&self, resources: &mut Resources<P>, bar: &Bar) -> Result<(), Refusal> {
+        let table = self.msix.as_ref().filter(|msix| msix.table.bar == bar.index());
+        for number in table.map_or(0..0, msix::table_pages) {
+            frame_of(resources, page_of(bar, number)?).map_err(|refusal| self.cut_short(bar, refusal))?;
+        }
+        Ok(())
+    }
+
+    /// Maps the pages of BAR 0 that the driver uses, but for those of the MSI-X table and the PBA.
+    fn map_registers<P: Platform<Mmio = M>>(
         &mut self,
         resources: &mut Resources<P>,
         driver: &Driver<'_>,
         bar: &Bar,
     ) -> Result<(), Refusal> {
-        let pages = bar.size().div_ceil(PAGE_SIZE as u64);
+        let pages = bar.size().div_ceil(PAGE_SIZE as u64).min(driver.config.pages.into());
         for number in 0..pages {
             if msix::withheld(self.msix.as_ref(), bar.index(), number) {
-                if msix::holds_table(self.msix.as_ref(), bar.index(), number) {
-                    frame_of(resources, page_of(bar, number)?).map_err(|refusal| self.cut_short(bar, refusal))?;
-                }
                 continue;
             }
             let vaddr = self.next_vaddr(driver)?;

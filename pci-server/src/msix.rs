@@ -21,12 +21,6 @@ pub fn withheld(msix: Option<&MsixCapability>, bar: u8, page: u64) -> bool {
     })
 }
 
-/// Whether that page holds a part of the table.
-#[must_use]
-pub fn holds_table(msix: Option<&MsixCapability>, bar: u8, page: u64) -> bool {
-    msix.is_some_and(|msix| msix.table.bar == bar && msix.table.pages().contains(&page))
-}
-
 /// Reason why a function's table and PBA cannot be kept apart from the rest of its registers, if so.
 ///
 /// The places of registers are not known. But a table or PBA that begins inside a page has something before it in that

@@ -61,7 +61,8 @@ impl Exported {
             pin: config.pin.is_some(),
             reset: true,
         };
-        let register_bytes = config.msix.map_or(u64::MAX, |msix| msix.table.1.into());
+        let table = config.msix.map(|msix| msix.table).filter(|(bar, _)| *bar == 0);
+        let register_bytes = table.map_or(u64::MAX, |(_, offset)| offset.into());
         Ok(Self { tree, function, shape, register_bytes, faults: None, now_ns: 0 })
     }
 
@@ -151,8 +152,8 @@ impl Device for Exported {
 
     // As it was when the server last called `advance` or `bar_write`.
     fn bar_read(&mut self, bar: u8, offset: u64, bytes: &mut [u8], now_ns: u64) {
-        if offset >= self.register_bytes {
-            // No vector is ever pending: all are sent at once.
+        if bar != 0 || offset >= self.register_bytes {
+            // Nothing is behind the other BARs. No vector is ever pending: all are sent at once.
             return bytes.fill(0);
         }
         bytes.fill(u8::MAX);
@@ -164,7 +165,7 @@ impl Device for Exported {
 
     fn bar_write(&mut self, bar: u8, offset: u64, bytes: &[u8], now_ns: u64, host: &mut dyn Host) {
         let whole = pieces(offset, bytes, 8).next().filter(|piece| usize::from(piece.1) == bytes.len());
-        let Some((_, size, value)) = whole.filter(|_| offset < self.register_bytes) else { return };
+        let Some((_, size, value)) = whole.filter(|_| bar == 0 && offset < self.register_bytes) else { return };
         self.with(host, |tree, id, machine| {
             tree.with_device(id, now_ns, machine, |inside, upstream| {
                 sim_pci::Device::write(inside, bar, offset, size, value, now_ns, upstream);

@@ -46,6 +46,8 @@ struct Controller {
     loads: Vec<String>,
     /// Its tenant that attacks, if any. It would hold a failed request against the server.
     attacker: Option<String>,
+    /// A vector that it has: 1, or 0 where there is only that.
+    vector: u64,
     /// Its virtual functions.
     functions: u64,
     /// The tenants with loads that drive them.
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn seeds_differ_in_what_comes_of_them() {
-        let drawn = drawn(300);
+        let drawn = drawn(600);
         assert!(drawn.iter().any(|one| !one.expect.attackers.is_empty()));
         let functions = || drawn.iter().flat_map(|one| one.tenants.iter().map(move |tenant| (one, tenant)));
         let mut functions = functions().filter(|(_, tenant)| tenant.path == capdl::scenario::Path::Function);
@@ -158,6 +160,9 @@ mod tests {
         let later = || controllers().flat_map(|one| &one.later);
         assert!(later().any(|one| one.serial.is_some()) && later().any(|one| one.queue_pairs.is_some()));
         assert!(later().any(|one| one.max_transfer.is_some()));
+        assert!(controllers().any(|one| one.model.d3hot && one.model.bridges_d3hot && one.model.soft_reset));
+        assert!(controllers().any(|one| one.model.masks_left && !one.saved.is_empty()));
+        assert!(controllers().any(|one| one.vectors == 1 && one.memory_buffer > 0 && one.model.table_bar));
         for component in ["pci-server", "iommu-server", "nvme-server", "policy"] {
             assert!(drawn.iter().any(|one| one.expect.restarts.contains_key(component)), "{component}");
         }

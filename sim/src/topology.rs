@@ -19,7 +19,7 @@ use sim_nvme::profile::{self, Throttle};
 use sim_nvme::{Base, NamespaceConfig, Profile, Virtualization};
 use sim_pci::{
     AttachError, Blocked, BusId, BusType, DeviceNumbers, Endpoint, Firmware, FunctionConfig, FunctionId, HostBridge,
-    Level, Link, MsiConfig, PortConfig, Tree, TreeConfig,
+    Level, Link, MsiConfig, OnWaking, PortConfig, Tree, TreeConfig,
 };
 use std::sync::Arc;
 
@@ -81,6 +81,9 @@ pub(crate) fn build(arch: Arch, scenario: &Scenario, disks: &[Vec<Disk>], faults
         // The PCI window has room for all controllers that a scenario can have. A function that did not fit would not be found.
         let _ = tree.run_firmware(Firmware::PlacesAndBoots, &mut Nobody);
     }
+    for (controller, id) in scenario.controllers.iter().zip(&controllers) {
+        leave(&mut tree, controller, *id);
+    }
     let plug = Plug::new(scenario, slots, &mut Around { tree: &mut tree, now_ns: 0, machine: &mut Nobody });
     Built { tree, controllers, edu, register_bytes, plug }
 }
@@ -102,12 +105,34 @@ pub(crate) fn alone(
     let mut tree = Tree::with_host(HostBridge::Q35, TreeConfig { buses: 1, windows: Vec::new() });
     let config = endpoint.config.clone();
     let function = tree.attach(BusId::ROOT, FIRST_DEVICE, 0, endpoint)?;
+    leave(&mut tree, controller, function);
     Ok((tree, function, config))
+}
+
+/// Leaves a controller's function, and the bridges above it, as software did that ran before.
+fn leave(tree: &mut Tree<Inside>, controller: &Controller, id: FunctionId) {
+    let Model { d3hot, bridges_d3hot, soft_reset, masks_left, .. } = controller.model;
+    let on_waking = if soft_reset { OnWaking::Loses } else { OnWaking::Keeps };
+    if masks_left {
+        tree.leave_masks(id);
+    }
+    let bridges = if bridges_d3hot { tree.bridges_above(id) } else { Vec::new() };
+    for id in bridges.into_iter().chain(d3hot.then_some(id)) {
+        tree.suspend(id, on_waking, &mut Nobody);
+    }
 }
 
 /// A controller in its function, and its secondary controllers in their virtual functions.
 fn endpoint(controller: &Controller, index: usize, config: Config, seed: u64) -> Endpoint<Inside> {
-    let mut function = FunctionConfig::nvme(config.bar_bytes() as u32, config.vectors);
+    let registers = config.bar_bytes().max(controller.model.register_bytes);
+    // A scenario has less than 4 GiB of registers.
+    let mut function = FunctionConfig::nvme(registers as u32, config.vectors);
+    if controller.model.table_bar {
+        function = function.with_table_in_bar_4();
+    }
+    if controller.memory_buffer > 0 {
+        function = function.with_memory_in_bar_2(controller.memory_buffer);
+    }
     // QEMU's controller has no MSI, so it is added only where the scenario asks for it.
     let has_msi = controller.ways().any(|way| way == Interrupts::Msi);
     function.msi = has_msi.then_some(MsiConfig { vectors_log2: MSI_VECTORS_LOG2 });
@@ -168,7 +193,7 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
     let mut config = Config {
         identity: Identity { serial: controller.serial.clone(), ..Identity::default() },
         queue_pairs: controller.queue_pairs,
-        vectors: controller.queue_pairs.saturating_add(1),
+        vectors: controller.vector_count(),
         recording: Recording::Events,
         profile: Profile { throttle: throttle(controller.iops_limit), ..profile(&controller.model) },
         mdts: controller.model.max_transfer,
@@ -187,6 +212,7 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
             // CAP.TO has the most it can when CRTO has more.
             timeout_500ms: u8::try_from(controller.model.timeout_ms / 500).unwrap_or(u8::MAX),
             ready_500ms: ready_500ms(&controller.model),
+            memory_buffer: controller.memory_buffer > 0,
             other_command_sets: controller.namespaces.iter().any(|one| one.model.command_set != CommandSet::Nvm),
             doorbell_stride: controller.model.doorbell_stride,
             queue_entries: controller.model.queue_entries,
@@ -196,6 +222,7 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         cache: cache(controller.model.write_cache),
         virtualization: virtualization(controller),
         later: controller.later.iter().map(later).collect(),
+        saved: controller.saved.iter().map(|saved| (saved.feature, saved.value)).collect(),
         faults: faults.iter().filter(|fault| is_of(fault, controller, index)).cloned().collect(),
         ..Config::default()
     };

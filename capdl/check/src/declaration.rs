@@ -5,6 +5,7 @@
 
 use crate::machine::FUNCTION_QUEUES;
 use crate::programs::Program;
+use crate::registers::register_pages;
 use blk_api::config::{Class, ClassWeights, Completion, Interrupts, Quirk, SchedulingPolicy};
 use blk_api::extent::Extent;
 use blk_api::policy::{Entitlement, InterruptsChange, What};
@@ -55,6 +56,10 @@ pub struct Controller {
     pub hot_plug: bool,
     /// I/O queue pairs that it has for its driver.
     pub queue_pairs: u16,
+    /// Its MSI-X vectors.
+    pub vectors: u16,
+    /// The distance of its doorbells (CAP.DSTRD).
+    pub doorbell_stride: u8,
     /// The interrupt mode at the start.
     pub interrupts: Interrupts,
     /// The changes of the interrupt mode, in their order.
@@ -211,11 +216,27 @@ impl Declaration {
         if std::iter::once(controller.interrupts).chain(changes).all(|mode| mode == Interrupts::Intx) {
             return 1;
         }
-        let own = || self.sessions(driver).fold(0u16, |sum, one| sum.saturating_add(self.most_queues(one).0));
-        let queue_pairs = self.servers.queue_sharing.common().map_or_else(own, |(queue_pairs, _)| queue_pairs);
         let functions = self.tenants.iter().filter(|tenant| tenant.has_function).count();
         let part = vectors_of_servers(interrupts, functions, self.controllers.len());
-        queue_pairs.min(controller.queue_pairs).saturating_add(1).min(part)
+        self.queue_pairs(driver, controller).saturating_add(1).min(controller.vectors).min(part)
+    }
+
+    /// I/O queue pairs that the driver of `controller` uses.
+    fn queue_pairs(&self, driver: &str, controller: &Controller) -> u16 {
+        let own = || self.sessions(driver).fold(0u16, |sum, one| sum.saturating_add(self.most_queues(one).0));
+        let wanted = self.servers.queue_sharing.common().map_or_else(own, |(queue_pairs, _)| queue_pairs);
+        wanted.min(controller.queue_pairs)
+    }
+
+    /// Pages of registers that the server of this name uses.
+    pub(crate) fn pages(&self, driver: &str) -> u32 {
+        let Some((_, controller)) = self.controller(driver) else { return 0 };
+        register_pages(self.queue_pairs(driver, controller).into(), controller.doorbell_stride)
+    }
+
+    /// Pages of registers of `queue_pairs` I/O queue pairs of the controller that the component of this name drives.
+    pub(crate) fn pages_of(&self, driver: &str, queue_pairs: u32) -> u32 {
+        self.controller(driver).map_or(0, |(_, one)| register_pages(queue_pairs, one.doorbell_stride))
     }
 }
 

@@ -33,6 +33,7 @@ mod private;
 mod probe;
 pub mod programs;
 mod reach;
+pub mod registers;
 mod signals;
 mod structure;
 mod teardown_acks;

@@ -35,6 +35,8 @@ fn controller(scenario: &Scenario, numbering: &Numbering<'_>, one: &scenario::Co
         driver: scenario.server_name(&one.name),
         hot_plug: one.hot_plug,
         queue_pairs: one.server_queue_pairs(),
+        vectors: one.vector_count(),
+        doorbell_stride: one.model.doorbell_stride,
         interrupts: one.interrupts,
         changes: changes.map(|(change, moment)| InterruptsChange { moment, to: change.interrupts }).collect(),
         quirks: one.quirks.clone(),

@@ -4,30 +4,38 @@ use super::Builder;
 use super::dma::{io_tables, pool_pages};
 use super::pci::Pci;
 use crate::check::declaration::vectors_of_servers;
+use crate::check::{EDU_PAGES, PROBE_QUEUE_PAIRS, register_pages};
 use crate::error::BuildError;
-use crate::layout::{PAGE, PROBE_MEMORY_BITS, alarms_us, rights};
+use crate::layout::{LARGE_PAGE, PAGE, PROBE_MEMORY_BITS, alarms_us, rights};
 use crate::machine::{EDU_CLASS_CODE, Iommu, NVME_CLASS_CODE};
 use crate::model::Who;
 use crate::programs;
-use crate::scenario::{Controller, EDU_DRIVER, Interrupts, PROBE, Path, Probe, slot_number};
+use crate::scenario::{Controller, EDU_DRIVER, FUNCTION_QUEUES, Interrupts, PROBE, Path, Probe, Tenant, slot_number};
 use capdl_spec::{ObjectId, ObjectKind, Role};
 use pci_api::{Match, names};
 use platform::{Badge, RegionKind};
 
-/// Room for BAR pages in a driver, and for MSI-X tables in the PCI server.
-pub(super) const ARENA_BYTES: u64 = 2 << 20;
+/// Room for the probe's own pages.
+const PROBE_ARENA_BYTES: u64 = LARGE_PAGE;
 /// Pages of the probe's pool: two queue pairs.
 const PROBE_POOL_PAGES: u64 = 8;
-/// IO page tables of the probe: for each of two claims a top, a middle, and a leaf for the pool and one for its pages.
-const PROBE_IO_TABLES: u64 = 8;
+/// IO page tables of the probe: for each of two claims a top, and a middle and a leaf for the pool and for its pages.
+const PROBE_IO_TABLES: u64 = 10;
 /// Pages that a probe has where it has no memory to make them of.
 const PROBE_FRAMES: u64 = 16;
+
+/// Bytes of address space for `pages` pages that are mapped at run time: whole page tables.
+pub(super) const fn arena_bytes(pages: u64) -> u64 {
+    (pages * PAGE).next_multiple_of(LARGE_PAGE)
+}
 
 /// The driver of a function, the function, where its registers are mapped, and how many vectors it may have.
 #[derive(Clone)]
 pub(super) struct Driver {
     pub(super) who: Who,
     pub(super) arena: u64,
+    /// Pages of registers that it uses.
+    pub(super) pages: u32,
     pub(super) max_vectors: u16,
     pub(super) allowed: Match,
 }
@@ -55,7 +63,25 @@ impl Builder<'_> {
         let (_, interrupts) = self.machine().irqs;
         let functions = self.scenario.tenants.iter().filter(|tenant| tenant.path == Path::Function).count();
         let part = vectors_of_servers(interrupts, functions, self.scenario.controllers.len());
-        if controller.ways().all(|way| way == Interrupts::Intx) { 1 } else { (queue_pairs + 1).min(part) }
+        let most = (queue_pairs + 1).min(controller.vector_count());
+        if controller.ways().all(|way| way == Interrupts::Intx) { 1 } else { most.min(part) }
+    }
+
+    /// Pages of registers that a controller's server uses.
+    fn register_pages(&self, controller: &Controller) -> u32 {
+        let queue_pairs = self.scenario.queue_pairs(&controller.name).min(controller.server_queue_pairs().into());
+        register_pages(queue_pairs, controller.model.doorbell_stride)
+    }
+
+    /// Pages of registers that all drivers use together. Few more than all of these are mapped at a time.
+    pub(super) fn all_register_pages(&self) -> u64 {
+        let of_function = |tenant: &Tenant| {
+            let stride = self.scenario.controller(&tenant.controller).map_or(0, |(_, one)| one.model.doorbell_stride);
+            u64::from(register_pages(FUNCTION_QUEUES.into(), stride))
+        };
+        let functions = self.scenario.tenants.iter().filter(|tenant| tenant.path == Path::Function);
+        let servers = self.scenario.controllers.iter().map(|controller| u64::from(self.register_pages(controller)));
+        servers.chain(functions.map(of_function)).sum()
     }
 
     pub(super) fn nvme_server(&mut self, controller: &Controller, pci: &Pci) -> Result<Server, BuildError> {
@@ -78,7 +104,8 @@ impl Builder<'_> {
         let windows = self.scenario.sessions(&controller.name).map(|tenant| tenant.window);
         let tables = io_tables(pool_pages * PAGE, windows);
         self.io_tables(who, &name, tables);
-        let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
+        let pages = self.register_pages(controller);
+        let arena = self.model.arena(who, names::ARENA, arena_bytes(pages.into()));
         self.model.own_cnode(who, 256 + 4 * u64::from(self.vectors(controller)));
         let mut clients = self.scenario.sessions(&controller.name).chain(self.scenario.functions(&controller.name));
         let is_again = clients.any(|tenant| tenant.restart.is_some());
@@ -88,7 +115,7 @@ impl Builder<'_> {
         } else {
             of_class(NVME_CLASS_CODE, self.scenario.number_among_fixed(index.into()) as u16)
         };
-        let driver = Driver { who, arena, max_vectors: self.vectors(controller), allowed };
+        let driver = Driver { who, arena, pages, max_vectors: self.vectors(controller), allowed };
         Ok(Server { driver, endpoint, event, teardown_acks })
     }
 
@@ -122,13 +149,17 @@ impl Builder<'_> {
         }
         let vspace = self.model.vspace(who);
         self.model.cap(who, workload::names::OWN_VSPACE, vspace, 0, rights::ALL);
-        let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
-        self.model.arena(who, workload::names::PAGES, ARENA_BYTES);
+        let pages = register_pages(
+            PROBE_QUEUE_PAIRS,
+            self.scenario.controllers.first().map_or(0, |one| one.model.doorbell_stride),
+        );
+        let arena = self.model.arena(who, names::ARENA, arena_bytes(pages.into()));
+        self.model.arena(who, workload::names::PAGES, PROBE_ARENA_BYTES);
         self.model.own_cnode(who, 128);
         self.model.configure(who, &workload::Probe { last: probe.last })?;
         // The scenario has one controller.
         let max_vectors = self.scenario.controllers.first().map_or(1, |controller| self.vectors(controller));
-        Ok(Driver { who, arena, max_vectors, allowed: of_class(NVME_CLASS_CODE, 0) })
+        Ok(Driver { who, arena, pages, max_vectors, allowed: of_class(NVME_CLASS_CODE, 0) })
     }
 
     /// Builds a driver that reaches no memory but its own; its device reaches none.
@@ -139,9 +170,9 @@ impl Builder<'_> {
         self.model.waits_on(who, cptr);
         self.model.ticks(who, event);
         self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL);
-        let arena = self.model.arena(who, names::ARENA, ARENA_BYTES);
+        let arena = self.model.arena(who, names::ARENA, arena_bytes(EDU_PAGES.into()));
         self.model.own_cnode(who, 8);
-        Ok(Driver { who, arena, max_vectors: 1, allowed: of_class(EDU_CLASS_CODE, 0) })
+        Ok(Driver { who, arena, pages: EDU_PAGES, max_vectors: 1, allowed: of_class(EDU_CLASS_CODE, 0) })
     }
 
     /// Makes page tables for the device, where the driver brings them and the kernel installs them.

@@ -3,9 +3,10 @@
 use super::Builder;
 use super::clients::BuiltClient;
 use super::dma::{io_tables, pool_pages};
-use super::drivers::{ARENA_BYTES, Driver, Server};
+use super::drivers::{Driver, Server, arena_bytes};
 use super::pci::Pci;
 use super::tenants;
+use crate::check::register_pages;
 use crate::error::BuildError;
 use crate::layout::{PAGE, rights};
 use crate::scenario::{FUNCTION_QUEUES, QUEUE_PAIRS, Tenant};
@@ -60,7 +61,9 @@ impl Builder<'_> {
         self.model.cap(who, names::DMA, pool, 0, rights::READ_WRITE);
         self.model.region(who, names::DMA, pool, RegionKind::ReadWrite);
         self.io_tables(who, name, io_tables(pages * PAGE, std::iter::once(tenant.window)));
-        let arena = self.model.arena(who, pci_api::names::ARENA, ARENA_BYTES);
+        let stride = self.scenario.controller(&tenant.controller).map_or(0, |(_, one)| one.model.doorbell_stride);
+        let pages = register_pages(FUNCTION_QUEUES.into(), stride);
+        let arena = self.model.arena(who, pci_api::names::ARENA, arena_bytes(pages.into()));
         self.model.own_cnode(who, FREE_SLOTS);
         if let (Some(restart), Some(page)) = (tenant.restart, server.teardown_acks) {
             self.model.restarts(who, restart.to_policy());
@@ -69,7 +72,7 @@ impl Builder<'_> {
         self.alarm(tenant, who, pci.supervisor);
         self.model.configure(who, &tenants::client(self.scenario, tenant, QueueSharing::Dedicated, 0))?;
         let allowed = Match::Virtual { driver: physical, index: number as u16 };
-        let driver = Driver { who, arena, max_vectors: FUNCTION_QUEUES, allowed };
+        let driver = Driver { who, arena, pages, max_vectors: FUNCTION_QUEUES, allowed };
         Ok((BuiltClient { tenant, who, event }, driver))
     }
 }

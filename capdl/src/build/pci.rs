@@ -1,7 +1,7 @@
 //! The PCI server, the IOMMU server where there is one, and the drivers in the configurations of both.
 
 use super::Builder;
-use super::drivers::{ARENA_BYTES, Driver};
+use super::drivers::{Driver, arena_bytes};
 use crate::error::BuildError;
 use crate::layout::rights;
 use crate::machine::{BUSES, Iommu, Machine, Smmu};
@@ -12,6 +12,12 @@ use crate::scenario::IOMMU_SERVER;
 use capdl_spec::{ObjectId, ObjectKind, Role};
 use pci_api::{DriverConfig, names};
 use platform::{Badge, Paddr, RegionKind, Vaddr};
+
+/// Pages of the largest MSI-X table, 2048 entries of 16 bytes, if it does not begin with a page.
+const TABLE_PAGES: u64 = 9;
+/// Slots for each page that is mapped: half of all slots are for dividing device memory, which takes up to three for a page; of
+/// the others a page takes one.
+const SLOTS_A_PAGE: u64 = 6;
 
 /// The PCI server, and the objects that drivers get capabilities for.
 pub(super) struct Pci {
@@ -45,10 +51,11 @@ impl Builder<'_> {
         let ecam = self.machine().ecam;
         let ecam = self.model.object("ecam", ObjectKind::LargeDeviceFrame { paddr: ecam }, u64::from(BUSES) / 2);
         self.model.region(who, names::ECAM, ecam, RegionKind::Device);
-        self.model.arena(who, names::ARENA, ARENA_BYTES);
+        let drivers = self.drivers().len() as u64;
+        self.model.arena(who, names::ARENA, arena_bytes(TABLE_PAGES * drivers));
         let vspace = self.model.vspace(who);
         self.model.cap(who, names::OWN_VSPACE, vspace, 0, rights::ALL);
-        self.model.own_cnode(who, 2048 + 1024 * self.drivers().len() as u64);
+        self.model.own_cnode(who, 2048 + 1024 * drivers + SLOTS_A_PAGE * self.all_register_pages());
         self.model.keeps(who, names::SIZING);
         self.model.restarts(who, self.scenario.pci_server.restart.to_policy());
         let supervisor = self.one("root-task.event", ObjectKind::Notification);
@@ -102,7 +109,8 @@ impl Builder<'_> {
                 name: self.model.name(driver.who).into(),
                 allowed: driver.allowed.clone(),
                 arena: Vaddr::new(driver.arena),
-                arena_len: ARENA_BYTES,
+                arena_len: arena_bytes(driver.pages.into()),
+                pages: driver.pages,
                 max_vectors: driver.max_vectors,
                 domain,
             });

@@ -23,6 +23,12 @@ pub struct Controller {
     /// I/O queue pairs it has, those of its virtual functions included.
     #[serde(default = "default_controller_queue_pairs")]
     pub queue_pairs: u16,
+    /// MSI-X vectors it has; 0 for one more than queue pairs. Queue pairs share them where there are fewer.
+    #[serde(default)]
+    pub vectors: u16,
+    /// Bytes of its Controller Memory Buffer, in BAR 2, a power of two from 1 MiB on; 0 for none. Its server does not use it.
+    #[serde(default, deserialize_with = "bytes::deserialize")]
+    pub memory_buffer: u64,
     /// Virtual functions it has (PCIe base specification, section 9), each for a tenant that drives it itself. Its namespaces
     /// beyond the first are then attached to no controller at the start.
     #[serde(default)]
@@ -46,6 +52,9 @@ pub struct Controller {
     /// Properties of the controller after later resets, absences and losses of power, in the simulator alone.
     #[serde(default)]
     pub later: Vec<Later>,
+    /// Values of features that a driver saved in the simulator's controller before the start.
+    #[serde(default)]
+    pub saved: Vec<Saved>,
     /// Its namespaces; the first has id 1.
     #[serde(rename = "namespace")]
     pub namespaces: Vec<Namespace>,
@@ -98,6 +107,19 @@ pub struct Model {
     pub retry_delays: [u16; 3],
     /// Whether the port above forwards accesses of all 32 device numbers to it, though only number 0 is there.
     pub ghosts: bool,
+    /// Bytes of registers before the MSI-X table, at least; 0 for what the doorbells need. Nothing is behind the doorbells.
+    #[serde(deserialize_with = "bytes::deserialize")]
+    pub register_bytes: u64,
+    /// Whether its MSI-X table and pending bits are in BAR 4, and not behind its registers.
+    pub table_bar: bool,
+    /// Whether its function is in power state D3hot at the start.
+    pub d3hot: bool,
+    /// Whether the ports and bridges above it are in D3hot at the start.
+    pub bridges_d3hot: bool,
+    /// Whether those that are in D3hot lose their registers on the way to D0 (No_Soft_Reset is 0).
+    pub soft_reset: bool,
+    /// Whether MSI-X is on and masked as a whole at the start, and every MSI vector masked.
+    pub masks_left: bool,
     /// The controller type (CNTRLTYPE), which is reported since revision 1.4. The NVMe server uses a controller for I/O alone.
     pub purpose: Purpose,
 }
@@ -174,9 +196,25 @@ impl Default for Model {
             dmsl: 0,
             retry_delays: [0; 3],
             ghosts: false,
+            register_bytes: 0,
+            table_bar: false,
+            d3hot: false,
+            bridges_d3hot: false,
+            soft_reset: false,
+            masks_left: false,
             purpose: Purpose::Io,
         }
     }
+}
+
+/// A value of a feature that was saved by Set Features (NVMe base specification 2.0, section 5.27).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Saved {
+    /// The feature's identifier.
+    pub feature: u8,
+    /// CDW11. A feature of namespaces has it for all of them.
+    pub value: u32,
 }
 
 /// Properties that a simulated controller has from one of its enablings on: another disk may be in its place after a reset, an
@@ -303,6 +341,23 @@ impl Controller {
         let kept = |end: &str| self.serial.chars().take(MAX_SERIAL - end.len()).chain(end.chars()).collect::<String>();
         let other = kept("-2");
         if other == self.serial { kept("-3") } else { other }
+    }
+
+    /// MSI-X vectors that it has.
+    #[must_use]
+    pub const fn vector_count(&self) -> u16 {
+        if self.vectors == 0 { self.queue_pairs.saturating_add(1) } else { self.vectors }
+    }
+
+    /// Most bytes of its BARs together, in its function.
+    #[must_use]
+    pub fn bar_bytes(&self) -> u64 {
+        let stride = 4u64.checked_shl(self.model.doorbell_stride.into()).unwrap_or(u64::MAX);
+        let doorbells = stride.saturating_mul(2 * (u64::from(self.queue_pairs) + 1)).saturating_add(PAGE.into());
+        // The table and the pending bits are smaller than what is before them rounded up, or than 64 KiB.
+        let registers = doorbells.max(self.model.register_bytes).max(1 << 16);
+        let bar = registers.checked_next_power_of_two().and_then(|bytes| bytes.checked_mul(2));
+        bar.unwrap_or(u64::MAX).saturating_add(self.memory_buffer)
     }
 
     /// Queue pairs that its virtual functions have together, and as many interrupt vectors: the flexible resources of the

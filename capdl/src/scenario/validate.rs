@@ -8,16 +8,19 @@ mod hot_plug;
 mod interrupts;
 mod later;
 mod load;
+mod memory;
 mod moment;
 mod pci;
 mod peer;
 mod priority;
 mod probe;
 mod queues;
+mod registers;
 mod share;
 mod span;
 mod virtual_functions;
 
+use self::registers::MAX_BARS;
 use super::{
     Attach, CommandSet, Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Model, Namespace, NamespaceModel,
     PROBE, Path, Purpose, Scenario, Tenant, Version, Workload,
@@ -25,6 +28,7 @@ use super::{
 use crate::programs::own_base;
 use blk_api::config::ServerConfig;
 use blk_api::extent::{Extent, ExtentMap};
+use capdl_spec::Arch;
 use std::collections::BTreeSet;
 
 /// A refusal: the line to blame, and the sentence.
@@ -81,6 +85,9 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     if scenario.machine.memory > 2 << 30 {
         return refuse_file("[machine] memory exceeds the 2G that lie below the PCI window: lower it".into());
     }
+    if scenario.machine.arch == Arch::Aarch64 && scenario.machine.memory > 1 << 30 {
+        return refuse_file("[machine] memory exceeds the 1G that the AArch64 machine has: lower it".into());
+    }
     if !scenario.machine.iommu && scenario.needs_iommu_server() {
         return refuse_file(format!(
             "[machine] iommu is false, and the scenario names `{IOMMU_SERVER}`: leave one out"
@@ -95,6 +102,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
         hot_plug::check_controller(scenario, controller, *line)?;
     }
     check_serials(scenario, lines)?;
+    registers::check_room(scenario, lines)?;
     pci::check(scenario)?;
     share::check_class_weights(scenario.server.class_weights)?;
     if let Some(probe) = &scenario.probe {
@@ -120,6 +128,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     check_sessions(scenario)?;
     check_overlaps(scenario, lines)?;
     change::check(scenario, lines)?;
+    memory::check(scenario, lines)?;
     check_records(scenario)?;
     queues::check_all(scenario, lines)?;
     priority::check(scenario, lines)?;
@@ -190,6 +199,9 @@ fn check_model(controller: &Controller, line: usize) -> Checked {
         ),
         Model { ready_ms, timeout_ms, .. } if ready_ms > timeout_ms => {
             bad("a ready_ms of", ready_ms.into(), &format!("at most its timeout_ms, {timeout_ms}"))
+        }
+        Model { register_bytes, .. } if register_bytes > MAX_BARS => {
+            bad("register_bytes of", register_bytes, &format!("at most {MAX_BARS}"))
         }
         Model { wzsl, .. } if wzsl > 10 => bad("a wzsl of", wzsl.into(), "1 to 10, or 0 for none"),
         Model { version, wzsl, dmrl, dmrsl, dmsl, .. }
@@ -271,6 +283,8 @@ fn check_controller<'a>(controller: &'a Controller, names: &mut BTreeSet<&'a str
             format!("controller `{name}` has {} queue pairs: give it 1 to 2047", controller.queue_pairs),
         );
     }
+    registers::check(controller, line)?;
+    registers::check_left(controller, line)?;
     if controller.namespaces.is_empty() || controller.namespaces.len() > 256 {
         return refuse(
             line,

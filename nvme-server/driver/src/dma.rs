@@ -14,11 +14,13 @@ use blk_api::names;
 use core::ops::Range;
 use platform::{Cap, Environment, Error, Frame, IoPageTable, IoSpace, Iova, Kernel, PAGE_SIZE, Platform, Rights};
 
-/// Address of the pool for the device: apart from the windows of PCI of all machines, because QEMU's controller refuses the
-/// addresses of its own registers.
-const POOL: Iova = Iova::new(0x0100_0000);
+/// Address of the pool for the device. All that it reaches lies apart from the PCI windows of all machines and from the pages that
+/// messages of interrupts are written to, up to 3 GiB and from 4 GiB on: a device takes an address of its own registers for them.
+const POOL: Iova = Iova::new(0x4000_0000);
+/// The end of the place of the pool.
+const POOL_END: Iova = Iova::new(0xc000_0000);
 /// Address of the first window; each is at a multiple of [`WINDOW_ALIGN`].
-const WINDOWS: u64 = 0x4000_0000;
+const WINDOWS: u64 = 1 << 32;
 /// Bytes that one IO page table of the last level covers.
 const WINDOW_ALIGN: u64 = 2 << 20;
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -177,7 +179,8 @@ impl<P: Platform> DmaPool<P> {
     ) -> Result<Self, DeviceFault> {
         let region = environment.region(names::DMA).ok_or(DeviceFault::OwnMemory)?;
         let pages = u64::from(environment.cap_count(names::DMA));
-        if region.len < pages.saturating_mul(PAGE) {
+        let most = POOL_END.bits().saturating_sub(POOL.bits());
+        if region.len < pages.saturating_mul(PAGE) || region.len > most {
             return Err(DeviceFault::OwnMemory);
         }
         let first =

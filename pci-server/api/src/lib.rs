@@ -308,6 +308,8 @@ pub struct DriverConfig {
     pub arena: Vaddr,
     /// Bytes of arena.
     pub arena_len: u64,
+    /// Pages of BAR 0 that it uses, from the first on: no others are mapped.
+    pub pages: u32,
     /// Vectors it may have.
     pub max_vectors: u16,
     /// The IOMMU domain of its function, one per driver.

@@ -78,6 +78,7 @@ pub(super) fn driver(name: &str, allowed: Match, domain: u16) -> DriverConfig {
         allowed,
         arena: Vaddr::new(DRIVER_ARENA),
         arena_len: 0x1_0000,
+        pages: 16,
         max_vectors: 3,
         domain,
     }

@@ -110,6 +110,8 @@ pub struct Capabilities {
     pub ready_500ms: Option<u16>,
     /// CAP.CSS bit 43: there are other I/O command sets than the NVM command set, and each namespace says which it has.
     pub other_command_sets: bool,
+    /// CAP.CMBS: there is a Controller Memory Buffer, whose BAR is not the model's.
+    pub memory_buffer: bool,
     /// DSTRD: doorbells are 4 << DSTRD bytes apart; at most 10.
     pub doorbell_stride: u8,
     /// Whether NSSR resets the subsystem.
@@ -219,6 +221,7 @@ impl Default for Capabilities {
             weighted_arbitration: true,
             timeout_500ms: 15,
             ready_500ms: None,
+            memory_buffer: false,
             other_command_sets: false,
             doorbell_stride: 0,
             subsystem_reset: false,
@@ -240,6 +243,7 @@ impl Capabilities {
             .with_nssrs(self.subsystem_reset)
             .with_css_nvm(true)
             .with_css_other(self.other_command_sets)
+            .with_cmbs(self.memory_buffer)
             .with_crwms(self.ready_500ms.is_some())
             .with_mpsmin(self.page_min.min(15))
             .with_mpsmax(self.page_max.clamp(self.page_min.min(15), 15))

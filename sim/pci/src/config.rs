@@ -209,6 +209,27 @@ impl FunctionConfig {
         config
     }
 
+    /// Returns the same with a prefetchable BAR 2 of `bytes`, a power of two, in which nothing is.
+    #[must_use]
+    pub const fn with_memory_in_bar_2(mut self, bytes: u64) -> Self {
+        self.bars[2] = Some(BarConfig { kind: BarKind::Memory64(Prefetch::Prefetchable), bytes });
+        self
+    }
+
+    /// Returns the same with the MSI-X table and the pending bits at the start of BAR 4, and BAR 0 for what was before them.
+    #[must_use]
+    pub fn with_table_in_bar_4(mut self) -> Self {
+        let Some(MsixConfig { vectors, table: (_, table), pending: (_, pending) }) = self.msix else { return self };
+        let Some(bar) = self.bars[0] else { return self };
+        let after = pending.saturating_sub(table);
+        let config = MsixConfig { vectors, table: (4, 0), pending: (4, after) };
+        let bytes = (u64::from(after) + config.pending_bytes()).next_power_of_two();
+        self.bars[0] = Some(BarConfig { bytes: u64::from(table).next_power_of_two(), ..bar });
+        self.bars[4] = Some(BarConfig { bytes, ..bar });
+        self.msix = Some(config);
+        self
+    }
+
     /// Returns the same with virtual functions whose registers are as large: the next routing ids, one after the other.
     #[must_use]
     pub fn with_virtual_nvme(mut self, total: u16, register_bytes: u32, vectors: u16) -> Self {

@@ -116,7 +116,8 @@ impl Draw {
     }
 
     fn spurious_interrupt(&mut self, controller: &Controller) -> String {
-        self.controller_fault(controller, 1_000_000, "{ spurious-interrupt = { vector = 1 } }")
+        let effect = format!("{{ spurious-interrupt = {{ vector = {} }} }}", controller.vector);
+        self.controller_fault(controller, 1_000_000, &effect)
     }
 
     fn loss(&mut self, controller: &Controller, text: &mut String) -> String {

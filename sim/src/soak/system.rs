@@ -109,14 +109,15 @@ impl Draw {
         let (stride, queue_entries) = (self.below(5), 64 << self.below(6));
         let (max_transfer, write_cache) = (3 + self.below(5), self.one_of(&[0, 1 << 20]));
         let arbitration = self.one_of(&["round-robin", "weighted-round-robin"]);
+        let ((vector, registers), (left, saved)) = (self.registers(functions), self.left(attach));
         let limits = if self.once_in(2) { self.limits() } else { String::new() };
         let name = format!("disk-{number}");
         // Writing to a string cannot fail.
         let _ = write!(
             text,
             "[[controller]]\nname = \"{name}\"\nattach = \"{attach}\"\ninterrupts = \"{interrupts}\"\nvirtual_functions = {functions}\n\
-             model = {{ media = \"{media}\", doorbell_stride = {stride}, queue_entries = {queue_entries}, \
-             max_transfer = {max_transfer}, write_cache = {write_cache}, arbitration = \"{arbitration}\"{limits} }}\n\n{changes}\
+             {registers}model = {{ media = \"{media}\", doorbell_stride = {stride}, queue_entries = {queue_entries}, \
+             max_transfer = {max_transfer}, write_cache = {write_cache}, arbitration = \"{arbitration}\"{limits}{left} }}\n\n{changes}{saved}\
              [[controller.namespace]]\nsize = {size}\nblock_bytes = {block_bytes}\ncontent = \"pattern\"\n\n"
         );
         if functions == 0 && self.once_in(4) {
@@ -144,7 +145,35 @@ impl Draw {
         let component = |of: &str| if count > 1 { format!("{of}-{name}") } else { of.to_owned() };
         let (server, policy) = (component("nvme-server"), component("policy"));
         let (loads, function_loads) = (Vec::new(), Vec::new());
-        Controller { name, server, policy, loads, attacker: None, functions, function_loads }
+        Controller { name, server, policy, loads, attacker: None, vector, functions, function_loads }
+    }
+
+    /// Draws the number of vectors, and a Controller Memory Buffer. Returns a vector that there is: not 0, if possible.
+    fn registers(&mut self, functions: u64) -> (u64, String) {
+        // Virtual functions take vectors of their own.
+        let vectors = if functions == 0 { self.one_of(&[0, 0, 1, 2, 3]) } else { 0 };
+        let buffer = self.one_of(&[0, 0, 1 << 20]);
+        (u64::from(vectors != 1), format!("vectors = {vectors}\nmemory_buffer = {buffer}\n"))
+    }
+
+    /// Draws how large the registers are, and what software left that ran before: keys of the model, and saved features.
+    fn left(&mut self, attach: &str) -> (String, String) {
+        let (d3hot, bridges_d3hot) = (self.once_in(4), attach != "root" && self.once_in(4));
+        let soft_reset = (d3hot || bridges_d3hot) && self.once_in(2);
+        let keys = format!(
+            ", register_bytes = {}, table_bar = {}, d3hot = {d3hot}, bridges_d3hot = {bridges_d3hot}, \
+             soft_reset = {soft_reset}, masks_left = {}",
+            self.one_of(&[0, 0, 1 << 20]),
+            self.once_in(4),
+            self.once_in(4)
+        );
+        let value = self.below(1 << 16);
+        let saved = if self.once_in(4) {
+            format!("[[controller.saved]]\nfeature = 8\nvalue = {value}\n\n")
+        } else {
+            String::new()
+        };
+        (keys, saved)
     }
 
     /// Draws limits of commands without data, and delays before retries.

@@ -64,10 +64,10 @@ fn nothing_that_a_function_does_reaches_its_neighbours() {
 #[test]
 fn attacks_by_dma_succeed_behind_an_open_iommu() {
     let run = attacked(Some(Defect::Iommu), &ALL);
+    // The machine has no memory at the addresses of pools.
     let attacks = [
         "DMA at its window's physical address",
         "DMA to physical memory around its window",
-        "DMA at addresses behind its pool",
         "a list of addresses at a physical address",
         "queues at physical addresses",
     ];

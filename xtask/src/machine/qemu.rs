@@ -113,7 +113,8 @@ pub(crate) fn hot_plugged(index: usize, controller: &Controller, which: Which) -
         Which::Other => (controller.other_serial(), other_drive(index)),
     };
     json!({"driver": "nvme", "id": device_id(index), "bus": format!("port{index}"), "serial": serial,
-           "max_ioqpairs": controller.queue_pairs, "msix_qsize": controller.queue_pairs.saturating_add(1),
+           "max_ioqpairs": controller.queue_pairs, "msix_qsize": controller.vector_count(),
+           "cmb_size_mb": controller.memory_buffer >> 20,
            "drive": drive, "logical_block_size": block_bytes, "physical_block_size": block_bytes})
 }
 
@@ -311,10 +312,13 @@ fn model(index: usize, place: &Place, socket: &Path) -> serde_json::Value {
 fn attach(line: &mut Line, index: usize, place: &Place, controller: &Controller, rom: Option<PathBuf>) {
     let address = place.address.as_ref().map_or_else(String::new, |address| format!(",addr={address}"));
     let place = format!("bus={}{address}", place.bus);
-    // One vector for each queue pair, and one for the admin queue.
-    let (pairs, vectors) = (controller.queue_pairs, controller.queue_pairs.saturating_add(1));
+    let (pairs, vectors) = (controller.queue_pairs, controller.vector_count());
     let serial = &controller.serial;
     let rom = rom.map_or_else(String::new, |rom| format!(",romfile={}", escaped(&rom)));
+    let buffer = match controller.memory_buffer >> 20 {
+        0 => String::new(),
+        mib => format!(",cmb_size_mb={mib}"),
+    };
     let mut functions = String::new();
     if controller.virtual_functions > 0 {
         line.pair("-device", format!("nvme-subsys,id=subsystem{index}"));
@@ -326,7 +330,7 @@ fn attach(line: &mut Line, index: usize, place: &Place, controller: &Controller,
     line.pair(
         "-device",
         format!(
-            "nvme,id=nvme{index},{place},serial={serial},max_ioqpairs={pairs},msix_qsize={vectors}{functions}{rom}"
+            "nvme,id=nvme{index},{place},serial={serial},max_ioqpairs={pairs},msix_qsize={vectors}{buffer}{functions}{rom}"
         ),
     );
 }

@@ -6,7 +6,7 @@
 //! | configuration | from the declaration | derived |
 //! |---|---|---|
 //! | console | | number and name of each component |
-//! | PCI server | whether it places registers; which controllers are in slots, their queue pairs and interrupt modes | buses, windows, pins and interrupts are the machine's; the IOMMU is the specification's; each driver's arena is in its environment; its function is that of the declared controller, or of the place among the tenants with functions; its domain is its number; its vectors follow from its tenants' queue pairs |
+//! | PCI server | whether it places registers; which controllers are in slots, their queue pairs, vectors, doorbell stride and interrupt modes | buses, windows, pins and interrupts are the machine's; the IOMMU is the specification's; each driver's arena is in its environment; its function is that of the declared controller, or of the place among the tenants with functions; its domain is its number; its vectors and pages of registers follow from its tenants' queue pairs |
 //! | IOMMU server | | the page of messages is the machine's; drivers are the PCI server's; tables follow from the frames that each driver holds, clients from the roles |
 //! | NVMe server | interrupt mode, scheduling policy, weights, queue sharing, records, merging, quirks; of each session the share, the highest class, the core, the namespace, the right to write, the way of completions, rings and window | its sessions and functions are the declared tenants in their order; the blocks are those of the extents; the most queue pairs and their most depth follow from the declared changes; queue pairs of a function are fixed |
 //! | policy component | namespaces, extents, the right to write, changes of rights, shares and interrupt modes | the numbers of sessions |
@@ -18,7 +18,9 @@
 
 use super::super::declaration::{Change, Controller, Tenant};
 use super::super::{Config, Role, Rule, System};
+use crate::layout::PAGE;
 use crate::machine::{BUSES, EDU_CLASS_CODE, FUNCTION_QUEUES, NVME_CLASS_CODE, slot_number};
+use crate::registers::{EDU_PAGES, PROBE_QUEUE_PAIRS};
 use blk_api::config::{Completion, FunctionConfig, ServerConfig, SessionConfig};
 use blk_api::policy::{self, Holder, PolicyConfig, What};
 use blk_api::queue_sharing::QueueSharing;
@@ -90,7 +92,9 @@ impl System<'_> {
         );
         let mut wrong = vec![(String::new(), all)];
         for (is, wanted) in is.drivers.iter().zip(&wanted.drivers) {
-            let fields = differing!(DriverConfig { name, allowed, arena, arena_len, max_vectors, domain }: is, wanted);
+            let fields = differing!(DriverConfig {
+                name, allowed, arena, arena_len, pages, max_vectors, domain,
+            }: is, wanted);
             wrong.push((format!(" for {}", is.name), fields));
         }
         wrong
@@ -104,11 +108,14 @@ impl System<'_> {
             .and_then(|environment| environment.region(pci_api::names::ARENA));
         let role = index.map(|index| self.roles[index]);
         let is_client = role == Some(Role::Client);
+        let pages = self.pages_of_registers(name, role);
         DriverConfig {
             name: name.clone(),
             allowed: self.function_of(name, role),
             arena: arena.map_or(Vaddr::new(0), |arena| arena.vaddr),
-            arena_len: arena.map_or(0, |arena| arena.len),
+            // An arena without room for them is wrong whatever it is configured with.
+            arena_len: arena.map_or(0, |arena| arena.len).max(u64::from(pages) * PAGE),
+            pages,
             max_vectors: if is_client {
                 FUNCTION_QUEUES
             } else {
@@ -116,6 +123,19 @@ impl System<'_> {
             },
             // The root task and the IOMMU server number domains so.
             domain: number.saturating_add(1),
+        }
+    }
+
+    /// Pages of registers that the component of this name and role uses.
+    fn pages_of_registers(&self, name: &str, role: Option<Role>) -> u32 {
+        match role {
+            Some(Role::EduDriver) => EDU_PAGES,
+            Some(Role::Probe) => self.declaration.pages_of(name, PROBE_QUEUE_PAIRS),
+            Some(Role::Client) => {
+                let server = self.declaration.tenant(name).map_or("", |tenant| tenant.server.as_str());
+                self.declaration.pages_of(server, FUNCTION_QUEUES.into())
+            }
+            _ => self.declaration.pages(name),
         }
     }
 

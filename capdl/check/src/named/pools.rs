@@ -55,7 +55,7 @@ impl System<'_> {
         // Parts of its arena are fixed, and each page of a table takes a slot.
         let tables = arena.map_or(0, |arena| arena.len / PAGE_SIZE as u64);
         let slots = config.drivers.iter().map(|driver| {
-            let pages = driver.arena_len / PAGE_SIZE as u64;
+            let pages = u64::from(driver.pages);
             (driver.name.as_str(), pages.saturating_add(driver.max_vectors.into()).saturating_add(SLOTS_A_DRIVER))
         });
         vec![

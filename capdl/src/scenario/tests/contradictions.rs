@@ -142,6 +142,40 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
             "a doorbell_stride of 11: give it 0 to 10",
         ),
         ("name = \"disk\"", "name = \"disk\"\nmodel = { queue_entries = 1 }", "queue_entries 1: give it 2 to 65536"),
+        ("name = \"disk\"", "name = \"disk\"\nvectors = 2049", "controller `disk` has 2049 vectors: give it 1 to 2048"),
+        ("name = \"disk\"", "name = \"disk\"\nmemory_buffer = \"3M\"", "make it a power of two from 1M on"),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nmemory_buffer = \"512M\"",
+            "good.toml:5: controller `disk` and those before it have registers and buffers of 512 MiB, and the PCI window has \
+             room for 512: make them smaller",
+        ),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nsaved = [{ feature = 2, value = 0 }]",
+            "good.toml:5: controller `disk` has a value of feature 2 saved, which it does not save",
+        ),
+        ("name = \"disk\"", "name = \"disk\"\nmodel = { soft_reset = true }", "soft_reset and nothing in D3hot"),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nattach = \"root\"\nmodel = { bridges_d3hot = true }",
+            "bridges_d3hot and no bridge above it: attach it to a root-port",
+        ),
+        (
+            "name = \"disk\"",
+            "name = \"disk\"\nhot_plug = true\nmodel = { d3hot = true }",
+            "comes and goes, which takes its power",
+        ),
+        (
+            "name = \"alice\"",
+            "name = \"alice\"\nwindow = \"257M\"",
+            "good.toml:12: tenant `alice` has a window of 269484032 bytes: make it a multiple of 4096 up to 256M",
+        ),
+        (
+            "name = \"alice\"",
+            "name = \"alice\"\nwindow = \"256M\"",
+            "good.toml:12: tenant `alice` and those before it need ",
+        ),
         (
             "name = \"disk\"",
             "name = \"disk\"\nmodel = { fetch_ns = 1000001 }",

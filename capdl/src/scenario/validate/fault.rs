@@ -62,13 +62,14 @@ fn check_status(effect: CommandEffect, line: usize) -> Checked {
 
 fn check_controller(scenario: &Scenario, fault: &ControllerFault, line: usize) -> Checked {
     check_name(scenario, &fault.controller, line)?;
-    let (what, number) = match fault.effect {
-        ControllerEffect::SpuriousInterrupt { vector } => ("vector", vector),
-        ControllerEffect::StuckQueuePair { pair } => ("queue pair", pair),
+    let controller = named(scenario, &fault.controller);
+    let last_vector = controller.map_or(0, |controller| controller.vector_count().saturating_sub(1));
+    let last_pair = controller.map_or(0, |controller| controller.queue_pairs);
+    let (what, number, last) = match fault.effect {
+        ControllerEffect::SpuriousInterrupt { vector } => ("vector", vector, last_vector),
+        ControllerEffect::StuckQueuePair { pair } => ("queue pair", pair, last_pair),
         _ => return Ok(()),
     };
-    // One vector for each queue pair, and one for the admin queue.
-    let last = named(scenario, &fault.controller).map_or(0, |controller| controller.queue_pairs);
     if number > last {
         return refuse(line, format!("a fault names {what} {number} and the last one is {last}: lower it"));
     }
@@ -174,6 +175,10 @@ program.name = "bench"
         assert!(is_alone("root-port", "command = { effect = \"drop-completion\" }"));
         let last = refusal(&controller("{ stuck-queue-pair = { pair = 5 } }"));
         assert!(last.contains("queue pair 5 and the last one is 4"), "{last}");
+        let few = SYSTEM.replace("queue_pairs = 4", "queue_pairs = 4\nvectors = 2");
+        let text = format!("{few}{}", controller("{ spurious-interrupt = { vector = 2 } }"));
+        let last = Scenario::parse(&text, "file").unwrap_err().to_string();
+        assert!(last.contains("vector 2 and the last one is 1"), "{last}");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use crate::scenario::{Namespace, Path, Tenant, Workload};
 use blk_api::config;
 use workload::{Bench, Completion, Digest, Flood, Forbidden, Hostile};
 
-/// Largest window: the ring's offsets have 32 bits, and windows of a server lie one after the other below 2^39.
-const MAX_WINDOW: u64 = 1 << 30;
+/// Largest window: a client's heap of 1 MiB keeps 8 bytes for each of its pages.
+const MAX_WINDOW: u64 = 256 << 20;
 
 /// Checks the tenant's workload, and its window with it.
 pub(super) fn check(tenant: &Tenant, namespace: &Namespace, line: usize) -> Checked {
@@ -43,7 +43,7 @@ fn check_window(tenant: &Tenant, block_bytes: u32, line: usize) -> Checked {
     if *window == 0 || !window.is_multiple_of(PAGE) || *window > MAX_WINDOW {
         return refuse(
             line,
-            format!("tenant `{name}` has a window of {window} bytes: make it a multiple of 4096 up to 1G"),
+            format!("tenant `{name}` has a window of {window} bytes: make it a multiple of 4096 up to 256M"),
         );
     }
     let (depth, request) = match &tenant.workload {

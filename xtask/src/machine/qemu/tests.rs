@@ -175,7 +175,7 @@ fn a_controller_that_moves_has_its_namespace_in_itself() {
         line(&moving, None, Time::Real)
     };
     let there = with(Action::Pull, false);
-    assert!(there.contains(r#""bus":"port0","drive":"d0n1","driver":"nvme","id":"nvme0""#), "{there}");
+    assert!(there.contains(r#""bus":"port0","cmb_size_mb":0,"drive":"d0n1","driver":"nvme","id":"nvme0""#), "{there}");
     assert!(!there.contains("nvme-ns") && there.contains("acpi-pci-hotplug-with-bridge-support=off"), "{there}");
     let absent = with(Action::Insert, false);
     assert!(!absent.contains("nvme0") && absent.contains("pcie-root-port,id=port0"), "{absent}");
