@@ -227,8 +227,10 @@ impl LatencyController {
         }
         let is_cut = self.room.sample(latency, alone_ns, self.pace.rate, submitted_at, now);
         if is_cut && self.hidden.is_there(now) {
-            // A bound on what the device holds does not reach what it hides.
-            self.cut(self.pace.rate / 2, now);
+            // A bound on what the device holds does not reach what it hides. While the class is stuck it shows nothing, so the longer
+            // it was, the deeper the cut.
+            let (rate, bearable) = (self.pace.rate, alone_ns.saturating_mul(STUCK_TIMES));
+            self.cut(rate.saturating_mul(bearable).checked_div(latency).unwrap_or(0).min(rate / 2), now);
         }
         // Commands that ran alone count as well, because it also matters how often the others are in the way.
         if submitted_at >= self.clean_since {
