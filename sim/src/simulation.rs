@@ -130,8 +130,8 @@ impl Simulation {
         self.world.view().trace.hash()
     }
 
-    /// The numbers of the injected faults of controllers and commands that have hit nothing so far. A fault of commands that hits by
-    /// chance counts if it concerned none. Faults of components are left out: their consequences are expected or not.
+    /// The numbers of the injected faults of controllers and commands that have changed nothing so far. A fault of commands that hits
+    /// by chance, and never did, counts if it concerned none. Faults of components are left out: their consequences are expected or not.
     #[must_use]
     pub fn missed_faults(&self) -> Vec<usize> {
         let state = self.world.view();
@@ -140,6 +140,12 @@ impl Simulation {
         let mut missed: Vec<usize> = missed.filter(|(is_missed, _)| *is_missed).map(|(_, number)| *number).collect();
         missed.sort_unstable();
         missed
+    }
+
+    /// Times that each controller was enabled so far.
+    #[must_use]
+    pub fn enablings(&self) -> Vec<u32> {
+        self.world.view().machine.controllers().map(sim_nvme::Controller::enablings).collect()
     }
 
     /// Ends the run with a last check by the checkers.

@@ -4,6 +4,7 @@
 
 use nvme_spec::cqe::SqPosition;
 use nvme_spec::{Cid, Cqe, QueueId};
+use sim_fault::ControllerEffect;
 use zerocopy::IntoBytes;
 
 use crate::admin;
@@ -48,11 +49,12 @@ impl Controller {
         let Some(sq) = self.queues.sq_mut(finished.sq) else { return };
         sq.in_use.remove(finished.cid);
         let cq = sq.cq;
-        if finished.posting.dropped {
-            return;
+        if finished.posting.dropped.is_some() {
+            return self.faults.show(finished.posting.dropped);
         }
         self.post(cq, finished, host);
-        if finished.posting.duplicated {
+        if finished.posting.duplicated.is_some() {
+            self.faults.show(finished.posting.duplicated);
             self.post(cq, finished, host);
         }
     }
@@ -63,6 +65,9 @@ impl Controller {
             self.refresh_head(cq, host);
         }
         let Some(queue) = self.queues.cq_mut(cq) else { return };
+        if queue.stuck {
+            self.faults.met(|effect| effect == ControllerEffect::StuckQueuePair { pair: cq });
+        }
         if queue.is_full() || !queue.waiting.is_empty() {
             queue.waiting.push_back(finished);
         } else {
@@ -87,7 +92,8 @@ impl Controller {
         let head = self.reported_head(&finished);
         let cid = self.reported_cid(&finished);
         let Some(queue) = self.queues.cq_mut(cq) else { return };
-        let phase = if finished.posting.stale_phase { queue.phase.flipped() } else { queue.phase };
+        let phase = if finished.posting.stale_phase.is_some() { queue.phase.flipped() } else { queue.phase };
+        self.faults.show(finished.posting.stale_phase);
         let from = SqPosition { sq: QueueId(finished.sq), head };
         let entry = Cqe::new(finished.dw0, from, Cid(cid), finished.status, phase);
         let address = queue.next_address();
@@ -109,7 +115,8 @@ impl Controller {
     }
 
     fn notify(&mut self, vector: u16, cq: u16, posting: Posting, host: &mut dyn Host) {
-        if posting.no_interrupt {
+        if posting.no_interrupt.is_some() {
+            self.faults.show(posting.no_interrupt);
             self.interrupts.posted_silently(vector);
         } else {
             self.interrupts.posted(vector, cq, &self.settings, self.clock_ns, host);
@@ -121,24 +128,28 @@ impl Controller {
     fn reported_head(&mut self, finished: &Finished) -> u16 {
         let Some(sq) = self.queues.sq_mut(finished.sq) else { return 0 };
         let before = std::mem::replace(&mut sq.given_back, sq.head);
-        match finished.posting {
+        let (by, head) = match finished.posting {
             // Just beyond the tail nothing can have been submitted.
-            Posting { wrong_head: true, .. } => ((sq.tail + 1) % sq.entries) as u16,
-            Posting { late_head: true, .. } => before as u16,
-            _ => sq.head as u16,
+            Posting { wrong_head: by @ Some(_), .. } => (by, (sq.tail + 1) % sq.entries),
+            Posting { late_head: by @ Some(_), .. } => (by, before),
+            _ => (None, sq.head),
+        };
+        if head != sq.head {
+            self.faults.show(by);
         }
+        head as u16
     }
 
     /// Returns the identifier, or with the fault one that no command of the SQ has. It is far from the real one:
     /// commands that wait unread in the SQ have identifiers too, and drivers count upwards.
-    fn reported_cid(&self, finished: &Finished) -> u16 {
-        let free = |cid: &u16| self.queues.sq(finished.sq).is_none_or(|sq| !sq.in_use.contains(*cid));
-        match finished.posting.wrong_cid {
-            false => finished.cid,
-            true => {
-                let far = finished.cid ^ 0x8000;
-                (0..0x8000).map(|step| far.wrapping_sub(step)).find(free).unwrap_or(finished.cid)
-            }
+    fn reported_cid(&mut self, finished: &Finished) -> u16 {
+        let by = finished.posting.wrong_cid;
+        if by.is_none() {
+            return finished.cid;
         }
+        self.faults.show(by);
+        let free = |cid: &u16| self.queues.sq(finished.sq).is_none_or(|sq| !sq.in_use.contains(*cid));
+        let far = finished.cid ^ 0x8000;
+        (0..0x8000).map(|step| far.wrapping_sub(step)).find(free).unwrap_or(finished.cid)
     }
 }

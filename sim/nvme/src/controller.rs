@@ -12,7 +12,7 @@ use crate::command::{Commands, Finished, Outcome, Stage};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::data::Data;
-use crate::fault::{Faults, Posting};
+use crate::fault::{Faults, Hit, Posting};
 use crate::generator::Generator;
 use crate::host::Host;
 use crate::interrupt::Interrupts;
@@ -246,10 +246,9 @@ impl Controller {
 
     fn controller_fault(&mut self, host: &mut dyn Host) {
         // A removed controller raises nothing.
-        if let Some((number, effect)) = self.faults.take_next().filter(|_| !self.registers.is_removed())
-            && self.suffer(effect, host)
-        {
-            self.faults.count(number);
+        if let Some((number, effect)) = self.faults.take_next().filter(|_| !self.registers.is_removed()) {
+            let hit = self.suffer(effect, host);
+            self.faults.record(number, hit);
         }
     }
 
@@ -260,20 +259,32 @@ impl Controller {
         }
     }
 
-    /// Returns whether anything was there to be hit.
-    pub(crate) fn suffer(&mut self, effect: ControllerEffect, host: &mut dyn Host) -> bool {
+    pub(crate) fn suffer(&mut self, effect: ControllerEffect, host: &mut dyn Host) -> Hit {
         match effect {
             // A message that cannot be sent now must not stay pending: nothing would ever take it back. Software that
             // unmasks the vector before it sets Bus Master Enable would be blamed for it.
-            ControllerEffect::SpuriousInterrupt { vector } if host.is_bus_master() => host.interrupt(vector),
-            ControllerEffect::SpuriousInterrupt { .. } => return false,
+            ControllerEffect::SpuriousInterrupt { .. } if !host.is_bus_master() => return Hit::Nothing,
+            ControllerEffect::SpuriousInterrupt { vector } => {
+                host.interrupt(vector);
+                if !self.queues.has_vector(vector) {
+                    return Hit::Nothing;
+                }
+            }
+            ControllerEffect::FatalStatus if self.registers.csts.cfs() => return Hit::Nothing,
             ControllerEffect::FatalStatus => self.fail(),
-            ControllerEffect::AllOnes { for_ns } => self.registers.hide(self.clock_ns, for_ns),
-            ControllerEffect::StuckQueuePair { pair } => match self.queues.cq_mut(pair) {
-                Some(queue) => queue.stuck = true,
-                None => return false,
-            },
-            ControllerEffect::NeverReady => self.registers.never_ready(),
+            ControllerEffect::AllOnes { for_ns } => {
+                self.registers.hide(self.clock_ns, for_ns);
+                return Hit::Later;
+            }
+            ControllerEffect::StuckQueuePair { pair } => {
+                let Some(queue) = self.queues.cq_mut(pair) else { return Hit::Nothing };
+                queue.stuck = true;
+                return Hit::Later;
+            }
+            ControllerEffect::NeverReady => {
+                self.registers.never_ready();
+                return Hit::Later;
+            }
             ControllerEffect::Removal => {
                 self.registers.remove();
                 self.stop();
@@ -281,7 +292,7 @@ impl Controller {
             }
             ControllerEffect::PowerLoss => self.power_fails(host),
         }
-        true
+        Hit::Now
     }
 
     /// Sets CSTS.CFS: no command is executed until a reset.
@@ -329,8 +340,8 @@ impl Controller {
         self.violations.count()
     }
 
-    /// Whether each fault of the configuration had nothing to hit, in its order. Of faults that hit by chance, those count that
-    /// concerned no command.
+    /// Whether each fault of the configuration changed nothing, in its order. Of faults that hit by chance and never did, those count
+    /// that concerned no command.
     pub fn faults_missed(&self) -> impl Iterator<Item = bool> + '_ {
         self.faults.missed()
     }
@@ -338,6 +349,12 @@ impl Controller {
     /// Hits of each fault of the configuration, in its order.
     pub fn faults_hit(&self) -> impl Iterator<Item = u64> + '_ {
         self.faults.hits()
+    }
+
+    /// Times that the controller was enabled: CC.EN from 0 to 1, of a configuration that it accepts.
+    #[must_use]
+    pub const fn enablings(&self) -> u32 {
+        self.enablings
     }
 
     /// Counts since the controller was created.

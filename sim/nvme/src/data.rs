@@ -177,6 +177,7 @@ impl Controller {
         for index in 0..self.data.walker.pieces().len() {
             let Piece { address, bytes } = self.piece(command, index);
             self.moved(command, address, bytes, direction);
+            self.faults.show(command.effects.misplaced);
             let end = at + bytes as usize;
             act(address, at..end).map_err(|_| self.blocked(address))?;
             at = end;
@@ -233,7 +234,7 @@ impl Controller {
     /// Returns a piece that was found; with the fault, a displaced one.
     fn piece(&self, command: &Command, index: usize) -> Piece {
         let piece = self.data.walker.pieces()[index];
-        let away = if command.effects.misplaced { MISPLACED_BY } else { 0 };
+        let away = if command.effects.misplaced.is_some() { MISPLACED_BY } else { 0 };
         Piece { address: piece.address.wrapping_add(away), ..piece }
     }
 

@@ -5,34 +5,48 @@ use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, PassingSta
 
 use crate::generator::Generator;
 
+/// The number of the fault that has an effect, in the order of the configuration; `None` without the effect.
+pub(crate) type By = Option<u16>;
+
 /// Effects of all faults that hit one command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Effects {
     /// Set when the command is not executed but completes with this status.
     pub(crate) status: Option<Status>,
     pub(crate) delay_ns: u64,
-    pub(crate) corrupt: bool,
-    pub(crate) misplaced: bool,
+    pub(crate) corrupt: By,
+    pub(crate) misplaced: By,
     pub(crate) posting: Posting,
 }
 
 /// Faults of a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Posting {
-    pub(crate) dropped: bool,
-    pub(crate) duplicated: bool,
-    pub(crate) wrong_cid: bool,
-    pub(crate) wrong_head: bool,
-    pub(crate) late_head: bool,
-    pub(crate) stale_phase: bool,
-    pub(crate) no_interrupt: bool,
+    pub(crate) dropped: By,
+    pub(crate) duplicated: By,
+    pub(crate) wrong_cid: By,
+    pub(crate) wrong_head: By,
+    pub(crate) late_head: By,
+    pub(crate) stale_phase: By,
+    pub(crate) no_interrupt: By,
 }
 
 impl Posting {
     /// Number of times that the completion is posted.
     pub(crate) const fn count(self) -> u8 {
-        if self.dropped { 0 } else { 1 + self.duplicated as u8 }
+        if self.dropped.is_some() { 0 } else { 1 + self.duplicated.is_some() as u8 }
     }
+}
+
+/// What a fault of the controller meets at its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hit {
+    /// Something was there, and is changed.
+    Now,
+    /// The fault changes something only when its driver does what it is about.
+    Later,
+    /// There was nothing to be hit.
+    Nothing,
 }
 
 /// A fault, with the number of its opportunities and hits.
@@ -41,6 +55,8 @@ struct Armed {
     fault: Fault,
     passed: u64,
     hits: u64,
+    /// Whether a hit changed something: a command without data, for example, has none that a fault could corrupt.
+    shown: bool,
 }
 
 /// All faults of a controller.
@@ -51,16 +67,18 @@ pub(crate) struct Faults {
     ahead: Vec<usize>,
     /// Time at which the next one of them hits.
     next_ns: Option<u64>,
+    /// Indexes of controller faults that have happened and have changed nothing so far.
+    waiting: Vec<usize>,
 }
 
 impl Faults {
     pub(crate) fn new(faults: Vec<Fault>) -> Self {
-        let armed: Vec<Armed> = faults.into_iter().map(|fault| Armed { fault, passed: 0, hits: 0 }).collect();
+        let armed: Vec<Armed> = faults.into_iter().map(|fault| Armed { fault, passed: 0, hits: 0, shown: false }).collect();
         let time = |index: &usize| moment(&armed, *index);
         let mut ahead: Vec<usize> = (0..armed.len()).rev().filter(|index| time(index).is_some()).collect();
         ahead.sort_by_key(|index| std::cmp::Reverse(time(index)));
         let next_ns = ahead.last().and_then(time);
-        Self { armed, ahead, next_ns }
+        Self { armed, ahead, next_ns, waiting: Vec::new() }
     }
 
     /// Hits of each fault, in the order of the configuration.
@@ -73,13 +91,22 @@ impl Faults {
         self.next_ns
     }
 
-    /// Whether each fault could not show itself, in the order of the configuration. A fault of commands that hits by chance could
-    /// when it concerned one.
+    /// Whether each fault changed nothing, in the order of the configuration. A fault of commands that hits by chance, and never
+    /// did, could have when it concerned one.
     pub(crate) fn missed(&self) -> impl Iterator<Item = bool> + '_ {
         self.armed.iter().map(|armed| match &armed.fault {
-            Fault::Command(fault) if fault.per_million < CommandFault::ALWAYS => armed.passed <= fault.skip,
-            _ => armed.hits == 0,
+            Fault::Command(fault) if fault.per_million < CommandFault::ALWAYS && armed.hits == 0 => {
+                armed.passed <= fault.skip
+            }
+            _ => !armed.shown,
         })
+    }
+
+    /// Records that a fault changed something.
+    pub(crate) fn show(&mut self, by: By) {
+        if let Some(armed) = by.and_then(|number| self.armed.get_mut(usize::from(number))) {
+            armed.shown = true;
+        }
     }
 
     /// Takes the next fault of the controller, with its number.
@@ -92,15 +119,44 @@ impl Faults {
         }
     }
 
-    /// Counts a hit of a fault of the controller.
-    pub(crate) fn count(&mut self, number: usize) {
-        self.armed.get_mut(number).into_iter().for_each(|armed| armed.hits += 1);
+    /// Records what a fault of the controller met.
+    pub(crate) fn record(&mut self, number: usize, hit: Hit) {
+        match hit {
+            Hit::Now => self.count(number),
+            Hit::Later => self.waiting.push(number),
+            Hit::Nothing => {}
+        }
+    }
+
+    fn count(&mut self, number: usize) {
+        if let Some(armed) = self.armed.get_mut(number) {
+            armed.hits += 1;
+            armed.shown = true;
+        }
+    }
+
+    /// Counts the faults of a kind that happened before and change something now.
+    pub(crate) fn met(&mut self, is: impl Fn(ControllerEffect) -> bool) {
+        self.end_waiting(is).into_iter().for_each(|number| self.count(number));
+    }
+
+    /// Forgets the faults of a kind that are over and have changed nothing.
+    pub(crate) fn over(&mut self, is: impl Fn(ControllerEffect) -> bool) {
+        self.end_waiting(is);
+    }
+
+    fn end_waiting(&mut self, is: impl Fn(ControllerEffect) -> bool) -> Vec<usize> {
+        let Self { armed, waiting, .. } = self;
+        let ends = |number: &mut usize| {
+            matches!(armed.get(*number).map(|armed| &armed.fault), Some(Fault::Controller(fault)) if is(fault.effect))
+        };
+        waiting.extract_if(.., ends).collect()
     }
 
     /// Returns the effects on a command that is fetched now. `sq` is the number of its SQ.
     pub(crate) fn on_command(&mut self, now_ns: u64, sq: u16, sqe: &Sqe, generator: &mut Generator) -> Effects {
         let mut effects = Effects::default();
-        for armed in &mut self.armed {
+        for (number, armed) in (0..).zip(&mut self.armed) {
             let Fault::Command(fault) = &armed.fault else { continue };
             if !concerns(fault, now_ns, sq, sqe) || fault.times.is_some_and(|times| armed.hits >= times) {
                 continue;
@@ -108,7 +164,7 @@ impl Faults {
             armed.passed += 1;
             if armed.passed > fault.skip && generator.chance(fault.per_million) {
                 armed.hits += 1;
-                effects.add(fault.effect);
+                armed.shown |= effects.add(fault.effect, Some(number));
             }
         }
         effects
@@ -121,6 +177,11 @@ fn moment(armed: &[Armed], index: usize) -> Option<u64> {
         Some(Fault::Controller(fault)) => Some(fault.at_ns),
         _ => None,
     }
+}
+
+/// Whether the fault hides the registers.
+pub(crate) const fn is_absence(effect: ControllerEffect) -> bool {
+    matches!(effect, ControllerEffect::AllOnes { .. })
 }
 
 /// Whether all conditions hold, except chance and count.
@@ -151,10 +212,14 @@ fn names_block(sqe: &Sqe, wanted: sim_fault::Blocks) -> bool {
 }
 
 impl Effects {
-    const fn add(&mut self, effect: CommandEffect) {
+    /// Adds the effect of a fault. Returns whether it changes every command that it hits; of the others, this is known when the
+    /// command's data are moved or its completion is posted.
+    const fn add(&mut self, effect: CommandEffect, by: By) -> bool {
+        let posting = &mut self.posting;
         match effect {
             CommandEffect::Status { sct, sc, dnr } => {
                 self.fail(Status::new(StatusCode::Other { sct, sc }), dnr);
+                return true;
             }
             CommandEffect::NotNow { status, crd, dnr } => {
                 let code = match status {
@@ -163,18 +228,23 @@ impl Effects {
                     PassingState::TransientTransportError => StatusCode::TransientTransport,
                 };
                 self.fail(Status::new(code).with_retry_delay_index(crd), dnr);
+                return true;
             }
-            CommandEffect::Delay { ns } => self.delay_ns = self.delay_ns.saturating_add(ns),
-            CommandEffect::DropCompletion => self.posting.dropped = true,
-            CommandEffect::DuplicateCompletion => self.posting.duplicated = true,
-            CommandEffect::WrongCid => self.posting.wrong_cid = true,
-            CommandEffect::WrongSqhd => self.posting.wrong_head = true,
-            CommandEffect::LateSqhd => self.posting.late_head = true,
-            CommandEffect::StalePhase => self.posting.stale_phase = true,
-            CommandEffect::LoseInterrupt => self.posting.no_interrupt = true,
-            CommandEffect::CorruptData => self.corrupt = true,
-            CommandEffect::WrongAddress => self.misplaced = true,
+            CommandEffect::Delay { ns } => {
+                self.delay_ns = self.delay_ns.saturating_add(ns);
+                return ns > 0;
+            }
+            CommandEffect::DropCompletion => posting.dropped = by,
+            CommandEffect::DuplicateCompletion => posting.duplicated = by,
+            CommandEffect::WrongCid => posting.wrong_cid = by,
+            CommandEffect::WrongSqhd => posting.wrong_head = by,
+            CommandEffect::LateSqhd => posting.late_head = by,
+            CommandEffect::StalePhase => posting.stale_phase = by,
+            CommandEffect::LoseInterrupt => posting.no_interrupt = by,
+            CommandEffect::CorruptData => self.corrupt = by,
+            CommandEffect::WrongAddress => self.misplaced = by,
         }
+        false
     }
 
     const fn fail(&mut self, status: Status, dnr: bool) {

@@ -101,7 +101,7 @@ fn read(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> 
 /// corrupts go through a buffer.
 fn moves_pages(controller: &Controller, command: &Command, range: &Range<u64>) -> bool {
     let is_whole = |offset: u64| offset.is_multiple_of(CHUNK as u64);
-    is_whole(range.start) && is_whole(range.end) && controller.data.is_in_whole_pages() && !command.effects.corrupt
+    is_whole(range.start) && is_whole(range.end) && controller.data.is_in_whole_pages() && command.effects.corrupt.is_none()
 }
 
 /// Chunk numbers of a range that begins and ends with one.
@@ -282,10 +282,11 @@ fn flush(controller: &mut Controller, nsid: Nsid) -> u64 {
 
 /// With the fault, flips one bit.
 fn corrupt(controller: &mut Controller, command: &Command, bytes: &mut [u8]) {
-    if command.effects.corrupt {
+    if command.effects.corrupt.is_some() {
         let bit = controller.generator.below(bytes.len() as u64 * 8);
         if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
             *byte ^= 1 << (bit % 8);
+            controller.faults.show(command.effects.corrupt);
         }
     }
 }

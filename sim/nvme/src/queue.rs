@@ -168,6 +168,11 @@ impl Queues {
         self.cqs.get_mut(usize::from(id))?.as_mut()
     }
 
+    /// Whether a CQ interrupts on this vector.
+    pub(crate) fn has_vector(&self, vector: u16) -> bool {
+        self.cqs.iter().flatten().any(|queue| queue.vector == Some(vector))
+    }
+
     /// Forgets every queue.
     pub(crate) fn clear(&mut self) {
         let Self { sqs, cqs, io_created } = self;

@@ -8,8 +8,11 @@ use nvme_spec::registers::{
     ShutdownStatus,
 };
 
+use sim_fault::ControllerEffect;
+
 use crate::config::Capabilities;
 use crate::controller::Controller;
+use crate::fault::is_absence;
 use crate::host::{AccessSize, Host};
 use crate::record::Event;
 use crate::violation::ViolationKind;
@@ -163,6 +166,7 @@ impl Controller {
 
     fn read_now(&mut self, offset: u64, size: AccessSize) -> u64 {
         if !self.registers.is_present() {
+            self.faults.met(is_absence);
             return size.truncate(u64::MAX);
         }
         if offset >= DOORBELLS {
@@ -215,7 +219,9 @@ impl Controller {
     pub fn write(&mut self, offset: u64, size: AccessSize, value: u64, now_ns: u64, host: &mut dyn Host) {
         self.with_shared(|controller| {
             controller.advance_now(now_ns, host);
-            if controller.registers.is_present() && !controller.registers.offline {
+            if !controller.registers.is_present() {
+                controller.faults.met(is_absence);
+            } else if !controller.registers.offline {
                 controller.write_present(offset, size, size.truncate(value), host);
                 controller.look_ahead();
             }
@@ -337,6 +343,7 @@ impl Controller {
         } else {
             self.enabled_again();
             let never = self.registers.never_ready;
+            self.faults.met(|effect| never && effect == ControllerEffect::NeverReady);
             self.registers.csts.set_shst(ShutdownStatus::Normal);
             self.registers.unnoticed = false;
             self.registers.ready_ns = (!never).then(|| self.clock_ns.saturating_add(self.config.ready_ns));
@@ -387,6 +394,7 @@ impl Controller {
         let due = |moment: Option<u64>| moment.is_some_and(|at_ns| at_ns <= now_ns);
         if due(self.registers.hidden_until_ns) {
             self.registers.hidden_until_ns = None;
+            self.faults.over(is_absence);
         }
         if due(self.registers.shutdown_ns) {
             self.registers.shutdown_ns = None;

@@ -24,14 +24,22 @@ fn driver(effects: &[ControllerEffect]) -> Driver {
     driver
 }
 
+fn missed(driver: &Driver) -> Vec<bool> {
+    driver.controller.faults_missed().collect()
+}
+
 #[test]
 fn a_spurious_interrupt_comes_without_a_completion() {
-    let mut driver = driver(&[ControllerEffect::SpuriousInterrupt { vector: 5 }]);
+    let spurious = |vector| ControllerEffect::SpuriousInterrupt { vector };
+    let mut driver = driver(&[spurious(1), spurious(5)]);
+    let before = driver.machine.messages.get(&1).copied().unwrap_or(0);
     driver.advance_to(AT_NS - 1);
     assert_eq!(driver.machine.messages.get(&5), None);
     driver.advance_to(AT_NS);
+    assert_eq!(driver.machine.messages.get(&1), Some(&(before + 1)));
     assert_eq!(driver.machine.messages.get(&5), Some(&1));
-    assert_eq!(driver.controller.faults_hit().collect::<Vec<_>>(), [1]);
+    assert_eq!(driver.controller.faults_hit().collect::<Vec<_>>(), [1, 0], "no queue is on the other vector");
+    assert_eq!(missed(&driver), [false, true]);
 }
 
 #[test]
@@ -47,10 +55,19 @@ fn fault_of_the_controller_is_missed_before_its_time_and_where_nothing_is_to_be_
     let stuck = |pair| ControllerEffect::StuckQueuePair { pair };
     let mut driver = driver(&[stuck(1), stuck(7), ControllerEffect::SpuriousInterrupt { vector: 5 }]);
     driver.machine.is_bus_master = false;
-    driver.advance_to(AT_NS - 1);
-    assert_eq!(driver.controller.faults_missed().collect::<Vec<_>>(), [true; 3]);
     driver.advance_to(AT_NS);
-    assert_eq!(driver.controller.faults_missed().collect::<Vec<_>>(), [false, true, true]);
+    assert_eq!(missed(&driver), [true; 3]);
+    driver.submit(1, FLUSH);
+    driver.ring(1);
+    driver.run();
+    assert_eq!(missed(&driver), [false, true, true], "a completion was held back");
+}
+
+#[test]
+fn fatal_error_in_a_controller_that_has_failed_is_missed() {
+    let mut driver = driver(&[ControllerEffect::FatalStatus; 2]);
+    driver.advance_to(AT_NS);
+    assert_eq!(missed(&driver), [false, true]);
 }
 
 #[test]
@@ -75,12 +92,24 @@ fn after_a_fatal_error_nothing_is_done_until_a_reset() {
 fn hidden_registers_read_as_ones_and_come_back() {
     let mut driver = driver(&[ControllerEffect::AllOnes { for_ns: Some(1_000) }]);
     driver.advance_to(AT_NS);
+    assert_eq!(missed(&driver), [true], "nobody has looked");
     assert!(driver.csts().is_absent());
+    assert_eq!(missed(&driver), [false]);
     assert_eq!(driver.controller.read(0, AccessSize::Eight), u64::MAX);
     driver.set(Register::Cc, 0);
     driver.advance_to(AT_NS + 1_000);
     assert!(driver.csts().rdy() && !driver.csts().is_absent(), "the write was lost");
     assert_eq!(driver.execute(1, FLUSH).status(), Status::SUCCESS);
+}
+
+#[test]
+fn absence_that_nobody_notices_is_missed() {
+    let mut driver = driver(&[ControllerEffect::AllOnes { for_ns: Some(1_000) }]);
+    driver.advance_to(AT_NS + 1_000);
+    assert!(!driver.csts().is_absent());
+    driver.controller.strike(ControllerEffect::Removal, &mut driver.machine);
+    assert!(driver.csts().is_absent());
+    assert_eq!(missed(&driver), [true], "this absence has another cause");
 }
 
 #[test]
@@ -98,11 +127,13 @@ fn a_controller_that_is_never_ready_again_stays_so() {
     assert!(driver.csts().rdy(), "until it is reset");
     driver.set(Register::Cc, 0);
     driver.run();
+    assert_eq!(missed(&driver), [true]);
     driver.controller.function_level_reset();
     driver.set_admin_queues();
     driver.set(Register::Cc, Driver::cc(Arbitration::RoundRobin).with_en(true).into_bits());
     driver.run();
     assert!(!driver.csts().rdy());
+    assert_eq!(missed(&driver), [false]);
 }
 
 #[test]

@@ -71,6 +71,36 @@ fn fault_that_concerns_no_command_is_known_as_missed() {
 }
 
 #[test]
+fn fault_that_hits_commands_and_changes_nothing_is_missed() {
+    use CommandEffect::{CorruptData, DropCompletion, LateSqhd, LoseInterrupt, WrongAddress};
+    let missed = |fault: CommandFault, sqes: &[Sqe]| {
+        let mut driver = driver(fault);
+        sqes.iter().for_each(|sqe| drop(posted(&mut driver, *sqe)));
+        driver.controller.faults_missed().collect::<Vec<_>>()
+    };
+    let (_, data) = driver(fault(STATUS)).buffer(4096);
+    let read = nvm::read(Cid(0), ONE, Blocks::new(Lba(0), 8).unwrap(), data);
+    let flush = nvm::flush(Cid(0), ONE);
+    for effect in [CorruptData, WrongAddress] {
+        assert_eq!(missed(fault(effect), &[flush, flush]), [true], "{effect:?}: no data is moved");
+        assert_eq!(missed(fault(effect), &[flush, read]), [false], "{effect:?}");
+        // By chance it hits all of them, or none.
+        let often = CommandFault { per_million: 999_999, ..fault(effect) };
+        assert_eq!(missed(often, &[flush]), [true], "{effect:?}");
+    }
+    for effect in [LateSqhd, LoseInterrupt, DropCompletion] {
+        assert_eq!(missed(fault(effect), &[flush]), [false], "{effect:?}");
+    }
+    // Both are fetched before the first one is done, so both completions report the same head.
+    let mut together = driver(CommandFault { skip: 1, ..fault(LateSqhd) });
+    (0..2).for_each(|_| drop(together.submit(1, flush)));
+    together.ring(1);
+    together.run();
+    assert_eq!(together.take_all(1).iter().map(Cqe::sq_head).collect::<Vec<_>>(), [2, 2]);
+    assert_eq!(together.controller.faults_missed().collect::<Vec<_>>(), [true]);
+}
+
+#[test]
 fn do_not_retry_is_reported() {
     let mut driver = driver(fault(CommandEffect::Status { sct: 2, sc: 0x81, dnr: true }));
     assert!(driver.execute(1, verify(0)).status().do_not_retry());

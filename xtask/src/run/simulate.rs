@@ -202,7 +202,8 @@ fn check_outside(scenario: &Scenario, system: &System, simulation: &Simulation, 
     Ok(())
 }
 
-/// Faults that hit nothing, one sentence each, as a run on QEMU has them (`Injection::left`).
+/// Faults that changed nothing, one sentence each, as a run on QEMU has them (`Injection::left`), and changes at enablings that the
+/// run did not reach.
 fn missed_faults(scenario: &Scenario, simulation: &Simulation) -> Vec<String> {
     if scenario.expect.faults_may_miss {
         return Vec::new();
@@ -218,11 +219,19 @@ fn missed_faults(scenario: &Scenario, simulation: &Simulation) -> Vec<String> {
         }
         Fault::Command(fault) => {
             let name = fault_controller(scenario, &fault.controller);
-            Some(format!("fault {} hit no command of {name}", number.saturating_add(1)))
+            Some(format!("fault {} changed no command of {name}", number.saturating_add(1)))
         }
         Fault::Component(_) => None,
     };
-    simulation.missed_faults().into_iter().filter_map(sentence).collect()
+    let faults = simulation.missed_faults().into_iter().filter_map(sentence);
+    let changes = scenario.controllers.iter().zip(simulation.enablings()).flat_map(|(controller, enablings)| {
+        let missed = controller.later.iter().filter(move |later| later.enabling > enablings);
+        missed.map(move |later| {
+            let (name, at) = (&controller.name, later.enabling);
+            format!("{name} was to be another one from its enabling {at} on, and was enabled {enablings} times")
+        })
+    });
+    faults.chain(changes).collect()
 }
 
 /// The controller that a fault names; without a name, the first one.
@@ -309,10 +318,47 @@ resets = true
         assert_eq!(
             reasons(SCENARIO),
             [
-                "fault 2 hit no command of disk",
+                "fault 2 changed no command of disk",
                 "the run was over before the fault of disk: CSTS.CFS is set",
                 "the fault of disk found nothing to hit: queue pair 9 posts no completions",
             ]
+        );
+    }
+
+    #[test]
+    fn run_fails_whose_faults_find_commands_and_change_nothing() {
+        let (system, _) = SCENARIO.split_once("[[fault]]").unwrap();
+        let system = system.replace("operations = 20", "operations = 20\nflush_every = 4");
+        let of = |fault: &str| reasons(&format!("{system}[[fault]]\n{fault}\n[expect]\nresets = true\n"));
+        let command = |rest: &str| of(&format!("command = {{ {rest} }}"));
+        let controller = |effect: &str| of(&format!("controller = {{ at_ns = 6000000, effect = {effect} }}"));
+        for fault in [
+            "opcodes = [0], times = 1, effect = \"corrupt-data\"",
+            "opcodes = [0], times = 1, effect = \"wrong-address\"",
+            "queues = \"admin\", opcodes = [6], effect = \"corrupt-data\"",
+            "queues = \"admin\", opcodes = [12], effect = \"drop-completion\"",
+        ] {
+            assert_eq!(command(fault), ["fault 1 changed no command of disk"], "{fault}");
+        }
+        for effect in [
+            "\"never-ready\"",
+            "{ spurious-interrupt = { vector = 40 } }",
+            "{ stuck-queue-pair = { pair = 40 } }",
+            "{ all-ones = { for_ns = 1 } }",
+        ] {
+            let reasons = controller(effect);
+            assert_eq!(reasons.len(), 1, "{reasons:?}");
+            assert!(reasons[0].starts_with("the fault of disk found nothing to hit: "), "{reasons:?}");
+        }
+    }
+
+    #[test]
+    fn run_fails_in_which_a_disk_is_not_exchanged() {
+        let (system, _) = SCENARIO.split_once("[[fault]]").unwrap();
+        let later = "name = \"disk\"\nlater = [{ enabling = 99, serial = \"X\" }]";
+        assert_eq!(
+            reasons(&system.replace("name = \"disk\"", later)),
+            ["disk was to be another one from its enabling 99 on, and was enabled 1 times"]
         );
     }
 
