@@ -24,8 +24,8 @@ pub struct Expect {
     pub expelled: Vec<String>,
     /// Tenants that are refused a session because no queue pair is left; they need not pass.
     pub refused_sessions: Vec<String>,
-    /// Controllers that are lost for good. Their servers may report that, or that they found none. Their tenants may fail, and
-    /// must come to an end.
+    /// Controllers that are lost for good: the failure or the end of their servers, or of their policy components, must be reported.
+    /// Their tenants may fail, and must come to an end.
     pub lost: Vec<String>,
     /// Tenants whose requests must end because their controller is gone; they need not pass.
     pub gone: Vec<String>,
@@ -56,8 +56,8 @@ pub struct Expect {
     pub resets: bool,
     /// Parts that servers must have recreated, each at least once; implies `resets`.
     pub must_reset: Vec<ResetScope>,
-    /// Whether faults of controllers and commands may hit nothing, as those that a soak draws. Otherwise a run fails in which one has
-    /// nothing to hit.
+    /// Whether faults of controllers and commands may change nothing, as those that a soak draws, so that no controller need be lost
+    /// or be another one later. Otherwise such a run fails.
     pub faults_may_miss: bool,
     /// Tenants whose digest must equal the build machine's digest of the same bytes of the image.
     pub digests: Vec<String>,

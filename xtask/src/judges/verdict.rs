@@ -103,6 +103,9 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
     }
     violations.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)));
     violations.extend(expect.gone.iter().filter_map(|tenant| not_gone(tenant, results)));
+    // A fault that is drawn may come too late to take the controller.
+    let lost = expect.lost.iter().filter(|_| !expect.faults_may_miss);
+    violations.extend(lost.filter_map(|controller| not_lost(scenario, controller, results)));
     for session in results.sessions.iter().filter(|session| !session.ended_by.is_empty()) {
         let died = session.ended_by == DIED && expect.restarts.contains_key(session.tenant.as_str());
         if !died && !may_fail(scenario, &session.tenant) {
@@ -184,6 +187,14 @@ fn not_gone(tenant: &str, results: &Results) -> Option<String> {
     (!is_told).then(|| format!("{tenant} was not told that its controller is gone"))
 }
 
+/// Violation if nobody reported that a controller is lost: the failure of its server or policy component, or their end for good.
+fn not_lost(scenario: &Scenario, controller: &str, results: &Results) -> Option<String> {
+    let (server, policy) = (scenario.server_name(controller), scenario.policy_name(controller));
+    let is_its = |name: &str| name == server || name == policy;
+    let is_reported = results.failures.iter().any(|failure| is_its(&failure.component));
+    (!is_reported).then(|| format!("{controller} was not lost: {server} reported no failure"))
+}
+
 /// Violation if a session did not end with the queue pairs that it must have.
 fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Option<String> {
     let ExpectedQueues { queue_pairs, depth } = expected;
@@ -261,7 +272,8 @@ mod tests {
     #[test]
     fn who_loses_its_controller_may_fail_and_must_end() {
         let lost = scenario("lost = [\"a\"]");
-        assert_eq!(violations(&lost, &results(vec![])), ["w has not finished"]);
+        let unreported = "a was not lost: nvme-server reported no failure";
+        assert_eq!(violations(&lost, &results(vec![])), ["w has not finished", unreported]);
         let failure =
             |name: &str| Report::Failure { component: clip(name), reason: clip("the controller cannot be brought up") };
         let reset = Report::Reset {
@@ -272,7 +284,21 @@ mod tests {
         let all = vec![reset, failure("nvme-server"), failure("w"), done(false)];
         assert_eq!(violations(&lost, &results(all.clone())), [""; 0]);
         assert_eq!(violations(&scenario(""), &results(all)).len(), 4);
-        assert_eq!(violations(&lost, &results(vec![failure("pci-server"), done(true)])).len(), 1);
+        assert_eq!(violations(&lost, &results(vec![failure("pci-server"), done(true)])).len(), 2);
+    }
+
+    #[test]
+    fn controller_that_is_to_be_lost_must_be_reported_as_lost() {
+        let failure = |name: &str| Report::Failure { component: clip(name), reason: clip("it is gone") };
+        let seen = |reports: Vec<Report>| violations(&scenario("lost = [\"a\"]"), &results(reports));
+        let unreported = ["a was not lost: nvme-server reported no failure"];
+        assert_eq!(seen(vec![done(true)]), unreported);
+        assert_eq!(seen(vec![failure("w"), done(false)]), unreported, "its tenant may fail for another reason");
+        for name in ["nvme-server", "policy"] {
+            assert_eq!(seen(vec![failure(name), done(false)]), [""; 0], "{name}");
+        }
+        let drawn = scenario("lost = [\"a\"]\nfaults_may_miss = true");
+        assert_eq!(violations(&drawn, &results(vec![done(true)])), [""; 0]);
     }
 
     #[test]
