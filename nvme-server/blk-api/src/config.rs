@@ -50,6 +50,32 @@ pub enum Quirk {
 impl ServerConfig {
     /// Sessions that a server can have.
     pub const MOST_SESSIONS: usize = 128;
+    /// Bytes of the server's heap for what sessions and queue pairs keep for requests: the sum of [`ServerConfig::session_heap`] and
+    /// [`ServerConfig::queue_pair_heap`].
+    pub const REQUESTS_HEAP: usize = 1 << 20;
+    /// Commands of a session that wait for a retry, beyond which no entry is taken from its ring.
+    pub const WAITING_RETRIES: usize = 32;
+    /// Bytes of the heap for each entry of a ring: a place for its request, and the place's number.
+    pub const HEAP_A_REQUEST: usize = 16 + 2;
+    /// Bytes of the heap for each command in flight.
+    pub const HEAP_A_COMMAND: usize = 56;
+    /// Bytes of the heap for each command that waits for a retry.
+    pub const HEAP_A_RETRY: usize = 32;
+
+    /// Bytes of the heap for a session with so many ring entries.
+    #[must_use]
+    pub const fn session_heap(ring_entries: u32) -> usize {
+        // A vector that grows holds up to twice its elements.
+        let retries = Self::WAITING_RETRIES.saturating_mul(Self::HEAP_A_RETRY).saturating_mul(2);
+        (ring_entries as usize).saturating_mul(Self::HEAP_A_REQUEST).saturating_add(retries)
+    }
+
+    /// Bytes of the heap for so many queue pairs, each with `depth` commands in flight, which may all have to wait for a retry.
+    #[must_use]
+    pub const fn queue_pair_heap(queue_pairs: u16, depth: u16) -> usize {
+        let a_command = Self::HEAP_A_COMMAND.saturating_add(Self::HEAP_A_RETRY.saturating_mul(2));
+        (queue_pairs as usize).saturating_mul(depth as usize).saturating_mul(a_command)
+    }
 
     /// The queue pairs that session `index` may have, counted from 0 over all of the controller. It has the first of them, as
     /// many as its share gives.

@@ -64,6 +64,9 @@ pub struct Reserved {
 }
 
 impl<C: Copy, T: Copy> CommandTable<C, T> {
+    /// Bytes of the heap for each place.
+    pub const PLACE_BYTES: usize = size_of::<Place<C, T>>();
+
     /// Creates a table of `depth` places, at most [`MOST_IN_FLIGHT`]. `command` and `tag` stand in places that never had any.
     pub fn new(depth: u16, (command, tag): (C, T)) -> Self {
         let depth = depth.clamp(1, MOST_IN_FLIGHT);

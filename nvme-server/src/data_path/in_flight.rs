@@ -6,6 +6,7 @@
 use crate::controller::command_table::{CommandTable, MOST_IN_FLIGHT, Reserved};
 use crate::controller::fault::DeviceFault;
 use crate::recovery::timeouts::Waiting;
+use blk_api::config::ServerConfig;
 use blk_api::request::Opcode;
 use core::fmt;
 use nvme_spec::Cid;
@@ -114,6 +115,8 @@ pub(crate) enum Accounting {
 /// A table of as many places as commands may be in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight(CommandTable<Command, Accounting>);
+
+const _: () = assert!(CommandTable::<Command, Accounting>::PLACE_BYTES <= ServerConfig::HEAP_A_COMMAND);
 
 impl InFlight {
     /// The most commands a queue pair may have in flight.

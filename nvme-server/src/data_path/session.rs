@@ -22,7 +22,7 @@ use crate::data_path::queues::Queues;
 use crate::data_path::split::{CommandLimits, Cursor};
 use alloc::vec::Vec;
 use blk_api::Status;
-use blk_api::config::{Interrupts, SessionConfig};
+use blk_api::config::{Interrupts, ServerConfig, SessionConfig};
 use blk_api::request::Bounds;
 use blk_api::ring::{RingError, ServerEnd};
 use blk_api::session::Statistics;
@@ -74,6 +74,8 @@ struct Pending {
     status: Status,
     device_status: u16,
 }
+
+const _: () = assert!(size_of::<Option<Pending>>() + size_of::<u16>() <= ServerConfig::HEAP_A_REQUEST);
 
 /// An open session.
 pub(crate) struct Session<P: Platform> {

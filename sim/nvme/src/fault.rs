@@ -73,7 +73,8 @@ pub(crate) struct Faults {
 
 impl Faults {
     pub(crate) fn new(faults: Vec<Fault>) -> Self {
-        let armed: Vec<Armed> = faults.into_iter().map(|fault| Armed { fault, passed: 0, hits: 0, shown: false }).collect();
+        let armed: Vec<Armed> =
+            faults.into_iter().map(|fault| Armed { fault, passed: 0, hits: 0, shown: false }).collect();
         let time = |index: &usize| moment(&armed, *index);
         let mut ahead: Vec<usize> = (0..armed.len()).rev().filter(|index| time(index).is_some()).collect();
         ahead.sort_by_key(|index| std::cmp::Reverse(time(index)));
@@ -147,9 +148,7 @@ impl Faults {
 
     fn end_waiting(&mut self, is: impl Fn(ControllerEffect) -> bool) -> Vec<usize> {
         let Self { armed, waiting, .. } = self;
-        let ends = |number: &mut usize| {
-            matches!(armed.get(*number).map(|armed| &armed.fault), Some(Fault::Controller(fault)) if is(fault.effect))
-        };
+        let ends = |number: &mut usize| matches!(armed.get(*number).map(|armed| &armed.fault), Some(Fault::Controller(fault)) if is(fault.effect));
         waiting.extract_if(.., ends).collect()
     }
 

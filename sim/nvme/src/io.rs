@@ -101,7 +101,10 @@ fn read(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> 
 /// corrupts go through a buffer.
 fn moves_pages(controller: &Controller, command: &Command, range: &Range<u64>) -> bool {
     let is_whole = |offset: u64| offset.is_multiple_of(CHUNK as u64);
-    is_whole(range.start) && is_whole(range.end) && controller.data.is_in_whole_pages() && command.effects.corrupt.is_none()
+    is_whole(range.start)
+        && is_whole(range.end)
+        && controller.data.is_in_whole_pages()
+        && command.effects.corrupt.is_none()
 }
 
 /// Chunk numbers of a range that begins and ends with one.

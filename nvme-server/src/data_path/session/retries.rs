@@ -3,7 +3,7 @@
 //! A command that waits is not in flight: it holds no place in a queue pair, and nothing of it is in progress. At a tick after its
 //! delay it goes the way of a request that is cut into commands: it passes the table of extents again, so a right that was revoked
 //! meanwhile stops it, and the scheduler counts it as a new command. A session that closes, and a controller that is reset, end it
-//! as they end a request that was not wholly submitted (`ending`). While as many wait as the ring has entries, no entry is taken.
+//! as they end a request that was not wholly submitted (`ending`). While [`ServerConfig::WAITING_RETRIES`] wait, or as many as the ring has entries, no entry is taken.
 //! Neighbours: [`RetryDelays`] decides which commands wait and for how long.
 
 use super::Session;
@@ -12,6 +12,7 @@ use crate::data_path::in_flight::{Command, Served, Work};
 use crate::data_path::split::Cursor;
 use alloc::vec::Vec;
 use blk_api::Status;
+use blk_api::config::ServerConfig;
 use blk_api::request::{MAX_SEGMENTS, Request, Segment};
 use platform::Platform;
 
@@ -23,6 +24,8 @@ pub(crate) struct Retries {
     /// Whether some are due, and go on after the request that is being cut into commands.
     pub are_due: bool,
 }
+
+const _: () = assert!(size_of::<Waiting>() <= ServerConfig::HEAP_A_RETRY);
 
 /// A command that waits.
 #[derive(Clone, Copy)]
@@ -75,7 +78,7 @@ impl<P: Platform> Session<P> {
 
     /// Whether entries are left on the ring because of commands that wait.
     pub(super) fn has_too_many_retries(&self) -> bool {
-        self.retries.waiting.len() >= self.pending.len()
+        self.retries.waiting.len() >= self.pending.len().min(ServerConfig::WAITING_RETRIES)
     }
 
     /// Goes on with a command that is due, if there is one: at once, or after the request that is being cut into commands.

@@ -46,7 +46,7 @@ fn changed(driver: &mut Driver, request: Cid) -> Vec<u32> {
 #[test]
 fn namespace_of_no_controller_at_first_can_be_given_to_a_secondary() {
     let mut config = config();
-    config.namespaces.iter_mut().skip(1).for_each(|namespace| namespace.attached = false);
+    config.namespaces.iter_mut().skip(1).for_each(|namespace| namespace.attached = None);
     let (primary, secondaries) = Controller::with_secondaries(config, 1);
     let mut subsystem = Subsystem::of(primary, secondaries);
     subsystem.free();
