@@ -10,7 +10,7 @@ use blk_api::config::{Class, ClassWeights, Completion, Interrupts, Quirk, Schedu
 use blk_api::extent::Extent;
 use blk_api::policy::{Entitlement, InterruptsChange, What};
 use blk_api::queue_sharing::QueueSharing;
-use capdl_spec::Counted;
+use capdl_spec::{Counted, RestartPolicy};
 use workload::LastProbe;
 
 /// A declared system.
@@ -34,6 +34,12 @@ pub struct Declaration {
     pub moments: Vec<Moment>,
     /// The components that the root task stops, in their order.
     pub kills: Vec<Kill>,
+    /// The scheduling priority of the console.
+    pub console_priority: u8,
+    /// The limit on restarts of the PCI server.
+    pub pci_server_restart: Option<RestartPolicy>,
+    /// The limit on restarts of the IOMMU server, where there is one.
+    pub iommu_server_restart: Option<RestartPolicy>,
     /// The programs that the system is built from, by name.
     pub programs: Vec<(String, Program)>,
 }
@@ -81,6 +87,10 @@ pub struct Servers {
     pub records: u32,
     /// Whether records that touch become one.
     pub merging: bool,
+    /// The scheduling priority of every driver of a controller or another device, and of the policy components.
+    pub priority: u8,
+    /// The limit on restarts of a server, and of the policy component beside it.
+    pub restart: Option<RestartPolicy>,
 }
 
 /// A tenant.
@@ -122,6 +132,12 @@ pub struct Tenant {
     pub begins: Option<u16>,
     /// The moment at which its work ends.
     pub ends: Option<u16>,
+    /// The scheduling priority of its component.
+    pub priority: u8,
+    /// The limit on restarts of its component; without one it stays dead.
+    pub restart: Option<RestartPolicy>,
+    /// Whether it may ask the supervisor for alarms.
+    pub alarm: bool,
 }
 
 /// A change of a tenant's rights or share.

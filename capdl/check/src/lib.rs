@@ -121,8 +121,8 @@ pub enum Rule {
     /// A component holds and maps exactly what its role has, where its environment says, with the badges, rights and objects
     /// that each name stands for. The objects of a session belong to the same client everywhere.
     NamedExactly,
-    /// The program and the configuration of each component, and the moments and kills of a run, are those that the scenario
-    /// declares or that follow from it.
+    /// The program and the configuration of each component, its priority, its restarts and its alarms, and the moments and kills of a
+    /// run, are those that the scenario declares or that follow from it.
     ConfiguredAsDeclared,
 }
 
@@ -189,7 +189,10 @@ pub fn authority(specification: &Specification, data: &[u8], declaration: &Decla
     system.probe();
     system.priorities();
     system.named_exactly();
-    system.indices().for_each(|index| system.configured_as_declared(index));
+    system.indices().for_each(|index| {
+        system.configured_as_declared(index);
+        system.supervised_as_declared(index);
+    });
     system.programs();
     system.moments();
     if system.leaks.is_empty() {

@@ -9,6 +9,7 @@ mod declared;
 mod pools;
 mod roles;
 mod sessions;
+mod supervised;
 
 use self::roles::{Entry, Place, Possessions, Wanted};
 use super::{Role, Rule, System};

@@ -13,18 +13,30 @@ use blk_api::policy::{self, Entitlement, InterruptsChange};
 /// [`BuildError`] for a program that is not there, or is none.
 pub(crate) fn declaration(scenario: &Scenario, programs: &Programs) -> Result<Declaration, BuildError> {
     let numbering = Numbering::new(scenario);
-    let scenario::Server { policy, class_weights, queues: queue_sharing, records, merging, .. } = scenario.server;
+    let scenario::Server { policy, class_weights, queues: queue_sharing, records, merging, priority, restart } =
+        scenario.server;
     let peers = scenario.tenants.iter().filter(|tenant| !tenant.peer.is_empty());
     Ok(Declaration {
         controllers: scenario.controllers.iter().map(|one| controller(scenario, &numbering, one)).collect(),
         tenants: scenario.tenants.iter().map(|one| tenant(scenario, &numbering, one)).collect(),
         channels: peers.map(|one| Channel { from: one.name.clone(), to: one.peer.clone() }).collect(),
-        servers: Servers { policy, class_weights, queue_sharing, records, merging },
+        servers: Servers {
+            policy,
+            class_weights,
+            queue_sharing,
+            records,
+            merging,
+            priority,
+            restart: Some(restart.to_policy()),
+        },
         changes: changes(scenario, &numbering),
         assigns_addresses: scenario.assigns_addresses(),
         probe: scenario.probe.as_ref().map(|probe| probe.last),
         moments: numbering.all(),
         kills: kills(scenario, &numbering),
+        console_priority: scenario.console.priority,
+        pci_server_restart: Some(scenario.pci_server.restart.to_policy()),
+        iommu_server_restart: Some(scenario.iommu_server.restart.to_policy()),
         programs: programs.among(&[scenario.programs().as_slice(), &[IOMMU_SERVER]].concat())?,
     })
 }
@@ -64,6 +76,9 @@ fn tenant(scenario: &Scenario, numbering: &Numbering<'_>, one: &scenario::Tenant
         opens: moment(&one.opens),
         begins: moment(&one.begins),
         ends: moment(&one.ends),
+        priority: scenario.priority(one),
+        restart: one.restart.map(scenario::Restart::to_policy),
+        alarm: one.alarm,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Priorities outside their role's bounds.
 
 use super::*;
+use capdl_spec::RestartPolicy;
 
 #[track_caller]
 fn refused_at(who: &str, priority: u8, words: &[&str]) {
@@ -18,8 +19,49 @@ fn a_tenant_runs_below_its_server() {
     for priority in [1, 99, 118] {
         let mut system = crowd();
         component(&mut system, "mallory").priority = priority;
+        let declared = &mut std::sync::Arc::make_mut(&mut system.declaration).tenants;
+        declared.iter_mut().filter(|tenant| tenant.name == "mallory").for_each(|tenant| tenant.priority = priority);
         assert_eq!(checked(&system), Ok(()));
     }
+}
+
+#[test]
+fn priority_other_than_declared_is_refused() {
+    // Each is within its role's bounds: without the declaration, a tenant could be above a more urgent one.
+    for (name, who, priority) in [
+        ("mallory", "client mallory", 118),
+        ("mallory", "client mallory", 1),
+        ("console", "the console", 2),
+        ("pci-server", "the PCI server", 151),
+    ] {
+        let mut system = crowd();
+        component(&mut system, name).priority = priority;
+        refused(&system, Rule::ConfiguredAsDeclared, &[who, "another `priority` than is declared"]);
+    }
+    let mut system = crowd();
+    for who in ["nvme-server", "policy"] {
+        component(&mut system, who).priority = 121;
+    }
+    refused(&system, Rule::ConfiguredAsDeclared, &["the server nvme-server has another `priority` than is declared"]);
+    refused(&system, Rule::ConfiguredAsDeclared, &["policy has another `priority` than is declared"]);
+}
+
+#[test]
+fn restarts_other_than_declared_are_refused() {
+    let policy = |times| Some(RestartPolicy { times, within_ms: 60_000 });
+    for (name, who) in [("nvme-server", "nvme-server"), ("policy", "policy"), ("pci-server", "the PCI server")] {
+        for times in [0, 4, 6] {
+            let mut system = crowd();
+            component(&mut system, name).restart = policy(times);
+            refused(&system, Rule::ConfiguredAsDeclared, &[who, "another `restart` than is declared"]);
+        }
+    }
+    let mut system = crowd();
+    component(&mut system, "mallory").restart = policy(5);
+    refused(&system, Rule::ConfiguredAsDeclared, &["client mallory has another `restart` than is declared"]);
+    let mut system = super::iommu::virt();
+    component(&mut system, "iommu-server").restart = policy(1);
+    refused(&system, Rule::ConfiguredAsDeclared, &["the IOMMU server", "another `restart` than is declared"]);
 }
 
 #[test]

@@ -114,6 +114,16 @@ fn client_asks_for_its_own_alarm_alone() {
 }
 
 #[test]
+fn alarm_that_is_not_declared_is_refused() {
+    for name in ["sleeper", "automatic"] {
+        let mut system = sleepers();
+        let declared = &mut std::sync::Arc::make_mut(&mut system.declaration).tenants;
+        declared.iter_mut().filter(|tenant| tenant.name == name).for_each(|tenant| tenant.alarm = false);
+        refused(&system, Rule::ConfiguredAsDeclared, &[name, "another `alarm` than is declared"]);
+    }
+}
+
+#[test]
 fn alarm_that_is_anothers_is_refused() {
     let mut system = sleepers();
     let others = component(&mut system, "automatic").alarm;
