@@ -39,6 +39,9 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
         }
     }
     awaited.extend(interrupts::awaited(scenario, results));
+    // A fault that is drawn may come too late to take the controller.
+    let lost = expect.lost.iter().filter(|_| !expect.faults_may_miss);
+    awaited.extend(lost.filter_map(|controller| not_lost(scenario, controller, results)));
     for (name, times) in &expect.restarts {
         let seen = results.restarts_of(name).saturating_sub(results.restarts_with_server(name));
         if seen < usize::from(*times) {
@@ -103,9 +106,6 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
     }
     violations.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)));
     violations.extend(expect.gone.iter().filter_map(|tenant| not_gone(tenant, results)));
-    // A fault that is drawn may come too late to take the controller.
-    let lost = expect.lost.iter().filter(|_| !expect.faults_may_miss);
-    violations.extend(lost.filter_map(|controller| not_lost(scenario, controller, results)));
     for session in results.sessions.iter().filter(|session| !session.ended_by.is_empty()) {
         let died = session.ended_by == DIED && expect.restarts.contains_key(session.tenant.as_str());
         if !died && !may_fail(scenario, &session.tenant) {
