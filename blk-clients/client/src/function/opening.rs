@@ -9,6 +9,7 @@ use crate::error::OpenError;
 use crate::function::parts::Parts;
 use crate::function::silence::Silence;
 use crate::session::Options;
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use blk_api::request::Bounds;
 use blk_api::ring::Completed;
@@ -59,7 +60,8 @@ impl<P: Platform> Function<P> {
         loop {
             // The time is read first, so that a client that did not run meanwhile tries once more.
             let is_last = platform.ticks() >= deadline;
-            match Self::bring_up(platform, environment, options, deadline).await {
+            // On the heap: the stack is short, and holds a copy for each of the futures that this one is a part of.
+            match Box::pin(Self::bring_up(platform, environment, options, deadline)).await {
                 // It was withdrawn meanwhile, and is under reset.
                 Err(OpenError::Device(DeviceFault::Absent))
                     if PciClient::new(platform, environment, 0..0)?.is_withdrawn().await =>
@@ -240,14 +242,13 @@ impl Identity {
         let max_transfer = limit.min(MAX_TRANSFER);
         let (version, cap) = (controller.version()?, controller.cap());
         let mut asks = Asking { platform, admin, page: page.clone() };
-        let (nsid, namespace, plain) = first_namespace(&mut asks, version, cap, &about).await?;
+        let (nsid, plain, media) = first_namespace(&mut asks, version, cap, &about).await?;
         if 1 << plain.shift > max_transfer {
             return Err(OpenError::BadGeometry);
         }
         let delays = inquiry::retry_delays(&mut asks, &about).await?;
         let limits = inquiry::nvm_limits(&mut asks, version, cap).await?;
         let abilities = Abilities::of(&about, &limits, controller.cap().min_page_bytes());
-        let media = identify::media(&about, nsid, &namespace);
         Ok(Self { nsid, blocks: plain.blocks, block_shift: plain.shift, media, max_transfer, abilities, delays })
     }
 }
@@ -276,7 +277,7 @@ impl<P: Platform> Asks for Asking<'_, P> {
     }
 }
 
-/// The first of the controller's namespaces that can be used, and its blocks.
+/// The first of the controller's namespaces that can be used, its blocks, and the number of its media.
 ///
 /// # Errors
 /// [`OpenError::BadGeometry`] if there are only others, and the status of the last one that the controller refuses to identify.
@@ -285,28 +286,22 @@ async fn first_namespace(
     version: Vs,
     cap: Cap,
     about: &identify::Controller,
-) -> Result<(Nsid, identify::Namespace, PlainBlocks), OpenError> {
+) -> Result<(Nsid, PlainBlocks, u64), OpenError> {
     let mut error = DeviceFault::Unusable("the function has no namespace").into();
     for nsid in inquiry::namespaces(asks, version, about).await?.0 {
         let described = inquiry::unless_refused(asks, async |asks| {
-            let is_nvm = inquiry::command_set(asks, cap, nsid).await? == Some(CommandSetId::Nvm);
-            Ok(if is_nvm { Some(inquiry::namespace(asks, nsid).await?) } else { None })
+            if inquiry::command_set(asks, cap, nsid).await? != Some(CommandSetId::Nvm) {
+                return Ok(None);
+            }
+            let namespace = inquiry::namespace(asks, nsid).await?;
+            let media = identify::media(about, nsid, &namespace);
+            Ok(Some(namespace.plain(MAX_BLOCK_SHIFT).map(|plain| (plain, media))))
         });
-        let namespace = match described.await? {
-            Ok(Some(namespace)) => namespace,
-            Ok(None) => {
-                error = OpenError::BadGeometry;
-                continue;
-            }
-            Err(status) => {
-                error = DeviceFault::Refused(status).into();
-                continue;
-            }
-        };
-        match namespace.plain(MAX_BLOCK_SHIFT) {
-            Ok(plain) => return Ok((nsid, namespace, plain)),
-            Err(NotPlain::Inactive) => {}
-            Err(_) => error = OpenError::BadGeometry,
+        match described.await? {
+            Ok(Some(Ok((plain, media)))) => return Ok((nsid, plain, media)),
+            Ok(Some(Err(NotPlain::Inactive))) => {}
+            Ok(Some(Err(_)) | None) => error = OpenError::BadGeometry,
+            Err(status) => error = DeviceFault::Refused(status).into(),
         }
     }
     Err(error)

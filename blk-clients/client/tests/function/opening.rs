@@ -1,7 +1,7 @@
 //! Opening and closing a session on a function: the order of calls, the waits, and everything that may be missing.
 
 use crate::support::{Machine, Setup, device, entry, exchange, session, try_session};
-use blk_client::{DeviceFault, Error, Geometry, Opcode, OpenError, PciError, Refusal};
+use blk_client::{Device, DeviceFault, Error, Geometry, Opcode, OpenError, PciError, Refusal};
 use fake_platform::block_on;
 use pci_api::{CLAIM, IO_SPACE, LIST, RELEASE, START, VECTOR};
 use platform::Memory;
@@ -127,6 +127,16 @@ fn next_opening_after_a_failed_one_claims_the_function_again() {
     let mut session = session(&machine);
     assert_eq!(machine.take_calls()[..3], [CLAIM, RELEASE, CLAIM]);
     works(&machine, &mut session, 3);
+}
+
+/// A component's stack is 128 KiB, and each future that this one is a part of may have a copy on it for a moment.
+#[test]
+fn future_of_an_opening_is_small() {
+    let machine = Machine::new(Setup::default());
+    let environment = machine.environment();
+    let opening = Device::open(machine.clone(), &environment, machine.options());
+    let bytes = size_of_val(&opening);
+    assert!(bytes <= 4096, "{bytes} bytes");
 }
 
 #[test]
