@@ -398,6 +398,15 @@ fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
             ),
         );
     };
+    if namespace.model.inactive {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` names namespace {} of `{}`, which is inactive: name another one",
+                tenant.namespace, controller.name
+            ),
+        );
+    }
     if tenant.path == Path::Server && !controller.is_attached(tenant.namespace) {
         return refuse(
             line,
