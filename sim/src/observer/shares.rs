@@ -15,8 +15,9 @@ const FACTOR: u64 = 2;
 const SLACK_BYTES: u64 = 256 << 10;
 /// Time for which a session that asks without pause may wait while others are answered.
 const STARVATION_NS: u64 = 1_000_000_000;
-/// Time that a controller's fault may cost after it: the notice, the reset, lost requests resubmitted.
-const RECOVERY_NS: u64 = 10_000_000_000;
+/// Time after a fault in which sessions may still wait for their turn. A doorbell that is lost shows after a limit of 10 s, and an abort
+/// that does not help is followed by new queue pairs and a reset, each after a limit of its own.
+const RECOVERY_NS: u64 = 30_000_000_000;
 
 /// Returns the checker for a scenario's sessions, which are numbered as its tenants.
 pub(crate) fn fairness(scenario: &Scenario) -> Fairness {
