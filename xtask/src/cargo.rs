@@ -47,7 +47,7 @@ pub(crate) fn build(command: &mut Command, what: &str, step: &Step) -> Result<()
     Ok(())
 }
 
-/// What cargo tells in a line.
+/// A line of the output of cargo.
 #[derive(PartialEq, Eq, Debug)]
 enum Line<'a> {
     /// Crates that are built, of all, and what is being built.

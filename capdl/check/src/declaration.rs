@@ -62,7 +62,7 @@ pub struct Controller {
     pub hot_plug: bool,
     /// I/O queue pairs that it has for its driver.
     pub queue_pairs: u16,
-    /// Its MSI-X vectors.
+    /// The number of the MSI-X vectors.
     pub vectors: u16,
     /// The distance of its doorbells (CAP.DSTRD).
     pub doorbell_stride: u8,
@@ -136,7 +136,7 @@ pub struct Tenant {
     pub priority: u8,
     /// The limit on restarts of its component; without one it stays dead.
     pub restart: Option<RestartPolicy>,
-    /// Whether it may ask the supervisor for alarms.
+    /// The right of the tenant to ask the supervisor for alarms.
     pub alarm: bool,
 }
 

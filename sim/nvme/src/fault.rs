@@ -38,7 +38,7 @@ impl Posting {
     }
 }
 
-/// What a fault of the controller meets at its time.
+/// The effect of a fault on the controller at its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hit {
     /// Something was there, and is changed.

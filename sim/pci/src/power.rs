@@ -16,12 +16,12 @@ const KEEPS: u32 = 1 << 3;
 /// Time from D3hot to D0 in which nothing may be accessed (section 5.6.1).
 const RECOVERY_NS: u64 = 10_000_000;
 
-/// What a function loses between D3hot and D0.
+/// The registers that a function loses between D3hot and D0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnWaking {
     /// Nothing.
     Keeps,
-    /// Its registers are as after a reset.
+    /// The function has registers as after a reset.
     Loses,
 }
 

@@ -78,7 +78,7 @@ impl Programs {
         Ok(kept.get_or_init(|| built))
     }
 
-    /// The same programs, of which the root task `product` boots every system.
+    /// A copy of these programs in which the root task `product` boots every system.
     pub(crate) fn with_product_alone(&self, product: &[u8]) -> Self {
         let always = || OnceLock::from(product.to_vec());
         Self { product: always(), injecting: always(), ..self.clone() }

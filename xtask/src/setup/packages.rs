@@ -29,7 +29,7 @@ impl Use {
         }
     }
 
-    /// Its packages, each once, sorted.
+    /// The Debian packages that this part needs, each once, sorted.
     pub(crate) fn packages(self) -> Vec<&'static str> {
         let tests = if self == Self::Everything { TESTS } else { &[] };
         let machines = self.architectures().into_iter().flat_map(kernel::packages);
