@@ -200,7 +200,9 @@ impl<'a, P: Platform> Load<'a, P> {
         if self.bench.milliseconds > 0 {
             let ticks = u128::from(self.platform.ticks_per_second()).saturating_mul(self.bench.milliseconds.into());
             let ticks = u64::try_from(ticks.checked_div(1000).unwrap_or(0)).unwrap_or(u64::MAX);
-            self.deadline.set(begin.saturating_add(ticks));
+            let deadline = begin.saturating_add(ticks);
+            self.deadline.set(deadline);
+            self.progress.borrow_mut().set_deadline(deadline);
         }
         self.device.run(self.turn(buffers)).await?;
         while !self.is_over() {

@@ -83,11 +83,12 @@ fn every_shape_of_load_passes_on_an_honest_server() {
     }
 }
 
+fn progress(report: &Report) -> Option<&report::Progress> {
+    if let Report::Progress(progress) = report { Some(progress) } else { None }
+}
+
 #[test]
 fn progress_intervals_meet_and_leave_nothing_out() {
-    fn progress(report: &Report) -> Option<&report::Progress> {
-        if let Report::Progress(progress) = report { Some(progress) } else { None }
-    }
     let bench = Bench { operations: 4000, verify: false, progress_milliseconds: 1, ..Bench::default() };
     let reports = run(bench.clone(), |_| {});
     let reported: Vec<_> = reports.iter().filter_map(progress).collect();
@@ -101,6 +102,16 @@ fn progress_intervals_meet_and_leave_nothing_out() {
     }
     let none = run(Bench { progress_milliseconds: 0, ..bench }, |_| {});
     assert!(none.iter().all(|report| progress(report).is_none()));
+}
+
+#[test]
+fn the_last_interval_has_only_requests_in_flight_at_the_deadline() {
+    let depth = 4;
+    let bench = Bench { operations: 0, milliseconds: 5, progress_milliseconds: 2, verify: false, depth, ..Bench::default() };
+    let reports = run(bench, |_| {});
+    let reported: Vec<_> = reports.iter().filter_map(progress).collect();
+    let last = reported.last().unwrap();
+    assert!((1..=u64::from(depth)).contains(&last.operations), "{reported:?}");
 }
 
 #[test]
