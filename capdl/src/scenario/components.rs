@@ -26,8 +26,8 @@ impl Scenario {
     #[must_use]
     pub fn has_moments(&self) -> bool {
         let Self { moments, changes, controllers, kills, .. } = self;
-        let of_controllers = controllers.iter().all(|controller| controller.changes.is_empty());
-        !(moments.is_empty() && changes.is_empty() && kills.is_empty() && of_controllers)
+        let a_controller_changes = controllers.iter().any(|controller| !controller.changes.is_empty());
+        !moments.is_empty() || !changes.is_empty() || !kills.is_empty() || a_controller_changes
     }
 
     /// The users' own crates among its programs, each once.
