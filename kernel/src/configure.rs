@@ -72,7 +72,7 @@ const COMMON: &[(&str, u32)] = &[
     ("RETYPE_FAN_OUT_LIMIT", 256),
     ("MAX_NUM_WORK_UNITS_PER_PREEMPTION", 100),
     // The root task finds the untypeds of a PC with 64-bit device windows, and room for a whole system's slots: a page of memory
-    // takes one, and a window of 1 GiB takes half of them.
+    // takes one, and 1 GiB of windows takes half of them.
     ("MAX_NUM_BOOTINFO_UNTYPED_CAPS", 230),
     ("ROOT_CNODE_SIZE_BITS", 19),
 ];
