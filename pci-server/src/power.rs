@@ -23,7 +23,7 @@ const MS_PER_SECOND: u64 = 1000;
 /// Puts all functions on the numbered buses into D0, one after another. Returns whether any was not. One that stays in its state
 /// counts as none, and is found unusable later.
 ///
-/// Requests must not be taken before the walk: other threads of this priority run meanwhile.
+/// Yields instead of waiting for events, because no request may be taken before the walk.
 ///
 /// # Errors
 ///

@@ -55,7 +55,7 @@ impl<M: Memory> Window<M> {
     pub(crate) fn new(memory: M, bytes: u64) -> Self {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX) as usize;
         let bytes = bytes.min(memory.len());
-        // No page more than that: growing would hold the table twice.
+        // The exact size, because a growing vector holds the old and the new table.
         let pages = (0..bytes >> PAGE_BITS).map(|_| Page::free()).collect();
         Self { shared: Rc::new(Shared { memory, pages }) }
     }

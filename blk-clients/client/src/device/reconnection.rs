@@ -98,7 +98,7 @@ impl<P: Platform> Device<P> {
             }
         };
         if geometry.media != self.shared.geometry.media {
-            // Another disk or namespace has come in the place of the one that it was.
+            // The function has another disk or namespace.
             return Err(Error::DEVICE_GONE);
         }
         let timed_out = state.session.timed_out();

@@ -26,7 +26,7 @@ static const kernel_frame_t BOOT_RODATA kernel_devices[] = {
 #endif
 };
 
-/* The loader makes sure that the machine has as much. Both numbers are ints, and their sum is none. */
+/* The loader makes sure that the machine has as much. The sum overflows an int. */
 static const p_region_t BOOT_RODATA avail_p_regs[] = {
     { .start = physBase, .end = (paddr_t) physBase + CONFIG_VIRT_MEMORY_BYTES }
 };
