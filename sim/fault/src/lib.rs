@@ -21,7 +21,8 @@ pub enum Fault {
     Component(ComponentFault),
 }
 
-/// A fault of commands: conditions and effect. It hits a command when every condition holds that is given.
+/// A fault of commands: conditions and effect. It hits a command when every condition holds that is given, and no earlier fault of the
+/// scenario had the same effect on the command. Only delays add up.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandFault {

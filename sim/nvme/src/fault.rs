@@ -157,7 +157,9 @@ impl Faults {
         let mut effects = Effects::default();
         for (number, armed) in (0..).zip(&mut self.armed) {
             let Fault::Command(fault) = &armed.fault else { continue };
-            if !concerns(fault, now_ns, sq, sqe) || fault.times.is_some_and(|times| armed.hits >= times) {
+            // Of two faults with one effect, only one could be said to have changed something.
+            let is_free = !effects.have(fault.effect) && fault.times.is_none_or(|times| armed.hits < times);
+            if !is_free || !concerns(fault, now_ns, sq, sqe) {
                 continue;
             }
             armed.passed += 1;
@@ -211,14 +213,21 @@ fn names_block(sqe: &Sqe, wanted: sim_fault::Blocks) -> bool {
 }
 
 impl Effects {
+    /// Whether a fault had this effect on the command already. Of statuses there is one, and delays add up.
+    const fn have(&mut self, effect: CommandEffect) -> bool {
+        match effect {
+            CommandEffect::Status { .. } | CommandEffect::NotNow { .. } => self.status.is_some(),
+            _ => matches!(self.by(effect), Some(Some(_))),
+        }
+    }
+
     /// Adds the effect of a fault. Returns whether it changes every command that it hits; of the others, this is known when the
     /// command's data are moved or its completion is posted.
     const fn add(&mut self, effect: CommandEffect, by: By) -> bool {
-        let posting = &mut self.posting;
         match effect {
             CommandEffect::Status { sct, sc, dnr } => {
                 self.fail(Status::new(StatusCode::Other { sct, sc }), dnr);
-                return true;
+                true
             }
             CommandEffect::NotNow { status, crd, dnr } => {
                 let code = match status {
@@ -227,23 +236,36 @@ impl Effects {
                     PassingState::TransientTransportError => StatusCode::TransientTransport,
                 };
                 self.fail(Status::new(code).with_retry_delay_index(crd), dnr);
-                return true;
+                true
             }
             CommandEffect::Delay { ns } => {
                 self.delay_ns = self.delay_ns.saturating_add(ns);
-                return ns > 0;
+                ns > 0
             }
-            CommandEffect::DropCompletion => posting.dropped = by,
-            CommandEffect::DuplicateCompletion => posting.duplicated = by,
-            CommandEffect::WrongCid => posting.wrong_cid = by,
-            CommandEffect::WrongSqhd => posting.wrong_head = by,
-            CommandEffect::LateSqhd => posting.late_head = by,
-            CommandEffect::StalePhase => posting.stale_phase = by,
-            CommandEffect::LoseInterrupt => posting.no_interrupt = by,
-            CommandEffect::CorruptData => self.corrupt = by,
-            CommandEffect::WrongAddress => self.misplaced = by,
+            _ => {
+                if let Some(place) = self.by(effect) {
+                    *place = by;
+                }
+                false
+            }
         }
-        false
+    }
+
+    /// The number of the fault that has this effect, of effects that are noticed later.
+    const fn by(&mut self, effect: CommandEffect) -> Option<&mut By> {
+        let posting = &mut self.posting;
+        match effect {
+            CommandEffect::Status { .. } | CommandEffect::NotNow { .. } | CommandEffect::Delay { .. } => None,
+            CommandEffect::DropCompletion => Some(&mut posting.dropped),
+            CommandEffect::DuplicateCompletion => Some(&mut posting.duplicated),
+            CommandEffect::WrongCid => Some(&mut posting.wrong_cid),
+            CommandEffect::WrongSqhd => Some(&mut posting.wrong_head),
+            CommandEffect::LateSqhd => Some(&mut posting.late_head),
+            CommandEffect::StalePhase => Some(&mut posting.stale_phase),
+            CommandEffect::LoseInterrupt => Some(&mut posting.no_interrupt),
+            CommandEffect::CorruptData => Some(&mut self.corrupt),
+            CommandEffect::WrongAddress => Some(&mut self.misplaced),
+        }
     }
 
     const fn fail(&mut self, status: Status, dnr: bool) {

@@ -103,6 +103,39 @@ fn fault_that_hits_commands_and_changes_nothing_is_missed() {
 }
 
 #[test]
+fn of_two_faults_with_one_effect_each_hits_a_command_of_its_own() {
+    use CommandEffect::{CorruptData, Delay, DropCompletion, DuplicateCompletion, LateSqhd, LoseInterrupt, NotNow};
+    use CommandEffect::{StalePhase, WrongAddress, WrongCid, WrongSqhd};
+    let not_now = NotNow { status: PassingState::CommandInterrupted, crd: 0, dnr: false };
+    let apart = [
+        STATUS,
+        not_now,
+        DropCompletion,
+        DuplicateCompletion,
+        WrongCid,
+        WrongSqhd,
+        LateSqhd,
+        StalePhase,
+        LoseInterrupt,
+        CorruptData,
+        WrongAddress,
+    ];
+    let pairs = apart.map(|effect| ([effect; 2], 0)).into_iter();
+    let delay = Delay { ns: 5 };
+    for (effects, second) in pairs.chain([([not_now, STATUS], 0), ([delay, delay], 1), ([delay, DropCompletion], 1)]) {
+        let faults = effects.map(|effect| Fault::Command(CommandFault { skip: 1, times: Some(1), ..fault(effect) }));
+        let mut driver = Driver::with_queues(Config { faults: faults.into(), ..config() }, 1);
+        let (_, data) = driver.buffer(4096);
+        let read = nvm::read(Cid(0), ONE, Blocks::new(Lba(0), 8).unwrap(), data);
+        for count in [[0, 0], [1, second], [1, 1], [1, 1]] {
+            posted(&mut driver, read);
+            assert_eq!(hits(&driver.controller), count, "{effects:?}");
+        }
+        assert_eq!(driver.controller.faults_missed().collect::<Vec<_>>(), [false; 2], "{effects:?}");
+    }
+}
+
+#[test]
 fn do_not_retry_is_reported() {
     let mut driver = driver(fault(CommandEffect::Status { sct: 2, sc: 0x81, dnr: true }));
     assert!(driver.execute(1, verify(0)).status().do_not_retry());
