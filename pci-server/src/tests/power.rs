@@ -3,6 +3,7 @@
 use super::system::NVME_CLASS_CODE;
 use super::virtual_system::{PHYSICAL, SERVER, Virtual};
 use pci_spec::Bdf;
+use pci_spec::power::RECOVERY_MS;
 use sim_pci::OnWaking;
 use std::vec::Vec;
 
@@ -55,5 +56,8 @@ fn a_server_that_dies_while_it_wakes_them_leaves_the_rest_to_the_next() {
 fn a_function_that_stays_asleep_is_not_waited_for() {
     let system = Virtual::start();
     system.pretend(PHYSICAL, CONTROL, Some(3));
-    assert!(system.successor(None).is_some());
+    let before = system.machine.state().ticks;
+    let next = system.successor(None).unwrap();
+    // Ticks are milliseconds here.
+    assert_eq!(next.machine.state().ticks - before, RECOVERY_MS, "one attempt");
 }
