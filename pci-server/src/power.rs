@@ -80,9 +80,14 @@ fn prepare<M: Mmio>(config: &mut ConfigSpace<M>, note: &Note<impl Memory>, bdf: 
 
 /// Waits `ms` milliseconds, without taking events.
 pub(crate) async fn wait<P: Platform>(platform: &P, ms: u64) {
-    let ticks = platform.ticks_per_second().saturating_mul(ms).div_ceil(MS_PER_SECOND);
-    let end = platform.ticks().saturating_add(ticks);
+    let end = in_ms(platform, ms);
     while platform.ticks() < end {
         platform.yield_now().await;
     }
+}
+
+/// Returns the time in `ms` milliseconds, in ticks.
+pub(crate) fn in_ms<P: Platform>(platform: &P, ms: u64) -> u64 {
+    let ticks = platform.ticks_per_second().saturating_mul(ms).div_ceil(MS_PER_SECOND);
+    platform.ticks().saturating_add(ticks)
 }

@@ -20,8 +20,6 @@ use pci_spec::sriov::DISABLE_MS;
 use platform::log::warn;
 use platform::{CPtr, Event, Kernel, Memory, Message, Mmio, OutOfBounds, Platform};
 
-const MS_PER_SECOND: u64 = 1000;
-
 /// Puts in order what `note` names. Capabilities that arrive meanwhile are in `receive_slot`, and are dropped.
 ///
 /// # Errors
@@ -67,8 +65,7 @@ pub(crate) fn disable_all<M: Mmio>(config: &mut ConfigSpace<M>) {
 /// Waits `ms` milliseconds. The supervisor's ticks wake the server.
 async fn wait<P: Platform>(resources: &Resources<P>, receive_slot: CPtr, ms: u64) {
     let platform = &resources.platform;
-    let ticks = platform.ticks_per_second().saturating_mul(ms).div_ceil(MS_PER_SECOND);
-    let end = platform.ticks().saturating_add(ticks);
+    let end = power::in_ms(platform, ms);
     while platform.ticks() < end {
         match platform.next_event().await {
             Event::Signal(_) => {}
