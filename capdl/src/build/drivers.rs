@@ -75,13 +75,15 @@ impl Builder<'_> {
 
     /// Pages of registers that all drivers use together. Few more than all of these are mapped at a time.
     pub(super) fn all_register_pages(&self) -> u64 {
-        let of_function = |tenant: &Tenant| {
-            let stride = self.scenario.controller(&tenant.controller).map_or(0, |(_, one)| one.model.doorbell_stride);
-            u64::from(register_pages(FUNCTION_QUEUES.into(), stride))
-        };
         let functions = self.scenario.tenants.iter().filter(|tenant| tenant.path == Path::Function);
-        let servers = self.scenario.controllers.iter().map(|controller| u64::from(self.register_pages(controller)));
-        servers.chain(functions.map(of_function)).sum()
+        let servers = self.scenario.controllers.iter().map(|controller| self.register_pages(controller));
+        servers.chain(functions.map(|tenant| self.function_pages(tenant))).map(u64::from).sum()
+    }
+
+    /// Pages of registers that a tenant's function has in use.
+    pub(super) fn function_pages(&self, tenant: &Tenant) -> u32 {
+        let stride = self.scenario.controller(&tenant.controller).map_or(0, |(_, one)| one.model.doorbell_stride);
+        register_pages(FUNCTION_QUEUES.into(), stride)
     }
 
     pub(super) fn nvme_server(&mut self, controller: &Controller, pci: &Pci) -> Result<Server, BuildError> {

@@ -6,7 +6,6 @@ use super::dma::{io_tables, pool_pages};
 use super::drivers::{Driver, Server, arena_bytes};
 use super::pci::Pci;
 use super::tenants;
-use crate::check::register_pages;
 use crate::error::BuildError;
 use crate::layout::{PAGE, rights};
 use crate::scenario::{FUNCTION_QUEUES, QUEUE_PAIRS, Tenant};
@@ -61,8 +60,7 @@ impl Builder<'_> {
         self.model.cap(who, names::DMA, pool, 0, rights::READ_WRITE);
         self.model.region(who, names::DMA, pool, RegionKind::ReadWrite);
         self.io_tables(who, name, io_tables(pages * PAGE, std::iter::once(tenant.window)));
-        let stride = self.scenario.controller(&tenant.controller).map_or(0, |(_, one)| one.model.doorbell_stride);
-        let pages = register_pages(FUNCTION_QUEUES.into(), stride);
+        let pages = self.function_pages(tenant);
         let arena = self.model.arena(who, pci_api::names::ARENA, arena_bytes(pages.into()));
         self.model.own_cnode(who, FREE_SLOTS);
         if let (Some(restart), Some(page)) = (tenant.restart, server.teardown_acks) {
