@@ -34,33 +34,17 @@ pub use capdl_spec::Arch;
 pub use configure::Config;
 pub use fixes::{Fix, FixName};
 
+/// The Debian packages that building the kernel of any architecture needs.
+const PACKAGES: [&str; 6] = ["gcc", "binutils", "make", "libxml2-utils", "python3", "python3-venv"];
+
 /// The Debian packages that building the kernel of an architecture and booting it in QEMU need.
-#[must_use]
-pub const fn packages(arch: Arch) -> &'static [&'static str] {
-    match arch {
-        Arch::X86_64 => &[
-            "gcc",
-            "binutils",
-            "make",
-            "libxml2-utils",
-            "python3",
-            "python3-venv",
-            "qemu-system-x86",
-            // The firmware that it boots with.
-            "seabios",
-        ],
-        Arch::Aarch64 => &[
-            "gcc",
-            "binutils",
-            "gcc-aarch64-linux-gnu",
-            "binutils-aarch64-linux-gnu",
-            "make",
-            "libxml2-utils",
-            "python3",
-            "python3-venv",
-            "qemu-system-arm",
-        ],
-    }
+pub fn packages(arch: Arch) -> impl Iterator<Item = &'static str> {
+    let of_arch: &[&str] = match arch {
+        // The firmware that it boots with is a package of its own.
+        Arch::X86_64 => &["qemu-system-x86", "seabios"],
+        Arch::Aarch64 => &["gcc-aarch64-linux-gnu", "binutils-aarch64-linux-gnu", "qemu-system-arm"],
+    };
+    PACKAGES.into_iter().chain(of_arch.iter().copied())
 }
 
 /// The programs [`build()`] runs, each with the package that brings it.

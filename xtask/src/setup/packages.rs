@@ -33,7 +33,7 @@ impl Use {
     pub(crate) fn packages(self) -> Vec<&'static str> {
         let tests = if self == Self::Everything { TESTS } else { &[] };
         let machines = self.architectures().into_iter().flat_map(kernel::packages);
-        let all: BTreeSet<_> = machines.chain(&[COUNTER]).chain(tests).copied().collect();
+        let all: BTreeSet<_> = machines.chain([COUNTER]).chain(tests.iter().copied()).collect();
         all.into_iter().collect()
     }
 }
