@@ -25,8 +25,8 @@ pub struct Exported {
     tree: Tree<Inside>,
     function: FunctionId,
     shape: Shape,
-    /// Bytes of BAR 0 before the MSI-X table and the pending bits, which are the emulator's.
-    register_bytes: u64,
+    /// The BAR of the MSI-X table and the pending bits, and the offset in it from which on they are the emulator's.
+    messages: Option<(u8, u64)>,
     /// Faults that are to happen; `None` when no more can come.
     faults: Option<Receiver<ControllerEffect>>,
     now_ns: u64,
@@ -61,9 +61,8 @@ impl Exported {
             pin: config.pin.is_some(),
             reset: true,
         };
-        let table = config.msix.map(|msix| msix.table).filter(|(bar, _)| *bar == 0);
-        let register_bytes = table.map_or(u64::MAX, |(_, offset)| offset.into());
-        Ok(Self { tree, function, shape, register_bytes, faults: None, now_ns: 0 })
+        let messages = config.msix.map(|msix| (msix.table.0, msix.table.1.into()));
+        Ok(Self { tree, function, shape, messages, faults: None, now_ns: 0 })
     }
 
     /// Lets those faults of the whole controller happen that come from `faults` while it is served.
@@ -93,6 +92,11 @@ impl Exported {
 
     fn controller(&self) -> Option<&Controller> {
         self.tree.device(self.function).and_then(Inside::controller)
+    }
+
+    /// Whether the emulator answers at this place, and not the device.
+    fn is_emulators(&self, bar: u8, offset: u64) -> bool {
+        self.messages.is_some_and(|(of_messages, from)| bar == of_messages && offset >= from)
     }
 
     /// Calls `act` with the tree and the machine above it.
@@ -152,8 +156,8 @@ impl Device for Exported {
 
     // As it was when the server last called `advance` or `bar_write`.
     fn bar_read(&mut self, bar: u8, offset: u64, bytes: &mut [u8], now_ns: u64) {
-        if bar != 0 || offset >= self.register_bytes {
-            // Nothing is behind the other BARs. No vector is ever pending: all are sent at once.
+        if self.is_emulators(bar, offset) {
+            // No vector is ever pending: all are sent at once.
             return bytes.fill(0);
         }
         bytes.fill(u8::MAX);
@@ -165,7 +169,7 @@ impl Device for Exported {
 
     fn bar_write(&mut self, bar: u8, offset: u64, bytes: &[u8], now_ns: u64, host: &mut dyn Host) {
         let whole = pieces(offset, bytes, 8).next().filter(|piece| usize::from(piece.1) == bytes.len());
-        let Some((_, size, value)) = whole.filter(|_| bar == 0 && offset < self.register_bytes) else { return };
+        let Some((_, size, value)) = whole.filter(|_| !self.is_emulators(bar, offset)) else { return };
         self.with(host, |tree, id, machine| {
             tree.with_device(id, now_ns, machine, |inside, upstream| {
                 sim_pci::Device::write(inside, bar, offset, size, value, now_ns, upstream);
@@ -329,9 +333,24 @@ program.name = "bench"
         // As firmware sizes it; QEMU has the address itself.
         device.config_write(0x10, &[0xff; 4], 0, &mut host);
         assert_eq!(register(&mut device, 8), version);
-        let table = device.register_bytes;
+        let (_, table) = device.messages.unwrap();
         assert_eq!(register(&mut device, table), 0, "the table is QEMU's");
         assert!(device.violations().is_empty());
+    }
+
+    #[test]
+    fn a_buffer_reads_as_ones_and_pending_bits_as_zeroes() {
+        let mut scenario = Scenario::parse(SYSTEM, "a").unwrap();
+        scenario.controllers[0].memory_buffer = 1 << 20;
+        scenario.controllers[0].model.table_bar = true;
+        let mut device = Exported::new(&scenario, 0, &[Disk::zeroes()], &[], 1).unwrap();
+        for (bar, expected) in [(2, u8::MAX), (4, 0)] {
+            let mut bytes = [1; 12];
+            device.bar_read(bar, 0x80, &mut bytes, 0);
+            assert_eq!(bytes, [expected; 12], "BAR {bar}");
+        }
+        device.bar_write(2, 0x14, &0x0046_0001u32.to_le_bytes(), 0, &mut Machine::default());
+        assert_eq!(register(&mut device, 0x14), 0, "CC is in BAR 0 alone");
     }
 
     #[test]
