@@ -147,14 +147,14 @@ const LEAF_PAGES: u64 = 512;
 
 /// Translation tables that suffice for a driver that maps all of its arrays of frames, of which `arrays` has the lengths in frames.
 ///
-/// Each array lies at consecutive addresses and may begin anywhere in 2 MiB. Arrays lie in the first GiB, where the page of
-/// interrupts is, or one after the other from any 2 MiB on. So there are the first table, one for each GiB, and one for each
-/// 2 MiB that an array or the page of interrupts lies in.
+/// Each array lies at consecutive addresses and may begin anywhere in 2 MiB. The first one, the pool, begins with a GiB, and so do the
+/// others together, the windows, one after the other. The page of interrupts is in another GiB. So there are the first table, one for
+/// each GiB, and one for each 2 MiB that an array or the page of interrupts lies in.
 #[must_use]
 pub fn tables(arrays: impl IntoIterator<Item = u64>) -> u64 {
     let leaves = |frames: u64| frames.div_ceil(LEAF_PAGES).saturating_add(1);
     let leaves = arrays.into_iter().map(leaves).fold(1u64, u64::saturating_add);
-    // That of the page of interrupts, and one that is not filled from its start.
+    // That of the page of interrupts, and a second one that is not full.
     let gigabytes = leaves.div_ceil(LEAF_PAGES).saturating_add(2);
     leaves.saturating_add(gigabytes).saturating_add(1)
 }
@@ -172,6 +172,7 @@ pub const OWN_PAGES: u64 = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::collections::BTreeSet;
 
     #[test]
     fn a_refusal_is_the_same_error_at_the_other_end() {
@@ -185,5 +186,27 @@ mod tests {
         assert_eq!(result(&Message::new(DONE)), Ok(()));
         assert_eq!(result(&Message::new(77)), Err(Error::IllegalOperation));
         assert!(REFUSALS.iter().all(|(label, _)| *label != BUSY));
+    }
+
+    #[test]
+    fn tables_suffice_for_pools_and_windows_that_fill_gigabytes() {
+        const GIGABYTE: u64 = LEAF_PAGES * LEAF_PAGES;
+        let lengths = [1, LEAF_PAGES, LEAF_PAGES + 1, GIGABYTE - LEAF_PAGES, GIGABYTE, GIGABYTE + 1];
+        for pool in lengths {
+            for window in lengths {
+                for windows in 1..4u64 {
+                    let leaves = |first: u64, frames: u64| first / LEAF_PAGES..=(first + frames - 1) / LEAF_PAGES;
+                    let stride = window.next_multiple_of(LEAF_PAGES);
+                    let places = (0..windows).map(|number| (4 * GIGABYTE + number * stride, window));
+                    // The page of interrupts is in the first GiB.
+                    let all = places.chain([(GIGABYTE, pool), (0, 1)]);
+                    let used: BTreeSet<u64> = all.flat_map(|(first, frames)| leaves(first, frames)).collect();
+                    let gigabytes: BTreeSet<u64> = used.iter().map(|leaf| leaf / LEAF_PAGES).collect();
+                    let arrays = core::iter::once(pool).chain((0..windows).map(|_| window));
+                    let needed = 1 + gigabytes.len() + used.len();
+                    assert!(needed as u64 <= tables(arrays), "{pool}, {windows} of {window}");
+                }
+            }
+        }
     }
 }
