@@ -56,6 +56,9 @@ pub use untyped::{DeviceUntyped, DeviceUntypeds};
 
 use core::future::Future;
 
+/// Bytes of the heap of a program that asks for no other size.
+pub const HEAP_BYTES: usize = 1 << 20;
+
 /// A component's access to all below it: implemented by the seL4 runtime, and by models in tests.
 ///
 /// Handles are cheap to clone and belong to one component.

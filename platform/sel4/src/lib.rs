@@ -77,6 +77,7 @@ pub use flat_message::FlatMessage;
 pub use invocation::Sel4;
 pub use marker::marker;
 pub use memory::{Sel4Memory, Sel4Mmio};
+pub use platform::HEAP_BYTES;
 pub use root::{DEVICE_AREA, MAPPING_AREA, RootPlatform, STACK, STACK_BYTES, start_root_task};
-pub use runtime::{HEAP_BYTES, start_component};
+pub use runtime::start_component;
 pub use worker::Worker;

@@ -11,7 +11,7 @@ use crate::executor;
 use crate::invocation::Sel4;
 use crate::ipc_buffer::IpcBuffer;
 use crate::memory::Sel4Memory;
-use crate::runtime::{HEAP_BYTES, start_heap};
+use crate::runtime::start_heap;
 use crate::{log, time};
 use alloc::rc::Rc;
 use alloc::vec;
@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use core::future::Future;
 use core::ops::Deref;
 use core::ptr::addr_of;
-use platform::{AbsoluteCPtr, CPtr, Cap, Event, Name, Notification, OutOfBounds, Platform};
+use platform::{AbsoluteCPtr, CPtr, Cap, Event, HEAP_BYTES, Name, Notification, OutOfBounds, Platform};
 use platform::{Region, RegionKind, Vaddr};
 
 /// Bytes of the root task's stack.

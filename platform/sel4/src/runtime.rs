@@ -8,9 +8,6 @@ use core::future::Future;
 use embedded_alloc::LlffHeap as Heap;
 use platform::{CPtr, Environment, Platform};
 
-/// Bytes of heap of a program that asks for no other size.
-pub const HEAP_BYTES: usize = 1 << 20;
-
 #[global_allocator]
 static HEAP: Heap = Heap::empty();
 

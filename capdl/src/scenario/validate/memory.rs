@@ -1,7 +1,7 @@
-//! Refusals of tenants whose memory the machine does not have: windows, rings, and their part of the servers' pools; or their
-//! server, on its heap.
+//! Refusals of tenants whose memory the machine does not have: programs, windows, rings, and their part of the servers' pools; or
+//! their server, on its heap.
 //!
-//! A system also has programs, logs and tables, which are not counted: the root task refuses what does not fit in the end.
+//! Programs, logs and tables are estimated by component: the root task refuses what does not fit in the end.
 
 use super::{Checked, PAGE, refuse};
 use crate::build::pool_pages;
@@ -9,16 +9,22 @@ use crate::scenario::{Lines, Path, QUEUE_PAIRS, Scenario, Tenant};
 use blk_api::config::ServerConfig;
 use blk_api::queue_sharing::QueueSharing;
 use blk_api::ring::{client_region_bytes, server_region_bytes};
+use platform::HEAP_BYTES;
 
-/// Bytes of the machine's memory that tenants do not have: those of the kernel, the programs and their logs.
-const OTHERS: u64 = 40 << 20;
+/// Bytes of the machine's memory that the kernel and the root task take: 16 MiB for its CNode, the rest mostly for its image, in which
+/// all programs are.
+const BOOT: u64 = 28 << 20;
+/// Bytes of a component: its heap, and up to 768 KiB for its code and data, its stack, its log ring and its tables.
+const COMPONENT: u64 = (HEAP_BYTES + (768 << 10)) as u64;
+/// Bytes of an NVMe server, which has 2.25 MiB more of heap.
+const SERVER: u64 = COMPONENT + (9 << 18);
 /// Pages for which the root task has slots, beside those of everything else: its CNode has 2^19 slots.
 const PAGES: u64 = (1 << 19) - (1 << 16);
 
 /// Checks that the tenants' memory fits. The refusal names the first tenant for which it does not.
 pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
     let memory = scenario.machine.memory;
-    let most = memory.saturating_sub(OTHERS).min(PAGES * PAGE);
+    let most = memory.saturating_sub(others(scenario)).min(PAGES * PAGE);
     let mut sum = scenario.server.queues.common().map_or(0, |_| common(scenario));
     for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
         sum = sum.saturating_add(own(scenario, tenant));
@@ -26,8 +32,8 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
             return refuse(
                 *line,
                 format!(
-                    "tenant `{}` and those before it need {} MiB for windows, rings and queues, and a machine of {} MiB has \
-                     {} for them: make windows smaller, lower depths, or raise [machine] memory",
+                    "tenant `{}` and those before it need {} MiB for programs, windows, rings and queues, and a machine of {} MiB \
+                     has {} for them: have fewer tenants, make windows smaller, lower depths, or raise [machine] memory",
                     tenant.name,
                     sum.div_ceil(1 << 20),
                     memory >> 20,
@@ -61,16 +67,24 @@ fn heap(scenario: &Scenario, controller: &str, line: usize) -> Checked {
     Ok(())
 }
 
+/// Bytes that tenants do not have: those of the kernel and of all other components.
+fn others(scenario: &Scenario) -> u64 {
+    let servers = scenario.controllers.len() as u64;
+    // Console, PCI server and IOMMU server, and a policy component beside each NVMe server.
+    BOOT + (3 + servers) * COMPONENT + servers * SERVER
+}
+
 /// Bytes of the pools of queue pairs that tenants share.
 fn common(scenario: &Scenario) -> u64 {
     let pool = pool_pages(scenario.server.queues, std::iter::empty()) * PAGE;
     pool.saturating_mul(scenario.controllers.len() as u64)
 }
 
-/// Bytes of a tenant's own memory.
+/// Bytes of a tenant's own memory, its client's program with it.
 fn own(scenario: &Scenario, tenant: &Tenant) -> u64 {
     if tenant.path == Path::Function {
-        return tenant.window
+        return COMPONENT
+            + tenant.window
             + pool_pages(QueueSharing::Dedicated, std::iter::once((QUEUE_PAIRS, tenant.depth))) * PAGE;
     }
     let rings = client_region_bytes(tenant.ring_entries) + server_region_bytes(tenant.ring_entries);
@@ -78,36 +92,45 @@ fn own(scenario: &Scenario, tenant: &Tenant) -> u64 {
         Some(_) => 0,
         None => pool_pages(QueueSharing::Dedicated, std::iter::once(scenario.most_queues(tenant))) * PAGE,
     };
-    tenant.window + rings + pool
+    COMPONENT + tenant.window + rings + pool
 }
 
 #[cfg(test)]
 mod tests {
     use crate::scenario::Scenario;
 
-    /// The outcome for a controller with so many tenants, each with so many ring entries.
-    fn with_rings(tenants: u64, entries: u32) -> Result<Scenario, String> {
+    /// The outcome for a machine of so many MiB with a controller and so many tenants, each with these keys.
+    fn with_tenants(mib: u64, tenants: u64, keys: &str) -> Result<Scenario, String> {
         let mut text = "name = \"a\"\ndescription = \"b\"\n[[controller]]\nname = \"disk\"\n\
                         [[controller.namespace]]\nsize = \"1M\"\n"
             .to_owned();
         for tenant in 0..tenants {
             text += &format!(
-                "[[tenant]]\nname = \"t{tenant}\"\nqueue_pairs = 1\nring_entries = {entries}\n\
+                "[[tenant]]\nname = \"t{tenant}\"\nqueue_pairs = 1\n{keys}\n\
                  extents = [{{ first = {}, blocks = 16 }}]\nprogram.name = \"bench\"\n[tenant.program.config]\n",
                 16 * tenant
             );
         }
+        text += &format!("[machine]\nmemory = \"{mib}M\"\n");
         Scenario::parse(&text, "file").map_err(|error| error.to_string())
     }
 
     #[test]
     fn rings_that_fill_the_servers_heap_are_refused_with_the_controllers_line() {
-        assert!(with_rings(60, 64).is_ok());
-        assert!(with_rings(12, 4096).is_ok());
-        let refusal = with_rings(40, 4096).unwrap_err();
+        assert!(with_tenants(256, 60, "ring_entries = 64").is_ok());
+        assert!(with_tenants(256, 12, "ring_entries = 2048").is_ok());
+        let refusal = with_tenants(256, 40, "ring_entries = 2048").unwrap_err();
         assert!(
             refusal.starts_with("file:3: the server of `disk` has 1024 KiB") && refusal.contains("lower ring_entries"),
             "{refusal}"
         );
+    }
+
+    #[test]
+    fn programs_that_fill_the_machine_are_refused_with_the_tenants_line() {
+        let with = |tenants| with_tenants(64, tenants, "window = \"64K\"");
+        assert!(with(8).is_ok());
+        let refusal = with(16).unwrap_err();
+        assert!(refusal.contains("need 26 MiB for programs, windows") && refusal.contains("has 25 for"), "{refusal}");
     }
 }
