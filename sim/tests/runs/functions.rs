@@ -25,9 +25,11 @@ fn tenant_of_the_server_works_beside_virtual_functions_that_nobody_drives() {
     }
 }
 
-/// The scenario in which a tenant attacks with its function, on a machine with a defect, until these tenants came to their ends.
-fn attacked(defect: Option<Defect>, awaited: &[&str]) -> Run {
-    let scenario = scenario("functions-hostile");
+/// The scenario in which a tenant attacks with its function, on a machine with a defect and so much memory, until these tenants came
+/// to their ends.
+fn attacked(defect: Option<Defect>, memory: Option<u64>, awaited: &[&str]) -> Run {
+    let mut scenario = scenario("functions-hostile");
+    scenario.machine.memory = memory.unwrap_or(scenario.machine.memory);
     let system = capdl::build(&scenario.drawn(1), &sim::programs(scenario.machine.arch)).unwrap();
     let plant = |simulation: &mut Simulation| defect.into_iter().for_each(|defect| simulation.plant(defect));
     let is_end = |reports: &[Report]| awaited.iter().all(|tenant| done(reports).any(|one| one == *tenant));
@@ -54,7 +56,7 @@ fn failed(run: &Run) -> BTreeSet<&str> {
 
 #[test]
 fn nothing_that_a_function_does_reaches_its_neighbours() {
-    let run = attacked(None, &ALL);
+    let run = attacked(None, None, &ALL);
     assert!(succeeded(&run).is_empty() && failed(&run).is_empty(), "{:?}", run.reports);
     assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));
     let refused = run.reports.iter().filter(|report| matches!(report, Report::Attack(_)));
@@ -63,11 +65,12 @@ fn nothing_that_a_function_does_reaches_its_neighbours() {
 
 #[test]
 fn attacks_by_dma_succeed_behind_an_open_iommu() {
-    let run = attacked(Some(Defect::Iommu), &ALL);
-    // The machine has no memory at the addresses of pools.
+    // There is memory at the addresses of pools, from 1 GiB on. None can be at those of windows, from 4 GiB on.
+    let run = attacked(Some(Defect::Iommu), Some(3 << 29), &ALL);
     let attacks = [
         "DMA at its window's physical address",
         "DMA to physical memory around its window",
+        "DMA at addresses behind its pool",
         "a list of addresses at a physical address",
         "queues at physical addresses",
     ];
@@ -78,7 +81,7 @@ fn attacks_by_dma_succeed_behind_an_open_iommu() {
 
 #[test]
 fn commands_to_neighbours_succeed_without_attachments() {
-    let run = attacked(Some(Defect::Namespaces), &ALL);
+    let run = attacked(Some(Defect::Namespaces), None, &ALL);
     let attacks = ["read", "write", "compare", "zero", "flush", "discard"];
     assert_eq!(succeeded(&run), attacks.map(|verb| format!("{verb} a neighbour's namespace")));
     assert!(failed(&run).contains("mallory"), "{:?}", run.reports);
@@ -87,7 +90,7 @@ fn commands_to_neighbours_succeed_without_attachments() {
 #[test]
 fn neighbours_suffer_from_doorbells_that_are_theirs() {
     let neighbours = ["frida", "fritz"];
-    let run = attacked(Some(Defect::Doorbells), &neighbours);
+    let run = attacked(Some(Defect::Doorbells), None, &neighbours);
     assert!(failed(&run).is_superset(&neighbours.into()), "{:?}", run.reports);
     assert!(run.account.findings.contains("  data        fritz: read"), "{}", run.account.findings);
 }
