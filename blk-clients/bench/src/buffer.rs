@@ -55,6 +55,9 @@ impl Layout {
 /// Room for one block, which all workers use in turn.
 pub(crate) type Scratch = Rc<RefCell<Vec<u8>>>;
 
+/// The most bytes of the heap that a [`Buffer`] has.
+pub(crate) const PIECE_BYTES: usize = 96;
+
 /// The piece, and room for one block.
 #[derive(Debug)]
 pub(crate) struct Buffer<M: Memory> {
@@ -75,6 +78,7 @@ pub(crate) struct Compared {
 impl<M: Memory> Buffer<M> {
     /// Takes a piece of `window` for requests of this `layout`, if one is left.
     pub(crate) fn new(window: &Window<M>, layout: Layout, scratch: &Scratch) -> Option<Self> {
+        const { assert!(size_of::<Self>() <= PIECE_BYTES) };
         let range = window.lease(layout.bytes())?;
         Some(Self { layout, range, scratch: Rc::clone(scratch) })
     }

@@ -1,8 +1,9 @@
 //! Workers side by side in one task. Each is polled when it was woken, so that the cost of a request's completion does not
 //! grow with the number of requests in flight.
 //!
-//! Neighbours: `load` makes the workers. Left out: adding a worker later.
+//! Neighbours: `load` makes the workers, each for a piece of the window (`buffer`). Left out: adding a worker later.
 
+use crate::buffer::PIECE_BYTES;
 use crate::shape::Impossible;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -12,6 +13,7 @@ use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
+use workload::HEAP_A_REQUEST;
 
 /// By worker, whether to poll it. The flags lie side by side, because all are read whenever the task is polled.
 type Flags = Arc<[AtomicBool]>;
@@ -52,10 +54,18 @@ impl<F: Future> Worker<F> {
     }
 }
 
+/// Bytes of the heap for each worker: its future, itself and its place while the workers are made, its flag, its waker with two counts,
+/// its piece of the window.
+const fn heap_bytes<F>() -> usize {
+    let worker = size_of::<(F, Worker<F>, Pin<Box<F>>, AtomicBool, Woken, [usize; 2])>();
+    worker.saturating_add(PIECE_BYTES)
+}
+
 /// Waits for all workers; the first error ends the wait.
 pub(crate) async fn all<F: Future<Output = Result<(), Impossible>>>(
     works: impl Iterator<Item = F>,
 ) -> Result<(), Impossible> {
+    const { assert!(heap_bytes::<F>() <= HEAP_A_REQUEST) };
     // A future within a task is polled with that task's waker, always the same.
     let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
     let works: Vec<_> = works.map(Box::pin).collect();

@@ -70,6 +70,9 @@ struct Change {
     awaits: u32,
 }
 
+/// Bytes of the heap for each slot: its change, its buckets, and a place in the list of changes that span several regions.
+pub(crate) const SLOT_BYTES: usize = size_of::<Change>() + (BUCKETS_A_CHANGE + 1) * size_of::<u32>();
+
 /// The unanswered changes, at most one a slot.
 #[derive(Debug)]
 pub(crate) struct Changes {

@@ -8,7 +8,7 @@ mod awaited;
 mod choice;
 mod estimate;
 
-pub(crate) use awaited::{Awaited, Ended};
+pub(crate) use awaited::{Awaited, Ended, SLOT_BYTES};
 pub(crate) use choice::{Means, Wait};
 pub(crate) use estimate::Class;
 

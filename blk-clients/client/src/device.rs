@@ -17,11 +17,12 @@ use crate::policy::Policy;
 use crate::request::Request;
 use crate::server::Server;
 use crate::session::{Options, Session, give_back};
-use crate::slots::{Slots, Ticket, segments};
+use crate::slots::{self, Slots, Ticket, segments};
 use crate::window::{Part, Window};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::Status;
+use blk_api::client_heap;
 use blk_api::names;
 use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
 use blk_api::ring::Completed;
@@ -36,6 +37,9 @@ mod misses;
 mod reconnection;
 mod retries;
 mod waiting;
+
+// A slot for each entry of the rings, and the waker of a task that waits for one.
+const _: () = assert!(slots::SLOT_BYTES + size_of::<Waker>() <= client_heap::AN_ENTRY);
 
 /// Seconds in which a function finishes its requests before the session is closed.
 const FINISH_SECONDS: u64 = 5;

@@ -7,8 +7,8 @@
 //! A request in flight is not always at the server. It may wait for an earlier change of its blocks (`changes`), or in
 //! one of two queues: requests that missed a record, and requests that are due for submission.
 
-use crate::changes::{Blocks, Changes};
-use crate::completion::{Awaited, Class, Completion, Ended};
+use crate::changes::{self, Blocks, Changes};
+use crate::completion::{self, Awaited, Class, Completion, Ended};
 use crate::error::Error;
 use crate::session::Session;
 use crate::window::Window;
@@ -111,6 +111,15 @@ impl Slot {
         self.is_in_flight() && self.place != Place::HeldBack
     }
 }
+
+/// Bytes of the heap for each slot: the slot, its change, its places in both queues and among the requests that are awaited by choice;
+/// and while all requests are submitted again, its place in their order and its entry.
+pub(crate) const SLOT_BYTES: usize = size_of::<Slot>()
+    + changes::SLOT_BYTES
+    + 2 * size_of::<u32>()
+    + completion::SLOT_BYTES
+    + size_of::<&mut Slot>()
+    + size_of::<Entry>();
 
 /// No slot: the end of the list of free ones.
 const NONE: u32 = u32::MAX;

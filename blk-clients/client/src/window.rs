@@ -5,6 +5,7 @@
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use blk_api::client_heap;
 use blk_api::request::{MAX_SEGMENTS, Segment};
 use core::cell::Cell;
 use core::fmt;
@@ -25,7 +26,7 @@ struct Shared<M> {
 /// The first page of no lease.
 const FREE: u32 = u32::MAX;
 
-/// The state of a page, 8 bytes: the largest window that a scenario may have takes half of a client's heap.
+/// The state of a page.
 #[derive(Debug)]
 struct Page {
     /// The first page of its lease, or [`FREE`].
@@ -33,6 +34,8 @@ struct Page {
     /// Of a first page, the number of holders.
     holders: Cell<u32>,
 }
+
+const _: () = assert!(size_of::<Page>() <= client_heap::A_PAGE);
 
 impl Page {
     const fn free() -> Self {

@@ -62,6 +62,9 @@ pub fn encode<C: Serialize>(config: &C) -> String {
     serde_json::to_string(config).unwrap_or_default()
 }
 
+/// Bytes of the heap that [`Bench`] and [`Digest`] have for each of the `depth` requests in flight: its task and its part of the window.
+pub const HEAP_A_REQUEST: usize = 1024;
+
 /// A load, in the terms of fio.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

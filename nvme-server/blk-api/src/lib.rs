@@ -12,6 +12,7 @@
 
 extern crate alloc;
 
+pub mod client_heap;
 pub mod config;
 pub mod extent;
 pub mod names;

@@ -18,6 +18,9 @@ struct Chosen {
     since: u64,
 }
 
+/// Bytes of the heap for each slot.
+pub(crate) const SLOT_BYTES: usize = size_of::<Chosen>();
+
 /// The way in which a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {

@@ -1,15 +1,17 @@
 //! Refusals of tenants whose memory the machine does not have: programs, windows, rings, and their part of the servers' pools; or
-//! their server, on its heap.
+//! their server or their own client, on its heap.
 //!
 //! Programs, logs and tables are estimated by component: the root task refuses what does not fit in the end.
 
 use super::{Checked, PAGE, refuse};
 use crate::build::pool_pages;
-use crate::scenario::{Lines, Path, QUEUE_PAIRS, Scenario, Tenant};
+use crate::scenario::{Lines, Path, QUEUE_PAIRS, Scenario, Tenant, Workload};
+use blk_api::client_heap;
 use blk_api::config::ServerConfig;
 use blk_api::queue_sharing::QueueSharing;
 use blk_api::ring::{client_region_bytes, server_region_bytes};
 use platform::HEAP_BYTES;
+use workload::{Bench, Digest, HEAP_A_REQUEST};
 
 /// Bytes of the machine's memory that the kernel and the root task take: 16 MiB for its CNode, the rest mostly for its image, in which
 /// all programs are.
@@ -27,6 +29,7 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
     let most = memory.saturating_sub(others(scenario)).min(PAGES * PAGE);
     let mut sum = scenario.server.queues.common().map_or(0, |_| common(scenario));
     for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
+        client_heap(tenant, *line)?;
         sum = sum.saturating_add(own(scenario, tenant));
         if sum > most {
             return refuse(
@@ -43,6 +46,32 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
         }
     }
     scenario.controllers.iter().zip(&lines.controllers).try_for_each(|(one, line)| heap(scenario, &one.name, *line))
+}
+
+/// Checks that a tenant's client has room on its heap for its session and its program's requests.
+fn client_heap(tenant: &Tenant, line: usize) -> Checked {
+    let session = match tenant.path {
+        Path::Server => client_heap::session(tenant.window, tenant.ring_entries),
+        Path::Function => client_heap::session_on_function(tenant.window, tenant.ring_entries),
+    };
+    let depth = match &tenant.workload {
+        Workload::Bench(Bench { depth, .. }) | Workload::Digest(Digest { depth, .. }) => *depth,
+        Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => 0,
+    };
+    let needed = session + usize::from(depth) * HEAP_A_REQUEST;
+    if needed > HEAP_BYTES {
+        return refuse(
+            line,
+            format!(
+                "tenant `{}` has a client with {} KiB of heap, and its window, rings and requests need {}: make the window \
+                 smaller, or lower ring_entries or the workload's depth",
+                tenant.name,
+                HEAP_BYTES >> 10,
+                needed.div_ceil(1 << 10)
+            ),
+        );
+    }
+    Ok(())
 }
 
 /// Checks that the server of a controller has room on its heap for what its sessions and queue pairs keep.
@@ -124,6 +153,21 @@ mod tests {
             refusal.starts_with("file:3: the server of `disk` has 1024 KiB") && refusal.contains("lower ring_entries"),
             "{refusal}"
         );
+    }
+
+    #[test]
+    fn sessions_that_fill_a_clients_heap_are_refused_with_the_tenants_line() {
+        let one = |keys: &str| with_tenants(1024, 1, keys).map(drop);
+        let refused = |keys: &str| {
+            let refusal = one(keys).unwrap_err();
+            let says = ["file:7: tenant `t0` has a client with 1024 KiB of heap", "make the window smaller"];
+            assert!(says.into_iter().all(|said| refusal.contains(said)), "{keys}: {refusal}");
+        };
+        // The largest window, and rings of most sizes, but not both.
+        assert_eq!(one("window = \"256M\""), Ok(()));
+        assert_eq!(one("ring_entries = 2048"), Ok(()));
+        refused("ring_entries = 4096");
+        refused("window = \"256M\"\nring_entries = 2048");
     }
 
     #[test]
