@@ -107,7 +107,8 @@ fn progress_intervals_meet_and_leave_nothing_out() {
 #[test]
 fn the_last_interval_has_only_requests_in_flight_at_the_deadline() {
     let depth = 4;
-    let bench = Bench { operations: 0, milliseconds: 5, progress_milliseconds: 2, verify: false, depth, ..Bench::default() };
+    let bench =
+        Bench { operations: 0, milliseconds: 5, progress_milliseconds: 2, verify: false, depth, ..Bench::default() };
     let reports = run(bench, |_| {});
     let reported: Vec<_> = reports.iter().filter_map(progress).collect();
     let last = reported.last().unwrap();
