@@ -150,9 +150,9 @@ impl Draw {
 
     /// Draws the number of vectors, and a Controller Memory Buffer. Returns a vector that there is: not 0, if possible.
     fn registers(&mut self, functions: u64) -> (u64, String) {
-        // Virtual functions take vectors of their own.
+        // Virtual functions take vectors of their own, and QEMU's controller has no buffer beside them.
         let vectors = if functions == 0 { self.one_of(&[0, 0, 1, 2, 3]) } else { 0 };
-        let buffer = self.one_of(&[0, 0, 1 << 20]);
+        let buffer = self.one_of(&[0, 0, 1 << 20]) * u64::from(functions == 0);
         (u64::from(vectors != 1), format!("vectors = {vectors}\nmemory_buffer = {buffer}\n"))
     }
 

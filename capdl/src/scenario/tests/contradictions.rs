@@ -146,6 +146,11 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
         ("name = \"disk\"", "name = \"disk\"\nmemory_buffer = \"3M\"", "make it a power of two from 1M on"),
         (
             "name = \"disk\"",
+            "name = \"disk\"\nattach = \"root-port\"\nvirtual_functions = 1\nmemory_buffer = \"1M\"",
+            "good.toml:5: controller `disk` has virtual functions and a memory_buffer, of which QEMU's has one at most",
+        ),
+        (
+            "name = \"disk\"",
             "name = \"disk\"\nmemory_buffer = \"512M\"",
             "good.toml:5: controller `disk` and those before it have registers and buffers of 512 MiB, and the PCI window has \
              room for 512: make them smaller",

@@ -19,6 +19,14 @@ pub(super) fn check(controller: &Controller, line: usize) -> Checked {
             format!("controller `{name}` has virtual functions, which take vectors of its own: leave out vectors"),
         );
     }
+    if buffer > 0 && controller.virtual_functions > 0 {
+        return refuse(
+            line,
+            format!(
+                "controller `{name}` has virtual functions and a memory_buffer, of which QEMU's has one at most: leave out memory_buffer"
+            ),
+        );
+    }
     if buffer > 0 && (!buffer.is_power_of_two() || buffer < 1 << 20) {
         return refuse(
             line,
