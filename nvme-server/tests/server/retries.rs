@@ -186,6 +186,26 @@ fn retry_goes_before_the_next_large_request_of_its_session() {
 }
 
 #[test]
+fn retry_that_waits_for_room_is_not_counted_against_the_next_request() {
+    let mut system = waiting();
+    system.controller(|controller, _| controller.hold = true);
+    let entries: Vec<_> = (0..8).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect();
+    system.submit(0, &entries);
+    (0..3).for_each(|_| system.tick());
+    assert_eq!(submitted(&mut system), 1 + 8, "the queue pair is full");
+    system.controller(|controller, bus| {
+        controller.hold = false;
+        controller.finish(bus, usize::MAX);
+    });
+    system.settle();
+    assert_eq!((submitted(&mut system), system.completions(0).len()), (1 + 8 + 1, 9));
+    fail(&mut system, NOT_READY, u32::MAX);
+    system.submit(0, &[Entry { user_data: 7, ..entry(Opcode::Read, 0, 40, 0) }]);
+    system.pass(12);
+    assert_eq!(answer(&mut system), (Some(Status::DeviceError), 10 + 3 * 11));
+}
+
+#[test]
 fn one_sessions_retries_hold_nobody_else_up() {
     let mut system = waiting();
     assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status(), Some(Status::Success));

@@ -3,8 +3,8 @@
 //! A command that waits is not in flight: it holds no place in a queue pair, and nothing of it is in progress. At a tick after its
 //! delay it goes the way of a request that is cut into commands: it passes the table of extents again, so a right that was revoked
 //! meanwhile stops it, and the scheduler counts it as a new command. A session that closes, and a controller that is reset, end it
-//! as they end a request that was not wholly submitted (`ending`). While [`ServerConfig::WAITING_RETRIES`] wait, or as many as the ring has entries, no entry is taken.
-//! Neighbours: [`RetryDelays`] decides which commands wait and for how long.
+//! as they end a request that was not wholly submitted (`ending`). While [`ServerConfig::WAITING_RETRIES`] wait, or as many as the
+//! ring has entries, no entry is taken. Neighbours: [`RetryDelays`] decides which commands wait and for how long.
 
 use super::Session;
 use crate::controller::retry::RetryDelays;

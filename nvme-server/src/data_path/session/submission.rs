@@ -276,7 +276,7 @@ impl<P: Platform> Session<P> {
             }
         }
         self.close_one(place);
-        if self.retries.are_due {
+        if self.retries.are_due || self.retrying > 0 {
             self.go_on_with_retry(turn.now);
         }
         Ok(())
