@@ -14,6 +14,7 @@ use crate::control_path::bring_up::execute;
 use crate::control_path::requests::Control;
 use crate::controller::device::Health;
 use crate::controller::fault::DeviceFault;
+use crate::controller::inquiry;
 use crate::controller::pci;
 use crate::controller::reset::disable;
 use crate::sessions::slot::Watched;
@@ -125,14 +126,11 @@ pub(crate) async fn enable<P: Platform>(shared: &Shared<P>) -> Result<bool, Devi
     }
     let capabilities: PrimaryCapabilities = identified(shared, Cns::PrimaryCapabilities, Nsid::NONE).await?;
     let primary = capabilities.cntlid.get();
-    match detach_all(shared, primary).await {
-        Err(DeviceFault::Refused(status)) => {
-            let status = status.to_raw();
-            shared.report_failure(&alloc::format!("functions may have other tenants' namespaces: status {status:#x}"));
-            shared.function.has_functions.set(true);
-            return Ok(false);
-        }
-        done => done?,
+    if let Err(status) = inquiry::unless_refused(&mut &*shared, async |_| detach_all(shared).await).await? {
+        let status = status.to_raw();
+        shared.report_failure(&alloc::format!("functions may have other tenants' namespaces: status {status:#x}"));
+        shared.function.has_functions.set(true);
+        return Ok(false);
     }
     for (resource, counts) in RESOURCES.into_iter().zip([capabilities.queues, capabilities.interrupts]) {
         if counts.primary.get() > 0 {
@@ -314,9 +312,11 @@ async fn detach<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), Dev
     }
 }
 
-/// Takes all namespaces from controllers other than the `primary` one, which are offline: attachments outlive resets and losses of
-/// power, so an earlier host may have left one tenant's namespace at another's function.
-async fn detach_all<P: Platform>(shared: &Shared<P>, primary: u16) -> Result<(), DeviceFault> {
+/// Takes all namespaces from the secondary controllers, which are offline: attachments outlive resets and losses of power, so an
+/// earlier host may have left one tenant's namespace at another's function. Other controllers of the subsystem keep theirs.
+async fn detach_all<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
+    let list: SecondaryList = identified(shared, Cns::SecondaryControllers, Nsid::NONE).await?;
+    let secondaries: Vec<u16> = list.listed().ok_or(NO_FUNCTION)?.iter().map(|entry| entry.scid.get()).collect();
     let list: NamespaceList = identified(shared, Cns::AllocatedNamespaces, Nsid::NONE).await?;
     let allocated: Vec<Nsid> = list.iter().collect();
     // There may be more.
@@ -325,11 +325,11 @@ async fn detach_all<P: Platform>(shared: &Shared<P>, primary: u16) -> Result<(),
     }
     for nsid in allocated {
         let attached: ControllerList = identified(shared, Cns::AttachedControllers, nsid).await?;
-        let others = attached.listed().ok_or(NO_FUNCTION)?.iter().map(|id| id.get()).filter(|id| *id != primary);
-        let others: Vec<u16> = others.collect();
-        if !others.is_empty() {
-            info!("namespace {} is taken from {} controllers", nsid.0, others.len());
-            attachment(shared, Attachment::Detach, nsid, &others).await?;
+        let attached = attached.listed().ok_or(NO_FUNCTION)?.iter().map(|id| id.get());
+        let theirs: Vec<u16> = attached.filter(|id| secondaries.contains(id)).collect();
+        if !theirs.is_empty() {
+            info!("namespace {} is taken from {} controllers", nsid.0, theirs.len());
+            attachment(shared, Attachment::Detach, nsid, &theirs).await?;
         }
     }
     Ok(())

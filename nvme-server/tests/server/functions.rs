@@ -4,8 +4,8 @@ use crate::support::{Act, Managed, Setup, State, System, advance_incarnation, en
 use blk_api::config::FunctionConfig;
 use blk_api::policy::{FunctionRight, Refusal, SET_FUNCTION};
 use blk_api::request::Opcode;
-use nvme_spec::Nsid;
 use nvme_spec::admin::{self, Cns, ControllerResource};
+use nvme_spec::{Nsid, StatusCode};
 use platform::Message;
 use sim_fault::ControllerEffect;
 
@@ -118,6 +118,28 @@ fn namespaces_that_an_earlier_host_left_at_functions_are_taken_from_them() {
     assert_eq!(online_ones(&mut system), [true, true]);
     assert_eq!(managed(&system), [setting_online(0), setting_online(1)].concat());
     assert_eq!(system.take_failures(), [""; 0]);
+}
+
+#[test]
+fn namespaces_of_other_controllers_of_the_subsystem_stay_where_they_are() {
+    let system = start(setup(4));
+    let mut other = setup(4);
+    other.shape.left_attached_to = Some(77);
+    assert_eq!(managed(&start(other)), managed(&system));
+    assert_eq!(system.take_failures(), [""; 0]);
+}
+
+#[test]
+fn refusal_that_passes_keeps_no_function_from_being_enabled() {
+    let mut setup = setup(4);
+    setup.shape.left_attached_to = Some(1);
+    let mut system = System::start_with(setup, |controller, _| {
+        controller.refusal = StatusCode::InternalError.into();
+        controller.refuse = Some((admin::Opcode::NamespaceAttachment, 2));
+    });
+    system.pass(1);
+    assert_eq!(system.take_failures(), [""; 0]);
+    assert!(system.world.state().functions_at.is_some());
 }
 
 #[test]
