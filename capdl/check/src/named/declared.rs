@@ -109,12 +109,13 @@ impl System<'_> {
         let role = index.map(|index| self.roles[index]);
         let is_client = role == Some(Role::Client);
         let pages = self.pages_of_registers(name, role);
+        let has_room = |len: &u64| *len >= u64::from(pages).saturating_mul(PAGE);
         DriverConfig {
             name: name.clone(),
             allowed: self.function_of(name, role),
             arena: arena.map_or(Vaddr::new(0), |arena| arena.vaddr),
-            // An arena without room for them is wrong whatever it is configured with.
-            arena_len: arena.map_or(0, |arena| arena.len).max(u64::from(pages) * PAGE),
+            // An arena without room for the pages may not be used.
+            arena_len: arena.map(|arena| arena.len).filter(has_room).unwrap_or(0),
             pages,
             max_vectors: if is_client {
                 FUNCTION_QUEUES

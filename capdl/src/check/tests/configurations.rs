@@ -148,6 +148,23 @@ fn numbers_of_the_pci_server_that_are_not_the_machines_are_refused() {
     );
 }
 
+#[test]
+fn an_arena_without_room_for_the_registers_is_refused_whatever_it_is_configured_with() {
+    let mut system = Image::of("large-registers");
+    let room = 2 << 20;
+    reconfigure(&mut system, "nvme-server-far", |configured| {
+        configured.regions.iter_mut().find(|region| region.name == "arena").unwrap().len = room;
+    })
+    .unwrap();
+    let lengths: [Wrong<pci_api::ServerConfig>; 2] = [
+        ("arena_len` for nvme-server-far", |config| config.drivers[0].arena_len = 2 << 20),
+        ("arena_len` for nvme-server-far", |config| {
+            config.drivers[0].arena_len = u64::from(config.drivers[0].pages) * 4096;
+        }),
+    ];
+    fields_refused(&system, "pci-server", &lengths);
+}
+
 /// As many bytes are mapped as the environment has, and more than the configured buses need.
 #[test]
 fn configuration_space_of_other_buses_is_refused() {
