@@ -6,7 +6,7 @@
 use crate::records::results::Results;
 use blk_api::config::{Completion, badge};
 use capdl::Scenario;
-use capdl::scenario::{Interrupts, Path, Tenant, Workload};
+use capdl::scenario::{Controller, Interrupts, Path, Tenant, Workload};
 use report::Session;
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::collections::BTreeSet;
@@ -48,8 +48,8 @@ fn for_nothing(scenario: &Scenario, tenant: &Tenant) -> u64 {
     scenario.faults.iter().filter(is_spurious).count() as u64
 }
 
-/// Whether a session's count has its own interrupts alone. Not so with the pin, which all sessions share, nor with so many
-/// vectors that several have the same badge, nor beside an attacker with a function: it can raise any interrupt of others, because
+/// Whether a session's count has its own interrupts alone. Not so with the pin, which all sessions share, nor with so few vectors
+/// that queue pairs share them, nor with so many that several have the same badge, nor beside an attacker with a function: it can raise any interrupt of others, because
 /// this kernel has no interrupt remapping.
 fn is_counted_apart(scenario: &Scenario, tenant: &Tenant) -> bool {
     let forges = |other: &Tenant| other.path == Path::Function && matches!(other.workload, Workload::Hostile(_));
@@ -57,9 +57,11 @@ fn is_counted_apart(scenario: &Scenario, tenant: &Tenant) -> bool {
         return false;
     }
     let controller = scenario.controller(&tenant.controller);
-    let by_message = controller.is_some_and(|(_, one)| one.ways().all(|way| way == Interrupts::Msix));
     let last = scenario.queue_pairs(&tenant.controller);
     // Vector 0 is the admin queue's.
+    let has_own =
+        |one: &Controller| u32::from(one.vector_count()) > last && one.ways().all(|way| way == Interrupts::Msix);
+    let by_message = controller.is_some_and(|(_, one)| has_own(one));
     let badges: BTreeSet<_> = (0..=last).map(badge::vector).collect();
     by_message && badges.len() as u64 == u64::from(last) + 1
 }
@@ -95,6 +97,12 @@ mod tests {
         assert!(sentences(&polled, 100, 0, "").is_empty());
         let wrong = sentences(&polled, 100, 1, "");
         assert_eq!(wrong, ["w is polled, and its queue pairs raised 1 interrupts"]);
+    }
+
+    #[test]
+    fn interrupts_of_a_vector_that_queue_pairs_share_are_nobodys() {
+        assert!(sentences(&scenario("polled", "vectors = 1"), 100, 1, "").is_empty());
+        assert_eq!(sentences(&scenario("polled", "vectors = 2"), 100, 1, "").len(), 1);
     }
 
     #[test]
