@@ -269,9 +269,10 @@ impl Scenario {
             ControllerEffect::StuckQueuePair { .. } => controller.attach != Attach::Bridge,
             // Only a controller in a slot can be removed.
             ControllerEffect::Removal => matches!(controller.attach, Attach::RootPort | Attach::Switch),
-            ControllerEffect::SpuriousInterrupt { .. } | ControllerEffect::NeverReady | ControllerEffect::PowerLoss => {
-                false
-            }
+            ControllerEffect::SpuriousInterrupt { .. }
+            | ControllerEffect::NeverReady
+            | ControllerEffect::PowerLoss
+            | ControllerEffect::Event(_) => false,
         }
     }
 

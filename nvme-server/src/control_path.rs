@@ -1,14 +1,14 @@
 //! The control path: slow work at the controller, one request after another, while the data path goes on.
 //!
-//! [`control_plane`] takes the requests. [`bring_up`] makes the controller ready for commands, and
-//! [`identity`] compares it with the first; [`provision`] and [`reconcile`]
-//! create the queue pairs that it should have; [`reliances`] sets features; [`reconfiguration`] and [`interrupts_change`] carry out the policy component's
-//! [`changes`]. [`functions`] sets virtual functions online, which clients drive themselves.
+//! [`control_plane`] takes the requests. [`bring_up`] makes the controller ready for commands, and [`identity`] compares it with the
+//! first; [`provision`] and [`reconcile`] create the queue pairs that it should have; [`events`] acts on what the controller reports;
+//! [`reconfiguration`] and [`interrupts_change`] carry out the policy component's [`changes`]. [`functions`] sets virtual functions online, which clients drive themselves.
 
 pub(crate) mod arbitration;
 pub(crate) mod bring_up;
 pub(crate) mod changes;
 pub(crate) mod control_plane;
+pub(crate) mod events;
 pub(crate) mod functions;
 pub(crate) mod identity;
 pub(crate) mod interrupts_change;
@@ -17,5 +17,4 @@ pub(crate) mod on_wake;
 pub(crate) mod provision;
 pub(crate) mod reconcile;
 pub(crate) mod reconfiguration;
-pub(crate) mod reliances;
 pub(crate) mod requests;

@@ -344,6 +344,9 @@ impl Observer {
                 self.fairness.answered(number, flight.bytes(), now_ns, findings);
                 self.pages.authority.release(request);
                 let status = completed.status();
+                if session.is_ended_by(status) {
+                    self.liveness.session_ended(number);
+                }
                 self.changing.answered(number, flight, status, now_ns, findings);
                 self.hashes.clear();
                 if flight.opcode == Opcode::Read && status == Some(Status::Success) {

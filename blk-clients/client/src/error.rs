@@ -57,6 +57,7 @@ impl From<DeviceFault> for FunctionFault {
             | DeviceFault::Inconsistent(_)
             | DeviceFault::Unusable(_)
             | DeviceFault::Exchanged
+            | DeviceFault::NamespacesChanged
             | DeviceFault::OwnMemory => Self::Unusable,
         }
     }

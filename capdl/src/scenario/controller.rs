@@ -223,8 +223,9 @@ pub struct Saved {
 #[serde(deny_unknown_fields)]
 pub struct Later {
     /// The enabling (CC.EN from 0 to 1), counted from 1, which is its server's start. A controller with virtual functions is enabled
-    /// twice then.
-    pub enabling: u32,
+    /// twice then. Without it, namespaces change at the fault `{ event = "namespace-changed" }`, without a reset.
+    #[serde(default)]
+    pub enabling: Option<u32>,
     /// Serial number, up to 20 characters.
     #[serde(default)]
     pub serial: Option<String>,

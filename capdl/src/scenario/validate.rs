@@ -97,7 +97,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     for (controller, line) in scenario.controllers.iter().zip(&lines.controllers) {
         check_controller(controller, &mut names, *line)?;
         virtual_functions::check(controller, *line)?;
-        later::check(controller, *line)?;
+        later::check(scenario, controller, *line)?;
         interrupts::check(scenario, controller, *line)?;
         hot_plug::check_controller(scenario, controller, *line)?;
     }

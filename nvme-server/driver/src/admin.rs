@@ -1,7 +1,8 @@
-//! The admin queue: one command at a time, for the control plane.
+//! The admin queue: one command at a time, for the control plane, and beside it a request for an event.
 //!
 //! The data plane polls the admin completion queue whenever the server wakes; the control plane waits here for the
-//! completion. A command that takes too long is a fault of the controller.
+//! completion. A command that takes too long is a fault of the controller. A request for an event (Asynchronous Event Request, NVM
+//! Express base specification 1.4, section 5.2) completes only when something happens, and has no limit.
 
 use crate::fault::DeviceFault;
 use crate::queue_pair::{QueuePair, Ring};
@@ -10,7 +11,7 @@ use embassy_futures::select::{Either, select};
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use embassy_sync::signal::Signal;
 use nvme_spec::admin::Opcode;
-use nvme_spec::{Cid, Cqe, Sqe};
+use nvme_spec::{Cid, Cqe, Sqe, admin};
 use platform::{Memory, Mmio, Platform};
 
 /// Entries of the admin queues: one page of SQEs.
@@ -34,7 +35,7 @@ pub const fn limit_seconds(sqe: &Sqe) -> u64 {
 /// The supervisor's tick, as the control plane waits for it.
 pub type Tick = Signal<NoopRawMutex, ()>;
 
-/// The admin queue pair and its one command.
+/// The admin queue pair, its one command, and its request for an event.
 pub struct AdminQueue<M: Memory, R> {
     state: RefCell<State<M, R>>,
     done: Signal<NoopRawMutex, Result<Cqe, DeviceFault>>,
@@ -44,12 +45,19 @@ struct State<M: Memory, R> {
     pair: Option<QueuePair<M, R>>,
     /// The command in flight.
     waiting: Option<Cid>,
+    /// The request for an event.
+    event_request: Option<Cid>,
+    /// The completion of that request.
+    event: Option<Cqe>,
+    /// Events since the start.
+    events: u16,
     last: Cid,
 }
 
 impl<M: Memory, R> Default for AdminQueue<M, R> {
     fn default() -> Self {
-        Self { state: RefCell::new(State { pair: None, waiting: None, last: Cid(0) }), done: Signal::new() }
+        let state = State { pair: None, waiting: None, event_request: None, event: None, events: 0, last: Cid(0) };
+        Self { state: RefCell::new(state), done: Signal::new() }
     }
 }
 
@@ -70,7 +78,8 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
             None => make()?,
         };
         pair.reset()?;
-        state.waiting = None;
+        (state.waiting, state.event_request) = (None, None);
+        (state.event, state.events) = (None, 0);
         self.done.reset();
         let rings = (pair.sq.clone(), pair.cq.clone());
         state.pair = Some(pair);
@@ -105,17 +114,30 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
     /// Returns the seconds that the command may take.
     fn submit(&self, build: impl FnOnce(Cid) -> Sqe) -> Result<u64, DeviceFault> {
         let mut state = self.state.borrow_mut();
-        let State { pair, waiting, last } = &mut *state;
-        *last = last.next();
-        let cid = *last;
-        *waiting = Some(cid);
+        let cid = state.next_cid();
+        state.waiting = Some(cid);
         // Discards a late completion of an earlier command that was given up.
         self.done.reset();
-        let pair = pair.as_mut().ok_or(DeviceFault::OwnMemory)?;
         let sqe = build(cid);
-        pair.submit(&sqe);
-        pair.ring()?;
+        state.submit(&sqe)?;
         Ok(limit_seconds(&sqe))
+    }
+
+    /// Requests the next event.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the queue.
+    pub fn request_event(&self) -> Result<(), DeviceFault> {
+        let mut state = self.state.borrow_mut();
+        let cid = state.next_cid();
+        state.event_request = Some(cid);
+        state.submit(&admin::async_event_request(cid))
+    }
+
+    /// Takes the completion of the request for an event, and the number of these since the start.
+    pub fn take_event(&self) -> Option<(Cqe, u16)> {
+        let mut state = self.state.borrow_mut();
+        state.event.take().map(|cqe| (cqe, state.events))
     }
 
     /// Gives up the command in flight, if there is one, because the controller failed.
@@ -125,28 +147,58 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
         }
     }
 
-    /// Polls for the completion, on behalf of the data plane.
-    pub fn poll(&self) {
+    /// Polls for a completion, on behalf of the data plane. Returns whether there is an event.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the queue, if no command waits that it could be told to.
+    pub fn poll(&self) -> Result<bool, DeviceFault> {
         let mut state = self.state.borrow_mut();
-        if state.waiting.is_none() {
-            return;
+        if state.waiting.is_none() && state.event_request.is_none() {
+            return Ok(false);
         }
+        let waits = state.waiting.is_some();
         match state.poll() {
             Ok(None) => {}
             Ok(Some(cqe)) => self.done.signal(Ok(cqe)),
-            Err(fault) => self.done.signal(Err(fault)),
+            Err(fault) if waits => self.done.signal(Err(fault)),
+            Err(fault) => return Err(fault),
         }
+        Ok(state.event.is_some())
     }
 }
 
 impl<M: Memory, R: Mmio> State<M, R> {
+    /// An identifier that no command in flight has.
+    fn next_cid(&mut self) -> Cid {
+        self.last = self.last.next();
+        if self.event_request == Some(self.last) {
+            self.last = self.last.next();
+        }
+        self.last
+    }
+
+    fn submit(&mut self, sqe: &Sqe) -> Result<(), DeviceFault> {
+        let pair = self.pair.as_mut().ok_or(DeviceFault::OwnMemory)?;
+        pair.submit(sqe);
+        pair.ring().map(drop)
+    }
+
+    /// Returns the completion of the command in flight. That of the request for an event is kept.
     fn poll(&mut self) -> Result<Option<Cqe>, DeviceFault> {
         let Some(pair) = self.pair.as_mut() else { return Ok(None) };
-        let Some(cqe) = pair.complete_with_result()? else { return Ok(None) };
-        pair.release()?;
-        if self.waiting.take() != Some(cqe.cid()) {
-            return Err(DeviceFault::UnknownCommand(cqe.cid().0));
+        while let Some(cqe) = pair.complete_with_result()? {
+            pair.release()?;
+            let cid = Some(cqe.cid());
+            if self.event_request == cid {
+                (self.event_request, self.event) = (None, Some(cqe));
+                self.events = self.events.saturating_add(1);
+                continue;
+            }
+            if self.waiting.take() != cid {
+                return Err(DeviceFault::UnknownCommand(cqe.cid().0));
+            }
+            return Ok(Some(cqe));
         }
-        Ok(Some(cqe))
+        Ok(None)
     }
 }

@@ -3,9 +3,10 @@
 
 use crate::control_path::arbitration::{self, Weighing};
 use crate::control_path::identity::{First, Identity};
-use crate::control_path::{functions, namespaces, reliances};
+use crate::control_path::{events, functions, namespaces};
 use crate::controller::admin;
 use crate::controller::fault::DeviceFault;
+use crate::controller::features;
 use crate::controller::inquiry::{self, Asks};
 use crate::controller::pci;
 use crate::controller::queue_pair::{QueuePair, Ring};
@@ -104,7 +105,8 @@ pub(crate) async fn bring_up<P: Platform>(shared: &Shared<P>) -> Result<Identity
     let queue_pairs = number_of_queues(shared).await?;
     let limits = inquiry::nvm_limits(&mut &*shared, controller.version()?, controller.cap()).await?;
     let namespaces = namespaces::find(shared, &about).await?;
-    reliances::set(shared, &namespaces).await?;
+    features::set(&mut &*shared, namespaces.iter().map(|namespace| namespace.nsid)).await?;
+    events::watch(shared, &about).await?;
     let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
     let identity = Identity {
         queue_pairs,

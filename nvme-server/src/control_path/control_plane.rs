@@ -2,6 +2,7 @@
 //!
 //! Every wait in here ends: with the controller's answer, or by ticks, which bound the time for it.
 
+use crate::control_path::events;
 use crate::control_path::functions;
 use crate::control_path::identity::Identity;
 use crate::control_path::interrupts_change;
@@ -39,6 +40,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
             Control::RecoverQueuePairs => recover_queue_pairs(shared).await,
             Control::Reconfigure => reconfigure(shared, &mut identity).await,
             Control::Functions => functions::follow_clients(shared).await,
+            Control::Event => events::act(shared, &mut identity).await,
             Control::ChangeInterrupts => change_interrupts(shared, &mut identity).await,
             Control::Leave => {
                 leave(shared).await;

@@ -7,8 +7,8 @@ use embassy_sync::channel::Channel;
 use platform::log::error;
 
 /// Requests the control plane can have waiting: each session's opening or teardown, one reconfiguration, one
-/// of interrupts, one about functions, two recoveries, and the controller's removal.
-const CONTROL_QUEUE: usize = ServerConfig::MOST_SESSIONS + 6;
+/// of interrupts, one about functions, two recoveries, an event, and the controller's removal.
+const CONTROL_QUEUE: usize = ServerConfig::MOST_SESSIONS + 7;
 
 /// A request of the data plane to the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,8 @@ pub(crate) enum Control {
     RecoverQueuePairs,
     /// The controller did something wrong.
     Recover,
+    /// The controller reports an event ([`events`](crate::control_path::events)).
+    Event,
     /// The controller is to be removed.
     Leave,
 }
@@ -38,6 +40,8 @@ pub(crate) struct ControlQueue {
     recovers_controller: Cell<bool>,
     /// A request about virtual functions is among them.
     follows_clients: Cell<bool>,
+    /// An event is among them.
+    has_event: Cell<bool>,
     /// A recovery of queue pairs is among them, or under way.
     recovers_queue_pairs: Cell<bool>,
 }
@@ -49,16 +53,18 @@ impl ControlQueue {
             requests: Channel::new(),
             recovers_controller: Cell::new(false),
             follows_clients: Cell::new(false),
+            has_event: Cell::new(false),
             recovers_queue_pairs: Cell::new(false),
         }
     }
 
-    /// Passes a request to the control plane; each recovery is there once, and so is one about functions.
+    /// Passes a request to the control plane; each recovery is there once, and so are an event and one about functions.
     pub(crate) fn pass(&self, control: Control) {
         let is_known = match control {
             Control::Recover => self.recovers_controller.replace(true),
             Control::Functions => self.follows_clients.replace(true),
             Control::RecoverQueuePairs => self.recovers_queue_pairs.replace(true),
+            Control::Event => self.has_event.replace(true),
             Control::Open(_)
             | Control::TearDown(_)
             | Control::Reconfigure
@@ -77,6 +83,7 @@ impl ControlQueue {
         match control {
             Control::Recover => self.recovers_controller.set(false),
             Control::Functions => self.follows_clients.set(false),
+            Control::Event => self.has_event.set(false),
             _ => {}
         }
         control

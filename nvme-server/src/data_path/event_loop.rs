@@ -88,7 +88,7 @@ impl State {
 fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
     let vectors = shared.function.vectors.borrow();
     if vectors.may_concern_admin(badge) {
-        shared.device.admin.poll();
+        poll_admin(shared);
     }
     let mut slots = shared.slots.borrow_mut();
     vectors.count(&shared.platform, badge, |bit| completed(&slots, bit));
@@ -115,7 +115,7 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
 fn on_tick<P: Platform>(shared: &Shared<P>) {
     let storm =
         shared.function.vectors.borrow().on_tick(&shared.platform, |bit| completed(&shared.slots.borrow(), bit));
-    shared.device.admin.poll();
+    poll_admin(shared);
     shared.device.tick.signal(());
     calls::on_tick(shared);
     functions::on_tick(shared);
@@ -146,5 +146,14 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
     drop(schedule);
     if shared.queues.borrow().overdue(now, ticks_per_second).is_some() {
         shared.control.pass(Control::RecoverQueuePairs);
+    }
+}
+
+/// Takes what the controller has completed in the admin queue.
+fn poll_admin<P: Platform>(shared: &Shared<P>) {
+    match shared.device.admin.poll() {
+        Ok(true) => shared.control.pass(Control::Event),
+        Ok(false) => {}
+        Err(fault) => shared.fail(fault),
     }
 }

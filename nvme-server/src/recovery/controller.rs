@@ -156,7 +156,7 @@ async fn try_recover<P: Platform>(shared: &Shared<P>, refused: Refused) -> Resul
 }
 
 /// By session, what it needs and the controller has no more.
-fn losses<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Vec<Option<Loss>> {
+pub(crate) fn losses<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Vec<Option<Loss>> {
     let slots = shared.slots.borrow();
     slots.iter().map(|slot| slot.phase.session().and_then(|session| loss(identity, session))).collect()
 }

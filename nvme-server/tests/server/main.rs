@@ -10,6 +10,7 @@ mod dead_clients;
 mod dead_controller;
 mod descriptions;
 mod device_lies;
+mod events;
 mod floods;
 mod functions;
 mod hostile_clients;

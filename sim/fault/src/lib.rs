@@ -209,11 +209,30 @@ pub enum ControllerEffect {
     },
     /// From now on CSTS.RDY never becomes 1.
     NeverReady,
+    /// Something happens that is an asynchronous event: it completes a request for events (NVM Express base specification 1.4, section
+    /// 5.2), if the driver wants to know of it.
+    Event(Happening),
     /// The controller is pulled out.
     Removal,
     /// Its power fails for an instant. Some data in its volatile write cache may be lost, commands under way are lost,
     /// and its registers are as after power-on.
     PowerLoss,
+}
+
+/// Something that is an asynchronous event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Happening {
+    /// The spare falls below its threshold.
+    Spare,
+    /// The temperature rises above its threshold.
+    Temperature,
+    /// The media is degraded.
+    Reliability,
+    /// Namespaces changed.
+    NamespaceChanged,
+    /// An internal error that passed.
+    InternalError,
 }
 
 /// A fault of a component.
@@ -292,5 +311,9 @@ mod tests {
         assert!(matches!(ones, Fault::Controller(ControllerFault { at_ns: 9, .. })));
         let Fault::Controller(loss) = parse("[controller]\nat_ns = 9\neffect = \"power-loss\"") else { panic!("its") };
         assert_eq!(loss.effect, ControllerEffect::PowerLoss);
+        let Fault::Controller(event) = parse("[controller]\nat_ns = 9\neffect = { event = \"spare\" }") else {
+            panic!("its")
+        };
+        assert_eq!(event.effect, ControllerEffect::Event(Happening::Spare));
     }
 }

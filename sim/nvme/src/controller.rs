@@ -249,6 +249,7 @@ impl Controller {
         if let Some((number, effect)) = self.faults.take_next().filter(|_| !self.registers.is_removed()) {
             let hit = self.suffer(effect, host);
             self.faults.record(number, hit);
+            admin::deliver_events(self, host);
         }
     }
 
@@ -291,6 +292,7 @@ impl Controller {
                 self.interrupts.update_pin(host);
             }
             ControllerEffect::PowerLoss => self.power_fails(host),
+            ControllerEffect::Event(happening) => return admin::happen(self, happening),
         }
         Hit::Now
     }

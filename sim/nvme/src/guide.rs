@@ -10,6 +10,7 @@ use nvme_spec::cqe::SqPosition;
 use nvme_spec::{Cid, Cqe, QueueId, Status};
 use sim_fault::ControllerEffect;
 
+use crate::admin;
 use crate::controller::Controller;
 use crate::fault::Posting;
 use crate::host::Host;
@@ -19,6 +20,7 @@ impl Controller {
     pub fn strike(&mut self, effect: ControllerEffect, host: &mut dyn Host) {
         self.with_shared(|controller| {
             controller.suffer(effect, host);
+            admin::deliver_events(controller, host);
             controller.look_ahead();
         });
     }

@@ -12,8 +12,9 @@ use crate::write_log::WriteLog;
 /// stays as it was.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Later {
-    /// The enabling, CC.EN from 0 to 1, counted from 1.
-    pub enabling: u32,
+    /// The enabling, CC.EN from 0 to 1, counted from 1; `None` for the event that namespaces changed
+    /// ([`Happening::NamespaceChanged`](sim_fault::Happening)), without a reset.
+    pub enabling: Option<u32>,
     /// Serial number, cut to 20 characters.
     pub serial: Option<String>,
     /// MDTS, as [`Config::mdts`](crate::config::Config::mdts).
@@ -50,7 +51,7 @@ impl Controller {
     pub(crate) fn enabled_again(&mut self) {
         self.enablings = self.enablings.saturating_add(1);
         let now = self.enablings;
-        for later in self.config.later.iter().filter(|later| later.enabling == now) {
+        for later in self.config.later.iter().filter(|later| later.enabling == Some(now)) {
             if let Some(serial) = &later.serial {
                 self.config.identity.serial.clone_from(serial);
             }
@@ -62,5 +63,15 @@ impl Controller {
         if let Some(granted) = self.granted {
             self.admin.limit_queues(granted.clamp(1, self.limits.queue_pairs));
         }
+    }
+
+    /// Changes namespaces under the driver that uses them, and says that all of them may have changed.
+    pub(crate) fn namespaces_change(&mut self) {
+        for later in self.config.later.iter().filter(|later| later.enabling.is_none()) {
+            let is_meant = |namespace: &&mut Namespace| later.nsid.is_none_or(|nsid| namespace.nsid == nsid);
+            self.namespaces.iter_mut().filter(is_meant).for_each(|namespace| later.change(namespace));
+        }
+        let changed: Vec<u32> = self.namespaces.iter().map(|namespace| namespace.nsid).collect();
+        changed.into_iter().for_each(|nsid| self.admin.namespace_changed(nsid));
     }
 }

@@ -110,12 +110,15 @@ impl Controller {
         let places = Place::secondaries(virtualization.functions);
         let configs: Vec<_> = places.map(|place| (place, secondary_config(&config, &virtualization, place))).collect();
         let shared = Arc::new(Mutex::new(Shared::default()));
+        let saved_for = config.namespaces.len() as u32;
         let mut primary = Self::new(config, seed);
         primary.exchange(&mut lock(&shared));
         primary.member.shared = Some(Arc::clone(&shared));
         let secondary = |(place, config): (Place, Config)| {
             // In the upper bits, because callers tend to number the seeds of their controllers.
+            let saved = config.saved.clone();
             let mut secondary = Self::new(config, seed ^ u64::from(place.number()) << 56);
+            secondary.admin.start_with(&saved, saved_for);
             secondary.member = Member { place, shared: Some(Arc::clone(&shared)), followed: 0 };
             secondary.namespaces.set_viewer(place);
             secondary.registers.set_offline(true);

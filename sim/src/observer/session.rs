@@ -3,6 +3,7 @@
 
 use super::functions;
 use crate::translations::Translations;
+use blk_api::Status;
 use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
 use blk_api::ring::{Completed, PRODUCED, SLOTS};
 use capdl::scenario::{Scenario, Tenant, Workload};
@@ -38,6 +39,8 @@ pub(crate) struct Session {
     pub(crate) requester: Option<u16>,
     /// Whether its requests can be judged.
     pub(crate) trust: Trust,
+    /// Whether it goes on when its controller is back.
+    waits_for_controller: bool,
     block_bytes: usize,
     extents: Vec<Extent>,
     entries: u32,
@@ -131,6 +134,7 @@ impl Session {
                 Workload::Own(_) if scenario.expect.attackers.contains(&tenant.name) => Trust::Attacks,
                 Workload::Bench(_) | Workload::Digest(_) | Workload::Signal(_) | Workload::Own(_) => Trust::Follows,
             },
+            waits_for_controller: tenant.waits,
             block_bytes: scenario.namespace(tenant).map_or(512, |namespace| namespace.block_bytes as usize),
             extents,
             entries: tenant.ring_entries,
@@ -176,6 +180,15 @@ impl Session {
     /// Whether a request waits for its answer.
     pub(crate) fn waits(&self) -> bool {
         !self.in_flight.is_empty()
+    }
+
+    /// Whether the session is over with an answer of this status: its client asks for nothing more and ends its other requests itself.
+    pub(crate) const fn is_ended_by(&self, status: Option<Status>) -> bool {
+        match status {
+            Some(Status::Closed) => true,
+            Some(Status::DeviceGone) => !self.waits_for_controller,
+            _ => false,
+        }
     }
 
     /// Returns a request in flight.

@@ -40,7 +40,7 @@ pub(super) fn draw(draw: &mut Draw, controllers: &[Controller], expect: &mut Exp
         let has_crash = controller.loads.iter().any(|load| expect.faults.contains(load));
         let fault = match draw.below(12) {
             0 | 1 => draw.command(controller, &DAWDLE),
-            2 => draw.spurious_interrupt(controller),
+            2 => draw.notice(controller),
             3 => draw.slow(controller),
             // A tenant whose controller is lost may end before it could crash.
             4 if controller.loads.len() > 1 && !has_crash && !is_lost => draw.crash(controller, expect),
@@ -115,9 +115,17 @@ impl Draw {
         format!("controller = {{ controller = \"{name}\", at_ns = {at_ns}, effect = {effect} }}")
     }
 
-    fn spurious_interrupt(&mut self, controller: &Controller) -> String {
-        let effect = format!("{{ spurious-interrupt = {{ vector = {} }} }}", controller.vector);
-        self.controller_fault(controller, 1_000_000, &effect)
+    /// Draws an interrupt or an event that nobody waits for.
+    fn notice(&mut self, controller: &Controller) -> String {
+        let spurious = format!("{{ spurious-interrupt = {{ vector = {} }} }}", controller.vector);
+        let effect = self.one_of(&[
+            &spurious,
+            &spurious,
+            "{ event = \"spare\" }",
+            "{ event = \"internal-error\" }",
+            "{ event = \"namespace-changed\" }",
+        ]);
+        self.controller_fault(controller, 1_000_000, effect)
     }
 
     fn loss(&mut self, controller: &Controller, text: &mut String) -> String {

@@ -42,7 +42,7 @@ fn namespace(driver: &mut Driver, nsid: u32) -> identify::Namespace {
 
 #[test]
 fn a_controller_changes_at_the_enabling_that_is_named_and_stays_so() {
-    let other = Later { enabling: 3, serial: Some("OTHER".into()), mdts: Some(2), ..Later::default() };
+    let other = Later { enabling: Some(3), serial: Some("OTHER".into()), mdts: Some(2), ..Later::default() };
     let mut driver = driver(vec![other]);
     let first = controller(&mut driver);
     enable_again(&mut driver);
@@ -57,8 +57,8 @@ fn a_controller_changes_at_the_enabling_that_is_named_and_stays_so() {
 
 #[test]
 fn one_namespace_or_all_change() {
-    let of = |nsid, nguid| Later { enabling: 2, nsid, nguid: Some([nguid; 16]), ..Later::default() };
-    let larger = Later { enabling: 3, bytes: Some(2 * NAMESPACE_BYTES), eui64: Some([5; 8]), ..Later::default() };
+    let of = |nsid, nguid| Later { enabling: Some(2), nsid, nguid: Some([nguid; 16]), ..Later::default() };
+    let larger = Later { enabling: Some(3), bytes: Some(2 * NAMESPACE_BYTES), eui64: Some([5; 8]), ..Later::default() };
     let mut driver = driver(vec![of(Some(2), 9), larger]);
     let blocks = namespace(&mut driver, 1).nsze.get();
     enable_again(&mut driver);
@@ -72,7 +72,7 @@ fn one_namespace_or_all_change() {
 
 #[test]
 fn another_disks_blocks_are_zeroes() {
-    let mut driver = driver(vec![Later { enabling: 2, nsid: Some(1), blank: true, ..Later::default() }]);
+    let mut driver = driver(vec![Later { enabling: Some(2), nsid: Some(1), blank: true, ..Later::default() }]);
     enable_again(&mut driver);
     let first = |nsid| {
         let mut byte = [0; 1];
@@ -84,7 +84,7 @@ fn another_disks_blocks_are_zeroes() {
 
 #[test]
 fn fewer_queue_pairs_are_granted_until_more_are_again() {
-    let grant = |enabling, granted| Later { enabling, granted: Some(granted), ..Later::default() };
+    let grant = |enabling, granted| Later { enabling: Some(enabling), granted: Some(granted), ..Later::default() };
     let mut driver = driver(vec![grant(2, 1), grant(4, 3)]);
     let asked = NumberOfQueues::pairs(4).unwrap();
     for granted in [4, 1, 1, 3] {

@@ -83,6 +83,24 @@ fn another_namespace_ends_its_own_tenant() {
 }
 
 #[test]
+fn namespace_that_changes_without_a_reset_ends_its_own_tenant_and_others_only_if_it_did() {
+    let event = "{ event = \"namespace-changed\" }";
+    for (change, seed) in [("nguid = 9", 1), ("size = \"15M\"", 1), ("nguid = 9", 2)] {
+        let run = run_for(&scenario_of(event, "", &format!("nsid = 2\n{change}"), 2), seed, 60_000);
+        assert_eq!(run.account.findings, "");
+        assert!(failures(&run)[0].starts_with("nvme-server: the session of bob ended: another namespace"));
+        assert!(finishes(&run, "alice") && !finishes(&run, "bob"));
+    }
+    // It grew, or it is nobody's.
+    for (change, nsid) in [("nsid = 2\nsize = \"32M\"", 2), ("nsid = 2\nnguid = 9", 1)] {
+        let run = run_for(&scenario_of(event, "", change, nsid), 1, 60_000);
+        assert_eq!((run.account.findings.as_str(), failures(&run)), ("", vec![]));
+        assert!(!run.reports.iter().any(|report| matches!(report, Report::Reset { .. })));
+        assert!(finishes(&run, "alice") && finishes(&run, "bob"));
+    }
+}
+
+#[test]
 fn a_disk_that_is_known_to_change_its_nguid_goes_on() {
     for way in WAYS {
         let run = run_of(way, "quirks = [\"nguid-changes-at-reset\"]", "enabling = 2\nnguid = 9", 2);

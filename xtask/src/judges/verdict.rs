@@ -1,7 +1,7 @@
 //! Compares the events and contents of a run with the scenario's expectations. Left out: times and rates (`times`).
 
 use crate::judges::{arrivals, completions, digests, interrupts, leaks, limits, probe};
-use crate::records::results::Results;
+use crate::records::results::{Failed, Results};
 use blk_api::Status;
 use blk_api::session::Refusal;
 use capdl::Scenario;
@@ -79,7 +79,7 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
             violations.push(format!("{} had to be started again", restart.name));
         }
     }
-    for failure in results.failures.iter().filter(|failure| !may_fail(scenario, &failure.component)) {
+    for failure in results.failures.iter().filter(|failure| !is_expected(scenario, failure)) {
         violations.push(format!("{}: {}", failure.component, failure.reason));
     }
     let may_reset = |server: &str| expect.allows_resets() || scenario.is_of_lost(server) || is_pulled(scenario, server);
@@ -212,7 +212,7 @@ fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Op
 
 /// Whether a failed run may be repeated: it was too short to show anything, which does not explain what a component did wrong.
 pub(crate) fn may_repeat(scenario: &Scenario, results: &Results) -> bool {
-    let did_wrong = results.failures.iter().any(|failure| !may_fail(scenario, &failure.component))
+    let did_wrong = results.failures.iter().any(|failure| !is_expected(scenario, failure))
         || results.tenants.iter().any(|load| load.wrong_bytes > 0)
         || results.attacks.iter().any(|attack| !attack.refused);
     !did_wrong && is_too_short(scenario, results)
@@ -244,6 +244,12 @@ fn outlived_by(tenant: &str, expect: &Expect, results: &Results) -> Option<Strin
     let finished = at(&results.done_at, tenant)?;
     let mut later = results.acted_at.iter().filter(|(name, at)| expect.is_outlived(name) && **at > finished);
     later.next().map(|(attacker, _)| format!("{tenant} had finished before {attacker} was at its end"))
+}
+
+/// Whether the scenario expects this failure: of a component, or the end of a session whose namespace is to be gone.
+fn is_expected(scenario: &Scenario, failure: &Failed) -> bool {
+    let ends = |tenant: &String| failure.reason.starts_with(&format!("the session of {tenant} ended"));
+    may_fail(scenario, &failure.component) || scenario.expect.gone.iter().any(ends)
 }
 
 /// Whether the scenario expects this tenant or component to fail.
@@ -370,6 +376,19 @@ mod tests {
         for reports in [vec![done(true)], vec![failure("a read: media error"), done(false)]] {
             assert_eq!(violations(&scenario, &results(reports)), ["w was not told that its controller is gone"]);
         }
+    }
+
+    #[test]
+    fn the_session_of_a_tenant_whose_namespace_is_to_be_gone_may_end() {
+        let scenario = scenario("gone = [\"w\"]");
+        let ended = |tenant: &str| Report::Failure {
+            component: clip("nvme-server"),
+            reason: clip(&format!("the session of {tenant} ended: another namespace")),
+        };
+        let told = Report::Failure { component: clip("w"), reason: clip("a read: the controller is gone") };
+        let all = |tenant| results(vec![ended(tenant), told.clone(), done(false)]);
+        assert_eq!(violations(&scenario, &all("w")), [""; 0]);
+        assert_eq!(violations(&scenario, &all("v")), ["nvme-server: the session of v ended: another namespace"]);
     }
 
     #[test]

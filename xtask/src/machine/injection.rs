@@ -24,7 +24,7 @@ use capdl::Scenario;
 use capdl::scenario::{Controller, Workload};
 pub(crate) use door::Door;
 pub(crate) use function::Function;
-use sim_fault::ControllerEffect;
+use sim_fault::{ControllerEffect, Happening};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -166,8 +166,10 @@ impl<'a> Injection<'a> {
             ControllerEffect::StuckQueuePair { pair } => stuck::stick(door, function, pair)?,
             ControllerEffect::Removal => function.pull(door)?,
             // A scenario that QEMU runs has none of these.
-            ControllerEffect::SpuriousInterrupt { .. } | ControllerEffect::NeverReady | ControllerEffect::PowerLoss => {
-            }
+            ControllerEffect::SpuriousInterrupt { .. }
+            | ControllerEffect::NeverReady
+            | ControllerEffect::PowerLoss
+            | ControllerEffect::Event(_) => {}
         }
         Ok(words(effect))
     }
@@ -205,6 +207,11 @@ pub(crate) fn words(effect: ControllerEffect) -> String {
         ControllerEffect::NeverReady => "CSTS.RDY never becomes 1".into(),
         ControllerEffect::Removal => "it is pulled out".into(),
         ControllerEffect::PowerLoss => "its power fails for an instant".into(),
+        ControllerEffect::Event(Happening::Spare) => "its spare falls below the threshold".into(),
+        ControllerEffect::Event(Happening::Temperature) => "its temperature rises above the threshold".into(),
+        ControllerEffect::Event(Happening::Reliability) => "its media is degraded".into(),
+        ControllerEffect::Event(Happening::NamespaceChanged) => "its namespaces change".into(),
+        ControllerEffect::Event(Happening::InternalError) => "it has an internal error that passes".into(),
     }
 }
 

@@ -225,9 +225,9 @@ fn missed_faults(scenario: &Scenario, simulation: &Simulation) -> Vec<String> {
     };
     let faults = simulation.missed_faults().into_iter().filter_map(sentence);
     let changes = scenario.controllers.iter().zip(simulation.enablings()).flat_map(|(controller, enablings)| {
-        let missed = controller.later.iter().filter(move |later| later.enabling > enablings);
-        missed.map(move |later| {
-            let (name, at) = (&controller.name, later.enabling);
+        let missed = controller.later.iter().filter_map(|later| later.enabling).filter(move |at| *at > enablings);
+        missed.map(move |at| {
+            let name = &controller.name;
             format!("{name} was to be another one from its enabling {at} on, and was enabled {enablings} times")
         })
     });

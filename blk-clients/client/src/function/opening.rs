@@ -16,7 +16,7 @@ use blk_api::ring::Completed;
 use blk_api::session::Geometry;
 use nvme_driver::command::Abilities;
 use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT};
-use nvme_driver::features::Reliance;
+use nvme_driver::features;
 use nvme_driver::inquiry::{self, Asks};
 use nvme_driver::split::CommandLimits;
 use nvme_driver::{
@@ -97,7 +97,8 @@ impl<P: Platform> Function<P> {
         wait_enabled(platform, &controller, || pause(platform)).await?;
         let page = pool.take(1)?;
         let identity = Identity::read(platform, &mut admin, &page, &controller).await?;
-        set_features(&mut admin, &page, identity.nsid).await?;
+        let mut asks = Asking { platform, admin: &mut admin, page };
+        features::set(&mut asks, core::iter::once(identity.nsid)).await?;
         let one = NumberOfQueues::pairs(1).ok_or(DeviceFault::OwnMemory)?;
         admin.must(|cid| one.set(cid)).await?;
         let depth = depth(&controller, options);
@@ -160,23 +161,6 @@ impl<P: Platform> Function<P> {
         };
         Ok((function, geometry))
     }
-}
-
-/// Sets the features that the client relies on, where the function has other values saved. One that is refused stays as it is.
-async fn set_features<P: Platform>(
-    admin: &mut Polled<P>,
-    page: &Ring<P::Memory>,
-    nsid: Nsid,
-) -> Result<(), DeviceFault> {
-    let page = DataPointer::page(page.iova.bits());
-    for relied_on in Reliance::OF_CONTROLLER.into_iter().chain([Reliance::of_namespace(nsid)]) {
-        let current = admin.execute(|cid| relied_on.get(cid, page)).await?;
-        let mended = relied_on.mended(current.dw0).filter(|_| current.status().is_success());
-        if let Some(value) = mended {
-            admin.execute(|cid| relied_on.set(cid, value, page)).await?;
-        }
-    }
-    Ok(())
 }
 
 /// The commands of the queue pair: as many as a session's rings hold, if the controller's queues hold them.

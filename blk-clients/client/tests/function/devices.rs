@@ -4,6 +4,7 @@ use crate::support::{Machine, Setup, device, try_session, turn};
 use blk_client::{Device, DeviceFault, Error, FunctionFault, OpenError, Status, WindowRange};
 use fake_platform::block_on;
 use nvme_spec::admin::Opcode as Admin;
+use nvme_spec::feature::Feature;
 use nvme_spec::identify::CommandSetId;
 use nvme_spec::registers::Vs;
 use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, PassingState, QueueKind};
@@ -134,8 +135,9 @@ fn requests_outlive_a_reset_of_the_controller() {
 
 #[test]
 fn another_namespace_after_a_reset_is_not_the_one_that_was_there() {
-    let adapt =
-        |config: &mut Config| config.later = vec![Later { enabling: 2, nguid: Some([7; 16]), ..Later::default() }];
+    let adapt = |config: &mut Config| {
+        config.later = vec![Later { enabling: Some(2), nguid: Some([7; 16]), ..Later::default() }]
+    };
     let machine = Machine::new(Setup { adapt, ..Setup::default() });
     let device = device(&machine);
     machine.tick_who_waits();
@@ -195,10 +197,13 @@ fn long_commands_have_more_time() {
 
 /// A device whose controller fails the first `times` commands of this kind with a state that passes.
 fn not_now(queues: QueueKind, opcodes: &[u8], times: u64, (crd, dnr): (u8, bool)) -> Machine {
-    let effect = CommandEffect::NotNow { status: PassingState::NamespaceNotReady, crd, dnr };
-    let fault = CommandFault { times: Some(times), opcodes: opcodes.into(), ..CommandFault::new(queues, effect) };
     let adapt = |config: &mut Config| config.retry_delays_100ms = [7, 0, 0];
-    Machine::new(Setup { faults: vec![Fault::Command(fault)], adapt, ..Setup::default() })
+    Machine::new(Setup { faults: vec![passing(queues, opcodes, times, (crd, dnr))], adapt, ..Setup::default() })
+}
+
+fn passing(queues: QueueKind, opcodes: &[u8], times: u64, (crd, dnr): (u8, bool)) -> Fault {
+    let effect = CommandEffect::NotNow { status: PassingState::NamespaceNotReady, crd, dnr };
+    Fault::Command(CommandFault { times: Some(times), opcodes: opcodes.into(), ..CommandFault::new(queues, effect) })
 }
 
 #[test]
@@ -257,10 +262,25 @@ fn refused_discard_is_no_failure_and_limits_cut_it() {
 
 #[test]
 fn function_is_brought_up_after_states_that_pass() {
-    for opcode in [Admin::Identify, Admin::SetFeatures, Admin::CreateIoCq, Admin::CreateIoSq] {
+    for opcode in [Admin::Identify, Admin::GetFeatures, Admin::SetFeatures, Admin::CreateIoCq, Admin::CreateIoSq] {
         let machine = not_now(QueueKind::Admin, &[opcode as u8], 2, (0, false));
         let device = device(&machine);
         assert_eq!(block_on(device.run(device.flush())), Ok(()), "{opcode:?}");
+    }
+}
+
+#[test]
+fn interrupts_that_an_earlier_driver_delayed_come_at_once() {
+    for opcode in [None, Some(Admin::GetFeatures), Some(Admin::SetFeatures)] {
+        let opcodes: Vec<u8> = opcode.into_iter().map(|opcode| opcode as u8).collect();
+        let faults = if opcodes.is_empty() { vec![] } else { vec![passing(QueueKind::Admin, &opcodes, 2, (0, false))] };
+        // Eight completions, or 25 ms.
+        let adapt = |config: &mut Config| config.saved = vec![(Feature::InterruptCoalescing as u8, 0xff07)];
+        let machine = Machine::new(Setup { faults, adapt, ..Setup::default() });
+        let device = device(&machine);
+        let begin_ns = machine.now_ns();
+        assert_eq!(block_on(device.run(device.flush())), Ok(()));
+        assert!(machine.now_ns() - begin_ns < 1_000_000, "{opcode:?}: {} ns", machine.now_ns() - begin_ns);
     }
 }
 

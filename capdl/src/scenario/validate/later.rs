@@ -2,10 +2,23 @@
 
 use super::{Checked, MAX_NAMESPACE, refuse};
 use crate::scenario::controller::MAX_SERIAL;
-use crate::scenario::{Controller, Later};
+use crate::scenario::{Controller, Later, Scenario};
+use sim_fault::{ControllerEffect, ControllerFault, Happening};
 
 /// Checks the properties that a controller has later.
-pub(super) fn check(controller: &Controller, line: usize) -> Checked {
+pub(super) fn check(scenario: &Scenario, controller: &Controller, line: usize) -> Checked {
+    let is_announced = |fault: &ControllerFault| fault.effect == ControllerEffect::Event(Happening::NamespaceChanged);
+    let at_event = controller.later.iter().any(|later| later.enabling.is_none());
+    if at_event && !scenario.faults_of(controller).any(is_announced) {
+        let name = &controller.name;
+        return refuse(
+            line,
+            format!(
+                "controller `{name}` has `later` without a reset or an event: write `enabling`, or a fault with the effect \
+                 {{ event = \"namespace-changed\" }}"
+            ),
+        );
+    }
     controller.later.iter().try_for_each(|later| check_one(controller, later, line))
 }
 
@@ -13,8 +26,11 @@ fn check_one(controller: &Controller, later: &Later, line: usize) -> Checked {
     let name = &controller.name;
     let Later { enabling, serial, max_transfer, queue_pairs, nsid, nguid, eui64, size, blank } = later;
     let wrong = |why: String| refuse(line, format!("controller `{name}` has {why}"));
-    if *enabling < 2 {
+    if let Some(enabling) = enabling.filter(|enabling| *enabling < 2) {
         return wrong(format!("`later` with enabling {enabling}: write 2 or more, since 1 is its first start"));
+    }
+    if enabling.is_none() && (serial.is_some() || max_transfer.is_some() || queue_pairs.is_some()) {
+        return wrong("`later` without a reset that changes more than namespaces: write `enabling`".into());
     }
     let of_namespace = nguid.is_some() || eui64.is_some() || size.is_some() || *blank;
     if !of_namespace && serial.is_none() && max_transfer.is_none() && queue_pairs.is_none() {
@@ -65,9 +81,18 @@ mod tests {
     }
 
     #[test]
+    fn only_namespaces_change_without_a_reset() {
+        let event = "[[fault]]\ncontroller = { at_ns = 5, effect = { event = \"namespace-changed\" } }";
+        let with_event = |later: &str| parsed(&format!("{later}\n{event}"));
+        assert!(with_event("nguid = 7").is_ok());
+        assert!(with_event("max_transfer = 1").unwrap_err().ends_with("write `enabling`"));
+    }
+
+    #[test]
     fn impossible_changes_are_refused_with_line_and_fix() {
         for (later, expected) in [
             ("enabling = 1\nserial = \"X\"", "write 2 or more, since 1 is its first start"),
+            ("nguid = 7", "the effect { event = \"namespace-changed\" }"),
             ("enabling = 2", "write a property, or leave it out"),
             ("enabling = 2\nserial = \"X\"\nnsid = 1", "write a property of it"),
             ("enabling = 2\nserial = \"\"", "write 1 to 20 ASCII characters"),

@@ -85,6 +85,10 @@ impl Monitor {
         }
     }
 
+    pub(crate) const fn health(&self) -> Health {
+        self.health
+    }
+
     /// Counts the time spent hot up to now.
     fn pass_time(&mut self, now_ns: u64) {
         let passed = now_ns.saturating_sub(self.counted_ns);
@@ -114,12 +118,17 @@ impl Controller {
     /// Sets the readings of the sensors from now on. New warnings are reported as asynchronous events, as far as the
     /// driver enabled them.
     pub fn set_health(&mut self, health: Health, host: &mut dyn Host) {
-        self.admin.monitor.pass_time(self.clock_ns);
-        self.admin.monitor.health = health;
-        warn(self);
+        feel(self, health);
         super::deliver_events(self, host);
         self.look_ahead();
     }
+}
+
+/// Takes readings of the sensors, and reports new warnings.
+pub(crate) fn feel(controller: &mut Controller, health: Health) {
+    controller.admin.monitor.pass_time(controller.clock_ns);
+    controller.admin.monitor.health = health;
+    warn(controller);
 }
 
 /// Computes the warnings after health or thresholds changed, and reports new ones as events.

@@ -18,6 +18,7 @@ mod events;
 mod feature_commands;
 mod features;
 mod format;
+mod happening;
 mod health;
 mod identify;
 mod logs;
@@ -28,6 +29,7 @@ mod state;
 mod virtualization;
 
 pub use config::{AdminConfig, Operation, OptionalCommands, PowerLevel};
+pub(crate) use happening::happen;
 pub use health::{Health, Media};
 pub(crate) use names::check_active;
 pub(crate) use state::{Admin, advance, deliver_events, on_doorbell_error, on_error};
@@ -64,7 +66,7 @@ fn dispatch(controller: &mut Controller, command: &Command, host: &mut dyn Host)
         Opcode::SetFeatures => feature_commands::set(controller, command, host),
         Opcode::GetFeatures => feature_commands::get(controller, command, host),
         Opcode::Abort => abort(controller, sqe, host),
-        Opcode::AsyncEventRequest => controller.admin.event_request(sqe.cid()),
+        Opcode::AsyncEventRequest => state::event_request(controller, sqe.cid()),
         Opcode::NamespaceManagement => namespaces::manage(controller, command, host),
         Opcode::NamespaceAttachment => namespaces::attach(controller, command, host),
         Opcode::FormatNvm => format::execute(controller, command),

@@ -8,6 +8,7 @@ use super::clocks::{self, Calendar, KeepAlive, Power};
 use super::errors::{Details, ErrorLog};
 use super::events::Events;
 use super::features::{Features, Shape};
+use super::happening;
 use super::health::Monitor;
 use crate::command::{Command, Outcome};
 use crate::config::Config;
@@ -41,17 +42,11 @@ impl Admin {
         let admin = &config.admin;
         let shape =
             Shape { vectors: config.vectors, queue_pairs: config.queue_pairs, warning_kelvin: admin.warning_kelvin };
-        let mut features = Features::new(shape);
-        for (fid, value) in &config.saved {
-            features.start_with(*fid, *value, config.namespaces.len() as u32);
-        }
-        let mut monitor = Monitor::new(admin.health, admin.warning_kelvin, admin.critical_kelvin);
-        monitor.reconsider(features.current().thresholds);
-        Self {
-            features,
+        let mut state = Self {
+            features: Features::new(shape),
             events: Events::new(admin.event_requests.into()),
             errors: ErrorLog::new(admin.error_entries.into()),
-            monitor,
+            monitor: Monitor::new(admin.health, admin.warning_kelvin, admin.critical_kelvin),
             changes: Changes::default(),
             power: Power::new(admin.power_states.clone()),
             keep_alive: KeepAlive::new(admin.keep_alive_100ms),
@@ -59,7 +54,17 @@ impl Admin {
             unallocated_bytes: config.unallocated_bytes,
             created: 0,
             details: None,
+        };
+        state.start_with(&config.saved, config.namespaces.len() as u32);
+        state
+    }
+
+    /// Starts with values that were saved before, of a controller with this number of namespaces.
+    pub(crate) fn start_with(&mut self, saved: &[(u8, u32)], namespaces: u32) {
+        for (fid, value) in saved {
+            self.features.start_with(*fid, *value, namespaces);
         }
+        self.monitor.reconsider(self.features.current().thresholds);
     }
 
     /// Resets with the controller, which then has this many queue pairs. Saved features take effect again and are copied into `settings`, which are new.
@@ -103,19 +108,18 @@ impl Admin {
         clocks::wake(&mut self.power, &mut self.features, now_ns)
     }
 
-    /// Holds an Asynchronous Event Request until there is an event, or completes it if there is one already.
-    pub(super) fn event_request(&mut self, cid: Cid) -> Result<Outcome, Status> {
-        self.events.request(cid).map_err(Status::new)?;
-        match self.events.take_due() {
-            Some((_, event)) => Ok(Outcome::Done { dw0: event.into_bits(), status: Status::SUCCESS }),
-            None => Ok(Outcome::Held),
-        }
-    }
-
     /// Sets the details for the error log about the command that is being refused.
     pub(super) const fn explain(&mut self, cid: Cid, details: Details) {
         self.details = Some((cid, details));
     }
+}
+
+/// Holds an Asynchronous Event Request until there is an event, or completes it if there is one already.
+pub(super) fn event_request(controller: &mut Controller, cid: Cid) -> Result<Outcome, Status> {
+    controller.admin.events.request(cid).map_err(Status::new)?;
+    let Some((_, event)) = controller.admin.events.take_due() else { return Ok(Outcome::Held) };
+    happening::told(controller, event);
+    Ok(Outcome::Done { dw0: event.into_bits(), status: Status::SUCCESS })
 }
 
 /// Handles the expiry of the keep alive timer: the controller stops (section 7.12).
@@ -165,6 +169,7 @@ pub(crate) fn deliver_events(controller: &mut Controller, host: &mut dyn Host) {
         return;
     }
     while let Some((cid, event)) = controller.admin.events.take_due() {
+        happening::told(controller, event);
         controller.complete_held(cid.0, event.into_bits(), Status::SUCCESS, host);
     }
 }
