@@ -48,7 +48,7 @@ pub(crate) use validate::function::QUEUE_PAIRS;
 
 use crate::priority::priority_of;
 use error::shown;
-use file::{File, Lines, line_of};
+use file::{File, Lines, about_key, line_of};
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::path::Path as FilePath;
 
@@ -122,10 +122,13 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::load`].
     pub fn parse(text: &str, file: &str) -> Result<Self, ScenarioError> {
-        let parsed: File = toml::from_str(text).map_err(|error| ScenarioError {
-            file: file.into(),
-            line: error.span().map(|span| line_of(text, span.start)),
-            message: shown(&error.message().replace('\n', ", ")),
+        let parsed: File = toml::from_str(text).map_err(|error| {
+            let (offset, message) = (error.span().map(|span| span.start), error.message().replace('\n', ", "));
+            ScenarioError {
+                file: file.into(),
+                line: offset.map(|offset| line_of(text, offset)),
+                message: shown(&offset.map_or(message.clone(), |offset| about_key(text, offset, &message))),
+            }
         })?;
         let checked = parsed.scenario(text).and_then(|(scenario, lines)| {
             validate::validate(&scenario, &lines)?;

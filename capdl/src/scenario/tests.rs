@@ -129,6 +129,20 @@ fn an_unknown_key_of_a_workload_is_named_with_its_line() {
 }
 
 #[test]
+fn a_value_of_the_wrong_kind_is_named_by_its_key() {
+    for (new, key) in [
+        ("queue_pairs = \"x\"", "queue_pairs"),
+        ("queue_pairs = 4\nmodel = { version = 2.0 }", "version"),
+        ("queue_pairs = 4\nmodel.version = 2.0", "model.version"),
+    ] {
+        let refusal = refusal("queue_pairs = 4", new);
+        assert!(refusal.contains(&format!(": `{key}`: ")), "{refusal}");
+    }
+    let in_an_array = refusal("extents = [{ first = 0, blocks = 1024 }]", "extents = [7]");
+    assert!(in_an_array.starts_with("good.toml:15: "), "{in_an_array}");
+}
+
+#[test]
 fn shares_and_the_policy_are_read() {
     let text = GOOD
         .replacen("[[controller]]", "[server]\npolicy = \"weighted\"\nclass_weights = { high = 8 }\n[[controller]]", 1)

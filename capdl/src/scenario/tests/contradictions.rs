@@ -21,6 +21,11 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
             "good.toml:12: tenant `alice` measures `read` on the bare ring, where no request chooses its completion",
         ),
         ("queue_pairs = 2", "queue_pairs = 0", "good.toml:12: tenant `alice` has no queue pairs"),
+        (
+            "size = \"1M\"",
+            "size = \"1M\"\nmodel = { inactive = true }",
+            "good.toml:13: tenant `alice` names namespace 1 of `disk`, which is inactive: name another one",
+        ),
         ("queue_pairs = 2\n", "", "good.toml:12: tenant `alice` has no queue pairs"),
         (
             "name = \"bob\"",
