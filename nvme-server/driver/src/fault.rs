@@ -28,7 +28,7 @@ pub enum DeviceFault {
     Unusable(&'static str),
     /// Another disk is in the place of the first, or its registers have other capabilities.
     Exchanged,
-    /// It reported that namespaces changed, and one that is in use did.
+    /// A namespace in use changed, after the controller reported that namespaces changed.
     NamespacesChanged,
     /// The server's own memory does not hold what was laid out in it: a defect of ours, treated like one of theirs.
     OwnMemory,

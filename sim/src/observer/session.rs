@@ -39,7 +39,7 @@ pub(crate) struct Session {
     pub(crate) requester: Option<u16>,
     /// Whether its requests can be judged.
     pub(crate) trust: Trust,
-    /// Whether it goes on when its controller is back.
+    /// The session goes on when its controller is back.
     waits_for_controller: bool,
     block_bytes: usize,
     extents: Vec<Extent>,

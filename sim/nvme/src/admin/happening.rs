@@ -9,7 +9,7 @@ use super::health::{self, Media};
 use crate::controller::Controller;
 use crate::fault::Hit;
 
-/// Lets it happen. The driver is told by [`deliver_events`](super::deliver_events), and that is the hit.
+/// Makes the change that the happening is. The fault hits when [`deliver_events`](super::deliver_events) reports the event to the driver.
 pub(crate) fn happen(controller: &mut Controller, happening: Happening) -> Hit {
     let admin = &mut controller.admin;
     let over_kelvin = admin.features.current().thresholds.over;
@@ -28,7 +28,7 @@ pub(crate) fn happen(controller: &mut Controller, happening: Happening) -> Hit {
     Hit::Later
 }
 
-/// Counts the faults of which the driver is told with this event.
+/// Counts the faults that this event reports to the driver.
 pub(super) fn told(controller: &mut Controller, event: AsyncEvent) {
     let is_told = |effect| matches!(effect, ControllerEffect::Event(happening) if event_of(happening) == event);
     controller.faults.met(is_told);
