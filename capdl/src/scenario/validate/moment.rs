@@ -51,7 +51,7 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
     for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
         let name = &tenant.name;
         for moment in [&tenant.opens, &tenant.begins, &tenant.ends].into_iter().flatten() {
-            check_named(scenario, moment, &format!("tenant `{name}`"), *line)?;
+            check_named(scenario, moment, &format!("tenant `{name}` waits for"), *line)?;
         }
         let can_end = matches!(tenant.workload, Workload::Bench(_));
         if tenant.ends.is_some() && !can_end {
@@ -67,19 +67,19 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
     Ok(())
 }
 
-/// Checks the time of an event of `whom`.
+/// Checks the time of an event; `whom` names it, as in "tenant `alice` changes".
 pub(super) fn check_when(scenario: &Scenario, when: &When, whom: &str, line: usize) -> Checked {
     if when.is_start() {
         return refuse(line, format!("{whom} after 0 ms: write at least 1, or name a moment: `at = \"…\"`"));
     }
-    when.at.iter().try_for_each(|moment| check_named(scenario, moment, whom, line))
+    when.at.iter().try_for_each(|moment| check_named(scenario, moment, &format!("{whom} at"), line))
 }
 
-fn check_named(scenario: &Scenario, moment: &str, whom: &str, line: usize) -> Checked {
+fn check_named(scenario: &Scenario, moment: &str, event: &str, line: usize) -> Checked {
     if scenario.moments.iter().any(|one| one.name == moment) {
         return Ok(());
     }
-    refuse(line, format!("{whom} waits for the moment `{moment}`, which is not there: add a [[moment]] of that name"))
+    refuse(line, format!("{event} the moment `{moment}`, which is not there: add a [[moment]] of that name"))
 }
 
 #[cfg(test)]
@@ -118,10 +118,18 @@ mod tests {
             ("", when("alice = { verified = 0 }"), "0 times: write at least 1"),
             ("", when("alice = { seen = 1 }"), "unknown variant `seen`, expected one of"),
             ("", format!("{MOMENT}{MOMENT}"), "moment `now` is there twice"),
-            ("begins = \"then\"", String::new(), "the moment `then`, which is not there: add a [[moment]]"),
-            ("", "[[kill]]\ncomponent = \"alice\"\nat = \"then\"\n".into(), "`then`, which is not there"),
+            (
+                "begins = \"then\"",
+                String::new(),
+                "tenant `alice` waits for the moment `then`, which is not there: add a",
+            ),
+            ("", "[[kill]]\ncomponent = \"alice\"\nat = \"then\"\n".into(), "`alice` is killed at the moment `then`"),
             ("", "[[kill]]\ncomponent = \"alice\"\n".into(), "after 0 ms: write at least 1, or name a moment"),
-            ("", "[[change]]\ntenant = \"alice\"\nat = \"then\"\nweight = 2\n".into(), "`then`, which is not there"),
+            (
+                "",
+                "[[change]]\ntenant = \"alice\"\nat = \"then\"\nweight = 2\n".into(),
+                "`alice` changes at the moment `then`",
+            ),
         ] {
             let refusal = parsed(tenant, &rest).unwrap_err();
             assert!(refusal.contains(expected), "{refusal}");
