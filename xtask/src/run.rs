@@ -123,7 +123,7 @@ impl Runner<'_> {
     /// Builds the system of the scenario in `file`, its image and its disks.
     pub(crate) fn prepare(&self, file: &Path, options: Options<'_>, start: Start) -> Result<Prepared> {
         let mut scenario = Scenario::load(file)?;
-        suits(&scenario, self.kernel.arch, options.device)?;
+        suits(&scenario, &scenario.name, self.kernel.arch, options.device)?;
         if options.no_iommu {
             leave_out_iommu(&mut scenario)?;
         }
@@ -301,18 +301,19 @@ impl Runner<'_> {
 }
 
 /// Whether QEMU's machine of an architecture, with these controllers, can run the scenario; the error names an alternative.
-pub(crate) fn suits(scenario: &Scenario, arch: Arch, device: Device) -> Result<()> {
+/// `named` is the scenario's name or file, as a command takes it.
+pub(crate) fn suits(scenario: &Scenario, named: &str, arch: Arch, device: Device) -> Result<()> {
     ensure!(
         !scenario.has_several_namespaces_that_move(),
         "the scenario '{0}' inserts or removes a controller with several namespaces, which QEMU cannot: cargo xtask sim {0}",
-        scenario.name
+        named
     );
     match device {
         Device::Qemu => ensure!(
             !scenario.is_simulators_alone(),
             "the scenario '{0}' has faults or a controller that only the simulator has, by its model or with MSI: \
              cargo xtask sim {0}, or cargo xtask demo {0} --device model",
-            scenario.name
+            named
         ),
         Device::Model => {
             ensure!(
@@ -322,47 +323,43 @@ pub(crate) fn suits(scenario: &Scenario, arch: Arch, device: Device) -> Result<(
             ensure!(
                 !scenario.faults.iter().any(|fault| matches!(fault, Fault::Component(_))),
                 "the scenario '{0}' has faults of components, which only the simulator makes: cargo xtask sim {0}",
-                scenario.name
+                named
             );
             ensure!(
                 scenario.controllers.iter().all(|controller| controller.virtual_functions == 0),
                 "the scenario '{0}' has virtual functions, which QEMU hides of these controllers: cargo xtask sim {0}",
-                scenario.name
+                named
             );
             ensure!(
                 scenario.controllers.iter().all(|controller| controller.model.ready_ms <= LONGEST_READY_MS),
                 "the scenario '{0}' has controllers that are ready after more than {LONGEST_READY_MS} ms, for which QEMU's \
                  firmware waits first: cargo xtask sim {0}",
-                scenario.name
+                named
             );
             ensure!(
                 scenario.controllers.iter().all(|controller| controller.later.is_empty()),
                 "the scenario '{0}' has controllers that change when they are enabled, and QEMU's firmware enables them first: \
                  cargo xtask sim {0}",
-                scenario.name
+                named
             );
             ensure!(
                 scenario.hot_plugs.is_empty(),
                 "the scenario '{}' has controllers that come and go, which the models in QEMU do not: leave out --device",
-                scenario.name
+                named
             );
-            ensure!(
-                !scenario.controllers.is_empty(),
-                "the scenario '{}' has no controller: leave out --device",
-                scenario.name
-            );
+            ensure!(!scenario.controllers.is_empty(), "the scenario '{}' has no controller: leave out --device", named);
         }
     }
-    has_machine(scenario, arch)
+    has_machine(scenario, named, arch)
 }
 
 /// Whether an architecture's machine, simulated or not, has the devices and memory that the scenario needs.
-pub(crate) fn has_machine(scenario: &Scenario, arch: Arch) -> Result<()> {
+pub(crate) fn has_machine(scenario: &Scenario, named: &str, arch: Arch) -> Result<()> {
     if arch != Arch::Aarch64 {
         ensure!(
             !scenario.needs_iommu_server(),
             "the scenario '{0}' has an IOMMU server, which only the AArch64 machine has: cargo xtask demo {0} --arch aarch64",
-            scenario.name
+            named
         );
         return Ok(());
     }
@@ -370,13 +367,13 @@ pub(crate) fn has_machine(scenario: &Scenario, arch: Arch) -> Result<()> {
     ensure!(
         !revokes && scenario.faults.is_empty(),
         "the scenario '{0}' has memory to revoke or faults, which only the x86_64 machine has: cargo xtask demo {0}",
-        scenario.name
+        named
     );
     let memory = u64::from(kernel::configure::VIRT_MEMORY_BYTES);
     ensure!(
         scenario.machine.memory <= memory,
         "the scenario '{}' has a machine of {} MiB, and the AArch64 kernel is built for {2}: write memory = \"{2}M\" in [machine]",
-        scenario.name,
+        named,
         scenario.machine.memory >> 20,
         memory >> 20
     );

@@ -238,7 +238,7 @@ fn cannot_run(project: &Project, file: &Path, arch: Arch) -> Result<Option<Strin
     if device_of(&scenario) == Device::Qemu {
         return Ok(None);
     }
-    if let Err(error) = suits(&scenario, arch, Device::Model) {
+    if let Err(error) = suits(&scenario, &scenario.name, arch, Device::Model) {
         return Ok(Some(error.to_string()));
     }
     Ok(vfio_user::installed(project)?.is_none().then(|| vfio_user::MISSING.to_owned()))

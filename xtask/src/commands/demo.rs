@@ -83,7 +83,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     }
     let arch: Arch = demo.arch.parse().map_err(Error::msg)?;
     if !demo.sim {
-        run::suits(&scenario, arch, demo.device)?;
+        run::suits(&scenario, &demo.scenario, arch, demo.device)?;
         if demo.device == Device::Model {
             ensure!(!demo.write, "the simulator's controllers do not write to the disk of --disk: leave out --write");
             vfio_user::installed(project)?.context(vfio_user::MISSING)?;
@@ -96,7 +96,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     if demo.sim {
         let seed = demo.seed.unwrap_or(scenario.seed);
         let input = RunInput { scenario: &scenario, seed, disk: disk.as_ref(), show, step: None, folder: None };
-        return sim::once(project, input, json);
+        return sim::once(project, &demo.scenario, input, json);
     }
     let options = BuildOptions { arch, without: demo.without.clone(), ..BuildOptions::default() };
     let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };

@@ -54,7 +54,7 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
     let mut scenario = Scenario::load(&file)?;
     let arch: Arch = qemu.arch.parse().map_err(Error::msg)?;
-    run::suits(&scenario, arch, Device::Qemu)?;
+    run::suits(&scenario, &qemu.scenario, arch, Device::Qemu)?;
     if qemu.no_iommu {
         run::leave_out_iommu(&mut scenario)?;
     }

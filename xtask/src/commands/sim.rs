@@ -70,7 +70,7 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let file = project.scenario(&sim.scenario)?;
     let mut scenario = Scenario::load(&file)?;
     scenario.machine.arch = sim.arch.unwrap_or(scenario.machine.arch);
-    suits(&scenario)?;
+    suits(&scenario, &sim.scenario)?;
     if own::is_missing(&scenario) {
         return with_own(project, &scenario);
     }
@@ -87,7 +87,7 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
             let show = (!sim.log.is_empty()).then_some(&filter);
             let seed = sim.seed.unwrap_or(scenario.seed);
             let input = RunInput { scenario: &scenario, seed, disk: None, show, step: None, folder: None };
-            once(project, input, json)
+            once(project, &sim.scenario, input, json)
         }
     }
 }
@@ -101,10 +101,10 @@ pub(crate) fn with_own(project: &Project, scenario: &Scenario) -> Result<ExitCod
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One run, with its printed results.
-pub(crate) fn once(project: &Project, input: RunInput<'_>, json: Option<Destination>) -> Result<ExitCode> {
+/// One run of the scenario that a command named so, with its printed results.
+pub(crate) fn once(project: &Project, named: &str, input: RunInput<'_>, json: Option<Destination>) -> Result<ExitCode> {
     let RunInput { scenario, seed, .. } = input;
-    suits(scenario)?;
+    suits(scenario, named)?;
     let folder = folder(project, &scenario.name)?;
     let simulated = {
         let step = Step::new(format!("simulating '{}' with seed {seed}", scenario.name));

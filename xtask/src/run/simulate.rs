@@ -104,20 +104,21 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
 }
 
 /// Whether the machine of the scenario's architecture has all that the scenario names; the error names the machine that has.
-pub(crate) fn suits(scenario: &Scenario) -> Result<()> {
-    let (name, arch) = (&scenario.name, scenario.machine.arch);
+/// `named` is the scenario's name or file, as a command takes it.
+pub(crate) fn suits(scenario: &Scenario, named: &str) -> Result<()> {
+    let arch = scenario.machine.arch;
     ensure!(
         scenario.machine.iommu,
-        "the scenario '{name}' is without an IOMMU, which the simulated machine always has: cargo xtask demo {name}"
+        "the scenario '{named}' is without an IOMMU, which the simulated machine always has: cargo xtask demo {named}"
     );
     ensure!(
         arch == Arch::Aarch64 || !scenario.needs_iommu_server(),
-        "the scenario '{name}' has an IOMMU server, which only the AArch64 machine has: cargo xtask sim {name} --arch aarch64"
+        "the scenario '{named}' has an IOMMU server, which only the AArch64 machine has: cargo xtask sim {named} --arch aarch64"
     );
     let revokes = scenario.probe.as_ref().is_some_and(|probe| probe.last == LastProbe::RevokedPage);
     ensure!(
         arch == Arch::X86_64 || !revokes,
-        "the scenario '{name}' has memory to revoke, which only the x86_64 machine has: cargo xtask sim {name} --arch x86_64"
+        "the scenario '{named}' has memory to revoke, which only the x86_64 machine has: cargo xtask sim {named} --arch x86_64"
     );
     Ok(())
 }

@@ -304,6 +304,12 @@ pub(crate) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "a file with faults that are the simulator's alone",
+        arguments: &["demo", "FOLDER/faults.toml"],
+        says: &["only the simulator has", "/faults.toml, or cargo xtask demo", "/faults.toml --device model"],
+        ..PLAIN
+    },
+    Case {
         name: "another version of QEMU",
         arguments: &["setup"],
         environment: &[("CAPNVME_QEMU", "FOLDER/old-qemu")],

@@ -26,6 +26,9 @@ const BENCH: &str = "program.name = \"bench\"";
 const NO_CRATE: &str = "program.path = \"nowhere/my-program\"";
 const NO_PROGRAM: &str = "program.name = \"bnech\"";
 
+/// A fault that QEMU's own controller cannot have.
+const FAULT: &str = "[[fault]]\ncommand = { times = 1, effect = \"drop-completion\" }\n";
+
 const ONE_FUNCTION: &str = "virtual_functions = 1\n";
 /// Keys of a tenant with a function.
 const FUNCTION: &str = "path = \"function\"\nnamespace = 2";
@@ -110,6 +113,7 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
         ("function-of-first.toml", functions(ONE_FUNCTION, &[("", FIRST_NAMESPACE)])),
         ("function-queues.toml", function(ONE_FUNCTION).replace("\"w\"\nqueue_pairs = 1", "\"w\"\nqueue_pairs = 2")),
         ("pulled-functions.toml", function("virtual_functions = 1\nhot_plug = true\n")),
+        ("faults.toml", format!("{HEAD}{CONTROLLER}{}{FAULT}", tenant("w", 1, 0))),
         ("vast.toml", format!("{HEAD}{VAST}{}", tenant("w", 1, 0))),
         ("no-slot.toml", hot_plug("attach = \"bridge\"\nhot_plug = true\n", "pull")),
         ("fixed.toml", hot_plug("", "pull")),

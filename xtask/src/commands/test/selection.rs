@@ -47,7 +47,7 @@ impl Names {
 /// The scenarios that a machine can run. One that cannot be read stays among the PC's, so that its test reports the error.
 fn suiting(project: &Project, names: &[String], arch: Arch) -> Vec<String> {
     let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
-    let has_machine = |scenario| run::has_machine(&scenario, arch).is_ok();
+    let has_machine = |scenario: Scenario| run::has_machine(&scenario, &scenario.name, arch).is_ok();
     let can = |name: &&String| load(name).map_or(arch == Arch::X86_64, has_machine);
     names.iter().filter(can).cloned().collect()
 }
@@ -65,7 +65,7 @@ fn is_simulators_alone(project: &Project, name: &str) -> bool {
 /// Whether QEMU can run the scenario with the simulator's controllers. One that cannot be read stays, as above.
 fn is_on_model(project: &Project, name: &str) -> bool {
     let load = || Scenario::load(project.scenario(name).ok()?).ok();
-    load().is_none_or(|scenario| run::suits(&scenario, Arch::X86_64, Device::Model).is_ok())
+    load().is_none_or(|scenario| run::suits(&scenario, &scenario.name, Arch::X86_64, Device::Model).is_ok())
 }
 
 /// The scenarios that the simulator can run: those with an IOMMU.
