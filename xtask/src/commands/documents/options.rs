@@ -6,18 +6,26 @@ use crate::project::Project;
 use anyhow::Result;
 use clap::{Arg, Command};
 use std::fmt::Write;
+use std::iter;
 
 /// Writes the tables.
 pub(super) fn make(_: &Project, texts: &mut Texts) -> Result<()> {
     let program = crate::command();
-    let sections: Vec<_> = program.get_subcommands().map(section).collect();
+    let sections: Vec<_> = program.get_subcommands().flat_map(sections).collect();
     replace_part(texts, "docs/guide/options.md", "options", &sections.join("\n"))
 }
 
+/// Sections of a command, and of the commands below it.
+fn sections(command: &Command) -> Vec<String> {
+    let name = command.get_name();
+    let below = command.get_subcommands().map(|one| section(&format!("{name} {}", one.get_name()), one));
+    iter::once(section(name, command)).chain(below).collect()
+}
+
 /// Section of a command: its purpose, and a row for each of its arguments.
-fn section(command: &Command) -> String {
+fn section(name: &str, command: &Command) -> String {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    let mut section = format!("### {}\n\n{about}.\n", command.get_name());
+    let mut section = format!("### {name}\n\n{about}.\n");
     let mut rows = command.get_arguments().map(row).peekable();
     if rows.peek().is_some() {
         section.push_str("\n| | |\n|---|---|\n");
@@ -61,10 +69,16 @@ mod tests {
             Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Without asking"),
         ]);
         assert_eq!(
-            section(&command),
+            section("go", &command),
             "### go\n\nGo on.\n\n| | |\n|---|---|\n| `PLACE` | To a \\| place |\n| `[ONLY]` | These |\n\
              | `--speed SPEED` | How quick; `slow` without it |\n| `--yes` | Without asking |\n"
         );
-        assert_eq!(section(&Command::new("stay").about("Stay")), "### stay\n\nStay.\n");
+        assert_eq!(section("stay", &Command::new("stay").about("Stay")), "### stay\n\nStay.\n");
+    }
+
+    #[test]
+    fn a_command_below_another_has_a_section() {
+        let command = Command::new("go").about("Go on").subcommand(Command::new("back").about("Return"));
+        assert_eq!(sections(&command), ["### go\n\nGo on.\n", "### go back\n\nReturn.\n"]);
     }
 }
