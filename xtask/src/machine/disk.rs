@@ -64,7 +64,7 @@ impl UserDisk {
             self.bytes >= needed,
             "the disk {} has {} bytes and the scenario '{scenario}' needs {needed}: name a larger file, or grow it \
              with: truncate -s {needed} FILE; \
-             or digest it whole with: cargo xtask demo digest --disk FILE",
+             or digest its whole blocks with: cargo xtask demo digest --disk FILE",
             self.path.display(),
             self.bytes
         );
