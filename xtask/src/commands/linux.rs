@@ -13,6 +13,7 @@ mod sweep;
 
 pub(crate) use check::{LinuxCheck, all};
 
+use crate::commands::counted::Counted;
 use crate::out;
 use crate::parallel;
 use crate::progress::Step;
@@ -76,12 +77,13 @@ pub(crate) fn run(project: &Project, linux: &Linux) -> Result<ExitCode> {
         let since = Instant::now();
         (check.to_string(), check.run(project, &tools), since.elapsed())
     };
-    let mut show = |(name, result, took): (String, Result<Vec<String>>, std::time::Duration)| {
-        let reasons = result.unwrap_or_else(|error| vec![format!("{error:#}")]);
-        failed += usize::from(!reasons.is_empty());
-        let verdict = if reasons.is_empty() { "passed" } else { "FAILED" };
+    let mut show = |(name, result, took): (String, Result<Counted>, std::time::Duration)| {
+        let counted = result.unwrap_or_else(|error| check::counted(vec![format!("{error:#}")], None));
+        failed += usize::from(!counted.failed.is_empty());
+        let verdict = if counted.failed.is_empty() { "passed" } else { "FAILED" };
         step.line(&format!("  {verdict}  {name} ({:.1} s)", took.as_secs_f64()));
-        reasons.iter().for_each(|reason| step.line(&format!("          {reason}")));
+        counted.failed.iter().for_each(|reason| step.line(&format!("          {reason}")));
+        counted.unsteady.iter().for_each(|first| step.line(&format!("          booted twice: {first}")));
     };
     parallel::each(pairs, None, timed, &mut show);
     alone.into_iter().map(timed).for_each(&mut show);

@@ -2,6 +2,7 @@
 
 use super::guest::{Run, Tools};
 use super::sweep;
+use crate::commands::counted::Counted;
 use crate::project::Project;
 use crate::run::Device;
 use anyhow::{Context, Result};
@@ -86,8 +87,8 @@ impl LinuxCheck {
         matches!(self, Self::Jobs(..))
     }
 
-    /// Runs it; returns the failures, one sentence each.
-    pub(crate) fn run(&self, project: &Project, tools: &Tools) -> Result<Vec<String>> {
+    /// Runs it; it counts as one test.
+    pub(crate) fn run(&self, project: &Project, tools: &Tools) -> Result<Counted> {
         let Self::Jobs(jobs, device) = self else { return sweep::run(project, tools) };
         let init = read(project, "init")?;
         let scripts = jobs.scripts.iter().map(|name| read_job(project, name));
@@ -101,7 +102,8 @@ impl LinuxCheck {
             counter: None,
             files: &[("init", init.as_bytes()), ("job", script.as_bytes())],
         };
-        Ok(run.reports(project, tools)?.failures())
+        let reports = run.reports(project, tools)?;
+        Ok(counted(reports.failures(), reports.unsteady().cloned()))
     }
 }
 
@@ -112,6 +114,11 @@ impl fmt::Display for LinuxCheck {
             Self::Sweep => f.write_str("sweep of commands"),
         }
     }
+}
+
+/// One test with these failures.
+pub(super) fn counted(failed: Vec<String>, unsteady: Option<String>) -> Counted {
+    Counted { passed: u64::from(failed.is_empty()), failed, unsteady, ..Counted::default() }
 }
 
 const fn device_name(device: Device) -> &'static str {

@@ -6,9 +6,10 @@
 mod commands;
 
 use super::answers::{Answer, Differences};
-use super::check::{read, read_job, scenario};
+use super::check::{counted, read, read_job, scenario};
 use super::guest::{Run, Tools};
 use super::programs;
+use crate::commands::counted::Counted;
 use crate::parallel;
 use crate::project::{Project, write_whole};
 use crate::run::Device;
@@ -18,8 +19,8 @@ use std::fmt::Write as _;
 /// Fewest commands that a sweep sends.
 const LEAST: usize = 1_900;
 
-/// Sends the commands to both controllers; returns what is wrong, one sentence each.
-pub(super) fn run(project: &Project, tools: &Tools) -> Result<Vec<String>> {
+/// Sends the commands to both controllers; the failures say what is wrong.
+pub(super) fn run(project: &Project, tools: &Tools) -> Result<Counted> {
     let commands = commands::all();
     ensure!(commands.len() >= LEAST, "the sweep has {} commands, and {LEAST} are to be", commands.len());
     let differences = Differences::parse(&read(project, "differences.toml")?)?;
@@ -62,7 +63,7 @@ pub(super) fn run(project: &Project, tools: &Tools) -> Result<Vec<String>> {
     let sent = commands.len();
     ensure!(pairs.len() == sent, "only {} of {sent} commands were answered by both; {}", pairs.len(), wrong.join("; "));
     wrong.extend(differences.judge(&pairs));
-    Ok(wrong)
+    Ok(counted(wrong, model.unsteady().or(qemu.unsteady()).cloned()))
 }
 
 /// The answer in a report `answer INDEX TEXT`.

@@ -30,7 +30,7 @@ use std::time::Duration;
 /// Seeds for the simulation of a scenario besides its own, at most.
 const MORE_SEEDS: u64 = 8;
 /// Commands that these further runs make together, at most; this takes a few seconds.
-const MORE_COMMANDS: u64 = 200_000;
+const MORE_COMMANDS: u64 = 100_000;
 /// Seeds of the soak in every test run.
 pub(super) const SOAK_SEEDS: u64 = 200;
 /// A scenario with kill orders.
@@ -202,8 +202,7 @@ impl<'a> Ground<'a> {
             Err(error) if is_ci() => return Err(error),
             Err(error) => return Ok(Counted { skipped: Some(format!("{error:#}")), ..Counted::default() }),
         };
-        let failed = check.run(self.project, &tools)?;
-        Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
+        check.run(self.project, &tools)
     }
 
     /// Runs a scenario that measures nothing. If its timed events did not meet the load that they are about, it is repeated once
