@@ -33,7 +33,7 @@ fn missed_returns(scenario: &Scenario, controller: &Controller, results: &Result
         let again = results.reconnected.iter().filter(|one| one.tenant == tenant.name.as_str()).count();
         (again < returns).then(|| {
             let (name, controller) = (&tenant.name, &controller.name);
-            format!("{name} had its session again {again} times, and {controller} returned {returns} times: let it work longer")
+            format!("{name} had its session again {again} times, and {controller} is to return {returns} times: let it work longer")
         })
     });
     missed.collect()
@@ -164,7 +164,7 @@ action = "pull"
         let scenario = Scenario::parse(&format!("{waits}{returns}"), "t.toml").unwrap();
         let mut results = Results::default();
         let wrong = violations(&scenario, &results);
-        assert_eq!(wrong, ["w had its session again 0 times, and comes returned 1 times: let it work longer"]);
+        assert_eq!(wrong, ["w had its session again 0 times, and comes is to return 1 times: let it work longer"]);
         results.reconnected.push(report::Reconnected { tenant: clip("w"), at_ns: 1, reissued: 0 });
         assert_eq!(violations(&scenario, &results), [""; 0]);
     }

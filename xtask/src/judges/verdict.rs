@@ -6,7 +6,7 @@ use blk_api::Status;
 use blk_api::session::Refusal;
 use capdl::Scenario;
 use capdl::scenario::{Action, Expect, ExpectedQueues, Tenant};
-use report::{Fault, FaultKind, ResetScope};
+use report::{Fault, FaultKind, Load, ResetScope};
 
 /// The reason a server reports when it ends the session of a killed client.
 const DIED: &str = "its client died";
@@ -18,7 +18,7 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     for tenant in &scenario.tenants {
         let name = &tenant.name;
         let other_end = [&expect.faults, &expect.expelled].iter().any(|list| list.contains(name));
-        if !other_end && !results.done.keys().any(|done| done == name.as_str()) {
+        if !other_end && !has_finished(results, name) {
             awaited.push(format!("{name} has not finished"));
         }
     }
@@ -49,6 +49,13 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
         }
     }
     awaited
+}
+
+/// Whether a tenant has reported its end since it was last started: one that was killed after its end works again.
+fn has_finished(results: &Results, name: &str) -> bool {
+    let ends = results.restarts.iter().filter(|restart| restart.name == name).map(|restart| restart.ended_at_ns);
+    let began = ends.max().unwrap_or(0);
+    results.done_at.iter().any(|(done, at)| done == name && *at >= began)
 }
 
 /// Whether the run has failed already, so that waiting cannot improve the result.
@@ -117,6 +124,7 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
     for load in results.tenants.iter().filter(|load| load.wrong_bytes > 0) {
         violations.push(format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes));
     }
+    violations.extend(idle(scenario, results));
     for attack in results.attacks.iter().filter(|attack| !attack.refused) {
         violations.push(format!("an attack of {} succeeded: {}", attack.tenant, attack.attack));
     }
@@ -129,6 +137,14 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
         violations.push(format!("{bytes} bytes of the log of {component} were lost"));
     }
     violations
+}
+
+/// Loads that made no request after they had written their blocks: such a run shows nothing about them.
+fn idle(scenario: &Scenario, results: &Results) -> impl Iterator<Item = String> {
+    let is_idle = |load: &&Load| load.reads == 0 && load.writes == 0 && load.errors == 0 && load.forbidden == 0;
+    let idle = results.tenants.iter().filter(is_idle).filter(|load| !may_fail(scenario, &load.tenant));
+    idle.filter(|_| scenario.expect.measured.is_empty())
+        .map(|load| format!("{} made no request of its load", load.tenant))
 }
 
 /// Whether functions may access memory that is not theirs: the scenario wants it so, or its IOMMU server restarts while they
@@ -263,7 +279,7 @@ fn may_fail(scenario: &Scenario, name: &str) -> bool {
 mod tests {
     use super::*;
     use capdl::scenario::HotPlug;
-    use report::{Attack, Load, Refused, Report, Session, clip};
+    use report::{Attack, Refused, Report, Restart, Session, clip};
     use std::time::Duration;
 
     fn scenario(expect: &str) -> Scenario {
@@ -323,6 +339,18 @@ mod tests {
             results.add(report, Duration::ZERO);
         }
         results
+    }
+
+    #[test]
+    fn a_tenant_that_was_started_again_must_finish_again() {
+        let scenario = scenario("restarts = { w = 1 }");
+        let restart =
+            Report::Restart(Restart { name: clip("w"), times: 1, ended_at_ns: 700, took_ns: 50, memory_left_bytes: 0 });
+        let mut results = results(vec![done(true), restart]);
+        results.done_at.insert(clip("w"), 600);
+        assert_eq!(awaited(&scenario, &results), ["w has not finished"]);
+        results.done_at.insert(clip("w"), 800);
+        assert_eq!(awaited(&scenario, &results), [""; 0]);
     }
 
     fn done(passed: bool) -> Report {
@@ -394,7 +422,7 @@ mod tests {
     #[test]
     fn a_component_is_started_again_as_often_as_the_scenario_says() {
         let scenario = scenario("restarts = { w = 1 }");
-        let restart = report::Restart { name: clip("w"), times: 1, ended_at_ns: 5, took_ns: 2, memory_left_bytes: 7 };
+        let restart = Restart { name: clip("w"), times: 1, ended_at_ns: 1, took_ns: 2, memory_left_bytes: 7 };
         let again = Report::Restart(restart);
         assert!(violations(&scenario, &results(vec![fault(), again.clone(), done(true)])).is_empty());
         let one_too_many = results(vec![fault(), again.clone(), fault(), done(true)]);
@@ -426,13 +454,7 @@ mod tests {
     #[test]
     fn driver_restarts_with_its_pci_server_by_default() {
         let restart = |name: &str, times| {
-            Report::Restart(report::Restart {
-                name: clip(name),
-                times,
-                ended_at_ns: 5,
-                took_ns: 2,
-                memory_left_bytes: 7,
-            })
+            Report::Restart(Restart { name: clip(name), times, ended_at_ns: 1, took_ns: 2, memory_left_bytes: 7 })
         };
         let ended = ended_with_server();
         assert!(!is_lost(&scenario(""), &results(vec![ended.clone()])));
@@ -491,8 +513,11 @@ mod tests {
 
     #[test]
     fn a_wrong_byte_and_an_attack_that_succeeds_fail_the_run() {
-        let load = Report::Load(Load { tenant: clip("w"), wrong_bytes: 1, ..Load::default() });
-        assert_eq!(violations(&scenario(""), &results(vec![load, done(true)])), ["w read 1 wrong bytes"]);
+        let load = |reads, wrong_bytes| Report::Load(Load { tenant: clip("w"), reads, wrong_bytes, ..Load::default() });
+        let seen = |load| violations(&scenario(""), &results(vec![load, done(true)]));
+        assert_eq!(seen(load(1, 1)), ["w read 1 wrong bytes"]);
+        assert_eq!(seen(load(1, 0)), [""; 0]);
+        assert_eq!(seen(load(0, 0)), ["w made no request of its load"]);
         let attack =
             Report::Attack(Attack { tenant: clip("w"), attack: clip("reads"), refused: false, stopped_by: clip("") });
         assert_eq!(violations(&scenario(""), &results(vec![attack, done(true)])), ["an attack of w succeeded: reads"]);

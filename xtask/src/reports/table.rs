@@ -336,7 +336,8 @@ fn has_attacked(results: &Results, name: &str) -> bool {
 }
 
 fn what(fault: &Fault) -> String {
-    format!("{:?} of {:#x}, instruction {:#x}", fault.kind, fault.address, fault.instruction)
+    let kind = format!("{:?}", fault.kind).to_lowercase();
+    format!("{kind} of {:#x}, instruction {:#x}", fault.address, fault.instruction)
 }
 
 /// Attempts of intruders, by the component that stopped them; first those that none stopped.
