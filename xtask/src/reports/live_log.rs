@@ -1,6 +1,7 @@
-//! Live log of a run: describes events of the timeline, a line for each as it happens.
+//! Live log of a run: describes events of the timeline, a line for each as it happens, in the order of their times.
 //!
-//! Left out: usual events, and those that the tables at the end report.
+//! Records of two components wait for the console and arrive in another order, so an event is shown when the machine's time has gone on
+//! for a short while. One that arrives still later stands behind those that were shown. Left out: usual events, and those that the tables at the end report.
 
 use crate::progress::Step;
 use crate::records::timeline::{Event, Timeline, What};
@@ -8,10 +9,16 @@ use crate::reports::plain::plain;
 use report::Name;
 use std::collections::BTreeMap;
 
+/// Machine time for which an event waits for earlier ones.
+const WINDOW_NS: u64 = 100_000_000;
+
 /// State of the live log.
 pub(crate) struct LiveLog<'a> {
     step: &'a Step,
-    reported: usize,
+    /// Events of the timeline that were taken from it.
+    taken: usize,
+    /// Those that were not shown yet.
+    waiting: Vec<Event>,
     /// Attacks, by attacker.
     attacks: BTreeMap<Name, Attacks>,
 }
@@ -26,20 +33,37 @@ struct Attacks {
 impl<'a> LiveLog<'a> {
     /// A log without lines yet, which shows them beside `step`.
     pub(crate) const fn new(step: &'a Step) -> Self {
-        Self { step, reported: 0, attacks: BTreeMap::new() }
+        Self { step, taken: 0, waiting: Vec::new(), attacks: BTreeMap::new() }
     }
 
-    /// Shows the new events.
+    /// Shows the events that have waited long enough.
     pub(crate) fn go_on(&mut self, timeline: &Timeline) {
+        self.show(timeline, timeline.end_ns.saturating_sub(WINDOW_NS));
+    }
+
+    /// Shows all events: the run is over, or pauses.
+    pub(crate) fn finish(&mut self, timeline: &Timeline) {
+        self.show(timeline, u64::MAX);
+    }
+
+    fn show(&mut self, timeline: &Timeline, until_ns: u64) {
         // Without the system's start, times cannot be shown.
         let Some(begin_ns) = timeline.begin_ns else { return };
-        for event in timeline.events.iter().skip(self.reported) {
-            if let Some(words) = words(event, &mut self.attacks) {
+        for event in self.due(timeline, until_ns) {
+            if let Some(words) = words(&event, &mut self.attacks) {
                 let seconds = event.at_ns.saturating_sub(begin_ns) as f64 / 1e9;
                 self.step.line(&plain(&format!("{seconds:>8.2} s  {words}")));
             }
         }
-        self.reported = timeline.events.len();
+    }
+
+    /// Takes the events until a time, the earliest first.
+    fn due(&mut self, timeline: &Timeline, until_ns: u64) -> Vec<Event> {
+        self.waiting.extend(timeline.events.iter().skip(self.taken).cloned());
+        self.taken = timeline.events.len();
+        self.waiting.sort_by_key(|event| event.at_ns);
+        let due = self.waiting.partition_point(|event| event.at_ns <= until_ns);
+        self.waiting.drain(..due).collect()
     }
 }
 
@@ -50,7 +74,8 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
         What::AttackRefused => {
             let attacks = attacks.entry(who.clone()).or_default();
             attacks.refused += 1;
-            return (attacks.refused == 1).then(|| format!("{who} begins to attack, and is refused: {words}"));
+            return (attacks.refused == 1)
+                .then(|| format!("{who} begins to attack; its first attempt is refused ({words})"));
         }
         What::Done => match attacks.get(who) {
             Some(Attacks { refused, succeeded: 0 }) => {
@@ -98,6 +123,24 @@ mod tests {
     }
 
     #[test]
+    fn events_are_shown_in_the_order_of_their_times() {
+        let step = Step::new("running");
+        let mut live_log = LiveLog::new(&step);
+        let mut timeline = Timeline { begin_ns: Some(0), ..Timeline::default() };
+        let mut at = |at_ns, what, until_ns: Option<u64>| {
+            timeline.events.push(Event { at_ns, who: clip("server"), what, words: clip("") });
+            timeline.end_ns = timeline.end_ns.max(at_ns);
+            let until_ns = until_ns.unwrap_or(timeline.end_ns.saturating_sub(WINDOW_NS));
+            live_log.due(&timeline, until_ns).iter().map(|event| event.what).collect::<Vec<_>>()
+        };
+        assert_eq!(at(5_000_000, What::Restarted, None), []);
+        assert_eq!(at(3_000_000, What::Killed, None), [], "it arrives later, and came before");
+        assert_eq!(at(104_999_999, What::Opened, None), [What::Killed]);
+        assert_eq!(at(105_000_000, What::Done, None), [What::Restarted]);
+        assert_eq!(at(2_000_000, What::Failed, Some(u64::MAX)), [What::Failed, What::Opened, What::Done]);
+    }
+
+    #[test]
     fn a_controller_that_moves_is_reported() {
         let lines = reported(&[("nvme-server", What::Moved, "it is pulled out")]);
         assert_eq!(lines, ["the controller of nvme-server: it is pulled out"]);
@@ -112,7 +155,7 @@ mod tests {
             ("alice", What::Done, ""),
         ];
         let expected = [
-            "mallory begins to attack, and is refused: read block 1",
+            "mallory begins to attack; its first attempt is refused (read block 1)",
             "mallory has tried 2 attacks, and all were refused",
             "alice has finished",
         ];

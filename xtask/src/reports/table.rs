@@ -447,9 +447,15 @@ fn verdict(results: &Results) -> Option<String> {
         if let Some(why) = times::lateness(results, WHOLE_RUN) {
             let _ = writeln!(text, "  {why}");
         }
-        let _ = writeln!(text, "  the log is {}/log", results.log);
     }
+    text.extend(files(results));
     Some(text)
+}
+
+/// The line about a run's folder.
+fn files(results: &Results) -> Option<String> {
+    let pictures = if results.seed.is_some() { "picture timeline.svg" } else { "pictures timeline.svg and system.svg" };
+    (!results.log.is_empty()).then(|| format!("  {} has its log, and the {pictures}\n", results.log))
 }
 
 /// The line about rows that were not judged, if there are any.

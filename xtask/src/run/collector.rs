@@ -100,6 +100,9 @@ impl<'a> Collector<'a> {
         let mut lines = Vec::new();
         let (results, decoder) = (&mut self.results, &self.decoder);
         self.reader.finish(&mut |piece| lines.push(piece_line(piece, decoder, results, Duration::MAX)));
+        if let Some(live_log) = &mut self.live_log {
+            live_log.finish(&self.results.timeline);
+        }
         lines.into_iter().try_for_each(|line| self.write(&line))?;
         self.log.flush().context("cannot write the run's log: is the disk full?")
     }

@@ -148,7 +148,8 @@ fn everything_a_run_showed_is_on_the_page() {
 fn a_failed_run_says_why_and_where_its_log_is() {
     let mut results = Results { scenario: "demo".into(), log: "target/runs/demo-1".into(), ..Results::default() };
     results.reasons.push("alice has not finished".into());
-    assert_eq!(render(&results), "FAIL demo\n  alice has not finished\n  the log is target/runs/demo-1/log\n");
+    let files = "  target/runs/demo-1 has its log, and the pictures timeline.svg and system.svg\n";
+    assert_eq!(render(&results), format!("FAIL demo\n  alice has not finished\n{files}"));
 }
 
 #[test]
@@ -157,16 +158,17 @@ fn rows_that_were_not_judged_are_named_and_counted() {
         Results { scenario: "demo".into(), passed: true, log: "runs/demo-1".into(), ..Results::default() };
     results.not_judged.push("alice waited; the machine was too slow: it waited".into());
     let row = "not judged: alice waited; the machine was too slow: it waited";
-    assert_eq!(render(&results), format!("{row}\nPASS demo\n1 row was not judged: the machine was too slow\n"));
+    let files = "  runs/demo-1 has its log, and the pictures timeline.svg and system.svg\n";
+    assert_eq!(render(&results), format!("{row}\nPASS demo\n1 row was not judged: the machine was too slow\n{files}"));
     results.passed = false;
     results.reasons.push("bob has not finished".into());
-    let failed = format!("FAIL demo\n  bob has not finished\n  {row}\n  the log is runs/demo-1/log\n");
+    let failed = format!("FAIL demo\n  bob has not finished\n  {row}\n{files}");
     assert_eq!(render(&results), failed);
     let age = Duration::from_secs(2);
     results.lateness = Lateness::of(vec![Sample { age, waited: age / 2, others: age, ran: age }], None);
     results.set_clock(0, Duration::ZERO);
     let why = "the machine was too slow: of 2.0 s QEMU waited 1.0 s for a processor of the build machine";
-    assert!(render(&results).contains(&format!("  {why}\n  the log")), "a failed run says how late it was");
+    assert!(render(&results).contains(&format!("  {why}\n{files}")), "a failed run says how late it was");
     assert_eq!(not_judged(2).as_deref(), Some("2 rows were not judged: the machine was too slow"));
     assert_eq!(not_judged(0), None);
 }
