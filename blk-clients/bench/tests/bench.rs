@@ -116,6 +116,16 @@ fn the_last_interval_has_only_requests_in_flight_at_the_deadline() {
 }
 
 #[test]
+fn a_load_makes_a_request_however_late_it_is() {
+    let client = client(Bench { operations: 0, milliseconds: 1, verify: false, depth: 1, ..Bench::default() });
+    let platform = FakePlatform::new(&setup());
+    platform.set_pace(2_000_000);
+    let reports = run_on(&platform, &client);
+    let load = load(&reports);
+    assert_eq!((passed(&reports), load.reads + load.writes), (true, 1), "{load:?}");
+}
+
+#[test]
 fn a_load_ends_with_its_session() {
     let client = client(Bench { operations: 0, milliseconds: 10_000, depth: 4, ..Bench::default() });
     let platform = FakePlatform::new(&setup());

@@ -66,6 +66,8 @@ struct World {
     sizes: (u32, u64),
     reports: RefCell<Vec<Vec<u8>>>,
     ticks: Cell<u64>,
+    /// Ticks that pass at each look at the clock.
+    pace: Cell<u64>,
     doorbells: Cell<u64>,
     /// The peer signalled, and the client has not taken the signal yet.
     peer_signalled: Cell<bool>,
@@ -124,6 +126,7 @@ impl FakePlatform {
             sizes: (setup.ring_entries, setup.window_bytes),
             reports: RefCell::new(vec![]),
             ticks: Cell::new(0),
+            pace: Cell::new(1000),
             doorbells: Cell::new(0),
             peer_signalled: Cell::new(false),
             liveness,
@@ -213,6 +216,11 @@ impl FakePlatform {
     /// Kills the policy component. A successor starts after some ticks.
     pub fn kill_policy(&self, ticks: u32) {
         self.world.policy_rebirth.set(ticks.max(1));
+    }
+
+    /// Lets so many ticks pass between two looks at the clock, instead of 1,000: the component is seldom given a processor.
+    pub fn set_pace(&self, ticks: u64) {
+        self.world.pace.set(ticks);
     }
 
     /// Lets the supervisor tick from now on: a component that waits without an event gets a tick. Otherwise it is stuck.
@@ -344,7 +352,7 @@ impl World {
 
     /// Advances the clock by a microsecond, at each read of it and each system call.
     fn pass_time(&self) -> u64 {
-        self.ticks.set(self.ticks.get() + 1000);
+        self.ticks.set(self.ticks.get() + self.pace.get());
         self.ticks.get()
     }
 
