@@ -22,6 +22,7 @@ pub(crate) mod new;
 pub(crate) mod own_program;
 pub(crate) mod profile;
 pub(crate) mod qemu;
+pub(crate) mod scenarios;
 pub(crate) mod sim;
 pub(crate) mod soak;
 pub(crate) mod test;

@@ -1,4 +1,4 @@
-//! The project's commands: `cargo xtask demo`, `device`, `linux`, `test`, `check`, `qemu`, `sim`, `soak`, `fuzz`, `bench`,
+//! The project's commands: `cargo xtask demo`, `device`, `linux`, `test`, `check`, `qemu`, `scenarios`, `sim`, `soak`, `fuzz`, `bench`,
 //! `experiment`, `docs`, `new`, `setup`.
 //!
 //! Each command is a module of `commands`. The modules below them each use only those that follow: `run` (one run of a scenario),
@@ -28,7 +28,7 @@ pub use run::reading;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use commands::{bench, check, demo, device, docs, experiment, fuzz, linux, new, qemu, sim, soak, test};
+use commands::{bench, check, demo, device, docs, experiment, fuzz, linux, new, qemu, scenarios, sim, soak, test};
 use out::OutputError;
 use project::Project;
 use setup::packages::Consent;
@@ -66,6 +66,8 @@ enum Command {
     Linux(linux::Linux),
     /// Keep a scenario running, with its log on the terminal; --debug waits for gdb
     Qemu(qemu::Qemu),
+    /// List the scenarios, with what each shows and where it runs
+    Scenarios(scenarios::Scenarios),
     /// Run a scenario in the simulator: once, or with many seeds
     Sim(sim::Sim),
     /// Run random systems with random faults in the simulator
@@ -126,6 +128,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Linux(linux) => linux::run(&project, linux),
         Command::New(new) => new::run(&project, new),
         Command::Qemu(qemu) => qemu::run(&project, qemu),
+        Command::Scenarios(scenarios) => scenarios::run(&project, scenarios),
         Command::Sim(sim) => sim::run(&project, sim),
         Command::Soak(soak) => soak::run(&project, soak),
         Command::Fuzz(fuzz) => fuzz::run(&project, fuzz),
