@@ -7,6 +7,7 @@ pub(crate) mod bad_input;
 pub(crate) mod bench;
 pub(crate) mod bench_sim;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod conformance;
 pub(crate) mod counted;
 pub(crate) mod demo;

@@ -1,5 +1,5 @@
 //! The project's commands: `cargo xtask demo`, `device`, `linux`, `test`, `check`, `qemu`, `scenarios`, `sim`, `soak`, `fuzz`, `bench`,
-//! `experiment`, `docs`, `new`, `setup`.
+//! `experiment`, `docs`, `new`, `setup`, `completions`.
 //!
 //! Each command is a module of `commands`. The modules below them each use only those that follow: `run` (one run of a scenario),
 //! `reports`, `judges`, `machine` (QEMU and its disks), `records` (logs and reports of a run), `image` (programs and the boot
@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody takes the line: see `out`")]
 
+mod arguments;
 mod cargo;
 mod commands;
 mod destination;
@@ -28,7 +29,9 @@ pub use run::reading;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use commands::{bench, check, demo, device, docs, experiment, fuzz, linux, new, qemu, scenarios, sim, soak, test};
+use commands::{
+    bench, check, completions, demo, device, docs, experiment, fuzz, linux, new, qemu, scenarios, sim, soak, test,
+};
 use out::OutputError;
 use project::Project;
 use setup::packages::Consent;
@@ -36,7 +39,7 @@ use std::process::ExitCode;
 
 /// The project's commands.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version = concat!(env!("CARGO_PKG_VERSION"), " of capnvme"))]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -84,6 +87,8 @@ enum Command {
     Experiment(experiment::Experiment),
     /// Build a book of the documents, or redraw the figures in them
     Docs(docs::Docs),
+    /// Print a script that lets a shell complete the commands and their options
+    Completions(completions::Completions),
 }
 
 /// The commands and their options.
@@ -94,7 +99,17 @@ fn command() -> clap::Command {
 /// The program: parses its arguments, runs the command, and reports an error.
 #[must_use]
 pub fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => match arguments::sentence(&error) {
+            Some(sentence) => {
+                out::note(format_args!("{sentence}"));
+                return ExitCode::FAILURE;
+            }
+            None => error.exit(),
+        },
+    };
+    match run(&arguments) {
         Ok(code) => code,
         Err(error) => {
             // A reader that closed the pipe, such as `head`, has all the lines it wants.
@@ -137,5 +152,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Bench(bench) => bench::run(&project, bench),
         Command::Experiment(experiment) => experiment::run(&project, experiment),
         Command::Docs(docs) => docs::run(&project, docs),
+        Command::Completions(completions) => completions::run(completions),
     }
 }

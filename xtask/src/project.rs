@@ -2,7 +2,8 @@
 //!
 //! All output is below `target/`; messages name files relative to the project.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use capdl::scenario::nearest;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -64,11 +65,20 @@ impl Project {
     pub(crate) fn scenario(&self, named: &str) -> Result<PathBuf> {
         let in_folder = self.root.join("scenarios").join(format!("{named}.toml"));
         let given = PathBuf::from(named);
+        ensure!(
+            in_folder.is_file() || given.is_file() || !given.exists(),
+            "'{named}' is a {}: name a TOML file, or one of scenarios/",
+            if given.is_dir() { "folder" } else { "device or pipe" }
+        );
         [in_folder, given].into_iter().find(|path| path.is_file()).with_context(|| {
-            format!(
-                "there is no scenario '{named}': name a TOML file, or one of scenarios/: {}",
-                self.scenarios().unwrap_or_default().join(", ")
-            )
+            let known = self.scenarios().unwrap_or_default();
+            let mend = match nearest(named, known.iter().map(String::as_str)) {
+                Some(near) => {
+                    format!("did you mean '{near}'? Otherwise name a TOML file, or another one of scenarios/")
+                }
+                None => format!("name a TOML file, or one of scenarios/: {}", known.join(", ")),
+            };
+            format!("there is no scenario '{named}': {mend}")
         })
     }
 
@@ -162,7 +172,14 @@ mod tests {
         fs::write(folder.path().join("scenarios/demo.toml"), b"").unwrap();
         let project = Project::at(folder.path());
         assert!(project.scenario("demo").is_ok());
-        let error = project.scenario("dmeo").unwrap_err().to_string();
-        assert!(error.contains("'dmeo'") && error.contains("demo"), "{error}");
+        let error = |named: &str| project.scenario(named).unwrap_err().to_string();
+        assert!(error("dmeo").contains("no scenario 'dmeo': did you mean 'demo'?"), "{}", error("dmeo"));
+        assert!(error("other").ends_with("one of scenarios/: demo"), "{}", error("other"));
+        assert!(
+            error("/dev").ends_with("'/dev' is a folder: name a TOML file, or one of scenarios/"),
+            "{}",
+            error("/dev")
+        );
+        assert!(error("/dev/null").contains("is a device or pipe: name"), "{}", error("/dev/null"));
     }
 }

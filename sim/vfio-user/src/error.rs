@@ -7,23 +7,29 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
+/// Longest path of a UNIX socket: `sun_path` has 108 bytes, of which the last is zero (unix(7)).
+pub(crate) const MOST_PATH_BYTES: usize = 107;
+
 /// The socket could not be bound.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BindError {
     /// A file that is no socket is at the path. It was left alone.
-    #[error("{0} exists and is no socket")]
+    #[error("{0} exists and is no socket: name another path")]
     NotASocket(PathBuf),
     /// Another server listens at the path.
-    #[error("another server listens at {0}")]
+    #[error("another server listens at {0}: end it, or name another path")]
     InUse(PathBuf),
+    /// The path is longer than the address of a socket may be.
+    #[error("the path {} has {} bytes, and that of a socket {MOST_PATH_BYTES} at most: name a shorter one", .0.display(), .0.as_os_str().len())]
+    TooLong(PathBuf),
     /// A system call failed.
-    #[error("cannot bind {path}: {source}")]
+    #[error("cannot bind a socket at {path} ({reason}): name a path in a folder that is there and can be written to")]
     Io {
         /// Where the socket was to be.
         path: PathBuf,
         /// The system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 

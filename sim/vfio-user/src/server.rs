@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::connection::Timeouts;
 use crate::device::{Blocked, Device, Host, Level};
-use crate::error::{BindError, ClientEnd};
+use crate::error::{BindError, ClientEnd, MOST_PATH_BYTES};
 use crate::session::Session;
 use crate::stop::Stop;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -36,7 +36,10 @@ impl Server {
     ///
     /// [`BindError`].
     pub fn bind(path: &Path) -> Result<Self, BindError> {
-        let failed = |source| BindError::Io { path: path.to_owned(), source };
+        let failed = |reason| BindError::Io { path: path.to_owned(), reason };
+        if path.as_os_str().len() > MOST_PATH_BYTES {
+            return Err(BindError::TooLong(path.to_owned()));
+        }
         remove_stale(path)?;
         let listener = UnixListener::bind(path).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => BindError::InUse(path.to_owned()),
@@ -124,7 +127,7 @@ impl Drop for Server {
 
 /// Removes a socket that a server left behind.
 fn remove_stale(path: &Path) -> Result<(), BindError> {
-    let failed = |source| BindError::Io { path: path.to_owned(), source };
+    let failed = |reason| BindError::Io { path: path.to_owned(), reason };
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),

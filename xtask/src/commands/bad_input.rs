@@ -1,12 +1,12 @@
 //! Checks the commands on wrong input: each prints one sentence with the place and the fix, ends with a status that is not zero,
 //! and leaves nothing behind.
 //!
-//! The commands are run as a user runs them. `cases` lists the wrong inputs, `files` writes their files.
+//! The commands are run as a user runs them. `arguments` and `cases` list the wrong inputs, `files` writes their files.
 
+mod arguments;
 mod cases;
 mod files;
 
-pub(crate) use cases::CASES;
 pub(crate) use files::prepare;
 
 use crate::commands::counted::Counted;
@@ -59,6 +59,11 @@ enum Place {
     Project,
     /// The root folder, without cargo.
     Elsewhere,
+}
+
+/// All cases.
+pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
+    arguments::CASES.iter().chain(cases::CASES)
 }
 
 /// A command that takes longer is waiting for something. The longest one here builds programs first.

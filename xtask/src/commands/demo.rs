@@ -1,5 +1,6 @@
 //! `cargo xtask demo`: runs a scenario on a machine that need not be prepared, and prints a page of results.
 
+use crate::arguments;
 use crate::commands::sim;
 use crate::destination::Destination;
 use crate::image::{own, programs};
@@ -58,7 +59,7 @@ pub(crate) struct Demo {
     #[arg(long)]
     strict: bool,
     /// With --sim: seed of all random choices; the scenario's own without it
-    #[arg(long, requires = "sim")]
+    #[arg(long, requires = "sim", allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Option<u64>,
     /// Install missing packages through sudo without asking
     #[arg(long)]

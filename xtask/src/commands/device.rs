@@ -1,5 +1,6 @@
 //! `cargo xtask device`: serves a controller of a scenario over vfio-user, for a QEMU that somebody starts by hand.
 
+use crate::arguments;
 use crate::machine::contents;
 use crate::machine::disk::{UserDisk, Writing};
 use crate::out;
@@ -41,7 +42,7 @@ pub(crate) struct Device {
     #[arg(long, value_name = "PATH")]
     disk: Option<PathBuf>,
     /// Seed of all random choices; the scenario's own without it
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Option<u64>,
 }
 

@@ -12,6 +12,7 @@ mod shown;
 
 pub(crate) use engine::{Searched, Subject};
 
+use crate::arguments;
 use crate::destination::Destination;
 use crate::out;
 use crate::parallel;
@@ -33,13 +34,13 @@ pub(crate) struct Fuzz {
     /// The target, or `list` for all there are; every target without it
     target: Option<String>,
     /// Minutes for each target
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = arguments::minutes)]
     minutes: u64,
     /// Seed of the choice of inputs
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = |text: &str| arguments::whole(text, 1..=u32::MAX))]
     seed: u32,
     /// Targets at a time; as many as there are processors without it
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = arguments::jobs)]
     jobs: Option<NonZeroUsize>,
     /// Try this one input instead of searching
     #[arg(long, requires = "target", conflicts_with_all = ["minutes", "seed", "jobs", "json"])]
@@ -72,7 +73,7 @@ pub(crate) fn run(project: &Project, fuzz: &Fuzz) -> Result<ExitCode> {
     let json = fuzz.json.as_deref().map(Destination::open).transpose()?;
     let subject = if fuzz.planted { Subject::Planted } else { Subject::Real };
     if let (Some(input), [target]) = (&fuzz.input, chosen.as_slice()) {
-        ensure!(input.is_file(), "there is no input {}: name the file of one", input.display());
+        ensure!(input.is_file(), "the input {} is no file: name one", input.display());
         return Engine::build(project, &chosen)?.try_one(target, input, subject);
     }
     let searched = search(project, &chosen, Duration::from_secs(fuzz.minutes * 60), fuzz.seed, fuzz.jobs, subject)?;

@@ -1,5 +1,6 @@
 //! `cargo xtask sim`: simulates a scenario, once or with many seeds.
 
+use crate::arguments;
 use crate::destination::Destination;
 use crate::image::own;
 use crate::out;
@@ -10,7 +11,7 @@ use crate::reports::{table, timeline};
 use crate::run::folder;
 use crate::run::simulate::{RunInput, Simulated, simulate, suits};
 use crate::run::sweep::{self, Failure, Sweep};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use capdl::{Arch, Scenario, ThreadOrder};
 use clap::Args;
 use std::num::NonZeroUsize;
@@ -25,10 +26,10 @@ pub(crate) struct Sim {
     /// The scenario: a name in scenarios/, or a TOML file
     scenario: String,
     /// Seed of all random choices: the same seed gives the same run; the scenario's own without it
-    #[arg(long, conflicts_with = "seeds")]
+    #[arg(long, conflicts_with = "seeds", allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Option<u64>,
     /// Many runs, one for each seed from A up to and without B
-    #[arg(long, value_name = "A..B")]
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
     seeds: Option<Seeds>,
     /// The architecture: x86_64 or aarch64; the scenario's without it
     #[arg(long, value_name = "ARCH")]
@@ -37,7 +38,7 @@ pub(crate) struct Sim {
     #[arg(long, value_name = "ORDER")]
     order: Option<ThreadOrder>,
     /// Runs at a time; as many as there are processors without it
-    #[arg(long, requires = "seeds")]
+    #[arg(long, requires = "seeds", allow_negative_numbers = true, value_parser = arguments::jobs)]
     jobs: Option<NonZeroUsize>,
     /// Show log lines: LEVEL, or COMPONENT=LEVEL; several with commas
     #[arg(long, value_name = "FILTER", conflicts_with = "seeds")]
@@ -56,7 +57,7 @@ impl FromStr for Seeds {
 
     fn from_str(text: &str) -> Result<Self> {
         let Some((first, end)) = text.split_once("..") else { bail!("write two numbers with '..' between: 0..100") };
-        let number = |text: &str| text.parse().with_context(|| format!("'{text}' is no number: write 0..100"));
+        let number = |text: &str| arguments::seed(text).map_err(|range| anyhow!("for '{text}' {range}, as in 0..100"));
         let (first, end) = (number(first)?, number(end)?);
         if first >= end {
             bail!("there is no seed from {first} up to {end}: let the second number be the larger one");
@@ -150,7 +151,8 @@ mod tests {
     #[test]
     fn a_range_of_seeds_is_read_or_refused_with_the_mend() {
         assert_eq!("3..10".parse::<Seeds>().unwrap(), Seeds(3..10));
-        for (text, expected) in [("5", "'..'"), ("5..5", "larger"), ("a..5", "'a' is no number"), ("5..", "no number")]
+        for (text, expected) in
+            [("5", "'..'"), ("5..5", "larger"), ("a..5", "for 'a' give a whole"), ("5..", "for '' give")]
         {
             let refusal = format!("{:#}", text.parse::<Seeds>().unwrap_err());
             assert!(refusal.contains(expected), "{refusal}");

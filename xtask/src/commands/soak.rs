@@ -1,11 +1,12 @@
 //! `cargo xtask soak`: simulates random systems, loads and faults until stopped.
 
+use crate::arguments;
 use crate::out;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::run::simulate::{RunInput, Simulated, simulate};
 use crate::run::sweep::{self, Failure};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use capdl::Scenario;
 use clap::Args;
 use std::num::NonZeroUsize;
@@ -17,16 +18,16 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Args)]
 pub(crate) struct Soak {
     /// Minutes after which it ends; without it, it runs until interrupted
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = arguments::minutes)]
     minutes: Option<u64>,
     /// The first seed
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = arguments::seed)]
     from: u64,
     /// Seeds after which it ends
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = |text: &str| arguments::whole(text, 1..=u64::MAX))]
     count: Option<u64>,
     /// Runs at a time; as many as there are processors without it
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = arguments::jobs)]
     jobs: Option<NonZeroUsize>,
 }
 
@@ -36,9 +37,7 @@ impl Soak {
     /// # Errors
     /// No seeds.
     fn seeds(&self) -> Result<Range<u64>> {
-        let Self { minutes, from, count, jobs: _ } = *self;
-        ensure!(minutes != Some(0), "--minutes 0 leaves no time for a run: give 1 or more");
-        ensure!(count != Some(0), "--count 0 asks for no run: give 1 or more");
+        let Self { minutes: _, from, count, jobs: _ } = *self;
         let end = count.map_or(Some(u64::MAX), |count| from.checked_add(count));
         let seeds = end.map(|end| from..end).filter(|seeds| !seeds.is_empty());
         seeds.with_context(|| format!("there are not so many seeds from {from} on: lower --from or --count"))
@@ -51,7 +50,7 @@ const BATCH: u64 = 32;
 /// Runs the soak; the exit code says whether all runs passed.
 pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
     let seeds = soak.seeds()?;
-    let end = soak.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes.saturating_mul(60)));
+    let end = soak.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
     let step = Step::new("soaking");
     let (mut next, mut runs, mut failed, mut commands) = (seeds.start, 0, 0, 0);
     while next < seeds.end && end.is_none_or(|end| Instant::now() < end) {
@@ -94,23 +93,18 @@ fn report(project: &Project, failure: &Failure) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn seeds(minutes: Option<u64>, from: u64, count: Option<u64>) -> Result<Range<u64>, String> {
-        Soak { minutes, from, count, jobs: None }.seeds().map_err(|error| error.to_string())
+    fn seeds(from: u64, count: Option<u64>) -> Result<Range<u64>, String> {
+        Soak { minutes: None, from, count, jobs: None }.seeds().map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_soak_without_a_run_is_refused() {
-        assert_eq!(seeds(None, 7, Some(2)), Ok(7..9));
-        assert_eq!(seeds(Some(1), 7, None), Ok(7..u64::MAX));
-        assert_eq!(seeds(None, u64::MAX - 2, Some(2)), Ok(u64::MAX - 2..u64::MAX));
-        for (minutes, from, count, says) in [
-            (None, 0, Some(0), "--count 0 asks for no run: give 1 or more"),
-            (Some(0), 0, None, "--minutes 0 leaves no time"),
-            (None, u64::MAX, None, "lower --from"),
-            (None, u64::MAX, Some(1), "lower --from"),
-        ] {
-            let error = seeds(minutes, from, count).unwrap_err();
-            assert!(error.contains(says), "{error}");
+        assert_eq!(seeds(7, Some(2)), Ok(7..9));
+        assert_eq!(seeds(7, None), Ok(7..u64::MAX));
+        assert_eq!(seeds(u64::MAX - 2, Some(2)), Ok(u64::MAX - 2..u64::MAX));
+        for count in [None, Some(1)] {
+            let error = seeds(u64::MAX, count).unwrap_err();
+            assert!(error.contains("lower --from"), "{error}");
         }
     }
 }

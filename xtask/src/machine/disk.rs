@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 /// Bytes that must stay free on the build machine's disk besides those that a run may write.
 const RESERVE: u64 = 64 << 20;
 
+/// Bytes that `scenarios/digest.toml` needs: one block.
+const LEAST_DIGESTED: u64 = 512;
+
 /// Treatment of tenants' writes to the user's disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Writing {
@@ -60,12 +63,15 @@ impl UserDisk {
 
     /// Fails unless the disk has room for `needed` bytes.
     pub(crate) fn ensure_holds(&self, needed: u64, scenario: &str) -> Result<()> {
+        let path = self.path.display();
+        let digest = match self.bytes {
+            0..LEAST_DIGESTED => String::new(),
+            _ => format!("; or digest its whole blocks with: cargo xtask demo digest --disk {path}"),
+        };
         ensure!(
             self.bytes >= needed,
-            "the disk {} has {} bytes and the scenario '{scenario}' needs {needed}: name a larger file, or grow it \
-             with: truncate -s {needed} FILE; \
-             or digest its whole blocks with: cargo xtask demo digest --disk FILE",
-            self.path.display(),
+            "the disk {path} has {} bytes and the scenario '{scenario}' needs {needed}: name a larger file, or grow it \
+             with: truncate -s {needed} {path}{digest}",
             self.bytes
         );
         Ok(())
@@ -206,7 +212,16 @@ mod tests {
         fs::write(&path, [0; 1000]).unwrap();
         let disk = UserDisk::open(&path, Writing::Forgotten).unwrap();
         let small = disk.ensure_holds(4096, "demo").unwrap_err().to_string();
-        assert!(small.contains("has 1000 bytes") && small.contains("truncate -s 4096"), "{small}");
+        assert!(
+            small.contains("has 1000 bytes") && small.contains("truncate -s 4096") && small.contains("demo digest"),
+            "{small}"
+        );
+        fs::write(&path, [0; 511]).unwrap();
+        let disk = UserDisk::open(&path, Writing::Forgotten).unwrap();
+        let smaller = disk.ensure_holds(512, "digest").unwrap_err().to_string();
+        assert!(smaller.contains("needs 512") && !smaller.contains("demo digest"), "{smaller}");
+        fs::write(&path, [0; 1000]).unwrap();
+        let disk = UserDisk::open(&path, Writing::Forgotten).unwrap();
         assert!(disk.ensure_holds(1000, "demo").is_ok());
     }
 }

@@ -40,6 +40,10 @@ fn a_socket_in_use_stays() {
     drop(first);
     let missing = folder.path().join("missing/socket");
     assert!(matches!(Server::bind(&missing), Err(BindError::Io { .. })));
+    let long = path.with_file_name("s".repeat(108 - path.parent().unwrap().as_os_str().len() - 1));
+    assert_eq!(long.as_os_str().len(), 108);
+    let refusal = Server::bind(&long).unwrap_err().to_string();
+    assert!(refusal.ends_with("has 108 bytes, and that of a socket 107 at most: name a shorter one"), "{refusal}");
 }
 
 #[test]

@@ -135,6 +135,7 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
         ("escaping-name.toml", named("\\u001b[31m")),
         ("no-name.toml", named("")),
         ("small.img", "x".repeat(1000)),
+        ("tiny.img", "x".repeat(100)),
         ("locked.img", "x".repeat(1000)),
         ("read-only.img", "x".repeat(1000)),
         ("old-qemu", "#!/bin/sh\necho QEMU emulator version 5.1.0\n".to_owned()),

@@ -1,0 +1,99 @@
+//! Numbers that options take, and clap's refusals as one sentence.
+//!
+//! Left out: arguments that only a command can judge, such as the names of scenarios.
+
+use clap::error::ErrorKind;
+use std::fmt::Display;
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// Most runs at a time: each has a thread.
+const MOST_JOBS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
+/// Most minutes of a search, some two months.
+const MOST_MINUTES: u64 = 100_000;
+
+/// Parses the value of `--jobs`.
+pub(crate) fn jobs(text: &str) -> Result<NonZeroUsize, String> {
+    whole(text, NonZeroUsize::MIN..=MOST_JOBS)
+}
+
+/// Parses the value of `--minutes`.
+pub(crate) fn minutes(text: &str) -> Result<u64, String> {
+    whole(text, 1..=MOST_MINUTES)
+}
+
+/// Parses a seed.
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
+    whole(text, 0..=u64::MAX)
+}
+
+/// Parses a whole number; the refusal states the range.
+pub(crate) fn whole<T: FromStr + PartialOrd + Display>(text: &str, range: RangeInclusive<T>) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("give a whole number from {} to {}", range.start(), range.end()))
+}
+
+/// The sentence of a refusal; `None` for help and the version, which are no refusals.
+pub(crate) fn sentence(error: &clap::Error) -> Option<String> {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return None;
+    }
+    let text = error.render().to_string();
+    let mut paragraphs = text.split("\n\n");
+    let words: Vec<_> = paragraphs.next().unwrap_or_default().split_whitespace().collect();
+    let sentence = words.join(" ");
+    // Our own parsers state the mend.
+    if error.kind() == ErrorKind::ValueValidation {
+        return Some(sentence);
+    }
+    let mut tips = paragraphs.filter_map(|paragraph| paragraph.trim().strip_prefix("tip: "));
+    let mend = tips.find(|tip| !tip.starts_with("to pass")).unwrap_or("see --help");
+    Some(format!("{}: {mend}", sentence.trim_end_matches(':')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Arg, Command};
+
+    #[test]
+    fn number_out_of_its_range_is_refused_with_the_range() {
+        assert_eq!((jobs("1").map(NonZeroUsize::get), jobs("256").map(NonZeroUsize::get)), (Ok(1), Ok(256)));
+        for text in ["0", "257", "-1", "nan", "1.5", "", " 1", "99999999999999999999"] {
+            assert_eq!(jobs(text), Err("give a whole number from 1 to 256".into()), "{text}");
+            assert_eq!(minutes(text).is_ok(), text == "257", "{text}");
+        }
+        assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
+        assert!(seed("18446744073709551616").is_err_and(|says| says.ends_with("from 0 to 18446744073709551615")));
+    }
+
+    #[test]
+    fn refusal_is_one_sentence_with_the_mend() {
+        let command = || {
+            let seed = Arg::new("seed").long("seed").value_parser(seed).allow_negative_numbers(true);
+            let order = Arg::new("order").long("order").value_parser(["drawn", "sel4"]);
+            Command::new("sim").version("1").args([seed, order, Arg::new("scenario").required(true)])
+        };
+        for (arguments, expected) in [
+            (
+                &["a", "--seed", "-1"][..],
+                "error: invalid value '-1' for '--seed <seed>': give a whole number from 0 to 18446744073709551615",
+            ),
+            (&["a", "--sede", "1"], "error: unexpected argument '--sede' found: a similar argument exists: '--seed'"),
+            (&["a", "b"], "error: unexpected argument 'b' found: see --help"),
+            (&[], "error: the following required arguments were not provided: <scenario>: see --help"),
+            (
+                &["a", "--order", "x"],
+                "error: invalid value 'x' for '--order <order>' [possible values: drawn, sel4]: see --help",
+            ),
+        ] {
+            let error = command().try_get_matches_from([&["sim"], arguments].concat()).unwrap_err();
+            assert_eq!(sentence(&error).as_deref(), Some(expected));
+        }
+        for not_refused in ["--help", "--version"] {
+            let error = command().try_get_matches_from(["sim", not_refused]).unwrap_err();
+            assert_eq!(sentence(&error), None);
+        }
+    }
+}

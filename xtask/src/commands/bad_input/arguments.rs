@@ -1,0 +1,139 @@
+//! The wrong inputs of [`super`] that are on the command line: numbers, names and paths of options.
+
+use super::cases::PLAIN;
+use super::{Case, Place};
+
+/// The cases.
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "no job",
+        arguments: &["sim", "boot", "--seeds", "0..2", "--jobs", "0"],
+        says: &["'0' for '--jobs <JOBS>'", "give a whole number from 1 to 256"],
+        ..PLAIN
+    },
+    Case {
+        name: "jobs beyond all threads",
+        arguments: &["soak", "--jobs", "99999999999999999999"],
+        says: &["'99999999999999999999' for '--jobs <JOBS>'", "give a whole number from 1 to 256"],
+        ..PLAIN
+    },
+    Case {
+        name: "minutes that are no number",
+        arguments: &["soak", "--minutes", "nan"],
+        says: &["'nan' for '--minutes <MINUTES>'", "give a whole number from 1 to 100000"],
+        ..PLAIN
+    },
+    Case {
+        name: "minutes beyond all time",
+        arguments: &["soak", "--minutes", "18446744073709551615"],
+        says: &["'18446744073709551615' for '--minutes <MINUTES>'", "from 1 to 100000"],
+        ..PLAIN
+    },
+    Case {
+        name: "no minute for a fuzzer",
+        arguments: &["fuzz", "--minutes", "0"],
+        says: &["'0' for '--minutes <MINUTES>'", "from 1 to 100000"],
+        ..PLAIN
+    },
+    Case {
+        name: "a negative seed",
+        arguments: &["sim", "boot", "--seed", "-1"],
+        says: &["'-1' for '--seed <SEED>'", "give a whole number from 0 to 18446744073709551615"],
+        ..PLAIN
+    },
+    Case {
+        name: "negative seeds",
+        arguments: &["sim", "boot", "--seeds", "-1..4"],
+        says: &["'-1..4' for '--seeds <A..B>'", "for '-1' give a whole number from 0 to 18446744073709551615"],
+        ..PLAIN
+    },
+    Case {
+        name: "a seed of twenty digits",
+        arguments: &["device", "--socket", "FOLDER/socket", "--seed", "99999999999999999999"],
+        says: &["'99999999999999999999' for '--seed <SEED>'", "from 0 to 18446744073709551615"],
+        ..PLAIN
+    },
+    Case {
+        name: "a soak of no seeds",
+        arguments: &["soak", "--count", "0"],
+        says: &["'0' for '--count <COUNT>'", "give a whole number from 1 to 18446744073709551615"],
+        ..PLAIN
+    },
+    Case {
+        name: "a soak beyond the last seed",
+        arguments: &["soak", "--from", "18446744073709551615"],
+        says: &["from 18446744073709551615 on", "lower --from"],
+        ..PLAIN
+    },
+    Case {
+        name: "a folder that is in no checkout",
+        arguments: &["soak", "--count", "1"],
+        place: Place::Elsewhere,
+        says: &["/ is not in a checkout of capnvme", "run cargo xtask there"],
+        ..PLAIN
+    },
+    Case {
+        name: "an option that is misspelt",
+        arguments: &["soak", "--cuont", "1"],
+        says: &["'--cuont'", "a similar argument exists: '--count'"],
+        ..PLAIN
+    },
+    Case {
+        name: "a command that is misspelt",
+        arguments: &["soka"],
+        says: &["'soka'", "a similar subcommand exists: 'soak'"],
+        ..PLAIN
+    },
+    Case {
+        name: "completions for a shell that has none",
+        arguments: &["completions", "tcsh"],
+        says: &["'tcsh' for '<SHELL>'", "possible values: bash, zsh, fish"],
+        ..PLAIN
+    },
+    Case {
+        name: "a folder as scenario",
+        arguments: &["sim", "FOLDER"],
+        says: &["is a folder", "name a TOML file, or one of scenarios/"],
+        ..PLAIN
+    },
+    Case {
+        name: "a device as scenario",
+        arguments: &["demo", "/dev/zero"],
+        says: &["'/dev/zero' is a device or pipe", "name a TOML file, or one of scenarios/"],
+        ..PLAIN
+    },
+    Case {
+        name: "a folder as input of a fuzzer",
+        arguments: &["fuzz", "scenario", "--input", "FOLDER"],
+        says: &["is no file", "name one"],
+        ..PLAIN
+    },
+    Case {
+        name: "a folder as socket",
+        arguments: &["device", "--socket", "FOLDER"],
+        says: &["exists and is no socket", "name another path"],
+        ..PLAIN
+    },
+    Case {
+        name: "a socket where no folder is",
+        arguments: &["device", "--socket", "FOLDER/none/socket"],
+        says: &["none/socket", "name a path in a folder that is there"],
+        ..PLAIN
+    },
+    Case {
+        name: "a socket with a long path",
+        arguments: &[
+            "device",
+            "--socket",
+            "FOLDER/a-path-of-more-than-a-hundred-bytes/a-path-of-more-than-a-hundred-bytes/a-path-of-more-than-a-hundred-bytes",
+        ],
+        says: &["bytes, and that of a socket 107 at most", "name a shorter one"],
+        ..PLAIN
+    },
+    Case {
+        name: "a digest of less than a block",
+        arguments: &["demo", "digest", "--sim", "--disk", "FOLDER/tiny.img"],
+        says: &["tiny.img has 100 bytes", "needs 512", "tiny.img"],
+        ..PLAIN
+    },
+];
