@@ -21,6 +21,7 @@ mod nearest;
 mod pci;
 mod probe;
 mod program;
+mod sentence;
 mod server;
 mod tenant;
 mod validate;
@@ -49,10 +50,14 @@ pub use tenant::{Path, Tenant};
 pub(crate) use validate::function::QUEUE_PAIRS;
 
 use crate::priority::priority_of;
+use capdl_spec::Arch;
 use error::shown;
-use file::{File, Lines, about_key, line_of};
+use file::{File, Lines};
+use sentence::{line_of_key, sentence, utf8};
+use serde::Deserialize;
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::path::Path as FilePath;
+use toml::de::DeTable;
 
 /// The largest number of copies of a tenant.
 pub const MAX_COPIES: u16 = 256;
@@ -106,14 +111,21 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError`] for a file that cannot be read, is not a scenario, or contradicts itself.
     pub fn load(path: impl AsRef<FilePath>) -> Result<Self, ScenarioError> {
+        Self::load_for(path, None)
+    }
+
+    /// Loads the scenario in the file at `path`, for a machine of this architecture where one is named.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn load_for(path: impl AsRef<FilePath>, arch: Option<Arch>) -> Result<Self, ScenarioError> {
         let path = path.as_ref();
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| ScenarioError {
-            file: file.clone(),
-            line: None,
-            message: format!("cannot be read ({error}): name a scenario file that exists"),
-        })?;
-        let mut scenario = Self::parse(&text, &file)?;
+        let refused = |line, message| ScenarioError { file: file.clone(), line, message };
+        let bytes = std::fs::read(path)
+            .map_err(|error| refused(None, format!("cannot be read ({error}): name a scenario file that exists")))?;
+        let text = utf8(&bytes).map_err(|(line, message)| refused(Some(line), message))?;
+        let mut scenario = Self::parse_on(text, &file, arch)?;
         let folder = path.parent().unwrap_or(FilePath::new(""));
         scenario.tenants.iter_mut().for_each(|tenant| tenant.workload.resolve(folder));
         Ok(scenario)
@@ -124,22 +136,29 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::load`].
     pub fn parse(text: &str, file: &str) -> Result<Self, ScenarioError> {
-        let parsed: File = toml::from_str(text).map_err(|error| {
-            let (offset, message) = (error.span().map(|span| span.start), error.message().replace('\n', ", "));
-            ScenarioError {
-                file: file.into(),
-                line: offset.map(|offset| line_of(text, offset)),
-                message: shown(&offset.map_or(message.clone(), |offset| about_key(text, offset, &message))),
-            }
-        })?;
-        let checked = parsed.scenario(text).and_then(|(scenario, lines)| {
+        Self::parse_on(text, file, None)
+    }
+
+    fn parse_on(text: &str, file: &str, arch: Option<Arch>) -> Result<Self, ScenarioError> {
+        let refused = |line, message: &str| ScenarioError { file: file.into(), line, message: shown(message) };
+        let unread = |error| {
+            let (line, message) = sentence(text, &error);
+            refused(line, &message)
+        };
+        let document = DeTable::parse(text).map_err(unread)?;
+        if let Err((program, error)) = program::check(&document) {
+            let (line, message) = sentence(text, &error);
+            return Err(refused(line, &format!("in the configuration of {program}, {message}")));
+        }
+        let parsed = File::deserialize(toml::Deserializer::from(document.clone())).map_err(unread)?;
+        let checked = parsed.scenario(text).and_then(|(mut scenario, lines)| {
+            scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
             validate::validate(&scenario, &lines)?;
             Ok(scenario)
         });
-        checked.map_err(|refusal| ScenarioError {
-            file: file.into(),
-            line: refusal.line,
-            message: shown(&refusal.message),
+        checked.map_err(|refusal| {
+            let line = refusal.line.or_else(|| line_of_key(text, &document, &refusal.message));
+            refused(line, &refusal.message)
         })
     }
 

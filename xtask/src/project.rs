@@ -82,6 +82,15 @@ impl Project {
         })
     }
 
+    /// The names of the project's crates.
+    pub(crate) fn crates(&self) -> Result<Vec<String>> {
+        let file = fs::read_to_string(self.path("Cargo.toml")).context("cannot read the project's Cargo.toml")?;
+        let manifest: toml::Table = file.parse().context("the project's Cargo.toml is no TOML")?;
+        let dependencies = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies")?.as_table());
+        let ours = dependencies.into_iter().flatten().filter(|(_, dependency)| dependency.get("path").is_some());
+        Ok(ours.map(|(name, _)| name.clone()).collect())
+    }
+
     /// The names of all scenarios, sorted; without those that the soak found.
     pub(crate) fn scenarios(&self) -> Result<Vec<String>> {
         self.scenarios_in("scenarios")

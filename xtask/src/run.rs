@@ -122,7 +122,7 @@ pub(crate) struct Prepared {
 impl Runner<'_> {
     /// Builds the system of the scenario in `file`, its image and its disks.
     pub(crate) fn prepare(&self, file: &Path, options: Options<'_>, start: Start) -> Result<Prepared> {
-        let mut scenario = Scenario::load(file)?;
+        let mut scenario = Scenario::load_for(file, Some(self.kernel.arch))?;
         suits(&scenario, &scenario.name, self.kernel.arch, options.device)?;
         if options.no_iommu {
             leave_out_iommu(&mut scenario)?;
@@ -353,7 +353,7 @@ pub(crate) fn suits(scenario: &Scenario, named: &str, arch: Arch, device: Device
     has_machine(scenario, named, arch)
 }
 
-/// Whether an architecture's machine, simulated or not, has the devices and memory that the scenario needs.
+/// Whether an architecture's machine, simulated or not, has the devices that the scenario needs.
 pub(crate) fn has_machine(scenario: &Scenario, named: &str, arch: Arch) -> Result<()> {
     if arch != Arch::Aarch64 {
         ensure!(
@@ -368,14 +368,6 @@ pub(crate) fn has_machine(scenario: &Scenario, named: &str, arch: Arch) -> Resul
         !revokes && scenario.faults.is_empty(),
         "the scenario '{0}' has memory to revoke or faults, which only the x86_64 machine has: cargo xtask demo {0}",
         named
-    );
-    let memory = u64::from(kernel::configure::VIRT_MEMORY_BYTES);
-    ensure!(
-        scenario.machine.memory <= memory,
-        "the scenario '{}' has a machine of {} MiB, and the AArch64 kernel is built for {2}: write memory = \"{2}M\" in [machine]",
-        named,
-        scenario.machine.memory >> 20,
-        memory >> 20
     );
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! A scenario file as it is written, and the scenario that it means: names that may be left out, copies of tenants, repeated events.
 
+use super::sentence::line_of;
 use super::validate::Refusal;
 use super::{
     Console, Controller, Edu, Expect, HotPlug, IommuServer, Kill, MAX_COPIES, Machine, Moment, Path, Pci, PciServer,
@@ -198,21 +199,4 @@ fn copy(tenant: Tenant, tenants: &mut Vec<Tenant>) {
         }
         tenants.push(one);
     }
-}
-
-/// The message about the value at `offset`, with the name of its key in front if it has one on its line.
-pub(super) fn about_key(text: &str, offset: usize, message: &str) -> String {
-    let line = text.get(..offset).unwrap_or_default().rsplit('\n').next().unwrap_or_default();
-    let before_equals = line.trim_end().strip_suffix('=').map(str::trim_end).unwrap_or_default();
-    let is_key = |c: char| c.is_alphanumeric() || "_-.".contains(c);
-    let begin = before_equals.trim_end_matches(is_key).len();
-    match before_equals.get(begin..) {
-        Some(key) if !key.is_empty() => format!("`{key}`: {message}"),
-        _ => message.into(),
-    }
-}
-
-/// The line, from 1, of the byte at `offset`.
-pub(super) fn line_of(text: &str, offset: usize) -> usize {
-    text.bytes().take(offset).filter(|byte| *byte == b'\n').count().saturating_add(1)
 }

@@ -10,15 +10,28 @@
 //! Configurations of the project's programs are read here too, so that a scenario that contradicts itself is refused before
 //! anything runs. Nothing is known of other programs: each of them reports what it does not understand.
 
-use serde::de::{DeserializeOwned, Error};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::path::{Path, PathBuf};
-use toml::Table;
+use toml::de::{self, DeTable, DeValue, ValueDeserializer};
+use toml::{Spanned, Table};
 use workload::{Bench, Digest, Flood, Hostile, Signal, encode};
 
 /// Programs of the system's components, whose names a crate must not have.
 const SYSTEMS: [&str; 8] =
     ["root-task", "console", "pci-server", "iommu-server", "nvme-server", "policy", "nvme-probe", "edu-driver"];
+/// Crates of the standard library, keywords (Rust reference, section 2.2), and crates that every program uses: no program of such a name
+/// compiles.
+#[rustfmt::skip]
+const TAKEN: [&str; 58] = [
+    "std", "core", "alloc", "test", "proc-macro",
+    "as", "break", "const", "continue", "crate", "else", "enum", "extern", "false", "fn", "for", "if", "impl", "in", "let", "loop",
+    "match", "mod", "move", "mut", "pub", "ref", "return", "self", "static", "struct", "super", "trait", "true", "type", "unsafe", "use",
+    "where", "while",
+    "async", "await", "dyn", "gen", "abstract", "become", "box", "do", "final", "macro", "override", "priv", "try", "typeof", "unsized",
+    "virtual", "yield",
+    "defmt", "serde",
+];
 /// Longest name of a crate.
 const LONGEST: usize = 32;
 
@@ -99,7 +112,13 @@ impl<'de> Deserialize<'de> for Workload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Written { name, path, config } = Written::deserialize(deserializer)?;
         let program = match (name.as_deref(), path) {
-            (Some(name), None) => named(name, config),
+            (Some(name), None) => match named(name, config) {
+                Some(read) => read.map_err(|error| error.message().to_owned()),
+                None => Err(format!(
+                    "there is no program `{name}`: name bench, digest, flood, hostile or signal, or the folder of your own by \
+                     program.path"
+                )),
+            },
             (None, Some(path)) => own(path, &config),
             _ => Err("a program has a name or a path: write program.name = \"bench\"".into()),
         };
@@ -107,22 +126,32 @@ impl<'de> Deserialize<'de> for Workload {
     }
 }
 
-fn named(name: &str, config: Table) -> Result<Workload, String> {
-    fn read<C: DeserializeOwned>(name: &str, config: Table) -> Result<C, String> {
-        config.try_into().map_err(|error: toml::de::Error| {
-            format!("the configuration of {name} has an {}", error.message().replace('\n', ", "))
-        })
+/// Checks the configurations of the project's programs in a scenario's document. Only here are their places in the file known. The error
+/// has the program's name.
+pub(super) fn check<'a>(document: &'a Spanned<DeTable<'_>>) -> Result<(), (&'a str, de::Error)> {
+    let Some(DeValue::Array(tenants)) = document.get_ref().get("tenant").map(Spanned::get_ref) else { return Ok(()) };
+    for tenant in tenants.iter() {
+        let program = tenant.get_ref().get("program").map(Spanned::get_ref);
+        let name = program.and_then(|program| program.get("name")?.get_ref().as_str());
+        let config = program.and_then(|program| program.get("config"));
+        if let (Some(name), Some(config)) = (name, config) {
+            let config = ValueDeserializer::from(config.clone());
+            named(name, config).transpose().map_err(|error| (name, error))?;
+        }
     }
-    match name {
-        "bench" => read(name, config).map(Workload::Bench),
-        "digest" => read(name, config).map(Workload::Digest),
-        "flood" => read(name, config).map(Workload::Flood),
-        "hostile" => read(name, config).map(Workload::Hostile),
-        "signal" => read(name, config).map(Workload::Signal),
-        _ => Err(format!(
-            "there is no program `{name}`: name bench, digest, flood, hostile or signal, or the folder of your own by program.path"
-        )),
-    }
+    Ok(())
+}
+
+/// The project's program of this name, if there is one.
+fn named<'de, D: Deserializer<'de>>(name: &str, config: D) -> Option<Result<Workload, D::Error>> {
+    Some(match name {
+        "bench" => Bench::deserialize(config).map(Workload::Bench),
+        "digest" => Digest::deserialize(config).map(Workload::Digest),
+        "flood" => Flood::deserialize(config).map(Workload::Flood),
+        "hostile" => Hostile::deserialize(config).map(Workload::Hostile),
+        "signal" => Signal::deserialize(config).map(Workload::Signal),
+        _ => return None,
+    })
 }
 
 fn own(path: PathBuf, config: &Table) -> Result<Workload, String> {
@@ -135,7 +164,12 @@ fn own(path: PathBuf, config: &Table) -> Result<Workload, String> {
              rename it"
         ));
     }
-    if SYSTEMS.contains(&name.as_str()) || named(&name, Table::new()).is_ok() {
+    if TAKEN.contains(&name.as_str()) {
+        return Err(format!(
+            "the path {path:?} ends in `{name}`, which is a word of Rust or a crate that programs use: rename it, for instance to my-{name}"
+        ));
+    }
+    if SYSTEMS.contains(&name.as_str()) || named(&name, Table::new()).is_some() {
         return Err(format!("the path {path:?} ends in `{name}`, which is a program of the project: rename it"));
     }
     Ok(Workload::Own(Own { name, path, config: encode(config) }))
@@ -155,10 +189,7 @@ mod tests {
         assert_eq!((bench.depth, bench.block_bytes), (3, 4096));
         assert_eq!(read("name = \"hostile\""), Ok(Workload::Hostile(Hostile::default())));
         let error = read("name = \"bench\"\nconfig = { dpeth = 3 }").unwrap_err();
-        assert!(
-            error.starts_with("the configuration of bench has an unknown field `dpeth`, expected one of"),
-            "{error}"
-        );
+        assert!(error.starts_with("unknown field `dpeth`, expected one of"), "{error}");
     }
 
     #[test]
@@ -179,6 +210,14 @@ mod tests {
             ("name = \"bench\"\npath = \"x\"", "write program.name"),
             ("config = {}", "write program.name"),
             ("path = \"x/Y\"", "rename it"),
+            (
+                "path = \"x/fn\"",
+                "which is a word of Rust or a crate that programs use: rename it, for instance to my-fn",
+            ),
+            ("path = \"match\"", "to my-match"),
+            ("path = \"../std\"", "to my-std"),
+            ("path = \"x/proc-macro\"", "to my-proc-macro"),
+            ("path = \"x/serde\"", "to my-serde"),
             ("path = \"x/digest\"", "which is a program of the project: rename it"),
             ("path = \"x/console\"", "which is a program of the project: rename it"),
         ] {

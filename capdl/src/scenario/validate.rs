@@ -47,6 +47,8 @@ const MAX_NAME: usize = 24;
 const MAX_DEPTH: u16 = 1024;
 /// Least records for each session: a request that touches more extents may find them evicted again each time.
 const RECORDS_A_SESSION: u32 = 4;
+/// Bytes of the smallest machine.
+const LEAST_MEMORY: u64 = 64 << 20;
 /// Bytes of the largest namespace of a scenario, 1 EiB: larger than any real one.
 const MAX_NAMESPACE: u64 = 1 << 60;
 const PAGE: u64 = 4096;
@@ -55,6 +57,7 @@ fn refuse(line: usize, message: String) -> Checked {
     Err(Refusal { line: Some(line), message })
 }
 
+/// Refuses with the line of the key that the message begins with, such as `[machine] memory`; without one, the file as a whole.
 fn refuse_file(message: String) -> Checked {
     Err(Refusal { line: None, message })
 }
@@ -70,15 +73,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     if scenario.tenants.is_empty() && scenario.tester().is_none() {
         return refuse_file("there is no tenant: add a [[tenant]]".into());
     }
-    if scenario.machine.memory < 64 << 20 || !scenario.machine.memory.is_multiple_of(1 << 20) {
-        return refuse_file("[machine] memory is not a whole number of MiB from 64M on: write \"256M\"".into());
-    }
-    if scenario.machine.memory > 2 << 30 {
-        return refuse_file("[machine] memory exceeds the 2G that lie below the PCI window: lower it".into());
-    }
-    if scenario.machine.arch == Arch::Aarch64 && scenario.machine.memory > 1 << 30 {
-        return refuse_file("[machine] memory exceeds the 1G that the AArch64 machine has: lower it".into());
-    }
+    check_memory(scenario)?;
     if !scenario.machine.iommu && scenario.needs_iommu_server() {
         return refuse_file(format!(
             "[machine] iommu is false, and the scenario names `{IOMMU_SERVER}`: leave one out"
@@ -116,14 +111,33 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     }
     hot_plug::check_events(scenario, &lines.hot_plugs)?;
     check_own_programs(scenario, lines)?;
-    check_sessions(scenario)?;
+    check_sessions(scenario, lines)?;
     check_overlaps(scenario, lines)?;
     change::check(scenario, lines)?;
     memory::check(scenario, lines)?;
     check_records(scenario)?;
     queues::check_all(scenario, lines)?;
     priority::check(scenario, lines)?;
-    check_expectations(scenario)
+    check_expectations(scenario)?;
+    check_floods(scenario, lines)
+}
+
+/// Checks that the machine can have so much memory: as far as the PCI window on x86_64, as much as the kernel is built for on AArch64.
+fn check_memory(scenario: &Scenario) -> Checked {
+    let bytes = scenario.machine.memory;
+    let most: u64 = match scenario.machine.arch {
+        Arch::X86_64 => 2 << 30,
+        Arch::Aarch64 => 1 << 30,
+    };
+    if (LEAST_MEMORY..=most).contains(&bytes) && bytes.is_multiple_of(1 << 20) {
+        return Ok(());
+    }
+    refuse_file(format!(
+        "[machine] memory is {bytes} bytes, and the {} machine has whole MiB from \"{}M\" to \"{}G\": write one of these sizes",
+        scenario.machine.arch,
+        LEAST_MEMORY >> 20,
+        most >> 30
+    ))
 }
 
 /// Checks the name: it becomes a part of file names and is printed.
@@ -307,14 +321,17 @@ fn check_own_programs(scenario: &Scenario, lines: &Lines) -> Checked {
 }
 
 /// Checks that a server has no more sessions than it can serve.
-fn check_sessions(scenario: &Scenario) -> Checked {
+fn check_sessions(scenario: &Scenario, lines: &Lines) -> Checked {
     let most = ServerConfig::MOST_SESSIONS;
-    for Controller { name, .. } in &scenario.controllers {
+    for (Controller { name, .. }, line) in scenario.controllers.iter().zip(&lines.controllers) {
         let sessions = scenario.sessions(name).count();
         if sessions > most {
-            return refuse_file(format!(
-                "controller `{name}` has {sessions} tenants, and its server serves {most}: give some of them another controller"
-            ));
+            return refuse(
+                *line,
+                format!(
+                    "controller `{name}` has {sessions} tenants, and its server serves {most}: give some of them another controller"
+                ),
+            );
         }
     }
     Ok(())
@@ -359,7 +376,6 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         }
     }
     check_outlives(scenario)?;
-    check_floods(scenario)?;
     if let Some(name) = expect.lost.iter().find(|name| scenario.controller(name).is_none()) {
         return refuse_file(format!("[expect] lost names `{name}`, which is no controller: name one"));
     }
@@ -401,13 +417,15 @@ fn is_load(scenario: &Scenario, name: &str) -> bool {
 }
 
 /// Checks that a flood without end is one that the run does not wait for.
-fn check_floods(scenario: &Scenario) -> Checked {
+fn check_floods(scenario: &Scenario, lines: &Lines) -> Checked {
     let endless = |workload: &Workload| matches!(workload, Workload::Flood(flood) if flood.milliseconds == 0);
     let unfinished = |name: &String| scenario.expect.unfinished.contains(name);
-    match scenario.tenants.iter().find(|tenant| endless(&tenant.workload) && !unfinished(&tenant.name)) {
-        Some(Tenant { name, .. }) => refuse_file(format!(
-            "tenant `{name}` floods for 0 milliseconds, which is without end: name it in [expect] unfinished"
-        )),
+    let mut tenants = scenario.tenants.iter().zip(&lines.tenants);
+    match tenants.find(|(tenant, _)| endless(&tenant.workload) && !unfinished(&tenant.name)) {
+        Some((Tenant { name, .. }, line)) => refuse(
+            *line,
+            format!("tenant `{name}` floods for 0 milliseconds, which is without end: name it in [expect] unfinished"),
+        ),
         None => Ok(()),
     }
 }

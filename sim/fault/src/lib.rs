@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// A fault.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", try_from = "Written")]
 pub enum Fault {
     /// A fault of commands of a controller.
     Command(CommandFault),
@@ -19,6 +19,29 @@ pub enum Fault {
     Controller(ControllerFault),
     /// A fault of a component.
     Component(ComponentFault),
+}
+
+/// A fault as it is written: one of these.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    command: Option<CommandFault>,
+    controller: Option<ControllerFault>,
+    component: Option<ComponentFault>,
+}
+
+impl TryFrom<Written> for Fault {
+    type Error = &'static str;
+
+    fn try_from(Written { command, controller, component }: Written) -> Result<Self, &'static str> {
+        match (command, controller, component) {
+            (Some(fault), None, None) => Ok(Self::Command(fault)),
+            (None, Some(fault), None) => Ok(Self::Controller(fault)),
+            (None, None, Some(fault)) => Ok(Self::Component(fault)),
+            (None, None, None) => Err("a fault is empty: write `command`, `controller` or `component`"),
+            _ => Err("a fault has several of `command`, `controller` and `component`: write a [[fault]] for each"),
+        }
+    }
 }
 
 /// A fault of commands: conditions and effect. It hits a command when every condition holds that is given, and no earlier fault of the

@@ -1,11 +1,13 @@
 //! Checks the commands on wrong input: each prints one sentence with the place and the fix, ends with a status that is not zero,
 //! and leaves nothing behind.
 //!
-//! The commands are run as a user runs them. `arguments` and `cases` list the wrong inputs, `files` writes their files.
+//! The commands are run as a user runs them. `arguments`, `cases` and `reading` list the wrong inputs, `files` writes
+//! their files.
 
 mod arguments;
 mod cases;
 mod files;
+mod reading;
 
 pub(crate) use files::prepare;
 
@@ -63,7 +65,7 @@ enum Place {
 
 /// All cases.
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
-    arguments::CASES.iter().chain(cases::CASES)
+    [arguments::CASES, cases::CASES, reading::CASES].into_iter().flatten()
 }
 
 /// A command that takes longer is waiting for something. The longest one here builds programs first.

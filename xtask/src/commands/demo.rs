@@ -70,7 +70,8 @@ pub(crate) struct Demo {
 pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     // Report wrong arguments before any long step.
     let file = project.scenario(&demo.scenario)?;
-    let mut scenario = Scenario::load(&file)?;
+    let arch: Arch = demo.arch.parse().map_err(Error::msg)?;
+    let mut scenario = Scenario::load_for(&file, (!demo.sim).then_some(arch))?;
     own::check(&scenario)?;
     if demo.sim && own::is_missing(&scenario) {
         return sim::with_own(project, &scenario);
@@ -82,7 +83,6 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     if let Some(disk) = &disk {
         run::use_disk(&mut scenario, disk)?;
     }
-    let arch: Arch = demo.arch.parse().map_err(Error::msg)?;
     if !demo.sim {
         run::suits(&scenario, &demo.scenario, arch, demo.device)?;
         if demo.device == Device::Model {

@@ -46,10 +46,15 @@ pub(crate) fn make(project: &Project, path: &Path) -> Result<PathBuf> {
     // A scenario that named the crate would report a wrong name; its check is used here.
     let written = format!("path = {:?}", path.display().to_string());
     toml::from_str::<Workload>(&written).map_err(|error| anyhow::anyhow!("{}", error.message()))?;
-    ensure!(!path.exists(), "{} is there already: name another folder", path.display());
-    fs::create_dir_all(path).with_context(|| format!("cannot make the folder {}", path.display()))?;
-    let folder = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
-    let (name, root) = (name(&folder), root(project, &folder)?);
+    let (shown, name) = (path.display(), name(path));
+    ensure!(
+        !project.crates()?.contains(&name),
+        "{shown} ends in `{name}`, which is a crate of the project: name another folder, for instance my-{name}"
+    );
+    ensure!(!path.exists(), "{shown} is there already: name another folder");
+    fs::create_dir_all(path).with_context(|| format!("cannot make the folder {shown}"))?;
+    let folder = path.canonicalize().with_context(|| format!("cannot find {shown}"))?;
+    let root = root(project, &folder)?;
     for (file, text) in FILES {
         let fill = |text: &str| {
             let crate_name = name.replace('-', "_");
@@ -114,6 +119,9 @@ mod tests {
         let error = |name: &str| make(&project, &place.path().join(name)).unwrap_err().to_string();
         assert!(error("My_Program").ends_with("rename it"), "{}", error("My_Program"));
         assert!(error("digest").contains("a program of the project"), "{}", error("digest"));
+        assert!(error("scheduler").ends_with("a crate of the project: name another folder, for instance my-scheduler"));
+        assert!(error("match").ends_with("to my-match"), "{}", error("match"));
+        assert!(!place.path().join("match").exists());
         fs::create_dir(place.path().join("taken")).unwrap();
         assert!(error("taken").ends_with("is there already: name another folder"));
     }

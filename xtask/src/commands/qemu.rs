@@ -52,8 +52,8 @@ pub(crate) struct Qemu {
 /// Runs until QEMU ends or the user ends it.
 pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
-    let mut scenario = Scenario::load(&file)?;
     let arch: Arch = qemu.arch.parse().map_err(Error::msg)?;
+    let mut scenario = Scenario::load_for(&file, Some(arch))?;
     run::suits(&scenario, &qemu.scenario, arch, Device::Qemu)?;
     if qemu.no_iommu {
         run::leave_out_iommu(&mut scenario)?;

@@ -69,8 +69,7 @@ impl FromStr for Seeds {
 /// Simulates; the exit code says whether all runs passed.
 pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let file = project.scenario(&sim.scenario)?;
-    let mut scenario = Scenario::load(&file)?;
-    scenario.machine.arch = sim.arch.unwrap_or(scenario.machine.arch);
+    let mut scenario = Scenario::load_for(&file, sim.arch)?;
     suits(&scenario, &sim.scenario)?;
     if own::is_missing(&scenario) {
         return with_own(project, &scenario);

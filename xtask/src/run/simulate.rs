@@ -303,7 +303,7 @@ command = { opcodes = [0x77], times = 1, effect = "corrupt-data" }
 [[fault]]
 controller = { controller = "disk", at_ns = 900000000000, effect = "fatal-status" }
 [[fault]]
-controller = { at_ns = 1000000, effect = { stuck-queue-pair = { pair = 9 } } }
+controller = { at_ns = 1000000, effect = { spurious-interrupt = { vector = 40 } } }
 [expect]
 resets = true
 "#;
@@ -321,7 +321,7 @@ resets = true
             [
                 "fault 2 changed no command of disk",
                 "the run was over before the fault of disk: CSTS.CFS is set",
-                "the fault of disk found nothing to hit: queue pair 9 posts no completions",
+                "the fault of disk found nothing to hit: vector 40 interrupts for nothing",
             ]
         );
     }
@@ -341,12 +341,7 @@ resets = true
         ] {
             assert_eq!(command(fault), ["fault 1 changed no command of disk"], "{fault}");
         }
-        for effect in [
-            "\"never-ready\"",
-            "{ spurious-interrupt = { vector = 40 } }",
-            "{ stuck-queue-pair = { pair = 40 } }",
-            "{ all-ones = { for_ns = 1 } }",
-        ] {
+        for effect in ["\"never-ready\"", "{ spurious-interrupt = { vector = 40 } }", "{ all-ones = { for_ns = 1 } }"] {
             let reasons = controller(effect);
             assert_eq!(reasons.len(), 1, "{reasons:?}");
             assert!(reasons[0].starts_with("the fault of disk found nothing to hit: "), "{reasons:?}");

@@ -101,7 +101,7 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
         (
             "[[controller]]",
             "[server]\npolicy = \"fair\"\n[[controller]]",
-            "unknown variant `fair`, expected one of `round-robin`, `dedicated`, `weighted`, `device-direct`, `paced`",
+            "unknown value `fair`: write one of round-robin, dedicated, weighted, device-direct, paced",
         ),
         (
             "[[controller]]",
@@ -240,7 +240,7 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
         (
             "name = \"disk\"",
             "name = \"disk\"\nmodel = { arbitration = \"fair\" }",
-            "expected `round-robin` or `weighted-round-robin`",
+            "write one of round-robin, weighted-round-robin",
         ),
         ("size = \"1M\"", "size = \"1M\"\nmedia_errors = [2048]", "media error on block 2048 but only 2048 blocks"),
         (

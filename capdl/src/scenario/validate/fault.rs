@@ -2,7 +2,7 @@
 
 use super::moment::check_when;
 use super::{Checked, refuse};
-use crate::scenario::{Kill, Scenario};
+use crate::scenario::{Controller, Kill, QUEUE_PAIRS, Scenario};
 use sim_fault::{
     CommandEffect, CommandFault, ComponentEffect, ComponentFault, ControllerEffect, ControllerFault, Fault,
 };
@@ -35,7 +35,7 @@ fn check_command(scenario: &Scenario, fault: &CommandFault, line: usize) -> Chec
     if fault.blocks.is_some_and(|blocks| blocks.count == 0 || blocks.first.checked_add(blocks.count).is_none()) {
         return refuse(line, "a fault names no blocks: write `blocks = { first = 0, count = 1 }`".into());
     }
-    check_status(fault.effect, line)?;
+    check_effect(fault.effect, line)?;
     let Some(nsid) = fault.nsid else { return Ok(()) };
     let namespaces = named(scenario, &fault.controller).map_or(0, |controller| controller.namespaces.len());
     if nsid == 0 || nsid as usize > namespaces {
@@ -47,8 +47,8 @@ fn check_command(scenario: &Scenario, fault: &CommandFault, line: usize) -> Chec
     Ok(())
 }
 
-/// Checks that the fields of a status have room in a completion.
-fn check_status(effect: CommandEffect, line: usize) -> Checked {
+/// Checks that the fields of a status have room in a completion, and that a delay is one.
+fn check_effect(effect: CommandEffect, line: usize) -> Checked {
     match effect {
         CommandEffect::Status { sct, .. } if sct > MOST_SCT => {
             refuse(line, format!("a fault has the status code type {sct}: write 0 to {MOST_SCT}"))
@@ -56,6 +56,7 @@ fn check_status(effect: CommandEffect, line: usize) -> Checked {
         CommandEffect::NotNow { crd, .. } if crd > MOST_CRD => {
             refuse(line, format!("a fault names the retry delay {crd}: write 0 to {MOST_CRD}"))
         }
+        CommandEffect::Delay { ns: 0 } => refuse(line, "a fault delays by 0 ns: write at least 1".into()),
         _ => Ok(()),
     }
 }
@@ -64,16 +65,26 @@ fn check_controller(scenario: &Scenario, fault: &ControllerFault, line: usize) -
     check_name(scenario, &fault.controller, line)?;
     let controller = named(scenario, &fault.controller);
     let last_vector = controller.map_or(0, |controller| controller.vector_count().saturating_sub(1));
-    let last_pair = controller.map_or(0, |controller| controller.queue_pairs);
+    let last_pair = controller.map_or(0, |controller| last_pair(scenario, controller));
     let (what, number, last) = match fault.effect {
+        ControllerEffect::AllOnes { for_ns: Some(0) } => {
+            return refuse(line, "a fault lasts 0 ns: write `for_ns` of at least 1, or leave it out for ever".into());
+        }
         ControllerEffect::SpuriousInterrupt { vector } => ("vector", vector, last_vector),
         ControllerEffect::StuckQueuePair { pair } => ("queue pair", pair, last_pair),
         _ => return Ok(()),
     };
     if number > last {
-        return refuse(line, format!("a fault names {what} {number} and the last one is {last}: lower it"));
+        return refuse(line, format!("a fault names {what} {number}, which nobody has: write 0 to {last}"));
     }
     Ok(())
+}
+
+/// The number of the last queue pair that tenants have, 0 where they have none.
+fn last_pair(scenario: &Scenario, controller: &Controller) -> u16 {
+    let functions = if scenario.functions(&controller.name).next().is_some() { QUEUE_PAIRS } else { 0 };
+    let served = scenario.queue_pairs(&controller.name).min(controller.server_queue_pairs().into()) as u16;
+    served.max(functions)
 }
 
 fn check_component(scenario: &Scenario, fault: &ComponentFault, line: usize) -> Checked {
@@ -122,7 +133,7 @@ fn check_name(scenario: &Scenario, name: &str, line: usize) -> Checked {
 }
 
 /// The controller of this name; without a name, the only one.
-fn named<'a>(scenario: &'a Scenario, name: &str) -> Option<&'a crate::scenario::Controller> {
+fn named<'a>(scenario: &'a Scenario, name: &str) -> Option<&'a Controller> {
     match scenario.controllers.as_slice() {
         [only] if name.is_empty() => Some(only),
         controllers => controllers.iter().find(|controller| controller.name == name),
@@ -174,11 +185,11 @@ program.name = "bench"
         }
         assert!(is_alone("root-port", "command = { effect = \"drop-completion\" }"));
         let last = refusal(&controller("{ stuck-queue-pair = { pair = 5 } }"));
-        assert!(last.contains("queue pair 5 and the last one is 4"), "{last}");
+        assert!(last.contains("queue pair 5, which nobody has: write 0 to 1"), "{last}");
         let few = SYSTEM.replace("queue_pairs = 4", "queue_pairs = 4\nvectors = 2");
         let text = format!("{few}{}", controller("{ spurious-interrupt = { vector = 2 } }"));
         let last = Scenario::parse(&text, "file").unwrap_err().to_string();
-        assert!(last.contains("vector 2 and the last one is 1"), "{last}");
+        assert!(last.contains("vector 2, which nobody has: write 0 to 1"), "{last}");
     }
 
     #[test]
@@ -232,7 +243,19 @@ program.name = "bench"
                 "command = { effect = { not-now = { status = \"namespace-not-ready\", crd = 4 } } }",
                 "the retry delay 4: write 0 to 3",
             ),
-            ("controller = { at_ns = 5, effect = { spurious-interrupt = { vector = 5 } } }", "the last one is 4"),
+            (
+                "controller = { at_ns = 5, effect = { spurious-interrupt = { vector = 5 } } }",
+                "vector 5, which nobody has: write 0 to 4",
+            ),
+            (
+                "controller = { at_ns = 5, effect = { stuck-queue-pair = { pair = 2 } } }",
+                "queue pair 2, which nobody has: write 0 to 1",
+            ),
+            (
+                "controller = { at_ns = 5, effect = { all-ones = { for_ns = 0 } } }",
+                "lasts 0 ns: write `for_ns` of at least 1",
+            ),
+            ("command = { effect = { delay = { ns = 0 } } }", "delays by 0 ns: write at least 1"),
             (
                 "controller = { at_ns = 5, controller = \"other\", effect = \"power-loss\" }",
                 "`other`: write one of disk",

@@ -167,7 +167,7 @@ mod tests {
             (CAN, &[("c", 5, "insert"), ("c", 9, "insert")], "is in its slot by then: write \"remove\" or \"pull\""),
             (CAN, &[("c", 5, "pull"), ("c", 9, "remove")], "is not in its slot by then: write \"insert\""),
             (CAN, &[("c", 5, "pull"), ("c", 5, "insert")], "`insert` and `pull` of `c` both after 5 ms"),
-            (CAN, &[("c", 5, "vanish")], "unknown variant `vanish`"),
+            (CAN, &[("c", 5, "vanish")], "unknown value `vanish`"),
             (CAN, &[("c", 5, OTHER)], "which was not there before: leave other out"),
             (CAN, &[("c", 5, OTHER_PULL)], "has `pull` of `c` with other: leave other out"),
             ("hot_plug = true\nserial = \"S\"", &[("c", 5, "pull"), ("c", 6, OTHER), ("c", 7, OTHER)], "by then"),

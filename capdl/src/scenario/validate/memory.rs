@@ -9,7 +9,7 @@ use crate::scenario::{Lines, Path, QUEUE_PAIRS, Scenario, Tenant, Workload};
 use blk_api::client_heap;
 use blk_api::config::ServerConfig;
 use blk_api::queue_sharing::QueueSharing;
-use blk_api::ring::{client_region_bytes, server_region_bytes};
+use blk_api::ring::{MAX_ENTRIES, client_region_bytes, server_region_bytes};
 use platform::HEAP_BYTES;
 use workload::{Bench, Digest, HEAP_A_REQUEST};
 
@@ -50,21 +50,16 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
 
 /// Checks that a tenant's client has room on its heap for its session and its program's requests.
 fn client_heap(tenant: &Tenant, line: usize) -> Checked {
-    let session = match tenant.path {
-        Path::Server => client_heap::session(tenant.window, tenant.ring_entries),
-        Path::Function => client_heap::session_on_function(tenant.window, tenant.ring_entries),
-    };
-    let depth = match &tenant.workload {
-        Workload::Bench(Bench { depth, .. }) | Workload::Digest(Digest { depth, .. }) => *depth,
-        Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => 0,
-    };
-    let needed = session + usize::from(depth) * HEAP_A_REQUEST;
+    let needed = client_heap_bytes(tenant, tenant.ring_entries);
     if needed > HEAP_BYTES {
+        let mend = match most_ring_entries(tenant) {
+            Some(most) => format!("write ring_entries = {most} or less, or make the window smaller"),
+            None => "make the window smaller, or lower the workload's depth".into(),
+        };
         return refuse(
             line,
             format!(
-                "tenant `{}` has a client with {} KiB of heap, and its window, rings and requests need {}: make the window \
-                 smaller, or lower ring_entries or the workload's depth",
+                "tenant `{}` has a client with {} KiB of heap, and its window, rings and requests need {}: {mend}",
                 tenant.name,
                 HEAP_BYTES >> 10,
                 needed.div_ceil(1 << 10)
@@ -72,6 +67,25 @@ fn client_heap(tenant: &Tenant, line: usize) -> Checked {
         );
     }
     Ok(())
+}
+
+/// The most ring entries for which the tenant's client has room beside its window and requests; none if it has no room at all.
+pub(super) fn most_ring_entries(tenant: &Tenant) -> Option<u32> {
+    let sizes = (0..=MAX_ENTRIES.ilog2()).rev().map(|log| 1 << log);
+    sizes.into_iter().find(|entries| client_heap_bytes(tenant, *entries) <= HEAP_BYTES)
+}
+
+/// Bytes of heap that the tenant's client needs with rings of so many entries.
+fn client_heap_bytes(tenant: &Tenant, ring_entries: u32) -> usize {
+    let session = match tenant.path {
+        Path::Server => client_heap::session(tenant.window, ring_entries),
+        Path::Function => client_heap::session_on_function(tenant.window, ring_entries),
+    };
+    let depth = match &tenant.workload {
+        Workload::Bench(Bench { depth, .. }) | Workload::Digest(Digest { depth, .. }) => *depth,
+        Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => 0,
+    };
+    session + usize::from(depth) * HEAP_A_REQUEST
 }
 
 /// Checks that the server of a controller has room on its heap for what its sessions and queue pairs keep.
@@ -167,6 +181,13 @@ mod tests {
         assert_eq!(one("window = \"256M\""), Ok(()));
         assert_eq!(one("ring_entries = 2048"), Ok(()));
         refused("ring_entries = 4096");
+        assert!(one("ring_entries = 4096").unwrap_err().contains("write ring_entries = 2048 or less"));
+        for (entries, most) in
+            [("ring_entries = 3", 2048), ("ring_entries = 8192", 2048), ("ring_entries = 0\nwindow = \"128M\"", 1024)]
+        {
+            let refusal = one(entries).unwrap_err();
+            assert!(refusal.ends_with(&format!("make it a power of two up to {most}")), "{refusal}");
+        }
         refused("window = \"256M\"\nring_entries = 2048");
     }
 

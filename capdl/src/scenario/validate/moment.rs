@@ -116,7 +116,7 @@ mod tests {
             ("", when("bob = { verified = 1 }"), "names the component `bob`: write one of"),
             ("", when("nvme-server = { verified = 1 }"), "write `deaths` or `restarts`"),
             ("", when("alice = { verified = 0 }"), "0 times: write at least 1"),
-            ("", when("alice = { seen = 1 }"), "unknown variant `seen`, expected one of"),
+            ("", when("alice = { seen = 1 }"), "unknown value `seen`"),
             ("", format!("{MOMENT}{MOMENT}"), "moment `now` is there twice"),
             (
                 "begins = \"then\"",

@@ -54,9 +54,12 @@ mod tests {
     #[test]
     fn who_assigns_is_yes_or_no() {
         let refusal = parsed(1, "root", "[pci]\nassign = \"server\"").unwrap_err();
-        assert!(refusal.starts_with("a.toml:4: ") && refusal.contains("expected a boolean"), "{refusal}");
+        assert!(
+            refusal.starts_with("a.toml:4: ") && refusal.contains("`assign` is \"server\": write true or false"),
+            "{refusal}"
+        );
         let refusal = parsed(1, "root", "[pci]\nassigns = true").unwrap_err();
-        assert!(refusal.starts_with("a.toml:4: unknown field `assigns`"), "{refusal}");
+        assert!(refusal.starts_with("a.toml:4: unknown key `assigns`"), "{refusal}");
     }
 
     #[test]

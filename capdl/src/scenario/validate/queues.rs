@@ -1,5 +1,6 @@
 //! Refusals of queue pairs: those of a tenant's own, and those that tenants share.
 
+use super::memory::most_ring_entries;
 use super::{Checked, Lines, MAX_DEPTH, refuse, refuse_file};
 use crate::scenario::{Entitlement, Path, Scenario, Server, Tenant};
 use blk_api::config::SchedulingPolicy;
@@ -66,9 +67,10 @@ pub(super) fn check_size(tenant: &Tenant, line: usize) -> Checked {
     }
     let entries = tenant.ring_entries;
     if !entries.is_power_of_two() || entries > MAX_ENTRIES {
+        let most = most_ring_entries(tenant).unwrap_or(1);
         return refuse(
             line,
-            format!("tenant `{name}` has {entries} ring entries: make it a power of two up to {MAX_ENTRIES}"),
+            format!("tenant `{name}` has {entries} ring entries: make it a power of two up to {most}"),
         );
     }
     Ok(())

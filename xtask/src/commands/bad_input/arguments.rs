@@ -136,4 +136,22 @@ pub(super) const CASES: &[Case] = &[
         says: &["tiny.img has 100 bytes", "needs 512", "tiny.img"],
         ..PLAIN
     },
+    Case {
+        name: "a new program that is called as a keyword",
+        arguments: &["new", "FOLDER/fn"],
+        says: &["ends in `fn`", "a word of Rust", "rename it, for instance to my-fn"],
+        ..PLAIN
+    },
+    Case {
+        name: "a new program that is called as a crate of std",
+        arguments: &["new", "FOLDER/std"],
+        says: &["ends in `std`", "rename it, for instance to my-std"],
+        ..PLAIN
+    },
+    Case {
+        name: "a new program that is called as a crate of the project",
+        arguments: &["new", "FOLDER/scheduler"],
+        says: &["ends in `scheduler`", "a crate of the project", "for instance my-scheduler"],
+        ..PLAIN
+    },
 ];

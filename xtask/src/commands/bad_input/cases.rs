@@ -54,7 +54,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "an option that a program has not",
         arguments: &["demo", "FOLDER/no-option.toml"],
-        says: &["no-option.toml:", "bench has an unknown field `dpeth`", "expected one of"],
+        says: &["no-option.toml:15", "configuration of bench, unknown key `dpeth`", "did you mean `depth`?"],
         ..PLAIN
     },
     Case {

@@ -55,6 +55,11 @@ fn named(name: &str) -> String {
     format!("name = \"{name}\"\ndescription = \"t\"\n{CONTROLLER}{}", tenant("w", 1, 0))
 }
 
+/// A system with a fault of these keys.
+fn fault(keys: &str) -> String {
+    format!("{HEAD}{CONTROLLER}{}[[fault]]\n{keys}\n", tenant("w", 1, 0))
+}
+
 /// A system whose one tenant has blocks 0 to 99, and a change.
 fn change(name: &str, key: &str, first: u64, blocks: u64) -> String {
     let tenant = tenant("w", 1, 0);
@@ -134,6 +139,22 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
         ("far-name.toml", named("../../x")),
         ("escaping-name.toml", named("\\u001b[31m")),
         ("no-name.toml", named("")),
+        ("empty-fault.toml", fault("")),
+        (
+            "two-faults.toml",
+            fault("command = { effect = \"wrong-cid\" }\ncontroller = { at_ns = 1, effect = \"removal\" }"),
+        ),
+        ("doubled-fault.toml", fault("command = { effect = \"wrong-cid\" }\ncommand = { effect = \"wrong-cid\" }")),
+        ("sct.toml", fault("command = { effect = { status = { sct = 9, sc = 0 } } }")),
+        ("no-delay.toml", fault("command = { effect = { delay = { ns = 0 } } }")),
+        ("no-such-pair.toml", fault("controller = { at_ns = 1, effect = { stuck-queue-pair = { pair = 2 } } }")),
+        ("negative-seed.toml", format!("seed = -1\n{HEAD}{CONTROLLER}{}", tenant("w", 1, 0))),
+        ("one-bracket.toml", format!("{HEAD}[controller]\nname = \"a\"\n{}", tenant("w", 1, 0))),
+        ("no-controller.toml", format!("{HEAD}{}", tenant("w", 1, 0))),
+        ("large-rings.toml", format!("{HEAD}{CONTROLLER}{}", tenant_with("w", 1, 0, "ring_entries = 4096"))),
+        ("odd-rings.toml", format!("{HEAD}{CONTROLLER}{}", tenant_with("w", 1, 0, "ring_entries = 3"))),
+        ("two-gigabytes.toml", format!("{HEAD}[machine]\nmemory = \"2G\"\n{CONTROLLER}{}", tenant("w", 1, 0))),
+        ("large-windows.toml", format!("{HEAD}{CONTROLLER}{}", tenant_with("w", 1, 0, "window = \"256M\""))),
         ("small.img", "x".repeat(1000)),
         ("tiny.img", "x".repeat(100)),
         ("locked.img", "x".repeat(1000)),
@@ -147,6 +168,10 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
         let _ = fs::remove_file(&path);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
+    // Text in Latin-1.
+    let latin = folder.join("latin.toml");
+    fs::write(&latin, b"name = \"t\"\ndescription = \"caf\xe9\"\n")
+        .with_context(|| format!("cannot write {}", latin.display()))?;
     let pipe = folder.join("pipe");
     // A pipe of an earlier run serves as well.
     let _ = fs::remove_file(&pipe);

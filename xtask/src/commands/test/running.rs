@@ -114,9 +114,7 @@ impl<'a> Ground<'a> {
     /// Simulates a scenario twice, on its own machine or that of `arch`: it must pass, and the second run must equal the first.
     /// Then simulates it with other seeds.
     fn simulation(&self, name: &str, arch: Option<Arch>, seeds: Seeds) -> Result<Counted> {
-        let mut scenario = Scenario::load(self.project.scenario(name)?)?;
-        scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
-        let scenario = scenario;
+        let scenario = Scenario::load_for(self.project.scenario(name)?, arch)?;
         if own::is_missing(&scenario) {
             let simulator = own::simulator(self.project, &scenario)?;
             let file = self.project.scenario(name)?;

@@ -46,7 +46,7 @@ impl Names {
 
 /// The scenarios that a machine can run. One that cannot be read stays among the PC's, so that its test reports the error.
 fn suiting(project: &Project, names: &[String], arch: Arch) -> Vec<String> {
-    let load = |name: &str| Scenario::load(project.scenario(name).ok()?).ok();
+    let load = |name: &str| Scenario::load_for(project.scenario(name).ok()?, Some(arch)).ok();
     let has_machine = |scenario: Scenario| run::has_machine(&scenario, &scenario.name, arch).is_ok();
     let can = |name: &&String| load(name).map_or(arch == Arch::X86_64, has_machine);
     names.iter().filter(can).cloned().collect()

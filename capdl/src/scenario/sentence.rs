@@ -1,0 +1,250 @@
+//! The TOML reader's errors as sentences: the line, the key, the value, and the fix.
+//!
+//! The reader states an error as text. This module knows its words for a key or value that is not possible; others stay as they are.
+
+use super::nearest;
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, de};
+
+/// The line of an error, and its sentence.
+pub(super) fn sentence(text: &str, error: &de::Error) -> (Option<usize>, String) {
+    let message = error.message().replace('\n', ", ");
+    let Some(offset) = error.span().map(|span| span.start) else { return (None, message) };
+    let sentence = unknown(&message)
+        .or_else(|| impossible(text, offset, &message))
+        .or_else(|| number_of_keys(text, offset, &message))
+        .unwrap_or_else(|| about_key(text, offset, &message));
+    (Some(line_of(text, offset)), sentence)
+}
+
+/// The text of a file; or the line that is none, and the sentence.
+pub(super) fn utf8(bytes: &[u8]) -> Result<&str, (usize, String)> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let (valid, rest) = bytes.split_at(error.valid_up_to());
+        let line = valid.iter().filter(|byte| **byte == b'\n').count().saturating_add(1);
+        let byte = rest.first().copied().unwrap_or_default();
+        (line, format!("the byte {byte:#x} is not UTF-8, in which TOML is written: save the file in UTF-8"))
+    })
+}
+
+/// The line, from 1, of the byte at `offset`.
+pub(super) fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count().saturating_add(1)
+}
+
+/// The line of the key that a sentence begins with, such as `[machine] memory`; that of its table where the key is not written.
+pub(super) fn line_of_key(text: &str, document: &Spanned<DeTable<'_>>, sentence: &str) -> Option<usize> {
+    let (table, rest) = sentence.trim_start_matches('[').split_once(']').filter(|_| sentence.starts_with('['))?;
+    let mut keys = table.split('.').chain(rest.split(' ').nth(1));
+    let (mut within, mut found) = (document.get_ref(), None);
+    while let Some((key, value)) = keys.next().and_then(|key| within.get_key_value(key)) {
+        found = Some(line_of(text, key.span().start));
+        let DeValue::Table(inner) = value.get_ref() else { break };
+        within = inner;
+    }
+    found
+}
+
+/// A key or a value that is not known: the one that it was to be, or all.
+fn unknown(message: &str) -> Option<String> {
+    let (subject, known) = message.split_once(", expected ").or_else(|| message.split_once(", available keys: "))?;
+    let word = match subject.strip_prefix("unexpected keys in table: ") {
+        Some(word) => word,
+        None => subject.strip_prefix("unknown ")?.split('`').nth(1)?,
+    };
+    let known = known.split([' ', ',', '`']).filter(|known| !known.is_empty() && !["one", "of", "or"].contains(known));
+    let known: Vec<_> = known.collect();
+    let what = if subject.contains("variant") { "value" } else { "key" };
+    Some(match nearest(word, known.iter().copied()) {
+        Some(near) => format!("unknown {what} `{word}`: did you mean `{near}`?"),
+        None => format!("unknown {what} `{word}`: write one of {}", known.join(", ")),
+    })
+}
+
+/// A value of another type than the key's, or out of its range.
+fn impossible(text: &str, offset: usize, message: &str) -> Option<String> {
+    let rest = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "))?;
+    let (found, expected) = rest.split_once(", expected ")?;
+    let header = text.get(offset..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim();
+    if found == "map" && expected == "a sequence" && header.starts_with('[') && !header.starts_with("[[") {
+        return Some(format!("`{header}` is one table where several are possible: write `[{header}]`"));
+    }
+    if found == "map" && expected != "a sequence" && header.starts_with("[[") {
+        let single = header.trim_start_matches('[').trim_end_matches(']');
+        return Some(format!("`{header}` is one of several tables where one is possible: write `[{single}]`"));
+    }
+    let range = |least: i128, most: u128| format!("a whole number from {least} to {most}");
+    let expected = match expected {
+        "u8" => range(0, u8::MAX.into()),
+        "u16" => range(0, u16::MAX.into()),
+        "u32" => range(0, u32::MAX.into()),
+        "u64" => range(0, u64::MAX.into()),
+        "u128" => range(0, u128::MAX),
+        "usize" => range(0, usize::MAX as u128),
+        "a boolean" => "true or false".into(),
+        "a string" | "string or table" => "text in quotes".into(),
+        "a sequence" => "a list in brackets".into(),
+        "a map" => "a table".into(),
+        table if table.starts_with("struct ") => "a table".into(),
+        other => other.into(),
+    };
+    let found = match found {
+        "map" => "a table",
+        "sequence" => "a list",
+        quoted => quoted.split('`').nth(1).unwrap_or(quoted.trim_start_matches("string ")),
+    };
+    let subject = key_of(text, offset).map_or_else(|| "a value".into(), |key| format!("`{key}`"));
+    Some(format!("{subject} is {found}: write {expected}"))
+}
+
+/// A key that is there twice or missing, or a table with another number of keys than one.
+fn number_of_keys(text: &str, offset: usize, message: &str) -> Option<String> {
+    let subject = || key_of(text, offset).map_or_else(|| "a table".into(), |key| format!("`{key}`"));
+    match message {
+        "duplicate key" => {
+            let key =
+                text.get(offset..)?.split(|c: char| c.is_whitespace() || "=]}".contains(c)).next().unwrap_or_default();
+            Some(format!("the key `{key}` is there twice: leave one of them out"))
+        }
+        "wanted exactly 1 element, found 0 elements" => Some(format!("{} is empty: write one key in it", subject())),
+        "wanted exactly 1 element, more than 1 element" => {
+            Some(format!("{} has several keys where one is possible: leave the others out", subject()))
+        }
+        _ => Some(format!("the key {} is missing: add it", message.strip_prefix("missing field ")?)),
+    }
+}
+
+/// The message about the value at `offset`, with the name of its key in front if it has one on its line.
+fn about_key(text: &str, offset: usize, message: &str) -> String {
+    key_of(text, offset).map_or_else(|| message.into(), |key| format!("`{key}`: {message}"))
+}
+
+/// The key, on the same line, of the value at `offset`, or of the list of numbers that has it.
+fn key_of(text: &str, offset: usize) -> Option<&str> {
+    let line = text.get(..offset)?.rsplit('\n').next()?;
+    let before_list =
+        line.rsplit_once('[').filter(|(_, list)| list.chars().all(|c| c.is_ascii_digit() || ", ".contains(c)));
+    let before_value = before_list.map_or(line, |(before, _)| before);
+    let before_equals = before_value.trim_end().strip_suffix('=')?.trim_end();
+    let is_key = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    let key = before_equals.get(before_equals.trim_end_matches(is_key).len()..)?;
+    (!key.is_empty()).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Scenario;
+
+    const SYSTEM: &str = "name = \"a\"\ndescription = \"b\"\n[[controller]]\nname = \"disk\"\n\
+        [[controller.namespace]]\nsize = \"1M\"\n[[tenant]]\nname = \"alice\"\nqueue_pairs = 1\n\
+        extents = [{ first = 0, blocks = 64 }]\nprogram.name = \"bench\"\n[tenant.program.config]\n";
+
+    fn refusal(text: &str) -> String {
+        Scenario::parse(text, "file").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn key_or_value_that_is_misspelt_is_named_with_the_one_that_it_was_to_be() {
+        for (old, new, expected) in [
+            ("queue_pairs", "queue_pair", "file:9: unknown key `queue_pair`: did you mean `queue_pairs`?"),
+            ("size =", "szie =", "file:6: unknown key `szie`: did you mean `size`?"),
+            ("[[tenant]]", "[[chnage]]\n[[tenant]]", "file:7: unknown key `chnage`: did you mean `change`?"),
+            (
+                "[[controller]]",
+                "[machine]\nthread_order = \"drwan\"\n[[controller]]",
+                "file:4: unknown value `drwan`: did you mean `drawn`?",
+            ),
+            ("[[controller]]", "[console]\ncolour = 1\n[[controller]]", "file:4: unknown key `colour`: write one of "),
+        ] {
+            let refusal = refusal(&SYSTEM.replacen(old, new, 1));
+            assert!(refusal.starts_with(expected), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn wrong_key_of_a_program_has_its_own_line() {
+        let config = |keys: &str| refusal(&format!("{SYSTEM}operations = 4\n{keys}"));
+        let place = "file:14: in the configuration of bench, ";
+        assert_eq!(config("dpeth = 3"), format!("{place}unknown key `dpeth`: did you mean `depth`?"));
+        assert_eq!(config("depth = -3"), format!("{place}`depth` is -3: write a whole number from 0 to 65535"));
+        assert_eq!(config("verify = \"no\""), format!("{place}`verify` is \"no\": write true or false"));
+    }
+
+    #[test]
+    fn value_of_another_type_or_size_is_refused_with_what_is_possible() {
+        for (key, expected) in [
+            ("seed = -1", "`seed` is -1: write a whole number from 0 to 18446744073709551615"),
+            ("seed = 99999999999999999999", "`seed` is 99999999999999999999: write a whole number from 0"),
+            ("seed = nan", "`seed` is NaN: write a whole number from 0"),
+            ("seed = \"7\"", "`seed` is \"7\": write a whole number from 0"),
+            ("seed = [7]", "`seed` is a list: write a whole number from 0"),
+            ("machine = 7", "`machine` is 7: write a table"),
+            ("change = 7", "`change` is 7: write a list in brackets"),
+            (
+                "fault = [{ command = { effect = \"drop-completion\", opcodes = [1, 300] } }]",
+                "`opcodes` is 300: write a whole number from 0 to 255",
+            ),
+            (
+                "fault = [{ command = { effect = { status = { sct = 300, sc = 1 } } } }]",
+                "`sct` is 300: write a whole number from 0 to 255",
+            ),
+            ("fault = [{ command = { effect = {} } }]", "`effect` is empty: write one key in it"),
+            (
+                "fault = [{ command = { effect = { delay = { ns = 1 }, wrong-cid = {} } } }]",
+                "`effect` has several keys where one is possible",
+            ),
+            (
+                "fault = [{ command = { effect = { delay = { ns = 1, until = 2 } } } }]",
+                "unknown key `until`: write one of ns",
+            ),
+            ("fault = [{}]", "`fault`: a fault is empty: write `command`, `controller` or `component`"),
+            (
+                "fault = [{ command = { effect = \"wrong-cid\" }, controller = { at_ns = 1, effect = \"removal\" } }]",
+                "`fault`: a fault has several of `command`, `controller` and `component`: write a [[fault]] for each",
+            ),
+            ("fault = [{ comand = {} }]", "unknown key `comand`: did you mean `command`?"),
+            ("seed = 1\nseed = 2", "the key `seed` is there twice: leave one of them out"),
+        ] {
+            let refusal = refusal(&format!("{key}\n{SYSTEM}"));
+            let line = key.lines().count();
+            assert!(refusal.starts_with(&format!("file:{line}: {expected}")), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn table_that_is_one_of_several_is_written_with_two_brackets() {
+        assert_eq!(
+            refusal(&SYSTEM.replacen("[[controller]]", "[controller]", 1).replacen(
+                "[[controller.namespace]]",
+                "[controller.namespace]",
+                1
+            )),
+            "file:3: `[controller]` is one table where several are possible: write `[[controller]]`"
+        );
+        assert_eq!(
+            refusal(&SYSTEM.replacen("[[controller.namespace]]", "[controller.namespace]", 1)),
+            "file:5: `[controller.namespace]` is one table where several are possible: write `[[controller.namespace]]`"
+        );
+        assert_eq!(
+            refusal(&SYSTEM.replacen("[[controller]]", "[[machine]]\n[[controller]]", 1)),
+            "file:3: `[[machine]]` is one of several tables where one is possible: write `[machine]`"
+        );
+        assert_eq!(refusal("description = \"b\"\n"), "file:1: the key `name` is missing: add it");
+    }
+
+    #[test]
+    fn refusal_of_a_table_s_key_has_its_line() {
+        let with = |keys: &str| refusal(&format!("{SYSTEM}operations = 4\n{keys}"));
+        assert!(with("[machine]\niommu = true\nmemory = 1").starts_with("file:16: [machine] memory"));
+        assert!(with("[server]\n\nrecords = 3").starts_with("file:16: [server] records is 3"));
+        assert!(with("[expect]\nlost = [\"x\"]").starts_with("file:15: [expect] lost names `x`"));
+        assert!(with("[expect]\noutlives = [\"alice\"]").starts_with("file:15: [expect] outlives"));
+    }
+
+    #[test]
+    fn file_that_is_not_utf_8_is_refused_with_the_line() {
+        assert_eq!(super::utf8("name = \"ä\"".as_bytes()), Ok("name = \"ä\""));
+        let refusal = "the byte 0xff is not UTF-8, in which TOML is written: save the file in UTF-8".to_owned();
+        assert_eq!(super::utf8(b"name = \"a\"\ndescription = \"\xff\"\n"), Err((2, refusal)));
+    }
+}
