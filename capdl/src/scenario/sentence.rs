@@ -12,7 +12,7 @@ pub(super) fn sentence(text: &str, error: &de::Error) -> (Option<usize>, String)
     let Some(offset) = error.span().map(|span| span.start) else { return (None, message) };
     let sentence = unknown(&message)
         .or_else(|| impossible(text, offset, &message))
-        .or_else(|| number_of_keys(text, offset, &message))
+        .or_else(|| choice(text, offset, &message))
         .unwrap_or_else(|| about_key(text, offset, &message));
     (Some(line_of(text, offset)), sentence)
 }
@@ -82,7 +82,7 @@ fn impossible(text: &str, offset: usize, message: &str) -> Option<String> {
         "u128" => range(0, u128::MAX),
         "usize" => range(0, usize::MAX as u128),
         "a boolean" => "true or false".into(),
-        "a string" | "string or table" => "text in quotes".into(),
+        "a string" => "text in quotes".into(),
         "a sequence" => "a list in brackets".into(),
         "a map" => "a table".into(),
         table if table.starts_with("struct ") => "a table".into(),
@@ -97,8 +97,8 @@ fn impossible(text: &str, offset: usize, message: &str) -> Option<String> {
     Some(format!("{subject} is {found}: write {expected}"))
 }
 
-/// A key that is there twice or missing, or a table with another number of keys than one.
-fn number_of_keys(text: &str, offset: usize, message: &str) -> Option<String> {
+/// A key that is there twice or missing, or a choice that is no name and no table with one key.
+fn choice(text: &str, offset: usize, message: &str) -> Option<String> {
     let subject = || key_of(text, offset).map_or_else(|| "a table".into(), |key| format!("`{key}`"));
     match message {
         "duplicate key" => {
@@ -110,6 +110,7 @@ fn number_of_keys(text: &str, offset: usize, message: &str) -> Option<String> {
         "wanted exactly 1 element, more than 1 element" => {
             Some(format!("{} has several keys where one is possible: leave the others out", subject()))
         }
+        "wanted string or table" => Some(format!("{} is no name: write one in quotes", subject())),
         _ => Some(format!("the key {} is missing: add it", message.strip_prefix("missing field ")?)),
     }
 }
@@ -178,6 +179,7 @@ mod tests {
             ("seed = nan", "`seed` is NaN: write a whole number from 0"),
             ("seed = \"7\"", "`seed` is \"7\": write a whole number from 0"),
             ("seed = [7]", "`seed` is a list: write a whole number from 0"),
+            ("fault = [{ controller = { at_ns = 1, effect = 7 } }]", "`effect` is no name: write one in quotes"),
             ("machine = 7", "`machine` is 7: write a table"),
             ("change = 7", "`change` is 7: write a list in brackets"),
             (

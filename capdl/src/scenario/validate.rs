@@ -89,7 +89,7 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     }
     controller::check_serials(scenario, lines)?;
     registers::check_room(scenario, lines)?;
-    pci::check(scenario)?;
+    pci::check(scenario, lines)?;
     share::check_class_weights(scenario.server.class_weights)?;
     if let Some(probe) = &scenario.probe {
         probe::check(scenario, probe)?;

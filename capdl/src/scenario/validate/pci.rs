@@ -1,29 +1,42 @@
 //! Refusals about the PCI tree.
 
-use super::{Checked, refuse_file};
+use super::{Checked, refuse};
 use crate::scenario::pci::BUSES_BELOW_ROOT;
-use crate::scenario::{Path, Scenario};
+use crate::scenario::{Lines, Path, Scenario};
 
 /// Drivers that the PCI server can tell the supervisor of ([`platform::Badge::silenced`]).
 const MAX_DRIVERS: usize = 32;
 
 /// Checks that all drivers can be told apart, and that all buses of the controllers have numbers.
-pub(super) fn check(scenario: &Scenario) -> Checked {
+pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
     let buses: usize = scenario.controllers.iter().map(|controller| controller.attach.buses()).sum();
-    let functions = scenario.tenants.iter().filter(|tenant| tenant.path == Path::Function).count();
-    let drivers = scenario.controllers.len() + functions;
-    if drivers > MAX_DRIVERS {
-        return refuse_file(format!(
-            "{} controllers and {functions} tenants with functions are {drivers} drivers, of which there can be \
-             {MAX_DRIVERS}: leave some of them out",
-            scenario.controllers.len()
-        ));
+    let tenants = scenario.tenants.iter().zip(&lines.tenants);
+    let functions = tenants.filter(|(tenant, _)| tenant.path == Path::Function).map(|(_, line)| line);
+    let drivers: Vec<_> = lines.controllers.iter().chain(functions).collect();
+    if let Some(line) = drivers.get(MAX_DRIVERS) {
+        return refuse(
+            **line,
+            format!(
+                "{} controllers and {} tenants with functions are {} drivers, of which there can be {MAX_DRIVERS}: leave \
+                 some of them out",
+                scenario.controllers.len(),
+                drivers.len() - scenario.controllers.len(),
+                drivers.len()
+            ),
+        );
     }
-    if buses > BUSES_BELOW_ROOT {
-        return refuse_file(format!(
-            "the controllers are on {buses} PCI buses below the root bus, of which there are {BUSES_BELOW_ROOT}: attach \
-             some of them to \"root\""
-        ));
+    let mut sum = 0;
+    for (controller, line) in scenario.controllers.iter().zip(&lines.controllers) {
+        sum += controller.attach.buses();
+        if sum > BUSES_BELOW_ROOT {
+            return refuse(
+                *line,
+                format!(
+                    "the controllers are on {buses} PCI buses below the root bus, of which there are {BUSES_BELOW_ROOT}: \
+                     attach some of them to \"root\""
+                ),
+            );
+        }
     }
     Ok(())
 }
@@ -69,6 +82,10 @@ mod tests {
         assert!(parsed(20, "root", "").is_ok());
         let refusal = parsed(6, "switch", "[pci]\nassign = true").unwrap_err();
         assert!(refusal.contains("18 PCI buses") && refusal.ends_with("attach some of them to \"root\""), "{refusal}");
+        assert!(refusal.starts_with("a.toml:30: "), "{refusal}");
         assert!(parsed(16, "bridge", "").is_err());
+        assert!(parsed(32, "root", "").is_ok());
+        let refusal = parsed(33, "root", "").unwrap_err();
+        assert!(refusal.starts_with("a.toml:164: 33 controllers") && refusal.contains("are 33 drivers"), "{refusal}");
     }
 }
