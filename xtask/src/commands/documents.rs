@@ -15,6 +15,7 @@ mod made;
 mod options;
 mod pictures;
 mod rules;
+mod scenario;
 mod shown;
 mod summary;
 
