@@ -36,7 +36,7 @@ pub(super) const SOAK_SEEDS: u64 = 200;
 /// A scenario with kill orders.
 const WITH_KILL_ORDERS: &str = "client-killed";
 /// Scenarios that people run first: the defaults of commands, and those that README.md shows. Each must pass at once.
-const NEVER_REPEATED: [&str; 2] = ["demo", "boot"];
+const NEVER_REPEATED: [&str; 3] = ["demo", "boot", "two-tenants"];
 /// Time that each fuzz target's search has a processor, and the seed of the search.
 const FUZZ_TIME: Duration = Duration::from_secs(20);
 const FUZZ_SEED: u32 = 1;
