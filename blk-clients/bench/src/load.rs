@@ -195,7 +195,7 @@ impl<'a, P: Platform> Load<'a, P> {
     /// Runs the configured mix, in turns of the device. Between them it sleeps until the next tick, if it is to.
     async fn mix(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
         self.counts.set(true);
-        // What was written before took time that the mix does not rest for.
+        // The preparation was busy, too, and the mix rests for its own requests alone.
         self.busy.set(0);
         let begin = self.platform.ticks();
         self.began.set(begin);

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use capdl::Scenario;
 use clap::Args;
 use kernel::Arch;
+use std::path::Path;
 use std::process::ExitCode;
 use textwrap::Options;
 
@@ -30,24 +31,24 @@ pub(crate) fn run(project: &Project, scenarios: &Scenarios) -> Result<ExitCode> 
     let chosen: Vec<_> = all.iter().filter(has).collect();
     let of = all.len();
     ensure!(!chosen.is_empty(), "none of {of} scenarios has '{}' in its name or description", scenarios.only);
-    chosen.iter().try_for_each(|scenario| out::line(format_args!("{}", entry(scenario))))?;
+    chosen.iter().try_for_each(|scenario| out::line(format_args!("{}", entry(project, scenario)?)))?;
     out::line(format_args!("{} of {of} scenarios; run one with: cargo xtask demo NAME, or sim NAME", chosen.len()))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A scenario's name, the places where it runs, and its description.
-fn entry(scenario: &Scenario) -> String {
+fn entry(project: &Project, scenario: &Scenario) -> Result<String> {
     let description = scenario.description.split_whitespace().collect::<Vec<_>>().join(" ");
     let indented = Options::new(WIDTH).initial_indent(INDENT).subsequent_indent(INDENT);
-    let places = places(scenario).join(", ");
-    format!("{}  [{places}]\n{}\n", scenario.name, textwrap::fill(&description, indented))
+    let places = places(&project.scenario(&scenario.name)?, scenario).join(", ");
+    Ok(format!("{}  [{places}]\n{}\n", scenario.name, textwrap::fill(&description, indented)))
 }
 
-/// The commands that run a scenario.
-fn places(scenario: &Scenario) -> Vec<String> {
+/// The commands that run the scenario of a file. Each machine has its own limits, so the file is read for each.
+fn places(file: &Path, scenario: &Scenario) -> Vec<String> {
     let runs = |arch, device| {
-        run::has_machine(scenario, &scenario.name, arch).is_ok()
-            && run::suits(scenario, &scenario.name, arch, device).is_ok()
+        let on_arch = Scenario::load_for(file, Some(arch));
+        on_arch.is_ok_and(|scenario| run::suits(&scenario, &scenario.name, arch, device).is_ok())
     };
     let on_qemu = Arch::ALL.into_iter().filter(|arch| runs(*arch, Device::Qemu));
     let mut places: Vec<_> = on_qemu.map(|arch| format!("demo --arch {}", arch.name())).collect();
@@ -66,7 +67,7 @@ mod tests {
 
     fn project_entry(name: &str) -> String {
         let project = Project::here().unwrap();
-        entry(&Scenario::load(project.scenario(name).unwrap()).unwrap())
+        entry(&project, &Scenario::load(project.scenario(name).unwrap()).unwrap()).unwrap()
     }
 
     #[test]
@@ -75,6 +76,13 @@ mod tests {
             The smallest system: one controller behind a root port, one tenant that\n    \
             writes, reads back and verifies.\n";
         assert_eq!(project_entry("boot"), expected);
+        let boot = Project::here().unwrap().scenario("boot").unwrap();
+        let large = std::fs::read_to_string(boot).unwrap() + "\n[machine]\nmemory = \"2G\"\n";
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("large.toml");
+        std::fs::write(&file, large).unwrap();
+        let places = places(&file, &Scenario::load(&file).unwrap());
+        assert_eq!(places, ["demo --arch x86_64", "demo --device model", "sim"]);
         assert!(project_entry("interrupts-msi").starts_with("interrupts-msi  [demo --device model, sim]\n"));
     }
 }

@@ -101,7 +101,7 @@ pub(crate) fn with_own(project: &Project, scenario: &Scenario) -> Result<ExitCod
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One run of the scenario that a command named so, with its printed results.
+/// Runs the scenario once and prints the results. `named` is its name or file, as a command takes it.
 pub(crate) fn once(project: &Project, named: &str, input: RunInput<'_>, json: Option<Destination>) -> Result<ExitCode> {
     let RunInput { scenario, seed, .. } = input;
     suits(scenario, named)?;

@@ -17,7 +17,7 @@ pub(crate) struct LiveLog<'a> {
     step: &'a Step,
     /// Events of the timeline that were taken from it.
     taken: usize,
-    /// Those that were not shown yet.
+    /// Events that were taken and not shown yet.
     waiting: Vec<Event>,
     /// Attacks, by attacker.
     attacks: BTreeMap<Name, Attacks>,

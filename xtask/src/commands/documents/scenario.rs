@@ -6,7 +6,7 @@ use crate::project::Project;
 use anyhow::{Context, Result};
 use std::fs;
 
-/// Its name.
+/// Name of the scenario.
 const SHOWN: &str = "two-tenants";
 
 /// Writes it.

@@ -116,7 +116,7 @@ impl fmt::Display for LinuxCheck {
     }
 }
 
-/// One test with these failures.
+/// Result of one test with these failures.
 pub(super) fn counted(failed: Vec<String>, unsteady: Option<String>) -> Counted {
     Counted { passed: u64::from(failed.is_empty()), failed, unsteady, ..Counted::default() }
 }

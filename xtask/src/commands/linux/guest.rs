@@ -158,8 +158,7 @@ fn shown(project: &Project, folder: &Path) -> String {
     project.shown(&folder.join("serial"))
 }
 
-/// The serial line until the machine is switched off. A guest that is not at its end in time is ended, with a sentence that says
-/// where it was: an emulated processor that turns in a circle is told from one that waits.
+/// Reads the serial line until the machine is switched off. A guest that is late is ended, and the sentence about it is returned, too.
 fn read_to_end(mut machine: Machine) -> Result<(Vec<u8>, Option<String>)> {
     let mut serial = Vec::new();
     let mut waits = machine.waits();
@@ -180,7 +179,7 @@ fn read_to_end(mut machine: Machine) -> Result<(Vec<u8>, Option<String>)> {
     }
 }
 
-/// A guest that did not end, by its last line and the processor time of QEMU's busiest thread.
+/// Describes a guest that did not end, by its last line and by the processor time of QEMU's busiest thread.
 fn hang(serial: &str, age: Duration, ran: Duration) -> String {
     let last = serial.lines().rev().map(str::trim).find(|line| !line.is_empty());
     let said = last.map_or_else(|| "it said nothing".to_owned(), |line| format!("its last line is: {line}"));
