@@ -30,7 +30,7 @@ fn missed_returns(scenario: &Scenario, controller: &Controller, results: &Result
     let is_to_go_on = |tenant: &&Tenant| tenant.waits && !scenario.expect.gone.contains(&tenant.name);
     let waiting = scenario.sessions(&controller.name).filter(is_to_go_on);
     let missed = waiting.filter_map(|tenant| {
-        let again = results.reconnected.iter().filter(|one| one.tenant == tenant.name.as_str()).count();
+        let again = results.sessions_again(tenant.name.as_str());
         (again < returns).then(|| {
             let (name, controller) = (&tenant.name, &controller.name);
             format!("{name} had its session again {again} times, and {controller} is to return {returns} times: let it work longer")

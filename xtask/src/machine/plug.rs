@@ -8,8 +8,9 @@
 //!
 //! Times count from the moment when every load at the controllers that are there at first is known to have had a verified
 //! transfer, because the boot time of a machine is unknown to a scenario. An insertion waits until the device is out, and after a
-//! removal in order for [`IN_HAND`] more, as in the simulator. A removal that the system is too busy for is tried again. An event
-//! that is late delays the later ones of its controller, so that they do not come at once.
+//! removal in order for [`IN_HAND`] more, as in the simulator. A controller that came back stays until the tenants that wait for it
+//! have their sessions again. A removal that the system is too busy for is tried again. An event that is late delays the later ones
+//! of its controller, so that they do not come at once.
 //!
 //! The machine is stopped while a device is added or pulled. QEMU 7.2 changes the map of a machine's memory at once, and what its
 //! processor has cached of it a moment later. An access in between may go to another device, and an interrupt controller whose
@@ -51,6 +52,8 @@ pub(crate) struct Plug<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Slot {
     place: Place,
+    /// Number of insertions.
+    inserted: usize,
     /// Delay of the last event.
     late: Duration,
 }
@@ -77,7 +80,7 @@ impl<'a> Plug<'a> {
         let moving = (0..scenario.controllers.len()).filter(|index| scenario.comes_and_goes(*index));
         let slot = |index| {
             let place = if scenario.is_there_at_first(index) { Place::In } else { Place::Out(Duration::ZERO) };
-            (index, Slot { place, late: Duration::ZERO })
+            (index, Slot { place, inserted: 0, late: Duration::ZERO })
         };
         let (ahead, slots) = (scenario.hot_plugs.iter().collect(), moving.map(slot).collect());
         Self { scenario, door, monitor, since: None, ahead, slots }
@@ -101,10 +104,12 @@ impl<'a> Plug<'a> {
             // A later event of the same controller waits for the first.
             let is_first = seen.insert(&event.controller);
             match self.scenario.controller(&event.controller) {
-                Some((index, controller)) if is_first => match self.go_on_with(index, controller, event, age)? {
-                    Some(moved) => done.push(self.done(controller, moved, results, age)),
-                    None => self.ahead.push(event),
-                },
+                Some((index, controller)) if is_first => {
+                    match self.go_on_with(index, controller, event, results, age)? {
+                        Some(moved) => done.push(self.done(controller, moved, results, age)),
+                        None => self.ahead.push(event),
+                    }
+                }
                 _ => self.ahead.push(event),
             }
         }
@@ -157,19 +162,34 @@ impl<'a> Plug<'a> {
         index: usize,
         controller: &Controller,
         event: &HotPlug,
+        results: &Results,
         age: Duration,
     ) -> Result<Option<Moved>> {
         let Some(late) = self.due(index, event).and_then(|due| age.checked_sub(due)) else { return Ok(None) };
-        let is_possible = match (event.action, self.slots.get(&index).map(|slot| slot.place)) {
-            (Action::Insert, Some(Place::Out(from))) => from <= age,
-            (Action::Remove | Action::Pull, Some(Place::In)) => true,
+        let Some(slot) = self.slots.get(&index).copied() else { return Ok(None) };
+        let is_possible = match (event.action, slot.place) {
+            (Action::Insert, Place::Out(from)) => from <= age,
+            (Action::Remove | Action::Pull, Place::In) => {
+                self.has_its_tenants(index, controller, slot.inserted, results)
+            }
             _ => false,
         };
         let done = if is_possible { self.act(index, controller, event)? } else { None };
-        if let (Some((place, _)), Some(slot)) = (done, self.slots.get_mut(&index)) {
-            *slot = Slot { place, late: slot.late + late };
+        if let Some((place, _)) = done {
+            let inserted = slot.inserted + usize::from(place == Place::In);
+            self.slots.insert(index, Slot { place, inserted, late: slot.late + late });
         }
         Ok(done.map(|(_, moved)| moved))
+    }
+
+    /// Whether each tenant that waits for the controller has its session again, or is at its end.
+    fn has_its_tenants(&self, index: usize, controller: &Controller, inserted: usize, results: &Results) -> bool {
+        let returns = inserted.saturating_sub(usize::from(!self.scenario.is_there_at_first(index)));
+        let mut waiting = self.scenario.sessions(&controller.name).filter(|tenant| tenant.waits);
+        waiting.all(|tenant| {
+            let name = tenant.name.as_str();
+            results.done.contains_key(name) || results.sessions_again(name) >= returns
+        })
     }
 
     /// Does one thing; returns where the controller is then, and what was done. `None` if it is to be tried again.

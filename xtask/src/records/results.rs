@@ -337,6 +337,11 @@ impl Results {
         self.faults.iter().any(|fault| fault.name == name)
     }
 
+    /// How often a tenant had its session again.
+    pub(crate) fn sessions_again(&self, tenant: &str) -> usize {
+        self.reconnected.iter().filter(|one| one.tenant == tenant).count()
+    }
+
     /// How often the component `name` was restarted.
     pub(crate) fn restarts_of(&self, name: &str) -> usize {
         self.restarts.iter().filter(|restart| restart.name == name).count()

@@ -1,7 +1,7 @@
 use super::*;
 use crate::machine::injection::door::memory::{Memory, door, get, put};
 use crate::machine::monitor::script::{Script, deletion, monitor};
-use report::{Report, clip};
+use report::{Reconnected, Report, clip};
 use std::sync::{Arc, Mutex};
 
 const SCENARIO: &str = r#"
@@ -109,6 +109,23 @@ fn a_late_insertion_delays_the_next_removal() {
     }
     assert_eq!(words(&mut plug, &results, 8299), [""; 0]);
     assert_eq!(words(&mut plug, &results, 8300), ["it is pulled out"]);
+}
+
+#[test]
+fn a_controller_that_came_back_stays_until_its_waiting_tenant_has_its_session_again() {
+    let mut scenario = scenario(&[(100, "pull"), (200, "insert"), (300, "pull")]);
+    scenario.tenants[0].waits = true;
+    let (memory, script) = machine();
+    let mut plug = Plug::with(&scenario, door(&memory), monitor(&script));
+    let mut results = working();
+    words(&mut plug, &results, 0);
+    assert_eq!(words(&mut plug, &results, 100), ["it is pulled out"]);
+    script.lock().unwrap().before.push(deletion("nvme0"));
+    assert_eq!(words(&mut plug, &results, 200), ["it is inserted"]);
+    assert_eq!(words(&mut plug, &results, 5000), [""; 0]);
+    let again = Reconnected { tenant: clip("alice"), at_ns: 0, reissued: 0 };
+    results.add(Report::Reconnected(again), ms(5100));
+    assert_eq!(words(&mut plug, &results, 5100), ["it is pulled out"]);
 }
 
 /// The moves of a controller that is absent at first and is inserted after 100 ms.
