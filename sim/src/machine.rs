@@ -39,10 +39,10 @@ impl Disk {
         Self { base: Arc::new(sim_nvme::Zeroes) }
     }
 
-    /// A disk whose words are all different, see [`sim_nvme::Pattern`].
+    /// A disk whose words are all different, see [`sim_page::pattern`].
     #[must_use]
     pub fn pattern() -> Self {
-        Self { base: Arc::new(sim_nvme::Pattern) }
+        Self { base: Arc::new(sim_page::pattern::read) }
     }
 }
 

@@ -7,6 +7,7 @@
 //! command leaves are below `target/`.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "all-commands"), allow(dead_code, unused_imports, reason = "commands of the whole program use the rest"))]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody takes the line: see `out`")]
 
 mod arguments;
@@ -29,9 +30,14 @@ pub use run::reading;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use commands::{
-    bench, check, completions, demo, device, docs, experiment, fuzz, linux, new, qemu, scenarios, sim, soak, test,
+#[cfg(not(feature = "all-commands"))]
+use commands::again::{
+    self, self as bench, self as check, self as completions, self as device, self as docs, self as experiment, self as fuzz,
+    self as linux, self as sim, self as soak, self as test,
 };
+#[cfg(feature = "all-commands")]
+use commands::{bench, check, completions, device, docs, experiment, fuzz, linux, sim, soak, test};
+use commands::{demo, new, qemu, scenarios};
 use out::OutputError;
 use project::Project;
 use setup::packages::Consent;
@@ -99,6 +105,10 @@ fn command() -> clap::Command {
 /// The program: parses its arguments, runs the command, and reports an error.
 #[must_use]
 pub fn main() -> ExitCode {
+    #[cfg(not(feature = "all-commands"))]
+    if again::is_help(std::env::args_os()) {
+        return ended(Project::here().and_then(|project| again::whole(&project)));
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => match arguments::sentence(&error) {
@@ -109,7 +119,12 @@ pub fn main() -> ExitCode {
             None => error.exit(),
         },
     };
-    match run(&arguments) {
+    ended(run(&arguments))
+}
+
+/// The program's exit code; an error is reported.
+fn ended(result: Result<ExitCode>) -> ExitCode {
+    match result {
         Ok(code) => code,
         Err(error) => {
             // A reader that closed the pipe, such as `head`, has all the lines it wants.
@@ -125,12 +140,18 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     let project = Project::here()?;
     match &arguments.command {
         Command::Setup { yes, with_vfio_user, with_linux } => {
+            #[cfg(not(feature = "all-commands"))]
+            if *with_vfio_user || *with_linux {
+                return again::whole(&project);
+            }
             let consent = if *yes { Consent::Given } else { Consent::NotAsked };
             let kernel = setup::prepare_everything(&project, consent)?;
+            #[cfg(feature = "all-commands")]
             if *with_vfio_user || *with_linux {
                 let qemu = setup::vfio_user::install(&project)?;
                 out::line(format_args!("ready: QEMU {} has vfio-user-pci", qemu.version()))?;
             }
+            #[cfg(feature = "all-commands")]
             if *with_linux {
                 let guest = setup::linux_guest::install(&project)?;
                 out::line(format_args!("ready: Linux {} is a guest", guest.version()))?;
@@ -152,6 +173,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Bench(bench) => bench::run(&project, bench),
         Command::Experiment(experiment) => experiment::run(&project, experiment),
         Command::Docs(docs) => docs::run(&project, docs),
-        Command::Completions(completions) => completions::run(completions),
+        Command::Completions(completions) => completions::run(&project, completions),
     }
 }

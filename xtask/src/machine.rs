@@ -1,10 +1,15 @@
 //! A running QEMU: started, read from, ended. It ends when the value is dropped.
 
+#[cfg(feature = "all-commands")]
 pub(crate) mod contents;
 pub(crate) mod counts;
 pub(crate) mod disk;
 pub(crate) mod inherited;
 pub(crate) mod injection;
+#[cfg(feature = "all-commands")]
+pub(crate) mod model;
+#[cfg(not(feature = "all-commands"))]
+#[path = "machine/no_model.rs"]
 pub(crate) mod model;
 pub(crate) mod monitor;
 pub(crate) mod plug;

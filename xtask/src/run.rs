@@ -10,7 +10,9 @@ mod disks;
 mod folder;
 mod outside;
 pub mod reading;
+#[cfg(feature = "all-commands")]
 pub(crate) mod simulate;
+#[cfg(feature = "all-commands")]
 pub(crate) mod sweep;
 
 pub(crate) use collector::Collector;

@@ -3,6 +3,7 @@
 //! It checks the packages, the Rust target of programs for seL4, QEMU's version, and the kernel. Parts that are there already are
 //! not changed; the whole check then takes a fraction of a second. `vfio_user` installs a second QEMU and `linux_guest` a Linux, on request only.
 
+#[cfg(feature = "all-commands")]
 pub(crate) mod linux_guest;
 pub(crate) mod packages;
 mod private;

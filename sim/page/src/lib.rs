@@ -3,10 +3,14 @@
 //! A transfer of a whole page between memory and a disk moves a reference, as long as neither side changes the page. A
 //! page remembers the digest of its content, so that a content which several requests move is hashed once.
 //!
+//! [`pattern`] is a content for tests.
+//!
 //! Neighbours: `sim-kernel` keeps memory in pages, `sim-nvme` its namespaces, and `sim` reports their digests to the
 //! checkers. Left out: addresses, access rights, and the function that computes a digest.
 
 #![forbid(unsafe_code)]
+
+pub mod pattern;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

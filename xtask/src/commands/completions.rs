@@ -4,6 +4,7 @@
 //! after `cargo` to it.
 
 use crate::out;
+use crate::project::Project;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use clap_complete::{Shell as Generator, generate};
@@ -49,7 +50,7 @@ enum Shell {
 }
 
 /// Prints the script.
-pub(crate) fn run(completions: &Completions) -> Result<ExitCode> {
+pub(crate) fn run(_: &Project, completions: &Completions) -> Result<ExitCode> {
     out::line(format_args!("{}", script(completions.shell)?.trim_end()))?;
     Ok(ExitCode::SUCCESS)
 }

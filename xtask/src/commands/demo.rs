@@ -1,6 +1,9 @@
 //! `cargo xtask demo`: runs a scenario on a machine that need not be prepared, and prints a page of results.
 
 use crate::arguments;
+#[cfg(not(feature = "all-commands"))]
+use crate::commands::again;
+#[cfg(feature = "all-commands")]
 use crate::commands::sim;
 use crate::destination::Destination;
 use crate::image::{own, programs};
@@ -11,6 +14,7 @@ use crate::progress::Step;
 use crate::project::Project;
 use crate::records::decode::{Filter, Level};
 use crate::reports::{table, timeline};
+#[cfg(feature = "all-commands")]
 use crate::run::simulate::RunInput;
 use crate::run::{self, Device, Options, Runner};
 use crate::setup::packages::Consent;
@@ -73,6 +77,11 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     let arch: Arch = demo.arch.parse().map_err(Error::msg)?;
     let mut scenario = Scenario::load_for(&file, (!demo.sim).then_some(arch))?;
     own::check(&scenario)?;
+    #[cfg(not(feature = "all-commands"))]
+    if demo.sim || demo.device == Device::Model {
+        return again::whole(project);
+    }
+    #[cfg(feature = "all-commands")]
     if demo.sim && own::is_missing(&scenario) {
         return sim::with_own(project, &scenario);
     }
@@ -94,6 +103,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
         run::leave_out_iommu(&mut scenario)?;
     }
     let show = (!demo.log.is_empty()).then_some(&filter);
+    #[cfg(feature = "all-commands")]
     if demo.sim {
         let seed = demo.seed.unwrap_or(scenario.seed);
         let input = RunInput { scenario: &scenario, seed, disk: disk.as_ref(), show, step: None, folder: None };

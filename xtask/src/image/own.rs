@@ -58,6 +58,7 @@ pub(crate) fn simulator(project: &Project, scenario: &Scenario) -> Result<PathBu
 }
 
 /// Whether the simulator lacks a program of the scenario.
+#[cfg(feature = "all-commands")]
 pub(crate) fn is_missing(scenario: &Scenario) -> bool {
     scenario.own_programs().iter().any(|own| !sim::is_linked(&own.name))
 }

@@ -11,11 +11,6 @@ use std::sync::Arc;
 /// The content that a scenario gives a namespace.
 pub(crate) fn of(namespace: &Namespace) -> Disk {
     let content = if namespace.backend == Backend::File { namespace.content } else { Content::Zeroes };
-    of_content(content)
-}
-
-/// What [`crate::machine::disk::create`] fills an image with.
-pub(crate) fn of_content(content: Content) -> Disk {
     match content {
         Content::Zeroes => Disk::zeroes(),
         Content::Pattern => Disk::pattern(),

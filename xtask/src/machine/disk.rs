@@ -1,9 +1,9 @@
 //! Raw disk images: created for a run, or the user's own.
 
-use crate::machine::contents;
 use anyhow::{Context, Result, bail, ensure};
 use capdl::scenario::Content;
 use sha2::{Digest, Sha256};
+use sim_page::pattern;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -110,12 +110,11 @@ fn write_image(path: &Path, bytes: u64, content: Content) -> Result<()> {
     let file = File::create(path).with_context(sentence)?;
     file.set_len(bytes).with_context(sentence)?;
     if content == Content::Pattern {
-        let base = contents::of_content(content).base;
         let mut part = vec![0; 1 << 20];
         (0..bytes)
             .step_by(part.len())
             .try_for_each(|at| {
-                base.read(at, &mut part);
+                pattern::read(at, &mut part);
                 (&file).write_all(&part)
             })
             .map_err(|error| match error.kind() {
@@ -132,7 +131,9 @@ fn write_image(path: &Path, bytes: u64, content: Content) -> Result<()> {
 /// Whether `bytes`, from the byte `at` of an image, have the content that [`create`] wrote there.
 pub(crate) fn is_initial(content: Content, at: u64, bytes: &[u8]) -> bool {
     let mut initial = vec![0; bytes.len()];
-    contents::of_content(content).base.read(at, &mut initial);
+    if content == Content::Pattern {
+        pattern::read(at, &mut initial);
+    }
     initial == bytes
 }
 

@@ -1,0 +1,55 @@
+//! Runs a command again by the whole program, which has the simulator and the commands for developers.
+//!
+//! The program of a first demo is compiled without them: that takes half the time.
+
+#![cfg(not(feature = "all-commands"))]
+
+use crate::project::Project;
+use anyhow::{Error, Result, ensure};
+use clap::Args;
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+/// Set for the whole program: a small one that finds it was built by somebody else in between.
+const WHOLE: &str = "CAPNVME_WHOLE_PROGRAM";
+
+/// Arguments of a command that only the whole program understands.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Again {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _all: Vec<OsString>,
+}
+
+pub(crate) use Again as Bench;
+pub(crate) use Again as Check;
+pub(crate) use Again as Completions;
+pub(crate) use Again as Device;
+pub(crate) use Again as Docs;
+pub(crate) use Again as Experiment;
+pub(crate) use Again as Fuzz;
+pub(crate) use Again as Linux;
+pub(crate) use Again as Sim;
+pub(crate) use Again as Soak;
+pub(crate) use Again as Test;
+
+/// Whether these arguments ask for the help of such a command.
+pub(crate) fn is_help(mut arguments: impl Iterator<Item = OsString>) -> bool {
+    arguments.nth(1).is_some_and(|word| word == "help") && arguments.next().is_some()
+}
+
+/// Builds the whole program, and becomes it. Returns only if that fails.
+pub(crate) fn run(project: &Project, _: &Again) -> Result<ExitCode> {
+    whole(project)
+}
+
+/// The same for a command whose options need it.
+pub(crate) fn whole(project: &Project) -> Result<ExitCode> {
+    ensure!(env::var_os(WHOLE).is_none(), "another cargo has replaced the program: try again");
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["run", "--package", "xtask", "--manifest-path"]).arg(project.path("Cargo.toml"));
+    cargo.arg("--").args(env::args_os().skip(1)).env(WHOLE, "1");
+    Err(Error::new(cargo.exec()).context("cannot run cargo"))
+}
