@@ -14,6 +14,7 @@ use crate::world::{Mark, Progress, State, World};
 use capdl::{Arch, Scenario, System};
 use sim_fault::{ComponentFault, Fault};
 use sim_kernel::{Kernel, MachineConfig};
+use sim_nvme::FaultHit;
 use std::rc::Rc;
 
 /// Virtual time from one check of the whole kernel model to the next; in long runs, a quarter of the time that has
@@ -39,10 +40,10 @@ pub struct Account {
     pub now_ns: u64,
     /// The checkers' findings, a line each; empty when there are none.
     pub findings: String,
+    /// Times of the findings in these lines, in nanoseconds of virtual time. A last line with the number of others has none.
+    pub found_ns: Vec<u64>,
     /// Components that panicked.
     pub panics: Vec<Panic>,
-    /// The last events, oldest first.
-    pub last_events: Vec<Entry>,
     /// Commands that the controllers completed.
     pub commands: u64,
     /// The markers that components passed, in their order.
@@ -130,6 +131,12 @@ impl Simulation {
         self.world.view().trace.hash()
     }
 
+    /// The last events so far, oldest first.
+    #[must_use]
+    pub fn last_events(&self) -> Vec<Entry> {
+        self.world.view().trace.last().copied().collect()
+    }
+
     /// The numbers of the injected faults of controllers and commands that have changed nothing so far. A fault of commands that hits
     /// by chance, and never did, counts if it concerned none. Faults of components are left out: their consequences are expected or not.
     #[must_use]
@@ -140,6 +147,18 @@ impl Simulation {
         let mut missed: Vec<usize> = missed.filter(|(is_missed, _)| *is_missed).map(|(_, number)| *number).collect();
         missed.sort_unstable();
         missed
+    }
+
+    /// The first commands that injected faults hit, each with its controller and the number of the fault, both as in the scenario.
+    #[must_use]
+    pub fn faulty_commands(&self) -> Vec<(usize, usize, FaultHit)> {
+        let state = self.world.view();
+        let of_controllers = state.machine.controllers().zip(&self.faults).enumerate();
+        let hits = of_controllers.flat_map(|(controller, (model, numbers))| {
+            let number = |hit: &FaultHit| numbers.get(usize::from(hit.fault)).copied();
+            model.faulty_commands().iter().filter_map(move |hit| Some((controller, number(hit)?, *hit)))
+        });
+        hits.collect()
     }
 
     /// Times that each controller was enabled so far.
@@ -157,8 +176,8 @@ impl Simulation {
             trace_hash: state.trace.hash(),
             now_ns: state.now_ns,
             findings: state.observer.findings.to_string(),
+            found_ns: state.observer.findings.kept().iter().map(|finding| finding.at_ns).collect(),
             panics: self.components.panics().to_vec(),
-            last_events: state.trace.last().copied().collect(),
             commands: state.observer.commands(),
             marks: state.marks.clone(),
         };

@@ -7,7 +7,10 @@
 //! command leaves are below `target/`.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(feature = "all-commands"), allow(dead_code, unused_imports, reason = "commands of the whole program use the rest"))]
+#![cfg_attr(
+    not(feature = "all-commands"),
+    allow(dead_code, unused_imports, reason = "commands of the whole program use the rest")
+)]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody takes the line: see `out`")]
 
 mod arguments;
@@ -32,8 +35,8 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 #[cfg(not(feature = "all-commands"))]
 use commands::again::{
-    self, self as bench, self as check, self as completions, self as device, self as docs, self as experiment, self as fuzz,
-    self as linux, self as sim, self as soak, self as test,
+    self, self as bench, self as check, self as completions, self as device, self as docs, self as experiment,
+    self as fuzz, self as linux, self as sim, self as soak, self as test,
 };
 #[cfg(feature = "all-commands")]
 use commands::{bench, check, completions, device, docs, experiment, fuzz, linux, sim, soak, test};

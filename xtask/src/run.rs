@@ -23,6 +23,7 @@ use outside::Outside;
 use crate::image;
 use crate::image::programs::{Programs, ROOT_TASK};
 use crate::image::{boot, own};
+use crate::judges::causes::{self, Injected, Reason};
 use crate::judges::times::{self, NotJudged};
 use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::Machine;
@@ -234,8 +235,11 @@ impl Runner<'_> {
         let mut results = self.observe(&prepared, options, models.as_ref())?;
         results.reasons.extend(models.map(Models::end).unwrap_or_default());
         self.check_outside(&prepared, options, &mut results)?;
-        results.reasons.extend(verdict::violations(&prepared.scenario, &results));
         results.reasons.extend(missing::lines(&prepared.scenario, &prepared.system, &results));
+        let reasons = verdict::reasons(&prepared.scenario, &results);
+        let others = std::mem::take(&mut results.reasons).into_iter().map(Reason::from);
+        let injected = Injected::of(&results.timeline);
+        results.reasons = causes::told(reasons.into_iter().chain(others).collect(), &injected, &results);
         times::judge(&prepared.scenario, &mut results, options.not_judged);
         results.passed = results.reasons.is_empty();
         if results.passed {

@@ -12,7 +12,7 @@ use crate::command::{Commands, Finished, Outcome, Stage};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::data::Data;
-use crate::fault::{Faults, Hit, Posting};
+use crate::fault::{FaultHit, Faults, Hit, Posting};
 use crate::generator::Generator;
 use crate::host::Host;
 use crate::interrupt::Interrupts;
@@ -351,6 +351,11 @@ impl Controller {
     /// Hits of each fault of the configuration, in its order.
     pub fn faults_hit(&self) -> impl Iterator<Item = u64> + '_ {
         self.faults.hits()
+    }
+
+    /// The first 1024 commands that faults of the configuration hit, in the order of their times.
+    pub fn faulty_commands(&self) -> &[FaultHit] {
+        self.faults.on_commands()
     }
 
     /// Times that the controller was enabled: CC.EN from 0 to 1, of a configuration that it accepts.

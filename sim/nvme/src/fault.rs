@@ -1,9 +1,45 @@
 //! Acting on [`sim_fault`]: selection of the faults that hit a command, and the times of those that hit the controller.
 
-use nvme_spec::{Sqe, Status, StatusCode, nvm};
+use nvme_spec::{Sqe, Status, StatusCode, admin, nvm};
 use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, PassingState, QueueKind};
 
 use crate::generator::Generator;
+use std::fmt;
+
+/// Hits on commands that are remembered: the first ones, which a search after the cause of a failure needs.
+const REMEMBERED: usize = 1024;
+
+/// A command that a fault hit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FaultHit {
+    /// The number of the fault in the configuration, from 0.
+    pub fault: u16,
+    /// Virtual time at which the command was fetched, in nanoseconds.
+    pub at_ns: u64,
+    /// The command's submission queue.
+    pub sq: u16,
+    /// The command.
+    pub sqe: Sqe,
+}
+
+impl fmt::Display for FaultHit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sq, sqe, .. } = self;
+        let opcode = sqe.opcode();
+        match (sq, admin::Opcode::from_raw(opcode), nvm::Opcode::from_raw(opcode)) {
+            (0, Some(opcode), _) => write!(f, "{opcode:?}")?,
+            (1.., _, Some(opcode)) => write!(f, "{opcode:?}")?,
+            _ => write!(f, "opcode {opcode:#04x}")?,
+        }
+        if *sq > 0
+            && names_blocks(sqe)
+            && let Some(blocks) = nvm::Blocks::from_sqe(sqe)
+        {
+            write!(f, " of {} blocks from {} of namespace {}", blocks.count(), blocks.start().0, sqe.nsid)?;
+        }
+        write!(f, " in queue {sq}")
+    }
+}
 
 /// The number of the fault that has an effect, in the order of the configuration; `None` without the effect.
 pub(crate) type By = Option<u16>;
@@ -69,6 +105,8 @@ pub(crate) struct Faults {
     next_ns: Option<u64>,
     /// Indexes of controller faults that have happened and have changed nothing so far.
     waiting: Vec<usize>,
+    /// The first hits on commands.
+    on_commands: Vec<FaultHit>,
 }
 
 impl Faults {
@@ -79,12 +117,17 @@ impl Faults {
         let mut ahead: Vec<usize> = (0..armed.len()).rev().filter(|index| time(index).is_some()).collect();
         ahead.sort_by_key(|index| std::cmp::Reverse(time(index)));
         let next_ns = ahead.last().and_then(time);
-        Self { armed, ahead, next_ns, waiting: Vec::new() }
+        Self { armed, ahead, next_ns, waiting: Vec::new(), on_commands: Vec::new() }
     }
 
     /// Hits of each fault, in the order of the configuration.
     pub(crate) fn hits(&self) -> impl Iterator<Item = u64> + '_ {
         self.armed.iter().map(|armed| armed.hits)
+    }
+
+    /// The first hits on commands, in the order of their times.
+    pub(crate) fn on_commands(&self) -> &[FaultHit] {
+        &self.on_commands
     }
 
     /// Time at which the controller is hit next.
@@ -166,6 +209,9 @@ impl Faults {
             if armed.passed > fault.skip && generator.chance(fault.per_million) {
                 armed.hits += 1;
                 armed.shown |= effects.add(fault.effect, Some(number));
+                if self.on_commands.len() < REMEMBERED {
+                    self.on_commands.push(FaultHit { fault: number, at_ns: now_ns, sq, sqe: *sqe });
+                }
             }
         }
         effects
@@ -199,14 +245,18 @@ fn concerns(fault: &CommandFault, now_ns: u64, sq: u16, sqe: &Sqe) -> bool {
         && fault.blocks.is_none_or(|blocks| sq != 0 && names_block(sqe, blocks))
 }
 
-/// Whether the command's SLBA and NLB overlap these blocks. Commands that name no blocks there do not.
-fn names_block(sqe: &Sqe, wanted: sim_fault::Blocks) -> bool {
+/// Whether the command, of an I/O queue, has SLBA and NLB.
+fn names_blocks(sqe: &Sqe) -> bool {
     use nvm::Opcode::{Compare, Read, Verify, Write, WriteUncorrectable, WriteZeroes};
-    let names = matches!(
+    matches!(
         nvm::Opcode::from_raw(sqe.opcode()),
         Some(Read | Write | Compare | Verify | WriteZeroes | WriteUncorrectable)
-    );
-    let Some(blocks) = nvm::Blocks::from_sqe(sqe).filter(|_| names) else { return false };
+    )
+}
+
+/// Whether the command's SLBA and NLB overlap these blocks. Commands that name no blocks there do not.
+fn names_block(sqe: &Sqe, wanted: sim_fault::Blocks) -> bool {
+    let Some(blocks) = nvm::Blocks::from_sqe(sqe).filter(|_| names_blocks(sqe)) else { return false };
     let start = blocks.start().0;
     let end = start.saturating_add(u64::from(blocks.count()));
     start < wanted.first.saturating_add(wanted.count) && wanted.first < end

@@ -58,6 +58,7 @@ pub use admin::{AdminConfig, Health, Media as MediaHealth, Operation, OptionalCo
 pub use config::{Config, Virtualization};
 pub use controller::Controller;
 pub use counters::Counters;
+pub use fault::FaultHit;
 pub use host::{AccessSize, Blocked, Host, Level};
 pub use later::Later;
 pub use namespace::NamespaceConfig;

@@ -10,7 +10,7 @@ use crate::records::decode::{Filter, Level};
 use crate::reports::{table, timeline};
 use crate::run::folder;
 use crate::run::simulate::{RunInput, Simulated, simulate, suits};
-use crate::run::sweep::{self, Failure, Sweep};
+use crate::run::sweep::{self, Failure, Kinds, Sweep};
 use anyhow::{Context, Result, anyhow, bail};
 use capdl::{Arch, Scenario, ThreadOrder};
 use clap::Args;
@@ -134,11 +134,18 @@ fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZero
         |done| step.tick(&format!("{done} of {count}")),
     );
     drop(step);
-    for Failure { seed, reasons } in &failures {
+    let mut kinds = Kinds::default();
+    for failure in &failures {
+        let Failure { seed, reasons } = failure;
+        if let Some(first) = kinds.add(failure) {
+            out::line(format_args!("FAIL  seed {seed}: as seed {first}"))?;
+            continue;
+        }
         out::line(format_args!("FAIL  seed {seed}"))?;
         reasons.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
         out::line(format_args!("      repeat it with: cargo xtask sim {name} --seed {seed}"))?;
     }
+    kinds.lines().iter().try_for_each(|kind| out::line(format_args!("{kind}")))?;
     out::line(format_args!("{} of {runs} runs passed, {commands} commands in all", runs - failures.len() as u64))?;
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

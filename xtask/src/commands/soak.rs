@@ -5,7 +5,7 @@ use crate::out;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::run::simulate::{RunInput, Simulated, simulate};
-use crate::run::sweep::{self, Failure};
+use crate::run::sweep::{self, Failure, Kinds};
 use anyhow::{Context, Result};
 use capdl::Scenario;
 use clap::Args;
@@ -52,6 +52,7 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
     let seeds = soak.seeds()?;
     let end = soak.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
     let step = Step::new("soaking");
+    let mut kinds = Kinds::default();
     let (mut next, mut runs, mut failed, mut commands) = (seeds.start, 0, 0, 0);
     while next < seeds.end && end.is_none_or(|end| Instant::now() < end) {
         let batch = next..seeds.end.min(next.saturating_add(BATCH));
@@ -60,10 +61,11 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
         runs += swept.runs;
         failed += swept.failures.len() as u64;
         commands += swept.commands;
-        swept.failures.iter().try_for_each(|failure| report(project, failure))?;
+        swept.failures.iter().try_for_each(|failure| report(project, failure, kinds.add(failure)))?;
         step.tick(&format!("{runs} runs, {failed} failed, {commands} commands"));
     }
     drop(step);
+    kinds.lines().iter().try_for_each(|kind| out::line(format_args!("{kind}")))?;
     out::line(format_args!("{} of {runs} runs passed, {commands} commands in all", runs - failed))?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -74,11 +76,15 @@ pub(crate) fn one(seed: u64) -> Result<Simulated> {
     simulate(RunInput { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })
 }
 
-/// Writes the scenario of a failed run to a file, and prints how to repeat and keep it.
-fn report(project: &Project, failure: &Failure) -> Result<()> {
+/// Writes the scenario of a failed run to a file, and prints how to repeat and keep it. `first` is another seed that failed so.
+fn report(project: &Project, failure: &Failure, first: Option<u64>) -> Result<()> {
     let Failure { seed, reasons } = failure;
     let file = project.target_folder("soak")?.join(format!("{seed}.toml"));
     write_whole(&file, sim::soak::scenario(*seed).as_bytes())?;
+    if let Some(first) = first {
+        let shown = project.shown(&file);
+        return out::line(format_args!("FAIL  seed {seed}: as seed {first}; its scenario is {shown}"));
+    }
     out::line(format_args!("FAIL  seed {seed}"))?;
     reasons.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
     let shown = project.shown(&file);

@@ -1,5 +1,6 @@
 //! Compares the events and contents of a run with the scenario's expectations. Left out: times and rates (`times`).
 
+use crate::judges::causes::Reason;
 use crate::judges::{arrivals, completions, digests, interrupts, leaks, limits, probe};
 use crate::records::results::{Failed, Results};
 use blk_api::Status;
@@ -12,19 +13,19 @@ use report::{Fault, FaultKind, Load, ResetScope};
 const DIED: &str = "its client died";
 
 /// Expected events that have not happened yet, one phrase each; the run continues until there are none.
-pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
+pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<Reason> {
     let expect = &scenario.expect;
     let mut awaited = Vec::new();
     for tenant in &scenario.tenants {
         let name = &tenant.name;
         let other_end = [&expect.faults, &expect.expelled].iter().any(|list| list.contains(name));
         if !other_end && !has_finished(results, name) {
-            awaited.push(format!("{name} has not finished"));
+            awaited.push(Reason::consequence(name, format!("{name} has not finished")));
         }
     }
-    awaited.extend(probe::awaited(scenario, results));
+    awaited.extend(probe::awaited(scenario, results).into_iter().map(Reason::from));
     let mut wait = |names: &[String], what: &str, is_there: &dyn Fn(&str) -> bool| {
-        awaited.extend(names.iter().filter(|name| !is_there(name)).map(|name| format!("{name} {what}")));
+        awaited.extend(names.iter().filter(|name| !is_there(name)).map(|name| format!("{name} {what}").into()));
     };
     wait(&expect.faults, "has not faulted", &|name| results.faulted(name));
     wait(&expect.expelled, "has not been expelled", &|name| results.expelled(name).is_some());
@@ -35,17 +36,17 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
         let to_come = scenario.changes.iter().filter(|change| change.tenant == tenant.name).count();
         let seen = results.changes.iter().filter(|change| change.tenant == tenant.name.as_str()).count();
         if seen < to_come {
-            awaited.push(format!("{seen} of {to_come} changes for {} were carried out", tenant.name));
+            awaited.push(format!("{seen} of {to_come} changes for {} were carried out", tenant.name).into());
         }
     }
-    awaited.extend(interrupts::awaited(scenario, results));
+    awaited.extend(interrupts::awaited(scenario, results).into_iter().map(Reason::from));
     // A fault that is drawn may come too late to take the controller.
     let lost = expect.lost.iter().filter(|_| !expect.faults_may_miss);
-    awaited.extend(lost.filter_map(|controller| not_lost(scenario, controller, results)));
+    awaited.extend(lost.filter_map(|controller| not_lost(scenario, controller, results).map(Reason::from)));
     for (name, times) in &expect.restarts {
         let seen = results.restarts_of(name).saturating_sub(results.restarts_with_server(name));
         if seen < usize::from(*times) {
-            awaited.push(format!("{name} was started again {seen} times of {times}"));
+            awaited.push(format!("{name} was started again {seen} times of {times}").into());
         }
     }
     awaited
@@ -65,78 +66,86 @@ pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
         || probe::is_lost(scenario, results)
 }
 
-/// Violations, one sentence each; empty if the run passed.
-pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
+/// The reasons for which the run failed; empty if it passed.
+pub(crate) fn reasons(scenario: &Scenario, results: &Results) -> Vec<Reason> {
     if let Some(reason) = results.not_built() {
         // Other missing reports would add nothing.
-        return vec![format!("there is no system: {reason}: raise [machine] memory, or have fewer or smaller tenants")];
+        return vec![
+            format!("there is no system: {reason}: raise [machine] memory, or have fewer or smaller tenants").into(),
+        ];
     }
     let expect = &scenario.expect;
-    let mut violations: Vec<String> = awaited(scenario, results);
+    let mut reasons = awaited(scenario, results);
     for fault in &results.faults {
         if !may_fault(expect, fault, results) {
-            let (name, kind, address, at) = (&fault.name, fault.kind, fault.address, fault.instruction);
-            violations.push(format!("{name} faulted: {kind:?} of {address:#x} at instruction {at:#x}"));
+            reasons
+                .push(Reason::cause(&fault.name, faulted(fault, results)).at(results.timeline.fault_ns(&fault.name)));
         }
     }
     for restart in &results.restarts {
         let name = restart.name.as_str();
         let with_server = results.restarts_with_server(name);
         if !expect.restarts.contains_key(name) && results.restarts_of(name) > with_server {
-            violations.push(format!("{} had to be started again", restart.name));
+            reasons.push(Reason::consequence(name, format!("{name} had to be started again")));
         }
     }
     for failure in results.failures.iter().filter(|failure| !is_expected(scenario, failure)) {
-        violations.push(format!("{}: {}", failure.component, failure.reason));
+        let text = format!("{}: {}", failure.component, failure.reason);
+        reasons.push(Reason::cause(&failure.component, text).at(failure.at_ns));
     }
     let may_reset = |server: &str| expect.allows_resets() || scenario.is_of_lost(server) || is_pulled(scenario, server);
     for reset in results.resets.iter().filter(|reset| !may_reset(&reset.component)) {
         let what = recreation(reset.scope);
-        violations.push(format!("{} had to {what}: {}", reset.component, reset.reason));
+        let text = format!("{} had to {what}: {}", reset.component, reset.reason);
+        reasons.push(Reason::cause(&reset.component, text).at(Some(reset.at_ns)));
     }
     for scope in expect.must_reset.iter().copied() {
         if !results.resets.iter().any(|reset| reset.scope == scope) {
-            violations.push(format!("no server had to {}", recreation(scope)));
+            reasons.push(format!("no server had to {}", recreation(scope)).into());
         }
     }
     for (tenant, passed) in &results.done {
         if !passed && !may_fail(scenario, tenant) {
-            violations.push(format!("{tenant} did not pass its own checks"));
+            reasons.push(Reason::consequence(tenant, format!("{tenant} did not pass its own checks")));
         }
     }
     if !may_be_blocked(scenario) {
         for blocked in results.blocked.values().filter(|blocked| !is_attackers(scenario, results, blocked.requester_id))
         {
             let (times, function) = (blocked.times, blocked.requester_id);
-            violations.push(format!("the IOMMU blocked {times} transactions of function {function:04x}"));
+            reasons.push(format!("the IOMMU blocked {times} transactions of function {function:04x}").into());
         }
     }
-    violations.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)));
-    violations.extend(expect.gone.iter().filter_map(|tenant| not_gone(tenant, results)));
+    reasons.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)).map(Reason::from));
+    reasons.extend(expect.gone.iter().filter_map(|tenant| not_gone(tenant, results)).map(Reason::from));
     for session in results.sessions.iter().filter(|session| !session.ended_by.is_empty()) {
         let died = session.ended_by == DIED && expect.restarts.contains_key(session.tenant.as_str());
         if !died && !may_fail(scenario, &session.tenant) {
-            violations.push(format!("the session of {} was ended: {}", session.tenant, session.ended_by));
+            let text = format!("the session of {} was ended: {}", session.tenant, session.ended_by);
+            reasons.push(Reason::consequence(&session.tenant, text));
         }
     }
-    violations.extend(expect.outlives.iter().filter_map(|tenant| outlived_by(tenant, expect, results)));
-    violations.extend(expect.queues.iter().filter_map(|(tenant, queues)| other_queues(tenant, *queues, results)));
+    reasons.extend(expect.outlives.iter().filter_map(|tenant| outlived_by(tenant, expect, results)).map(Reason::from));
+    reasons.extend(
+        expect.queues.iter().filter_map(|(tenant, queues)| other_queues(tenant, *queues, results)).map(Reason::from),
+    );
     for load in results.tenants.iter().filter(|load| load.wrong_bytes > 0) {
-        violations.push(format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes));
+        let text = format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes);
+        reasons.push(Reason::consequence(&load.tenant, text));
     }
-    violations.extend(idle(scenario, results));
+    reasons.extend(idle(scenario, results).map(Reason::from));
     for attack in results.attacks.iter().filter(|attack| !attack.refused) {
-        violations.push(format!("an attack of {} succeeded: {}", attack.tenant, attack.attack));
+        reasons.push(format!("an attack of {} succeeded: {}", attack.tenant, attack.attack).into());
     }
-    violations.extend(digests::violations(scenario, results));
-    violations.extend(completions::violations(scenario, results));
-    violations.extend(leaks::violations(scenario, results));
-    violations.extend(arrivals::violations(scenario, results));
-    violations.extend(limits::violations(scenario, results));
+    reasons.extend(digests::violations(scenario, results).into_iter().map(Reason::from));
+    reasons.extend(completions::violations(scenario, results).into_iter().map(Reason::from));
+    reasons.extend(leaks::violations(scenario, results).into_iter().map(Reason::from));
+    reasons.extend(arrivals::violations(scenario, results).into_iter().map(Reason::from));
+    reasons.extend(limits::violations(scenario, results).into_iter().map(Reason::from));
     for (component, bytes) in &results.lost_log_bytes {
-        violations.push(format!("{bytes} bytes of the log of {component} were lost"));
+        reasons.push(format!("{bytes} bytes of the log of {component} were lost").into());
     }
-    violations
+    reasons
 }
 
 /// Loads that made no request after they had written their blocks: such a run shows nothing about them.
@@ -145,6 +154,20 @@ fn idle(scenario: &Scenario, results: &Results) -> impl Iterator<Item = String> 
     let idle = results.tenants.iter().filter(is_idle).filter(|load| !may_fail(scenario, &load.tenant));
     idle.filter(|_| scenario.expect.measured.is_empty())
         .map(|load| format!("{} made no request of its load", load.tenant))
+}
+
+/// A fault in words. A kill that no expectation permits names the key that would.
+fn faulted(fault: &Fault, results: &Results) -> String {
+    let Fault { name, kind, address, instruction, .. } = fault;
+    if *kind != FaultKind::Killed {
+        return format!("{name} faulted: {kind:?} of {address:#x} at instruction {instruction:#x}");
+    }
+    let again = results.restarts_of(name);
+    let key = match again {
+        0 => format!("faults = [\"{name}\"]"),
+        _ => format!("restarts = {{ {name} = {again} }}"),
+    };
+    format!("{name} was killed, which [expect] does not permit: if that is meant, write {key} there")
 }
 
 /// Whether functions may access memory that is not theirs: the scenario wants it so, or its IOMMU server restarts while they
@@ -295,7 +318,7 @@ mod tests {
     fn who_loses_its_controller_may_fail_and_must_end() {
         let lost = scenario("lost = [\"a\"]");
         let unreported = "a was not lost: nvme-server reported no failure";
-        assert_eq!(violations(&lost, &results(vec![])), ["w has not finished", unreported]);
+        assert_eq!(reasons(&lost, &results(vec![])), ["w has not finished", unreported]);
         let failure =
             |name: &str| Report::Failure { component: clip(name), reason: clip("the controller cannot be brought up") };
         let reset = Report::Reset {
@@ -304,15 +327,15 @@ mod tests {
             reason: clip("registers are not there"),
         };
         let all = vec![reset, failure("nvme-server"), failure("w"), done(false)];
-        assert_eq!(violations(&lost, &results(all.clone())), [""; 0]);
-        assert_eq!(violations(&scenario(""), &results(all)).len(), 4);
-        assert_eq!(violations(&lost, &results(vec![failure("pci-server"), done(true)])).len(), 2);
+        assert_eq!(reasons(&lost, &results(all.clone())), [""; 0]);
+        assert_eq!(reasons(&scenario(""), &results(all)).len(), 4);
+        assert_eq!(reasons(&lost, &results(vec![failure("pci-server"), done(true)])).len(), 2);
     }
 
     #[test]
     fn controller_that_is_to_be_lost_must_be_reported_as_lost() {
         let failure = |name: &str| Report::Failure { component: clip(name), reason: clip("it is gone") };
-        let seen = |reports: Vec<Report>| violations(&scenario("lost = [\"a\"]"), &results(reports));
+        let seen = |reports: Vec<Report>| reasons(&scenario("lost = [\"a\"]"), &results(reports));
         let unreported = ["a was not lost: nvme-server reported no failure"];
         assert_eq!(seen(vec![done(true)]), unreported);
         assert_eq!(seen(vec![failure("w"), done(false)]), unreported, "its tenant may fail for another reason");
@@ -320,17 +343,17 @@ mod tests {
             assert_eq!(seen(vec![failure(name), done(false)]), [""; 0], "{name}");
         }
         let drawn = scenario("lost = [\"a\"]\nfaults_may_miss = true");
-        assert_eq!(violations(&drawn, &results(vec![done(true)])), [""; 0]);
+        assert_eq!(reasons(&drawn, &results(vec![done(true)])), [""; 0]);
     }
 
     #[test]
     fn expected_recreation_is_required_and_allowed() {
         let reset = |scope| Report::Reset { server: clip("nvme-server"), scope, reason: clip("no answer") };
         let must = scenario("must_reset = [\"queue-pair\"]");
-        assert_eq!(violations(&must, &results(vec![done(true)])), ["no server had to recreate a queue pair"]);
+        assert_eq!(reasons(&must, &results(vec![done(true)])), ["no server had to recreate a queue pair"]);
         let other = results(vec![reset(ResetScope::Controller), done(true)]);
-        assert_eq!(violations(&must, &other), ["no server had to recreate a queue pair"]);
-        assert_eq!(violations(&must, &results(vec![reset(ResetScope::QueuePair), done(true)])), [""; 0]);
+        assert_eq!(reasons(&must, &other), ["no server had to recreate a queue pair"]);
+        assert_eq!(reasons(&must, &results(vec![reset(ResetScope::QueuePair), done(true)])), [""; 0]);
     }
 
     fn results(reports: Vec<Report>) -> Results {
@@ -367,18 +390,18 @@ mod tests {
         let scenario = scenario("");
         assert_eq!(awaited(&scenario, &results(vec![])), ["w has not finished"]);
         let all = results(vec![done(true)]);
-        assert!(awaited(&scenario, &all).is_empty() && violations(&scenario, &all).is_empty());
-        assert_eq!(violations(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
+        assert!(awaited(&scenario, &all).is_empty() && reasons(&scenario, &all).is_empty());
+        assert_eq!(reasons(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
     }
 
     #[test]
     fn a_fault_is_lost_unless_it_is_what_the_scenario_is_about() {
         assert!(is_lost(&scenario(""), &results(vec![fault()])));
-        let reason = violations(&scenario(""), &results(vec![fault(), done(true)]));
+        let reason = reasons(&scenario(""), &results(vec![fault(), done(true)]));
         assert_eq!(reason, ["w faulted: Write of 0x1000 at instruction 0x5000000"]);
         let expected = scenario("faults = [\"w\"]");
         assert_eq!(awaited(&expected, &results(vec![])), ["w has not faulted"]);
-        assert!(violations(&expected, &results(vec![fault()])).is_empty());
+        assert!(reasons(&expected, &results(vec![fault()])).is_empty());
     }
 
     #[test]
@@ -388,7 +411,7 @@ mod tests {
         let none = results(vec![failure("root-task")]);
         assert!(is_lost(&scenario(""), &none));
         let fix = "raise [machine] memory, or have fewer or smaller tenants";
-        assert_eq!(violations(&scenario(""), &none), [format!("there is no system: {reason}: {fix}")]);
+        assert_eq!(reasons(&scenario(""), &none), [format!("there is no system: {reason}: {fix}").as_str()]);
         // A failure of one component, and of the root task once components run, are different.
         assert!(!is_lost(&scenario(""), &results(vec![failure("w")])));
         let component = report::Component { component: 1, name: clip("w"), priority: 1, capabilities: 0, pages: 0 };
@@ -400,9 +423,9 @@ mod tests {
         let scenario = scenario("gone = [\"w\"]");
         let failure = |reason: &str| Report::Failure { component: clip("w"), reason: clip(reason) };
         let told = results(vec![failure("a read: the controller is gone"), done(false)]);
-        assert_eq!(violations(&scenario, &told), [""; 0]);
+        assert_eq!(reasons(&scenario, &told), [""; 0]);
         for reports in [vec![done(true)], vec![failure("a read: media error"), done(false)]] {
-            assert_eq!(violations(&scenario, &results(reports)), ["w was not told that its controller is gone"]);
+            assert_eq!(reasons(&scenario, &results(reports)), ["w was not told that its controller is gone"]);
         }
     }
 
@@ -415,8 +438,8 @@ mod tests {
         };
         let told = Report::Failure { component: clip("w"), reason: clip("a read: the controller is gone") };
         let all = |tenant| results(vec![ended(tenant), told.clone(), done(false)]);
-        assert_eq!(violations(&scenario, &all("w")), [""; 0]);
-        assert_eq!(violations(&scenario, &all("v")), ["nvme-server: the session of v ended: another namespace"]);
+        assert_eq!(reasons(&scenario, &all("w")), [""; 0]);
+        assert_eq!(reasons(&scenario, &all("v")), ["nvme-server: the session of v ended: another namespace"]);
     }
 
     #[test]
@@ -424,11 +447,11 @@ mod tests {
         let scenario = scenario("restarts = { w = 1 }");
         let restart = Restart { name: clip("w"), times: 1, ended_at_ns: 1, took_ns: 2, memory_left_bytes: 7 };
         let again = Report::Restart(restart);
-        assert!(violations(&scenario, &results(vec![fault(), again.clone(), done(true)])).is_empty());
+        assert!(reasons(&scenario, &results(vec![fault(), again.clone(), done(true)])).is_empty());
         let one_too_many = results(vec![fault(), again.clone(), fault(), done(true)]);
-        assert!(is_lost(&scenario, &one_too_many) && !violations(&scenario, &one_too_many).is_empty());
+        assert!(is_lost(&scenario, &one_too_many) && !reasons(&scenario, &one_too_many).is_empty());
         assert_eq!(awaited(&scenario, &results(vec![fault(), done(true)])), ["w was started again 0 times of 1"]);
-        let unexpected = violations(&super::tests::scenario(""), &results(vec![again, done(true)]));
+        let unexpected = reasons(&super::tests::scenario(""), &results(vec![again, done(true)]));
         assert_eq!(unexpected, ["w had to be started again"]);
     }
 
@@ -447,7 +470,7 @@ mod tests {
         for (action, allowed) in [(Action::Remove, false), (Action::Pull, true)] {
             let controller = scenario.controllers[0].name.clone();
             scenario.hot_plugs = vec![HotPlug { controller, after_ms: 5, action, other: false }];
-            assert_eq!(violations(&scenario, &seen).is_empty(), allowed, "{action:?}");
+            assert_eq!(reasons(&scenario, &seen).is_empty(), allowed, "{action:?}");
         }
     }
 
@@ -458,9 +481,9 @@ mod tests {
         };
         let ended = ended_with_server();
         assert!(!is_lost(&scenario(""), &results(vec![ended.clone()])));
-        assert!(violations(&scenario(""), &results(vec![ended.clone(), restart("w", 1), done(true)])).is_empty());
+        assert!(reasons(&scenario(""), &results(vec![ended.clone(), restart("w", 1), done(true)])).is_empty());
         let once_more = results(vec![ended.clone(), restart("w", 1), restart("w", 2), done(true)]);
-        assert!(!violations(&scenario(""), &once_more).is_empty());
+        assert!(!reasons(&scenario(""), &once_more).is_empty());
         // It does not count as a fault of the component's own where one is expected.
         let own = scenario("restarts = { w = 1 }");
         let seen = results(vec![ended, restart("w", 1), done(true)]);
@@ -473,10 +496,10 @@ mod tests {
         let ended = |queue_pairs, depth| {
             Report::Session(Session { tenant: clip("w"), queue_pairs, depth, ..Session::default() })
         };
-        assert!(violations(&scenario, &results(vec![done(true), ended(1, 8), ended(4, 16)])).is_empty());
-        let shallow = violations(&scenario, &results(vec![done(true), ended(4, 8)]));
+        assert!(reasons(&scenario, &results(vec![done(true), ended(1, 8), ended(4, 16)])).is_empty());
+        let shallow = reasons(&scenario, &results(vec![done(true), ended(4, 8)]));
         assert_eq!(shallow, ["the session of w had 4 queue pairs of depth 8 in the end, not 4 of depth 16"]);
-        let untold = violations(&scenario, &results(vec![done(true)]));
+        let untold = reasons(&scenario, &results(vec![done(true)]));
         assert_eq!(untold, ["nobody said which queue pairs the session of w had in the end"]);
     }
 
@@ -486,17 +509,17 @@ mod tests {
         let what = capdl::scenario::What::Revoke(vec![]);
         scenario.changes =
             vec![capdl::scenario::Change { when: capdl::scenario::When::after_ms(5), tenant: "w".into(), what }];
-        assert_eq!(violations(&scenario, &results(vec![done(true)])), ["0 of 1 changes for w were carried out"]);
+        assert_eq!(reasons(&scenario, &results(vec![done(true)])), ["0 of 1 changes for w were carried out"]);
         let what = report::Changed::Revoked { blocks: 8 };
         let change = report::Change { policy: clip("policy"), tenant: clip("w"), what, at_ns: 5, took_ns: 1 };
-        assert!(violations(&scenario, &results(vec![Report::Change(change), done(true)])).is_empty());
+        assert!(reasons(&scenario, &results(vec![Report::Change(change), done(true)])).is_empty());
     }
 
     #[test]
     fn an_expelled_tenant_is_fine_where_expected_alone() {
         let ended = Report::Session(Session { tenant: clip("w"), ended_by: clip("tail"), ..Session::default() });
-        assert!(violations(&scenario("expelled = [\"w\"]"), &results(vec![ended.clone()])).is_empty());
-        assert_eq!(violations(&scenario(""), &results(vec![ended, done(true)])), ["the session of w was ended: tail"]);
+        assert!(reasons(&scenario("expelled = [\"w\"]"), &results(vec![ended.clone()])).is_empty());
+        assert_eq!(reasons(&scenario(""), &results(vec![ended, done(true)])), ["the session of w was ended: tail"]);
     }
 
     #[test]
@@ -505,22 +528,22 @@ mod tests {
         let refused = |refusal: Refusal| {
             Report::Refused(Refused { tenant: clip("w"), label: refusal as u32, reason: clip(&refusal.to_string()) })
         };
-        assert!(violations(&scenario, &results(vec![refused(Refusal::NoQueuePairs), done(false)])).is_empty());
-        let device = violations(&scenario, &results(vec![refused(Refusal::Device), done(false)]));
+        assert!(reasons(&scenario, &results(vec![refused(Refusal::NoQueuePairs), done(false)])).is_empty());
+        let device = reasons(&scenario, &results(vec![refused(Refusal::Device), done(false)]));
         assert_eq!(device, ["w was refused its session for another reason: the controller failed"]);
-        assert_eq!(violations(&scenario, &results(vec![done(true)])), ["w was not refused its session"]);
+        assert_eq!(reasons(&scenario, &results(vec![done(true)])), ["w was not refused its session"]);
     }
 
     #[test]
     fn a_wrong_byte_and_an_attack_that_succeeds_fail_the_run() {
         let load = |reads, wrong_bytes| Report::Load(Load { tenant: clip("w"), reads, wrong_bytes, ..Load::default() });
-        let seen = |load| violations(&scenario(""), &results(vec![load, done(true)]));
+        let seen = |load| reasons(&scenario(""), &results(vec![load, done(true)]));
         assert_eq!(seen(load(1, 1)), ["w read 1 wrong bytes"]);
         assert_eq!(seen(load(1, 0)), [""; 0]);
         assert_eq!(seen(load(0, 0)), ["w made no request of its load"]);
         let attack =
             Report::Attack(Attack { tenant: clip("w"), attack: clip("reads"), refused: false, stopped_by: clip("") });
-        assert_eq!(violations(&scenario(""), &results(vec![attack, done(true)])), ["an attack of w succeeded: reads"]);
+        assert_eq!(reasons(&scenario(""), &results(vec![attack, done(true)])), ["an attack of w succeeded: reads"]);
     }
 
     fn attack() -> Report {
@@ -538,7 +561,7 @@ mod tests {
             for (report, at_ns) in [(done(true), finished_ns), (attack(), attacked_ns)] {
                 results.take(report::Stamped { at_ns, report }, Duration::ZERO);
             }
-            violations(&scenario, &results)
+            reasons(&scenario, &results)
         };
         assert_eq!(of(4, 5), [""; 0]);
         assert_eq!(of(6, 5), ["w had finished before m was at its end"]);
@@ -549,8 +572,8 @@ mod tests {
         let mut scenario = scenario("");
         scenario.expect.attackers = vec!["m".into()];
         scenario.expect.outlives = vec!["w".into()];
-        assert!(violations(&scenario, &results(vec![attack(), done(true)])).is_empty());
-        let early = violations(&scenario, &results(vec![attack(), done(true), attack()]));
+        assert!(reasons(&scenario, &results(vec![attack(), done(true)])).is_empty());
+        let early = reasons(&scenario, &results(vec![attack(), done(true), attack()]));
         assert_eq!(early, ["w had finished before m was at its end"]);
         assert!(is_too_short(&scenario, &results(vec![attack(), done(true), attack()])));
         assert!(!is_too_short(&scenario, &results(vec![attack(), done(true)])));
@@ -570,15 +593,15 @@ mod tests {
         assert!(!may_repeat(&scenario, &results(vec![killed, failure])), "what it did wrong is not repeated away");
         let ended = Session { tenant: clip("m"), ended_by: clip("tail"), ..Session::default() };
         scenario.expect.expelled = vec!["m".into()];
-        let expelled = violations(&scenario, &results(vec![attack(), done(true), Report::Session(ended)]));
+        let expelled = reasons(&scenario, &results(vec![attack(), done(true), Report::Session(ended)]));
         assert_eq!(expelled, ["w had finished before m was at its end"]);
     }
 
     #[test]
     fn who_goes_on_without_end_must_say_first_that_all_was_refused() {
         let scenario = scenario("unfinished = [\"w\"]");
-        assert_eq!(violations(&scenario, &results(vec![])), ["w has not finished"]);
-        assert_eq!(violations(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
-        assert!(violations(&scenario, &results(vec![done(true)])).is_empty());
+        assert_eq!(reasons(&scenario, &results(vec![])), ["w has not finished"]);
+        assert_eq!(reasons(&scenario, &results(vec![done(false)])), ["w did not pass its own checks"]);
+        assert!(reasons(&scenario, &results(vec![done(true)])).is_empty());
     }
 }

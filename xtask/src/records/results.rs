@@ -168,6 +168,8 @@ pub(crate) struct Reset {
     pub(crate) component: Name,
     /// Size of the recreated part.
     pub(crate) scope: ResetScope,
+    /// Its time in nanoseconds of the machine's clock.
+    pub(crate) at_ns: u64,
     /// Reason.
     pub(crate) reason: report::Text,
 }
@@ -177,6 +179,8 @@ pub(crate) struct Reset {
 pub(crate) struct Failed {
     /// Component that checked.
     pub(crate) component: Name,
+    /// Its time in nanoseconds of the machine's clock, if the machine reported it.
+    pub(crate) at_ns: Option<u64>,
     /// One sentence.
     pub(crate) reason: report::Text,
 }
@@ -247,7 +251,9 @@ impl Results {
             Report::Attack(attack) => self.attacks.push(attack),
             Report::Measured(measured) => self.measured.push(measured),
             Report::Value(value) => self.values.push(value),
-            Report::Reset { server, scope, reason } => self.resets.push(Reset { component: server, scope, reason }),
+            Report::Reset { server, scope, reason } => {
+                self.resets.push(Reset { component: server, scope, at_ns, reason })
+            }
             Report::Blocked(blocked) => {
                 let known = self.blocked.entry(blocked.requester_id);
                 known.and_modify(|known| known.times = known.times.saturating_add(blocked.times)).or_insert(blocked);
@@ -256,7 +262,9 @@ impl Results {
                 self.claims.push(Claim { driver: driver.clone(), slots_left });
                 self.drivers.insert(requester_id, driver);
             }
-            Report::Failure { component, reason } => self.failures.push(Failed { component, reason }),
+            Report::Failure { component, reason } => {
+                self.failures.push(Failed { component, at_ns: Some(at_ns), reason })
+            }
             Report::Done { tenant, passed } => {
                 self.done.insert(tenant, passed);
             }
@@ -287,7 +295,7 @@ impl Results {
 
     /// Records that `component` did something that a sound component never does.
     pub(crate) fn fail(&mut self, component: &str, reason: &str) {
-        self.failures.push(Failed { component: report::clip(component), reason: report::clip(reason) });
+        self.failures.push(Failed { component: report::clip(component), at_ns: None, reason: report::clip(reason) });
     }
 
     /// Updates the offset of the clocks from a record made at `at_ns` of the machine's time, which arrived `arrived` after QEMU's

@@ -2,7 +2,7 @@
 
 use crate::destination::json;
 use crate::judges::times::{self, NotJudged};
-use crate::judges::verdict;
+use crate::judges::{causes, verdict};
 use crate::records::decode::Decoder;
 use crate::reports::{table, timeline};
 use crate::run::Collector;
@@ -47,7 +47,7 @@ pub fn read(scenario: &Scenario, components: &[(&str, Option<Role>)], elf: &[u8]
     collector.finish()?;
     let log = log.text();
     let mut results = collector.results;
-    results.reasons.extend(verdict::violations(scenario, &results));
+    results.reasons = causes::told(verdict::reasons(scenario, &results), &[], &results);
     times::judge(scenario, &mut results, NotJudged::default());
     Ok(Reading { page: table::render(&results), json: json(&results)?, picture: timeline::svg(&results)?, log })
 }

@@ -5,6 +5,7 @@
 //! the same files there as a run on QEMU, and the last events if it failed.
 
 use crate::image::programs::ROOT_TASK;
+use crate::judges::causes::{self, Injected, Reason};
 use crate::judges::times::{self, NotJudged};
 use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::contents;
@@ -22,6 +23,7 @@ use capdl::{Arch, Scenario, System};
 use sim::{Account, Disk, Progress, Simulation};
 use sim_fault::Fault;
 use std::io::{BufReader, Read};
+use std::iter;
 use std::path::Path;
 use std::time::Duration;
 use workload::LastProbe;
@@ -33,6 +35,9 @@ const END_NS: u64 = 50_000_000;
 /// The same after a probe's last attack: an IOMMU server records blocked accesses at a tick, and the supervisor reads that at the
 /// next.
 const PROBE_END_NS: u64 = 110_000_000;
+
+/// Time after the first failure of which the last events are kept, too.
+const AROUND_NS: u64 = 20_000;
 
 /// A run.
 #[derive(Clone, Copy)]
@@ -85,22 +90,59 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     results.reasons.extend(ended);
     check_outside(scenario, &system, &simulation, &mut results)?;
     results.reasons.extend(missed_faults(scenario, &simulation));
-    let account = simulation.end();
-    results.reasons.extend(verdict::violations(scenario, &results));
     results.reasons.extend(missing::lines(scenario, &system, &results));
-    times::judge(scenario, &mut results, NotJudged::default());
-    results.reasons.extend(account.findings.lines().map(|line| line.trim().to_owned()));
+    let injected = injected(scenario, &simulation, &results);
+    let account = simulation.end();
+    let mut reasons = verdict::reasons(scenario, &results);
+    reasons.extend(std::mem::take(&mut results.reasons).into_iter().map(Reason::from));
+    let times = account.found_ns.iter().copied().map(Some).chain(iter::repeat(None));
+    let found = account.findings.lines().zip(times);
+    reasons.extend(found.map(|(line, at_ns)| Reason::from(line.trim().to_owned()).at(at_ns)));
     let unexpected = |name: &str| !scenario.expect.faults.iter().any(|expected| expected == name);
     for panic in account.panics.iter().filter(|panic| unexpected(&panic.component)) {
         let (name, at) = (&panic.component, panic.at_ns);
-        results.reasons.push(format!("{name} panicked at {at} ns: {}", panic.message));
+        reasons.push(Reason::cause(name, format!("{name} panicked at {at} ns: {}", panic.message)).at(Some(at)));
     }
+    let failed_ns = causes::first_ns(&reasons).unwrap_or(account.now_ns);
+    results.reasons = causes::told(reasons, &injected, &results);
+    times::judge(scenario, &mut results, NotJudged::default());
     results.passed = results.reasons.is_empty();
     if let Some(folder) = folder.filter(|_| !results.passed) {
-        let events: Vec<_> = account.last_events.iter().map(|event| format!("{event}\n")).collect();
-        write_whole(&folder.join("events"), events.concat().as_bytes())?;
+        write_whole(&folder.join("events"), events_around(input, &system, failed_ns)?.as_bytes())?;
     }
     Ok(Simulated { results, account })
+}
+
+/// The faults of controllers that have happened, and the first commands that faults hit.
+fn injected(scenario: &Scenario, simulation: &Simulation, results: &Results) -> Vec<Injected> {
+    let mut injected = Injected::of(&results.timeline);
+    for (controller, fault, hit) in simulation.faulty_commands() {
+        let name = scenario.controllers.get(controller).map_or("", |controller| controller.name.as_str());
+        let words = format!("fault {} hit {hit} of {name}", fault.saturating_add(1));
+        injected.push(Injected { at_ns: hit.at_ns, words });
+    }
+    injected
+}
+
+/// The events around a time: the run once more, which is the same up to there, and a little longer.
+fn events_around(input: RunInput<'_>, system: &System, at_ns: u64) -> Result<String> {
+    let RunInput { scenario, seed, disk, .. } = input;
+    let mut simulation = Simulation::new(scenario, system, disks(scenario, disk)?, &scenario.faults, seed);
+    let mut events = String::new();
+    for (until_ns, title) in [(at_ns, "up to the first failure"), (at_ns.saturating_add(AROUND_NS), "after it")] {
+        while simulation.now_ns() < until_ns {
+            let next = simulation.now_ns().saturating_add(STEP_NS).min(until_ns);
+            if simulation.run_until(next) == Progress::Quiet {
+                break;
+            }
+            simulation.take_log();
+            simulation.take_serial();
+        }
+        events.push_str(&format!("{title}, at {at_ns} ns:\n"));
+        simulation.last_events().iter().for_each(|event| events.push_str(&format!("{event}\n")));
+    }
+    drop(simulation.end());
+    Ok(events)
 }
 
 /// Whether the machine of the scenario's architecture has all that the scenario names; the error names the machine that has.

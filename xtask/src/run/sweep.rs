@@ -1,9 +1,11 @@
 //! Many simulated runs, several at a time. Each has a thread of its own and shares nothing, so their number and order do not
 //! change any result.
 
+use crate::judges::causes;
 use crate::parallel;
 use crate::run::simulate::Simulated;
 use anyhow::Result;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
@@ -49,6 +51,31 @@ pub(crate) fn sweep(
     sum
 }
 
+/// Kinds of failure so far, each by the seed that had it first.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds(BTreeMap<String, Vec<u64>>);
+
+impl Kinds {
+    /// Adds a failure; returns the first seed that failed so, if it is another one.
+    pub(crate) fn add(&mut self, failure: &Failure) -> Option<u64> {
+        let seeds = self.0.entry(causes::kind(&failure.reasons)).or_default();
+        seeds.push(failure.seed);
+        seeds.first().copied().filter(|first| *first != failure.seed)
+    }
+
+    /// A line for each kind, the most frequent first.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let mut kinds: Vec<_> = self.0.iter().collect();
+        kinds.sort_by_key(|(_, seeds)| std::cmp::Reverse(seeds.len()));
+        let line = |(kind, seeds): (&String, &Vec<u64>)| match seeds.as_slice() {
+            [seed] => format!("seed {seed}: {kind}"),
+            [seed, ..] => format!("seed {seed} and {} more: {kind}", seeds.len() - 1),
+            [] => String::new(),
+        };
+        kinds.into_iter().map(line).collect()
+    }
+}
+
 impl Sweep {
     /// Adds a run.
     pub(crate) fn add(&mut self, seed: u64, outcome: Result<Simulated>) {
@@ -69,6 +96,16 @@ impl Sweep {
 mod tests {
     use super::*;
     use anyhow::bail;
+
+    #[test]
+    fn failures_are_grouped_by_their_first_cause() {
+        let failure = |seed, reason: &str| Failure { seed, reasons: vec![reason.to_owned()] };
+        let mut kinds = Kinds::default();
+        assert_eq!(kinds.add(&failure(3, "alice: block 7 is wrong")), None);
+        assert_eq!(kinds.add(&failure(4, "bob has not finished")), None);
+        assert_eq!(kinds.add(&failure(8, "alice: block 90 is wrong")), Some(3));
+        assert_eq!(kinds.lines(), ["seed 3 and 1 more: alice: block # is wrong", "seed 4: bob has not finished"]);
+    }
 
     #[test]
     fn a_range_at_the_end_of_all_numbers_ends() {
