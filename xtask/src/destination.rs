@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -72,12 +73,12 @@ impl Destination {
         }
     }
 
-    /// Writes the results as JSON.
+    /// Writes the results as JSON of this format.
     ///
     /// # Errors
     /// Results that cannot be written.
-    pub(crate) fn write_json(&mut self, results: &impl Serialize) -> Result<()> {
-        self.write(format!("{}\n", json(results)?).as_bytes())
+    pub(crate) fn write_json(&mut self, format: Format, results: &impl Serialize) -> Result<()> {
+        self.write(format!("{}\n", json(format, results)?).as_bytes())
     }
 
     /// The path beside this file with another ending; `None` for a device or a pipe.
@@ -86,17 +87,67 @@ impl Destination {
     }
 }
 
-/// The results as JSON that is safe for a terminal: JSON itself escapes only the control characters below the space.
+/// A kind of results, as its files name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    /// Of a run.
+    Run,
+    /// Of benchmarks.
+    Benchmarks,
+    /// Of a profile.
+    Profile,
+    /// Of a search by fuzz targets.
+    Fuzz,
+}
+
+impl Format {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Run => "capnvme-run",
+            Self::Benchmarks => "capnvme-benchmarks",
+            Self::Profile => "capnvme-profile",
+            Self::Fuzz => "capnvme-fuzz",
+        }
+    }
+
+    /// Counts the changes after which a reader of former files would misread a new one: another meaning, or a key that is gone.
+    const fn version(self) -> u32 {
+        1
+    }
+}
+
+/// The results as JSON that is safe for a terminal: JSON itself escapes only the control characters below the space. First come the
+/// format and its version. Keys without a value are left out; a list is the value of `results`.
 ///
 /// # Errors
 /// Results that cannot be encoded.
-pub(crate) fn json(results: &impl Serialize) -> Result<String> {
-    let text = serde_json::to_string_pretty(results).context("the results do not encode as JSON")?;
+pub(crate) fn json(format: Format, results: &impl Serialize) -> Result<String> {
+    let mut all = Map::new();
+    all.insert("format".into(), format.name().into());
+    all.insert("version".into(), format.version().into());
+    match serde_json::to_value(results).context("the results do not encode as JSON")? {
+        Value::Object(results) => all.extend(results),
+        list => drop(all.insert("results".into(), list)),
+    }
+    let mut all = Value::Object(all);
+    leave_out_nulls(&mut all);
+    let text = serde_json::to_string_pretty(&all).context("the results do not encode as JSON")?;
     if !text.contains(|c: char| c.is_control() && c > ' ') {
         return Ok(text);
     }
     let escaped = |c: char| if c.is_control() && c > ' ' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
     Ok(text.chars().map(escaped).collect())
+}
+
+fn leave_out_nulls(value: &mut Value) {
+    match value {
+        Value::Object(keys) => {
+            keys.retain(|_, value| !value.is_null());
+            keys.values_mut().for_each(leave_out_nulls);
+        }
+        Value::Array(values) => values.iter_mut().for_each(leave_out_nulls),
+        _ => {}
+    }
 }
 
 /// A duplicate of the open file `output`, if it is the file of `metadata`.
@@ -138,6 +189,7 @@ fn end_of_links(path: &Path) -> std::io::Result<PathBuf> {
 mod tests {
     use super::*;
     use rustix::fs::{CWD, Mode, mkfifoat};
+    use std::collections::BTreeMap;
     use std::io::{Read, Seek};
     use std::os::unix::fs::symlink;
 
@@ -173,9 +225,22 @@ mod tests {
     #[test]
     fn json_has_no_control_characters_and_says_the_same() {
         let text = "a\u{7f}\u{9b}\u{1b}\u{0} é".to_owned();
-        let written = json(&[&text]).unwrap();
+        let written = json(Format::Run, &[&text]).unwrap();
         assert!(written.chars().all(|c| !c.is_control() || c == '\n'), "{written:?}");
-        assert_eq!(serde_json::from_str::<Vec<String>>(&written).unwrap(), [text]);
+        assert_eq!(serde_json::from_str::<Value>(&written).unwrap()["results"][0], text);
+    }
+
+    #[test]
+    fn json_begins_with_its_format_and_has_no_null() {
+        #[derive(Serialize)]
+        struct Results {
+            z: Option<u32>,
+            a: Vec<Option<u32>>,
+            inside: BTreeMap<&'static str, Option<u32>>,
+        }
+        let results = Results { z: None, a: vec![Some(3)], inside: BTreeMap::from([("x", None), ("y", Some(1))]) };
+        let written = json(Format::Run, &results).unwrap().replace(char::is_whitespace, "");
+        assert_eq!(written, r#"{"format":"capnvme-run","version":1,"a":[3],"inside":{"y":1}}"#);
     }
 
     #[test]

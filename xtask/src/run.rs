@@ -3,11 +3,12 @@
 //! A run leaves its files in the folder `target/runs/<scenario>-<n>/`: the system as capDL text (`system.cdl`) and as a picture
 //! of its capabilities (`system.svg`), the timeline (`timeline.svg`, written by the calling command), QEMU's command (`command`),
 //! the raw serial line (`serial`), the decoded log (`log`), and QEMU's messages (`qemu`). Disk images and the boot image are
-//! removed if the run passed.
+//! removed if the run passed or is interrupted, unless they are to be kept.
 
 mod collector;
 mod disks;
 mod folder;
+mod interrupted;
 mod outside;
 pub mod reading;
 #[cfg(feature = "all-commands")]
@@ -17,7 +18,8 @@ pub(crate) mod sweep;
 
 pub(crate) use collector::Collector;
 pub(crate) use disks::{make as make_disks, place as use_disk, remove as remove_disks};
-pub(crate) use folder::make as folder;
+pub(crate) use folder::{files, make as folder};
+use interrupted::Going;
 use outside::Outside;
 
 use crate::image;
@@ -54,6 +56,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use workload::LastProbe;
 
+/// File name of the boot image in a run's folder.
+const IMAGE: &str = "image.elf";
 /// After the last expected event: time of silence before the machine is ended, and the longest wait for that silence.
 const QUIET: Duration = Duration::from_millis(150);
 const LONGEST_END: Duration = Duration::from_secs(1);
@@ -88,6 +92,8 @@ pub(crate) struct Options<'a> {
     pub(crate) histogram: bool,
     /// Whether all timed parts take [`LONGER`] times as long, for a machine that has other work.
     pub(crate) longer: bool,
+    /// Whether the images stay after a run that passed or was interrupted, so that its command can be run.
+    pub(crate) keep: bool,
     /// Whether to leave out the IOMMU of the scenario's machine.
     pub(crate) no_iommu: bool,
     /// The result of rows whose times are not judged.
@@ -120,6 +126,8 @@ pub(crate) struct Prepared {
     pub(crate) arguments: Vec<OsString>,
     /// The simulator's controllers, if it has these.
     models: Option<Models>,
+    /// What is to be removed if the user interrupts the run.
+    _going: Option<Going>,
 }
 
 impl Runner<'_> {
@@ -146,7 +154,10 @@ impl Runner<'_> {
             // Remove the partial folder; a failure of that matters less than the error itself.
             let _ = fs::remove_dir_all(&folder);
         })?;
-        Ok(Prepared { scenario, system, own, folder, arguments, models })
+        let images = disks::images(&scenario, &folder, options.disk).into_iter().map(|image| image.path);
+        let files = images.chain([folder.join(IMAGE)]).collect();
+        let going = (!options.keep).then(|| Going::on(self.project.shown(&folder), files));
+        Ok(Prepared { scenario, system, own, folder, arguments, models, _going: going })
     }
 
     /// Writes a run's system, image, disks and command into its folder; returns QEMU's arguments, and the simulator's controllers
@@ -167,7 +178,7 @@ impl Runner<'_> {
             Arch::X86_64 => image,
             Arch::Aarch64 => boot::around(self.project, self.kernel, &image)?,
         };
-        let image_file = folder.join("image.elf");
+        let image_file = folder.join(IMAGE);
         write_whole(&image_file, &image)?;
         disks::make(scenario, folder, options.disk)?;
         let models = match options.device {
@@ -194,8 +205,7 @@ impl Runner<'_> {
         let qemu = self.qemu(options.device)?;
         let words =
             std::iter::once(qemu.get_program()).chain(qemu.get_args()).chain(arguments.iter().map(OsString::as_os_str));
-        let words: Vec<_> = words.map(|word| folder::shell_word(&word.to_string_lossy())).collect();
-        write_whole(&folder.join("command"), format!("{}\n", words.join(" ")).as_bytes())?;
+        folder::write_command(folder, words)?;
         Ok((arguments, models))
     }
 
@@ -242,10 +252,10 @@ impl Runner<'_> {
         results.reasons = causes::told(reasons.into_iter().chain(others).collect(), &injected, &results);
         times::judge(&prepared.scenario, &mut results, options.not_judged);
         results.passed = results.reasons.is_empty();
-        if results.passed {
+        if results.passed && !options.keep {
             disks::remove(&prepared.scenario, &prepared.folder);
             // A file that cannot be removed does no harm.
-            let _ = fs::remove_file(prepared.folder.join("image.elf"));
+            let _ = fs::remove_file(prepared.folder.join(IMAGE));
         }
         Ok(results)
     }
@@ -255,8 +265,8 @@ impl Runner<'_> {
         let mut collector =
             Collector::new(self.decoder(prepared)?, &prepared.folder, options.show)?.telling(options.step);
         collector.results.take_scenario(&prepared.scenario);
-        collector.results.arch = (self.kernel.arch != Arch::default()).then(|| self.kernel.arch.name());
-        collector.results.log = self.project.shown(&prepared.folder);
+        collector.results.arch = self.kernel.arch.name();
+        collector.results.folder = self.project.shown(&prepared.folder);
         let limit = Duration::from_secs(prepared.scenario.expect.timeout_seconds);
         let (mut outside, ends) = Outside::of(&prepared.scenario, self.kernel.arch, models)?;
         let qemu = self.qemu(options.device)?;

@@ -12,7 +12,7 @@ pub(crate) use gates::{GATES, Gate, name_now};
 
 use crate::commands::counted::Counted;
 use crate::commands::{bench_sim, profile};
-use crate::destination::Destination;
+use crate::destination::{Destination, Format};
 use crate::image::programs;
 use crate::machine::counts::{self, Instructions, Plugins};
 use crate::out;
@@ -118,7 +118,7 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
         all.benchmarks.push(measure(&runner, file, &plugins)?);
     }
     let written = Benchmarks { benchmarks: gates::with_former_names(&all.benchmarks) };
-    json.map(|mut json| json.write_json(&written)).transpose()?;
+    json.map(|mut json| json.write_json(Format::Benchmarks, &written)).transpose()?;
     out::line(format_args!("{}", table(arch, &all.benchmarks)))?;
     let missed = missed(arch, &all.benchmarks);
     missed.iter().try_for_each(|sentence| out::line(format_args!("FAIL {sentence}")))?;
@@ -222,9 +222,9 @@ pub(crate) fn run_once(runner: &Runner<'_>, file: &Path, options: Options<'_>) -
     let options = Options { device: device_of(&Scenario::load(file)?), ..options };
     let results = runner.run(file, options)?;
     if !results.passed {
-        bail!("'{}' failed: {}; the log is {}/log", results.scenario, results.reasons.join("; "), results.log);
+        bail!("'{}' failed: {}; the log is {}/log", results.scenario, results.reasons.join("; "), results.folder);
     }
-    Ok((together(&results.measured)?, runner.project.path(&results.log)))
+    Ok((together(&results.measured)?, runner.project.path(&results.folder)))
 }
 
 /// The controllers that a benchmark is run on: QEMU's own, where they have what it needs.

@@ -5,7 +5,7 @@ use crate::arguments;
 use crate::commands::again;
 #[cfg(feature = "all-commands")]
 use crate::commands::sim;
-use crate::destination::Destination;
+use crate::destination::{Destination, Format};
 use crate::image::{own, programs};
 use crate::judges::times::NotJudged;
 use crate::machine::disk::{UserDisk, Writing};
@@ -59,6 +59,9 @@ pub(crate) struct Demo {
     /// Run it in the simulator instead of QEMU
     #[arg(long, conflicts_with_all = ["without", "write", "arch", "no_iommu", "device"])]
     sim: bool,
+    /// Keep the images of the run, so that the program `command` in its folder starts the machine again
+    #[arg(long, conflicts_with = "sim")]
+    keep: bool,
     /// Fail if a time or rate was not judged because this machine was too slow
     #[arg(long)]
     strict: bool,
@@ -114,16 +117,18 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     let kernel = setup::prepare(project, consent, &options)?;
     let programs = programs::build(project, &kernel, filter.compiled(), Some(&scenario))?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
-    let results = {
+    let mut results = {
         let step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
-        let (no_iommu, device) = (demo.no_iommu, demo.device);
+        let (no_iommu, device, keep) = (demo.no_iommu, demo.device, demo.keep);
         let step = Some(&step);
         let not_judged = NotJudged::of(demo.strict);
         let disk = disk.as_ref();
-        runner.run(&file, Options { disk, show, step, no_iommu, device, not_judged, ..Options::default() })?
+        runner.run(&file, Options { disk, show, step, no_iommu, device, keep, not_judged, ..Options::default() })?
     };
-    timeline::write(&results, &project.path(&results.log), json.as_ref())?;
-    json.map(|mut json| json.write_json(&results)).transpose()?;
+    let folder = project.path(&results.folder);
+    timeline::write(&results, &folder, json.as_ref())?;
+    results.files = run::files(project, &folder);
+    json.map(|mut json| json.write_json(Format::Run, &results)).transpose()?;
     out::line(format_args!("{}", table::render(&results)))?;
     Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -13,7 +13,7 @@ mod shown;
 pub(crate) use engine::{Searched, Subject};
 
 use crate::arguments;
-use crate::destination::Destination;
+use crate::destination::{Destination, Format};
 use crate::out;
 use crate::parallel;
 use crate::progress::Step;
@@ -78,7 +78,7 @@ pub(crate) fn run(project: &Project, fuzz: &Fuzz) -> Result<ExitCode> {
     }
     let searched = search(project, &chosen, Duration::from_secs(fuzz.minutes * 60), fuzz.seed, fuzz.jobs, subject)?;
     out::line(format_args!("{}", shown::table(&searched)))?;
-    json.map(|mut json| json.write_json(&searched)).transpose()?;
+    json.map(|mut json| json.write_json(Format::Fuzz, &searched)).transpose()?;
     let mut passed = true;
     for one in &searched {
         let reasons = violations(one, subject);

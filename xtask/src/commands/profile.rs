@@ -12,7 +12,7 @@ mod histogram;
 mod symbols;
 
 use crate::commands::bench;
-use crate::destination::Destination;
+use crate::destination::{Destination, Format};
 use crate::image::programs::Programs;
 use crate::machine::counts::{self, Instructions, Plugins};
 use crate::out;
@@ -84,7 +84,7 @@ pub(crate) fn run(
             names.join(", ")
         );
     }
-    json.map(|mut json| json.write_json(&profile)).transpose()?;
+    json.map(|mut json| json.write_json(Format::Profile, &profile)).transpose()?;
     show(&profile, component.is_some())
 }
 

@@ -1,16 +1,16 @@
 //! `cargo xtask sim`: simulates a scenario, once or with many seeds.
 
 use crate::arguments;
-use crate::destination::Destination;
+use crate::destination::{Destination, Format};
 use crate::image::own;
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
 use crate::records::decode::{Filter, Level};
 use crate::reports::{table, timeline};
-use crate::run::folder;
 use crate::run::simulate::{RunInput, Simulated, simulate, suits};
 use crate::run::sweep::{self, Failure, Kinds, Sweep};
+use crate::run::{files, folder};
 use anyhow::{Context, Result, anyhow, bail};
 use capdl::{Arch, Scenario, ThreadOrder};
 use clap::Args;
@@ -111,9 +111,10 @@ pub(crate) fn once(project: &Project, named: &str, input: RunInput<'_>, json: Op
         simulate(RunInput { folder: Some(&folder), step: Some(&step), ..input })?
     };
     let Simulated { mut results, account } = simulated;
-    results.log = project.shown(&folder);
+    results.folder = project.shown(&folder);
     timeline::write(&results, &folder, json.as_ref())?;
-    json.map(|mut json| json.write_json(&results)).transpose()?;
+    results.files = files(project, &folder);
+    json.map(|mut json| json.write_json(Format::Run, &results)).transpose()?;
     out::line(format_args!("{}", table::render(&results)))?;
     out::line(format_args!(
         "Seed {seed}: {:.6} s of virtual time, {} commands, trace {:016x}",

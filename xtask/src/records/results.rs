@@ -20,8 +20,8 @@ use std::time::Duration;
 pub(crate) struct Results {
     /// The scenario.
     pub(crate) scenario: String,
-    /// The architecture, if it is not x86_64.
-    pub(crate) arch: Option<&'static str>,
+    /// The architecture.
+    pub(crate) arch: &'static str,
     /// The seed of a simulated run; none on QEMU.
     pub(crate) seed: Option<u64>,
     /// Whether everything expected was there and correct.
@@ -36,8 +36,11 @@ pub(crate) struct Results {
     pub(crate) seconds: f64,
     /// Seconds from QEMU's start to the first verified transfer of a tenant.
     pub(crate) first_verified_io_seconds: Option<f64>,
-    /// The folder of the run's logs, relative to the project.
-    pub(crate) log: String,
+    /// The folder of the run, relative to the project; empty without one.
+    #[serde(skip)]
+    pub(crate) folder: String,
+    /// By kind, the files of the run that are there, relative to the project, and their folder.
+    pub(crate) files: BTreeMap<&'static str, String>,
     /// The machine.
     pub(crate) machine: Option<Machine>,
     /// The components, as started.

@@ -53,10 +53,10 @@ fn machine(results: &Results) -> Option<String> {
         levels => format!("IOMMU with {levels} levels"),
     };
     let world = match (results.seed, results.arch) {
-        (Some(_), None) => "simulated kernel and q35",
-        (Some(_), Some(_)) => "simulated kernel and virt",
-        (None, None) => "seL4 on QEMU q35",
-        (None, Some(_)) => "seL4 on QEMU virt",
+        (Some(_), "aarch64") => "simulated kernel and virt",
+        (Some(_), _) => "simulated kernel and q35",
+        (None, "aarch64") => "seL4 on QEMU virt",
+        (None, _) => "seL4 on QEMU q35",
     };
     Some(format!(
         "Machine: {world}, {} MiB for the system, {} MiB left, {} kernel objects, {iommu}, clock {} MHz\n",
@@ -455,7 +455,7 @@ fn verdict(results: &Results) -> Option<String> {
 /// The line about a run's folder.
 fn files(results: &Results) -> Option<String> {
     let pictures = if results.seed.is_some() { "picture timeline.svg" } else { "pictures timeline.svg and system.svg" };
-    (!results.log.is_empty()).then(|| format!("  {} has its log, and the {pictures}\n", results.log))
+    (!results.folder.is_empty()).then(|| format!("  {} has its log, and the {pictures}\n", results.folder))
 }
 
 /// The line about rows that were not judged, if there are any.

@@ -1,10 +1,13 @@
 //! The folder of a run: `target/runs/<scenario>-<number>/`.
 
-use crate::project::Project;
+use crate::project::{Project, write_whole};
 use anyhow::{Context, Result};
-use std::fs;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 /// Number of earlier runs' folders that are kept for each scenario.
 const KEPT: usize = 5;
@@ -34,8 +37,40 @@ pub(crate) fn make(project: &Project, scenario: &str) -> Result<PathBuf> {
     }
 }
 
+/// Files of a run, by the names that its results have for them.
+const FILES: [(&str, &str); 9] = [
+    ("log", "log"),
+    ("serial", "serial"),
+    ("events", "events"),
+    ("timeline", "timeline.svg"),
+    ("system", "system.cdl"),
+    ("capabilities", "system.svg"),
+    ("command", "command"),
+    ("qemu", "qemu"),
+    ("counts", "counts"),
+];
+
+/// The files of a run that are there, and its folder, relative to the project.
+pub(crate) fn files(project: &Project, folder: &Path) -> BTreeMap<&'static str, String> {
+    let file = |(name, file): &(&'static str, &str)| {
+        let path = folder.join(file);
+        path.is_file().then(|| (*name, project.shown(&path)))
+    };
+    FILES.iter().filter_map(file).chain([("folder", project.shown(folder))]).collect()
+}
+
+/// Writes the program `command` of a run: QEMU with these words. Ctrl-C ends it, which a run's own QEMU hands to the machine.
+pub(crate) fn write_command<'a>(folder: &Path, words: impl Iterator<Item = &'a OsStr>) -> Result<()> {
+    let words: Vec<_> = words.map(|word| shell_word(&word.to_string_lossy())).collect();
+    let line = words.join(" ").replace(",signal=off", ",signal=on");
+    let file = folder.join("command");
+    write_whole(&file, format!("#!/bin/sh\nexec {line}\n").as_bytes())?;
+    fs::set_permissions(&file, Permissions::from_mode(0o755))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
 /// Quotes a word for a shell.
-pub(crate) fn shell_word(word: &str) -> String {
+fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:".contains(c);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
@@ -58,9 +93,27 @@ mod tests {
     }
 
     #[test]
+    fn files_that_are_there_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        let project = Project::at(root.path());
+        let folder = make(&project, "a").unwrap();
+        fs::write(folder.join("timeline.svg"), b"").unwrap();
+        let named = [("folder", "target/runs/a-1"), ("timeline", "target/runs/a-1/timeline.svg")];
+        assert_eq!(files(&project, &folder), named.map(|(name, file)| (name, file.to_owned())).into());
+    }
+
+    #[test]
     fn a_command_can_be_pasted_into_a_shell() {
         assert_eq!(shell_word("q35"), "q35");
         assert_eq!(shell_word(r#"{"driver":"file"}"#), r#"'{"driver":"file"}'"#);
         assert_eq!(shell_word("it's"), r"'it'\''s'");
+    }
+
+    #[test]
+    fn a_command_can_be_run() {
+        let folder = tempfile::tempdir().unwrap();
+        write_command(folder.path(), ["echo", "a b", "stdio,signal=off"].map(OsStr::new).into_iter()).unwrap();
+        let said = std::process::Command::new(folder.path().join("command")).output().unwrap().stdout;
+        assert_eq!(String::from_utf8(said).unwrap(), "a b stdio,signal=on\n");
     }
 }

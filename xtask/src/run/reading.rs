@@ -1,6 +1,6 @@
 //! Reads a serial line without a machine and makes all outputs from it, for the fuzzer.
 
-use crate::destination::json;
+use crate::destination::{Format, json};
 use crate::judges::times::{self, NotJudged};
 use crate::judges::{causes, verdict};
 use crate::records::decode::Decoder;
@@ -49,7 +49,12 @@ pub fn read(scenario: &Scenario, components: &[(&str, Option<Role>)], elf: &[u8]
     let mut results = collector.results;
     results.reasons = causes::told(verdict::reasons(scenario, &results), &[], &results);
     times::judge(scenario, &mut results, NotJudged::default());
-    Ok(Reading { page: table::render(&results), json: json(&results)?, picture: timeline::svg(&results)?, log })
+    Ok(Reading {
+        page: table::render(&results),
+        json: json(Format::Run, &results)?,
+        picture: timeline::svg(&results)?,
+        log,
+    })
 }
 
 /// Log in memory.

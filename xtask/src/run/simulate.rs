@@ -81,7 +81,7 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     collector.results.take_scenario(scenario);
     collector.results.seed = Some(seed);
     let arch = scenario.machine.arch;
-    collector.results.arch = (arch != Arch::default()).then(|| arch.name());
+    collector.results.arch = arch.name();
     let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);
     let ended = observe(&mut simulation, &mut collector, scenario)?;
     collector.finish()?;

@@ -221,7 +221,7 @@ impl<'a> Ground<'a> {
         if results.passed {
             return Ok(Counted { not_judged, unsteady: first, ..Counted::one() });
         }
-        let reason = format!("{}; the log is {}/log", results.reasons.join("; "), results.log);
+        let reason = format!("{}; the log is {}/log", results.reasons.join("; "), results.folder);
         Ok(Counted { failed: vec![reason], not_judged, ..Counted::default() })
     }
 }

@@ -36,7 +36,7 @@ fn results() -> Results {
         passed: true,
         seconds: 3.5,
         first_verified_io_seconds: Some(1.5),
-        log: "target/runs/demo-1".into(),
+        folder: "target/runs/demo-1".into(),
         machine: Some(Machine {
             ticks_per_second: 2_000_000_000,
             memory_bytes: 240 << 20,
@@ -146,7 +146,7 @@ fn everything_a_run_showed_is_on_the_page() {
 
 #[test]
 fn a_failed_run_says_why_and_where_its_log_is() {
-    let mut results = Results { scenario: "demo".into(), log: "target/runs/demo-1".into(), ..Results::default() };
+    let mut results = Results { scenario: "demo".into(), folder: "target/runs/demo-1".into(), ..Results::default() };
     results.reasons.push("alice has not finished".into());
     let files = "  target/runs/demo-1 has its log, and the pictures timeline.svg and system.svg\n";
     assert_eq!(render(&results), format!("FAIL demo\n  alice has not finished\n{files}"));
@@ -155,7 +155,7 @@ fn a_failed_run_says_why_and_where_its_log_is() {
 #[test]
 fn rows_that_were_not_judged_are_named_and_counted() {
     let mut results =
-        Results { scenario: "demo".into(), passed: true, log: "runs/demo-1".into(), ..Results::default() };
+        Results { scenario: "demo".into(), passed: true, folder: "runs/demo-1".into(), ..Results::default() };
     results.not_judged.push("alice waited; the machine was too slow: it waited".into());
     let row = "not judged: alice waited; the machine was too slow: it waited";
     let files = "  runs/demo-1 has its log, and the pictures timeline.svg and system.svg\n";
