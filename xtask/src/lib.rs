@@ -32,7 +32,7 @@ mod setup;
 pub use run::reading;
 
 use anyhow::Result;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(not(feature = "all-commands"))]
 use commands::again::{
     self, self as bench, self as check, self as completions, self as device, self as docs, self as experiment,
@@ -100,9 +100,12 @@ enum Command {
     Completions(completions::Completions),
 }
 
+/// Columns of help, at most: longer lines are hard to read.
+const MOST_HELP_COLUMNS: usize = 100;
+
 /// The commands and their options.
 fn command() -> clap::Command {
-    Arguments::command()
+    Arguments::command().term_width(out::columns().min(MOST_HELP_COLUMNS))
 }
 
 /// The program: parses its arguments, runs the command, and reports an error.
@@ -112,7 +115,8 @@ pub fn main() -> ExitCode {
     if again::is_help(std::env::args_os()) {
         return ended(Project::here().and_then(|project| again::whole(&project)));
     }
-    let arguments = match Arguments::try_parse() {
+    let parsed = command().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => match arguments::sentence(&error) {
             Some(sentence) => {
@@ -177,5 +181,29 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Experiment(experiment) => experiment::run(&project, experiment),
         Command::Docs(docs) => docs::run(&project, docs),
         Command::Completions(completions) => completions::run(&project, completions),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reports::sheet::widest_line;
+
+    fn check(command: &mut clap::Command, columns: usize) {
+        for help in [command.render_help(), command.render_long_help()] {
+            let text = help.to_string();
+            assert!(widest_line(&text) <= columns, "{columns} columns:\n{text}");
+        }
+        command.get_subcommands_mut().for_each(|below| check(below, columns));
+    }
+
+    #[test]
+    fn no_line_of_any_help_is_wider_than_the_terminal() {
+        for columns in [80, MOST_HELP_COLUMNS] {
+            let mut command = Arguments::command().term_width(columns);
+            command.build();
+            check(&mut command, columns);
+        }
+        assert!(command().get_subcommands().count() > 10);
     }
 }

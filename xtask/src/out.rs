@@ -4,8 +4,12 @@
 //! for standard error that cannot be written is dropped, because there is no other place to report it.
 
 use anyhow::Result;
+use rustix::termios::tcgetwinsize;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
+
+/// Columns of an output that is no terminal.
+pub(crate) const COLUMNS: usize = 80;
 
 /// Standard output takes no more.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +20,17 @@ pub(crate) enum OutputError {
     /// It cannot be written.
     #[error("cannot write to standard output ({0}): redirect it to a place with room")]
     Failed(io::Error),
+}
+
+/// Columns of the standard output: those of the variable `COLUMNS`, or of the terminal, or [`COLUMNS`].
+pub(crate) fn columns() -> usize {
+    let terminal = || Some(tcgetwinsize(io::stdout()).ok()?.ws_col.into());
+    columns_of(std::env::var("COLUMNS").ok().as_deref(), terminal())
+}
+
+fn columns_of(variable: Option<&str>, terminal: Option<usize>) -> usize {
+    let variable = variable.and_then(|text| text.parse().ok()).filter(|columns| *columns > 0);
+    variable.or(terminal.filter(|columns| *columns > 0)).unwrap_or(COLUMNS)
 }
 
 /// Prints a line of results.
@@ -44,6 +59,20 @@ fn write_line(out: &mut impl Write, text: fmt::Arguments<'_>) -> Result<()> {
 mod tests {
     use super::*;
     use std::fs::File;
+
+    #[test]
+    fn the_width_is_the_variables_or_the_terminals() {
+        for (variable, terminal, columns) in [
+            (Some("100"), Some(120), 100),
+            (None, Some(120), 120),
+            (Some(""), Some(120), 120),
+            (Some("0"), None, COLUMNS),
+            (None, Some(0), COLUMNS),
+            (Some("wide"), None, COLUMNS),
+        ] {
+            assert_eq!(columns_of(variable, terminal), columns, "{variable:?}, {terminal:?}");
+        }
+    }
 
     #[test]
     fn a_full_output_is_named_and_a_closed_one_is_distinguished() {

@@ -4,5 +4,6 @@
 
 pub(crate) mod decode;
 pub(crate) mod lateness;
+pub(crate) mod plan;
 pub(crate) mod results;
 pub(crate) mod timeline;

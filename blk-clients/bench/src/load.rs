@@ -212,7 +212,8 @@ impl<'a, P: Platform> Load<'a, P> {
             self.device.run(self.turn(buffers)).await?;
         }
         self.counts.set(false);
-        self.outcome.borrow_mut().elapsed_ns = self.ns_since(begin);
+        let outcome = &mut *self.outcome.borrow_mut();
+        (outcome.began_ns, outcome.elapsed_ns) = (self.reporter.ns_of(begin), self.ns_since(begin));
         Ok(())
     }
 

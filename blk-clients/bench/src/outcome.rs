@@ -25,6 +25,8 @@ pub(crate) struct Outcome {
     pub(crate) depth: u16,
     /// Whether anything was verified.
     pub(crate) verify: bool,
+    /// Nanoseconds of machine time at the mix's begin.
+    pub(crate) began_ns: u64,
     pub(crate) elapsed_ns: u64,
     /// Nanoseconds.
     pub(crate) latencies: Histogram,
@@ -49,6 +51,7 @@ impl Outcome {
             wrong_bytes: self.wrong_bytes,
             errors: self.errors.saturating_add(self.broken),
             forbidden: self.forbidden,
+            began_ns: self.began_ns,
             elapsed_ns: self.elapsed_ns,
             p50_ns: self.latencies.percentile(500),
             p99_ns: self.latencies.percentile(990),

@@ -153,7 +153,7 @@ impl From<Bandwidth> for RateLimit {
 
 impl Tenant {
     /// Applies another share from now on. The most that the tenant may have stays.
-    pub(crate) fn entitle(&mut self, to: &Entitlement) {
+    pub fn entitle(&mut self, to: &Entitlement) {
         self.highest_class = Some(self.highest());
         self.class = to.class.unwrap_or(self.class);
         self.weight = to.weight.unwrap_or(self.weight);

@@ -50,7 +50,9 @@ pub struct Load {
     pub errors: u64,
     /// Requests that were forbidden, of a load whose rights are taken.
     pub forbidden: u64,
-    /// From the first request to the last completion.
+    /// Nanoseconds of machine time when the measured requests began: those of the preparation came before.
+    pub began_ns: u64,
+    /// From the first measured request to the last completion.
     pub elapsed_ns: u64,
     /// Median latency.
     pub p50_ns: u64,

@@ -18,6 +18,7 @@ use crate::machine::counts::{self, Instructions, Plugins};
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
+use crate::reports::sheet::Sheet;
 use crate::run::{Device, Options, Runner, suits};
 use crate::setup;
 use crate::setup::packages::Consent;
@@ -25,8 +26,6 @@ use crate::setup::vfio_user;
 use anyhow::{Context, Error, Result, bail, ensure};
 use capdl::Scenario;
 use clap::Args;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
 use gates::{judged_against, missed_by};
 use kernel::{Arch, BuildOptions};
 use report::Measured;
@@ -119,7 +118,7 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
     }
     let written = Benchmarks { benchmarks: gates::with_former_names(&all.benchmarks) };
     json.map(|mut json| json.write_json(Format::Benchmarks, &written)).transpose()?;
-    out::line(format_args!("{}", table(arch, &all.benchmarks)))?;
+    out::line(format_args!("{}", table(arch, &all.benchmarks).fit(out::columns())))?;
     let missed = missed(arch, &all.benchmarks);
     missed.iter().try_for_each(|sentence| out::line(format_args!("FAIL {sentence}")))?;
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -271,15 +270,13 @@ fn missed(arch: Arch, benchmarks: &[Benchmark]) -> Vec<String> {
     benchmarks.iter().flat_map(|one| missed_by(arch, one, benchmarks)).collect()
 }
 
-fn table(arch: Arch, benchmarks: &[Benchmark]) -> String {
+fn table(arch: Arch, benchmarks: &[Benchmark]) -> Sheet {
     let mut components: Vec<&str> =
         benchmarks.iter().flat_map(|one| one.by_component.keys().map(String::as_str)).collect();
     components.sort_unstable();
     components.dedup();
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
     let first = ["instructions an operation", "in all", "fewest to most"];
-    table.set_header(first.iter().chain(&components).chain(&["doorbells", "at most", "asked for"]).copied());
+    let mut sheet = Sheet::new(first.iter().chain(&components).chain(&["doorbells", "at most", "asked for"]).copied());
     for one in benchmarks {
         let parts = components.iter().map(|name| one.by_component.get(*name).copied().unwrap_or(0.0));
         let (least, most) = one.spread;
@@ -289,11 +286,9 @@ fn table(arch: Arch, benchmarks: &[Benchmark]) -> String {
         let whole = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.0}"));
         let most = whole(gate.and_then(|gate| gate.instructions(arch)));
         let goal = whole(gate.and_then(|gate| gate.goal(arch)));
-        let numbers = numbers.chain([format!("{:.3}", one.doorbells_per_op), most, goal]);
-        let cells = numbers.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
-        table.add_row(std::iter::once(Cell::new(&one.name)).chain(cells));
+        sheet.numbers(&one.name, numbers.chain([format!("{:.3}", one.doorbells_per_op), most, goal]));
     }
-    table.to_string()
+    sheet
 }
 
 #[cfg(test)]

@@ -129,6 +129,6 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     timeline::write(&results, &folder, json.as_ref())?;
     results.files = run::files(project, &folder);
     json.map(|mut json| json.write_json(Format::Run, &results)).transpose()?;
-    out::line(format_args!("{}", table::render(&results)))?;
+    out::line(format_args!("{}", table::render(&results, out::columns())))?;
     Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

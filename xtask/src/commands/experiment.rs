@@ -22,10 +22,9 @@ mod wrr;
 
 use crate::out;
 use crate::project::{Project, write_whole};
+use crate::reports::sheet::{Sheet, Value};
 use anyhow::{Context, Error, Result, bail, ensure};
 use clap::Args;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
 use data::Data;
 use kernel::Arch;
 use lab::Lab;
@@ -142,7 +141,7 @@ pub(crate) fn run(project: &Project, asked: &Experiment) -> Result<ExitCode> {
     let outcome = (one.run)(&lab, grid)?;
     let data = Data::of(&outcome.csv)?;
     let picture = (one.picture)(&data, world)?;
-    out::line(format_args!("{}\n{}", one.shows, table(&data)))?;
+    out::line(format_args!("{}\n{}", one.shows, table(&data).fit(out::columns())))?;
     let folders = asked.publish.then(|| project.path("docs/figures")).into_iter().chain([lab.folder().to_path_buf()]);
     for folder in folders {
         let (csv, svg) = (folder.join(format!("{name}.csv")), folder.join(format!("{name}.svg")));
@@ -181,16 +180,12 @@ fn named(name: &str) -> Result<&'static One> {
 }
 
 /// The data as a table for readers.
-fn table(data: &Data) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_header(data.headings());
+fn table(data: &Data) -> Sheet {
+    let mut sheet = Sheet::new(data.headings());
     for record in data.records() {
-        table.add_row(record);
+        sheet.row(record.iter().map(|value| Value::Number(value.to_owned())));
     }
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    sheet
 }
 
 /// The picture for the data of the figure `name`, such as `neighbour-qemu`.
@@ -241,7 +236,7 @@ mod tests {
         }
         let outcome = Outcome::new(&[Row { depth: 3, policy: "paced" }], Vec::new()).unwrap();
         assert_eq!(String::from_utf8(outcome.csv.clone()).unwrap(), "depth,policy\n3,paced\n");
-        let table = table(&Data::of(&outcome.csv).unwrap()).to_string();
+        let table = table(&Data::of(&outcome.csv).unwrap()).fit(out::COLUMNS);
         assert!(table.contains("depth") && table.contains("paced"), "{table}");
     }
 }

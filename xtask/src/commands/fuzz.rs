@@ -77,7 +77,7 @@ pub(crate) fn run(project: &Project, fuzz: &Fuzz) -> Result<ExitCode> {
         return Engine::build(project, &chosen)?.try_one(target, input, subject);
     }
     let searched = search(project, &chosen, Duration::from_secs(fuzz.minutes * 60), fuzz.seed, fuzz.jobs, subject)?;
-    out::line(format_args!("{}", shown::table(&searched)))?;
+    out::line(format_args!("{}", shown::table(&searched).fit(out::columns())))?;
     json.map(|mut json| json.write_json(Format::Fuzz, &searched)).transpose()?;
     let mut passed = true;
     for one in &searched {

@@ -115,7 +115,7 @@ pub(crate) fn once(project: &Project, named: &str, input: RunInput<'_>, json: Op
     timeline::write(&results, &folder, json.as_ref())?;
     results.files = files(project, &folder);
     json.map(|mut json| json.write_json(Format::Run, &results)).transpose()?;
-    out::line(format_args!("{}", table::render(&results)))?;
+    out::line(format_args!("{}", table::render(&results, out::columns())))?;
     out::line(format_args!(
         "Seed {seed}: {:.6} s of virtual time, {} commands, trace {:016x}",
         account.now_ns as f64 / 1e9,

@@ -2,6 +2,7 @@
 
 use crate::image::programs::ROOT_TASK;
 use crate::records::lateness::Lateness;
+use crate::records::plan::{Plan, Planned};
 use crate::records::timeline::Timeline;
 use capdl::Scenario;
 use capdl::scenario::Tenant;
@@ -107,6 +108,9 @@ pub(crate) struct Results {
     /// The server of each tenant: of its session, or of its function's controller.
     #[serde(skip)]
     pub(crate) servers: BTreeMap<String, String>,
+    /// Limits and changes that the scenario declares.
+    #[serde(skip)]
+    pub(crate) plan: Plan,
     /// Free memory of servers at each opening of a session.
     #[serde(skip)]
     pub(crate) opened: Vec<Opened>,
@@ -202,11 +206,16 @@ impl Results {
         self.scenario.clone_from(&scenario.name);
         let served = |tenant: &Tenant| (tenant.name.clone(), scenario.server_name(&tenant.controller));
         self.servers = scenario.tenants.iter().map(served).collect();
+        self.plan = Plan::of(scenario);
     }
 
     /// Adds a record that came `arrived` after QEMU's start.
     pub(crate) fn take(&mut self, record: Stamped, arrived: Duration) {
-        self.timeline.take(&record);
+        let planned = match &record.report {
+            Report::Change(change) => self.planned_for(&self.changes, change).map(|planned| planned.words.clone()),
+            _ => None,
+        };
+        self.timeline.take(&record, planned.as_deref());
         if let Report::Opened { tenant, pages_left, io_tables_left } = &record.report {
             let (tenant, at_ns) = (tenant.clone(), record.at_ns);
             let (pages_left, io_tables_left) = (*pages_left, *io_tables_left);
@@ -343,6 +352,20 @@ impl Results {
         self.components.iter().any(|component| self.roles.get(&component.name) == Some(&role))
     }
 
+    /// The change of the scenario that the report `index` is about.
+    pub(crate) fn planned(&self, index: usize) -> Option<&Planned> {
+        let (earlier, rest) = self.changes.split_at_checked(index)?;
+        self.planned_for(earlier, rest.first()?)
+    }
+
+    /// The change of the scenario that a report is about, after `earlier` ones. A restarted policy component reports its changes again,
+    /// so nobody knows then.
+    fn planned_for(&self, earlier: &[Change], report: &Change) -> Option<&Planned> {
+        let earlier = earlier.iter().filter(|one| one.tenant == report.tenant).count();
+        let known = self.restarts_of(&report.policy) == 0;
+        known.then(|| self.plan.change(&report.tenant, earlier, report.what)).flatten()
+    }
+
     /// Whether the component or tenant `name` faulted.
     pub(crate) fn faulted(&self, name: &str) -> bool {
         self.faults.iter().any(|fault| fault.name == name)
@@ -382,8 +405,29 @@ fn compared(digest: Digest) -> Compared {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Results of a run of two tenants on a limited controller, with reports at times in milliseconds. `more` continues the scenario.
+    pub(crate) fn of_reports(more: &str, reports: impl IntoIterator<Item = (u64, Report)>) -> Results {
+        let tenant = |name: &str, first: u32| {
+            format!(
+                "[[tenant]]\nname = \"{name}\"\nclass = \"high\"\nqueue_pairs = 1\nprogram.name = \"bench\"\n\
+                 extents = [{{ first = {first}, blocks = 1024 }}]\n"
+            )
+        };
+        let text = format!(
+            "name = \"t\"\ndescription = \"t\"\n[[controller]]\nname = \"disk\"\niops_limit = 4000\n\
+             [[controller.namespace]]\nsize = \"64M\"\n{}{}{more}",
+            tenant("a", 0),
+            tenant("b", 1024)
+        );
+        let mut results = Results::default();
+        results.take_scenario(&Scenario::parse(&text, "t").unwrap());
+        let stamped = |(at_ms, report): (u64, Report)| Stamped { at_ns: at_ms * 1_000_000, report };
+        reports.into_iter().for_each(|one| results.take(stamped(one), Duration::ZERO));
+        results
+    }
 
     fn first_io(at_ns: u64) -> Report {
         Report::FirstIo { tenant: report::clip("a"), at_ns }

@@ -85,8 +85,8 @@ impl Timeline {
         self.events.iter().filter(is_fault).map(|event| event.at_ns).min()
     }
 
-    /// Takes a record's event and time.
-    pub(crate) fn take(&mut self, Stamped { at_ns, report }: &Stamped) {
+    /// Takes a record's event and time. `planned` describes a change, where the scenario's is known.
+    pub(crate) fn take(&mut self, Stamped { at_ns, report }: &Stamped, planned: Option<&str>) {
         let at_ns = *at_ns;
         self.end_ns = self.end_ns.max(at_ns);
         match report {
@@ -118,7 +118,8 @@ impl Timeline {
                     Changed::Granted { blocks } => (What::Granted, format!("{blocks} blocks")),
                     Changed::Entitled => (What::Entitled, String::new()),
                 };
-                self.event(one.at_ns.saturating_add(one.took_ns), &one.tenant, what, &words);
+                let words = planned.unwrap_or(&words);
+                self.event(one.at_ns.saturating_add(one.took_ns), &one.tenant, what, words);
             }
             Report::InterruptsChange(one) => {
                 self.event(
@@ -201,7 +202,7 @@ pub(crate) mod tests {
 
     fn timeline(reports: impl IntoIterator<Item = (u64, Report)>) -> Timeline {
         let mut timeline = Timeline::default();
-        reports.into_iter().for_each(|(at_ns, report)| timeline.take(&Stamped { at_ns, report }));
+        reports.into_iter().for_each(|(at_ns, report)| timeline.take(&Stamped { at_ns, report }, None));
         timeline
     }
 

@@ -94,9 +94,10 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
         What::Faulted => format!("{who} is ended by the root task for a fault ({words})"),
         What::Restarted => format!("{who} runs again, {words}"),
         What::Reconnected => format!("{who} has its session again, {words}"),
-        What::Revoked => format!("{who} loses all rights to {words} of its own"),
+        What::Revoked => format!("{who} loses all rights to {words}"),
         What::Granted => format!("{who} has its rights to {words} again"),
-        What::Entitled => format!("{who} has another share of the controller"),
+        What::Entitled if words.is_empty() => format!("{who} has another share of the controller"),
+        What::Entitled => format!("{who} has another share of the controller: {words}"),
         What::Interrupts => format!("the controller beside {who} interrupts {words} from now on"),
         What::Expelled => format!("the session of {who} is ended by the server: {words}"),
         What::Refused => format!("{who} is refused a session: {words}"),
@@ -178,13 +179,13 @@ mod tests {
             ("server", What::Killed, ""),
             ("server", What::Restarted, "after 1.7 ms"),
             ("alice", What::Reconnected, "4 requests resubmitted"),
-            ("frank", What::Revoked, "256 blocks"),
+            ("frank", What::Revoked, "256 blocks from 512"),
         ];
         let expected = [
             "server is killed, in the middle of what it does",
             "server runs again, after 1.7 ms",
             "alice has its session again, 4 requests resubmitted",
-            "frank loses all rights to 256 blocks of its own",
+            "frank loses all rights to 256 blocks from 512",
         ];
         assert_eq!(reported(&events), expected);
     }

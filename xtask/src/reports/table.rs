@@ -1,47 +1,86 @@
 //! Results as text: tables of a run, and the verdict.
 
+mod attacks;
+mod changes;
+mod limits;
 mod paths;
 mod restarts;
+mod tenants;
 
 use crate::judges::times::{self, WHOLE_RUN};
 use crate::records::results::Results;
 use crate::reports::plain::plain;
+use crate::reports::sheet::{Sheet, Value};
 use capdl_spec::Role;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
-use report::{Changed, Fault, FaultKind, Interrupts, Load, Name, PciFunction, Refused};
+use report::{Fault, FaultKind, Interrupts, Name, PciFunction, Refused};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use textwrap::core::Word;
+use textwrap::{Options, WordSeparator, WordSplitter};
 
-/// Classes, the most urgent first.
-const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
-/// Columns of a list of words, at most.
-const WIDTH: usize = 130;
+/// Part of the report.
+enum Part {
+    /// A table below its title.
+    Table(&'static str, Sheet),
+    /// Lines, which are wrapped between words.
+    Text(String),
+    /// Lines that stay as they are, to be searched and copied.
+    Lines(String),
+}
 
-/// The whole report, in the order of a reader's questions.
-pub(crate) fn render(results: &Results) -> String {
+/// The whole report, in the order of a reader's questions, for a terminal of so many columns.
+pub(crate) fn render(results: &Results, columns: usize) -> String {
     let parts = [
-        machine(results),
-        lost_isolation(results),
+        machine(results).map(Part::Text),
+        lost_isolation(results).map(Part::Text),
         components(results),
-        pci(results),
-        controllers(results),
-        tenants(results),
+        pci(results).map(Part::Text),
+        controllers(results).map(Part::Text),
+        tenants::tenants(results),
+        limits::limits(results).map(Part::Text),
         paths::paths(results),
         values(results),
-        refused(results),
+        refused(results).map(Part::Text),
         interrupts(results),
         misses(results),
-        changes(results),
-        interrupts_changes(results),
+        changes::changes(results),
+        changes::of_interrupts(results),
         restarts::restarts(results),
-        ended(results),
-        blocked(results),
-        attacks(results),
-        digests(results),
-        verdict(results),
+        ended(results).map(Part::Text),
+        blocked(results).map(Part::Text),
+        attacks::attacks(results).map(Part::Text),
+        digests(results).map(Part::Lines),
+        verdict(results).map(Part::Lines),
     ];
-    plain(&parts.into_iter().flatten().collect::<Vec<_>>().join("\n")).into_owned()
+    let parts: Vec<_> = parts.into_iter().flatten().map(|part| part.render(columns)).collect();
+    plain(&parts.join("\n")).into_owned()
+}
+
+impl Part {
+    fn render(self, columns: usize) -> String {
+        match self {
+            Self::Table(title, sheet) => format!("{title}\n{}\n", sheet.fit(columns)),
+            Self::Text(text) => text.lines().map(|line| wrapped(line, columns) + "\n").collect(),
+            Self::Lines(text) => text,
+        }
+    }
+}
+
+/// The line in lines of at most `columns` columns, the further ones indented. Phrases with a semicolon between them stay whole.
+fn wrapped(line: &str, columns: usize) -> String {
+    let indent = line.chars().take_while(|c| *c == ' ').count();
+    let fits = |phrase: &str| indent + phrase.chars().count() < columns;
+    let of_phrases = line.contains("; ") && line.trim_start().split("; ").all(fits);
+    let (separator, further) =
+        if of_phrases { (WordSeparator::Custom(phrases), indent) } else { (WordSeparator::AsciiSpace, indent + 2) };
+    let further = " ".repeat(further);
+    let options = Options::new(columns).subsequent_indent(&further).word_separator(separator);
+    textwrap::fill(line, options.word_splitter(WordSplitter::NoHyphenation).break_words(false))
+}
+
+/// The phrases of a line, each with its semicolon.
+fn phrases(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
+    Box::new(line.split_inclusive("; ").map(Word::from))
 }
 
 fn machine(results: &Results) -> Option<String> {
@@ -78,21 +117,18 @@ fn lost_isolation(results: &Results) -> Option<String> {
     })
 }
 
-fn components(results: &Results) -> Option<String> {
-    let mut table = table(&["component", "name", "priority", "capabilities", "pages"]);
+fn components(results: &Results) -> Option<Part> {
+    let mut sheet = Sheet::new(["component", "name", "priority", "capabilities", "pages"]);
     for one in &results.components {
-        row(
-            &mut table,
-            &[
-                Value::Number(one.component.to_string()),
-                Value::Word(one.name.to_string()),
-                Value::Number(one.priority.to_string()),
-                Value::Number(one.capabilities.to_string()),
-                Value::Number(one.pages.to_string()),
-            ],
-        );
+        sheet.row([
+            Value::Number(one.component.to_string()),
+            Value::Word(one.name.to_string()),
+            Value::Number(one.priority.to_string()),
+            Value::Number(one.capabilities.to_string()),
+            Value::Number(one.pages.to_string()),
+        ]);
     }
-    (!results.components.is_empty()).then(|| titled("Components", &table))
+    (!sheet.is_empty()).then(|| Part::Table("Components", sheet))
 }
 
 /// The tree of functions, each below its bridge.
@@ -162,49 +198,6 @@ fn controllers(results: &Results) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn tenants(results: &Results) -> Option<String> {
-    let mut table = table(&[
-        "tenant",
-        "class",
-        "queue pairs",
-        "depth",
-        "request",
-        "reads",
-        "writes",
-        "IOPS",
-        "p50 µs",
-        "p99 µs",
-        "p99.9 µs",
-        "max µs",
-        "verified",
-        "forbidden",
-    ]);
-    let mut loads: Vec<&Load> = results.tenants.iter().collect();
-    loads.sort_by_key(|load| CLASSES.iter().position(|class| load.class == *class));
-    for load in loads {
-        row(
-            &mut table,
-            &[
-                Value::Word(load.tenant.to_string()),
-                Value::Word(load.class.to_string()),
-                Value::Number(load.queue_pairs.to_string()),
-                Value::Number(load.depth.to_string()),
-                Value::Number(size(u64::from(load.block_bytes))),
-                Value::Number(load.reads.to_string()),
-                Value::Number(load.writes.to_string()),
-                Value::Number(iops(load).to_string()),
-                Value::Number(micros(load.p50_ns)),
-                Value::Number(micros(load.p99_ns)),
-                Value::Number(micros(load.p999_ns)),
-                Value::Number(micros(load.max_ns)),
-                Value::Number(size(load.verified_bytes)),
-                Value::Number(load.forbidden.to_string()),
-            ],
-        );
-    }
-    (!results.tenants.is_empty()).then(|| titled("Tenants", &table))
-}
-
 /// Sessions that were not opened.
 fn refused(results: &Results) -> Option<String> {
     let line = |refused: &Refused| format!("{} was refused its session: {}\n", refused.tenant, refused.reason);
@@ -212,48 +205,22 @@ fn refused(results: &Results) -> Option<String> {
 }
 
 /// Sessions whose requests missed the table of extents: each incarnation of a server reports its own.
-fn misses(results: &Results) -> Option<String> {
-    let mut table = table(&["tenant", "requests", "record not installed", "forbidden"]);
-    let missed = || results.sessions.iter().filter(|session| session.not_installed + session.forbidden > 0);
-    for session in missed() {
-        row(
-            &mut table,
-            &[
-                Value::Word(session.tenant.to_string()),
-                Value::Number(session.requests.to_string()),
-                Value::Number(session.not_installed.to_string()),
-                Value::Number(session.forbidden.to_string()),
-            ],
-        );
+fn misses(results: &Results) -> Option<Part> {
+    let mut sheet = Sheet::new(["tenant", "requests", "record not installed", "forbidden"]);
+    for session in results.sessions.iter().filter(|session| session.not_installed + session.forbidden > 0) {
+        sheet.row([
+            Value::Word(session.tenant.to_string()),
+            Value::Number(session.requests.to_string()),
+            Value::Number(session.not_installed.to_string()),
+            Value::Number(session.forbidden.to_string()),
+        ]);
     }
-    missed().next().map(|_| titled("Extents: requests that missed", &table))
-}
-
-/// Changes of rights while the system ran.
-fn changes(results: &Results) -> Option<String> {
-    let mut table = table(&["tenant", "change", "at ms", "in force after µs"]);
-    for one in &results.changes {
-        let what = match one.what {
-            Changed::Revoked { blocks } => format!("{blocks} blocks revoked"),
-            Changed::Granted { blocks } => format!("{blocks} blocks granted"),
-            Changed::Entitled => "another share".to_owned(),
-        };
-        row(
-            &mut table,
-            &[
-                Value::Word(one.tenant.to_string()),
-                Value::Word(what),
-                Value::Number(milliseconds(one.at_ns.saturating_sub(began_ns(results)))),
-                Value::Number(micros(one.took_ns)),
-            ],
-        );
-    }
-    (!results.changes.is_empty()).then(|| titled("Changes", &table))
+    (!sheet.is_empty()).then(|| Part::Table("Extents: requests that missed", sheet))
 }
 
 /// Interrupts of sessions, over all incarnations of their servers, and of other drivers, by mode.
-fn interrupts(results: &Results) -> Option<String> {
-    let mut table = table(&["of", "INTx", "MSI", "MSI-X"]);
+fn interrupts(results: &Results) -> Option<Part> {
+    let mut sheet = Sheet::new(["of", "INTx", "MSI", "MSI-X"]);
     let mut by_name: BTreeMap<&Name, [u64; 3]> = BTreeMap::new();
     for (name, interrupts) in results.interrupts().filter(|(_, interrupts)| interrupts.total() > 0) {
         let Interrupts { msix, msi, intx } = *interrupts;
@@ -263,37 +230,20 @@ fn interrupts(results: &Results) -> Option<String> {
     for (name, counts) in &by_name {
         let name = Value::Word(name.to_string());
         let counts = counts.iter().map(|count| Value::Number(count.to_string()));
-        row(&mut table, &std::iter::once(name).chain(counts).collect::<Vec<_>>());
+        sheet.row(std::iter::once(name).chain(counts));
     }
-    (!by_name.is_empty()).then(|| titled("Interrupts", &table))
+    (!sheet.is_empty()).then(|| Part::Table("Interrupts", sheet))
 }
 
 /// Numbers that client programs found.
-fn values(results: &Results) -> Option<String> {
-    let mut table = table(&["tenant", "result", "number", "unit"]);
+fn values(results: &Results) -> Option<Part> {
+    let mut sheet = Sheet::new(["tenant", "result", "number", "unit"]);
     for one in &results.values {
         let words = [&one.tenant, &one.name].map(|word| Value::Word(word.to_string()));
         let [number, unit] = [Value::Number(one.number.to_string()), Value::Word(one.unit.to_string())];
-        row(&mut table, &words.into_iter().chain([number, unit]).collect::<Vec<_>>());
+        sheet.row(words.into_iter().chain([number, unit]));
     }
-    (!results.values.is_empty()).then(|| titled("Results of programs", &table))
-}
-
-/// Changes of controllers' interrupt modes while the system ran.
-fn interrupts_changes(results: &Results) -> Option<String> {
-    let mut table = table(&["ordered by", "interrupts by", "at ms", "in force after µs"]);
-    for one in &results.interrupts_changes {
-        row(
-            &mut table,
-            &[
-                Value::Word(one.policy.to_string()),
-                Value::Word(one.to.to_string()),
-                Value::Number(milliseconds(one.at_ns.saturating_sub(began_ns(results)))),
-                Value::Number(micros(one.took_ns)),
-            ],
-        );
-    }
-    (!results.interrupts_changes.is_empty()).then(|| titled("Changes of interrupts", &table))
+    (!sheet.is_empty()).then(|| Part::Table("Results of programs", sheet))
 }
 
 /// Components that were ended and not restarted, without the attackers.
@@ -340,66 +290,6 @@ fn what(fault: &Fault) -> String {
     format!("{kind} of {:#x}, instruction {:#x}", fault.address, fault.instruction)
 }
 
-/// Attempts of intruders, by the component that stopped them; first those that none stopped.
-fn attacks(results: &Results) -> Option<String> {
-    let intruders: BTreeSet<&Name> = results.attacks.iter().map(|attack| &attack.tenant).collect();
-    let mut text = String::new();
-    for intruder in &intruders {
-        let own = || results.attacks.iter().filter(|attack| attack.tenant == **intruder);
-        let ends = ended_faults(results).filter(|fault| fault.name == **intruder);
-        let mut groups: Vec<(&str, Vec<(String, u64)>)> = Vec::new();
-        let unstopped = own().filter(|attack| !attack.refused).map(|attack| ("NOTHING", attack.attack.to_string()));
-        let stopped =
-            own().filter(|attack| attack.refused).map(|attack| (&*attack.stopped_by, attack.attack.to_string()));
-        let ends = ends.map(|fault| ("the root task, which ended it for the fault", what(fault)));
-        for (end, tried) in unstopped.chain(stopped).chain(ends) {
-            count(group(&mut groups, end), tried);
-        }
-        let (tries, done) = (own().count(), own().filter(|attack| !attack.refused).count());
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "Intruder {intruder}: {tries} attempts, {done} succeeded. Tried, by what stopped it:");
-        for (end, tried) in groups {
-            let _ = writeln!(text, "  {end}");
-            let tried = tried.into_iter().map(|(tried, times)| match times {
-                1 => tried,
-                times => format!("{tried} ({times} times)"),
-            });
-            wrap(tried, &mut text);
-        }
-    }
-    (!intruders.is_empty()).then_some(text)
-}
-
-/// The group of attempts with the same end, created if it is missing.
-fn group<'a, 'b>(groups: &'b mut Vec<(&'a str, Vec<(String, u64)>)>, end: &'a str) -> &'b mut Vec<(String, u64)> {
-    let place = groups.iter().position(|(one, _)| *one == end).unwrap_or_else(|| {
-        groups.push((end, Vec::new()));
-        groups.len() - 1
-    });
-    &mut groups[place].1
-}
-
-/// Counts the attempt; equal attempts share an entry.
-fn count(tried: &mut Vec<(String, u64)>, one: String) {
-    match tried.iter_mut().find(|(known, _)| *known == one) {
-        Some((_, times)) => *times += 1,
-        None => tried.push((one, 1)),
-    }
-}
-
-/// Joins phrases into lines of limited width.
-fn wrap(phrases: impl Iterator<Item = String>, text: &mut String) {
-    let mut line = String::new();
-    for phrase in phrases {
-        if !line.is_empty() && line.chars().count() + phrase.chars().count() > WIDTH {
-            let _ = writeln!(text, "    {}", line.trim_end());
-            line.clear();
-        }
-        let _ = write!(line, "{phrase}; ");
-    }
-    let _ = writeln!(text, "    {}", line.trim_end_matches("; "));
-}
-
 /// Start of the system, nanoseconds of machine time.
 fn began_ns(results: &Results) -> u64 {
     results.machine.as_ref().map_or(0, |machine| machine.started_at_ns)
@@ -414,9 +304,9 @@ fn digests(results: &Results) -> Option<String> {
     for digest in &results.digests {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "SHA-256 of {} bytes from byte {}", digest.bytes, digest.first_byte);
-        let _ = writeln!(text, "  {:<22} {}", format!("through the stack, {}", digest.tenant), digest.sha256);
+        let _ = writeln!(text, "  {:<13} {}", digest.tenant, digest.sha256);
         if let Some(own) = &digest.build_machine_sha256 {
-            let _ = writeln!(text, "  {:<22} {own}", "on the build machine");
+            let _ = writeln!(text, "  {:<13} {own}", "build machine");
         }
     }
     (!text.is_empty()).then_some(text)
@@ -468,29 +358,6 @@ pub(crate) fn not_judged(rows: usize) -> Option<String> {
     Some(format!("{rows} {were} not judged: the machine was too slow"))
 }
 
-/// Content of a cell: words are aligned left, numbers right.
-enum Value {
-    Word(String),
-    Number(String),
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_header(header.iter().copied());
-    table
-}
-
-fn row(table: &mut Table, values: &[Value]) {
-    table.add_row(values.iter().map(|value| match value {
-        Value::Word(text) => Cell::new(text),
-        Value::Number(text) => Cell::new(text).set_alignment(CellAlignment::Right),
-    }));
-}
-
-fn titled(title: &str, table: &Table) -> String {
-    format!("{title}\n{table}\n")
-}
-
 fn bdf(bdf: u16) -> String {
     format!("{:02x}:{:02x}.{}", bdf >> 8, bdf >> 3 & 31, bdf & 7)
 }
@@ -506,11 +373,6 @@ pub(crate) fn size(bytes: u64) -> String {
 
 fn micros(ns: u64) -> String {
     format!("{:.0}", ns as f64 / 1000.0)
-}
-
-fn iops(load: &Load) -> u64 {
-    let operations = u128::from(load.reads.saturating_add(load.writes)) * 1_000_000_000;
-    u64::try_from(operations.checked_div(u128::from(load.elapsed_ns)).unwrap_or(0)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

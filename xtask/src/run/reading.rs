@@ -3,6 +3,7 @@
 use crate::destination::{Format, json};
 use crate::judges::times::{self, NotJudged};
 use crate::judges::{causes, verdict};
+use crate::out;
 use crate::records::decode::Decoder;
 use crate::reports::{table, timeline};
 use crate::run::Collector;
@@ -50,7 +51,7 @@ pub fn read(scenario: &Scenario, components: &[(&str, Option<Role>)], elf: &[u8]
     results.reasons = causes::told(verdict::reasons(scenario, &results), &[], &results);
     times::judge(scenario, &mut results, NotJudged::default());
     Ok(Reading {
-        page: table::render(&results),
+        page: table::render(&results, out::COLUMNS),
         json: json(Format::Run, &results)?,
         picture: timeline::svg(&results)?,
         log,

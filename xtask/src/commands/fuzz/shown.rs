@@ -2,9 +2,8 @@
 
 use super::{Searched, Target};
 use crate::out;
+use crate::reports::sheet::{Sheet, Value};
 use anyhow::Result;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
 
 /// Prints the targets.
 ///
@@ -16,23 +15,19 @@ pub(super) fn list(targets: &[Target]) -> Result<()> {
 }
 
 /// Table of the searches' results.
-pub(super) fn table(searched: &[Searched]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_header(["target", "inputs", "a second", "seconds", "edges", "found"]);
+pub(super) fn table(searched: &[Searched]) -> Sheet {
+    let mut sheet = Sheet::new(["target", "inputs", "a second", "seconds", "edges", "found"]);
     for one in searched {
         let rate = one.inputs as f64 / one.seconds.max(0.001);
         let found = one.finding.as_ref().map_or("nothing", |finding| finding.input.as_str());
-        table.add_row([
-            one.target.clone(),
-            one.inputs.to_string(),
-            format!("{rate:.0}"),
-            format!("{:.0}", one.seconds),
-            one.edges.to_string(),
-            found.to_owned(),
+        sheet.row([
+            Value::Word(one.target.clone()),
+            Value::Number(one.inputs.to_string()),
+            Value::Number(format!("{rate:.0}")),
+            Value::Number(format!("{:.0}", one.seconds)),
+            Value::Number(one.edges.to_string()),
+            Value::Word(found.to_owned()),
         ]);
     }
-    for column in table.column_iter_mut().skip(1).take(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    sheet
 }

@@ -11,10 +11,9 @@ use crate::machine::counts::{self, Instructions, KERNEL_NAME, Plugins};
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
+use crate::reports::sheet::Sheet;
 use crate::run::Device;
 use anyhow::{Context, Result, ensure};
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -53,22 +52,17 @@ fn instructions(project: &Project, tools: &Tools) -> Result<()> {
     // Two parts of each load, and one between its last marker and the next load's first.
     let parts: Vec<_> = parts.chunks(3).collect();
     ensure!(parts.len() == READS.len(), "the guest passed {} of {} loads", parts.len(), READS.len());
-    let mut table = table(["4 KiB random read", "kernel", "fio", "all"]);
+    let mut sheet = Sheet::new(["4 KiB random read", "kernel", "fio", "all"]);
     for (name, parts) in READS.iter().zip(parts) {
         let [few, many, ..] = parts else { anyhow::bail!("{name} has no two parts") };
         let sums = |part: &Instructions| (part.get(KERNEL_NAME).copied().unwrap_or(0), part.values().sum::<u64>());
         let ((few_kernel, few_all), (many_kernel, many_all)) = (sums(few), sums(many));
         let each = |few: u64, many: u64| many.saturating_sub(few) as f64 / FEW;
         let (kernel, all) = (each(few_kernel, many_kernel), each(few_all, many_all));
-        table.add_row([
-            (*name).to_owned(),
-            format!("{kernel:.0}"),
-            format!("{:.0}", all - kernel),
-            format!("{all:.0}"),
-        ]);
+        sheet.numbers(name, [kernel, all - kernel, all].map(|number| format!("{number:.0}")));
     }
     drop(step);
-    out::line(format_args!("Instructions of a read, Linux {}\n{table}", tools.guest.version()))?;
+    out::line(format_args!("Instructions of a read, Linux {}\n{}", tools.guest.version(), sheet.fit(out::columns())))?;
     Ok(())
 }
 
@@ -77,17 +71,18 @@ fn neighbour(project: &Project, tools: &Tools) -> Result<()> {
     let limited = toml::from_str("iops_limit = 4000\nnamespace = [{ size = \"64M\" }]")?;
     let job = Job { name: "neighbour", controller: limited, device: Device::Qemu, counter: None };
     let (reports, _) = measure(project, tools, job)?;
-    let mut table = table(["victim", "p50 ms", "p99 ms", "p99.9 ms", "reads/s"]);
+    let mut sheet = Sheet::new(["victim", "p50 ms", "p99 ms", "p99.9 ms", "reads/s"]);
     for (name, json) in results(&reports)? {
         let read = &json["jobs"][0]["read"];
         let ms = |percentile: &str| {
             format!("{:.2}", read["clat_ns"]["percentile"][percentile].as_f64().unwrap_or(0.0) / 1e6)
         };
         let iops = read["iops"].as_f64().unwrap_or(0.0);
-        table.add_row([name, ms("50.000000"), ms("99.000000"), ms("99.900000"), format!("{iops:.0}")]);
+        sheet.numbers(&name, [ms("50.000000"), ms("99.000000"), ms("99.900000"), format!("{iops:.0}")]);
     }
     drop(step);
-    out::line(format_args!("A victim beside a neighbour, 4,000 blocks of 4 KiB a second\n{table}"))?;
+    let shown = sheet.fit(out::columns());
+    out::line(format_args!("A victim beside a neighbour, 4,000 blocks of 4 KiB a second\n{shown}"))?;
     Ok(())
 }
 
@@ -101,12 +96,13 @@ fn throughput(project: &Project, tools: &Tools) -> Result<()> {
         Ok(results(&reports)?.into_iter().map(|(name, json)| (name, iops(&json))).collect())
     };
     let (model, qemu) = (of(Device::Model)?, of(Device::Qemu)?);
-    let mut table = table(["load", "model", "QEMU's", "ratio"]);
+    let mut sheet = Sheet::new(["load", "model", "QEMU's", "ratio"]);
     for ((name, model), (_, qemu)) in model.into_iter().zip(qemu) {
-        table.add_row([name, format!("{model:.0}"), format!("{qemu:.0}"), format!("{:.2}", model / qemu)]);
+        sheet.numbers(&name, [format!("{model:.0}"), format!("{qemu:.0}"), format!("{:.2}", model / qemu)]);
     }
     drop(step);
-    out::line(format_args!("Requests a second, by the clock of a busy or idle machine\n{table}"))?;
+    let shown = sheet.fit(out::columns());
+    out::line(format_args!("Requests a second, by the clock of a busy or idle machine\n{shown}"))?;
     Ok(())
 }
 
@@ -157,13 +153,6 @@ fn results(reports: &Reports) -> Result<Vec<(String, Value)>> {
         Ok((name, json))
     };
     texts.into_iter().map(parsed).collect()
-}
-
-fn table<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_header(header);
-    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    table
 }
 
 #[cfg(test)]

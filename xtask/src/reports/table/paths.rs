@@ -1,18 +1,20 @@
 //! Tenants by their paths, side by side: through the NVMe server, and by virtual functions of their own.
 
-use super::{Value, bdf, iops, micros, row, table, titled};
+use super::tenants::iops;
+use super::{Part, bdf, micros};
 use crate::records::results::Results;
+use crate::reports::sheet::{Sheet, Value};
 use capdl_spec::Role;
 use report::{Load, Name};
 use std::collections::BTreeSet;
 
 /// A table of all tenants, if one of them drives a function.
-pub(super) fn paths(results: &Results) -> Option<String> {
+pub(super) fn paths(results: &Results) -> Option<Part> {
     let is_client = |name: &&Name| results.roles.get(*name) == Some(&Role::Client);
     let clients: BTreeSet<&Name> = results.components.iter().map(|one| &one.name).filter(is_client).collect();
     clients.iter().any(|name| function_of(results, name).is_some()).then_some(())?;
-    let mut table =
-        table(&["tenant", "path", "memory kept apart by", "blocks kept apart by", "IOPS", "p50 µs", "p99 µs"]);
+    let mut sheet =
+        Sheet::new(["tenant", "path", "memory kept apart by", "blocks kept apart by", "IOPS", "p50 µs", "p99 µs"]);
     for name in clients {
         let (path, memory, blocks) = match function_of(results, name) {
             Some(function) => {
@@ -22,20 +24,17 @@ pub(super) fn paths(results: &Results) -> Option<String> {
         };
         let load = results.tenants.iter().rfind(|load| load.tenant == *name);
         let number = |of: &dyn Fn(&Load) -> String| Value::Number(load.map_or_else(String::new, of));
-        row(
-            &mut table,
-            &[
-                Value::Word(name.to_string()),
-                Value::Word(path),
-                Value::Word(memory.into()),
-                Value::Word(blocks.into()),
-                number(&|load| iops(load).to_string()),
-                number(&|load| micros(load.p50_ns)),
-                number(&|load| micros(load.p99_ns)),
-            ],
-        );
+        sheet.row([
+            Value::Word(name.to_string()),
+            Value::Word(path),
+            Value::Word(memory.into()),
+            Value::Word(blocks.into()),
+            number(&|load| iops(load).to_string()),
+            number(&|load| micros(load.p50_ns)),
+            number(&|load| micros(load.p99_ns)),
+        ]);
     }
-    Some(titled("Paths", &table))
+    Some(Part::Table("Paths", sheet))
 }
 
 /// The requester id of the function that a component drove last.
@@ -69,7 +68,7 @@ mod tests {
 
     #[test]
     fn both_paths_stand_side_by_side() {
-        let text = paths(&results(&[(0x100, "nvme-server"), (0x102, "frida")])).unwrap();
+        let text = paths(&results(&[(0x100, "nvme-server"), (0x102, "frida")])).unwrap().render(200);
         let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap().to_owned();
         assert!(line("alice").contains("NVMe server"), "{text}");
         let frida = line("frida");
@@ -78,6 +77,6 @@ mod tests {
 
     #[test]
     fn without_a_function_there_is_one_path_and_no_table() {
-        assert_eq!(paths(&results(&[(0x100, "nvme-server")])), None);
+        assert!(paths(&results(&[(0x100, "nvme-server")])).is_none());
     }
 }

@@ -1,13 +1,15 @@
 //! The table of restarts.
 
-use super::{Value, began_ns, milliseconds, row, table, titled};
+use super::{Part, began_ns, milliseconds};
 use crate::records::results::Results;
+use crate::reports::sheet::{Sheet, Value};
 use report::Reconnected;
 
 /// Components that died and were restarted, each with the clients that opened their sessions again after that. Of components that
 /// died together, the first is named.
-pub(super) fn restarts(results: &Results) -> Option<String> {
-    let mut table = table(&["component", "died at ms", "again after ms", "tenant", "session after ms", "resubmitted"]);
+pub(super) fn restarts(results: &Results) -> Option<Part> {
+    let mut sheet =
+        Sheet::new(["component", "died at ms", "again after ms", "tenant", "session after ms", "resubmitted"]);
     for (number, one) in results.restarts.iter().enumerate() {
         let clients = results.reconnected.iter().filter(|client| ended_by(results, client) == Some(number));
         let died = [
@@ -23,12 +25,12 @@ pub(super) fn restarts(results: &Results) -> Option<String> {
             ]
         });
         let nobody = || [(); 3].map(|()| Value::Word(String::new()));
-        row(&mut table, &died.into_iter().chain(of_clients.next().unwrap_or_else(nobody)).collect::<Vec<_>>());
+        sheet.row(died.into_iter().chain(of_clients.next().unwrap_or_else(nobody)));
         for client in of_clients {
-            row(&mut table, &nobody().into_iter().chain(client).collect::<Vec<_>>());
+            sheet.row(nobody().into_iter().chain(client));
         }
     }
-    (!results.restarts.is_empty()).then(|| titled("Restarts", &table))
+    (!sheet.is_empty()).then(|| Part::Table("Restarts", sheet))
 }
 
 /// The number of the restart before which the client lost its session: that of its server, or of who died together with it.

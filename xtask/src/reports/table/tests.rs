@@ -1,7 +1,7 @@
 use super::*;
 use crate::records::lateness::{Lateness, Sample};
 use crate::records::results::Compared;
-use report::{Attack, Change, Component, Controller, Fault, FaultKind, Machine, Namespace, clip};
+use report::{Attack, Change, Changed, Component, Controller, Fault, FaultKind, Load, Machine, Namespace, clip};
 use std::time::Duration;
 
 fn function(bdf: u16, parent: Option<u16>, buses: Option<(u8, u8)>) -> PciFunction {
@@ -70,6 +70,7 @@ fn results() -> Results {
             reads: 2100,
             writes: 900,
             verified_bytes: 12 << 20,
+            began_ns: 400_000_000,
             elapsed_ns: 500_000_000,
             p50_ns: 210_400,
             p99_ns: 900_000,
@@ -138,10 +139,12 @@ fn ended(name: &str, kind: FaultKind) -> Fault {
 }
 
 const EXPECTED: &str = include_str!("expected.txt");
+const EXPECTED_80: &str = include_str!("expected_80.txt");
 
 #[test]
 fn everything_a_run_showed_is_on_the_page() {
-    assert_eq!(render(&results()), EXPECTED);
+    assert_eq!(render(&results(), 200), EXPECTED);
+    assert_eq!(render(&results(), 80), EXPECTED_80);
 }
 
 #[test]
@@ -149,7 +152,7 @@ fn a_failed_run_says_why_and_where_its_log_is() {
     let mut results = Results { scenario: "demo".into(), folder: "target/runs/demo-1".into(), ..Results::default() };
     results.reasons.push("alice has not finished".into());
     let files = "  target/runs/demo-1 has its log, and the pictures timeline.svg and system.svg\n";
-    assert_eq!(render(&results), format!("FAIL demo\n  alice has not finished\n{files}"));
+    assert_eq!(render(&results, 80), format!("FAIL demo\n  alice has not finished\n{files}"));
 }
 
 #[test]
@@ -159,16 +162,19 @@ fn rows_that_were_not_judged_are_named_and_counted() {
     results.not_judged.push("alice waited; the machine was too slow: it waited".into());
     let row = "not judged: alice waited; the machine was too slow: it waited";
     let files = "  runs/demo-1 has its log, and the pictures timeline.svg and system.svg\n";
-    assert_eq!(render(&results), format!("{row}\nPASS demo\n1 row was not judged: the machine was too slow\n{files}"));
+    assert_eq!(
+        render(&results, 80),
+        format!("{row}\nPASS demo\n1 row was not judged: the machine was too slow\n{files}")
+    );
     results.passed = false;
     results.reasons.push("bob has not finished".into());
     let failed = format!("FAIL demo\n  bob has not finished\n  {row}\n{files}");
-    assert_eq!(render(&results), failed);
+    assert_eq!(render(&results, 80), failed);
     let age = Duration::from_secs(2);
     results.lateness = Lateness::of(vec![Sample { age, waited: age / 2, others: age, ran: age }], None);
     results.set_clock(0, Duration::ZERO);
     let why = "the machine was too slow: of 2.0 s QEMU waited 1.0 s for a processor of the build machine";
-    assert!(render(&results).contains(&format!("  {why}\n{files}")), "a failed run says how late it was");
+    assert!(render(&results, 80).contains(&format!("  {why}\n{files}")), "a failed run says how late it was");
     assert_eq!(not_judged(2).as_deref(), Some("2 rows were not judged: the machine was too slow"));
     assert_eq!(not_judged(0), None);
 }
