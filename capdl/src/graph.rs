@@ -39,6 +39,8 @@ const LANE: i32 = 22;
 const GAP: i32 = 16;
 /// Between an NVMe server and its policy component, for the line that joins them.
 const POLICY_GAP: i32 = 40;
+/// Between the lines that join these two, and between their labels.
+const LINE_GAP: i32 = 14;
 const POLICY_HEIGHT: i32 = 150;
 /// The rail along which clients reach the policy component, right of it.
 const POLICY_RAIL_X: i32 = SERVERS_X + SERVERS_WIDTH + 14;
@@ -239,12 +241,12 @@ impl Drawing<'_> {
 
     /// Draws the lines from a policy component up to its server.
     fn between_stacked(&mut self, between: &[Link], place: Place, above: Place) {
-        for link in between {
-            let (x, _) = place.middle();
+        for (link, number) in between.iter().zip(0..) {
+            let (x, y) = (place.x + 12 + number * LINE_GAP, above.bottom() + LINE_GAP * (number + 1));
             let (ink, dashed, head) = style(link.kind);
-            let points = vec![(x - 60, place.y), (x - 60, above.bottom())];
-            self.canvas.line(&Line { points, ink, dashed, head });
-            self.canvas.centred(x + 16, place.y - POLICY_GAP / 2 + 4, 11, ink, &link.label);
+            self.canvas.line(&Line { points: vec![(x, place.y), (x, above.bottom())], ink, dashed, head });
+            let beside = place.x + 12 + between.len() as i32 * LINE_GAP;
+            self.canvas.text(beside, y, 11, Weight::Regular, ink, &link.label);
         }
     }
 
@@ -332,7 +334,7 @@ impl Drawing<'_> {
             Role::Client => Ink::Client,
         };
         self.canvas.card(place.x, place.y, place.width, place.height, ink);
-        self.canvas.text(place.x + 14, place.y + 25, 16, Weight::Bold, Ink::Text, name);
+        self.canvas.text(place.x + 14, place.y + 25, name_size(name, place.width), Weight::Bold, Ink::Text, name);
         let mut lines = vec![format!("component {id}, priority {priority}"), holds(self.specification, index)];
         if role == Role::Console {
             // A wide box has everything in one line.
@@ -361,6 +363,13 @@ impl Drawing<'_> {
             x += 66 + label.len() as i32 * 7;
         }
     }
+}
+
+/// Size of a component's name that fits into a box of this width: 16, or less for a long name.
+fn name_size(name: &str, width: i32) -> i32 {
+    // A bold letter is about two thirds as wide as the font is high.
+    let letters = name.chars().count() as i32;
+    ((width - 28) * 3 / (letters.max(1) * 2)).min(16)
 }
 
 const fn style(kind: Kind) -> (Ink, bool, Head) {

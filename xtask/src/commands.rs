@@ -41,6 +41,8 @@ pub(crate) mod linux;
 pub(crate) mod new;
 #[cfg(feature = "all-commands")]
 pub(crate) mod own_program;
+#[cfg(all(test, feature = "all-commands"))]
+mod pictures;
 #[cfg(feature = "all-commands")]
 pub(crate) mod profile;
 pub(crate) mod qemu;

@@ -79,6 +79,13 @@ pub(super) fn links(specification: &Specification) -> Vec<Link> {
             _ => {}
         }
     }
+    for link in &mut links {
+        // The picture shows whose it is.
+        let owners = [link.from, link.to].map(|end| format!("{}.", specification.components[end].name));
+        if let Some(rest) = owners.iter().find_map(|owner| link.label.strip_prefix(owner.as_str())) {
+            link.label = rest.to_owned();
+        }
+    }
     links.sort_by_key(|link| link.kind);
     links
 }
@@ -132,7 +139,7 @@ fn control(specification: &Specification, id: ObjectId, reach: &Reach, links: &m
 fn bits(badge: u64) -> String {
     let badge = badge & !Badge::SIGNAL;
     let numbers: Vec<String> = (0..63).filter(|bit| badge >> bit & 1 == 1).map(|bit| bit.to_string()).collect();
-    format!("bit {}", numbers.join(", "))
+    if numbers.is_empty() { "no bit".into() } else { format!("bit {}", numbers.join(", ")) }
 }
 
 /// The devices by holder; like devices are one group.

@@ -3,6 +3,9 @@
 //! The library plotters draws. The colours are those of Okabe and Ito, which people with red-green colour blindness can
 //! distinguish.
 
+#[cfg(test)]
+pub(crate) mod texts;
+
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::{Color, DrawingArea, IntoDrawingArea, RGBColor, SVGBackend, WHITE};
@@ -19,18 +22,38 @@ pub(crate) const FAINT: RGBColor = RGBColor(0x70, 0x70, 0x70);
 /// Grid lines.
 pub(crate) const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 /// Errors.
-pub(crate) const BAD: RGBColor = RGBColor(0xc4, 0x2b, 0x1c);
+pub(crate) const BAD: RGBColor = OKABE_ITO.vermillion;
 /// Recoveries, and checks that held.
-pub(crate) const GOOD: RGBColor = RGBColor(0x00, 0x80, 0x60);
+pub(crate) const GOOD: RGBColor = OKABE_ITO.green;
+
+/// Palette of Okabe and Ito.
+pub(crate) struct Palette {
+    pub(crate) blue: RGBColor,
+    pub(crate) vermillion: RGBColor,
+    pub(crate) green: RGBColor,
+    pub(crate) purple: RGBColor,
+    pub(crate) orange: RGBColor,
+    pub(crate) sky_blue: RGBColor,
+}
+
+/// Palette of all pictures of runs and experiments.
+pub(crate) const OKABE_ITO: Palette = Palette {
+    blue: RGBColor(0x00, 0x72, 0xb2),
+    vermillion: RGBColor(0xd5, 0x5e, 0x00),
+    green: RGBColor(0x00, 0x9e, 0x73),
+    purple: RGBColor(0xcc, 0x79, 0xa7),
+    orange: RGBColor(0xe6, 0x9f, 0x00),
+    sky_blue: RGBColor(0x56, 0xb4, 0xe9),
+};
 
 /// Colours of the compared series, in order.
 const SERIES: [RGBColor; 7] = [
-    RGBColor(0x00, 0x72, 0xb2),
-    RGBColor(0xd5, 0x5e, 0x00),
-    RGBColor(0x00, 0x9e, 0x73),
-    RGBColor(0xcc, 0x79, 0xa7),
-    RGBColor(0xe6, 0x9f, 0x00),
-    RGBColor(0x56, 0xb4, 0xe9),
+    OKABE_ITO.blue,
+    OKABE_ITO.vermillion,
+    OKABE_ITO.green,
+    OKABE_ITO.purple,
+    OKABE_ITO.orange,
+    OKABE_ITO.sky_blue,
     RGBColor(0x55, 0x55, 0x55),
 ];
 

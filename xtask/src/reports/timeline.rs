@@ -1,8 +1,10 @@
 //! Draws a timeline: one lane for each component, time from left to right.
 //!
-//! A lane shows when its component ran, and marks for its events. For a load it also shows the throughput as a surface and the
-//! longest latency as a line. Each is scaled to its own greatest value, which stands at the right. In a lane with many marks only
-//! those with enough room are named; the legend names all kinds.
+//! A lane shows when its component ran, and marks for its events. For a load it also shows the rate of its requests as a surface, with an
+//! axis on the left, and the longest latency as a line, with an axis on the right. Each axis ends at the lane's own peak. In a lane with
+//! many marks only those with enough room are named; the legend names all kinds. Marks that would lie on each other stand side by side.
+
+mod marks;
 
 use crate::destination::Destination;
 use crate::project::write_whole;
@@ -10,27 +12,32 @@ use crate::records::results::Results;
 use crate::records::timeline::{Event, Timeline, What};
 use crate::reports::figure::{self, Align, BAD, Canvas, FAINT, GOOD, GRID, INK, letters, picture, short, width};
 use crate::reports::plain::plain;
+use crate::reports::timeline::marks::{LATENCY, Legend, RATE, RUNS, SERVER_ENDS, mark, name};
 use anyhow::Result;
 use capdl_spec::Role;
-use plotters::prelude::{
-    Circle, Color, Cross, EmptyElement, PathElement, Polygon, RGBColor, Rectangle, Text, TriangleMarker, WHITE,
-};
+use plotters::prelude::{Color, PathElement, Polygon, Rectangle, Text};
 use report::Progress;
-use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Pixels.
-const WIDTH: i32 = 1200;
-const LEFT: i32 = 170;
-const RIGHT: i32 = WIDTH - 170;
-const TOP: i32 = 78;
-const BELOW: i32 = 92;
+/// Pixels. Space left and right of all, for the numbers of the axes, and between these and the names.
+const MARGIN: i32 = 24;
+const AXIS: i32 = 88;
+const NAMES_GAP: i32 = 12;
+/// Width of the part with the times.
+const SPAN: i32 = 880;
+const TOP: i32 = 96;
+/// Height of the time axis.
+const TIMES: i32 = 52;
 /// Heights of a lane's parts, from above: marks, throughput and latency, incarnations.
 const MARKS: i32 = 20;
-const SURFACE: i32 = 40;
+const SURFACE: i32 = 44;
 const INCARNATION: i32 = 6;
 /// Space below each lane.
 const GAP: i32 = 8;
+
+/// Distance of marks that would lie on each other, and how far one is moved at most.
+const BESIDE: i32 = 13;
+const MOST_MOVED: i32 = 4 * BESIDE;
 
 /// Approximate number of grid lines.
 const TICKS: f64 = 8.0;
@@ -57,24 +64,24 @@ pub(crate) fn write(results: &Results, folder: &Path, json: Option<&Destination>
 /// A picture that cannot be drawn.
 pub(crate) fn svg(results: &Results) -> Result<String> {
     let lanes = lanes(results);
-    let height = TOP + lanes.iter().map(Lane::height).sum::<i32>() + BELOW;
-    let drawn = picture(WIDTH as u32, height as u32, |canvas| {
-        let frame = Frame::new(&results.timeline, height - BELOW);
-        heading(canvas, results)?;
+    let frame = Frame::new(&results.timeline, &lanes);
+    let legend = Legend::new(&lanes, frame.width);
+    let height = frame.bottom + TIMES + legend.height() + MARGIN;
+    let drawn = picture(frame.width as u32, height as u32, |canvas| {
+        heading(canvas, results, frame.width)?;
         frame.draw(canvas)?;
+        frame.titles(canvas, lanes.iter().any(Lane::has_load))?;
         // The end of a server affects all its clients: draw a line through all lanes.
-        for event in lanes.iter().filter(|lane| lane.serves).flat_map(|lane| &lane.events) {
-            if is_grave(event.what) {
-                let x = frame.x(event.at_ns);
-                canvas.draw(&PathElement::new(vec![(x, TOP - 4), (x, frame.bottom)], BAD.mix(0.35)))?;
-            }
+        for event in lanes.iter().flat_map(Lane::ends_of_server) {
+            let x = frame.x(event.at_ns);
+            canvas.draw(&PathElement::new(vec![(x, TOP - 4), (x, frame.bottom)], SERVER_ENDS))?;
         }
         let mut top = TOP;
         for lane in &lanes {
             lane.draw(canvas, &frame, top)?;
             top += lane.height();
         }
-        legend(canvas, &lanes, height - 26)
+        legend.draw(canvas, frame.bottom + TIMES)
     })?;
     Ok(plain(&drawn).into_owned())
 }
@@ -93,19 +100,29 @@ const fn is_silent(role: Option<Role>) -> bool {
 struct Frame {
     begin_ns: u64,
     end_ns: u64,
+    /// Ends of the part with the times.
+    left: i32,
+    right: i32,
+    /// Width of the picture.
+    width: i32,
+    /// Bottom of the lanes.
     bottom: i32,
 }
 
 impl Frame {
-    fn new(timeline: &Timeline, bottom: i32) -> Self {
+    fn new(timeline: &Timeline, lanes: &[Lane<'_>]) -> Self {
         // A time that the serial line forged may be the greatest number.
         let begin_ns = timeline.begin_ns.unwrap_or(0).min(u64::MAX - 1);
-        Self { begin_ns, end_ns: timeline.end_ns.max(begin_ns + 1), bottom }
+        let names = lanes.iter().map(|lane| width(lane.name, 15).max(width(&lane.about, 12))).max().unwrap_or(0);
+        let left = MARGIN + names + NAMES_GAP + AXIS;
+        let (right, end_ns) = (left + SPAN, timeline.end_ns.max(begin_ns + 1));
+        let bottom = TOP + lanes.iter().map(Lane::height).sum::<i32>();
+        Self { begin_ns, end_ns, left, right, width: right + AXIS + MARGIN, bottom }
     }
 
     fn x(&self, at_ns: u64) -> i32 {
         let since = at_ns.clamp(self.begin_ns, self.end_ns) - self.begin_ns;
-        LEFT + (since as f64 / (self.end_ns - self.begin_ns) as f64 * f64::from(RIGHT - LEFT)).round() as i32
+        self.left + (since as f64 / (self.end_ns - self.begin_ns) as f64 * f64::from(SPAN)).round() as i32
     }
 
     /// The grid and the times below it.
@@ -125,21 +142,33 @@ impl Frame {
             ))?;
             value += step;
         }
-        let says = format!("{unit} since the first component was started");
-        let middle = (LEFT + RIGHT) / 2;
+        let says = format!("time since the first component was started, {unit}");
+        let middle = (self.left + self.right) / 2;
         Ok(canvas.draw(&Text::new(says, (middle, self.bottom + 32), letters(13, FAINT, Align::Middle)))?)
+    }
+
+    /// The titles of the names and of the axes of loads.
+    fn titles(&self, canvas: &Canvas<'_>, has_load: bool) -> Result<()> {
+        let y = TOP - 14;
+        let title = |says: &str, x, align| canvas.draw(&Text::new(says.to_owned(), (x, y), letters(12, FAINT, align)));
+        title("component", MARGIN, Align::Left)?;
+        if has_load {
+            title("requests/s", self.left - 8, Align::Right)?;
+            title("longest latency", self.right + 8, Align::Left)?;
+        }
+        Ok(())
     }
 }
 
-fn heading(canvas: &Canvas<'_>, results: &Results) -> Result<()> {
+fn heading(canvas: &Canvas<'_>, results: &Results, width: i32) -> Result<()> {
     let world = match results.seed {
         Some(seed) => format!("in the simulator, seed {seed}, virtual time"),
         None => "on seL4 in QEMU".to_owned(),
     };
     let verdict = if results.passed { ("PASS", GOOD) } else { ("FAIL", BAD) };
-    canvas.draw(&Text::new(results.scenario.clone(), (24, 28), letters(22, INK, Align::Left)))?;
-    canvas.draw(&Text::new(world, (24, 52), letters(14, FAINT, Align::Left)))?;
-    Ok(canvas.draw(&Text::new(verdict.0, (WIDTH - 24, 28), letters(18, verdict.1, Align::Right)))?)
+    canvas.draw(&Text::new(results.scenario.clone(), (MARGIN, 28), letters(22, INK, Align::Left)))?;
+    canvas.draw(&Text::new(world, (MARGIN, 52), letters(14, FAINT, Align::Left)))?;
+    Ok(canvas.draw(&Text::new(verdict.0, (width - MARGIN, 28), letters(18, verdict.1, Align::Right)))?)
 }
 
 /// Content of one component's lane.
@@ -149,7 +178,6 @@ struct Lane<'a> {
     serves: bool,
     /// Text below the name.
     about: String,
-    colour: RGBColor,
     incarnations: Vec<(u64, u64)>,
     events: Vec<&'a Event>,
     intervals: Vec<&'a Progress>,
@@ -173,7 +201,6 @@ fn lanes(results: &Results) -> Vec<Lane<'_>> {
             name,
             serves: role.is_some_and(serves),
             about: about.unwrap_or_default(),
-            colour: figure::colour(lanes.len()),
             incarnations: timeline.incarnations_of(name),
             events,
             intervals: timeline.progress.iter().filter(|interval| interval.tenant == name).collect(),
@@ -189,33 +216,43 @@ const fn is_marked(what: What) -> bool {
 
 impl Lane<'_> {
     fn height(&self) -> i32 {
-        let surface = if self.intervals.is_empty() { 0 } else { SURFACE };
+        let surface = if self.has_load() { SURFACE } else { 0 };
         MARKS + surface + INCARNATION + GAP
+    }
+
+    const fn has_load(&self) -> bool {
+        !self.intervals.is_empty()
+    }
+
+    /// Events that end a server, and so affect its clients.
+    fn ends_of_server(&self) -> impl Iterator<Item = &&Event> {
+        self.events.iter().filter(|event| self.serves && is_grave(event.what))
     }
 
     fn draw(&self, canvas: &Canvas<'_>, frame: &Frame, top: i32) -> Result<()> {
         let bottom = top + self.height() - GAP;
-        canvas.draw(&PathElement::new(vec![(24, bottom + GAP / 2), (WIDTH - 24, bottom + GAP / 2)], GRID))?;
+        let below = bottom + GAP / 2;
+        canvas.draw(&PathElement::new(vec![(MARGIN, below), (frame.width - MARGIN, below)], GRID))?;
         let middle = (top + bottom) / 2;
         let up = if self.about.is_empty() { 0 } else { 8 };
-        canvas.draw(&Text::new(self.name.to_owned(), (24, middle - up), letters(15, INK, Align::Left)))?;
-        canvas.draw(&Text::new(self.about.clone(), (24, middle + 10), letters(12, FAINT, Align::Left)))?;
+        canvas.draw(&Text::new(self.name.to_owned(), (MARGIN, middle - up), letters(15, INK, Align::Left)))?;
+        canvas.draw(&Text::new(self.about.clone(), (MARGIN, middle + 10), letters(12, FAINT, Align::Left)))?;
         for (since, until) in &self.incarnations {
             let corners = [(frame.x(*since), bottom - INCARNATION), (frame.x(*until).max(frame.x(*since) + 1), bottom)];
-            canvas.draw(&Rectangle::new(corners, self.colour.mix(0.75).filled()))?;
+            canvas.draw(&Rectangle::new(corners, RUNS.filled()))?;
         }
         self.draw_load(canvas, frame, bottom - INCARNATION)?;
         self.draw_events(canvas, frame, top + MARKS / 2)
     }
 
-    /// Draws throughput and longest latencies above `base`, and their greatest values at the right.
+    /// Draws rates and longest latencies above `base`, and their axes.
     fn draw_load(&self, canvas: &Canvas<'_>, frame: &Frame, base: i32) -> Result<()> {
+        if !self.has_load() {
+            return Ok(());
+        }
         let rates: Vec<_> = self.intervals.iter().map(|interval| rate(interval)).collect();
         let most = rates.iter().copied().fold(0.0, f64::max);
         let longest = self.intervals.iter().map(|interval| interval.max_ns).max().unwrap_or(0);
-        if self.intervals.is_empty() {
-            return Ok(());
-        }
         let height = f64::from(SURFACE - 6);
         let y = |share: f64| base - (share * height).round() as i32;
         let mut edge = Vec::new();
@@ -227,34 +264,33 @@ impl Lane<'_> {
             let longest = y(interval.max_ns as f64 / longest.max(1) as f64);
             line.extend([(since, longest), (until, longest)]);
         }
-        canvas.draw(&Polygon::new(edge, self.colour.mix(0.35).filled()))?;
-        canvas.draw(&PathElement::new(line, INK.mix(0.8).stroke_width(1)))?;
-        let bytes = self.intervals.iter().map(|interval| interval.bytes).sum::<u64>();
-        let operations = self.intervals.iter().map(|interval| interval.operations).sum::<u64>().max(1);
-        let says = [
-            (format!("{} IOPS, {}", short(most), bandwidth(most * bytes as f64 / operations as f64)), INK),
-            (format!("latency to {}", figure::time(longest as f64)), FAINT),
-        ];
-        for ((text, colour), at) in says.into_iter().zip([base - 26, base - 9]) {
-            canvas.draw(&Text::new(text, (RIGHT + 10, at), letters(12, colour, Align::Left)))?;
+        canvas.draw(&Polygon::new(edge, RATE.filled()))?;
+        canvas.draw(&PathElement::new(line, LATENCY.stroke_width(1)))?;
+        let peaks = [format!("peak {}", short(most)), format!("peak {}", figure::time(longest as f64))];
+        let places = [(frame.left, -8, Align::Right), (frame.right, 8, Align::Left)];
+        for (peak, (x, aside, align)) in peaks.into_iter().zip(places) {
+            canvas.draw(&PathElement::new(vec![(x, y(1.0)), (x, base)], FAINT))?;
+            canvas.draw(&Text::new(peak, (x + aside, y(1.0) + 4), letters(12, INK, align)))?;
+            canvas.draw(&Text::new("0", (x + aside, base - 4), letters(12, INK, align)))?;
         }
         Ok(())
     }
 
     /// Draws marks in the lane's upper part, and words beside those that have room.
     fn draw_events(&self, canvas: &Canvas<'_>, frame: &Frame, y: i32) -> Result<()> {
+        let places = self.places(frame);
         // The severe ones last, so that no other mark hides them.
         for grave in [false, true] {
-            for event in self.events.iter().filter(|event| is_grave(event.what) == grave) {
-                mark(canvas, event.what, (frame.x(event.at_ns), y))?;
+            for (event, x) in places.iter().filter(|(event, _)| is_grave(event.what) == grave) {
+                mark(canvas, event.what, (*x, y))?;
             }
         }
-        let groups = self.groups(frame);
+        let groups = groups(&places);
         for (index, (last, words)) in groups.iter().enumerate() {
-            let room = groups.get(index + 1).map_or(RIGHT, |(next, _)| next - 8);
+            let room = groups.get(index + 1).map_or(frame.right, |(next, _)| next.first - 8);
             // All words that fit, from the first on.
             let fitting = (0..=words.len()).rev().map(|count| words[..count].join(", "));
-            let begin = last + 9;
+            let begin = last.last + 10;
             if let Some(words) = fitting.into_iter().find(|words| begin + width(words, 12) <= room) {
                 canvas.draw(&Text::new(words, (begin, y), letters(12, INK, Align::Left)))?;
             }
@@ -262,21 +298,44 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// Groups of marks that touch each other: the position of the last mark, and the words.
-    fn groups(&self, frame: &Frame) -> Vec<(i32, Vec<String>)> {
-        let mut groups: Vec<(i32, Vec<String>)> = Vec::new();
-        for event in &self.events {
-            let x = frame.x(event.at_ns);
-            match groups.last_mut().filter(|(last, _)| x - *last <= 12) {
-                Some((last, words)) => {
-                    *last = x;
-                    words.extend(says(event));
-                }
-                None => groups.push((x, says(event).into_iter().collect())),
+    /// The events with the places of their marks. One that would lie on the mark before stands beside it, unless it would then be too far
+    /// from its time. Refused attacks are narrow and many, and stand at their times.
+    fn places(&self, frame: &Frame) -> Vec<(&Event, i32)> {
+        let mut before = i32::MIN;
+        let place = |event: &&'_ Event| {
+            let own = frame.x(event.at_ns);
+            let beside = before.saturating_add(BESIDE);
+            let x = if own < beside && beside - own <= MOST_MOVED { beside } else { own };
+            if event.what == What::AttackRefused {
+                return own;
             }
-        }
-        groups
+            before = x;
+            x
+        };
+        let places: Vec<_> = self.events.iter().map(place).collect();
+        self.events.iter().copied().zip(places).collect()
     }
+}
+
+/// Places of the first and the last mark of a group.
+struct Ends {
+    first: i32,
+    last: i32,
+}
+
+/// Groups of marks that stand beside each other, with their words.
+fn groups(places: &[(&Event, i32)]) -> Vec<(Ends, Vec<String>)> {
+    let mut groups: Vec<(Ends, Vec<String>)> = Vec::new();
+    for (event, x) in places {
+        match groups.last_mut().filter(|(ends, _)| *x - ends.last <= BESIDE) {
+            Some((ends, words)) => {
+                ends.last = ends.last.max(*x);
+                words.extend(says(event));
+            }
+            None => groups.push((Ends { first: *x, last: *x }, says(event).into_iter().collect())),
+        }
+    }
+    groups
 }
 
 /// Whether an event ends a component or shows an error.
@@ -290,21 +349,12 @@ fn rate(interval: &Progress) -> f64 {
     interval.operations as f64 * 1e9 / ns as f64
 }
 
-/// Bytes per second.
-fn bandwidth(bytes: f64) -> String {
-    let mebibytes = bytes / f64::from(1 << 20);
-    if mebibytes < 1000.0 {
-        format!("{} MiB/s", short(mebibytes))
-    } else {
-        format!("{} GiB/s", short(mebibytes / 1024.0))
-    }
-}
-
 /// Words beside a mark; `None` for frequent events.
 fn says(event: &Event) -> Option<String> {
     match event.what {
         What::Opened | What::Closed | What::AttackRefused | What::Started | What::Done => None,
         What::Revoked | What::Granted => Some(format!("{}: {}", name(event.what), event.words)),
+        What::Entitled if !event.words.is_empty() => Some(event.words.to_string()),
         What::Reconnected => Some(format!("{}, {}", name(event.what), event.words)),
         What::Restarted => Some(format!("{} {}", name(event.what), event.words)),
         What::Broken => Some(format!("fault: {}", event.words)),
@@ -314,178 +364,5 @@ fn says(event: &Event) -> Option<String> {
     }
 }
 
-const fn name(what: What) -> &'static str {
-    match what {
-        What::Started => "started",
-        What::Opened => "session open",
-        What::Closed => "session closed",
-        What::Expelled => "session ended by the server",
-        What::Refused => "session refused",
-        What::AttackRefused => "attack refused",
-        What::AttackDone => "ATTACK NOT STOPPED",
-        What::Faulted => "fault",
-        What::Killed => "killed",
-        What::Restarted => "runs again",
-        What::Reconnected => "session back",
-        What::Broken => "controller fails",
-        What::Moved => "hot plug",
-        What::Reset => "reset",
-        What::Revoked => "rights revoked",
-        What::Granted => "rights granted",
-        What::Entitled => "share changed",
-        What::Interrupts => "interrupts changed",
-        What::Failed => "check failed",
-        What::Done => "done",
-    }
-}
-
-/// Draws the mark of an event.
-fn mark(canvas: &Canvas<'_>, what: What, at: (i32, i32)) -> Result<()> {
-    let thick = |colour: RGBColor| colour.stroke_width(2);
-    match what {
-        What::Opened => canvas.draw(&TriangleMarker::new(at, 6, GOOD.filled())),
-        What::Closed => canvas.draw(&Circle::new(at, 4, FAINT.filled())),
-        What::AttackRefused => {
-            canvas.draw(&PathElement::new(vec![(at.0, at.1 - 6), (at.0, at.1 + 6)], GOOD.mix(0.6).stroke_width(1)))
-        }
-        What::AttackDone => canvas.draw(&Circle::new(at, 7, BAD.filled())),
-        What::Faulted | What::Killed | What::Broken => canvas.draw(&Cross::new(at, 5, thick(BAD))),
-        What::Moved => canvas.draw(&TriangleMarker::new(at, 6, thick(INK))),
-        What::Expelled | What::Refused => canvas.draw(&Circle::new(at, 5, thick(BAD))),
-        What::Restarted | What::Reconnected | What::Granted | What::Entitled | What::Interrupts => {
-            let shape =
-                EmptyElement::at(at) + Circle::new((0, 0), 5, GOOD.filled()) + Circle::new((0, 0), 2, WHITE.filled());
-            canvas.draw(&shape)
-        }
-        What::Reset | What::Failed | What::Revoked => {
-            canvas.draw(&Rectangle::new([(at.0 - 4, at.1 - 4), (at.0 + 4, at.1 + 4)], BAD.filled()))
-        }
-        What::Started | What::Done => Ok(()),
-    }?;
-    Ok(())
-}
-
-/// Legend of all kinds of marks, and of the surface and the line.
-fn legend(canvas: &Canvas<'_>, lanes: &[Lane<'_>], y: i32) -> Result<()> {
-    let kinds: BTreeSet<_> = lanes.iter().flat_map(|lane| &lane.events).map(|event| event.what).collect();
-    let mut x = 34;
-    for what in kinds {
-        mark(canvas, what, (x, y))?;
-        x = name_beside(canvas, name(what), x, y)?;
-    }
-    if lanes.iter().any(|lane| !lane.intervals.is_empty()) {
-        canvas.draw(&Rectangle::new([(x - 6, y - 5), (x + 6, y + 5)], figure::colour(0).mix(0.35).filled()))?;
-        x = name_beside(canvas, "throughput", x, y)?;
-        canvas.draw(&PathElement::new(vec![(x - 7, y), (x + 7, y)], INK.mix(0.8).stroke_width(1)))?;
-        name_beside(canvas, "longest latency", x, y)?;
-    }
-    Ok(())
-}
-
-/// Writes a name beside a mark; returns the place of the next mark.
-fn name_beside(canvas: &Canvas<'_>, name: &'static str, x: i32, y: i32) -> Result<i32> {
-    canvas.draw(&Text::new(name, (x + 12, y), letters(13, INK, Align::Left)))?;
-    Ok(x + 12 + width(name, 13) + 20)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use crate::records::timeline::tests::{killed, started};
-    use report::{Report, Stamped, clip};
-    use std::time::Duration;
-
-    /// The texts of a picture: their left and right ends, their height, and their words.
-    fn texts(svg: &str) -> Vec<(f64, f64, f64, String)> {
-        let value = |text: &str, name: &str| {
-            let rest = text.split_once(&format!(" {name}=\"")).map_or("", |(_, rest)| rest);
-            rest.split('"').next().unwrap_or("").to_owned()
-        };
-        let number = |text: &str, name: &str| value(text, name).parse::<f64>().unwrap();
-        let parts = svg.split("<text").skip(1).map(|part| part.split("</text>").next().unwrap());
-        let text = |part: &str| {
-            let (attributes, words) = part.split_once('>').unwrap();
-            // plotters writes the size of letters divided by 1.24.
-            let size = number(&format!(" {attributes}"), "font-size") * 1.24;
-            let wide = f64::from(width(words.trim(), size.round() as u32));
-            let at = number(&format!(" {attributes}"), "x");
-            let begin = match value(attributes, "text-anchor").as_str() {
-                "end" => at - wide,
-                "middle" => at - wide / 2.0,
-                _ => at,
-            };
-            (begin, begin + wide, number(attributes, "y"), words.trim().to_owned())
-        };
-        parts.map(text).collect()
-    }
-
-    fn results(reports: Vec<(u64, Report)>) -> Results {
-        let roles = [(clip("nvme-server"), Role::NvmeServer), (clip("alice"), Role::Client)].into();
-        let mut results = Results { scenario: "t".into(), roles, ..Results::default() };
-        reports.into_iter().for_each(|(at_ns, report)| results.take(Stamped { at_ns, report }, Duration::ZERO));
-        results
-    }
-
-    #[test]
-    fn whatever_happens_when_no_words_lie_on_others_or_outside() {
-        for (distance, count) in [(1, 12), (9, 20), (40, 6), (300, 3), (2_000, 2)] {
-            let mut reports = vec![(0, started("nvme-server")), (0, started("alice"))];
-            let mut moves = Vec::new();
-            for index in 0..count {
-                let at_ns = 1_000_000 * distance * (index + 1);
-                let restart = report::Restart {
-                    name: clip("nvme-server"),
-                    times: 1,
-                    ended_at_ns: at_ns,
-                    took_ns: 1_000_000,
-                    memory_left_bytes: 7,
-                };
-                reports.push((at_ns, killed("nvme-server")));
-                moves.push(at_ns + 500_000);
-                reports.push((at_ns, Report::Restart(restart)));
-                reports.push((
-                    at_ns,
-                    Report::Reconnected(report::Reconnected {
-                        tenant: clip("alice"),
-                        at_ns: at_ns + 2_000_000,
-                        reissued: 7,
-                    }),
-                ));
-                let (since_ns, operations) = (at_ns - 1_000_000, 1_000 * index);
-                let progress = Progress {
-                    tenant: clip("alice"),
-                    since_ns,
-                    until_ns: at_ns,
-                    operations,
-                    bytes: 4 << 20,
-                    max_ns: 5_000,
-                };
-                reports.push((at_ns, Report::Progress(progress)));
-            }
-            reports.push((
-                1_000_000 * distance * (count + 1),
-                Report::Opened { tenant: clip("alice"), pages_left: 9, io_tables_left: 9 },
-            ));
-            let mut results = results(reports);
-            moves.into_iter().for_each(|at_ns| results.timeline.moved(at_ns, "nvme-server", "it is pulled out"));
-            let svg = svg(&results).unwrap();
-            let texts = texts(&svg);
-            for kind in ["killed", "hot plug"] {
-                assert!(texts.iter().any(|(_, _, _, words)| words.starts_with(kind)), "{kind}: {texts:?}");
-            }
-            for (index, (begin, end, y, words)) in texts.iter().enumerate() {
-                assert!(*begin >= 0.0 && *end <= f64::from(WIDTH), "'{words}' goes beyond the picture");
-                for (other_begin, other_end, other_y, other) in &texts[index + 1..] {
-                    let apart = (y - other_y).abs() >= 10.0 || end <= other_begin || other_end <= begin;
-                    assert!(apart, "'{words}' lies on '{other}' at {distance} ms");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_run_in_which_nothing_happened_has_a_picture_too() {
-        assert!(svg(&Results::default()).unwrap().ends_with("</svg>\n"));
-    }
-}
+mod tests;

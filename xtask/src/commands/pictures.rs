@@ -1,0 +1,48 @@
+//! The test that the pictures of runs can be read: no text lies on another, and none is cut.
+
+use crate::image::own;
+use crate::project::Project;
+use crate::reports::figure::texts::faults;
+use crate::reports::timeline;
+use crate::run::simulate::{RunInput, simulate};
+use capdl::Scenario;
+
+/// Scenarios of all kinds of events: the usual, many tenants, functions, hot plug, changes, faults.
+const SIMULATED: [&str; 9] = [
+    "demo",
+    "boot",
+    "tenants-64",
+    "functions-killed",
+    "hotplug",
+    "shares-change",
+    "controller-fails",
+    "bridge-two-controllers",
+    "queues-change",
+];
+
+fn scenario(name: &str) -> Scenario {
+    Scenario::load(Project::here().unwrap().scenario(name).unwrap()).unwrap()
+}
+
+#[test]
+fn every_text_of_a_timeline_can_be_read() {
+    for name in SIMULATED {
+        let scenario = scenario(name);
+        let input = RunInput { scenario: &scenario, seed: 1, disk: None, show: None, step: None, folder: None };
+        let picture = timeline::svg(&simulate(input).unwrap().results).unwrap();
+        assert!(picture.contains("time since the first component was started"), "{name}");
+        assert_eq!(faults(&picture), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn every_text_of_a_capability_graph_can_be_read() {
+    for name in Project::here().unwrap().scenarios().unwrap() {
+        let scenario = scenario(&name);
+        if own::is_missing(&scenario) {
+            continue;
+        }
+        let system = capdl::build(&scenario, &sim::programs(scenario.machine.arch)).unwrap();
+        assert_eq!(faults(&system.svg()), Vec::<String>::new(), "{name}");
+    }
+}
