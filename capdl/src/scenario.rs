@@ -21,6 +21,8 @@ mod nearest;
 mod pci;
 mod probe;
 mod program;
+#[cfg(feature = "schema")]
+mod schema;
 mod sentence;
 mod server;
 mod tenant;
@@ -45,6 +47,8 @@ pub use nearest::nearest;
 pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};
 pub use program::{Own, Workload};
+#[cfg(feature = "schema")]
+pub use schema::schema;
 pub use server::{RECORDS, Restart, Server};
 pub use tenant::{Path, Tenant};
 pub(crate) use validate::function::QUEUE_PAIRS;

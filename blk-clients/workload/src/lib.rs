@@ -67,15 +67,16 @@ pub const HEAP_A_REQUEST: usize = 1024;
 
 /// A load, in the terms of fio.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Bench {
     /// Order of the blocks.
     pub pattern: Pattern,
     /// Bytes of a request: a multiple of the namespace's block size.
     pub block_bytes: u32,
-    /// Percentage of reads.
+    /// Percentage of reads, 0 to 100.
     pub read_percent: u8,
-    /// Requests in flight.
+    /// Requests in flight, 1 or more.
     pub depth: u16,
     /// Requests to do; 0 when the time ends the run.
     pub operations: u64,
@@ -151,6 +152,8 @@ impl Default for Bench {
 
 /// How the completions of a load's requests are awaited (`blk_client::Completion`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "LoadCompletion"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Completion {
     /// As those of all requests of the session without a choice: as the tenant's `completion` says.
@@ -168,6 +171,7 @@ pub enum Completion {
 
 /// Whether requests of a load are forbidden because its rights are taken while it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Forbidden {
     /// A forbidden request is an error.
@@ -180,6 +184,7 @@ pub enum Forbidden {
 
 /// Order of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// Uniformly random.
@@ -190,6 +195,7 @@ pub enum Pattern {
 
 /// A range to digest, relative to the session's first block.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Digest {
     /// First byte: a multiple of the block size.
@@ -212,6 +218,7 @@ impl Default for Digest {
 ///
 /// An operation is a round trip: both signal once and both wait once.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Signal {
     /// Round trips, the same for both.
@@ -235,6 +242,7 @@ impl Default for Signal {
 
 /// Targets of the attacker.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Hostile {
     /// The first of the namespace's blocks that belong to another tenant.
@@ -251,6 +259,7 @@ pub struct Hostile {
 
 /// End of an attacker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LastAttack {
     /// It closes its session.
@@ -319,9 +328,10 @@ impl LastAttack {
 ///
 /// No forbidden action of it can succeed; its neighbours' results show its cost to them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Flood {
-    /// Its kinds of misbehaviour, each for one turn, starting over after the last.
+    /// Kinds of misbehaviour, each for one turn, starting over after the last.
     pub kinds: Vec<FloodKind>,
     /// Milliseconds to run; 0 for a flood without end, which reports the end of its work at its start.
     pub milliseconds: u64,
@@ -358,6 +368,7 @@ impl Default for Flood {
 
 /// A kind of misbehaviour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FloodKind {
     /// Valid requests of one block. One whose record is missing is made again after a call of the policy component.
@@ -406,12 +417,13 @@ impl FloodKind {
 /// The configuration of the probe, the test component that has an NVMe server's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Probe {
-    /// Its last access, which must be a fault.
+    /// Last access, which must be a fault.
     pub last: LastProbe,
 }
 
 /// The probe's last access, to something that is not its own any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LastProbe {
     /// A register of the controller it gave back.

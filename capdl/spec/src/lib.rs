@@ -26,9 +26,9 @@ use serde::{Deserialize, Serialize};
 pub type ObjectId = u32;
 
 /// The architecture of a system's programs and its kernel; it determines the machine.
-///
-/// The whole tree uses this type. It stands in this crate because the crate depends on no other of the project.
+// The whole tree uses this type. It stands in this crate because the crate depends on no other of the project.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Arch {
     /// A PC: QEMU's q35 with an Intel IOMMU.
     #[default]

@@ -49,35 +49,48 @@ pub struct Entitlement {
     pub depth: Option<u16>,
 }
 
-/// A change as it is written; one of the keys determines its kind.
+/// A change for a tenant: `revoke`, `grant`, or new values of its share; those that are not named stay.
 #[derive(serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Change"))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
+    /// The moment of the change; the start of the system without it.
     #[serde(default)]
     at: Option<String>,
+    /// Milliseconds after that moment.
     #[serde(default)]
     after_ms: u32,
+    /// Name of the tenant.
     tenant: String,
+    /// Blocks of its namespace to which it loses all rights.
     #[serde(default)]
     revoke: Option<Vec<Blocks>>,
+    /// Blocks to which it has these rights from then on, and no others. They are among its extents.
     #[serde(default)]
     grant: Option<Vec<Extent>>,
+    /// The class.
     #[serde(default)]
     class: Option<Class>,
+    /// The weight within its class, 1 or more.
     #[serde(default)]
     weight: Option<u16>,
+    /// Commands a second, at most.
     #[serde(default)]
     iops: Option<OrNone<RateLimit>>,
+    /// Bytes a second, at most.
     #[serde(default)]
     bandwidth: Option<OrNone<Bandwidth>>,
+    /// Hardware queue pairs of its own.
     #[serde(default)]
     queue_pairs: Option<u16>,
+    /// Commands each of them may hold, 1 to 1024.
     #[serde(default)]
     depth: Option<u16>,
 }
 
-/// A limit, or the word that removes it.
-struct OrNone<T>(Option<T>);
+/// A limit, or `"none"`, which removes it.
+pub(super) struct OrNone<T>(Option<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrNone<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

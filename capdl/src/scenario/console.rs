@@ -5,9 +5,10 @@ use serde::Deserialize;
 
 /// The console.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct Console {
-    /// Its scheduling priority.
+    /// Scheduling priority, from 1 to the servers'.
     pub priority: u8,
 }
 

@@ -7,11 +7,12 @@ use serde::Deserialize;
 /// An NVMe controller. Every machine gives controllers, or the bridges they are attached to, ascending device numbers on the
 /// root bus: the PCI server finds number i of the scenario as number i in its walk.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Controller {
-    /// Its name, unique.
+    /// Name, unique.
     pub name: String,
-    /// Its serial number, up to 20 characters; its name when empty.
+    /// Serial number, up to 20 characters; its name when empty.
     #[serde(default)]
     pub serial: String,
     /// Where it sits.
@@ -28,16 +29,18 @@ pub struct Controller {
     pub vectors: u16,
     /// Bytes of its Controller Memory Buffer, in BAR 2, a power of two from 1 MiB on; 0 for none. Its server does not use it.
     #[serde(default, deserialize_with = "bytes::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "super::schema::Size"))]
     pub memory_buffer: u64,
     /// Virtual functions it has (PCIe base specification, section 9), each for a tenant that drives it itself. Its namespaces
     /// beyond the first are then attached to no controller at the start.
     #[serde(default)]
     pub virtual_functions: u16,
-    /// Its interrupt mode at the start. MSI runs in the simulator alone: QEMU's controller has none.
+    /// Interrupt mode at the start. MSI runs in the simulator alone: QEMU's controller has none.
     #[serde(default)]
     pub interrupts: Interrupts,
     /// Changes of its interrupt mode.
     #[serde(rename = "change", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<WrittenChange>"))]
     pub changes: Vec<ControllerChange>,
     /// Most 4 KiB units a second that its namespaces serve together, after a burst of a tenth of a second's; 0 for no limit. A
     /// larger request counts as so many units. In QEMU and in the simulator.
@@ -55,7 +58,7 @@ pub struct Controller {
     /// Values of features that a driver saved in the simulator's controller before the start.
     #[serde(default)]
     pub saved: Vec<Saved>,
-    /// Its namespaces; the first has id 1.
+    /// Namespaces; the first has id 1.
     #[serde(rename = "namespace")]
     pub namespaces: Vec<Namespace>,
 }
@@ -66,6 +69,7 @@ const fn default_controller_queue_pairs() -> u16 {
 
 /// Properties of a simulated controller. QEMU's has its own, so only the simulator runs a scenario that names others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct Model {
     /// The medium of the blocks, which determines the times of reads and writes.
@@ -78,6 +82,7 @@ pub struct Model {
     pub max_transfer: u8,
     /// Bytes of a volatile write cache, 0 for none.
     #[serde(deserialize_with = "bytes::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "super::schema::Size"))]
     pub write_cache: u64,
     /// Nanoseconds in which it fetches one command, 1 to 1000000, which bounds its rate of commands; 0 for the medium's time.
     /// Commands that it has not fetched wait in their submission queues.
@@ -109,6 +114,7 @@ pub struct Model {
     pub ghosts: bool,
     /// Bytes of registers before the MSI-X table, at least; 0 for what the doorbells need. Nothing is behind the doorbells.
     #[serde(deserialize_with = "bytes::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "super::schema::Size"))]
     pub register_bytes: u64,
     /// Whether its MSI-X table and pending bits are in BAR 4, and not behind its registers.
     pub table_bar: bool,
@@ -126,6 +132,7 @@ pub struct Model {
 
 /// Types of controllers (NVMe base specification 1.4, figure 247, CNTRLTYPE).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// I/O.
@@ -139,6 +146,7 @@ pub enum Purpose {
 
 /// Revisions of the NVM Express base specification.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 pub enum Version {
     /// Of 2011.
     #[serde(rename = "1.0")]
@@ -162,7 +170,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Its numbers, major and minor.
+    /// Numbers, major and minor.
     #[must_use]
     pub const fn numbers(self) -> (u16, u8) {
         match self {
@@ -209,6 +217,7 @@ impl Default for Model {
 
 /// A value of a feature that was saved by Set Features (NVMe base specification 2.0, section 5.27).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Saved {
     /// The feature's identifier.
@@ -220,6 +229,7 @@ pub struct Saved {
 /// Properties that a simulated controller has from one of its enablings on: another disk may be in its place after a reset, an
 /// absence or a loss of power, or the same one with less. A property that is left out stays as it was.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Later {
     /// The enabling (CC.EN from 0 to 1), counted from 1, which is its server's start. A controller with virtual functions is enabled
@@ -244,8 +254,9 @@ pub struct Later {
     /// EUI-64; 0 for none.
     #[serde(default)]
     pub eui64: Option<u64>,
-    /// Bytes: a number, or one with `K`, `M` or `G`.
+    /// Bytes of its blocks together.
     #[serde(default, deserialize_with = "bytes::deserialize_some")]
+    #[cfg_attr(feature = "schema", schemars(with = "super::schema::Size"))]
     pub size: Option<u64>,
     /// Whether the blocks are another disk's: all zeroes, whatever was written.
     #[serde(default)]
@@ -254,6 +265,7 @@ pub struct Later {
 
 /// Media that store blocks (SEEDS O4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Media {
     /// The controller with the times that OpenExpress gives (SEEDS O5).
@@ -274,6 +286,7 @@ pub enum Media {
 /// The arbitration that a controller offers beside round robin, which every controller has (CAP.AMS: NVMe base specification
 /// 2.0, section 3.1.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbitration {
     /// Nothing.
@@ -285,6 +298,7 @@ pub enum Arbitration {
 
 /// Where a controller sits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Attach {
     /// On the root bus.
@@ -313,14 +327,19 @@ pub struct ControllerChange {
     pub interrupts: Interrupts,
 }
 
-/// Such a change as it is written.
+/// A change of a controller's interrupt mode while the system runs.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ControllerChange"))]
 #[serde(deny_unknown_fields)]
 struct WrittenChange {
+    /// The moment of the change; the start of the system without it.
     #[serde(default)]
     at: Option<String>,
+    /// Milliseconds after that moment.
     #[serde(default)]
     after_ms: u32,
+    /// The new interrupt mode.
     interrupts: Interrupts,
 }
 
@@ -331,7 +350,7 @@ impl From<WrittenChange> for ControllerChange {
 }
 
 impl Controller {
-    /// Its interrupt modes in the order of its changes, the initial one first.
+    /// Interrupt modes in the order of its changes, the initial one first.
     pub fn ways(&self) -> impl Iterator<Item = Interrupts> {
         std::iter::once(self.interrupts).chain(self.changes.iter().map(|change| change.interrupts))
     }
@@ -398,10 +417,12 @@ impl Controller {
 
 /// A namespace.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Namespace {
-    /// Bytes: a number, or one with `K`, `M` or `G`.
+    /// Bytes of its blocks together.
     #[serde(deserialize_with = "bytes::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "super::schema::Size"))]
     pub size: u64,
     /// Bytes a block: a power of two, 512 to 65536. The NVMe server refuses blocks larger than a page.
     #[serde(default = "default_block_bytes")]
@@ -415,7 +436,7 @@ pub struct Namespace {
     /// The last 8 bytes of its NGUID, and 0 for none, as in QEMU.
     #[serde(default)]
     pub nguid: u64,
-    /// Its EUI-64; 0 for none.
+    /// EUI-64; 0 for none.
     #[serde(default)]
     pub eui64: u64,
     /// Blocks whose reads fail with a media error.
@@ -428,6 +449,7 @@ pub struct Namespace {
 
 /// Properties of a simulated controller's namespace. QEMU's has its own, so only the simulator runs a scenario that names others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct NamespaceModel {
     /// Number of LBA formats (NLBAF + 1), 1 to 64. All but the one in use have blocks of 512 bytes, or of 4096 where that one has
@@ -449,6 +471,7 @@ pub struct NamespaceModel {
 
 /// I/O command sets of namespaces (NVMe base specification 2.0, section 5.17.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum CommandSet {
     /// Blocks.
@@ -500,6 +523,7 @@ impl Namespace {
 
 /// Where a namespace is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
     /// A raw image file on the build machine.
@@ -511,6 +535,7 @@ pub enum Backend {
 
 /// The contents of a file before the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
     /// Zeroes.

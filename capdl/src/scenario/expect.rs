@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 /// The results that a run must show. Anything not named here must not happen: a tenant that is in none of the lists opens its
 /// session, does its work, and reports that all its checks held; every attack is refused; nothing faults.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct Expect {
     /// Seconds after which a run ends as failed.
@@ -71,6 +72,7 @@ pub struct Expect {
 
 /// A requirement on a tenant's load in a part of the run. Changes are counted from 1, the earliest first.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Span {
     /// The tenant.
@@ -100,6 +102,7 @@ pub struct Span {
 
 /// Queue pairs of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedQueues {
     /// Their number.
@@ -110,6 +113,7 @@ pub struct ExpectedQueues {
 
 /// The least numbers of interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct ExpectedInterrupts {
     /// By messages of the MSI-X table.

@@ -11,44 +11,73 @@ use serde::Deserialize;
 use sim_fault::Fault;
 use toml::Spanned;
 
-/// A scenario file as it is written.
+/// A scenario: a machine, its controllers, its tenants, their work, and the results that a run must show.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Scenario"))]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    /// Name of the scenario, and of the folders of its runs: 1 to 64 letters, digits and `-`.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     name: Spanned<String>,
+    /// One sentence that says what the scenario shows.
     description: String,
+    /// Seed of a simulated run that is given none.
     #[serde(default = "default_seed")]
     seed: u64,
+    /// The machine.
     #[serde(default)]
     machine: Machine,
+    /// NVMe controllers, in the order of the root bus.
     #[serde(rename = "controller", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Controller>"))]
     controllers: Vec<Spanned<Controller>>,
+    /// Tenants.
     #[serde(rename = "tenant", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Tenant>"))]
     tenants: Vec<Spanned<Tenant>>,
+    /// Faults to inject: in the simulator, some of them in QEMU too.
     #[serde(rename = "fault", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Fault>"))]
     faults: Vec<Spanned<Fault>>,
+    /// Moments, which kills, changes and loads wait for.
     #[serde(rename = "moment", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Moment>"))]
     moments: Vec<Spanned<Moment>>,
+    /// Components that are stopped in the middle of their work.
     #[serde(rename = "kill", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<super::kill::Written>"))]
     kills: Vec<Spanned<Kill>>,
+    /// Controllers that come and go.
     #[serde(rename = "hotplug", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<hot_plug::Written>"))]
     hot_plugs: Vec<Spanned<hot_plug::Written>>,
+    /// Changes for tenants while the system runs.
     #[serde(rename = "change", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<change::Written>"))]
     changes: Vec<Spanned<change::Written>>,
+    /// The probe, in scenarios that are about it.
     #[serde(default)]
     probe: Option<Probe>,
+    /// The edu device, in scenarios that are about interrupts.
     #[serde(default)]
     edu: Option<Edu>,
+    /// The PCI tree.
     #[serde(default)]
     pci: Pci,
+    /// The PCI server.
     #[serde(default)]
     pci_server: PciServer,
+    /// The IOMMU server, on a machine that has one.
     #[serde(default)]
     iommu_server: IommuServer,
+    /// Settings of all NVMe servers.
     #[serde(default)]
     server: Server,
+    /// The console.
     #[serde(default)]
     console: Console,
+    /// Results that a run must show.
     #[serde(default)]
     expect: Expect,
 }

@@ -46,16 +46,23 @@ impl Moved {
     }
 }
 
-/// Events as they are written: the same one several times.
+/// Events in the slot of a controller with `hot_plug`: the same one, once or several times. A controller whose first event is its
+/// insertion is not there at the start.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "HotPlug"))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
+    /// Name of the controller.
     controller: String,
+    /// Milliseconds after the start.
     after_ms: u32,
+    /// The event.
     action: Action,
+    /// Whether another controller is put in, with a serial number and blocks of its own.
     #[serde(default)]
     other: bool,
-    /// How often it happens.
+    /// How often it happens, 1 or more.
     #[serde(default = "once")]
     times: u16,
     /// Milliseconds from one time to the next.
@@ -92,6 +99,7 @@ impl Written {
 
 /// An event in a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// The attention button is pressed, and the controller is taken out once the slot has no power: an orderly removal.
@@ -103,7 +111,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Its name in scenarios.
+    /// Name in scenarios.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(from = "Written")]
 pub struct Kill {
-    /// Its name.
+    /// Name.
     pub component: String,
     /// The earliest time of its first stop.
     pub when: When,
@@ -22,19 +22,27 @@ pub struct Kill {
     pub drawn_us: u32,
 }
 
-/// A kill as it is written.
+/// A component that is stopped at any point of its work, as by a fault.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Kill"))]
 #[serde(deny_unknown_fields)]
-struct Written {
+pub(super) struct Written {
+    /// Name of the component.
     component: String,
+    /// The moment of the first stop; the start of the system without it.
     #[serde(default)]
     at: Option<String>,
+    /// Milliseconds after that moment.
     #[serde(default)]
     after_ms: u32,
+    /// Most milliseconds of a further delay, which is drawn for each run and each incarnation.
     #[serde(default)]
     within_ms: u32,
+    /// Number of stops, 1 or more.
     #[serde(default = "once")]
     times: u32,
+    /// Milliseconds from the start of each following incarnation to its stop.
     #[serde(default)]
     every_ms: u32,
 }

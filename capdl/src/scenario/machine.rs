@@ -6,12 +6,14 @@ use serde::Deserialize;
 
 /// The machine.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct Machine {
-    /// Bytes of its memory.
+    /// Bytes of its memory: whole MiB, from 64M to 2G on x86_64 and to 1G on AArch64.
     #[serde(deserialize_with = "bytes::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "super::schema::Size"))]
     pub memory: u64,
-    /// Its architecture, in the simulator. On QEMU the command names it.
+    /// Architecture, in the simulator. On QEMU the command names it.
     pub arch: Arch,
     /// The order of ready threads of one priority, in the simulator.
     pub thread_order: ThreadOrder,
@@ -28,6 +30,7 @@ impl Default for Machine {
 
 /// The order of ready threads of one priority, in the simulator. QEMU always has seL4's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum ThreadOrder {
     /// Drawn from the seed, at each switch: finds defects that depend on the order.

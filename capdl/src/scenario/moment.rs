@@ -18,11 +18,13 @@ use std::collections::BTreeMap;
 
 /// A moment: it comes some time after all that it needs has happened, and only once.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Moment {
-    /// Its name, unique.
+    /// Name, unique.
     pub name: String,
     /// By component, how often something must have happened to it.
+    #[cfg_attr(feature = "schema", schemars(with = "super::schema::MarksByComponent"))]
     pub when: BTreeMap<String, BTreeMap<Mark, u32>>,
     /// Milliseconds from then on.
     #[serde(default)]
@@ -31,6 +33,7 @@ pub struct Moment {
 
 /// Something of a component that is counted. All but the last two are counted by clients.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
     /// The tenant is open and prepared, and begins once its moment has come.
@@ -56,7 +59,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Its form in the specification.
+    /// Form in the specification.
     #[must_use]
     pub const fn counted(self) -> Counted {
         let milestone = match self {

@@ -9,6 +9,7 @@ pub(super) const BUSES_BELOW_ROOT: usize = crate::machine::BUSES as usize - 1;
 
 /// The PCI tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct Pci {
     /// Whether the PCI server numbers the buses and places all registers, as on a machine without firmware. The simulator then
@@ -19,6 +20,7 @@ pub struct Pci {
 
 /// The PCI server.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct PciServer {
     /// How often it and its drivers are started again after a fault.
@@ -30,6 +32,7 @@ pub const IOMMU_SERVER: &str = "iommu-server";
 
 /// The IOMMU server.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct IommuServer {
     /// How often it, the PCI server and its drivers are started again after a fault.

@@ -11,9 +11,10 @@ pub const RECORDS: u32 = 16_384;
 
 /// Settings of all NVMe servers.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct Server {
-    /// Its scheduling priority.
+    /// Scheduling priority of the servers, below the PCI server's 150.
     pub priority: u8,
     /// The scheduling policy: which session's request goes to the controller next.
     pub policy: SchedulingPolicy,
@@ -23,7 +24,7 @@ pub struct Server {
     pub queues: QueueSharing,
     /// How often a server, or the policy component beside it, is started again after a fault.
     pub restart: Restart,
-    /// Records of extents that a server keeps for all its sessions together.
+    /// Records of extents that a server keeps for all its sessions together: at least 4 for each of them, at most 65535 with one for each.
     pub records: u32,
     /// Whether adjacent records with the same rights become one. `false` is for comparison alone (SEEDS M5).
     pub merging: bool,
@@ -45,6 +46,7 @@ impl Default for Server {
 
 /// Limit on restarts: so many times in any so many seconds; the next fault ends the component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields, default)]
 pub struct Restart {
     /// Restarts; 0 for none.

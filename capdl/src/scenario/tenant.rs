@@ -7,9 +7,10 @@ use serde::{Deserialize, Deserializer};
 
 /// A tenant: one client component with one session.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Tenant {
-    /// Its name, unique; also its component's.
+    /// Name, unique; also its component's.
     pub name: String,
     /// The way of its requests.
     #[serde(default)]
@@ -20,13 +21,13 @@ pub struct Tenant {
     /// The namespace's id.
     #[serde(default = "default_namespace")]
     pub namespace: u32,
-    /// Its priority class.
+    /// Priority class.
     #[serde(default = "default_class")]
     pub class: Class,
     /// The most urgent class that it may ever be given; its class where none is named.
     #[serde(default)]
     pub highest_class: Option<Class>,
-    /// Its weight against the other tenants of its class.
+    /// Weight against the other tenants of its class, 1 or more.
     #[serde(default = "default_weight")]
     pub weight: u16,
     /// Commands a second, at most.
@@ -34,25 +35,27 @@ pub struct Tenant {
     pub iops: Option<RateLimit>,
     /// Bytes a second, at most.
     #[serde(default, deserialize_with = "bandwidth")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Bandwidth>"))]
     pub bandwidth: Option<RateLimit>,
     /// Hardware queue pairs of its own; none where tenants share queue pairs ([`Server::queues`](super::Server::queues)).
     #[serde(default)]
     pub queue_pairs: u16,
-    /// Commands each of them may hold.
+    /// Commands that each of its queue pairs may hold, 1 to 1024.
     #[serde(default = "default_depth")]
     pub depth: u16,
     /// The core on which it counts as submitting, where each core has queue pairs. Without one, its place among the tenants of
     /// its controller determines the core.
     #[serde(default)]
     pub core: Option<u16>,
-    /// Its blocks, in the order of its own numbering. One that drives a function has its whole namespace, and names none.
+    /// Blocks, in the order of the tenant's own numbering. A tenant that drives a function has its whole namespace, and names none.
     #[serde(default)]
     pub extents: Vec<Extent>,
     /// Whether it may write.
     #[serde(default = "default_writable")]
     pub writable: bool,
-    /// Bytes of its window.
+    /// Bytes of its window, a multiple of 4096 up to 256M.
     #[serde(default = "default_window", deserialize_with = "bytes::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "super::schema::Size"))]
     pub window: u64,
     /// Entries of its rings, a power of two.
     #[serde(default = "default_ring_entries")]
@@ -67,7 +70,8 @@ pub struct Tenant {
     /// supervisor's time, before that of all servers.
     #[serde(default)]
     pub alarm: bool,
-    /// Scheduling priority of its component, unless it is its class's ([`Scenario::priority`](super::Scenario::priority)).
+    /// Scheduling priority of its component, 1 or more and below the servers'; that of its class without it
+    /// ([`Scenario::priority`](super::Scenario::priority)).
     #[serde(default)]
     pub priority: Option<u8>,
     /// Another tenant whose notification it may signal; empty for none. Only this declaration makes a channel between tenants.
@@ -85,8 +89,8 @@ pub struct Tenant {
     /// The moment at which its load ends, unless it has ended before.
     #[serde(default)]
     pub ends: Option<String>,
-    /// So many tenants like this one, named `name-0`, `name-1`, …, each with the extents after the last one's and a
-    /// seed of its own; 0 for this one alone. Always 0 in a loaded scenario.
+    /// Number of tenants like this one, up to 256, named `name-0`, `name-1`, …, each with the extents after the last one's and a seed of
+    /// its own; 0 for this one alone.
     #[serde(default)]
     pub copies: u16,
     /// The program of its component.
@@ -96,6 +100,7 @@ pub struct Tenant {
 
 /// The way of a tenant's requests to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum Path {
     /// Through the NVMe server, which checks them.
@@ -135,13 +140,18 @@ pub(super) fn bandwidth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
     Bandwidth::deserialize(deserializer).map(|bandwidth| Some(bandwidth.into()))
 }
 
-/// Such a limit as it is written.
+/// A rate in bytes, with a burst after a pause: in any time `t` at most `per_second * t + burst`.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Bandwidth {
+    /// Bytes a second, 4096 or more.
     #[serde(deserialize_with = "bytes::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "super::schema::Size"))]
     per_second: u64,
+    /// Bytes at once, 4096 or more.
     #[serde(deserialize_with = "bytes::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "super::schema::Size"))]
     burst: u64,
 }
 
@@ -175,7 +185,7 @@ impl Tenant {
         self.highest_class.unwrap_or(self.class)
     }
 
-    /// Its blocks, all extents together.
+    /// Blocks, all extents together.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.blocks))

@@ -4,6 +4,7 @@ use blk_api::config::{Class, ClassWeights, RateLimit, SchedulingPolicy};
 mod contradictions;
 mod expectations;
 mod queue_sharing;
+mod schema;
 
 const GOOD: &str = r#"
 name = "good"

@@ -41,6 +41,7 @@ pub struct ServerConfig {
 
 /// Something that a controller does otherwise than the standard has it, and that its server allows for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Quirk {
     /// Its namespaces have another NGUID after each reset, so that they are known by everything else.
@@ -157,6 +158,7 @@ pub struct FunctionConfig {
 
 /// Interrupt modes of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Interrupts {
     /// By messages of a table, one for each vector.
@@ -197,6 +199,7 @@ impl Interrupts {
 
 /// Scheduling policies (`docs/guide/priority.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulingPolicy {
     /// One line for all, command by command.
@@ -212,8 +215,9 @@ pub enum SchedulingPolicy {
     Paced,
 }
 
-/// Weights of the classes below urgent, each 1 to [`ClassWeights::MOST`].
+/// Weights of the classes below urgent, each 1 to 256 ([`ClassWeights::MOST`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ClassWeights {
     /// Weight of high.
@@ -240,6 +244,7 @@ impl Default for ClassWeights {
 
 /// A rate with a burst after a pause: in any time `t` at most `per_second * t + burst`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
     /// Commands, or bytes, a second.
@@ -261,6 +266,7 @@ impl RateLimit {
 
 /// Priority classes, most urgent first (SEEDS V15).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// Before all other classes.
@@ -309,6 +315,7 @@ impl Class {
 
 /// The server's way to notice completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Completion {
     /// The queue pair raises its vector.

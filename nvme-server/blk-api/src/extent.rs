@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Consecutive blocks of a namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Extent {
     /// First block.
@@ -22,6 +23,7 @@ const fn default_writable() -> bool {
 
 /// Consecutive blocks of a namespace, without rights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Blocks {
     /// First block.

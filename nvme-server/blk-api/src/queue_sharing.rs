@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// How sessions share queue pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum QueueSharing {
     /// Queue pairs of its own for each session, with the number and depth of its configuration.

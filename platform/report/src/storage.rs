@@ -100,6 +100,7 @@ impl Interrupts {
 
 /// Part of a controller that is given up and recreated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ResetScope {
     /// One command was aborted.

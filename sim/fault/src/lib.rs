@@ -9,8 +9,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A fault.
+/// A fault: of commands of a controller, of a controller as a whole, or of a component.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", try_from = "Written")]
 pub enum Fault {
     /// A fault of commands of a controller.
@@ -23,10 +24,15 @@ pub enum Fault {
 
 /// A fault as it is written: one of these.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Fault"))]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// A fault of commands of a controller.
     command: Option<CommandFault>,
+    /// A fault of a controller as a whole.
     controller: Option<ControllerFault>,
+    /// A fault of a component.
     component: Option<ComponentFault>,
 }
 
@@ -47,6 +53,7 @@ impl TryFrom<Written> for Fault {
 /// A fault of commands: conditions and effect. It hits a command when every condition holds that is given, and no earlier fault of the
 /// scenario had the same effect on the command. Only delays add up.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CommandFault {
     /// The controller's name in the scenario; may be left out where there is one controller.
@@ -73,7 +80,7 @@ pub struct CommandFault {
     /// Number of matching commands that it skips first.
     #[serde(default)]
     pub skip: u64,
-    /// The chance of a hit for each later one, per million.
+    /// The chance of a hit for each later one, per million: 0 to 1000000.
     #[serde(default = "always")]
     pub per_million: u32,
     /// Hits in all; without a limit when absent.
@@ -108,6 +115,7 @@ impl CommandFault {
 
 /// Submission queues by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueKind {
     /// All I/O queues.
@@ -119,6 +127,8 @@ pub enum QueueKind {
 
 /// A run of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FaultBlocks"))]
 #[serde(deny_unknown_fields)]
 pub struct Blocks {
     /// First block.
@@ -133,6 +143,7 @@ const fn always() -> u32 {
 
 /// An effect on a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CommandEffect {
     /// The command is not executed and completes with this status.
@@ -164,17 +175,17 @@ pub enum CommandEffect {
     },
     /// The command is executed, but its completion is never posted.
     DropCompletion,
-    /// Its completion is posted twice.
+    /// The completion is posted twice.
     DuplicateCompletion,
-    /// Its completion names another command identifier.
+    /// The completion names another command identifier.
     WrongCid,
-    /// Its completion reports an SQHD at which nothing was submitted, which drivers that do not use SQHD do not notice.
+    /// The completion reports an SQHD at which nothing was submitted, which drivers that do not use SQHD do not notice.
     WrongSqhd,
-    /// Its completion reports the SQHD of the one before it.
+    /// The completion reports the SQHD of the one before it.
     LateSqhd,
-    /// Its completion is posted with the phase tag of the previous round.
+    /// The completion is posted with the phase tag of the previous round.
     StalePhase,
-    /// Its completion is posted without an interrupt.
+    /// The completion is posted without an interrupt.
     LoseInterrupt,
     /// One bit of the data it moves is wrong; it completes with success.
     CorruptData,
@@ -185,6 +196,7 @@ pub enum CommandEffect {
 
 /// States of a controller or namespace that pass, by the status of the commands that meet them (base specification 2.0, figure 94).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PassingState {
     /// The namespace is not ready.
@@ -197,6 +209,7 @@ pub enum PassingState {
 
 /// A fault of a controller as a whole.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ControllerFault {
     /// The controller's name in the scenario; may be left out where there is one controller.
@@ -210,6 +223,7 @@ pub struct ControllerFault {
 
 /// An effect on a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ControllerEffect {
     /// A vector is raised without a cause. While the function is not bus master, nothing happens.
@@ -227,7 +241,7 @@ pub enum ControllerEffect {
     },
     /// A completion queue treats itself as full: nothing more is posted there until it is created again.
     StuckQueuePair {
-        /// Its number, as the driver creates them, from 1; 0 is the admin queue, which a reset creates again.
+        /// Number of the queue pair, as the driver creates them, from 1; 0 is the admin queue, which a reset creates again.
         pair: u16,
     },
     /// From now on CSTS.RDY never becomes 1.
@@ -237,13 +251,14 @@ pub enum ControllerEffect {
     Event(Happening),
     /// The controller is pulled out.
     Removal,
-    /// Its power fails for an instant. Some data in its volatile write cache may be lost, commands under way are lost,
+    /// The controller's power fails for an instant. Some data in its volatile write cache may be lost, commands under way are lost,
     /// and its registers are as after power-on.
     PowerLoss,
 }
 
 /// Something that is an asynchronous event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Happening {
     /// The spare falls below its threshold.
@@ -260,6 +275,7 @@ pub enum Happening {
 
 /// A fault of a component.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ComponentFault {
     /// The component's name.
@@ -270,6 +286,7 @@ pub struct ComponentFault {
 
 /// An effect on a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ComponentEffect {
     /// It dies, as by a fault, at the await with this number, counted from 1, or at the end of its work if that is

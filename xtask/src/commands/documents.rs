@@ -14,6 +14,7 @@ mod links;
 mod made;
 mod options;
 mod pictures;
+mod reference;
 mod rules;
 mod scenario;
 mod shown;
@@ -31,8 +32,8 @@ use std::path::Path;
 
 /// Folders without files of the project.
 const FOREIGN: [&str; 3] = [".git", "target", "kernel/source"];
-/// Extensions of the files that cite and link, and of figures and their data.
-const ENDINGS: [&str; 5] = ["md", "rs", "toml", "csv", "svg"];
+/// Extensions of the files that cite and link, of figures and their data, and of schemas.
+const ENDINGS: [&str; 6] = ["md", "rs", "toml", "csv", "svg", "json"];
 
 /// Texts by their paths below the project's root.
 pub(super) type Texts = BTreeMap<String, String>;

@@ -22,6 +22,9 @@ pub(super) fn make(project: &Project, texts: &mut Texts) -> Result<()> {
     replace_part(texts, "docs/licences.md", "licences", &table(&metadata))
 }
 
+/// The optional dependency of crates that are in programs, too, which only the build machine turns on.
+const TOOLS_ALONE: &str = "#schemars@";
+
 /// Uses of a crate, in the order of the table's words.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Use {
@@ -58,7 +61,7 @@ fn table(metadata: &Value) -> String {
             let used = match kind {
                 Some("dev") => Use::Tests,
                 Some("build") => Use::Building,
-                _ if programs.contains(id) => Use::Programs,
+                _ if programs.contains(id) && !on.contains(TOOLS_ALONE) => Use::Programs,
                 _ if *name == "fuzz" => Use::Fuzzers,
                 _ => Use::Tools,
             };

@@ -56,7 +56,8 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-fn anchor(heading: &str) -> String {
+/// Anchor of a heading.
+pub(super) fn anchor(heading: &str) -> String {
     let kept = |sign: char| match sign {
         ' ' => Some('-'),
         sign => (sign.is_alphanumeric() || "-_".contains(sign)).then_some(sign),
