@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Whether to make a new file system, whatever the session's blocks hold. Otherwise it makes one only where there is none.
+    /// Whether to make a new file system, whatever the session's blocks hold. Otherwise it makes one only where the blocks hold
+    /// nothing: the first 128 KiB are zeroes.
     pub format: bool,
     /// The label of a new file system, of at most 11 characters.
     pub label: String,

@@ -16,6 +16,8 @@ pub(crate) enum Failure {
         /// The stream's error, of which the file system passes on only the kind.
         cause: Option<IoError>,
     },
+    /// The session holds something that is no FAT volume.
+    HoldsOther,
     /// A file has unexpected contents: the first byte that differs, or that only one of them has.
     Differs {
         path: String,
@@ -65,6 +67,9 @@ impl fmt::Display for Failure {
         match self {
             Self::Open(error) => write!(f, "open: {error}"),
             Self::Stream(error) => write!(f, "stream: {error}"),
+            Self::HoldsOther => {
+                f.write_str("its blocks hold something that is no FAT volume: write format = true to replace it")
+            }
             Self::Files { step, cause: Some(cause), .. } => write!(f, "{step}: {cause}"),
             Self::Files { step, error, cause: None } => write!(f, "{step}: {error}"),
             Self::Differs { path, at } => write!(f, "{path} differs from what it is to hold at byte {at}"),

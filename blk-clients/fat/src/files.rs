@@ -21,19 +21,37 @@ const MAX_TABLE_BYTES: usize = 512 << 10;
 /// The largest volume that this permits, with the largest clusters.
 const MAX_VOLUME_BYTES: u64 = (MAX_TABLE_BYTES as u64 / 4) * (32 << 10);
 
-/// Whether the stream begins like a FAT volume. Such a stream is never formatted unless configured: it may be a damaged
-/// volume with files.
+/// Bytes at the beginning in which other file systems, volume managers and partition tables have their signatures.
+const LOOKED_AT: u64 = 128 << 10;
+
+/// What the beginning of a stream says of its content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Content {
+    /// A FAT volume, which may be damaged.
+    Volume,
+    /// Zeroes.
+    Nothing,
+    /// Something else.
+    Other,
+}
+
+/// Looks at the beginning of the stream.
 ///
 /// # Errors
 /// The stream's error.
-pub(crate) async fn has_signature<P: Platform>(stream: &mut ByteStream<P>) -> core::result::Result<bool, IoError> {
+pub(crate) async fn content<P: Platform>(stream: &mut ByteStream<P>) -> core::result::Result<Content, IoError> {
     let mut sector = [0; BOOT_SECTOR_BYTES];
+    let mut is_blank = true;
     stream.seek(SeekFrom::Start(0)).await?;
-    match stream.read_exact(&mut sector).await {
-        Ok(()) => Ok(sector.ends_with(&SIGNATURE)),
-        Err(ReadExactError::UnexpectedEof) => Ok(false),
-        Err(ReadExactError::Other(error)) => Err(error),
+    for at in (0..LOOKED_AT).step_by(BOOT_SECTOR_BYTES) {
+        match stream.read_exact(&mut sector).await {
+            Ok(()) if at == 0 && sector.ends_with(&SIGNATURE) => return Ok(Content::Volume),
+            Ok(()) => is_blank &= sector.iter().all(|byte| *byte == 0),
+            Err(ReadExactError::UnexpectedEof) => break,
+            Err(ReadExactError::Other(error)) => return Err(error),
+        }
     }
+    Ok(if is_blank { Content::Nothing } else { Content::Other })
 }
 
 /// A mounted volume: all of a session's blocks.

@@ -20,7 +20,7 @@ pub use config::{Config, File};
 
 use blk_client::{ByteStream, CopyingDevice, Device, Program, Reporter};
 use failure::{Failure, Step};
-use files::Volume;
+use files::{Content, Volume};
 use platform::{Environment, Platform};
 
 /// Runs the program: executes the environment's configuration and reports.
@@ -59,7 +59,12 @@ async fn write_and_check<P: Platform>(
     config: &Config,
     reporter: &Reporter<P>,
 ) -> Result<(), Failure> {
-    let is_new = config.format || !files::has_signature(stream).await?;
+    let is_new = config.format
+        || match files::content(stream).await? {
+            Content::Volume => false,
+            Content::Nothing => true,
+            Content::Other => return Err(Failure::HoldsOther),
+        };
     let volume = if is_new { Volume::format(stream, &config.label).await } else { Volume::open(stream).await };
     let volume = volume.map_err(Step::Mount { is_new }.failed())?;
     check(&volume, &config.expect).await?;

@@ -141,6 +141,17 @@ fn files_that_are_not_there_or_differ_are_reported() {
 }
 
 #[test]
+fn other_file_systems_are_not_formatted_unasked() {
+    // A superblock of ext4 begins at 1024, one of btrfs at 65536.
+    for at in [0, 1024 + 56, (64 << 10) + 64] {
+        let platform = FakePlatform::new(&setup(9));
+        platform.server(|server| server.disk[at] = 0x53);
+        assert_failed(&run(&platform, &Config::default()), "no FAT volume: write format = true");
+        assert_passed(&run(&platform, &Config { format: true, ..Config::default() }));
+    }
+}
+
+#[test]
 fn damaged_volume_is_not_formatted_unasked() {
     let platform = FakePlatform::new(&setup(9));
     put_volume(&platform, "OLD.TXT", "from the build machine");

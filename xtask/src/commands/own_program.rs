@@ -8,6 +8,7 @@ use crate::image::own;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -36,17 +37,25 @@ pub(crate) fn check(project: &Project) -> Result<Counted> {
     Ok(Counted::one())
 }
 
-/// Lets the program `fat` write files on seL4; mtools must read them in the image.
+/// Lets the program `fat` write files on seL4 to a volume with a file of mtools, which must find both in the image.
 pub(crate) fn check_files(project: &Project) -> Result<Counted> {
     let place = tempfile::tempdir().context("there is no place for an image")?;
     let image = place.path().join("fat.img");
     fs::File::create(&image).and_then(|file| file.set_len(16 << 20)).context("cannot make an image")?;
+    let mtools = |command: &str, rest: &[&OsStr]| {
+        let output = Command::new(command).arg("-i").arg(&image).args(rest).output();
+        succeeded(&output.with_context(|| format!("cannot run {command} of mtools"))?, command)
+    };
+    let readme = project.path("README.md");
+    mtools("mformat", &["::".as_ref()])?;
+    mtools("mcopy", &[readme.as_ref(), "::".as_ref()])?;
     let mut demo = this_program(project)?;
     demo.args(["demo", "fat", "--write", "--disk"]).arg(&image);
     succeeded(&demo.output().context("cannot run the command")?, "demo fat")?;
-    let read = Command::new("mtype").arg("-i").arg(&image).arg(FILE.0).output();
-    let read = succeeded(&read.context("cannot run mtype of mtools")?, "mtype")?;
+    let read = mtools("mtype", &[FILE.0.as_ref()])?;
     ensure!(read == FILE.1, "mtools read {} as {read:?}", FILE.0);
+    let kept = mtools("mtype", &["::README.md".as_ref()])?;
+    ensure!(kept.as_bytes() == fs::read(&readme)?, "a file that was there before the run is another one");
     Ok(Counted::one())
 }
 
