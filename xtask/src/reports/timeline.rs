@@ -19,7 +19,7 @@ use plotters::prelude::{Color, PathElement, Polygon, Rectangle, Text};
 use report::Progress;
 use std::path::Path;
 
-/// Pixels. Space left and right of all, for the numbers of the axes, and between these and the names.
+/// Space at the picture's sides, for the numbers of an axis, and between these and the names, in pixels.
 const MARGIN: i32 = 24;
 const AXIS: i32 = 88;
 const NAMES_GAP: i32 = 12;

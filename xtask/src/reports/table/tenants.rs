@@ -20,7 +20,7 @@ pub(super) fn tenants(results: &Results) -> Option<Part> {
         "queue pairs",
         "depth",
         "request",
-        "session at s",
+        "session s",
         "measured from s",
         "to s",
         "reads",
