@@ -21,10 +21,12 @@ mod nearest;
 mod pci;
 mod probe;
 mod program;
+mod repair;
 #[cfg(feature = "schema")]
 mod schema;
 mod sentence;
 mod server;
+mod set;
 mod tenant;
 mod validate;
 
@@ -50,18 +52,18 @@ pub use program::{Own, Workload};
 #[cfg(feature = "schema")]
 pub use schema::schema;
 pub use server::{RECORDS, Restart, Server};
+pub use set::{Setting, SettingError};
 pub use tenant::{Path, Tenant};
 pub(crate) use validate::function::QUEUE_PAIRS;
 
 use crate::priority::priority_of;
 use capdl_spec::Arch;
-use error::shown;
-use file::{File, Lines};
-use sentence::{line_of_key, sentence, utf8};
-use serde::Deserialize;
+use file::Lines;
+use sentence::{line_of, line_of_key, sentence, utf8};
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::path::Path as FilePath;
 use toml::de::DeTable;
+use validate::Refusal;
 
 /// The largest number of copies of a tenant.
 pub const MAX_COPIES: u16 = 256;
@@ -123,13 +125,26 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::load`].
     pub fn load_for(path: impl AsRef<FilePath>, arch: Option<Arch>) -> Result<Self, ScenarioError> {
+        Self::load_with(path, arch, &[])
+    }
+
+    /// Loads the scenario in the file at `path`, with values of these keys changed, for a machine of this architecture where one is
+    /// named.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`]. A refusal that a setting causes names it in the place of a line.
+    pub fn load_with(
+        path: impl AsRef<FilePath>,
+        arch: Option<Arch>,
+        settings: &[Setting],
+    ) -> Result<Self, ScenarioError> {
         let path = path.as_ref();
         let file = path.display().to_string();
-        let refused = |line, message| ScenarioError { file: file.clone(), line, message };
+        let refused = |line, message| ScenarioError::new(&file, vec![Refusal { line, message }], |_| None);
         let bytes = std::fs::read(path)
             .map_err(|error| refused(None, format!("cannot be read ({error}): name a scenario file that exists")))?;
         let text = utf8(&bytes).map_err(|(line, message)| refused(Some(line), message))?;
-        let mut scenario = Self::parse_on(text, &file, arch)?;
+        let mut scenario = Self::parse_with(text, &file, arch, settings)?;
         let folder = path.parent().unwrap_or(FilePath::new(""));
         scenario.tenants.iter_mut().for_each(|tenant| tenant.workload.resolve(folder));
         Ok(scenario)
@@ -140,29 +155,54 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::load`].
     pub fn parse(text: &str, file: &str) -> Result<Self, ScenarioError> {
-        Self::parse_on(text, file, None)
+        Self::parse_with(text, file, None, &[])
     }
 
-    fn parse_on(text: &str, file: &str, arch: Option<Arch>) -> Result<Self, ScenarioError> {
-        let refused = |line, message: &str| ScenarioError { file: file.into(), line, message: shown(message) };
-        let unread = |error| {
-            let (line, message) = sentence(text, &error);
-            refused(line, &message)
-        };
-        let document = DeTable::parse(text).map_err(unread)?;
-        if let Err((program, error)) = program::check(&document) {
-            let (line, message) = sentence(text, &error);
-            return Err(refused(line, &format!("in the configuration of {program}, {message}")));
+    /// Parses the scenario in `text` with values changed, as [`Scenario::load_with`] does.
+    ///
+    /// # Errors
+    /// As [`Scenario::load_with`].
+    pub fn parse_with(text: &str, file: &str, arch: Option<Arch>, settings: &[Setting]) -> Result<Self, ScenarioError> {
+        Self::read(text, arch, settings).map_err(|refusals| {
+            // A contradiction is that of the first setting after those with which the scenario is accepted.
+            let is_accepted =
+                |count: &usize| Self::read(text, arch, settings.get(..*count).unwrap_or_default()).is_ok();
+            let blamed = (0..settings.len()).rev().find(is_accepted).and_then(|count| settings.get(count));
+            // The lines of settings follow those of the text.
+            let own = |line: usize| settings.get(line.checked_sub(text.lines().count() + 1)?);
+            ScenarioError::new(file, refusals, |line| line.and_then(own).or(blamed))
+        })
+    }
+
+    fn read(text: &str, arch: Option<Arch>, settings: &[Setting]) -> Result<Self, Vec<Refusal>> {
+        let (mut whole, mut padded) = (text.to_owned(), Vec::new());
+        for setting in settings {
+            if !whole.is_empty() && !whole.ends_with('\n') {
+                whole.push('\n');
+            }
+            padded.push((whole.len(), " ".repeat(whole.len()) + &setting.line()));
+            whole.push_str(&setting.line());
         }
-        let parsed = File::deserialize(toml::Deserializer::from(document.clone())).map_err(unread)?;
-        let checked = parsed.scenario(text).and_then(|(mut scenario, lines)| {
+        let mut document = DeTable::parse(text).map_err(|error| {
+            let (line, message) = sentence(text, &error);
+            vec![Refusal { line, message }]
+        })?;
+        for (setting, (start, line)) in settings.iter().zip(&padded) {
+            let no_place =
+                |error: SettingError| vec![Refusal { line: Some(line_of(&whole, *start)), message: error.to_string() }];
+            setting.apply(document.get_mut(), line).map_err(no_place)?;
+        }
+        let file = repair::read(&whole, &document)?;
+        let checked = file.scenario(&whole).and_then(|(mut scenario, lines)| {
             scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
             validate::validate(&scenario, &lines)?;
             Ok(scenario)
         });
-        checked.map_err(|refusal| {
-            let line = refusal.line.or_else(|| line_of_key(text, &document, &refusal.message));
-            refused(line, &refusal.message)
+        checked.map_err(|mut refusals| {
+            for refusal in &mut refusals {
+                refusal.line = refusal.line.or_else(|| line_of_key(&whole, &document, &refusal.message));
+            }
+            refusals
         })
     }
 

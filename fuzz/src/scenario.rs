@@ -1,12 +1,12 @@
 //! Scenario text: any text, and the project's own scenarios with words and lines changed.
 //!
-//! The law: a text is refused with one sentence that names the file, on one line that a terminal can show. Otherwise the
+//! The law: a text is refused with sentences that name the file, each on one line that a terminal can show. Otherwise the
 //! system of the scenario can be built, its authority proven, and its image, its text in the capDL language and its picture
 //! made. The image then decodes to its specification.
 
 use crate::{Subject, Target};
 use arbitrary::{Result, Unstructured};
-use capdl::{BuildError, Programs, Scenario};
+use capdl::{BuildError, Programs, Scenario, ScenarioError};
 use capdl_spec::Specification;
 use std::sync::OnceLock;
 
@@ -55,12 +55,9 @@ fn holds(text: &str, subject: Subject) {
     let scenario = match Scenario::parse(text, FILE) {
         Ok(scenario) => scenario,
         Err(error) => {
-            let sentence = error.to_string();
-            assert!(sentence.starts_with(FILE), "{sentence:?} does not begin with its place");
-            assert!(!error.message.is_empty() && sentence.chars().count() <= SENTENCE, "{sentence:?} is no sentence");
-            assert!(!sentence.chars().any(char::is_control), "{sentence:?} cannot be shown");
-            let lines = text.lines().count().max(1);
-            assert!(error.line.is_none_or(|line| (1..=lines + 1).contains(&line)), "{sentence:?}, of {lines} lines");
+            let others = error.others.clone();
+            let refusals = std::iter::once(ScenarioError { others: Vec::new(), ..error }).chain(others);
+            refusals.for_each(|refusal| is_sentence(&refusal, text));
             return;
         }
     };
@@ -76,6 +73,16 @@ fn holds(text: &str, subject: Subject) {
     let (specification, data) = Specification::parse(&image).expect("its own image");
     assert!(specification == system.specification && data == system.data, "the image is not what it was made of");
     assert!(!system.cdl().is_empty() && system.svg().contains("<svg"), "neither text nor picture");
+}
+
+/// A refusal is one sentence, on one line that a terminal can show.
+fn is_sentence(refusal: &ScenarioError, text: &str) {
+    let sentence = refusal.to_string();
+    assert!(sentence.starts_with(FILE), "{sentence:?} does not begin with its place");
+    assert!(!refusal.message.is_empty() && sentence.chars().count() <= SENTENCE, "{sentence:?} is no sentence");
+    assert!(!sentence.chars().any(char::is_control), "{sentence:?} cannot be shown");
+    let lines = text.lines().count().max(1);
+    assert!(refusal.line.is_none_or(|line| (1..=lines + 1).contains(&line)), "{sentence:?}, of {lines} lines");
 }
 
 /// The planted defect: a project that lacks a program.

@@ -18,7 +18,7 @@ pub(crate) mod sweep;
 
 pub(crate) use collector::Collector;
 pub(crate) use disks::{make as make_disks, place as use_disk, remove as remove_disks};
-pub(crate) use folder::{files, make as folder};
+pub(crate) use folder::{files, make as folder, shell_word};
 use interrupted::Going;
 use outside::Outside;
 
@@ -41,7 +41,7 @@ use crate::records::lateness::Lateness;
 use crate::records::results::{Results, hex};
 use crate::setup::vfio_user;
 use anyhow::{Context, Result, ensure};
-use capdl::scenario::Workload;
+use capdl::scenario::{Setting, Workload};
 use capdl::{Scenario, System};
 use capdl_spec::Component;
 use clap::ValueEnum;
@@ -82,6 +82,8 @@ pub(crate) struct Runner<'a> {
 pub(crate) struct Options<'a> {
     /// The user's disk.
     pub(crate) disk: Option<&'a UserDisk>,
+    /// Values of the scenario that the command changes.
+    pub(crate) settings: &'a [Setting],
     /// Log lines that go to the terminal while the machine runs; none without a filter.
     pub(crate) show: Option<&'a Filter>,
     /// Step beside which events are shown.
@@ -133,7 +135,7 @@ pub(crate) struct Prepared {
 impl Runner<'_> {
     /// Builds the system of the scenario in `file`, its image and its disks.
     pub(crate) fn prepare(&self, file: &Path, options: Options<'_>, start: Start) -> Result<Prepared> {
-        let mut scenario = Scenario::load_for(file, Some(self.kernel.arch))?;
+        let mut scenario = Scenario::load_with(file, Some(self.kernel.arch), options.settings)?;
         suits(&scenario, &scenario.name, self.kernel.arch, options.device)?;
         if options.no_iommu {
             leave_out_iommu(&mut scenario)?;

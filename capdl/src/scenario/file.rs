@@ -88,7 +88,7 @@ const fn default_seed() -> u64 {
 
 impl File {
     /// The scenario, not checked yet, and the lines of its parts.
-    pub(super) fn scenario(self, text: &str) -> Result<(Scenario, Lines), Refusal> {
+    pub(super) fn scenario(self, text: &str) -> Result<(Scenario, Lines), Vec<Refusal>> {
         let only_controller = match self.controllers.as_slice() {
             [only] => only.get_ref().name.clone(),
             _ => String::new(),
@@ -103,6 +103,7 @@ impl File {
             hot_plugs: Vec::new(),
             changes: Vec::new(),
         };
+        let mut refusals = Vec::new();
         let mut controllers = Vec::new();
         for spanned in self.controllers {
             lines.controllers.push(line_of(text, spanned.span().start));
@@ -145,7 +146,10 @@ impl File {
         let mut hot_plugs: Vec<(HotPlug, usize)> = Vec::new();
         for spanned in self.hot_plugs {
             let line = line_of(text, spanned.span().start);
-            hot_plugs.extend(spanned.into_inner().events(line)?.into_iter().map(|event| (event, line)));
+            match spanned.into_inner().events(line) {
+                Ok(events) => hot_plugs.extend(events.into_iter().map(|event| (event, line))),
+                Err(refusal) => refusals.push(refusal),
+            }
         }
         hot_plugs.sort_by_key(|(event, _)| event.after_ms);
         let (hot_plugs, of_hot_plugs) = hot_plugs.into_iter().unzip();
@@ -153,11 +157,17 @@ impl File {
         let mut changes = Vec::new();
         for spanned in self.changes {
             let line = line_of(text, spanned.span().start);
-            changes.push((spanned.into_inner().change(line)?, line));
+            match spanned.into_inner().change(line) {
+                Ok(change) => changes.push((change, line)),
+                Err(refusal) => refusals.push(refusal),
+            }
         }
         When::sort(&mut changes, |(change, _)| &change.when);
         let (changes, of_changes) = changes.into_iter().unzip();
         lines.changes = of_changes;
+        if !refusals.is_empty() {
+            return Err(refusals);
+        }
         let mut probe = self.probe;
         if let Some(probe) = probe.as_mut().filter(|probe| probe.controller.is_empty()) {
             probe.controller = only_controller;

@@ -31,7 +31,7 @@ use capdl_spec::Arch;
 use std::collections::BTreeSet;
 
 /// A refusal: the line to blame, and the sentence.
-#[derive(Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub(super) struct Refusal {
     pub(super) line: Option<usize>,
     pub(super) message: String,
@@ -62,9 +62,43 @@ fn refuse_file(message: String) -> Checked {
     Err(Refusal { line: None, message })
 }
 
-/// Checks the scenario.
-pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
-    check_scenario_name(&scenario.name, lines.name)?;
+/// Checks the scenario: first every table by itself, and then, if all are sound, the tables together.
+///
+/// # Errors
+/// A refusal for each table that is wrong, or for each contradiction between tables.
+pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Result<(), Vec<Refusal>> {
+    let is_there = check_presence(scenario);
+    let tables = if is_there.is_ok() { check_tables(scenario, lines) } else { Vec::new() };
+    let refusals: Vec<_> = [is_there].into_iter().chain(tables).filter_map(Checked::err).collect();
+    if !refusals.is_empty() {
+        return Err(refusals);
+    }
+    let together = [
+        controller::check_serials(scenario, lines),
+        registers::check_room(scenario, lines),
+        pci::check(scenario, lines),
+        moment::check(scenario, lines),
+        hot_plug::check_events(scenario, &lines.hot_plugs),
+        check_own_programs(scenario, lines),
+        check_sessions(scenario, lines),
+        check_overlaps(scenario, lines),
+        change::check(scenario, lines),
+        check_records(scenario),
+        queues::check_all(scenario, lines),
+        priority::check(scenario, lines),
+        check_expectations(scenario),
+        check_floods(scenario, lines),
+    ];
+    let refusals: Vec<_> = together.into_iter().filter_map(Checked::err).collect();
+    if !refusals.is_empty() {
+        return Err(refusals);
+    }
+    // Everything takes memory: too much of another thing is refused as that.
+    memory::check(scenario, lines).map_err(|refusal| vec![refusal])
+}
+
+/// Checks that there is a device and somebody who uses it.
+fn check_presence(scenario: &Scenario) -> Checked {
     if scenario.edu.is_some() {
         edu::check(scenario)?;
     } else if scenario.controllers.is_empty() {
@@ -73,53 +107,73 @@ pub(super) fn validate(scenario: &Scenario, lines: &Lines) -> Checked {
     if scenario.tenants.is_empty() && scenario.tester().is_none() {
         return refuse_file("there is no tenant: add a [[tenant]]".into());
     }
-    check_memory(scenario)?;
-    if !scenario.machine.iommu && scenario.needs_iommu_server() {
-        return refuse_file(format!(
-            "[machine] iommu is false, and the scenario names `{IOMMU_SERVER}`: leave one out"
-        ));
-    }
-    let mut names = BTreeSet::new();
+    Ok(())
+}
+
+/// Checks each table. Tables that belong to a controller which is refused are not checked.
+fn check_tables(scenario: &Scenario, lines: &Lines) -> Vec<Checked> {
+    let mut all = vec![
+        check_scenario_name(&scenario.name, lines.name),
+        check_memory(scenario),
+        check_iommu(scenario),
+        share::check_class_weights(scenario.server.class_weights),
+    ];
+    let (mut names, mut unsound) = (BTreeSet::new(), BTreeSet::new());
     for (controller, line) in scenario.controllers.iter().zip(&lines.controllers) {
-        controller::check(controller, &mut names, *line)?;
-        virtual_functions::check(controller, *line)?;
-        later::check(scenario, controller, *line)?;
-        interrupts::check(scenario, controller, *line)?;
-        hot_plug::check_controller(scenario, controller, *line)?;
-    }
-    controller::check_serials(scenario, lines)?;
-    registers::check_room(scenario, lines)?;
-    pci::check(scenario, lines)?;
-    share::check_class_weights(scenario.server.class_weights)?;
-    if let Some(probe) = &scenario.probe {
-        probe::check(scenario, probe)?;
+        let checked = check_controller(scenario, controller, &mut names, *line);
+        unsound.extend(checked.is_err().then_some(controller.name.as_str()));
+        all.push(checked);
     }
     let mut names = BTreeSet::new();
     for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
-        check_name("tenant", &tenant.name, MAX_NAME, *line)?;
-        check_unique("tenant", &tenant.name, &mut names, *line)?;
-        check_tenant(scenario, tenant, *line)?;
-        peer::check(scenario, tenant, *line)?;
-        hot_plug::check_tenant(scenario, tenant, *line)?;
+        let checked = check_named_tenant(scenario, tenant, &mut names, *line);
+        // All copies of a tenant are refused alike.
+        let is_copy = |one: &Checked| one.as_ref().is_err_and(|refusal| refusal.line == Some(*line));
+        if !unsound.contains(tenant.controller.as_str()) && !all.iter().any(is_copy) {
+            all.push(checked);
+        }
     }
-    for (fault, line) in scenario.faults.iter().zip(&lines.faults) {
-        fault::check(scenario, fault, *line)?;
+    if unsound.is_empty() {
+        all.extend(scenario.probe.as_ref().map(|probe| probe::check(scenario, probe)));
+        let faults = scenario.faults.iter().zip(&lines.faults);
+        all.extend(faults.map(|(fault, line)| fault::check(scenario, fault, *line)));
+        let kills = scenario.kills.iter().zip(&lines.kills);
+        all.extend(kills.map(|(kill, line)| fault::check_kill(scenario, kill, *line)));
     }
-    moment::check(scenario, lines)?;
-    for (kill, line) in scenario.kills.iter().zip(&lines.kills) {
-        fault::check_kill(scenario, kill, *line)?;
+    all
+}
+
+fn check_iommu(scenario: &Scenario) -> Checked {
+    if scenario.machine.iommu || !scenario.needs_iommu_server() {
+        return Ok(());
     }
-    hot_plug::check_events(scenario, &lines.hot_plugs)?;
-    check_own_programs(scenario, lines)?;
-    check_sessions(scenario, lines)?;
-    check_overlaps(scenario, lines)?;
-    change::check(scenario, lines)?;
-    memory::check(scenario, lines)?;
-    check_records(scenario)?;
-    queues::check_all(scenario, lines)?;
-    priority::check(scenario, lines)?;
-    check_expectations(scenario)?;
-    check_floods(scenario, lines)
+    refuse_file(format!("[machine] iommu is false, and the scenario names `{IOMMU_SERVER}`: leave one out"))
+}
+
+fn check_controller<'a>(
+    scenario: &Scenario,
+    controller: &'a Controller,
+    names: &mut BTreeSet<&'a str>,
+    line: usize,
+) -> Checked {
+    controller::check(controller, names, line)?;
+    virtual_functions::check(controller, line)?;
+    later::check(scenario, controller, line)?;
+    interrupts::check(scenario, controller, line)?;
+    hot_plug::check_controller(scenario, controller, line)
+}
+
+fn check_named_tenant<'a>(
+    scenario: &Scenario,
+    tenant: &'a Tenant,
+    names: &mut BTreeSet<&'a str>,
+    line: usize,
+) -> Checked {
+    check_name("tenant", &tenant.name, MAX_NAME, line)?;
+    check_unique("tenant", &tenant.name, names, line)?;
+    check_tenant(scenario, tenant, line)?;
+    peer::check(scenario, tenant, line)?;
+    hot_plug::check_tenant(scenario, tenant, line)
 }
 
 /// Checks that the machine can have so much memory: as far as the PCI window on x86_64, as much as the kernel is built for on AArch64.

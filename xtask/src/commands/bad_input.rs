@@ -32,6 +32,8 @@ pub(crate) struct Case {
     place: Place,
     /// Phrases that the sentence must contain; if empty, the command must print no sentence.
     says: &'static [&'static str],
+    /// Further sentences, a line each: the phrase that each begins with.
+    others: &'static [&'static str],
 }
 
 /// Rights of the command.
@@ -95,7 +97,11 @@ pub(crate) fn check(project: &Project, folder: &Path, case: &Case) -> Result<Cou
         return Ok(Counted::one());
     }
     let sentence = sentence.context("it says no error")?;
-    ensure!(text.lines().skip_while(|line| *line != sentence).count() == 1, "it says more than one sentence: {text}");
+    let others: Vec<_> = text.lines().skip_while(|line| *line != sentence).skip(1).collect();
+    ensure!(others.len() == case.others.len(), "it says {} sentences more: {text}", others.len());
+    for (line, phrase) in others.iter().zip(case.others) {
+        ensure!(line.starts_with(&placed(phrase)), "it does not begin a line with '{phrase}', but: {line}");
+    }
     for word in case.says {
         ensure!(sentence.contains(word), "it does not say '{word}', but: {sentence}");
     }

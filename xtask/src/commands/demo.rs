@@ -21,6 +21,7 @@ use crate::setup::packages::Consent;
 use crate::setup::{self, vfio_user};
 use anyhow::{Context, Error, Result, ensure};
 use capdl::Scenario;
+use capdl::scenario::Setting;
 use clap::Args;
 use kernel::{Arch, BuildOptions, FixName};
 use std::path::PathBuf;
@@ -32,6 +33,9 @@ pub(crate) struct Demo {
     /// The scenario: a name in scenarios/, or a TOML file
     #[arg(default_value = "demo")]
     scenario: String,
+    /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Setting>,
     /// The architecture: x86_64 or aarch64
     #[arg(long, default_value = "x86_64")]
     arch: String,
@@ -78,7 +82,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     // Report wrong arguments before any long step.
     let file = project.scenario(&demo.scenario)?;
     let arch: Arch = demo.arch.parse().map_err(Error::msg)?;
-    let mut scenario = Scenario::load_for(&file, (!demo.sim).then_some(arch))?;
+    let mut scenario = Scenario::load_with(&file, (!demo.sim).then_some(arch), &demo.set)?;
     own::check(&scenario)?;
     #[cfg(not(feature = "all-commands"))]
     if demo.sim || demo.device == Device::Model {
@@ -122,8 +126,9 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
         let (no_iommu, device, keep) = (demo.no_iommu, demo.device, demo.keep);
         let step = Some(&step);
         let not_judged = NotJudged::of(demo.strict);
-        let disk = disk.as_ref();
-        runner.run(&file, Options { disk, show, step, no_iommu, device, keep, not_judged, ..Options::default() })?
+        let (disk, settings) = (disk.as_ref(), demo.set.as_slice());
+        let options = Options { disk, settings, show, step, no_iommu, device, keep, not_judged, ..Options::default() };
+        runner.run(&file, options)?
     };
     let folder = project.path(&results.folder);
     timeline::write(&results, &folder, json.as_ref())?;

@@ -12,6 +12,7 @@ use crate::setup;
 use crate::setup::packages::Consent;
 use anyhow::{Error, Result};
 use capdl::Scenario;
+use capdl::scenario::Setting;
 use capdl_spec::Specification;
 use clap::Args;
 use kernel::{Arch, BuildOptions, Kernel, Profile};
@@ -26,6 +27,9 @@ use std::time::Duration;
 pub(crate) struct Qemu {
     /// The scenario: a name in scenarios/, or a TOML file
     scenario: String,
+    /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Setting>,
     /// The architecture: x86_64 or aarch64
     #[arg(long, default_value = "x86_64")]
     arch: String,
@@ -53,7 +57,7 @@ pub(crate) struct Qemu {
 pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
     let arch: Arch = qemu.arch.parse().map_err(Error::msg)?;
-    let mut scenario = Scenario::load_for(&file, Some(arch))?;
+    let mut scenario = Scenario::load_with(&file, Some(arch), &qemu.set)?;
     run::suits(&scenario, &qemu.scenario, arch, Device::Qemu)?;
     if qemu.no_iommu {
         run::leave_out_iommu(&mut scenario)?;
@@ -66,8 +70,8 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let kernel = setup::prepare(project, consent, &BuildOptions { arch, profile, ..BuildOptions::default() })?;
     let programs = programs::build(project, &kernel, filter.compiled(), Some(&scenario))?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
-    let no_iommu = qemu.no_iommu;
-    let options = Options { disk: disk.as_ref(), show: Some(&filter), step: None, no_iommu, ..Options::default() };
+    let (no_iommu, settings) = (qemu.no_iommu, qemu.set.as_slice());
+    let options = Options { disk: disk.as_ref(), settings, show: Some(&filter), no_iommu, ..Options::default() };
     let start = if qemu.debug { Start::WaitsForGdb } else { Start::AtOnce };
     let prepared = runner.prepare(&file, options, start)?;
     if qemu.debug {

@@ -10,8 +10,9 @@ use crate::records::decode::{Filter, Level};
 use crate::reports::{table, timeline};
 use crate::run::simulate::{RunInput, Simulated, simulate, suits};
 use crate::run::sweep::{self, Failure, Kinds, Sweep};
-use crate::run::{files, folder};
+use crate::run::{files, folder, shell_word};
 use anyhow::{Context, Result, anyhow, bail};
+use capdl::scenario::Setting;
 use capdl::{Arch, Scenario, ThreadOrder};
 use clap::Args;
 use std::num::NonZeroUsize;
@@ -25,6 +26,9 @@ use std::str::FromStr;
 pub(crate) struct Sim {
     /// The scenario: a name in scenarios/, or a TOML file
     scenario: String,
+    /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Setting>,
     /// Seed of all random choices: the same seed gives the same run; the scenario's own without it
     #[arg(long, conflicts_with = "seeds", allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Option<u64>,
@@ -69,7 +73,7 @@ impl FromStr for Seeds {
 /// Simulates; the exit code says whether all runs passed.
 pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let file = project.scenario(&sim.scenario)?;
-    let mut scenario = Scenario::load_for(&file, sim.arch)?;
+    let mut scenario = Scenario::load_with(&file, sim.arch, &sim.set)?;
     suits(&scenario, &sim.scenario)?;
     if own::is_missing(&scenario) {
         return with_own(project, &scenario);
@@ -81,7 +85,8 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
         Some(Seeds(seeds)) => {
             let order = sim.order.map(|order| format!(" --order {order}")).unwrap_or_default();
             let arch = sim.arch.map(|arch| format!(" --arch {arch}")).unwrap_or_default();
-            many(&format!("{}{arch}{order}", sim.scenario), &scenario, seeds.clone(), sim.jobs)
+            let set: String = sim.set.iter().map(|one| format!(" --set {}", shell_word(&one.to_string()))).collect();
+            many(&format!("{}{set}{arch}{order}", sim.scenario), &scenario, seeds.clone(), sim.jobs)
         }
         None => {
             let show = (!sim.log.is_empty()).then_some(&filter);

@@ -70,7 +70,7 @@ pub(crate) fn write_command<'a>(folder: &Path, words: impl Iterator<Item = &'a O
 }
 
 /// Quotes a word for a shell.
-fn shell_word(word: &str) -> String {
+pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:".contains(c);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }

@@ -36,6 +36,24 @@ pub(super) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "a setting without a value",
+        arguments: &["sim", "boot", "--set", "seed"],
+        says: &["'seed' for '--set <KEY=VALUE>'", "write a key and its value, as in tenant.alice.class=high"],
+        ..PLAIN
+    },
+    Case {
+        name: "a setting of a tenant that is not there",
+        arguments: &["sim", "boot", "--set", "tenant.alcie.class=high"],
+        says: &["boot.toml with --set tenant.alcie.class=high", "there is no tenant `alcie`: did you mean `alice`?"],
+        ..PLAIN
+    },
+    Case {
+        name: "a setting that contradicts the scenario",
+        arguments: &["qemu", "boot", "--set", "seed=3", "--set", "tenant.alice.depth=5000"],
+        says: &["boot.toml with --set tenant.alice.depth=5000: ", "has depth 5000: give it 1 to 1024"],
+        ..PLAIN
+    },
+    Case {
         name: "a negative seed",
         arguments: &["sim", "boot", "--seed", "-1"],
         says: &["'-1' for '--seed <SEED>'", "give a whole number from 0 to 18446744073709551615"],

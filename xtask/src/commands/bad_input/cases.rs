@@ -11,6 +11,7 @@ pub(super) const PLAIN: Case = Case {
     output: Output::Read,
     place: Place::Project,
     says: &[],
+    others: &[],
 };
 
 /// The cases.
@@ -25,6 +26,16 @@ pub(super) const CASES: &[Case] = &[
         name: "a key nobody knows",
         arguments: &["demo", "FOLDER/unknown-key.toml"],
         says: &["unknown-key.toml:3", "colour"],
+        ..PLAIN
+    },
+    Case {
+        name: "three wrong keys in three tables",
+        arguments: &["demo", "FOLDER/three-wrong.toml"],
+        says: &["three-wrong.toml:5: unknown key `queue_piars`: did you mean `queue_pairs`?"],
+        others: &[
+            "FOLDER/three-wrong.toml:12: unknown key `clas`",
+            "FOLDER/three-wrong.toml:15: in the configuration of bench",
+        ],
         ..PLAIN
     },
     Case {

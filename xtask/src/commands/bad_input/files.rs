@@ -100,6 +100,14 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
     let folder = project.target_folder("bad-input")?;
     let files = [
         ("unknown-key.toml", format!("{HEAD}colour = \"red\"\n{CONTROLLER}{}", tenant("w", 1, 0))),
+        (
+            "three-wrong.toml",
+            format!(
+                "{HEAD}{}{}dpeth = 4\n",
+                CONTROLLER.replace("queue_pairs", "queue_piars"),
+                tenant_with("w", 1, 0, "clas = \"high\"")
+            ),
+        ),
         ("overlap.toml", format!("{HEAD}{CONTROLLER}{}{}", tenant("v", 1, 0), tenant("w", 1, 99))),
         ("empty-extent.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 1, 0).replace("blocks = 100", "blocks = 0"))),
         ("no-crate.toml", format!("{HEAD}{CONTROLLER}{}", tenant("w", 1, 0).replace(BENCH, NO_CRATE))),

@@ -1,0 +1,85 @@
+//! All unknown keys and values of wrong types of a file: after each, its place is taken out of the document, and the rest is read again.
+
+use super::error::MOST;
+use super::file::File;
+use super::program;
+use super::sentence::sentence;
+use super::validate::Refusal;
+use serde::Deserialize;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{self, DeArray, DeTable, DeValue};
+
+/// Reads the file's document.
+///
+/// # Errors
+/// A refusal for each key and value that cannot be read.
+pub(super) fn read(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, Vec<Refusal>> {
+    let (mut left, mut taken, mut refusals) = (document.clone(), Vec::new(), Vec::new());
+    loop {
+        let (error, refusal) = match read_once(text, &left) {
+            Ok(file) if refusals.is_empty() => return Ok(file),
+            Ok(_) => return Err(refusals),
+            Err(wrong) => wrong,
+        };
+        // A key that was taken out, or that it was to be, is missing now.
+        let is_missing = error.message().starts_with("missing field");
+        if !is_missing || !error.span().is_some_and(|table| taken.contains(&table)) {
+            refusals.push(refusal);
+        }
+        let whole = left.span();
+        match error.span().and_then(|place| take_out(left.get_mut(), &whole, &place)) {
+            Some(table) if refusals.len() < MOST => taken.push(table),
+            _ => return Err(refusals),
+        }
+    }
+}
+
+/// Reads the document up to its first error.
+fn read_once(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, (de::Error, Refusal)> {
+    let refused = |error: de::Error, of: Option<&str>| {
+        let (line, message) = sentence(text, &error);
+        let message =
+            of.map_or_else(|| message.clone(), |program| format!("in the configuration of {program}, {message}"));
+        (error, Refusal { line, message })
+    };
+    program::check(document).map_err(|(program, error)| refused(error, Some(program)))?;
+    File::deserialize(toml::Deserializer::from(document.clone())).map_err(|error| refused(error, None))
+}
+
+/// Takes the innermost entry or element that has `place` out of the table, which stands at `at`. Returns where the table or the list
+/// stands that it was in.
+fn take_out(table: &mut DeTable<'_>, at: &Range<usize>, place: &Range<usize>) -> Option<Range<usize>> {
+    if let Some(within) = table.iter_mut().find_map(|(_, value)| take_out_of(value, place)) {
+        return Some(within);
+    }
+    let (key, _) = table.iter().find(|(key, value)| has(&key.span(), place) || has(&value.span(), place))?;
+    let key = key.get_ref().to_string();
+    table.remove(key.as_str());
+    Some(at.clone())
+}
+
+fn take_out_of(value: &mut Spanned<DeValue<'_>>, place: &Range<usize>) -> Option<Range<usize>> {
+    let at = value.span();
+    match value.get_mut() {
+        DeValue::Table(table) => take_out(table, &at, place),
+        DeValue::Array(elements) => {
+            if let Some(within) = elements.iter_mut().find_map(|element| take_out_of(element, place)) {
+                return Some(within);
+            }
+            // An element that is a table is left out as a whole, and one that is none with its list.
+            let index =
+                elements.iter().position(|element| element.get_ref().is_table() && has(&element.span(), place))?;
+            let mut others = DeArray::new();
+            let all = std::mem::replace(elements, DeArray::new()).into_iter().enumerate();
+            all.filter(|(number, _)| *number != index).for_each(|(_, element)| others.push(element));
+            *elements = others;
+            Some(at)
+        }
+        _ => None,
+    }
+}
+
+fn has(range: &Range<usize>, place: &Range<usize>) -> bool {
+    range.start <= place.start && place.end <= range.end
+}
