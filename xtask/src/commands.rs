@@ -52,4 +52,6 @@ pub(crate) mod sim;
 #[cfg(feature = "all-commands")]
 pub(crate) mod soak;
 #[cfg(feature = "all-commands")]
+pub(crate) mod sweep;
+#[cfg(feature = "all-commands")]
 pub(crate) mod test;

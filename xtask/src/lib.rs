@@ -1,4 +1,4 @@
-//! The project's commands: `cargo xtask demo`, `device`, `linux`, `test`, `check`, `qemu`, `scenarios`, `sim`, `soak`, `fuzz`, `bench`,
+//! The project's commands: `cargo xtask demo`, `device`, `linux`, `test`, `check`, `qemu`, `scenarios`, `sim`, `sweep`, `soak`, `fuzz`, `bench`,
 //! `experiment`, `docs`, `new`, `setup`, `completions`.
 //!
 //! Each command is a module of `commands`. The modules below them each use only those that follow: `run` (one run of a scenario),
@@ -36,10 +36,10 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(not(feature = "all-commands"))]
 use commands::again::{
     self, self as bench, self as check, self as completions, self as device, self as docs, self as experiment,
-    self as fuzz, self as linux, self as sim, self as soak, self as test,
+    self as fuzz, self as linux, self as sim, self as soak, self as sweep, self as test,
 };
 #[cfg(feature = "all-commands")]
-use commands::{bench, check, completions, device, docs, experiment, fuzz, linux, sim, soak, test};
+use commands::{bench, check, completions, device, docs, experiment, fuzz, linux, sim, soak, sweep, test};
 use commands::{demo, new, qemu, scenarios};
 use out::OutputError;
 use project::Project;
@@ -82,6 +82,8 @@ enum Command {
     Scenarios(scenarios::Scenarios),
     /// Run a scenario in the simulator: once, or with many seeds
     Sim(sim::Sim),
+    /// Run a scenario with all combinations of some values in the simulator, and draw figures
+    Sweep(sweep::Sweep),
     /// Run random systems with random faults in the simulator
     Soak(soak::Soak),
     /// Search for inputs that violate a law
@@ -173,6 +175,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Qemu(qemu) => qemu::run(&project, qemu),
         Command::Scenarios(scenarios) => scenarios::run(&project, scenarios),
         Command::Sim(sim) => sim::run(&project, sim),
+        Command::Sweep(sweep) => sweep::run(&project, sweep),
         Command::Soak(soak) => soak::run(&project, soak),
         Command::Fuzz(fuzz) => fuzz::run(&project, fuzz),
         Command::Test(test) => test::run(&project, test),

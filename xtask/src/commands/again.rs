@@ -33,6 +33,7 @@ pub(crate) use Again as Fuzz;
 pub(crate) use Again as Linux;
 pub(crate) use Again as Sim;
 pub(crate) use Again as Soak;
+pub(crate) use Again as Sweep;
 pub(crate) use Again as Test;
 
 /// Whether these arguments ask for the help of such a command.

@@ -4,7 +4,7 @@
 //! data as CSV and its picture as SVG in `target/experiments/NAME/`, beside the scenarios it ran. The figures of the
 //! documentation are in `docs/figures/`. Left out: the meaning of the figures, which `docs/guide/experiments.md` explains.
 
-mod chart;
+pub(super) mod chart;
 mod completion;
 mod data;
 mod extents;
@@ -28,6 +28,7 @@ use clap::Args;
 use data::Data;
 use kernel::Arch;
 use lab::Lab;
+pub(super) use lab::iops;
 use serde::Serialize;
 use std::process::ExitCode;
 

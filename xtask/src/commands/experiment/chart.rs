@@ -10,6 +10,9 @@ use std::ops::Range;
 /// Pixels.
 const PANEL: (u32, u32) = (560, 400);
 const TOP: u32 = 104;
+/// Height of the first row of the legend, and of each further one.
+const LEGEND: i32 = 78;
+const ROW: i32 = 20;
 
 /// One panel.
 pub(crate) struct Panel {
@@ -142,11 +145,16 @@ pub(crate) fn svg(title: &str, about: &str, panels: &[Panel]) -> Result<String> 
 pub(crate) fn svg_in_rows(title: &str, about: &str, panels: &[Panel], columns: usize) -> Result<String> {
     let columns = columns.max(1);
     let rows = panels.len().div_ceil(columns).max(1);
-    picture(PANEL.0 * columns as u32, TOP + PANEL.1 * rows as u32, |canvas| {
+    let wide = PANEL.0 * columns as u32;
+    let lines = panels.iter().map(|panel| panel.lines.as_slice()).max_by_key(|lines| lines.len()).unwrap_or_default();
+    let places = legend_places(lines, wide as i32);
+    let below_first = places.last().map_or(0, |(_, y)| y - LEGEND);
+    let top = TOP + below_first as u32;
+    picture(wide, top + PANEL.1 * rows as u32, |canvas| {
         canvas.draw(&Text::new(title.to_owned(), (24, 26), letters(20, INK, Align::Left)))?;
         canvas.draw(&Text::new(about.to_owned(), (24, 50), letters(13, FAINT, Align::Left)))?;
-        legend(canvas, panels)?;
-        let (_, below) = canvas.split_vertically(TOP);
+        legend(canvas, lines, &places)?;
+        let (_, below) = canvas.split_vertically(top);
         for (area, panel) in below.split_evenly((rows, columns)).iter().zip(panels) {
             draw(area, panel)?;
         }
@@ -154,15 +162,26 @@ pub(crate) fn svg_in_rows(title: &str, about: &str, panels: &[Panel], columns: u
     })
 }
 
+/// Places of the legend's names: rows as wide as the picture.
+fn legend_places(lines: &[Line], wide: i32) -> Vec<(i32, i32)> {
+    let (mut x, mut y) = (30, LEGEND);
+    let place = |line: &Line| {
+        let length = 18 + width(&line.name, 13) + 24;
+        if x > 30 && x + length > wide {
+            (x, y) = (30, y + ROW);
+        }
+        x += length;
+        (x - length, y)
+    };
+    lines.iter().map(place).collect()
+}
+
 /// Legend with the names of the lines, once for all panels.
-fn legend(canvas: &Canvas<'_>, panels: &[Panel]) -> Result<()> {
-    let lines = panels.iter().map(|panel| &panel.lines).max_by_key(|lines| lines.len());
-    let mut x = 30;
-    for (index, line) in lines.into_iter().flatten().enumerate() {
-        canvas.draw(&PathElement::new(vec![(x - 6, 78), (x + 12, 78)], colour(index).stroke_width(2)))?;
-        canvas.draw(&Circle::new((x + 3, 78), 4, colour(index).filled()))?;
-        canvas.draw(&Text::new(line.name.clone(), (x + 18, 78), letters(13, INK, Align::Left)))?;
-        x += 18 + width(&line.name, 13) + 24;
+fn legend(canvas: &Canvas<'_>, lines: &[Line], places: &[(i32, i32)]) -> Result<()> {
+    for (index, (line, (x, y))) in lines.iter().zip(places.iter().copied()).enumerate() {
+        canvas.draw(&PathElement::new(vec![(x - 6, y), (x + 12, y)], colour(index).stroke_width(2)))?;
+        canvas.draw(&Circle::new((x + 3, y), 4, colour(index).filled()))?;
+        canvas.draw(&Text::new(line.name.clone(), (x + 18, y), letters(13, INK, Align::Left)))?;
     }
     Ok(())
 }
@@ -241,6 +260,17 @@ mod tests {
         assert!(range.start < powers.at(1.0) && powers.at(64.0) < range.end);
         let (ticks, _) = axis(Scale::Powers(2.0)).ticks(1.0, 65_536.0);
         assert!(ticks.len() <= 9, "{ticks:?}");
+    }
+
+    #[test]
+    fn a_legend_wider_than_the_picture_has_several_rows() {
+        let line = |name: &str| Line { name: name.into(), points: Vec::new() };
+        let names = ["policy=paced depth=128", "policy=weighted depth=128", "policy=dedicated depth=128"].map(line);
+        let places = legend_places(&names, 560);
+        assert_eq!(places.iter().map(|(_, y)| *y).collect::<Vec<_>>(), [78, 78, 98]);
+        let ends = places.iter().zip(&names).map(|((x, _), line)| x + 18 + width(&line.name, 13));
+        assert!(ends.into_iter().all(|end| end <= 560));
+        assert_eq!(places[2].0, places[0].0);
     }
 
     #[test]

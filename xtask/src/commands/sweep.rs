@@ -1,0 +1,225 @@
+//! `cargo xtask sweep`: simulates a scenario with all combinations of values of some keys, and draws the measurements.
+//!
+//! A sweep leaves a line of JSON for each run ([`record`]), a table as CSV and figures as SVG ([`report`]). Runs are numbered, so that
+//! parts of a sweep can be made on several machines and their lines be put together. Left out: QEMU, whose times are not repeatable.
+
+mod combination;
+mod record;
+mod report;
+
+use crate::arguments;
+use crate::image::own;
+use crate::out;
+use crate::parallel;
+use crate::progress::Step;
+use crate::project::Project;
+use crate::run::shell_word;
+use crate::run::simulate::{RunInput, simulate, suits};
+use anyhow::{Context, Result, bail, ensure};
+use capdl::Scenario;
+use capdl::scenario::Setting;
+use clap::Args;
+use combination::{Combinations, Vary};
+use record::{Lines, Record};
+use report::Plot;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+
+/// Folder of the sweeps without `--out`, below `target/`.
+const SWEEPS: &str = "sweeps";
+
+/// Arguments of a sweep.
+#[derive(Debug, Args)]
+pub(crate) struct Sweep {
+    /// The scenario: a name in scenarios/, or a TOML file; none with --merge
+    #[arg(required_unless_present = "merge", conflicts_with = "merge")]
+    scenario: Option<String>,
+    /// Change the value of a key of the scenario in all runs, as in tenant.alice.class=high; repeat the option for several
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "merge")]
+    set: Vec<Setting>,
+    /// A key and the values that it takes in turn; several of the option make all combinations
+    #[arg(long, value_name = "KEY=V1,V2", required_unless_present = "merge", conflicts_with = "merge")]
+    vary: Vec<Vary>,
+    /// A figure over a varied key: y is iops, bandwidth, p50, p99, p999, max or errors; repeat the option for several
+    #[arg(long, value_name = "x=KEY,y=WHAT")]
+    plot: Vec<Plot>,
+    /// The runs from number A up to and without B alone, counted from 0
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true, conflicts_with = "merge")]
+    runs: Option<Runs>,
+    /// Runs at a time; as many as there are processors without it
+    #[arg(long, allow_negative_numbers = true, value_parser = arguments::jobs)]
+    jobs: Option<NonZeroUsize>,
+    /// Folder of the table and the figures; a new one in target/sweeps/ without it
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// File of the runs, a line of JSON each; runs.jsonl in the folder without it
+    #[arg(long, value_name = "FILE", conflicts_with = "merge")]
+    json: Option<PathBuf>,
+    /// Make the runs that the file of the runs lacks
+    #[arg(long, conflicts_with = "merge")]
+    resume: bool,
+    /// Make the table and the figures of these files of runs, and run nothing
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    merge: Vec<PathBuf>,
+}
+
+/// A range of runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Runs(Range<u64>);
+
+impl FromStr for Runs {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let number = |text: &str| arguments::seed(text).ok();
+        let ends = text.split_once("..").and_then(|(first, end)| number(first).zip(number(end)));
+        match ends {
+            Some((first, end)) if first < end => Ok(Self(first..end)),
+            _ => bail!("write two whole numbers, the larger one behind: 0..8"),
+        }
+    }
+}
+
+/// Runs or merges; the exit code says whether every run is there and passed.
+pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
+    let Some(named) = &sweep.scenario else { return merge(project, sweep) };
+    let file = project.scenario(named)?;
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", project.shown(&file)))?;
+    let combinations = Combinations::of(&sweep.set, &sweep.vary)?;
+    sweep.plot.iter().try_for_each(|plot| plot.check(&combinations.keys()))?;
+    let asked = match &sweep.runs {
+        None => 0..combinations.count(),
+        Some(Runs(runs)) => {
+            let count = combinations.count();
+            ensure!(runs.end <= count, "there are {count} runs: write --runs with a second number up to {count}");
+            runs.clone()
+        }
+    };
+    // Refuse wrong combinations before any run.
+    let first = load(&file, &combinations, asked.start)?;
+    if own::is_missing(&first) {
+        return super::sim::with_own(project, &first);
+    }
+    for number in asked.clone() {
+        suits(&load(&file, &combinations, number)?, named)?;
+    }
+    let id = id(&text, &combinations);
+    let folder = match &sweep.out {
+        Some(folder) => folder.clone(),
+        None => new_folder(project, &first.name)?,
+    };
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", project.shown(&folder)))?;
+    let path = sweep.json.clone().unwrap_or_else(|| folder.join("runs.jsonl"));
+    let (mut lines, done) = if sweep.resume { Lines::resume(&path, &id)? } else { (Lines::create(&path)?, Vec::new()) };
+    let mut records: BTreeMap<u64, Record> = done.into_iter().map(|record| (record.run, record)).collect();
+    let left: Vec<_> = asked.clone().filter(|number| !records.contains_key(number)).collect();
+    if !left.is_empty() {
+        let shown = shell_word(&project.shown(&path));
+        let step = Step::new(format!("sweeping '{}': {} runs, a line each in {shown}", first.name, left.len()));
+        let of = left.len();
+        let (mut finished, mut written) = (0, Ok(()));
+        let work = |number| record_of(&file, &combinations, &id, number);
+        parallel::each(left, sweep.jobs, work, |record: Record| {
+            finished += 1;
+            step.tick(&format!("{finished} of {of}"));
+            if written.is_ok() {
+                written = lines.add(&record);
+            }
+            records.insert(record.run, record);
+        });
+        written?;
+    }
+    records.retain(|number, _| asked.contains(number));
+    finish(project, &folder, &records.into_values().collect::<Vec<_>>(), &sweep.plot, asked.end - asked.start)
+}
+
+/// Makes the table and the figures of other sweeps' lines.
+fn merge(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
+    let mut records = BTreeMap::new();
+    for path in &sweep.merge {
+        for record in record::read(path)? {
+            let known = records.values().next();
+            let is_same = known.is_none_or(|known: &Record| known.sweep == record.sweep);
+            ensure!(is_same, "{} has runs of another sweep: merge those of one", path.display());
+            records.insert(record.run, record);
+        }
+    }
+    let first = records.values().next().context("the files have no run: name others")?;
+    let (of, keys) = (first.of, first.varied.iter().map(|one| one.key.clone()).collect::<Vec<_>>());
+    sweep.plot.iter().try_for_each(|plot| plot.check(&keys))?;
+    let folder = match &sweep.out {
+        Some(folder) => folder.clone(),
+        None => new_folder(project, &first.scenario)?,
+    };
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", project.shown(&folder)))?;
+    finish(project, &folder, &records.into_values().collect::<Vec<_>>(), &sweep.plot, of)
+}
+
+/// Writes the table and the figures, and prints what failed.
+fn finish(project: &Project, folder: &Path, records: &[Record], plots: &[Plot], of: u64) -> Result<ExitCode> {
+    let files = report::write(folder, records, plots)?;
+    let failed: Vec<_> = records.iter().filter(|record| !record.passed).collect();
+    for record in &failed {
+        out::line(format_args!("FAIL  run {}: {}", record.run, record.combination()))?;
+        record.reasons.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
+        out::line(format_args!("      repeat it with: {}", record.command()))?;
+    }
+    let passed = records.len() - failed.len();
+    out::line(format_args!("{passed} of {of} runs passed"))?;
+    files.iter().try_for_each(|file| out::line(format_args!("{}", project.shown(file))))?;
+    Ok(if passed as u64 == of { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn load(file: &Path, combinations: &Combinations, number: u64) -> Result<Scenario> {
+    Ok(Scenario::load_with(file, None, &combinations.settings(number)?)?)
+}
+
+/// Makes a run. A run that cannot be made is one that failed.
+fn record_of(file: &Path, combinations: &Combinations, id: &str, number: u64) -> Record {
+    let mut record = Record::new(id, number, combinations);
+    record.file = file.display().to_string();
+    let simulated = load(file, combinations, number).and_then(|scenario| {
+        record.scenario.clone_from(&scenario.name);
+        record.seed = scenario.seed;
+        let input =
+            RunInput { scenario: &scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };
+        Ok((simulate(input)?, scenario))
+    });
+    match simulated {
+        Ok((simulated, scenario)) => record.take(&scenario, simulated.results),
+        Err(error) => record.reasons.push(format!("{error:#}")),
+    }
+    record
+}
+
+/// Names a sweep by all that determines its runs, but the source.
+fn id(text: &str, combinations: &Combinations) -> String {
+    let mut hash = Sha256::new();
+    hash.update(text);
+    hash.update(combinations.to_string());
+    crate::records::results::hex(&hash.finalize()).chars().take(16).collect()
+}
+
+/// Makes the next free folder for sweeps of a scenario.
+fn new_folder(project: &Project, name: &str) -> Result<PathBuf> {
+    let sweeps = project.target_folder(SWEEPS)?;
+    for number in 1_u64.. {
+        let folder = sweeps.join(format!("{name}-{number}"));
+        match fs::create_dir(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot make {}", project.shown(&folder))),
+        }
+    }
+    bail!("target/{SWEEPS} has all names: remove some folders there")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! A run of a sweep as a line of JSON, and the files of such lines.
+//!
+//! A line is written with one call when its run is over. A program that is killed leaves whole lines and at most a part of one at the
+//! end, which [`Lines::resume`] removes. Files of one sweep are merged by writing one behind the other.
+
+use super::combination::Combinations;
+use crate::commands::experiment::iops;
+use crate::records::results::Results;
+use crate::run::shell_word;
+use ::report::Load;
+use anyhow::{Context, Result, bail, ensure};
+use capdl::Scenario;
+use capdl::scenario::Workload;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+/// Name of the form of a line.
+const FORMAT: &str = "capnvme-sweep";
+/// Version of the form.
+const VERSION: u32 = 1;
+
+/// A run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    format: String,
+    version: u32,
+    /// Name of the sweep: a hash of the scenario and of all settings.
+    pub(super) sweep: String,
+    /// Number of the run, from 0.
+    pub(super) run: u64,
+    /// Runs of the whole sweep.
+    pub(super) of: u64,
+    /// Name of the scenario.
+    pub(super) scenario: String,
+    /// File of the scenario.
+    pub(super) file: String,
+    /// Seed of the run.
+    pub(super) seed: u64,
+    /// What is set in all runs, as KEY=VALUE.
+    pub(super) set: Vec<String>,
+    /// The varied keys, in the order of the command.
+    pub(super) varied: Vec<Varied>,
+    /// Whether the run passed.
+    pub(super) passed: bool,
+    /// Why not.
+    pub(super) reasons: Vec<String>,
+    /// The tenants, in the order of the scenario.
+    pub(super) tenants: Vec<Tenant>,
+}
+
+/// A varied key with its value.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Varied {
+    /// The key.
+    pub(super) key: String,
+    /// The value as it was written.
+    pub(super) value: String,
+}
+
+/// Measurements of a tenant.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Tenant {
+    /// The tenant.
+    pub(super) tenant: String,
+    /// Measurements; none of a tenant that measured nothing.
+    pub(super) load: Option<Measured>,
+}
+
+/// Measurements of a load; times are virtual.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Measured {
+    /// Requests a second.
+    pub(super) iops: f64,
+    /// Bytes a second.
+    pub(super) bandwidth: f64,
+    /// Median latency, nanoseconds.
+    pub(super) p50_ns: u64,
+    /// 99th percentile.
+    pub(super) p99_ns: u64,
+    /// 99.9th percentile.
+    pub(super) p999_ns: u64,
+    /// The longest.
+    pub(super) max_ns: u64,
+    /// Requests that failed.
+    pub(super) errors: u64,
+}
+
+impl Record {
+    /// A run that has not been made.
+    pub(super) fn new(sweep: &str, run: u64, combinations: &Combinations) -> Self {
+        let varied = combinations.values(run).into_iter();
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            sweep: sweep.to_owned(),
+            run,
+            of: combinations.count(),
+            scenario: String::new(),
+            file: String::new(),
+            seed: 0,
+            set: combinations.set().iter().map(ToString::to_string).collect(),
+            varied: varied.map(|(key, value)| Varied { key: key.to_owned(), value: value.to_owned() }).collect(),
+            passed: false,
+            reasons: Vec::new(),
+            tenants: Vec::new(),
+        }
+    }
+
+    /// Takes the results of the run.
+    pub(super) fn take(&mut self, scenario: &Scenario, results: Results) {
+        let tenant = |tenant: &capdl::scenario::Tenant| {
+            let load = results.tenants.iter().rfind(|load| load.tenant == tenant.name.as_str());
+            let load = load.map(|load| measured(load, tenant, &results));
+            Tenant { tenant: tenant.name.clone(), load }
+        };
+        self.tenants = scenario.tenants.iter().map(tenant).collect();
+        self.passed = results.passed;
+        self.reasons = results.reasons;
+    }
+
+    /// The varied keys and values, as in a command.
+    pub(super) fn combination(&self) -> String {
+        self.varied.iter().map(|Varied { key, value }| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The command that makes the run again.
+    pub(super) fn command(&self) -> String {
+        let varied = self.varied.iter().map(|Varied { key, value }| format!("{key}={value}"));
+        let settings = self.set.iter().cloned().chain(varied).map(|one| format!(" --set {}", shell_word(&one)));
+        format!("cargo xtask sim {}{}", shell_word(&self.file), settings.collect::<String>())
+    }
+}
+
+fn measured(load: &Load, tenant: &capdl::scenario::Tenant, results: &Results) -> Measured {
+    let has_sizes = matches!(&tenant.workload, Workload::Bench(bench) if bench.max_block_bytes > 0);
+    let progress = results.timeline.progress.iter().filter(|one| one.tenant == load.tenant);
+    let bytes = match has_sizes {
+        true => progress.map(|one| one.bytes as f64).sum::<f64>(),
+        false => (load.reads + load.writes) as f64 * f64::from(load.block_bytes),
+    };
+    Measured {
+        iops: iops(load),
+        bandwidth: bytes * 1e9 / load.elapsed_ns.max(1) as f64,
+        p50_ns: load.p50_ns,
+        p99_ns: load.p99_ns,
+        p999_ns: load.p999_ns,
+        max_ns: load.max_ns,
+        errors: load.errors,
+    }
+}
+
+/// A file to which lines are added.
+pub(super) struct Lines(File);
+
+impl Lines {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// A file that is there already: its runs would be lost.
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().create_new(true).append(true).open(path).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => anyhow::anyhow!(
+                "{} is there already: add --resume to make the runs that it lacks, or name another file",
+                path.display()
+            ),
+            _ => anyhow::Error::new(error).context(format!("cannot write {}", path.display())),
+        })?;
+        Ok(Self(file))
+    }
+
+    /// Opens the file of the sweep `id`, if it is there, and removes a part of a line at its end. Returns its runs, too.
+    ///
+    /// # Errors
+    /// A line that is no run, or one of another sweep.
+    pub(super) fn resume(path: &Path, id: &str) -> Result<(Self, Vec<Record>)> {
+        let cannot = || format!("cannot write {}", path.display());
+        let file = OpenOptions::new().create(true).append(true).open(path).with_context(cannot)?;
+        let bytes = fs::read(path).with_context(cannot)?;
+        file.set_len(whole(&bytes).len() as u64).with_context(cannot)?;
+        let records = parse(path, &bytes)?;
+        let is_same = records.iter().all(|record| record.sweep == id);
+        ensure!(is_same, "{} has runs of another sweep or scenario: name another file or folder", path.display());
+        Ok((Self(file), records))
+    }
+
+    /// Adds a line.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(super) fn add(&mut self, record: &Record) -> Result<()> {
+        let line = serde_json::to_string(record).context("a run does not encode")? + "\n";
+        self.0.write_all(line.as_bytes()).context("cannot write the line of a run")
+    }
+}
+
+/// Reads the lines of a file; a part of a line at its end is left out.
+///
+/// # Errors
+/// A file that cannot be read, or a line that is no run.
+pub(super) fn read(path: &Path) -> Result<Vec<Record>> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}: name a file of runs", path.display()))?;
+    parse(path, &bytes)
+}
+
+/// The bytes up to the end of the last whole line.
+fn whole(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    bytes.get(..end).unwrap_or_default()
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    for (index, line) in whole(bytes).split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
+        let place = format!("{}:{}", path.display(), index + 1);
+        let Ok(record) = serde_json::from_slice::<Record>(line) else {
+            bail!("{place}: the line is no run of a sweep: name a file of runs");
+        };
+        let is_known = record.format == FORMAT && record.version == VERSION;
+        ensure!(is_known, "{place}: the line is {} {}: use the version that wrote it", record.format, record.version);
+        records.push(record);
+    }
+    Ok(records)
+}

@@ -1,0 +1,186 @@
+use super::*;
+use std::io::Write as _;
+
+/// A small scenario of two tenants.
+const SCENARIO: &str = r#"
+name = "small"
+description = "Two tenants."
+
+[[controller]]
+name = "disk"
+iops_limit = 20000
+
+[[controller.namespace]]
+size = "1M"
+
+[[tenant]]
+name = "alice"
+queue_pairs = 1
+depth = 8
+extents = [{ first = 0, blocks = 1024 }]
+program.name = "bench"
+
+[tenant.program.config]
+operations = 40
+depth = 4
+
+[[tenant]]
+name = "bob"
+queue_pairs = 1
+depth = 8
+extents = [{ first = 1024, blocks = 1024 }]
+program.name = "bench"
+
+[tenant.program.config]
+operations = 40
+depth = 4
+
+[expect]
+latency_p99_us = { alice = 100000 }
+"#;
+
+struct Place {
+    folder: tempfile::TempDir,
+    project: Project,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("small.toml"), SCENARIO).unwrap();
+        let project = Project::at(folder.path());
+        Self { folder, project }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// The lines of a file, sorted: runs finish in any order.
+    fn lines(&self, name: &str) -> Vec<String> {
+        let mut lines: Vec<_> = self.text(name).lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+
+    fn sweep(&self, out: &str) -> Sweep {
+        Sweep {
+            scenario: Some(self.path("small.toml").display().to_string()),
+            set: vec!["tenant.bob.class=low".parse().unwrap()],
+            vary: vec![
+                "tenant.bob.program.config.depth=1,2,4,8".parse().unwrap(),
+                "server.policy=paced,weighted".parse().unwrap(),
+            ],
+            plot: vec!["x=depth,y=p99".parse().unwrap(), "x=policy,y=iops".parse().unwrap()],
+            runs: None,
+            jobs: NonZeroUsize::new(2),
+            out: Some(self.path(out)),
+            json: None,
+            resume: false,
+            merge: Vec::new(),
+        }
+    }
+
+    fn run(&self, sweep: &Sweep) -> Result<bool, String> {
+        run(&self.project, sweep).map(|code| code == ExitCode::SUCCESS).map_err(|error| format!("{error:#}"))
+    }
+}
+
+#[test]
+fn sweep_in_parts_that_was_killed_has_the_results_of_a_whole_one() {
+    let place = Place::new();
+    assert_eq!(place.run(&place.sweep("whole")), Ok(true));
+    let table = place.text("whole/sweep.csv");
+    let heading = "run,tenant.bob.program.config.depth,server.policy,seed,tenant,iops,bytes_per_second,p50_ns,p99_ns,p999_ns,\
+                   max_ns,errors,passed\n";
+    assert!(table.starts_with(heading), "{table}");
+    assert_eq!(table.lines().count(), 1 + 8 * 2, "{table}");
+    assert!(
+        table.lines().nth(16).is_some_and(|row| row.starts_with("7,8,weighted,1,bob,") && row.ends_with(",0,true")),
+        "{table}"
+    );
+    let figure = place.text("whole/p99-over-depth.svg");
+    for expected in ["alice", "bob", "policy=paced", "policy=weighted", "tenant.bob.program.config.depth", "99 of 100"]
+    {
+        assert!(figure.contains(expected), "no {expected} in {figure}");
+    }
+    assert!(place.text("whole/iops-over-policy.svg").contains("depth=8"));
+
+    // Two parts, of which one is killed within a line, and then resumed.
+    let part = |runs, out: &str| Sweep { runs: Some(Runs(runs)), plot: Vec::new(), ..place.sweep(out) };
+    assert_eq!(place.run(&part(0..3, "first")), Ok(true));
+    assert_eq!(place.run(&part(3..8, "second")), Ok(true));
+    let lines = place.text("second/runs.jsonl");
+    let killed = lines.len() - 30;
+    fs::write(place.path("second/runs.jsonl"), &lines[..killed]).unwrap();
+    assert_eq!(place.run(&Sweep { resume: true, ..part(3..8, "second") }), Ok(true));
+    assert_eq!(place.lines("second/runs.jsonl").len(), 5);
+    assert_eq!(place.lines("second/runs.jsonl"), {
+        let mut lines: Vec<_> = lines.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    });
+    let merge = |files: &[&str], out: &str| Sweep {
+        scenario: None,
+        vary: Vec::new(),
+        merge: files.iter().map(|file| place.path(file)).collect(),
+        ..place.sweep(out)
+    };
+    assert_eq!(place.run(&merge(&["second/runs.jsonl", "first/runs.jsonl"], "merged")), Ok(true));
+    // Merging is concatenation.
+    fs::write(place.path("all.jsonl"), place.text("second/runs.jsonl") + &place.text("first/runs.jsonl")).unwrap();
+    assert_eq!(place.run(&merge(&["all.jsonl"], "concatenated")), Ok(true));
+    for file in ["sweep.csv", "p99-over-depth.svg", "iops-over-policy.svg"] {
+        let whole = place.text(&format!("whole/{file}"));
+        assert_eq!(place.text(&format!("merged/{file}")), whole, "{file}");
+        assert_eq!(place.text(&format!("concatenated/{file}")), whole, "{file}");
+    }
+    // Runs that are missing are a failure.
+    assert_eq!(place.run(&merge(&["first/runs.jsonl"], "incomplete")), Ok(false));
+}
+
+#[test]
+fn run_that_fails_is_a_row_and_fails_the_sweep() {
+    let place = Place::new();
+    let mut sweep = place.sweep("failing");
+    sweep.vary = vec!["expect.latency_p99_us=\"\",{ alice = 1 },{ alice = 100000 }".parse().unwrap()];
+    sweep.plot.clear();
+    let refusal = place.run(&sweep).unwrap_err();
+    assert!(refusal.contains("small.toml with --set expect.latency_p99_us=\"\": "), "{refusal}");
+    assert!(!place.path("failing").exists());
+    sweep.vary = vec!["expect.latency_p99_us={ alice = 1 },{ alice = 100000 }".parse().unwrap()];
+    assert_eq!(place.run(&sweep), Ok(false));
+    let table = place.text("failing/sweep.csv");
+    let passed: Vec<_> = table.lines().skip(1).map(|row| row.rsplit(',').next().unwrap_or_default()).collect();
+    assert_eq!(passed, ["false", "false", "true", "true"]);
+    let record: Record = serde_json::from_str(&place.lines("failing/runs.jsonl")[0]).unwrap();
+    assert!(
+        record.command().ends_with("small.toml --set tenant.bob.class=low --set 'expect.latency_p99_us={ alice = 1 }'")
+    );
+    assert!(record.reasons.iter().any(|reason| reason.contains("alice")), "{:?}", record.reasons);
+}
+
+#[test]
+fn lines_of_another_sweep_and_files_that_are_there_are_refused() {
+    let place = Place::new();
+    let few = |out: &str| Sweep { runs: Some(Runs(0..1)), plot: Vec::new(), ..place.sweep(out) };
+    assert_eq!(place.run(&few("one")), Ok(true));
+    let refusal = |sweep: Sweep| place.run(&sweep).unwrap_err();
+    assert!(refusal(few("one")).contains("runs.jsonl is there already: add --resume"));
+    let other = Sweep { set: Vec::new(), resume: true, ..few("one") };
+    assert!(refusal(other).contains("runs of another sweep or scenario"));
+    assert!(refusal(Sweep { runs: Some(Runs(3..9)), ..few("two") }).contains("there are 8 runs"));
+    assert!(
+        refusal(Sweep { plot: vec!["x=dpeth,y=p99".parse().unwrap()], ..few("two") })
+            .contains("no varied key is `dpeth`")
+    );
+    let mut file = fs::OpenOptions::new().append(true).open(place.path("one/runs.jsonl")).unwrap();
+    file.write_all(b"{}\n").unwrap();
+    assert!(refusal(Sweep { resume: true, ..few("one") }).contains("runs.jsonl:2: the line is no run"));
+    assert!("x=depth,y=p98".parse::<Plot>().unwrap_err().to_string().contains("`p98` is no measurement"));
+    assert!("5..5".parse::<Runs>().is_err() && "0..8".parse::<Runs>().is_ok());
+}
