@@ -1,6 +1,6 @@
 //! The commands of `cargo xtask`, a module each, and the parts of the larger ones.
 //!
-//! Parts of `test` are `bad_input`, `counted`, `hang`, `own_program` and `conformance`; of `bench`, `bench_sim` and `profile`; of
+//! Parts of `test` are `bad_input`, `counted`, `first_hour`, `hang`, `own_program` and `conformance`; of `bench`, `bench_sim` and `profile`; of
 //! `check`, `directions` and `documents`. `docs` uses `documents` too.
 //!
 //! A program without the feature `all-commands` has `demo`, `new`, `qemu` and `scenarios`, and `again`, which runs the whole program for
@@ -32,6 +32,8 @@ pub(crate) mod docs;
 pub(crate) mod documents;
 #[cfg(feature = "all-commands")]
 pub(crate) mod experiment;
+#[cfg(feature = "all-commands")]
+pub(crate) mod first_hour;
 #[cfg(feature = "all-commands")]
 pub(crate) mod fuzz;
 #[cfg(feature = "all-commands")]

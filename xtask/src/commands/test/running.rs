@@ -5,7 +5,7 @@ use super::units;
 use crate::cargo::cargo_in;
 use crate::commands::counted::Counted;
 use crate::commands::linux::{self, LinuxCheck};
-use crate::commands::{bad_input, bench, conformance, experiment, fuzz, hang, own_program, profile, soak};
+use crate::commands::{bad_input, bench, conformance, experiment, first_hour, fuzz, hang, own_program, profile, soak};
 use crate::image::own;
 use crate::image::programs::{self, Programs};
 use crate::judges::times::NotJudged;
@@ -98,6 +98,7 @@ impl<'a> Ground<'a> {
             TestCase::Hang => hang::check(self.project),
             TestCase::OwnProgram => own_program::check(self.project),
             TestCase::Files => own_program::check_files(self.project),
+            TestCase::FirstHour => first_hour::check(self.project),
             TestCase::Profile => self.profile(),
             TestCase::Product => self.product(),
             TestCase::Conformance(suite, arch) => {

@@ -133,7 +133,14 @@ pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope,
         .chain(on_arm)
         .chain(on_model)
         .chain(linux.into_iter().filter(|check| !check.is_full()).map(TestCase::Linux))
-        .chain([TestCase::Hang, TestCase::OwnProgram, TestCase::Files, TestCase::Profile, TestCase::Product])
+        .chain([
+            TestCase::Hang,
+            TestCase::OwnProgram,
+            TestCase::Files,
+            TestCase::FirstHour,
+            TestCase::Profile,
+            TestCase::Product,
+        ])
         .chain(suites)
         .chain(fixes)
         .chain([TestCase::Loader, TestCase::Smmu]);
