@@ -6,6 +6,7 @@
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use std::fmt::Write as _;
+use textwrap::{Options, WordSplitter};
 
 /// Columns that a cell takes beside its content: a space on either side, and a line.
 const AROUND: usize = 3;
@@ -134,7 +135,7 @@ fn write_wrapped(text: &mut String, line: &str, columns: usize) {
     if INDENT.len() + line.chars().count() <= columns {
         let _ = writeln!(text, "{INDENT}{line}");
     } else {
-        let options = textwrap::Options::new(columns).break_words(false);
+        let options = Options::new(columns).break_words(false).word_splitter(WordSplitter::NoHyphenation);
         let _ = writeln!(text, "{}", textwrap::fill(line, options.initial_indent(INDENT).subsequent_indent(&further)));
     }
 }
