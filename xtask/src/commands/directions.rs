@@ -150,6 +150,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
             "sim",
             "sim-conformance",
             "sim-fault",
+            "sim-page",
             "sim-vfio-user",
             "workload",
         ],

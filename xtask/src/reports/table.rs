@@ -128,7 +128,7 @@ fn components(results: &Results) -> Option<Part> {
             Value::Number(one.pages.to_string()),
         ]);
     }
-    (!sheet.is_empty()).then(|| Part::Table("Components", sheet))
+    (!sheet.is_empty()).then_some(Part::Table("Components", sheet))
 }
 
 /// The tree of functions, each below its bridge.
@@ -215,7 +215,7 @@ fn misses(results: &Results) -> Option<Part> {
             Value::Number(session.forbidden.to_string()),
         ]);
     }
-    (!sheet.is_empty()).then(|| Part::Table("Extents: requests that missed", sheet))
+    (!sheet.is_empty()).then_some(Part::Table("Extents: requests that missed", sheet))
 }
 
 /// Interrupts of sessions, over all incarnations of their servers, and of other drivers, by mode.
@@ -232,7 +232,7 @@ fn interrupts(results: &Results) -> Option<Part> {
         let counts = counts.iter().map(|count| Value::Number(count.to_string()));
         sheet.row(std::iter::once(name).chain(counts));
     }
-    (!sheet.is_empty()).then(|| Part::Table("Interrupts", sheet))
+    (!sheet.is_empty()).then_some(Part::Table("Interrupts", sheet))
 }
 
 /// Numbers that client programs found.
@@ -243,7 +243,7 @@ fn values(results: &Results) -> Option<Part> {
         let [number, unit] = [Value::Number(one.number.to_string()), Value::Word(one.unit.to_string())];
         sheet.row(words.into_iter().chain([number, unit]));
     }
-    (!sheet.is_empty()).then(|| Part::Table("Results of programs", sheet))
+    (!sheet.is_empty()).then_some(Part::Table("Results of programs", sheet))
 }
 
 /// Components that were ended and not restarted, without the attackers.

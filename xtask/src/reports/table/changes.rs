@@ -25,7 +25,7 @@ pub(super) fn changes(results: &Results) -> Option<Part> {
             Value::Number(micros(one.took_ns)),
         ]);
     }
-    (!sheet.is_empty()).then(|| Part::Table("Changes", sheet))
+    (!sheet.is_empty()).then_some(Part::Table("Changes", sheet))
 }
 
 /// Changes of controllers' interrupt modes.
@@ -42,5 +42,5 @@ pub(super) fn of_interrupts(results: &Results) -> Option<Part> {
             Value::Number(micros(one.took_ns)),
         ]);
     }
-    (!sheet.is_empty()).then(|| Part::Table("Changes of interrupts", sheet))
+    (!sheet.is_empty()).then_some(Part::Table("Changes of interrupts", sheet))
 }

@@ -30,7 +30,7 @@ pub(super) fn restarts(results: &Results) -> Option<Part> {
             sheet.row(nobody().into_iter().chain(client));
         }
     }
-    (!sheet.is_empty()).then(|| Part::Table("Restarts", sheet))
+    (!sheet.is_empty()).then_some(Part::Table("Restarts", sheet))
 }
 
 /// The number of the restart before which the client lost its session: that of its server, or of who died together with it.

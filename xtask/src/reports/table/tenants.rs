@@ -60,7 +60,7 @@ pub(super) fn tenants(results: &Results) -> Option<Part> {
             Value::Number(load.forbidden.to_string()),
         ]);
     }
-    (!sheet.is_empty()).then(|| Part::Table("Tenants", sheet))
+    (!sheet.is_empty()).then_some(Part::Table("Tenants", sheet))
 }
 
 /// Seconds from the system's start.
