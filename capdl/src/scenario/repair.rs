@@ -17,34 +17,48 @@ use toml::de::{self, DeArray, DeTable, DeValue};
 pub(super) fn read(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, Vec<Refusal>> {
     let (mut left, mut taken, mut refusals) = (document.clone(), Vec::new(), Vec::new());
     loop {
-        let (error, refusal) = match read_once(text, &left) {
+        let Wrong { place, is_missing, refusal } = match read_once(text, &left) {
             Ok(file) if refusals.is_empty() => return Ok(file),
             Ok(_) => return Err(refusals),
             Err(wrong) => wrong,
         };
         // A key that was taken out, or that it was to be, is missing now.
-        let is_missing = error.message().starts_with("missing field");
-        if !is_missing || !error.span().is_some_and(|table| taken.contains(&table)) {
+        if !is_missing || !place.as_ref().is_some_and(|table| taken.contains(table)) {
             refusals.push(refusal);
         }
         let whole = left.span();
-        match error.span().and_then(|place| take_out(left.get_mut(), &whole, &place)) {
+        match place.and_then(|place| take_out(left.get_mut(), &whole, &place)) {
             Some(table) if refusals.len() < MOST => taken.push(table),
             _ => return Err(refusals),
         }
     }
 }
 
+/// The first error of a document.
+struct Wrong {
+    /// Place of the key or the value; of the table that lacks a key.
+    place: Option<Range<usize>>,
+    /// Whether a key is missing.
+    is_missing: bool,
+    refusal: Refusal,
+}
+
+impl Wrong {
+    fn new(text: &str, error: &de::Error, program: Option<&str>) -> Self {
+        let (line, message) = sentence(text, error);
+        let message = match program {
+            Some(program) => format!("in the configuration of {program}, {message}"),
+            None => message,
+        };
+        let is_missing = error.message().starts_with("missing field");
+        Self { place: error.span(), is_missing, refusal: Refusal { line, message } }
+    }
+}
+
 /// Reads the document up to its first error.
-fn read_once(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, (de::Error, Refusal)> {
-    let refused = |error: de::Error, of: Option<&str>| {
-        let (line, message) = sentence(text, &error);
-        let message =
-            of.map_or_else(|| message.clone(), |program| format!("in the configuration of {program}, {message}"));
-        (error, Refusal { line, message })
-    };
-    program::check(document).map_err(|(program, error)| refused(error, Some(program)))?;
-    File::deserialize(toml::Deserializer::from(document.clone())).map_err(|error| refused(error, None))
+fn read_once(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, Wrong> {
+    program::check(document).map_err(|(program, error)| Wrong::new(text, &error, Some(program)))?;
+    File::deserialize(toml::Deserializer::from(document.clone())).map_err(|error| Wrong::new(text, &error, None))
 }
 
 /// Takes the innermost entry or element that has `place` out of the table, which stands at `at`. Returns where the table or the list

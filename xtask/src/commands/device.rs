@@ -7,7 +7,7 @@ use crate::out;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
-use capdl::scenario::Controller;
+use capdl::scenario::{Controller, Setting};
 use clap::Args;
 use sim::Exported;
 use sim_vfio_user::{ClientEnd, Server};
@@ -32,6 +32,9 @@ pub(crate) struct Device {
     /// The scenario: a name in scenarios/, or a TOML file
     #[arg(default_value = "boot")]
     scenario: String,
+    /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Setting>,
     /// The UNIX socket to listen at
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
@@ -48,7 +51,7 @@ pub(crate) struct Device {
 
 /// Serves one client after the other, until the user ends it.
 pub(crate) fn run(project: &Project, device: &Device) -> Result<ExitCode> {
-    let scenario = Scenario::load(project.scenario(&device.scenario)?)?;
+    let scenario = Scenario::load_with(project.scenario(&device.scenario)?, None, &device.set)?;
     let (index, controller) = chosen(&scenario, device.controller.as_deref())?;
     ensure!(
         controller.virtual_functions == 0,

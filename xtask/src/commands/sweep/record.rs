@@ -65,6 +65,7 @@ pub(super) struct Tenant {
     /// The tenant.
     pub(super) tenant: String,
     /// Measurements; none of a tenant that measured nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) load: Option<Measured>,
 }
 
