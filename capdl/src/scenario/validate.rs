@@ -241,7 +241,7 @@ fn check_unique<'a>(what: &str, name: &'a str, names: &mut BTreeSet<&'a str>, li
 fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
     let name = &tenant.name;
     if tenant.copies > MAX_COPIES {
-        return refuse(line, format!("tenant `{name}` has {} copies: at most {MAX_COPIES}", tenant.copies));
+        return refuse(line, format!("tenant `{name}` has {} copies: write {MAX_COPIES} at most", tenant.copies));
     }
     let Some((_, controller)) = scenario.controller(&tenant.controller) else {
         let known: Vec<_> = scenario.controllers.iter().map(|controller| controller.name.as_str()).collect();
@@ -368,10 +368,11 @@ fn check_own_programs(scenario: &Scenario, lines: &Lines) -> Checked {
         }
     }
     let most = (0..).take_while(|index| own_base(*index).is_some()).count();
-    if known.len() > most {
-        return refuse_file(format!("the scenario has {} programs of its own: at most {most}", known.len()));
-    }
-    Ok(())
+    let Some(extra) = known.get(most) else { return Ok(()) };
+    let is_its = |tenant: &Tenant| matches!(&tenant.workload, Workload::Own(own) if own.name == extra.name);
+    let line = scenario.tenants.iter().zip(&lines.tenants).find(|(tenant, _)| is_its(tenant)).map(|(_, line)| *line);
+    let message = format!("there are {} programs of one's own, and {most} are the most: leave some out", known.len());
+    Err(Refusal { line, message })
 }
 
 /// Checks that a server has no more sessions than it can serve.

@@ -46,7 +46,7 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
     if all > usize::from(MOST_MOMENTS) {
         let message =
             format!("there are {all} moments, changes and kills, and {MOST_MOMENTS} are the most: leave some out");
-        return Err(super::Refusal { line: None, message });
+        return Err(super::Refusal { line: lines.moments.last().copied(), message });
     }
     for (tenant, line) in scenario.tenants.iter().zip(&lines.tenants) {
         let name = &tenant.name;
