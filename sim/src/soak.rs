@@ -17,6 +17,9 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt::Write as _;
 
+/// A scenario whose run must fail: a soak in which it passes judges nothing.
+pub const CANARY: &str = include_str!("soak/canary.toml");
+
 /// Returns the scenario of a seed.
 #[must_use]
 pub fn scenario(seed: u64) -> String {

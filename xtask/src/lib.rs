@@ -19,6 +19,8 @@ mod commands;
 mod destination;
 mod image;
 mod judges;
+#[cfg(feature = "all-commands")]
+mod lines;
 mod machine;
 mod out;
 mod parallel;

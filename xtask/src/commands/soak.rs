@@ -1,16 +1,24 @@
 //! `cargo xtask soak`: simulates random systems, loads and faults until stopped.
+//!
+//! A soak is a range of seeds, and leaves a line of JSON for each. So parts of it can be made on several machines, be killed at any time
+//! and be resumed, and their lines be put together. Each part first runs a canary, which must fail ([`sim::soak::CANARY`]).
 
 use crate::arguments;
+use crate::lines::{self, Line, Lines};
 use crate::out;
+use crate::parallel;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::run::simulate::{RunInput, Simulated, simulate};
-use crate::run::sweep::{self, Failure, Kinds};
-use anyhow::{Context, Result};
+use crate::run::sweep::{Failure, Kinds};
+use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
 use clap::Args;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -29,6 +37,15 @@ pub(crate) struct Soak {
     /// Runs at a time; as many as there are processors without it
     #[arg(long, allow_negative_numbers = true, value_parser = arguments::jobs)]
     jobs: Option<NonZeroUsize>,
+    /// Write a line of JSON for each seed to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Make the seeds that the file of --json lacks
+    #[arg(long, requires = "json")]
+    resume: bool,
+    /// Sum up these files of lines, which must have all seeds of a range, and run nothing
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["minutes", "from", "count", "jobs", "json", "resume"])]
+    merge: Vec<PathBuf>,
 }
 
 impl Soak {
@@ -37,37 +54,171 @@ impl Soak {
     /// # Errors
     /// No seeds.
     fn seeds(&self) -> Result<Range<u64>> {
-        let Self { minutes: _, from, count, jobs: _ } = *self;
+        let Self { from, count, .. } = *self;
         let end = count.map_or(Some(u64::MAX), |count| from.checked_add(count));
         let seeds = end.map(|end| from..end).filter(|seeds| !seeds.is_empty());
         seeds.with_context(|| format!("there are not so many seeds from {from} on: lower --from or --count"))
     }
 }
 
-/// Seeds between two checks of the time limit.
-const BATCH: u64 = 32;
+/// The run of a seed, or of the canary.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Seeded {
+    /// The seed; none of the canary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+    /// Whether it passed.
+    passed: bool,
+    /// Commands that its controllers completed.
+    commands: u64,
+    /// The hash of all its events; empty if there was no run.
+    trace: String,
+    /// Why it failed.
+    reasons: Vec<String>,
+}
 
-/// Runs the soak; the exit code says whether all runs passed.
+impl Line for Seeded {
+    const FORMAT: &'static str = "capnvme-soak";
+    const VERSION: u32 = 1;
+}
+
+impl Seeded {
+    fn of(seed: Option<u64>, outcome: Result<Simulated>) -> Self {
+        match outcome {
+            Ok(Simulated { results, account }) => Self {
+                seed,
+                passed: results.passed,
+                commands: account.commands,
+                trace: format!("{:016x}", account.trace_hash),
+                reasons: results.reasons,
+            },
+            Err(error) => {
+                let reasons = vec![format!("{error:#}")];
+                Self { seed, passed: false, commands: 0, trace: String::new(), reasons }
+            }
+        }
+    }
+}
+
+/// The sum of a soak.
+#[derive(Debug, Default)]
+struct Sum {
+    runs: u64,
+    failed: u64,
+    commands: u64,
+    kinds: Kinds,
+}
+
+impl Sum {
+    /// Adds a run; reports one that failed.
+    fn add(&mut self, project: &Project, run: Seeded) -> Result<()> {
+        let Some(seed) = run.seed else { return Ok(()) };
+        self.runs += 1;
+        self.commands += run.commands;
+        if run.passed {
+            return Ok(());
+        }
+        self.failed += 1;
+        let failure = Failure { seed, reasons: run.reasons };
+        report(project, &failure, self.kinds.add(&failure))
+    }
+
+    /// Prints the kinds of failure and the numbers; the exit code says whether all runs passed.
+    fn finish(self) -> Result<ExitCode> {
+        let Self { runs, failed, commands, kinds } = self;
+        kinds.lines().iter().try_for_each(|kind| out::line(format_args!("{kind}")))?;
+        out::line(format_args!("{} of {runs} runs passed, {commands} commands in all", runs - failed))?;
+        Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// Runs or merges; the exit code says whether all runs passed.
 pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
+    if !soak.merge.is_empty() {
+        return merge(project, &soak.merge);
+    }
     let seeds = soak.seeds()?;
     let end = soak.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
+    let (mut lines, done) = match &soak.json {
+        Some(path) if soak.resume => Lines::resume::<Seeded>(path).map(|(lines, done)| (Some(lines), done))?,
+        Some(path) => (Some(Lines::create(path)?), Vec::new()),
+        None => (None, Vec::new()),
+    };
+    let mut write = |run: &Seeded| lines.as_mut().map_or(Ok(()), |lines| lines.add(run));
+    let canary = canary()?;
+    write(&canary)?;
     let step = Step::new("soaking");
-    let mut kinds = Kinds::default();
-    let (mut next, mut runs, mut failed, mut commands) = (seeds.start, 0, 0, 0);
-    while next < seeds.end && end.is_none_or(|end| Instant::now() < end) {
-        let batch = next..seeds.end.min(next.saturating_add(BATCH));
-        next = batch.end;
-        let swept = sweep::sweep(batch, soak.jobs, one, |_| {});
-        runs += swept.runs;
-        failed += swept.failures.len() as u64;
-        commands += swept.commands;
-        swept.failures.iter().try_for_each(|failure| report(project, failure, kinds.add(failure)))?;
-        step.tick(&format!("{runs} runs, {failed} failed, {commands} commands"));
-    }
+    let mut sum = Sum::default();
+    let made: BTreeSet<u64> = done.iter().filter_map(|run| run.seed).collect();
+    done.into_iter().try_for_each(|run| sum.add(project, run))?;
+    let left = seeds.filter(|seed| !made.contains(seed)).take_while(|_| end.is_none_or(|end| Instant::now() < end));
+    let mut written = Ok(());
+    parallel::each(
+        left,
+        soak.jobs,
+        |seed| Seeded::of(Some(seed), one(seed)),
+        |run| {
+            if written.is_ok() {
+                written = write(&run).and_then(|()| sum.add(project, run));
+            }
+            step.tick(&format!("{} runs, {} failed, {} commands", sum.runs, sum.failed, sum.commands));
+        },
+    );
+    written?;
     drop(step);
-    kinds.lines().iter().try_for_each(|kind| out::line(format_args!("{kind}")))?;
-    out::line(format_args!("{} of {runs} runs passed, {commands} commands in all", runs - failed))?;
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    sum.finish()
+}
+
+/// Sums up files of lines.
+///
+/// # Errors
+/// A part without a canary, a seed that is missing, or one with two results.
+fn merge(project: &Project, files: &[PathBuf]) -> Result<ExitCode> {
+    let mut runs = BTreeMap::new();
+    for path in files {
+        for run in part(path)? {
+            let Some(seed) = run.seed else { continue };
+            let known = runs.entry(seed).or_insert_with(|| run.clone());
+            ensure!(
+                *known == run,
+                "seed {seed} has two results, one of them in {}: make both with the same source",
+                path.display()
+            );
+        }
+    }
+    let (first, last) =
+        runs.keys().next().zip(runs.keys().next_back()).context("the files have no seed: name others")?;
+    let missing = (*first..=*last).find(|seed| !runs.contains_key(seed));
+    if let Some(missing) = missing {
+        anyhow::bail!(
+            "seed {missing} is missing: make it with cargo xtask soak --from {missing} --count 1 --json FILE"
+        );
+    }
+    let mut sum = Sum::default();
+    runs.into_values().try_for_each(|run| sum.add(project, run))?;
+    sum.finish()
+}
+
+/// The lines of a part, which must have a canary that failed.
+fn part(path: &Path) -> Result<Vec<Seeded>> {
+    let runs = lines::read::<Seeded>(path)?;
+    let mut canaries = runs.iter().filter(|run| run.seed.is_none()).peekable();
+    let sings = canaries.peek().is_some() && canaries.all(|canary| !canary.passed);
+    ensure!(sings, "{} has no canary that failed: make it again with cargo xtask soak --json", path.display());
+    Ok(runs)
+}
+
+/// The run that must fail.
+///
+/// # Errors
+/// It passed, or failed without the data checker.
+fn canary() -> Result<Seeded> {
+    let scenario = Scenario::parse(sim::soak::CANARY, "the canary")?;
+    let input = RunInput { scenario: &scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };
+    let run = Seeded::of(None, simulate(input));
+    let is_found = run.reasons.iter().any(|reason| reason.contains(" ms  data "));
+    ensure!(!run.passed && is_found, "the canary did not fail: the checkers of this program see nothing");
+    Ok(run)
 }
 
 /// The run of a seed, which determines its system, its faults and all random choices.
@@ -98,9 +249,50 @@ fn report(project: &Project, failure: &Failure, first: Option<u64>) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn seeds(from: u64, count: Option<u64>) -> Result<Range<u64>, String> {
-        Soak { minutes: None, from, count, jobs: None }.seeds().map_err(|error| error.to_string())
+        Soak { minutes: None, from, count, jobs: None, json: None, resume: false, merge: Vec::new() }
+            .seeds()
+            .map_err(|error| error.to_string())
+    }
+
+    fn soak(from: u64, count: u64, json: &Path, resume: bool) -> Soak {
+        let (json, jobs) = (Some(json.to_path_buf()), Some(NonZeroUsize::MIN));
+        Soak { minutes: None, from, count: Some(count), jobs, json, resume, merge: Vec::new() }
+    }
+
+    #[test]
+    fn a_killed_soak_is_resumed_and_its_parts_are_merged() {
+        let place = tempfile::tempdir().unwrap();
+        let project = Project::at(place.path());
+        let [whole, part, other] = ["whole", "part", "other"].map(|name| place.path().join(name));
+        run(&project, &soak(0, 3, &whole, false)).unwrap();
+        assert!(run(&project, &soak(0, 3, &whole, false)).unwrap_err().to_string().contains("--resume"));
+        // Killed within the line of its second seed.
+        let text = fs::read_to_string(&whole).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "the canary and the seeds");
+        fs::write(&part, format!("{}\n{}\n{}", lines[0], lines[1], &lines[2][..20])).unwrap();
+        run(&project, &soak(0, 2, &part, true)).unwrap();
+        run(&project, &soak(2, 1, &other, false)).unwrap();
+        let sorted = |files: &[&PathBuf]| {
+            let mut runs: Vec<_> = files.iter().flat_map(|file| part_of(file)).collect();
+            runs.sort_by_key(|run| run.seed);
+            runs.dedup();
+            runs
+        };
+        assert_eq!(sorted(&[&part, &other]), sorted(&[&whole]));
+        assert!(merge(&project, &[part.clone(), other.clone()]).is_ok());
+        let refusal = |files: &[PathBuf]| merge(&project, files).unwrap_err().to_string();
+        fs::write(&part, format!("{}\n{}\n", lines[0], lines[1])).unwrap();
+        assert!(refusal(&[part, other.clone()]).starts_with("seed 1 is missing"));
+        fs::write(&other, format!("{}\n", lines[1])).unwrap();
+        assert!(refusal(&[other]).contains("no canary"));
+    }
+
+    fn part_of(file: &Path) -> Vec<Seeded> {
+        super::part(file).unwrap()
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod report;
 
 use crate::arguments;
 use crate::image::own;
+use crate::lines::{self, Lines};
 use crate::out;
 use crate::parallel;
 use crate::progress::Step;
@@ -20,7 +21,7 @@ use capdl::Scenario;
 use capdl::scenario::Setting;
 use clap::Args;
 use combination::{Combinations, Vary};
-use record::{Lines, Record};
+use record::Record;
 use report::Plot;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -117,7 +118,9 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
     };
     fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", project.shown(&folder)))?;
     let path = sweep.json.clone().unwrap_or_else(|| folder.join("runs.jsonl"));
-    let (mut lines, done) = if sweep.resume { Lines::resume(&path, &id)? } else { (Lines::create(&path)?, Vec::new()) };
+    let (mut lines, done) = if sweep.resume { Lines::resume(&path)? } else { (Lines::create(&path)?, Vec::new()) };
+    let is_same = done.iter().all(|record: &Record| record.sweep == id);
+    ensure!(is_same, "{} has runs of another sweep or scenario: name another file or folder", path.display());
     let mut records: BTreeMap<u64, Record> = done.into_iter().map(|record| (record.run, record)).collect();
     let left: Vec<_> = asked.clone().filter(|number| !records.contains_key(number)).collect();
     if !left.is_empty() {
@@ -144,7 +147,7 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
 fn merge(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
     let mut records = BTreeMap::new();
     for path in &sweep.merge {
-        for record in record::read(path)? {
+        for record in lines::read::<Record>(path)? {
             let known = records.values().next();
             let is_same = known.is_none_or(|known: &Record| known.sweep == record.sweep);
             ensure!(is_same, "{} has runs of another sweep: merge those of one", path.display());

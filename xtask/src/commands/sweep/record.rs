@@ -1,31 +1,18 @@
-//! A run of a sweep as a line of JSON, and the files of such lines.
-//!
-//! A line is written with one call when its run is over. A program that is killed leaves whole lines and at most a part of one at the
-//! end, which [`Lines::resume`] removes. Files of one sweep are merged by writing one behind the other.
+//! A run of a sweep as a line of JSON.
 
 use super::combination::Combinations;
 use crate::commands::experiment::iops;
+use crate::lines::Line;
 use crate::records::results::Results;
 use crate::run::shell_word;
 use ::report::Load;
-use anyhow::{Context, Result, bail, ensure};
 use capdl::Scenario;
 use capdl::scenario::Workload;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::path::Path;
-
-/// Name of the form of a line.
-const FORMAT: &str = "capnvme-sweep";
-/// Version of the form.
-const VERSION: u32 = 1;
 
 /// A run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
-    format: String,
-    version: u32,
     /// Name of the sweep: a hash of the scenario and of all settings.
     pub(super) sweep: String,
     /// Number of the run, from 0.
@@ -88,13 +75,16 @@ pub(super) struct Measured {
     pub(super) errors: u64,
 }
 
+impl Line for Record {
+    const FORMAT: &'static str = "capnvme-sweep";
+    const VERSION: u32 = 1;
+}
+
 impl Record {
     /// A run that has not been made.
     pub(super) fn new(sweep: &str, run: u64, combinations: &Combinations) -> Self {
         let varied = combinations.values(run).into_iter();
         Self {
-            format: FORMAT.to_owned(),
-            version: VERSION,
             sweep: sweep.to_owned(),
             run,
             of: combinations.count(),
@@ -150,77 +140,4 @@ fn measured(load: &Load, tenant: &capdl::scenario::Tenant, results: &Results) ->
         max_ns: load.max_ns,
         errors: load.errors,
     }
-}
-
-/// A file to which lines are added.
-pub(super) struct Lines(File);
-
-impl Lines {
-    /// Makes the file.
-    ///
-    /// # Errors
-    /// A file that is there already: its runs would be lost.
-    pub(super) fn create(path: &Path) -> Result<Self> {
-        let file = OpenOptions::new().create_new(true).append(true).open(path).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => anyhow::anyhow!(
-                "{} is there already: add --resume to make the runs that it lacks, or name another file",
-                path.display()
-            ),
-            _ => anyhow::Error::new(error).context(format!("cannot write {}", path.display())),
-        })?;
-        Ok(Self(file))
-    }
-
-    /// Opens the file of the sweep `id`, if it is there, and removes a part of a line at its end. Returns its runs, too.
-    ///
-    /// # Errors
-    /// A line that is no run, or one of another sweep.
-    pub(super) fn resume(path: &Path, id: &str) -> Result<(Self, Vec<Record>)> {
-        let cannot = || format!("cannot write {}", path.display());
-        let file = OpenOptions::new().create(true).append(true).open(path).with_context(cannot)?;
-        let bytes = fs::read(path).with_context(cannot)?;
-        file.set_len(whole(&bytes).len() as u64).with_context(cannot)?;
-        let records = parse(path, &bytes)?;
-        let is_same = records.iter().all(|record| record.sweep == id);
-        ensure!(is_same, "{} has runs of another sweep or scenario: name another file or folder", path.display());
-        Ok((Self(file), records))
-    }
-
-    /// Adds a line.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
-    pub(super) fn add(&mut self, record: &Record) -> Result<()> {
-        let line = serde_json::to_string(record).context("a run does not encode")? + "\n";
-        self.0.write_all(line.as_bytes()).context("cannot write the line of a run")
-    }
-}
-
-/// Reads the lines of a file; a part of a line at its end is left out.
-///
-/// # Errors
-/// A file that cannot be read, or a line that is no run.
-pub(super) fn read(path: &Path) -> Result<Vec<Record>> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}: name a file of runs", path.display()))?;
-    parse(path, &bytes)
-}
-
-/// The bytes up to the end of the last whole line.
-fn whole(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-    bytes.get(..end).unwrap_or_default()
-}
-
-fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Record>> {
-    let mut records = Vec::new();
-    for (index, line) in whole(bytes).split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
-        let place = format!("{}:{}", path.display(), index + 1);
-        let Ok(record) = serde_json::from_slice::<Record>(line) else {
-            bail!("{place}: the line is no run of a sweep: name a file of runs");
-        };
-        let is_known = record.format == FORMAT && record.version == VERSION;
-        ensure!(is_known, "{place}: the line is {} {}: use the version that wrote it", record.format, record.version);
-        records.push(record);
-    }
-    Ok(records)
 }
