@@ -50,7 +50,7 @@ pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};
 pub use probe::{PROBE, Probe};
 pub use program::{Own, Workload};
 #[cfg(feature = "schema")]
-pub use schema::schema;
+pub use schema::{schema, schema_of};
 pub use server::{RECORDS, Restart, Server};
 pub use set::{Setting, SettingError};
 pub use tenant::{Path, Tenant};

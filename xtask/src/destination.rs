@@ -101,7 +101,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Run => "capnvme-run",
             Self::Benchmarks => "capnvme-benchmarks",
@@ -111,7 +111,7 @@ impl Format {
     }
 
     /// Counts the changes after which a reader of former files would misread a new one: another meaning, or a key that is gone.
-    const fn version(self) -> u32 {
+    pub(crate) const fn version(self) -> u32 {
         1
     }
 }

@@ -6,4 +6,6 @@ pub(crate) mod decode;
 pub(crate) mod lateness;
 pub(crate) mod plan;
 pub(crate) mod results;
+#[cfg(feature = "schema")]
+pub(crate) mod schema;
 pub(crate) mod timeline;

@@ -16,13 +16,19 @@ use workload::{Bench, Digest, Flood, Hostile, Signal};
 /// The schema of a scenario file, in draft 7, which editors of TOML read.
 #[must_use]
 pub fn schema() -> Value {
+    schema_of::<File>()
+}
+
+/// The schema of what is written and read as `T`, likewise: a key without a value is left out, and unknown keys are refused.
+#[must_use]
+pub fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft07().for_deserialize().with(|settings| {
         // Before those of the draft, which wrap references that have a description beside them.
         settings.transforms.insert(0, Box::new(RecursiveTransform(without_null)));
         settings.transforms.push(Box::new(RecursiveTransform(closed)));
         settings.transforms.push(Box::new(RecursiveTransform(without_rust)));
     });
-    settings.into_generator().into_root_schema_for::<File>().to_value()
+    settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
 /// A number of bytes ([`super::bytes`]).

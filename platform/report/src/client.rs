@@ -5,19 +5,24 @@ use serde::{Deserialize, Serialize};
 
 /// A session that was not opened, reported by the client that asked for it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Refused {
     /// The client's tenant.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// The label of the server's answer: a refusal of `blk-api`.
     pub label: u32,
     /// Meaning of the label.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub reason: Text,
 }
 
 /// A client that has its session again, after its server was restarted.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reconnected {
     /// Its tenant.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// Nanoseconds of machine time when the session was open again.
     pub at_ns: u64,
@@ -27,10 +32,13 @@ pub struct Reconnected {
 
 /// A load generator's measurements, times in nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
     /// Its tenant.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// Its class.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub class: Name,
     /// Its hardware queue pairs.
     pub queue_pairs: u16,
@@ -66,8 +74,10 @@ pub struct Load {
 
 /// A load generator's work from one time to another.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Progress {
     /// Its tenant.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// Nanoseconds of machine time when the interval began: the last one's end, or the load's begin.
     pub since_ns: u64,
@@ -83,8 +93,10 @@ pub struct Progress {
 
 /// A digest of a range.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Digest {
     /// The tenant that read.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// First byte of the range on the namespace.
     pub first_byte: u64,
@@ -96,21 +108,27 @@ pub struct Digest {
 
 /// An attack.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attack {
     /// The attacker.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// The attempt.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub attack: Text,
     /// Whether it was stopped.
     pub refused: bool,
     /// The obstacle that stopped it, in the attacker's words.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub stopped_by: Text,
 }
 
 /// A measured part of a benchmark.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
     /// The benchmark's name, as in the JSON output.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub name: Name,
     /// Operations between the markers.
     pub operations: u64,
@@ -120,13 +138,17 @@ pub struct Measured {
 
 /// A number that a client program found.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Value {
     /// Its tenant.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// Name of the quantity.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub name: Name,
     /// The number.
     pub number: f64,
     /// Its unit; empty for none.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub unit: Name,
 }

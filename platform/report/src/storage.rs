@@ -5,18 +5,23 @@ use serde::{Deserialize, Serialize};
 
 /// A controller and its properties.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Controller {
     /// The server that owns it.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub server: Name,
     /// Its address on the bus.
     pub bdf: u16,
     /// PCI vendor id from its identity.
     pub vendor: u16,
     /// Model number.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub model: heapless::String<40>,
     /// Serial number.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub serial: heapless::String<20>,
     /// Firmware revision.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub firmware: heapless::String<8>,
     /// Version: major, minor, tertiary.
     pub version: [u8; 3],
@@ -27,13 +32,16 @@ pub struct Controller {
     /// Largest transfer of one command, bytes.
     pub max_transfer_bytes: u64,
     /// Interrupt mode of completions.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub interrupts: Name,
 }
 
 /// A namespace.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Namespace {
     /// The server that serves it.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub server: Name,
     /// Its id.
     pub nsid: u32,
@@ -45,10 +53,13 @@ pub struct Namespace {
 
 /// A server's work for a session.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Session {
     /// Its tenant.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// Reason of its end: empty for an orderly close.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub ended_by: Text,
     /// Requests taken from its ring.
     pub requests: u64,
@@ -80,6 +91,7 @@ pub struct Session {
 
 /// Interrupts by mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interrupts {
     /// By messages of the table.
     pub msix: u64,
@@ -114,10 +126,13 @@ pub enum ResetScope {
 /// A change while the system runs. A policy component that was restarted carries out all due changes again, and reports them
 /// again.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// The policy component.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub policy: Name,
     /// The tenant that it affects.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// Kind of the change.
     pub what: Changed,
@@ -129,6 +144,7 @@ pub struct Change {
 
 /// Kind of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Changed {
     /// Rights were taken.
@@ -148,12 +164,15 @@ pub enum Changed {
 /// A change of a controller's interrupt mode while the system runs. A policy component that was restarted has the last one
 /// carried out again.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterruptsChange {
     /// The policy component beside the controller's server.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub policy: Name,
     /// The change's place among those of the controller, from 1.
     pub number: u16,
     /// The mode it has now.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub to: Name,
     /// Nanoseconds of machine time when it was decided.
     pub at_ns: u64,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Ticks of the time stamp counter a second.
     pub ticks_per_second: u64,
@@ -22,10 +23,12 @@ pub struct Machine {
 
 /// A started component.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Component {
     /// Its number.
     pub component: u16,
     /// Its name.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub name: Name,
     /// Its scheduling priority.
     pub priority: u8,
@@ -37,6 +40,7 @@ pub struct Component {
 
 /// Capabilities of one kind in consecutive slots.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Installed {
     /// The component's number.
     pub component: u16,
@@ -45,6 +49,7 @@ pub struct Installed {
     /// Slots.
     pub count: u32,
     /// Name of the object, as in the specification.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub object: heapless::String<48>,
     /// The badge, 0 for none.
     pub badge: u64,
@@ -54,10 +59,12 @@ pub struct Installed {
 
 /// A fault.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fault {
     /// The component's number.
     pub component: u16,
     /// Its name.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub name: Name,
     /// Kind of the fault.
     pub kind: FaultKind,
@@ -69,6 +76,7 @@ pub struct Fault {
 
 /// The kernel's kinds of fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum FaultKind {
     /// A read of memory that is not mapped, or not mapped for reading.
     Read,
@@ -93,8 +101,10 @@ pub enum FaultKind {
 
 /// A component's restart.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restart {
     /// Its name.
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub name: Name,
     /// Number of its restarts, with this one.
     pub times: u16,
@@ -108,6 +118,7 @@ pub struct Restart {
 
 /// Transactions of a function that an IOMMU blocked between two polls of the supervisor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Blocked {
     /// The function: bus << 8 | device << 3 | function.
     pub requester_id: u16,
@@ -124,6 +135,7 @@ pub type Bars = heapless::Vec<(u8, u64, u64), 6>;
 
 /// A function on the PCI bus. Addresses are bus << 8 | device << 3 | function.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PciFunction {
     /// Its address on the bus.
     pub bdf: u16,
@@ -136,6 +148,7 @@ pub struct PciFunction {
     /// Class, subclass, programming interface.
     pub class_code: [u8; 3],
     /// Its memory BARs: index, bus address, bytes.
+    #[cfg_attr(feature = "schema", schemars(with = "alloc::vec::Vec<(u8, u64, u64)>"))]
     pub bars: Bars,
     /// MSI-X vectors it has.
     pub msix_vectors: u16,

@@ -21,6 +21,7 @@ pub(crate) struct Sample {
 
 /// How late QEMU was in a run.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Lateness {
     /// Seconds from QEMU's start to the last sample.
     pub(crate) seconds: f64,

@@ -12,19 +12,23 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The schema's file.
+/// The file of the scenarios' schema.
 const SCHEMA: &str = "docs/scenario.schema.json";
-/// Cargo's arguments that print the schema.
-const PRINT: [&str; 8] = ["run", "--quiet", "--package", "capdl", "--features", "schema", "--example", "schema"];
+/// Cargo's arguments that print the schemas by their files.
+const PRINT: [&str; 9] =
+    ["run", "--quiet", "--package", "xtask", "--no-default-features", "--features", "schema", "--example", "schemas"];
 
-/// Writes the schema and the tables.
+/// Writes the schemas and the tables.
 pub(super) fn make(project: &Project, texts: &mut Texts) -> Result<()> {
     let printed = cargo_in(project.root()).args(PRINT).output().context("cannot run cargo")?;
     let said = String::from_utf8_lossy(&printed.stderr);
-    ensure!(printed.status.success(), "the schema of scenarios cannot be made: {}", said.trim());
-    let schema = String::from_utf8(printed.stdout).context("the schema of scenarios is not UTF-8")?;
-    let tables = tables(&serde_json::from_str(&schema).context("the schema of scenarios is not JSON")?)?;
-    texts.insert(SCHEMA.to_owned(), schema);
+    ensure!(printed.status.success(), "the schemas cannot be made: {}", said.trim());
+    let schemas: BTreeMap<String, Value> =
+        serde_json::from_slice(&printed.stdout).context("the schemas are not JSON")?;
+    let tables = tables(schemas.get(SCHEMA).context("there is no schema of scenarios")?)?;
+    for (file, schema) in schemas {
+        texts.insert(file, format!("{schema:#}\n"));
+    }
     replace_part(texts, "docs/guide/reference.md", "reference", &tables)
 }
 
