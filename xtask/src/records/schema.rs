@@ -15,7 +15,11 @@ pub fn all() -> Value {
 fn results() -> Value {
     let mut schema = capdl::scenario::schema_of::<Results>();
     for (key, value, description) in [
-        ("version", json!(Format::Run.version()), "Version of the format: it grows when a key gets another meaning or is gone."),
+        (
+            "version",
+            json!(Format::Run.version()),
+            "Version of the format: it grows when a key gets another meaning or is gone.",
+        ),
         ("format", json!(Format::Run.name()), "Name of the format."),
     ] {
         if let Some(keys) = schema["properties"].as_object_mut() {
