@@ -20,6 +20,15 @@ fn other(after_ms: u32) -> HotPlug {
     HotPlug { other: true, ..event(after_ms, Action::Insert) }
 }
 
+/// The scenario hotplug with loads that end by time: most tests have other events than those that its loads wait for.
+fn timed() -> Scenario {
+    let mut scenario = scenario("hotplug");
+    scenario.moments.clear();
+    scenario.tenants.iter_mut().for_each(|tenant| tenant.ends = None);
+    loads_last(&mut scenario, 12_000);
+    scenario
+}
+
 fn failures(run: &Run) -> Vec<String> {
     let failure = |report: &Report| match report {
         Report::Failure { component, reason } => Some(format!("{component}: {reason}")),
@@ -39,7 +48,7 @@ fn restarts(run: &Run) -> Vec<u64> {
 
 #[test]
 fn a_tenant_waits_for_its_controller_and_its_neighbour_does_not() {
-    let scenario = scenario("hotplug");
+    let scenario = timed();
     let run = run_for(&scenario, 1, 20_000);
     assert_eq!(run.account.findings, "");
     assert_eq!(failures(&run), [""; 0]);
@@ -57,7 +66,7 @@ fn a_tenant_waits_for_its_controller_and_its_neighbour_does_not() {
 #[test]
 fn nothing_leaks_over_many_cycles() {
     let cycles: u32 = std::env::var("HOTPLUG_CYCLES").ok().and_then(|count| count.parse().ok()).unwrap_or(CYCLES);
-    let mut scenario = scenario("hotplug");
+    let mut scenario = timed();
     scenario.tenants.iter_mut().for_each(|tenant| {
         // A client that is held back sleeps, and time passes quickly.
         tenant.iops = Some(RateLimit { per_second: 50, burst: 1 });
@@ -91,14 +100,14 @@ fn check_told(run: &Run) {
 
 #[test]
 fn a_tenant_that_does_not_wait_is_told() {
-    let mut scenario = scenario("hotplug");
+    let mut scenario = timed();
     scenario.tenants[0].waits = false;
     check_told(&run_for(&scenario, 1, 20_000));
 }
 
 #[test]
 fn another_controller_in_the_slot_serves_no_one_and_leaves_again() {
-    let mut scenario = scenario("hotplug");
+    let mut scenario = timed();
     scenario.hot_plugs = vec![
         event(500, Action::Pull),
         other(1800),
@@ -130,7 +139,7 @@ fn two_controllers_leave_and_return_at_one_instant() {
 
 /// The scenario with loads of this length, other events, and these kills.
 fn killed(milliseconds: u64, events: Vec<HotPlug>, kills: &[(&str, u32)]) -> Scenario {
-    let mut scenario = scenario("hotplug");
+    let mut scenario = timed();
     loads_last(&mut scenario, milliseconds);
     scenario.tenants.iter_mut().for_each(|tenant| tenant.iops = Some(RateLimit { per_second: 200, burst: 4 }));
     scenario.hot_plugs = events;
