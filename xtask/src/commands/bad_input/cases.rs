@@ -114,6 +114,7 @@ pub(super) const CASES: &[Case] = &[
         name: "more tenants with functions than functions",
         arguments: &["demo", "FOLDER/one-function.toml"],
         says: &["one-function.toml:12", "tenant `w`", "`a` has 1 for 2", "write `virtual_functions = 2` there"],
+        others: &["FOLDER/one-function.toml:19: tenant `x` drives a function of its own"],
         ..PLAIN
     },
     Case {
