@@ -10,7 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// What a line is about.
+/// Content of a line.
 pub(crate) trait Line: Serialize + DeserializeOwned {
     /// Name of the form of a line.
     const FORMAT: &'static str;

@@ -128,7 +128,7 @@ pub(crate) struct Prepared {
     pub(crate) arguments: Vec<OsString>,
     /// The simulator's controllers, if it has these.
     models: Option<Models>,
-    /// What is to be removed if the user interrupts the run.
+    /// Guard that removes the images if the user interrupts the run.
     _going: Option<Going>,
 }
 

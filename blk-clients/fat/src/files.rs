@@ -24,7 +24,7 @@ const MAX_VOLUME_BYTES: u64 = (MAX_TABLE_BYTES as u64 / 4) * (32 << 10);
 /// Bytes at the beginning in which other file systems, volume managers and partition tables have their signatures.
 const LOOKED_AT: u64 = 128 << 10;
 
-/// What the beginning of a stream says of its content.
+/// Kind of content, by the beginning of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// A FAT volume, which may be damaged.

@@ -61,7 +61,7 @@ impl<T: JsonSchema> JsonSchema for OrNone<T> {
     }
 }
 
-/// What must have happened, by component ([`super::Moment::when`]).
+/// Marks of a moment, by component ([`super::Moment::when`]).
 pub(super) struct MarksByComponent;
 
 impl JsonSchema for MarksByComponent {

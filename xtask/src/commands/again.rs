@@ -46,7 +46,7 @@ pub(crate) fn run(project: &Project, _: &Again) -> Result<ExitCode> {
     whole(project)
 }
 
-/// The same for a command whose options need it.
+/// Becomes the whole program for a command whose options need it. Returns only if that fails.
 pub(crate) fn whole(project: &Project) -> Result<ExitCode> {
     ensure!(env::var_os(WHOLE).is_none(), "another cargo has replaced the program: try again");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

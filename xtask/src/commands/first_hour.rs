@@ -16,7 +16,7 @@ const SAVE: &str = "Save this as `";
 /// Comment on a command that must fail.
 const FAILS: &str = "# fails";
 
-/// What the page's reader does.
+/// Step of the page's reader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Deed {
     Save { name: String, content: String },

@@ -67,7 +67,7 @@ struct Seeded {
     /// The seed; none of the canary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
-    /// Whether it passed.
+    /// Whether the run passed.
     passed: bool,
     /// Commands that its controllers completed.
     commands: u64,
@@ -211,7 +211,7 @@ fn part(path: &Path) -> Result<Vec<Seeded>> {
 /// The run that must fail.
 ///
 /// # Errors
-/// It passed, or failed without the data checker.
+/// A canary that passed, or failed without the data checker.
 fn canary() -> Result<Seeded> {
     let scenario = Scenario::parse(sim::soak::CANARY, "the canary")?;
     let input = RunInput { scenario: &scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };

@@ -13,20 +13,20 @@ const BEFORE: &str = "the last injected fault before it";
 /// A reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Reason {
-    /// One sentence without a full stop.
+    /// Sentence without a full stop.
     text: String,
     /// The component or tenant that it is about, if it is about one.
     of: Option<String>,
-    /// Whether it says nothing more where a cause of the same component is known.
+    /// Whether the reason is folded where a cause of the same component is known.
     follows: bool,
-    /// Its time in nanoseconds of the machine's clock, if it is known.
+    /// Time in nanoseconds of the machine's clock, if it is known.
     at_ns: Option<u64>,
 }
 
 /// An injected fault that hit something.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Injected {
-    /// Its time in nanoseconds of the machine's clock.
+    /// Time in nanoseconds of the machine's clock.
     pub(crate) at_ns: u64,
     /// The fault and what it hit, in a phrase.
     pub(crate) words: String,

@@ -102,7 +102,7 @@ impl Combinations {
         values
     }
 
-    /// What is set in all runs.
+    /// Settings of all runs.
     pub(super) fn set(&self) -> &[Setting] {
         &self.set
     }

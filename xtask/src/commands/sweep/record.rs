@@ -25,7 +25,7 @@ pub(super) struct Record {
     pub(super) file: String,
     /// Seed of the run.
     pub(super) seed: u64,
-    /// What is set in all runs, as KEY=VALUE.
+    /// Settings of all runs, as KEY=VALUE.
     pub(super) set: Vec<String>,
     /// The varied keys, in the order of the command.
     pub(super) varied: Vec<Varied>,
