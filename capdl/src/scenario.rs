@@ -73,7 +73,7 @@ pub const MAX_COPIES: u16 = 256;
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// One sentence that says what the scenario shows.
+    /// Description in one sentence: what the scenario shows.
     pub description: String,
     /// The seed of a simulated run that is given none.
     pub seed: u64,

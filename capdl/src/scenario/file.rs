@@ -20,7 +20,7 @@ pub(super) struct File {
     /// Name of the scenario, and of the folders of its runs: 1 to 64 letters, digits and `-`.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     name: Spanned<String>,
-    /// One sentence that says what the scenario shows.
+    /// Description in one sentence: what the scenario shows.
     description: String,
     /// Seed of a simulated run that is given none.
     #[serde(default = "default_seed")]

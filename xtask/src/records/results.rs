@@ -183,7 +183,7 @@ pub(crate) struct Reset {
     pub(crate) component: Name,
     /// Size of the recreated part.
     pub(crate) scope: ResetScope,
-    /// Its time in nanoseconds of the machine's clock.
+    /// Time in nanoseconds of the machine's clock.
     pub(crate) at_ns: u64,
     /// Reason.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
@@ -197,7 +197,7 @@ pub(crate) struct Failed {
     /// Component that checked.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub(crate) component: Name,
-    /// Its time in nanoseconds of the machine's clock, if the machine reported it.
+    /// Time in nanoseconds of the machine's clock, if the machine reported it.
     pub(crate) at_ns: Option<u64>,
     /// One sentence.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
