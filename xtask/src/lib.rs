@@ -24,6 +24,8 @@ mod lines;
 mod machine;
 mod out;
 mod parallel;
+#[cfg(feature = "all-commands")]
+mod part;
 mod progress;
 mod project;
 mod records;

@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -41,7 +41,7 @@ impl Lines {
     /// Makes the file.
     ///
     /// # Errors
-    /// A file that is there already: its runs would be lost.
+    /// A file that is there already (its runs would be lost), or to which another command writes.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().create_new(true).append(true).open(path).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => anyhow::anyhow!(
@@ -50,16 +50,18 @@ impl Lines {
             ),
             _ => anyhow::Error::new(error).context(format!("cannot write {}", path.display())),
         })?;
+        lock(path, &file)?;
         Ok(Self(file))
     }
 
     /// Opens the file, if it is there, and removes a part of a line at its end. Returns its lines, too.
     ///
     /// # Errors
-    /// A line of another form.
+    /// A line of another form, or a file to which another command writes.
     pub(crate) fn resume<L: Line>(path: &Path) -> Result<(Self, Vec<L>)> {
         let cannot = || format!("cannot write {}", path.display());
         let file = OpenOptions::new().create(true).append(true).open(path).with_context(cannot)?;
+        lock(path, &file)?;
         let bytes = fs::read(path).with_context(cannot)?;
         file.set_len(whole(&bytes).len() as u64).with_context(cannot)?;
         Ok((Self(file), parse(path, &bytes)?))
@@ -74,6 +76,13 @@ impl Lines {
         let text = serde_json::to_string(&written).context("a run does not encode")? + "\n";
         self.0.write_all(text.as_bytes()).context("cannot write the line of a run")
     }
+}
+
+/// Keeps the file for this command until it ends. A file system without locks gives none.
+fn lock(path: &Path, file: &File) -> Result<()> {
+    let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    ensure!(!is_taken, "another command writes to {}: wait for its end, or name another file", path.display());
+    Ok(())
 }
 
 /// Reads the lines of a file; a part of a line at its end is left out.
@@ -103,4 +112,31 @@ fn parse<L: Line>(path: &Path, bytes: &[u8]) -> Result<Vec<L>> {
         lines.push(serde_json::from_slice(line).with_context(|| format!("{place}: the line is no run"))?);
     }
     Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(PartialEq, Debug, Serialize, Deserialize)]
+    struct Number {
+        number: u32,
+    }
+
+    impl Line for Number {
+        const FORMAT: &'static str = "number";
+        const VERSION: u32 = 1;
+    }
+
+    #[test]
+    fn a_file_has_one_writer_at_a_time() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("runs");
+        let mut first = Lines::create(&path).unwrap();
+        first.add(&Number { number: 1 }).unwrap();
+        let refused = Lines::resume::<Number>(&path).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.starts_with("another command writes to "), "{refused}");
+        drop(first);
+        assert_eq!(Lines::resume::<Number>(&path).unwrap().1, [Number { number: 1 }]);
+    }
 }

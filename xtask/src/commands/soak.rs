@@ -7,6 +7,7 @@ use crate::arguments;
 use crate::lines::{self, Line, Lines};
 use crate::out;
 use crate::parallel;
+use crate::part::Part;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::run::simulate::{RunInput, Simulated, simulate};
@@ -34,6 +35,9 @@ pub(crate) struct Soak {
     /// Seeds after which it ends
     #[arg(long, allow_negative_numbers = true, value_parser = |text: &str| arguments::whole(text, 1..=u64::MAX))]
     count: Option<u64>,
+    /// The K-th of N nearly equal parts of the seeds, from 0
+    #[arg(long, value_name = "K/N", requires = "count", allow_hyphen_values = true)]
+    part: Option<Part>,
     /// Runs at a time; as many as there are processors without it
     #[arg(long, allow_negative_numbers = true, value_parser = arguments::jobs)]
     jobs: Option<NonZeroUsize>,
@@ -43,13 +47,13 @@ pub(crate) struct Soak {
     /// Make the seeds that the file of --json lacks
     #[arg(long, requires = "json")]
     resume: bool,
-    /// Sum up these files of lines, which must have all seeds of a range, and run nothing
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["minutes", "from", "count", "jobs", "json", "resume"])]
+    /// Sum up these files of lines, which must have all seeds of a range, of --count if it is given, and run nothing
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["minutes", "part", "jobs", "json", "resume"])]
     merge: Vec<PathBuf>,
 }
 
 impl Soak {
-    /// The seeds of the soak.
+    /// The seeds of the soak, of all its parts.
     ///
     /// # Errors
     /// No seeds.
@@ -135,9 +139,10 @@ impl Sum {
 /// Runs or merges; the exit code says whether all runs passed.
 pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
     if !soak.merge.is_empty() {
-        return merge(project, &soak.merge);
+        return merge(project, soak);
     }
-    let seeds = soak.seeds()?;
+    let whole = soak.seeds()?;
+    let seeds = soak.part.map_or(whole.clone(), |part| part.of(&whole));
     let end = soak.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
     let (mut lines, done) = match &soak.json {
         Some(path) if soak.resume => Lines::resume::<Seeded>(path).map(|(lines, done)| (Some(lines), done))?,
@@ -172,10 +177,10 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
 /// Sums up files of lines.
 ///
 /// # Errors
-/// A part without a canary, a seed that is missing, or one with two results.
-fn merge(project: &Project, files: &[PathBuf]) -> Result<ExitCode> {
+/// A part without a canary, a seed that is missing or outside of the given range, or one with two results.
+fn merge(project: &Project, soak: &Soak) -> Result<ExitCode> {
     let mut runs = BTreeMap::new();
-    for path in files {
+    for path in &soak.merge {
         for run in part(path)? {
             let Some(seed) = run.seed else { continue };
             let known = runs.entry(seed).or_insert_with(|| run.clone());
@@ -188,7 +193,13 @@ fn merge(project: &Project, files: &[PathBuf]) -> Result<ExitCode> {
     }
     let (first, last) =
         runs.keys().next().zip(runs.keys().next_back()).context("the files have no seed: name others")?;
-    let missing = (*first..=*last).find(|seed| !runs.contains_key(seed));
+    ensure!(soak.count.is_some() || soak.from == 0, "--merge with --from needs --count: add it");
+    let seeds = if soak.count.is_some() { soak.seeds()? } else { *first..last.saturating_add(1) };
+    let other = [first, last].into_iter().find(|seed| !seeds.contains(seed));
+    if let Some(other) = other {
+        anyhow::bail!("seed {other} is not among those of --from and --count: name other files or numbers");
+    }
+    let missing = seeds.into_iter().find(|seed| !runs.contains_key(seed));
     if let Some(missing) = missing {
         anyhow::bail!(
             "seed {missing} is missing: make it with cargo xtask soak --from {missing} --count 1 --json FILE"
@@ -251,15 +262,30 @@ mod tests {
     use super::*;
     use std::fs;
 
+    /// A soak without options.
+    const PLAIN: Soak = Soak {
+        minutes: None,
+        from: 0,
+        count: None,
+        part: None,
+        jobs: None,
+        json: None,
+        resume: false,
+        merge: Vec::new(),
+    };
+
     fn seeds(from: u64, count: Option<u64>) -> Result<Range<u64>, String> {
-        Soak { minutes: None, from, count, jobs: None, json: None, resume: false, merge: Vec::new() }
-            .seeds()
-            .map_err(|error| error.to_string())
+        Soak { from, count, ..PLAIN }.seeds().map_err(|error| error.to_string())
     }
 
     fn soak(from: u64, count: u64, json: &Path, resume: bool) -> Soak {
         let (json, jobs) = (Some(json.to_path_buf()), Some(NonZeroUsize::MIN));
-        Soak { minutes: None, from, count: Some(count), jobs, json, resume, merge: Vec::new() }
+        Soak { from, count: Some(count), jobs, json, resume, ..PLAIN }
+    }
+
+    fn merged(project: &Project, files: &[PathBuf], from: u64, count: Option<u64>) -> Result<(), String> {
+        let soak = Soak { from, count, merge: files.to_vec(), ..PLAIN };
+        run(project, &soak).map(|_| ()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -283,12 +309,36 @@ mod tests {
             runs
         };
         assert_eq!(sorted(&[&part, &other]), sorted(&[&whole]));
-        assert!(merge(&project, &[part.clone(), other.clone()]).is_ok());
-        let refusal = |files: &[PathBuf]| merge(&project, files).unwrap_err().to_string();
+        let refusal = |files: &[PathBuf], from, count| merged(&project, files, from, count).unwrap_err();
+        let both = [part.clone(), other.clone()];
+        assert_eq!(merged(&project, &both, 0, None), Ok(()));
+        assert_eq!(merged(&project, &both, 0, Some(3)), Ok(()));
+        assert!(refusal(&both, 0, Some(4)).starts_with("seed 3 is missing"));
+        assert!(refusal(&both, 1, Some(2)).starts_with("seed 0 is not among"));
+        assert!(refusal(&both, 0, Some(2)).starts_with("seed 2 is not among"));
+        assert!(refusal(&both, 1, None).contains("add it"));
         fs::write(&part, format!("{}\n{}\n", lines[0], lines[1])).unwrap();
-        assert!(refusal(&[part, other.clone()]).starts_with("seed 1 is missing"));
+        assert!(refusal(&both, 0, None).starts_with("seed 1 is missing"));
         fs::write(&other, format!("{}\n", lines[1])).unwrap();
-        assert!(refusal(&[other]).contains("no canary"));
+        assert!(refusal(&[other], 0, None).contains("no canary"));
+    }
+
+    #[test]
+    fn parts_of_a_soak_make_its_seeds_and_an_empty_one_has_a_canary() {
+        let place = tempfile::tempdir().unwrap();
+        let project = Project::at(place.path());
+        let files: Vec<_> = (0..3).map(|number| place.path().join(number.to_string())).collect();
+        let made: Vec<Vec<_>> = files
+            .iter()
+            .enumerate()
+            .map(|(number, file)| {
+                let part = Some(format!("{number}/3").parse().unwrap());
+                run(&project, &Soak { part, ..soak(5, 2, file, false) }).unwrap();
+                part_of(file).into_iter().map(|run| run.seed).collect()
+            })
+            .collect();
+        assert_eq!(made, [vec![None], vec![None, Some(5)], vec![None, Some(6)]]);
+        assert_eq!(merged(&project, &files, 5, Some(2)), Ok(()));
     }
 
     fn part_of(file: &Path) -> Vec<Seeded> {

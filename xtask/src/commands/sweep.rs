@@ -12,6 +12,7 @@ use crate::image::own;
 use crate::lines::{self, Lines};
 use crate::out;
 use crate::parallel;
+use crate::part::Part;
 use crate::progress::Step;
 use crate::project::Project;
 use crate::run::shell_word;
@@ -54,6 +55,9 @@ pub(crate) struct Sweep {
     /// The runs from number A up to and without B alone, counted from 0
     #[arg(long, value_name = "A..B", allow_hyphen_values = true, conflicts_with = "merge")]
     runs: Option<Runs>,
+    /// The K-th of N nearly equal parts of the runs, from 0
+    #[arg(long, value_name = "K/N", allow_hyphen_values = true, conflicts_with_all = ["runs", "merge"])]
+    part: Option<Part>,
     /// Runs at a time; as many as there are processors without it
     #[arg(long, allow_negative_numbers = true, value_parser = arguments::jobs)]
     jobs: Option<NonZeroUsize>,
@@ -96,7 +100,7 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
     let combinations = Combinations::of(&sweep.set, &sweep.vary)?;
     sweep.plot.iter().try_for_each(|plot| plot.check(&combinations.keys()))?;
     let asked = match &sweep.runs {
-        None => 0..combinations.count(),
+        None => sweep.part.map_or(0..combinations.count(), |part| part.of(&(0..combinations.count()))),
         Some(Runs(runs)) => {
             let count = combinations.count();
             ensure!(runs.end <= count, "there are {count} runs: write --runs with a second number up to {count}");

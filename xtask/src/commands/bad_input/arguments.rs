@@ -84,6 +84,30 @@ pub(super) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "a part beyond the last",
+        arguments: &["soak", "--count", "8", "--part", "4/4"],
+        says: &["'4/4' for '--part <K/N>'", "write the part's number, from 0, and the number of parts: 0/4 to 3/4"],
+        ..PLAIN
+    },
+    Case {
+        name: "a part of no number",
+        arguments: &["sweep", "boot", "--vary", "seed=1,2", "--part", "-1/4"],
+        says: &["'-1/4' for '--part <K/N>'", "0/4 to 3/4"],
+        ..PLAIN
+    },
+    Case {
+        name: "a part of a soak without an end",
+        arguments: &["soak", "--part", "0/4"],
+        says: &["were not provided: --count <COUNT>"],
+        ..PLAIN
+    },
+    Case {
+        name: "a part of a sweep and its runs",
+        arguments: &["sweep", "boot", "--vary", "seed=1,2", "--part", "0/2", "--runs", "0..1"],
+        says: &["'--part <K/N>' cannot be used with '--runs <A..B>'"],
+        ..PLAIN
+    },
+    Case {
         name: "a folder that is in no checkout",
         arguments: &["soak", "--count", "1"],
         place: Place::Elsewhere,

@@ -77,6 +77,7 @@ impl Place {
             ],
             plot: vec!["x=depth,y=p99".parse().unwrap(), "x=policy,y=iops".parse().unwrap()],
             runs: None,
+            part: None,
             jobs: NonZeroUsize::new(2),
             out: Some(self.path(out)),
             json: None,
