@@ -73,6 +73,9 @@ enum Command {
         /// Install that QEMU and a Linux guest too, below target/tools
         #[arg(long)]
         with_linux: bool,
+        /// Install Debian's Slurm and GNU parallel too, for the tests of parts on several machines
+        #[arg(long)]
+        with_slurm: bool,
     },
     /// Run a scenario on seL4 in QEMU and show what happened
     Demo(demo::Demo),
@@ -154,13 +157,17 @@ fn ended(result: Result<ExitCode>) -> ExitCode {
 fn run(arguments: &Arguments) -> Result<ExitCode> {
     let project = Project::here()?;
     match &arguments.command {
-        Command::Setup { yes, with_vfio_user, with_linux } => {
+        Command::Setup { yes, with_vfio_user, with_linux, with_slurm } => {
             #[cfg(not(feature = "all-commands"))]
             if *with_vfio_user || *with_linux {
                 return again::whole(&project);
             }
             let consent = if *yes { Consent::Given } else { Consent::NotAsked };
             let kernel = setup::prepare_everything(&project, consent)?;
+            if *with_slurm {
+                setup::prepare_schedulers(consent)?;
+                out::line(format_args!("ready: Slurm and GNU parallel"))?;
+            }
             #[cfg(feature = "all-commands")]
             if *with_vfio_user || *with_linux {
                 let qemu = setup::vfio_user::install(&project)?;

@@ -138,7 +138,7 @@ impl Machine {
 }
 
 /// The same command, which the system ends when this process ends, for any reason.
-fn ended_with_us(program: &Command) -> Command {
+pub(crate) fn ended_with_us(program: &Command) -> Command {
     let setter = Path::new("/usr/bin/setpriv");
     let mut command = if setter.exists() {
         let mut command = Command::new(setter);

@@ -1,7 +1,8 @@
 //! `cargo xtask setup`: prepares everything that the other commands need. They run it themselves, so users need not.
 //!
 //! It checks the packages, the Rust target of programs for seL4, QEMU's version, and the kernel. Parts that are there already are
-//! not changed; the whole check then takes a fraction of a second. `vfio_user` installs a second QEMU and `linux_guest` a Linux, on request only.
+//! not changed; the whole check then takes a fraction of a second. `vfio_user` installs a second QEMU and `linux_guest` a Linux, on request
+//! only, as are the packages of Slurm.
 
 #[cfg(feature = "all-commands")]
 pub(crate) mod linux_guest;
@@ -39,6 +40,11 @@ pub(crate) fn prepare(project: &Project, consent: Consent, options: &BuildOption
 pub(crate) fn prepare_everything(project: &Project, consent: Consent) -> Result<Kernel> {
     prepare_tools(consent, Use::Everything)?;
     build_kernel(project, &BuildOptions::default())
+}
+
+/// Installs Slurm and GNU parallel.
+pub(crate) fn prepare_schedulers(consent: Consent) -> Result<()> {
+    packages::ensure_installed(consent, Use::Schedulers)
 }
 
 /// Prepares packages, targets and QEMU, without the kernel.

@@ -10,6 +10,8 @@ use std::process::{Command, Output, Stdio};
 const COUNTER: &str = "libc6-dev";
 /// Valgrind for the instructions of a lookup, the compiler of the fuzzers' engine, and a reader of FAT images.
 const TESTS: &[&str] = &["valgrind", "g++", "mtools"];
+/// Slurm on one node, and GNU parallel.
+const SCHEDULERS: &[&str] = &["parallel", "slurm-client", "slurm-wlm-basic-plugins", "slurmctld", "slurmd"];
 
 /// The part of the project that a command uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +20,8 @@ pub(crate) enum Use {
     Machine(Arch),
     /// All of it: the tests.
     Everything,
+    /// Parts of a soak on several machines.
+    Schedulers,
 }
 
 impl Use {
@@ -26,14 +30,19 @@ impl Use {
         match self {
             Self::Machine(arch) => vec![arch],
             Self::Everything => Arch::ALL.to_vec(),
+            Self::Schedulers => Vec::new(),
         }
     }
 
     /// The Debian packages that this part needs, each once, sorted.
     pub(crate) fn packages(self) -> Vec<&'static str> {
-        let tests = if self == Self::Everything { TESTS } else { &[] };
+        let others = match self {
+            Self::Machine(_) => &[COUNTER][..],
+            Self::Everything => &[&[COUNTER], TESTS].concat(),
+            Self::Schedulers => SCHEDULERS,
+        };
         let machines = self.architectures().into_iter().flat_map(kernel::packages);
-        let all: BTreeSet<_> = machines.chain([COUNTER]).chain(tests.iter().copied()).collect();
+        let all: BTreeSet<_> = machines.chain(others.iter().copied()).collect();
         all.into_iter().collect()
     }
 }
@@ -142,6 +151,8 @@ mod tests {
         assert!(x86.iter().chain(&arm).chain(TESTS).all(|package| all.contains(package)));
         assert!(!x86.iter().any(|package| package.contains("aarch64") || package.contains("arm")), "{x86:?}");
         assert!(!x86.iter().chain(&arm).any(|package| TESTS.contains(package)));
+        assert_eq!(Use::Schedulers.packages(), SCHEDULERS);
+        assert!(!all.iter().any(|package| SCHEDULERS.contains(package)));
     }
 
     #[test]

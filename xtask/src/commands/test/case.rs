@@ -2,7 +2,7 @@
 
 use super::running::SOAK_SEEDS;
 use crate::commands::linux::LinuxCheck;
-use crate::commands::{bad_input, check, conformance, experiment, fuzz, hang};
+use crate::commands::{bad_input, check, conformance, experiment, fuzz, hang, scale};
 use crate::image::own;
 use crate::project::Project;
 use capdl::Scenario;
@@ -23,6 +23,7 @@ pub(super) enum TestCase {
     Found(String),
     Experiment(&'static experiment::One),
     Soak,
+    Scale(scale::Scheduler),
     Fuzz(fuzz::Subject),
     Hang,
     OwnProgram,
@@ -68,7 +69,7 @@ impl TestCase {
             Self::Linux(_) | Self::KernelFix(..) | Self::Conformance(..) => Demand::Processor,
             Self::Hang | Self::Files => Demand::Processor,
             Self::Units | Self::Check(_) | Self::OwnProgram | Self::FirstHour | Self::Product => Demand::Build,
-            Self::Fuzz(fuzz::Subject::Planted) => Demand::Build,
+            Self::Fuzz(fuzz::Subject::Planted) | Self::Scale(_) => Demand::Build,
             // Cargo builds them, and would wait for another build.
             Self::Loader | Self::Smmu => Demand::Build,
             // A program of a user's own is built first.
@@ -118,6 +119,7 @@ impl fmt::Display for TestCase {
             Self::Found(name) => write!(f, "found: {name}"),
             Self::Experiment(one) => write!(f, "experiment {}", one.name),
             Self::Soak => write!(f, "soak of {SOAK_SEEDS} seeds"),
+            Self::Scale(scheduler) => write!(f, "parts of a soak and a sweep by {}", scheduler.name()),
             Self::Fuzz(fuzz::Subject::Planted) => f.write_str("fuzz targets find what they plant"),
             Self::Fuzz(fuzz::Subject::Real) => f.write_str("fuzz targets"),
             Self::Hang => f.write_str(hang::NAME),

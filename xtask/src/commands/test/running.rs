@@ -5,7 +5,9 @@ use super::units;
 use crate::cargo::cargo_in;
 use crate::commands::counted::Counted;
 use crate::commands::linux::{self, LinuxCheck};
-use crate::commands::{bad_input, bench, conformance, experiment, first_hour, fuzz, hang, own_program, profile, soak};
+use crate::commands::{
+    bad_input, bench, conformance, experiment, first_hour, fuzz, hang, own_program, profile, scale, soak,
+};
 use crate::image::own;
 use crate::image::programs::{self, Programs};
 use crate::judges::times::NotJudged;
@@ -72,7 +74,7 @@ impl<'a> Ground<'a> {
         let kernel = setup::prepare_everything(project, consent)?;
         let inputs = bad_input::prepare(project)?;
         let built = thread::scope(|scope| {
-            scope.spawn(|| install_for_ci(project, cases));
+            scope.spawn(|| install_for_ci(project, consent, cases));
             build_programs(project, cases)
         })?;
         if let Some(units) = units {
@@ -94,6 +96,7 @@ impl<'a> Ground<'a> {
             TestCase::Found(name) => self.simulation(&format!("found/{name}"), None, Seeds::Own),
             TestCase::Experiment(one) => experiment::check(self.project, one).map(|()| Counted::one()),
             TestCase::Soak => soaked(),
+            TestCase::Scale(scheduler) => self.scale(*scheduler),
             TestCase::Fuzz(subject) => fuzzed(self.project, *subject),
             TestCase::Hang => hang::check(self.project),
             TestCase::OwnProgram => own_program::check(self.project),
@@ -194,6 +197,15 @@ impl<'a> Ground<'a> {
         self.scenario(name, Arch::X86_64, Device::Model)
     }
 
+    /// Lets a scheduler make the parts of a soak and a sweep, if it is installed.
+    fn scale(&self, scheduler: scale::Scheduler) -> Result<Counted> {
+        if let Some(missing) = scheduler.missing() {
+            ensure!(!is_ci(), missing);
+            return Ok(Counted { skipped: Some(missing.to_owned()), ..Counted::default() });
+        }
+        scheduler.check(self.project)
+    }
+
     /// Lets Linux check the model, if there is a guest for it.
     fn linux(&self, check: &LinuxCheck) -> Result<Counted> {
         let tools = match linux::tools(self.project) {
@@ -228,9 +240,12 @@ impl<'a> Ground<'a> {
 }
 
 /// Installs what a person's machine may lack, where every test must run. Each test that needs it fails without it.
-fn install_for_ci(project: &Project, cases: &[TestCase]) {
+fn install_for_ci(project: &Project, consent: Consent, cases: &[TestCase]) {
     let has = |kind: fn(&TestCase) -> bool| is_ci() && cases.iter().any(kind);
     let note = |error: &anyhow::Error| out::note(format_args!("{error:#}"));
+    if has(|case| matches!(case, TestCase::Scale(_))) {
+        let _ = setup::prepare_schedulers(consent).inspect_err(note);
+    }
     if has(|case| matches!(case, TestCase::Model(_) | TestCase::Linux(_)))
         && vfio_user::install(project).inspect_err(note).is_ok()
         && has(|case| matches!(case, TestCase::Linux(_)))

@@ -1,7 +1,7 @@
 //! Lists all tests, and selects those of a run.
 
 use super::case::{Seeds, TestCase};
-use crate::commands::{bad_input, check, conformance, experiment, fuzz, linux};
+use crate::commands::{bad_input, check, conformance, experiment, fuzz, linux, scale};
 use crate::project::Project;
 use crate::run::{self, Device};
 use anyhow::{Result, ensure};
@@ -128,6 +128,7 @@ pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope,
         .chain(as_arm)
         .chain(found)
         .chain(experiment::ALL.iter().map(TestCase::Experiment))
+        .chain(scale::Scheduler::ALL.map(TestCase::Scale))
         .chain([TestCase::Soak, TestCase::Fuzz(fuzz::Subject::Planted), TestCase::Fuzz(fuzz::Subject::Real)])
         .chain(scenarios)
         .chain(on_arm)
