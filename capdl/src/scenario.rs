@@ -4,6 +4,7 @@
 //! can be built. Unknown keys and numbers that contradict each other are refused with one sentence that names the place and the
 //! fix. Not here: how a controller is put into QEMU (`xtask`), and the results of a run.
 
+mod beyond;
 mod bytes;
 mod change;
 mod components;
@@ -59,9 +60,11 @@ pub(crate) use validate::function::QUEUE_PAIRS;
 use crate::priority::priority_of;
 use capdl_spec::Arch;
 use file::Lines;
+use repair::Unread;
 use sentence::{line_of, line_of_key, sentence, utf8};
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::path::Path as FilePath;
+use toml::Spanned;
 use toml::de::DeTable;
 use validate::Refusal;
 
@@ -192,15 +195,29 @@ impl Scenario {
                 |error: SettingError| vec![Refusal { line: Some(line_of(&whole, *start)), message: error.to_string() }];
             setting.apply(document.get_mut(), line).map_err(no_place)?;
         }
-        let file = repair::read(&whole, &document)?;
-        let checked = file.scenario(&whole).and_then(|(mut scenario, lines)| {
+        Self::check(&whole, arch, &document)
+    }
+
+    fn check(text: &str, arch: Option<Arch>, document: &Spanned<DeTable<'_>>) -> Result<Self, Vec<Refusal>> {
+        let file = match repair::read(text, document) {
+            Ok(file) => file,
+            Err(Unread { mut refusals, numbers }) => {
+                // Only a file that can be read is checked.
+                if numbers.len() == refusals.len() {
+                    let check = |document: &Spanned<DeTable<'_>>| Self::check(text, arch, document).err();
+                    beyond::refine(document, &numbers, &mut refusals, |document| check(document).unwrap_or_default());
+                }
+                return Err(refusals);
+            }
+        };
+        let checked = file.scenario(text).and_then(|(mut scenario, lines)| {
             scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
             validate::validate(&scenario, &lines)?;
             Ok(scenario)
         });
         checked.map_err(|mut refusals| {
             for refusal in &mut refusals {
-                refusal.line = refusal.line.or_else(|| line_of_key(&whole, &document, &refusal.message));
+                refusal.line = refusal.line.or_else(|| line_of_key(text, document, &refusal.message));
             }
             refusals
         })

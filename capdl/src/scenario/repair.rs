@@ -1,5 +1,6 @@
 //! All unknown keys and values of wrong types of a file: after each, its place is taken out of the document, and the rest is read again.
 
+use super::beyond::Beyond;
 use super::error::MOST;
 use super::file::File;
 use super::program;
@@ -10,18 +11,25 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{self, DeArray, DeTable, DeValue};
 
+/// Refusals of all keys and values that cannot be read, and the numbers among these values that are beyond their types.
+pub(super) struct Unread {
+    pub(super) refusals: Vec<Refusal>,
+    pub(super) numbers: Vec<Beyond>,
+}
+
 /// Reads the file's document.
 ///
 /// # Errors
 /// A refusal for each key and value that cannot be read.
-pub(super) fn read(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, Vec<Refusal>> {
-    let (mut left, mut taken, mut refusals) = (document.clone(), Vec::new(), Vec::new());
+pub(super) fn read(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, Unread> {
+    let (mut left, mut taken, mut refusals, mut numbers) = (document.clone(), Vec::new(), Vec::new(), Vec::new());
     loop {
-        let Wrong { place, is_missing, refusal } = match read_once(text, &left) {
+        let Wrong { place, is_missing, number, refusal } = match read_once(text, &left) {
             Ok(file) if refusals.is_empty() => return Ok(file),
-            Ok(_) => return Err(refusals),
+            Ok(_) => return Err(Unread { refusals, numbers }),
             Err(wrong) => wrong,
         };
+        numbers.extend(number);
         // A key that was taken out, or that it was to be, is missing now.
         if !is_missing || !place.as_ref().is_some_and(|table| taken.contains(table)) {
             refusals.push(refusal);
@@ -29,7 +37,7 @@ pub(super) fn read(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, 
         let whole = left.span();
         match place.and_then(|place| take_out(left.get_mut(), &whole, &place)) {
             Some(table) if refusals.len() < MOST => taken.push(table),
-            _ => return Err(refusals),
+            _ => return Err(Unread { refusals, numbers }),
         }
     }
 }
@@ -40,6 +48,7 @@ struct Wrong {
     place: Option<Range<usize>>,
     /// Whether a key is missing.
     is_missing: bool,
+    number: Option<Beyond>,
     refusal: Refusal,
 }
 
@@ -51,7 +60,7 @@ impl Wrong {
             None => message,
         };
         let is_missing = error.message().starts_with("missing field");
-        Self { place: error.span(), is_missing, refusal: Refusal { line, message } }
+        Self { place: error.span(), is_missing, number: Beyond::of(text, error), refusal: Refusal { line, message } }
     }
 }
 

@@ -73,14 +73,10 @@ fn impossible(text: &str, offset: usize, message: &str) -> Option<String> {
         let single = header.trim_start_matches('[').trim_end_matches(']');
         return Some(format!("`{header}` is one of several tables where one is possible: write `[{single}]`"));
     }
-    let range = |least: i128, most: u128| format!("a whole number from {least} to {most}");
     let expected = match expected {
-        "u8" => range(0, u8::MAX.into()),
-        "u16" => range(0, u16::MAX.into()),
-        "u32" => range(0, u32::MAX.into()),
-        "u64" => range(0, u64::MAX.into()),
-        "u128" => range(0, u128::MAX),
-        "usize" => range(0, usize::MAX as u128),
+        number if most_of(number).is_some() => {
+            format!("a whole number from 0 to {}", most_of(number).unwrap_or_default())
+        }
         "a boolean" => "true or false".into(),
         "a string" => "text in quotes".into(),
         "a sequence" => "a list in brackets".into(),
@@ -95,6 +91,17 @@ fn impossible(text: &str, offset: usize, message: &str) -> Option<String> {
     };
     let subject = key_of(text, offset).map_or_else(|| "a value".into(), |key| format!("`{key}`"));
     Some(format!("{subject} is {found}: write {expected}"))
+}
+
+/// The largest number of a type.
+pub(super) fn most_of(integer: &str) -> Option<&'static str> {
+    Some(match integer {
+        "u8" => "255",
+        "u16" => "65535",
+        "u32" => "4294967295",
+        "u64" | "usize" => "18446744073709551615",
+        _ => return None,
+    })
 }
 
 /// A key that is there twice or missing, or a choice that is no name and no table with one key.
@@ -121,7 +128,7 @@ fn about_key(text: &str, offset: usize, message: &str) -> String {
 }
 
 /// The key, on the same line, of the value at `offset`, or of the list of numbers that has it.
-fn key_of(text: &str, offset: usize) -> Option<&str> {
+pub(super) fn key_of(text: &str, offset: usize) -> Option<&str> {
     let line = text.get(..offset)?.rsplit('\n').next()?;
     let before_list =
         line.rsplit_once('[').filter(|(_, list)| list.chars().all(|c| c.is_ascii_digit() || ", ".contains(c)));
@@ -167,7 +174,10 @@ mod tests {
         let config = |keys: &str| refusal(&format!("{SYSTEM}operations = 4\n{keys}"));
         let place = "file:14: in the configuration of bench, ";
         assert_eq!(config("dpeth = 3"), format!("{place}unknown key `dpeth`: did you mean `depth`?"));
-        assert_eq!(config("depth = -3"), format!("{place}`depth` is -3: write a whole number from 0 to 65535"));
+        assert_eq!(
+            config("seed = -3"),
+            format!("{place}`seed` is -3: write a whole number from 0 to 18446744073709551615")
+        );
         assert_eq!(config("verify = \"no\""), format!("{place}`verify` is \"no\": write true or false"));
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use blk_api::config::{Class, ClassWeights, RateLimit, SchedulingPolicy};
 
+mod beyond;
 mod contradictions;
 mod expectations;
 mod queue_sharing;

@@ -3,6 +3,7 @@
 use super::{Checked, PAGE, refuse};
 use crate::scenario::{Namespace, Path, Tenant, Workload};
 use blk_api::config;
+use blk_api::ring::MAX_ENTRIES;
 use workload::{Bench, Completion, Digest, Flood, Forbidden, Hostile};
 
 /// Largest window: a client's heap of 1 MiB keeps 8 bytes for each of its pages.
@@ -10,7 +11,6 @@ const MAX_WINDOW: u64 = 256 << 20;
 
 /// Checks the tenant's workload, and its window with it.
 pub(super) fn check(tenant: &Tenant, namespace: &Namespace, line: usize) -> Checked {
-    check_window(tenant, namespace.block_bytes, line)?;
     match &tenant.workload {
         Workload::Bench(bench) => check_bench(tenant, bench, namespace, line),
         Workload::Digest(digest) => check_digest(tenant, digest, namespace, line),
@@ -20,7 +20,8 @@ pub(super) fn check(tenant: &Tenant, namespace: &Namespace, line: usize) -> Chec
         Workload::Flood(flood) => check_flood(tenant, flood, line),
         Workload::Hostile(hostile) => check_hostile(tenant, hostile, line),
         Workload::Signal(_) | Workload::Own(_) => Ok(()),
-    }
+    }?;
+    check_window(tenant, namespace.block_bytes, line)
 }
 
 /// A last attack must be possible on the tenant's path.
@@ -51,6 +52,9 @@ fn check_window(tenant: &Tenant, block_bytes: u32, line: usize) -> Checked {
         Workload::Digest(digest) => (digest.depth, u64::from(digest.block_bytes)),
         Workload::Flood(_) | Workload::Hostile(_) | Workload::Signal(_) | Workload::Own(_) => return Ok(()),
     };
+    if depth == 0 || u32::from(depth) > MAX_ENTRIES {
+        return refuse(line, format!("tenant `{name}` has a workload of depth {depth}: give it 1 to {MAX_ENTRIES}"));
+    }
     let needed = u64::from(depth).saturating_mul(request);
     if needed > *window {
         return refuse(
@@ -128,14 +132,11 @@ fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usiz
             ),
         );
     }
-    if bench.depth == 0 {
-        return refuse(line, format!("tenant `{name}` has a workload of depth 0: give it 1 or more"));
-    }
     if bench.read_percent > 100 {
-        return refuse(line, format!("tenant `{name}` has read_percent = {}: at most 100", bench.read_percent));
+        return refuse(line, format!("tenant `{name}` has read_percent = {}: give it 0 to 100", bench.read_percent));
     }
     if !(1..=5).contains(&bench.segments) {
-        return refuse(line, format!("tenant `{name}` has requests of {} segments: 1 to 5", bench.segments));
+        return refuse(line, format!("tenant `{name}` has requests of {} segments: give it 1 to 5", bench.segments));
     }
     if !bench.misalign_bytes.is_multiple_of(4) || u64::from(bench.misalign_bytes) >= PAGE {
         return refuse(
@@ -204,7 +205,7 @@ fn check_flood(tenant: &Tenant, flood: &Flood, line: usize) -> Checked {
         return refuse(line, format!("tenant `{name}` has a flood with turns of 0 milliseconds: give them 1 or more"));
     }
     if flood.read_percent > 100 {
-        return refuse(line, format!("tenant `{name}` has read_percent = {}: at most 100", flood.read_percent));
+        return refuse(line, format!("tenant `{name}` has read_percent = {}: give it 0 to 100", flood.read_percent));
     }
     if flood.blocks > tenant.blocks() {
         let (blocks, has) = (flood.blocks, tenant.blocks());
