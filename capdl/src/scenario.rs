@@ -16,6 +16,7 @@ mod expect;
 mod file;
 mod hot_plug;
 mod kill;
+mod lists;
 mod machine;
 mod moment;
 mod nearest;

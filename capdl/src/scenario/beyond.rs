@@ -2,6 +2,7 @@
 //!
 //! The ends of the type are put in the number's place. The sentence that refuses one of them gets the number as it is written.
 
+use super::repair::replace;
 use super::sentence::{key_of, most_of};
 use super::validate::Refusal;
 use std::ops::Range;
@@ -57,31 +58,16 @@ pub(super) fn refine(
 ) {
     let with = |end: fn(&Beyond) -> &'static str| {
         let mut changed = document.clone();
-        numbers.iter().for_each(|number| put(changed.get_mut(), &number.place, end(number)));
+        for number in numbers {
+            if let Ok(end) = DeValue::parse(end(number)) {
+                replace(changed.get_mut(), &number.place, end.get_ref());
+            }
+        }
         check(&changed)
     };
     let [near, far] = [with(|number| number.ends[0]), with(|number| number.ends[1])];
     for (number, refusal) in numbers.iter().zip(refusals) {
         let mend = number.mend(number.ends[0], &near).or_else(|| number.mend(number.ends[1], &far));
         refusal.message = mend.unwrap_or_else(|| std::mem::take(&mut refusal.message));
-    }
-}
-
-/// Puts a number in the place of the value that stands there.
-fn put(table: &mut DeTable<'_>, place: &Range<usize>, number: &'static str) {
-    table.iter_mut().for_each(|(_, value)| put_in(value, place, number));
-}
-
-fn put_in(value: &mut Spanned<DeValue<'_>>, place: &Range<usize>, number: &'static str) {
-    let is_it = value.span() == *place;
-    match value.get_mut() {
-        DeValue::Table(table) => put(table, place, number),
-        DeValue::Array(elements) => elements.iter_mut().for_each(|element| put_in(element, place, number)),
-        place if is_it => {
-            if let Ok(parsed) = DeValue::parse(number) {
-                *place = parsed.into_inner();
-            }
-        }
-        _ => {}
     }
 }

@@ -32,6 +32,8 @@ const TAKEN: [&str; 58] = [
     "virtual", "yield",
     "defmt", "serde",
 ];
+/// The way to a program's table in a scenario, as `lists` writes it.
+pub(super) const WAY: &str = ".tenant[].program";
 /// Longest name of a crate.
 const LONGEST: usize = 32;
 

@@ -3,8 +3,9 @@
 use super::beyond::Beyond;
 use super::error::MOST;
 use super::file::File;
+use super::lists;
 use super::program;
-use super::sentence::sentence;
+use super::sentence::{list_for_table, sentence};
 use super::validate::Refusal;
 use serde::Deserialize;
 use std::ops::Range;
@@ -29,9 +30,12 @@ pub(super) fn read(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, 
             Ok(_) => return Err(Unread { refusals, numbers }),
             Err(wrong) => wrong,
         };
-        numbers.extend(number);
-        // A key that was taken out, or that it was to be, is missing now.
-        if !is_missing || !place.as_ref().is_some_and(|table| taken.contains(table)) {
+        numbers.extend(number.map(|number| *number));
+        // What was taken out of a table, or was to be in it, is missing there now.
+        let follows = |place: &Range<usize>| {
+            taken.iter().any(|table| if is_missing { table == place } else { has(place, table) })
+        };
+        if !place.as_ref().is_some_and(follows) {
             refusals.push(refusal);
         }
         let whole = left.span();
@@ -48,26 +52,46 @@ struct Wrong {
     place: Option<Range<usize>>,
     /// Whether a key is missing.
     is_missing: bool,
-    number: Option<Beyond>,
+    number: Option<Box<Beyond>>,
     refusal: Refusal,
 }
 
 impl Wrong {
-    fn new(text: &str, error: &de::Error, program: Option<&str>) -> Self {
-        let (line, message) = sentence(text, error);
+    fn new(text: &str, (program, error): (Option<&str>, de::Error)) -> Self {
+        let (line, message) = sentence(text, &error);
         let message = match program {
             Some(program) => format!("in the configuration of {program}, {message}"),
             None => message,
         };
         let is_missing = error.message().starts_with("missing field");
-        Self { place: error.span(), is_missing, number: Beyond::of(text, error), refusal: Refusal { line, message } }
+        Self {
+            place: error.span(),
+            is_missing,
+            number: Beyond::of(text, &error).map(Box::new),
+            refusal: Refusal { line, message },
+        }
+    }
+
+    fn of_list(text: &str, place: Range<usize>) -> Self {
+        let (line, message) = list_for_table(text, place.start);
+        Self { place: Some(place), is_missing: false, number: None, refusal: Refusal { line: Some(line), message } }
     }
 }
 
 /// Reads the document up to its first error.
 fn read_once(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, Wrong> {
-    program::check(document).map_err(|(program, error)| Wrong::new(text, &error, Some(program)))?;
-    File::deserialize(toml::Deserializer::from(document.clone())).map_err(|error| Wrong::new(text, &error, None))
+    let file = deserialize(document);
+    let error = file.as_ref().err().map(|(_, error)| error);
+    match lists::misplaced(document, error, |changed| deserialize(changed).err().map(|(_, error)| error)) {
+        Some(place) => Err(Wrong::of_list(text, place)),
+        None => file.map_err(|error| Wrong::new(text, error)),
+    }
+}
+
+/// Deserializes the document. An error in a program's configuration has the program's name.
+fn deserialize<'a>(document: &'a Spanned<DeTable<'_>>) -> Result<File, (Option<&'a str>, de::Error)> {
+    program::check(document).map_err(|(program, error)| (Some(program), error))?;
+    File::deserialize(toml::Deserializer::from(document.clone())).map_err(|error| (None, error))
 }
 
 /// Takes the innermost entry or element that has `place` out of the table, which stands at `at`. Returns where the table or the list
@@ -103,6 +127,21 @@ fn take_out_of(value: &mut Spanned<DeValue<'_>>, place: &Range<usize>) -> Option
     }
 }
 
-fn has(range: &Range<usize>, place: &Range<usize>) -> bool {
+/// Replaces the value that stands at `place`.
+pub(super) fn replace<'a>(table: &mut DeTable<'a>, place: &Range<usize>, by: &DeValue<'a>) {
+    table.iter_mut().for_each(|(_, value)| replace_in(value, place, by));
+}
+
+fn replace_in<'a>(value: &mut Spanned<DeValue<'a>>, place: &Range<usize>, by: &DeValue<'a>) {
+    let is_it = value.span() == *place;
+    match value.get_mut() {
+        old if is_it => *old = by.clone(),
+        DeValue::Table(table) => replace(table, place, by),
+        DeValue::Array(elements) => elements.iter_mut().for_each(|element| replace_in(element, place, by)),
+        _ => {}
+    }
+}
+
+pub(super) fn has(range: &Range<usize>, place: &Range<usize>) -> bool {
     range.start <= place.start && place.end <= range.end
 }

@@ -17,6 +17,19 @@ pub(super) fn sentence(text: &str, error: &de::Error) -> (Option<usize>, String)
     (Some(line_of(text, offset)), sentence)
 }
 
+/// The line of a list that stands where a table is possible, and its sentence.
+pub(super) fn list_for_table(text: &str, offset: usize) -> (usize, String) {
+    if let Some(sentence) = several(header(text, offset)) {
+        return (line_of(text, offset), sentence);
+    }
+    let is_element = text.get(..offset).is_some_and(|before| before.trim_end().ends_with(['[', ',']));
+    let subject = match key_of(text, offset).filter(|_| !is_element) {
+        Some(key) => format!("`{key}`"),
+        None => "a value".into(),
+    };
+    (line_of(text, offset), format!("{subject} is a list: write a table"))
+}
+
 /// The text of a file; or the line that is none, and the sentence.
 pub(super) fn utf8(bytes: &[u8]) -> Result<&str, (usize, String)> {
     std::str::from_utf8(bytes).map_err(|error| {
@@ -65,13 +78,12 @@ fn unknown(message: &str) -> Option<String> {
 fn impossible(text: &str, offset: usize, message: &str) -> Option<String> {
     let rest = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "))?;
     let (found, expected) = rest.split_once(", expected ")?;
-    let header = text.get(offset..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim();
+    let header = header(text, offset);
     if found == "map" && expected == "a sequence" && header.starts_with('[') && !header.starts_with("[[") {
         return Some(format!("`{header}` is one table where several are possible: write `[{header}]`"));
     }
-    if found == "map" && expected != "a sequence" && header.starts_with("[[") {
-        let single = header.trim_start_matches('[').trim_end_matches(']');
-        return Some(format!("`{header}` is one of several tables where one is possible: write `[{single}]`"));
+    if let Some(sentence) = several(header).filter(|_| found == "map" && expected != "a sequence") {
+        return Some(sentence);
     }
     let expected = match expected {
         number if most_of(number).is_some() => {
@@ -91,6 +103,17 @@ fn impossible(text: &str, offset: usize, message: &str) -> Option<String> {
     };
     let subject = key_of(text, offset).map_or_else(|| "a value".into(), |key| format!("`{key}`"));
     Some(format!("{subject} is {found}: write {expected}"))
+}
+
+/// The rest of the line at `offset`.
+fn header(text: &str, offset: usize) -> &str {
+    text.get(offset..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim()
+}
+
+/// The refusal of a header with two brackets.
+fn several(header: &str) -> Option<String> {
+    let single = header.strip_prefix("[[")?.trim_end_matches(']');
+    Some(format!("`{header}` is one of several tables where one is possible: write `[{single}]`"))
 }
 
 /// The largest number of a type.

@@ -4,6 +4,7 @@ use blk_api::config::{Class, ClassWeights, RateLimit, SchedulingPolicy};
 mod beyond;
 mod contradictions;
 mod expectations;
+mod lists;
 mod queue_sharing;
 mod schema;
 mod settings;

@@ -53,6 +53,11 @@ fn missing_keys_are_refused_beside_wrong_ones() {
     ]);
     let expected = ["f:10: unknown key `szie`", "f:12: the key `name` is missing", "f:21: unknown key `nmae`"];
     assert_begin(&several, &expected);
+    let of_file = refusals(&[("description = \"Two tenants.\"\n", ""), ("depth = 8", "depth = true")]);
+    assert_begin(
+        &of_file,
+        &["f:1: the key `description` is missing", "f:18: in the configuration of bench, `depth` is true"],
+    );
 }
 
 #[test]
