@@ -2,7 +2,7 @@
 
 use super::queues::check_size;
 use super::{Checked, refuse};
-use crate::scenario::{Controller, FUNCTION_QUEUES, Namespace, Scenario, Tenant, What};
+use crate::scenario::{Controller, FUNCTION_QUEUES, Namespace, Path, Scenario, Tenant, What};
 use blk_api::config::Completion;
 use blk_api::extent::Extent;
 
@@ -13,20 +13,30 @@ pub(crate) const QUEUE_PAIRS: u16 = FUNCTION_QUEUES - 1;
 pub(super) fn check(scenario: &Scenario, tenant: &Tenant, controller: &Controller, line: usize) -> Checked {
     let name = &tenant.name;
     let refuse = |what: String| refuse(line, format!("tenant `{name}` drives a function of its own, {what}"));
-    let functions = scenario.functions(&controller.name).count();
-    if functions > usize::from(controller.virtual_functions) {
+    // What tenants share is refused at the first of them.
+    let earlier = || {
+        let before = scenario.tenants.iter().take_while(|other| other.name != *name);
+        before.filter(|other| other.path == Path::Function)
+    };
+    let names: Vec<_> = scenario.functions(&controller.name).map(|other| format!("`{}`", other.name)).collect();
+    let functions = names.len();
+    if functions > usize::from(controller.virtual_functions)
+        && !earlier().any(|other| other.controller == tenant.controller)
+    {
         return refuse(format!(
-            "and `{}` has {} for {functions} such tenants: write `virtual_functions = {functions}` there",
-            controller.name, controller.virtual_functions
+            "and `{}` has {} for {functions} such tenants ({}): write `virtual_functions = {functions}` there",
+            controller.name,
+            controller.virtual_functions,
+            names.join(", ")
         ));
     }
-    if !scenario.machine.iommu {
+    if !scenario.machine.iommu && earlier().next().is_none() {
         return refuse("which reaches all memory where [machine] iommu is false: leave one out".into());
     }
     let shares = |other: &&Tenant| {
         other.name != *name && other.controller == tenant.controller && other.namespace == tenant.namespace
     };
-    if let Some(other) = scenario.tenants.iter().find(shares) {
+    if let Some(other) = scenario.tenants.iter().find(shares).filter(|_| !earlier().any(|other| shares(&other))) {
         return refuse(format!(
             "and tenant `{}` is on the same namespace {}: give each one of its own",
             other.name, tenant.namespace
@@ -164,10 +174,34 @@ mod tests {
     }
 
     #[test]
+    fn defect_that_tenants_share_is_refused_at_the_first() {
+        let two = |namespace: u32, more: &str| {
+            format!(
+                "namespace = 2\nprogram.name = \"bench\"\nprogram.config.operations = 1\n[[tenant]]\nname = \"bob\"\n\
+                 queue_pairs = 1\npath = \"function\"\nnamespace = {namespace}\nprogram.name = \"bench\"\n{more}"
+            )
+        };
+        let own = "[[controller.namespace]]\nsize = \"1M\"";
+        for (controller, tenant, expected) in [
+            (
+                format!("virtual_functions = 1\n{own}"),
+                two(3, ""),
+                "`disk` has 1 for 2 such tenants (`alice`, `bob`): write",
+            ),
+            (format!("virtual_functions = 2\n{own}"), two(3, "[machine]\niommu = false"), "[machine] iommu is false"),
+            ("virtual_functions = 2".into(), two(2, ""), "and tenant `bob` is on the same namespace 2: give each"),
+        ] {
+            let refusal = parsed_with(&controller, &tenant, "").unwrap_err();
+            assert!(refusal.contains("tenant `alice` drives a function") && refusal.contains(expected), "{refusal}");
+            assert_eq!(refusal.lines().count(), 1, "{refusal}");
+        }
+    }
+
+    #[test]
     fn impossible_function_is_refused_with_line_and_fix() {
         let good = ("virtual_functions = 1", "namespace = 2");
         for (controller, tenant, expected) in [
-            ("", good.1, "and `disk` has 0 for 1 such tenants: write `virtual_functions = 1` there"),
+            ("", good.1, "and `disk` has 0 for 1 such tenants (`alice`): write `virtual_functions = 1` there"),
             (good.0, "", "namespace 1 belongs to the physical function: name another"),
             (good.0, "namespace = 2\nextents = [{ first = 0, blocks = 8 }]", "take its extents away"),
             (good.0, "namespace = 2\nwritable = false", "no server can keep `writable = false`: take it away"),
