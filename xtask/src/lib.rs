@@ -123,7 +123,7 @@ fn command() -> clap::Command {
 #[must_use]
 pub fn main() -> ExitCode {
     #[cfg(not(feature = "all-commands"))]
-    if again::is_help(std::env::args_os()) {
+    if again::is_help(std::env::args_os(), &command()) {
         return ended(Project::here().and_then(|project| again::whole(&project)));
     }
     let parsed = command().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));

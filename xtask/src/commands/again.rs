@@ -37,8 +37,10 @@ pub(crate) use Again as Sweep;
 pub(crate) use Again as Test;
 
 /// Whether these arguments ask for the help of such a command.
-pub(crate) fn is_help(mut arguments: impl Iterator<Item = OsString>) -> bool {
-    arguments.nth(1).is_some_and(|word| word == "help") && arguments.next().is_some()
+pub(crate) fn is_help(mut arguments: impl Iterator<Item = OsString>, commands: &clap::Command) -> bool {
+    let asks = arguments.nth(1).is_some_and(|word| word == "help");
+    let about = arguments.next().filter(|_| asks).and_then(|word| commands.find_subcommand(word));
+    about.is_some_and(clap::Command::is_disable_help_flag_set)
 }
 
 /// Builds the whole program, and becomes it. Returns only if that fails.
