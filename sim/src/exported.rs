@@ -6,10 +6,10 @@
 
 use crate::inside::{Inside, Up};
 use crate::machine::Disk;
-use crate::topology::{self, ALONE_ECAM};
+use crate::topology::{self, ALONE_ECAM, faults_of};
 use capdl::Scenario;
 use sim_fault::{ControllerEffect, Fault};
-use sim_nvme::Controller;
+use sim_nvme::{Controller, FaultHit};
 use sim_pci::{AttachError, ConfigError, FunctionId, Tree};
 use sim_vfio_user::{Blocked, ConfigSpace, Device, Host, Image, Level, Shape, Snapshot};
 use std::ops::Range;
@@ -29,6 +29,8 @@ pub struct Exported {
     messages: Option<(u8, u64)>,
     /// Faults that are to happen; `None` when no more can come.
     faults: Option<Receiver<ControllerEffect>>,
+    /// The numbers of its faults in the list of all controllers'.
+    numbers: Vec<usize>,
     now_ns: u64,
 }
 
@@ -50,6 +52,7 @@ impl Exported {
         if controller.virtual_functions > 0 {
             return Err(ConfigError::VirtualFunctions.into());
         }
+        let numbers = faults_of(scenario, faults).swap_remove(index);
         let (mut tree, function, config) = topology::alone(controller, index, disks, faults, seed)?;
         tree.number_messages(function);
         let bar_bytes = config.bars.map(|bar| bar.map_or(0, |bar| bar.bytes));
@@ -62,7 +65,7 @@ impl Exported {
             reset: true,
         };
         let messages = config.msix.map(|msix| (msix.table.0, msix.table.1.into()));
-        Ok(Self { tree, function, shape, messages, faults: None, now_ns: 0 })
+        Ok(Self { tree, function, shape, messages, faults: None, numbers, now_ns: 0 })
     }
 
     /// Lets those faults of the whole controller happen that come from `faults` while it is served.
@@ -88,6 +91,13 @@ impl Exported {
             .iter()
             .map(|one| format!("a driver did what the standard forbids, at {} ns: {:?}", one.at_ns, one.kind))
             .collect()
+    }
+
+    /// The first commands that faults hit, each with the number of the fault among those that it was created with; times are the server's.
+    #[must_use]
+    pub fn faulty_commands(&self) -> Vec<(usize, FaultHit)> {
+        let hits = self.controller().map_or(&[][..], Controller::faulty_commands);
+        hits.iter().filter_map(|hit| Some((*self.numbers.get(usize::from(hit.fault))?, *hit))).collect()
     }
 
     fn controller(&self) -> Option<&Controller> {
@@ -365,6 +375,25 @@ program.name = "bench"
             let read = register(&mut device, offset as u64);
             assert_eq!(snapshot.bars[0].bytes[offset..offset + 4], read.to_le_bytes(), "{offset:#x}");
         }
+    }
+
+    #[test]
+    fn command_that_a_fault_hits_is_known_with_the_number_of_the_fault() {
+        let faults = "[[fault]]\ncontroller = { at_ns = 99000000000, effect = \"removal\" }\n[[fault]]\ncommand = { effect = \"drop-completion\", queues = \"admin\" }\n";
+        let scenario = Scenario::parse(&format!("{SYSTEM}{faults}"), "a").unwrap();
+        let (mut device, mut host) =
+            (Exported::new(&scenario, 0, &[Disk::zeroes()], &scenario.faults, 1).unwrap(), Machine::default());
+        device.config_write(4, &[6, 0], 0, &mut host);
+        for (offset, value) in [(0x24, 0x0003_0003), (0x28, 0x1000), (0x30, 0x2000), (0x14, 0x0046_0001)] {
+            device.bar_write(0, offset, &u32::to_le_bytes(value), 0, &mut host);
+        }
+        let ready_ns = 10_000_000;
+        device.advance(ready_ns, &mut host);
+        assert_eq!(register(&mut device, 0x1c) & 1, 1, "CSTS.RDY");
+        device.bar_write(0, 0x1000, &1u32.to_le_bytes(), ready_ns, &mut host);
+        device.advance(2 * ready_ns, &mut host);
+        let hits = device.faulty_commands();
+        assert!(matches!(&hits[..], [(1, hit)] if hit.sq == 0 && hit.at_ns >= ready_ns), "{hits:?}");
     }
 
     #[test]

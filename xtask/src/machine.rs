@@ -91,6 +91,11 @@ impl Machine {
         Waits::of(self.child.id())
     }
 
+    /// The start of QEMU.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
     /// Time since the start.
     pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()

@@ -244,13 +244,19 @@ impl Runner<'_> {
     pub(crate) fn run(&self, file: &Path, options: Options<'_>) -> Result<Results> {
         let mut prepared = self.prepare(file, options, Start::AtOnce)?;
         let models = prepared.models.take();
-        let mut results = self.observe(&prepared, options, models.as_ref())?;
-        results.reasons.extend(models.map(Models::end).unwrap_or_default());
+        let (mut results, began) = self.observe(&prepared, options, models.as_ref())?;
+        let (sentences, hits) = models.map(Models::end).unwrap_or_default();
+        results.reasons.extend(sentences);
         self.check_outside(&prepared, options, &mut results)?;
         results.reasons.extend(missing::lines(&prepared.scenario, &prepared.system, &results));
         let reasons = verdict::reasons(&prepared.scenario, &results);
         let others = std::mem::take(&mut results.reasons).into_iter().map(Reason::from);
-        let injected = Injected::of(&results.timeline);
+        let mut injected = Injected::of(&results.timeline);
+        let of_command = |(at, words): (Instant, String)| {
+            let at_ns = results.machine_ns(at.saturating_duration_since(began));
+            Injected { at_ns, words }
+        };
+        injected.extend(hits.into_iter().map(of_command));
         results.reasons = causes::told(reasons.into_iter().chain(others).collect(), &injected, &results);
         times::judge(&prepared.scenario, &mut results, options.not_judged);
         results.passed = results.reasons.is_empty();
@@ -263,7 +269,12 @@ impl Runner<'_> {
     }
 
     /// Runs the machine until every expected event has happened, or cannot happen any more.
-    fn observe(&self, prepared: &Prepared, options: Options<'_>, models: Option<&Models>) -> Result<Results> {
+    fn observe(
+        &self,
+        prepared: &Prepared,
+        options: Options<'_>,
+        models: Option<&Models>,
+    ) -> Result<(Results, Instant)> {
         let mut collector =
             Collector::new(self.decoder(prepared)?, &prepared.folder, options.show)?.telling(options.step);
         collector.results.take_scenario(&prepared.scenario);
@@ -292,7 +303,7 @@ impl Runner<'_> {
             End::TimedOut => results.reasons.push(format!("the run took longer than {} seconds", limit.as_secs())),
             End::Gone(why) => results.reasons.push(format!("QEMU ended by itself: {why}")),
         }
-        Ok(results)
+        Ok((results, machine.started()))
     }
 
     /// Makes the comparisons that need the build machine: the specification, images and digests.

@@ -25,6 +25,7 @@ use capdl::scenario::{Controller, Workload};
 pub(crate) use door::Door;
 pub(crate) use function::Function;
 use sim_fault::{ControllerEffect, Happening};
+use std::fmt;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -193,6 +194,11 @@ fn due(scenario: &Scenario, act: &Act<'_>, results: &Results) -> Option<Duration
     let loads = scenario.sessions(&act.controller.name).filter(|tenant| matches!(tenant.workload, Workload::Bench(_)));
     let since: Option<Vec<_>> = loads.map(|load| results.working_since_ns.get(load.name.as_str())).collect();
     Some(results.age_at(*since?.into_iter().max()?)? + after)
+}
+
+/// Fault number `fault` of a scenario, from 0, and the command of a controller that it hit.
+pub(crate) fn hit_words(fault: usize, hit: &dyn fmt::Display, controller: &str) -> String {
+    format!("fault {} hit {hit} of {controller}", fault.saturating_add(1))
 }
 
 /// Description of a controller's fault.

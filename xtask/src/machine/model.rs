@@ -5,12 +5,13 @@
 
 use crate::machine::contents;
 use crate::machine::disk::UserDisk;
+use crate::machine::injection::hit_words;
 use crate::machine::qemu;
 use crate::machine::waits::MODEL_THREAD;
 use anyhow::{Context, Result, anyhow};
 use capdl::Scenario;
 use capdl::scenario::{Backend, Controller, Namespace};
-use sim::{Disk, Exported};
+use sim::{Disk, Exported, FaultHit};
 use sim_fault::{ControllerEffect, Fault};
 use sim_vfio_user::{ClientEnd, Server, Stop};
 use std::fs::OpenOptions;
@@ -18,6 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Bytes of a namespace that are copied into its image at a time.
@@ -35,7 +37,17 @@ struct Served {
     socket: PathBuf,
     stop: Stop,
     faults: Sender<ControllerEffect>,
-    thread: JoinHandle<Result<Vec<String>>>,
+    /// The server's time began then.
+    began: Instant,
+    thread: JoinHandle<Result<Account>>,
+}
+
+/// Account of one controller at the end.
+struct Account {
+    /// What drivers did that the standard forbids.
+    violations: Vec<String>,
+    /// The first commands that faults hit, each with the number of the fault in the scenario.
+    hits: Vec<(usize, FaultHit)>,
 }
 
 /// Input of the thread of one controller.
@@ -57,6 +69,7 @@ impl Models {
         let serve = |(index, controller): (usize, &Controller)| {
             let socket = folder.path().join(format!("{index}"));
             let server = Server::bind(&socket)?;
+            let began = Instant::now();
             let (stop, (sender, faults)) = (server.stop(), channel());
             let users = users_place.filter(|place| place.0 == index).map(|place| place.1);
             let file = |(number, namespace): (usize, &Namespace)| match disk {
@@ -68,7 +81,7 @@ impl Models {
             let work = Work { scenario: scenario.clone(), index, images, users, faults };
             let named = thread::Builder::new().name(MODEL_THREAD.into());
             let thread = named.spawn(move || work.run(&server)).context("a thread cannot be started")?;
-            Ok(Served { name: controller.name.clone(), socket, stop, faults: sender, thread })
+            Ok(Served { name: controller.name.clone(), socket, stop, faults: sender, began, thread })
         };
         let served = scenario.controllers.iter().enumerate().map(serve).collect::<Result<_>>()?;
         Ok(Self { served, _folder: folder })
@@ -85,28 +98,36 @@ impl Models {
     }
 
     /// Ends the servers after QEMU has ended; afterwards the images have what tenants wrote. Returns what the drivers did that
-    /// the standard forbids, and failures of the servers, one sentence each.
-    pub(crate) fn end(self) -> Vec<String> {
-        let end = |served| {
-            let Served { name, stop, thread, .. } = served;
+    /// the standard forbids, and failures of the servers, one sentence each; and the first commands that faults hit.
+    pub(crate) fn end(self) -> (Vec<String>, Vec<(Instant, String)>) {
+        let (mut sentences, mut hits) = (Vec::new(), Vec::new());
+        for Served { name, stop, began, thread, .. } in self.served {
             stop.raise();
-            let ended = thread.join().map_err(|_| anyhow!("the model of the controller panicked: see above"));
-            let found = ended.flatten().unwrap_or_else(|error| vec![format!("its model failed: {error:#}")]);
-            found.into_iter().map(move |sentence| format!("{name}: {sentence}"))
-        };
-        self.served.into_iter().flat_map(end).collect()
+            let ended = thread.join().map_err(|_| anyhow!("the model of the controller panicked: see above")).flatten();
+            match ended {
+                Ok(account) => {
+                    sentences.extend(account.violations.into_iter().map(|sentence| format!("{name}: {sentence}")));
+                    let words = |(fault, hit): (usize, FaultHit)| {
+                        (began + Duration::from_nanos(hit.at_ns), hit_words(fault, &hit, &name))
+                    };
+                    hits.extend(account.hits.into_iter().map(words));
+                }
+                Err(error) => sentences.push(format!("{name}: its model failed: {error:#}")),
+            }
+        }
+        (sentences, hits)
     }
 }
 
 impl Work {
-    /// Serves until it is stopped, then writes the images. Returns the violations by drivers.
-    fn run(self, server: &Server) -> Result<Vec<String>> {
+    /// Serves until it is stopped, then writes the images.
+    fn run(self, server: &Server) -> Result<Account> {
         let Self { scenario, index, images, users, faults } = self;
         let disks = images.iter().map(|image| image.as_deref().map_or_else(|| Ok(Disk::zeroes()), contents::of_file));
         let disks = disks.collect::<Result<Vec<_>>>()?;
         // Faults of the whole controller come when the system works.
-        let of_commands: Vec<_> =
-            scenario.faults.iter().filter(|fault| matches!(fault, Fault::Command(_))).cloned().collect();
+        let numbered = || scenario.faults.iter().enumerate().filter(|(_, fault)| matches!(fault, Fault::Command(_)));
+        let of_commands: Vec<_> = numbered().map(|(_, fault)| fault.clone()).collect();
         let mut device = Exported::new(&scenario, index, &disks, &of_commands, scenario.seed)?;
         device.take_faults_from(faults);
         let mut failed = None;
@@ -120,7 +141,12 @@ impl Work {
         }
         match failed {
             Some(failed) => Err(anyhow!("QEMU's client of it failed: {failed}")),
-            None => Ok(device.violations()),
+            None => {
+                let numbers: Vec<_> = numbered().map(|(number, _)| number).collect();
+                let hits = device.faulty_commands().into_iter();
+                let hits = hits.filter_map(|(fault, hit)| Some((*numbers.get(fault)?, hit))).collect();
+                Ok(Account { violations: device.violations(), hits })
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use capdl::Scenario;
 use sim_fault::ControllerEffect;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 /// The served controllers of a run: no value.
 pub(crate) enum Models {}
@@ -24,7 +25,7 @@ impl Models {
         match *self {}
     }
 
-    pub(crate) fn end(self) -> Vec<String> {
+    pub(crate) fn end(self) -> (Vec<String>, Vec<(Instant, String)>) {
         match self {}
     }
 }

@@ -10,7 +10,7 @@ use crate::judges::times::{self, NotJudged};
 use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::contents;
 use crate::machine::disk::{self, UserDisk};
-use crate::machine::injection::words;
+use crate::machine::injection::{hit_words, words};
 use crate::machine::qemu;
 use crate::progress::Step;
 use crate::project::write_whole;
@@ -118,8 +118,7 @@ fn injected(scenario: &Scenario, simulation: &Simulation, results: &Results) -> 
     let mut injected = Injected::of(&results.timeline);
     for (controller, fault, hit) in simulation.faulty_commands() {
         let name = scenario.controllers.get(controller).map_or("", |controller| controller.name.as_str());
-        let words = format!("fault {} hit {hit} of {name}", fault.saturating_add(1));
-        injected.push(Injected { at_ns: hit.at_ns, words });
+        injected.push(Injected { at_ns: hit.at_ns, words: hit_words(fault, &hit, name) });
     }
     injected
 }

@@ -103,7 +103,7 @@ impl Run<'_> {
         let machine = Machine::start_with(qemu, &qemu::arguments(&parts)?, &folder, &[])?;
         let (serial, hang) = read_to_end(machine)?;
         write_whole(&folder.join("serial"), &serial)?;
-        let mut failed = models.map_or_else(Vec::new, Models::end);
+        let mut failed = models.map_or_else(Vec::new, |models| models.end().0);
         let reports = reports(&String::from_utf8_lossy(&serial));
         // They are large, and can be made again.
         let _ = fs::remove_file(&files);
