@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The program's configuration, as a scenario has it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Whether to make a new file system, whatever the session's blocks hold. Otherwise it makes one only where the blocks hold
@@ -29,6 +30,7 @@ impl Default for Config {
 
 /// A file and its contents.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct File {
     /// Path: its folders and its name, separated by slashes.

@@ -145,6 +145,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
             "blk-api",
             "capdl",
             "capdl-spec",
+            "fat",
             "kernel",
             "report",
             "sim",

@@ -6,10 +6,14 @@ use crate::destination::Format;
 use crate::records::results::Results;
 use serde_json::{Value, json};
 
-/// All schemas, by their files.
+/// All schemas, by their files; that of a program of one's own, which has no file, by the program's name.
 #[must_use]
 pub fn all() -> Value {
-    json!({ "docs/scenario.schema.json": capdl::scenario::schema(), "docs/results.schema.json": results() })
+    json!({
+        "docs/scenario.schema.json": capdl::scenario::schema(),
+        "docs/results.schema.json": results(),
+        "fat": capdl::scenario::schema_of::<fat::Config>(),
+    })
 }
 
 fn results() -> Value {

@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 
 /// The file of the scenarios' schema.
 const SCHEMA: &str = "docs/scenario.schema.json";
+/// The example of a program of one's own.
+const OWN: &str = "fat";
 /// Cargo's arguments that print the schemas by their files.
 const PRINT: [&str; 9] =
     ["run", "--quiet", "--package", "xtask", "--no-default-features", "--features", "schema", "--example", "schemas"];
@@ -23,9 +25,10 @@ pub(super) fn make(project: &Project, texts: &mut Texts) -> Result<()> {
     let printed = cargo_in(project.root()).args(PRINT).output().context("cannot run cargo")?;
     let said = String::from_utf8_lossy(&printed.stderr);
     ensure!(printed.status.success(), "the schemas cannot be made: {}", said.trim());
-    let schemas: BTreeMap<String, Value> =
+    let mut schemas: BTreeMap<String, Value> =
         serde_json::from_slice(&printed.stdout).context("the schemas are not JSON")?;
-    let tables = tables(schemas.get(SCHEMA).context("there is no schema of scenarios")?)?;
+    let own = schemas.remove(OWN).context("there is no schema of a program of one's own")?;
+    let tables = tables(schemas.get(SCHEMA).context("there is no schema of scenarios")?, &own)?;
     for (file, schema) in schemas {
         texts.insert(file, format!("{schema:#}\n"));
     }
@@ -39,7 +42,7 @@ struct Reference<'a> {
 }
 
 /// The sections: the tables of a file in the order in which they are met, then programs, then what several keys have.
-fn tables(schema: &Value) -> Result<String> {
+fn tables(schema: &Value, own: &Value) -> Result<String> {
     let definitions = schema["definitions"].as_object().context("the schema of scenarios has no definitions")?;
     let mut uses = BTreeMap::new();
     count_uses(schema, &mut uses);
@@ -57,11 +60,26 @@ fn tables(schema: &Value) -> Result<String> {
     for name in programs {
         text.push_str(&reference.titled(name));
     }
+    text.push_str(&own_program(own));
     text.push_str("\n## Values\n\nValues of several keys, and values that have a name.\n");
     for name in shared {
         text.push_str(&reference.titled(name));
     }
     Ok(text)
+}
+
+/// The configuration of a program that scenarios name by its path.
+fn own_program(schema: &Value) -> String {
+    let none = Map::new();
+    let definitions = schema["definitions"].as_object().unwrap_or(&none);
+    let headings = definitions.keys().map(|name| (name.as_str(), format!("{name} of `{OWN}`"))).collect();
+    let reference = Reference { definitions, headings };
+    let inner: String = definitions.keys().map(|name| reference.titled(name)).collect();
+    format!(
+        "\n### `[tenant.program.config]` of `{OWN}`\n\nAn example of a program of one's own: `program.path = \"../blk-clients/{OWN}\"` in \
+         `scenarios/{OWN}.toml`. {}{inner}",
+        reference.section(schema)
+    )
 }
 
 fn count_uses<'a>(value: &'a Value, uses: &mut BTreeMap<&'a str, u32>) {
@@ -272,8 +290,15 @@ mod tests {
                 "Size": {},
             },
         });
-        let text = tables(&schema).unwrap();
+        let own = json!({
+            "description": "Files.",
+            "properties": { "write": { "type": "array", "items": { "$ref": "#/definitions/File" } } },
+            "definitions": { "File": { "description": "A file.", "properties": {} } },
+        });
+        let text = tables(&schema, &own).unwrap();
         for expected in [
+            "### `[tenant.program.config]` of `fat`\n\nAn example of a program",
+            "| `write` | list: [File of `fat`](#file-of-fat) | none |  |\n\n### File of `fat`\n\nA file.\n",
             "### Top of the file\n\nA scenario.\n\n| key |",
             "| `disk` | list: [`[[disk]]`](#disk) | required |  |\n| `seed` | number | `1` | Seed. |\n| `spare` | [Speed](#speed) | `\"slow\"`",
             "### `[[disk]]`\n\nA disk.\n",
