@@ -33,8 +33,6 @@ mod reports;
 mod run;
 mod setup;
 
-#[cfg(feature = "schema")]
-pub use records::schema::all as schemas;
 pub use run::reading;
 
 use anyhow::Result;

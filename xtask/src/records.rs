@@ -6,6 +6,6 @@ pub(crate) mod decode;
 pub(crate) mod lateness;
 pub(crate) mod plan;
 pub(crate) mod results;
-#[cfg(feature = "schema")]
+#[cfg(feature = "all-commands")]
 pub(crate) mod schema;
 pub(crate) mod timeline;

@@ -21,7 +21,7 @@ pub(crate) struct Sample {
 
 /// How late QEMU was in a run.
 #[derive(Clone, Debug, Default, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
 pub(crate) struct Lateness {
     /// Seconds from QEMU's start to the last sample.
     pub(crate) seconds: f64,

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// All results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
 pub(crate) struct Results {
     /// The scenario.
     pub(crate) scenario: String,
@@ -72,14 +72,14 @@ pub(crate) struct Results {
     /// Changes of controllers' interrupt modes.
     pub(crate) interrupts_changes: Vec<InterruptsChange>,
     /// Interrupts that drivers without sessions took.
-    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<&'static str, Interrupts>"))]
+    #[cfg_attr(feature = "all-commands", schemars(with = "std::collections::BTreeMap<&'static str, Interrupts>"))]
     pub(crate) interrupted: BTreeMap<Name, Interrupts>,
     /// Clients that opened their sessions again.
     pub(crate) reconnected: Vec<Reconnected>,
     /// Parts of controllers that were recreated because of their errors.
     pub(crate) resets: Vec<Reset>,
     /// The last driver of each function, by requester id.
-    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<u16, &'static str>"))]
+    #[cfg_attr(feature = "all-commands", schemars(with = "std::collections::BTreeMap<u16, &'static str>"))]
     pub(crate) drivers: BTreeMap<u16, Name>,
     /// Transactions of functions that the IOMMU blocked, by function, where its server reports them.
     pub(crate) blocked: BTreeMap<u16, Blocked>,
@@ -92,7 +92,7 @@ pub(crate) struct Results {
     /// Bytes of components' logs that were overwritten before the console read them.
     pub(crate) lost_log_bytes: BTreeMap<String, u64>,
     /// Tenants that have finished, and whether all their checks held.
-    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<&'static str, bool>"))]
+    #[cfg_attr(feature = "all-commands", schemars(with = "std::collections::BTreeMap<&'static str, bool>"))]
     pub(crate) done: BTreeMap<Name, bool>,
     /// Events and progress over time.
     pub(crate) timeline: Timeline,
@@ -159,10 +159,10 @@ pub(crate) struct Claim {
 
 /// A digest, and the build machine's own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
 pub(crate) struct Compared {
     /// The tenant that read.
-    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
     pub(crate) tenant: Name,
     /// First byte of the range on the namespace.
     pub(crate) first_byte: u64,
@@ -176,31 +176,31 @@ pub(crate) struct Compared {
 
 /// A part of a controller that was recreated.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
 pub(crate) struct Reset {
     /// Its server.
-    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
     pub(crate) component: Name,
     /// Size of the recreated part.
     pub(crate) scope: ResetScope,
     /// Time in nanoseconds of the machine's clock.
     pub(crate) at_ns: u64,
     /// Reason.
-    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
     pub(crate) reason: report::Text,
 }
 
 /// A check that failed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
 pub(crate) struct Failed {
     /// Component that checked.
-    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
     pub(crate) component: Name,
     /// Time in nanoseconds of the machine's clock, if the machine reported it.
     pub(crate) at_ns: Option<u64>,
     /// One sentence.
-    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
     pub(crate) reason: report::Text,
 }
 

@@ -6,17 +6,18 @@ use crate::destination::Format;
 use crate::records::results::Results;
 use serde_json::{Value, json};
 
-/// All schemas, by their files; that of a program of one's own, which has no file, by the program's name.
-#[must_use]
-pub fn all() -> Value {
-    json!({
-        "docs/scenario.schema.json": capdl::scenario::schema(),
-        "docs/results.schema.json": results(),
-        "fat": capdl::scenario::schema_of::<fat::Config>(),
-    })
+/// The schema of scenario files.
+pub(crate) fn of_scenarios() -> Value {
+    capdl::scenario::schema()
 }
 
-fn results() -> Value {
+/// The schema of the configuration of a program of one's own, the example.
+pub(crate) fn of_own() -> Value {
+    capdl::scenario::schema_of::<fat::Config>()
+}
+
+/// The schema of results.
+pub(crate) fn of_results() -> Value {
     let mut schema = capdl::scenario::schema_of::<Results>();
     for (key, value, description) in [
         (

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// The times of a run. Nanoseconds of machine time.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
 pub(crate) struct Timeline {
     /// When the first component was started.
     pub(crate) begin_ns: Option<u64>,
@@ -22,23 +22,23 @@ pub(crate) struct Timeline {
 
 /// Something that happened at one time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
 pub(crate) struct Event {
     /// Time of the event.
     pub(crate) at_ns: u64,
     /// Component of the event, under its tenant's name if it has one.
-    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
     pub(crate) who: Name,
     /// Kind of the event.
     pub(crate) what: What,
     /// Description; empty if `what` says it all.
-    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
     pub(crate) words: Text,
 }
 
 /// Kinds of event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum What {
     /// A component was started.

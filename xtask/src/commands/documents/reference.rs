@@ -1,36 +1,29 @@
 //! The reference of scenarios: the JSON schema `docs/scenario.schema.json`, and from it the tables of `docs/guide/reference.md`.
 //!
-//! The schema comes from the types that read a scenario (`capdl`, feature `schema`). A program of its own prints it, so that the
-//! commands are built without it.
+//! The schema comes from the types that read a scenario (`capdl`, feature `schema`).
 
 use super::Texts;
 use super::links;
 use super::made::replace_part;
-use crate::cargo::cargo_in;
 use crate::project::Project;
-use anyhow::{Context, Result, ensure};
+use crate::records::schema;
+use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The file of the scenarios' schema.
 const SCHEMA: &str = "docs/scenario.schema.json";
+/// The file of the results' schema.
+const RESULTS: &str = "docs/results.schema.json";
 /// The example of a program of one's own.
 const OWN: &str = "fat";
-/// Cargo's arguments that print the schemas by their files.
-const PRINT: [&str; 9] =
-    ["run", "--quiet", "--package", "xtask", "--no-default-features", "--features", "schema", "--example", "schemas"];
 
 /// Writes the schemas and the tables.
-pub(super) fn make(project: &Project, texts: &mut Texts) -> Result<()> {
-    let printed = cargo_in(project.root()).args(PRINT).output().context("cannot run cargo")?;
-    let said = String::from_utf8_lossy(&printed.stderr);
-    ensure!(printed.status.success(), "the schemas cannot be made: {}", said.trim());
-    let mut schemas: BTreeMap<String, Value> =
-        serde_json::from_slice(&printed.stdout).context("the schemas are not JSON")?;
-    let own = schemas.remove(OWN).context("there is no schema of a program of one's own")?;
-    let tables = tables(schemas.get(SCHEMA).context("there is no schema of scenarios")?, &own)?;
-    for (file, schema) in schemas {
-        texts.insert(file, format!("{schema:#}\n"));
+pub(super) fn make(_: &Project, texts: &mut Texts) -> Result<()> {
+    let scenarios = schema::of_scenarios();
+    let tables = tables(&scenarios, &schema::of_own())?;
+    for (file, schema) in [(SCHEMA, scenarios), (RESULTS, schema::of_results())] {
+        texts.insert(file.to_owned(), format!("{schema:#}\n"));
     }
     replace_part(texts, "docs/guide/reference.md", "reference", &tables)
 }
