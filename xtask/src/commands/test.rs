@@ -5,7 +5,7 @@
 //! - the tests of the build machine, and the parts of `cargo xtask check`;
 //! - the commands' answers to bad input;
 //! - every scenario in the simulator, most of those that QEMU runs on AArch64 there too, and those that the soak found;
-//! - a few points of every experiment, seeds of the soak, and a third of a minute of every fuzz target;
+//! - a few points of every experiment, seeds of the soak, and ten seconds of every fuzz target;
 //! - every scenario on QEMU, a run that hangs, and the root task without fault injection;
 //! - parts of a soak and a sweep by GNU parallel and Slurm, where these are installed;
 //! - Linux on the controller model, see `cargo xtask linux`;

@@ -30,9 +30,9 @@ use std::thread;
 use std::time::Duration;
 
 /// Seeds for the simulation of a scenario besides its own, at most.
-const MORE_SEEDS: u64 = 8;
+const MORE_SEEDS: u64 = 4;
 /// Commands that these further runs make together, at most; this takes a few seconds.
-const MORE_COMMANDS: u64 = 100_000;
+const MORE_COMMANDS: u64 = 50_000;
 /// Seeds of the soak in every test run.
 pub(super) const SOAK_SEEDS: u64 = 200;
 /// A scenario with kill orders.
@@ -40,7 +40,7 @@ const WITH_KILL_ORDERS: &str = "client-killed";
 /// Scenarios that people run first: the defaults of commands, and those that README.md shows. Each must pass at once.
 const NEVER_REPEATED: [&str; 3] = ["demo", "boot", "two-tenants"];
 /// Time that each fuzz target's search has a processor, and the seed of the search.
-const FUZZ_TIME: Duration = Duration::from_secs(20);
+const FUZZ_TIME: Duration = Duration::from_secs(10);
 const FUZZ_SEED: u32 = 1;
 
 /// State that the tests share.
