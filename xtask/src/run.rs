@@ -152,13 +152,13 @@ impl Runner<'_> {
         let programs = own.iter().fold(self.programs.for_model(), |all, (name, elf)| all.with(name, elf.clone()));
         let system = capdl::build(&scenario.drawn(seed), &programs)?;
         let folder = folder::make(self.project, &scenario.name)?;
+        let images = disks::images(&scenario, &folder, options.disk).into_iter().map(|image| image.path);
+        let files = images.chain([folder.join(IMAGE)]).collect();
+        let going = (!options.keep).then(|| Going::on(self.project.shown(&folder), files));
         let (arguments, models) = self.fill(&folder, &scenario, &system, options, start).inspect_err(|_| {
             // Remove the partial folder; a failure of that matters less than the error itself.
             let _ = fs::remove_dir_all(&folder);
         })?;
-        let images = disks::images(&scenario, &folder, options.disk).into_iter().map(|image| image.path);
-        let files = images.chain([folder.join(IMAGE)]).collect();
-        let going = (!options.keep).then(|| Going::on(self.project.shown(&folder), files));
         Ok(Prepared { scenario, system, own, folder, arguments, models, _going: going })
     }
 

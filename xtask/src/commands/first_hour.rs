@@ -14,7 +14,7 @@ const PAGE: &str = "docs/guide/first-hour.md";
 /// Words before the name of a file, whose content is the next block.
 const SAVE: &str = "Save this as `";
 /// Comment on a command that must fail.
-const FAILS: &str = "# fails";
+const FAILS: &str = "fails";
 
 /// Step of the page's reader.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +29,7 @@ pub(crate) fn check(project: &Project) -> Result<Counted> {
     let folder = tempfile::tempdir().context("there is no place for the page's files")?;
     let program = std::env::current_exe().context("this program cannot be found")?;
     let deeds = deeds(&page);
+    ensure!(deeds.iter().any(|deed| matches!(deed, Deed::Run { .. })), "{PAGE} has no commands");
     for deed in &deeds {
         match deed {
             Deed::Save { name, content } => {
@@ -74,7 +75,7 @@ fn deeds(page: &str) -> Vec<Deed> {
 fn run(line: &str) -> Option<Deed> {
     let words = line.strip_prefix("cargo xtask ")?;
     let (words, comment) = words.split_once(" # ").unwrap_or((words, ""));
-    let fails = FAILS.ends_with(comment) && !comment.is_empty();
+    let fails = comment.trim() == FAILS;
     Some(Deed::Run { arguments: words.split_whitespace().map(str::to_owned).collect(), fails })
 }
 

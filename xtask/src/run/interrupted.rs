@@ -30,8 +30,8 @@ pub(crate) struct Going(String);
 impl Going {
     /// The run of this folder, as messages show it, with its large files.
     pub(crate) fn on(shown: String, files: Vec<PathBuf>) -> Self {
-        // Without a handler an interrupted run leaves its files, as a killed one does.
-        HANDLER.call_once(|| drop(ctrlc::set_handler(end)));
+        // Without a handler an interrupted run leaves its files, as a killed one does. A signal that is ignored, as by nohup, stays so.
+        HANDLER.call_once(|| drop(ctrlc::try_set_handler(end)));
         runs(|runs| runs.push(Run { shown: shown.clone(), files }));
         Self(shown)
     }

@@ -1,13 +1,15 @@
 //! A Slurm of one node on this machine, with its configuration, logs and ports of its own.
 //!
-//! It runs as the user of this process, without accounts and authentication, so it listens on this machine's own address alone. Left out:
-//! accounting, limits of memory, more nodes.
+//! It runs as the user of this process. Its daemons listen on every address of the machine, so each request needs the test's own key
+//! (munge). Left out: accounting, limits of memory, more nodes.
 
 use super::{PARTS, Run, SECONDS, program, succeed};
 use crate::machine::ended_with_us;
 use anyhow::{Context, Result, ensure};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -15,39 +17,43 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Programs of Slurm that the test uses.
-pub(super) const PROGRAMS: [&str; 6] = ["slurmctld", "slurmd", "sbatch", "scancel", "sinfo", "squeue"];
+pub(super) const PROGRAMS: [&str; 7] = ["munged", "slurmctld", "slurmd", "sbatch", "scancel", "sinfo", "squeue"];
 
+/// Name of munge's socket.
+const SOCKET: &str = "munge";
 /// Time for the node to be ready, and for a line of a task.
 const WAIT: Duration = Duration::from_secs(120);
 /// Time for the tasks of a failed test to end.
 const GRACE: Duration = Duration::from_secs(10);
-/// Time between two looks.
+/// Time between two polls.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Bytes of a key, within munge's limits of 32 and 1024.
+const KEY_BYTES: usize = 128;
 
 /// The daemons; they end with it.
 pub(super) struct Slurm {
     configuration: PathBuf,
     folder: PathBuf,
     daemons: Vec<Child>,
-    /// Folder of sockets, whose paths must be short.
-    _sockets: TempDir,
+    /// Folder of the key and of sockets, whose paths must be short. Others cannot read it.
+    private: TempDir,
 }
 
 impl Slurm {
     /// Starts it, and waits until its node is ready.
     pub(super) fn start(folder: &Path) -> Result<Self> {
-        let sockets = tempfile::tempdir().context("there is no place for Slurm's sockets")?;
+        let private = tempfile::tempdir().context("there is no place for Slurm's sockets")?;
         let configuration = folder.join("slurm.conf");
         fs::create_dir_all(folder.join("state")).context("cannot make the folder of Slurm's state")?;
-        fs::write(&configuration, text(folder, sockets.path())?).context("cannot write Slurm's configuration")?;
+        fs::write(&configuration, text(folder, private.path())?).context("cannot write Slurm's configuration")?;
         let folder = folder.to_path_buf();
-        let mut slurm = Self { configuration, folder, daemons: Vec::new(), _sockets: sockets };
+        let mut slurm = Self { configuration, folder, daemons: Vec::new(), private };
+        slurm.start_munge()?;
         for name in ["slurmctld", "slurmd"] {
-            let mut command = ended_with_us(&slurm.command(name)?);
-            let said = File::create(slurm.folder.join(format!("{name}.said"))).context("cannot write Slurm's logs")?;
-            let errors = said.try_clone().context("cannot write Slurm's logs")?;
-            command.args(["-D", "-f"]).arg(&slurm.configuration).stdin(Stdio::null()).stdout(said).stderr(errors);
-            slurm.daemons.push(command.spawn().with_context(|| format!("cannot run {name}"))?);
+            let mut command = slurm.command(name)?;
+            command.args(["-D", "-f"]).arg(&slurm.configuration);
+            slurm.start_daemon(name, &command)?;
         }
         let is_idle = || {
             let output = slurm.command("sinfo")?.args(["--noheader", "--format=%t"]).output();
@@ -55,6 +61,36 @@ impl Slurm {
         };
         wait(WAIT, is_idle).with_context(|| format!("Slurm's node is not ready: see {}", slurm.folder.display()))?;
         Ok(slurm)
+    }
+
+    /// Starts the daemon that signs and checks requests, with a new key.
+    fn start_munge(&mut self) -> Result<()> {
+        let [key, socket] = ["key", SOCKET].map(|name| self.private.path().join(name));
+        let mut bytes = [0; KEY_BYTES];
+        File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes)).context("there is no key")?;
+        let mut file =
+            OpenOptions::new().create_new(true).write(true).mode(0o600).open(&key).context("there is no key")?;
+        file.write_all(&bytes).context("there is no key")?;
+        let mut command = self.command("munged")?;
+        command.arg("--foreground").arg("--force");
+        for (option, value) in [("key-file", key), ("socket", socket.clone())] {
+            command.arg(format!("--{option}={}", value.display()));
+        }
+        for option in ["log-file", "pid-file", "seed-file"] {
+            command.arg(format!("--{option}={}", self.private.path().join(option).display()));
+        }
+        self.start_daemon("munged", &command)?;
+        wait(WAIT, || Ok(socket.exists())).context("munge does not start")
+    }
+
+    /// Starts a daemon that ends with this process; its output is kept.
+    fn start_daemon(&mut self, name: &str, command: &Command) -> Result<()> {
+        let said = File::create(self.folder.join(format!("{name}.said"))).context("cannot write Slurm's logs")?;
+        let errors = said.try_clone().context("cannot write Slurm's logs")?;
+        let mut command = ended_with_us(command);
+        command.stdin(Stdio::null()).stdout(said).stderr(errors);
+        self.daemons.push(command.spawn().with_context(|| format!("cannot run {name}"))?);
+        Ok(())
     }
 
     /// Submits an array of all parts, and waits for its end.
@@ -120,7 +156,7 @@ impl Drop for Slurm {
 /// Waits until `is_so`, for `limit` at most.
 ///
 /// # Errors
-/// It takes too long, or cannot be known.
+/// More time than that, or a failure of `is_so`.
 fn wait(limit: Duration, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + limit;
     while !is_so()? {
@@ -131,26 +167,26 @@ fn wait(limit: Duration, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> 
 }
 
 /// The configuration.
-fn text(folder: &Path, sockets: &Path) -> Result<String> {
+fn text(folder: &Path, private: &Path) -> Result<String> {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").context("this machine has no name")?;
     let host = host.trim().split('.').next().unwrap_or_default();
     let user = rustix::process::geteuid().as_raw();
-    // Both are free while both are held.
+    // Held together, they differ. Another program may take one before Slurm does.
     let ports = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
     let port = |index: usize| -> Result<u16> {
         let listener = ports.get(index).and_then(|one| one.as_ref().ok()).context("there is no free port")?;
         Ok(listener.local_addr().context("there is no free port")?.port())
     };
     let (controller, node) = (port(0)?, port(1)?);
-    let (folder, sockets) = (folder.display(), sockets.display());
+    let (folder, private) = (folder.display(), private.display());
     Ok(format!(
         "ClusterName=capnvme\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser={user}\nSlurmdUser={user}\n\
          SlurmctldPort={controller}\nSlurmdPort={node}\n\
-         AuthType=auth/none\nCredType=cred/none\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n\
+         AuthType=auth/munge\nAuthInfo=socket={private}/{SOCKET}\nCredType=cred/munge\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n\
          SelectType=select/cons_res\nSelectTypeParameters=CR_Core\nSwitchType=switch/none\nMpiDefault=none\n\
          JobAcctGatherType=jobacct_gather/none\nAccountingStorageType=accounting_storage/none\n\
-         SlurmctldPidFile={sockets}/slurmctld.pid\nSlurmdPidFile={sockets}/slurmd.pid\n\
-         StateSaveLocation={folder}/state\nSlurmdSpoolDir={sockets}\n\
+         SlurmctldPidFile={private}/slurmctld.pid\nSlurmdPidFile={private}/slurmd.pid\n\
+         StateSaveLocation={folder}/state\nSlurmdSpoolDir={private}\n\
          SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/slurmd.log\n\
          ReturnToService=2\nSlurmdParameters=config_overrides\n\
          NodeName={host} NodeAddr=127.0.0.1 CPUs=2\nPartitionName=main Nodes=ALL Default=YES State=UP\n"
