@@ -4,7 +4,8 @@
 #     part.sh K N FOLDER soak|sweep ARGUMENTS...
 #
 # Run it in the project's folder. K is the part, from 0, and N the number of parts. The lines go to FOLDER/K.jsonl, a sweep's table of
-# the part to FOLDER/K/. The program must have been built (cargo build -p xtask), so that all parts have the same one.
+# the part to FOLDER/K/. The whole program must have been built (cargo build -p xtask), so that all parts have the same one; the small
+# one, which `cargo xtask` leaves at the same place, is refused.
 set -eu
 if [ $# -lt 4 ]; then
     echo "usage: part.sh K N FOLDER soak|sweep ARGUMENTS..." >&2
@@ -16,4 +17,6 @@ mkdir -p "$folder"
 if [ "$command" = sweep ]; then
     set -- "$@" --out "$folder/$number"
 fi
+# The small program would build the whole one, in every part.
+export CAPNVME_WHOLE_PROGRAM=1
 exec "$(dirname "$0")/../../target/debug/xtask" "$command" "$@" --part "$number/$of" --json "$folder/$number.jsonl" --resume

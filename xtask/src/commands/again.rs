@@ -12,8 +12,12 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-/// Set for the whole program: a small one that finds it was built by somebody else in between.
+/// Set for the whole program: a small one that finds it, such as in a part of a soak (`xtask/scale/part.sh`), builds nothing.
 const WHOLE: &str = "CAPNVME_WHOLE_PROGRAM";
+
+/// The refusal of a small program that must not build.
+const SMALL: &str =
+    "target/debug/xtask is the small program, without this command: build the whole one with: cargo build -p xtask";
 
 /// Arguments of a command that only the whole program understands.
 #[derive(Debug, Args)]
@@ -50,7 +54,7 @@ pub(crate) fn run(project: &Project, _: &Again) -> Result<ExitCode> {
 
 /// Becomes the whole program for a command whose options need it. Returns only if that fails.
 pub(crate) fn whole(project: &Project) -> Result<ExitCode> {
-    ensure!(env::var_os(WHOLE).is_none(), "another cargo has replaced the program: try again");
+    ensure!(env::var_os(WHOLE).is_none(), "{SMALL}");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["run", "--package", "xtask", "--manifest-path"]).arg(project.path("Cargo.toml"));
     cargo.arg("--").args(env::args_os().skip(1)).env(WHOLE, "1");

@@ -172,3 +172,29 @@ fn is_gnu_parallel() -> bool {
     let output = Command::new("parallel").arg("--version").output();
     output.is_ok_and(|output| output.stdout.starts_with(b"GNU parallel"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_part_forbids_the_small_program_to_build() {
+        let place = tempfile::tempdir().unwrap();
+        let [script, program] = ["xtask/scale/part.sh", "target/debug/xtask"].map(|file| place.path().join(file));
+        for file in [&script, &program] {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+        }
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("scale/part.sh"), &script).unwrap();
+        fs::write(&program, "#!/bin/sh\necho \"$CAPNVME_WHOLE_PROGRAM $*\"\n").unwrap();
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        let mut part = Command::new("sh");
+        part.arg(&script)
+            .args(["0", "2", "lines", "soak"])
+            .current_dir(place.path())
+            .env_remove("CAPNVME_WHOLE_PROGRAM");
+        let said = String::from_utf8(part.output().unwrap().stdout).unwrap();
+        assert_eq!(said, "1 soak --part 0/2 --json lines/0.jsonl --resume\n");
+    }
+}
