@@ -6,6 +6,7 @@ use crate::parallel;
 use crate::run::simulate::Simulated;
 use anyhow::Result;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
@@ -51,26 +52,45 @@ pub(crate) fn sweep(
     sum
 }
 
-/// Kinds of failure so far, each by the seed that had it first.
+/// Kinds of failure so far, by their causes without numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Kinds(BTreeMap<String, Vec<u64>>);
+pub(crate) struct Kinds(BTreeMap<String, Kind>);
+
+/// A kind of failure.
+#[derive(Debug)]
+struct Kind {
+    /// The first seed that had it.
+    seed: u64,
+    /// The cause as that seed has it.
+    cause: String,
+    /// Other seeds that had it.
+    more: u64,
+}
 
 impl Kinds {
-    /// Adds a failure; returns the first seed that failed so, if it is another one.
+    /// Adds a failure; returns the first seed that failed so, if there was one.
     pub(crate) fn add(&mut self, failure: &Failure) -> Option<u64> {
-        let seeds = self.0.entry(causes::kind(&failure.reasons)).or_default();
-        seeds.push(failure.seed);
-        seeds.first().copied().filter(|first| *first != failure.seed)
+        let cause = causes::first(&failure.reasons);
+        match self.0.entry(causes::kind(cause)) {
+            Entry::Vacant(free) => {
+                free.insert(Kind { seed: failure.seed, cause: cause.trim().to_owned(), more: 0 });
+                None
+            }
+            Entry::Occupied(mut known) => {
+                let kind = known.get_mut();
+                kind.more += 1;
+                Some(kind.seed)
+            }
+        }
     }
 
     /// A line for each kind, the most frequent first.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let mut kinds: Vec<_> = self.0.iter().collect();
-        kinds.sort_by_key(|(_, seeds)| std::cmp::Reverse(seeds.len()));
-        let line = |(kind, seeds): (&String, &Vec<u64>)| match seeds.as_slice() {
-            [seed] => format!("seed {seed}: {kind}"),
-            [seed, ..] => format!("seed {seed} and {} more: {kind}", seeds.len() - 1),
-            [] => String::new(),
+        let mut kinds: Vec<_> = self.0.values().collect();
+        kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.more), kind.seed));
+        let line = |Kind { seed, cause, more }: &Kind| match more {
+            0 => format!("seed {seed}: {cause}"),
+            _ => format!("seed {seed} and {more} more: {cause}"),
         };
         kinds.into_iter().map(line).collect()
     }
@@ -104,7 +124,7 @@ mod tests {
         assert_eq!(kinds.add(&failure(3, "alice: block 7 is wrong")), None);
         assert_eq!(kinds.add(&failure(4, "bob has not finished")), None);
         assert_eq!(kinds.add(&failure(8, "alice: block 90 is wrong")), Some(3));
-        assert_eq!(kinds.lines(), ["seed 3 and 1 more: alice: block # is wrong", "seed 4: bob has not finished"]);
+        assert_eq!(kinds.lines(), ["seed 3 and 1 more: alice: block 7 is wrong", "seed 4: bob has not finished"]);
     }
 
     #[test]
