@@ -74,6 +74,9 @@ impl Axis {
                 ((0..=count as u32).map(|index| f64::from(index) * step).collect(), 0.0..count * step * 1.02)
             }
             Scale::Powers(base) => {
+                if let Some(ticks) = fine(*base, least, most) {
+                    return ticks;
+                }
                 let (first, last) =
                     (least.log(*base).floor(), most.log(*base).ceil().max(least.log(*base).floor() + 1.0));
                 let every = ((last - first) / 8.0).ceil().max(1.0);
@@ -103,6 +106,28 @@ impl Axis {
             Scale::Names(names) => names.get(at.round() as usize).cloned().unwrap_or_default(),
         }
     }
+}
+
+/// The ticks of an axis of tens for data of at most two decades: 1, 2 and 5 times the powers, from the last one below the data to the
+/// first one above.
+fn fine(base: f64, least: f64, most: f64) -> Option<(Vec<f64>, Range<f64>)> {
+    if base != 10.0 || least <= 0.0 || most > least * 100.0 {
+        return None;
+    }
+    let (first, last) = (least.log10().floor() as i32, most.log10().ceil() as i32);
+    let all: Vec<_> =
+        (first..=last).flat_map(|power| [1.0, 2.0, 5.0].map(|times| times * 10_f64.powi(power))).collect();
+    let begin = all.iter().rposition(|tick| *tick <= least)?;
+    let end = all.iter().position(|tick| *tick >= most)?.max(begin + 1);
+    let ticks = all.get(begin..=end)?.to_vec();
+    let (low, high) = (ticks.first()?.log10(), ticks.last()?.log10());
+    Some((ticks, low - 0.02 * (high - low)..high + 0.02 * (high - low)))
+}
+
+/// The number of later lines with the same points, which would hide this one.
+fn hidden_by(lines: &[Line], index: usize) -> u32 {
+    let later = lines.iter().skip(index + 1);
+    lines.get(index).map_or(0, |line| later.filter(|other| other.points == line.points).count() as u32)
 }
 
 /// An axis for plotters, with grid lines at our values.
@@ -233,10 +258,15 @@ fn draw(area: &Canvas<'_>, panel: &Panel) -> Result<()> {
     for (index, line) in panel.lines.iter().enumerate() {
         let aside = panel.x.aside(index, panel.lines.len());
         let places: Vec<_> = line.points.iter().map(|(x, y)| (panel.x.at(*x) + aside, panel.y.at(*y))).collect();
-        if !matches!(panel.x.scale, Scale::Names(_)) {
-            chart.draw_series([PathElement::new(places.clone(), colour(index).stroke_width(2))])?;
+        if matches!(panel.x.scale, Scale::Names(_)) {
+            chart.draw_series(places.into_iter().map(|place| Circle::new(place, 4, colour(index).filled())))?;
+            continue;
         }
-        chart.draw_series(places.into_iter().map(|place| Circle::new(place, 4, colour(index).filled())))?;
+        // A line is as much wider as it has others upon it.
+        let hidden = hidden_by(&panel.lines, index);
+        chart.draw_series([PathElement::new(places.clone(), colour(index).stroke_width(2 + 4 * hidden))])?;
+        let size = 4 + 2 * hidden as i32;
+        chart.draw_series(places.into_iter().map(|place| Circle::new(place, size, colour(index).filled())))?;
     }
     Ok(())
 }
@@ -258,6 +288,11 @@ mod tests {
         let (ticks, range) = powers.ticks(1.0, 64.0);
         assert_eq!(ticks, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]);
         assert!(range.start < powers.at(1.0) && powers.at(64.0) < range.end);
+        let (ticks, range) = axis(Scale::Powers(10.0)).ticks(120.0, 900.0);
+        assert_eq!(ticks, [100.0, 200.0, 500.0, 1000.0]);
+        assert!(range.start < 2.0 && range.end > 3.0);
+        assert_eq!(axis(Scale::Powers(10.0)).ticks(500.0, 500.0).0, [500.0, 1000.0]);
+        assert_eq!(axis(Scale::Powers(10.0)).ticks(1.0, 5000.0).0, [1.0, 10.0, 100.0, 1000.0, 10000.0]);
         let (ticks, _) = axis(Scale::Powers(2.0)).ticks(1.0, 65_536.0);
         assert!(ticks.len() <= 9, "{ticks:?}");
     }
@@ -271,6 +306,13 @@ mod tests {
         let ends = places.iter().zip(&names).map(|((x, _), line)| x + 18 + width(&line.name, 13));
         assert!(ends.into_iter().all(|end| end <= 560));
         assert_eq!(places[2].0, places[0].0);
+    }
+
+    #[test]
+    fn a_line_under_others_is_wider() {
+        let line = |points: &[(f64, f64)]| Line { name: String::new(), points: points.to_vec() };
+        let lines = [&[(0.0, 1.0)][..], &[(0.0, 2.0)], &[(0.0, 1.0)], &[(0.0, 1.0)]].map(line);
+        assert_eq!([0, 1, 2, 3].map(|index| hidden_by(&lines, index)), [2, 0, 1, 0]);
     }
 
     #[test]
