@@ -8,7 +8,7 @@
 mod collector;
 mod disks;
 mod folder;
-mod interrupted;
+pub(crate) mod interrupted;
 mod outside;
 pub mod reading;
 #[cfg(feature = "all-commands")]
@@ -19,7 +19,7 @@ pub(crate) mod sweep;
 pub(crate) use collector::Collector;
 pub(crate) use disks::{make as make_disks, place as use_disk, remove as remove_disks};
 pub(crate) use folder::{files, make as folder, shell_word};
-use interrupted::Going;
+use interrupted::{Going, Left};
 use outside::Outside;
 
 use crate::image;
@@ -153,8 +153,8 @@ impl Runner<'_> {
         let system = capdl::build(&scenario.drawn(seed), &programs)?;
         let folder = folder::make(self.project, &scenario.name)?;
         let images = disks::images(&scenario, &folder, options.disk).into_iter().map(|image| image.path);
-        let files = images.chain([folder.join(IMAGE)]).collect();
-        let going = (!options.keep).then(|| Going::on(self.project.shown(&folder), files));
+        let without = images.chain([folder.join(IMAGE)]).collect();
+        let going = (!options.keep).then(|| Going::on(Left::Folder { shown: self.project.shown(&folder), without }));
         let (arguments, models) = self.fill(&folder, &scenario, &system, options, start).inspect_err(|_| {
             // Remove the partial folder; a failure of that matters less than the error itself.
             let _ = fs::remove_dir_all(&folder);

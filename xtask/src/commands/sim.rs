@@ -8,6 +8,7 @@ use crate::progress::Step;
 use crate::project::Project;
 use crate::records::decode::{Filter, Level};
 use crate::reports::{table, timeline};
+use crate::run::interrupted::{Going, Left};
 use crate::run::simulate::{RunInput, Simulated, simulate, suits};
 use crate::run::sweep::{self, Failure, Kinds, Sweep};
 use crate::run::{files, folder, shell_word};
@@ -112,6 +113,7 @@ pub(crate) fn once(project: &Project, named: &str, input: RunInput<'_>, json: Op
     suits(scenario, named)?;
     let folder = folder(project, &scenario.name)?;
     let simulated = {
+        let _going = Going::on(Left::Nothing { shown: project.shown(&folder), folder: folder.clone() });
         let step = Step::new(format!("simulating '{}' with seed {seed}", scenario.name));
         simulate(RunInput { folder: Some(&folder), step: Some(&step), ..input })?
     };
@@ -133,13 +135,17 @@ pub(crate) fn once(project: &Project, named: &str, input: RunInput<'_>, json: Op
 fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZeroUsize>) -> Result<ExitCode> {
     let count = seeds.end - seeds.start;
     let step = Step::new(format!("simulating '{name}' with {count} seeds"));
+    let going = Going::on(Left::Said(so_far(&Sweep::default(), count)));
     let Sweep { runs, commands, failures } = sweep::sweep(
         seeds,
         jobs,
         |seed| simulate(RunInput { scenario, seed, disk: None, show: None, step: None, folder: None }),
-        |done| step.tick(&format!("{done} of {count}")),
+        |sum| {
+            step.tick(&format!("{} of {count}", sum.runs));
+            going.say(so_far(sum, count));
+        },
     );
-    drop(step);
+    drop((step, going));
     let mut kinds = Kinds::default();
     for failure in &failures {
         let Failure { seed, reasons } = failure;
@@ -156,9 +162,24 @@ fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZero
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// What is known of `count` runs that are interrupted.
+fn so_far(sum: &Sweep, count: u64) -> String {
+    let first = sum.failures.iter().map(|failure| failure.seed).min();
+    let failed = first.map(|seed| format!(", {} failed, such as that of seed {seed}", sum.failures.len()));
+    format!("{} of {count} runs are over{}; no file stays", sum.runs, failed.unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interrupted_seeds_name_one_that_failed() {
+        let failures = [7, 3].map(|seed| Failure { seed, reasons: Vec::new() }).to_vec();
+        let sum = Sweep { runs: 5, commands: 0, failures };
+        assert_eq!(so_far(&sum, 9), "5 of 9 runs are over, 2 failed, such as that of seed 3; no file stays");
+        assert_eq!(so_far(&Sweep::default(), 9), "0 of 9 runs are over; no file stays");
+    }
 
     #[test]
     fn a_range_of_seeds_is_read_or_refused_with_the_mend() {

@@ -10,6 +10,7 @@ use crate::parallel;
 use crate::part::Part;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
+use crate::run::interrupted::{Going, Left};
 use crate::run::simulate::{RunInput, Simulated, simulate};
 use crate::run::sweep::{Failure, Kinds};
 use anyhow::{Context, Result, ensure};
@@ -158,6 +159,14 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
     done.into_iter().try_for_each(|run| sum.add(project, run))?;
     let left = seeds.filter(|seed| !made.contains(seed)).take_while(|_| end.is_none_or(|end| Instant::now() < end));
     let mut written = Ok(());
+    let stays = soak.json.as_ref().map_or_else(
+        || "with --json FILE their lines would stay, and --resume would go on".into(),
+        |path| {
+            format!("go on with the same arguments and --resume, which makes the seeds that {} lacks", path.display())
+        },
+    );
+    let so_far = |sum: &Sum| format!("{} runs are over, {} failed; {stays}", sum.runs, sum.failed);
+    let going = Going::on(Left::Said(so_far(&sum)));
     parallel::each(
         left,
         soak.jobs,
@@ -167,10 +176,11 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
                 written = write(&run).and_then(|()| sum.add(project, run));
             }
             step.tick(&format!("{} runs, {} failed, {} commands", sum.runs, sum.failed, sum.commands));
+            going.say(so_far(&sum));
         },
     );
     written?;
-    drop(step);
+    drop((step, going));
     sum.finish()
 }
 

@@ -15,6 +15,7 @@ use crate::parallel;
 use crate::part::Part;
 use crate::progress::Step;
 use crate::project::Project;
+use crate::run::interrupted::{Going, Left};
 use crate::run::shell_word;
 use crate::run::simulate::{RunInput, simulate, suits};
 use anyhow::{Context, Result, bail, ensure};
@@ -131,7 +132,15 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
         let shown = shell_word(&project.shown(&path));
         let step = Step::new(format!("sweeping '{}': {} runs, a line each in {shown}", first.name, left.len()));
         let of = left.len();
-        let (mut finished, mut written) = (0, Ok(()));
+        // A folder that was made for this sweep is named in its file's name.
+        let again = if sweep.json.is_some() || sweep.out.is_some() { "" } else { &format!(", --json {shown}") };
+        let so_far = |finished| {
+            format!(
+                "{finished} of {of} runs are over, and their lines stay in {shown}: go on with the same arguments{again} and --resume"
+            )
+        };
+        let going = Going::on(Left::Said(so_far(0)));
+        let (mut finished, mut written) = (0_usize, Ok(()));
         let work = |number| record_of(&file, &combinations, &id, number);
         parallel::each(left, sweep.jobs, work, |record: Record| {
             finished += 1;
@@ -139,6 +148,7 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
             if written.is_ok() {
                 written = lines.add(&record);
             }
+            going.say(so_far(finished));
             records.insert(record.run, record);
         });
         written?;

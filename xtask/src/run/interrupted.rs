@@ -1,8 +1,9 @@
-//! A run that the user interrupts: its images and its boot image are removed, and a line says what stays.
+//! Runs that the user interrupts: files that nobody needs are removed, and a line says what stays and how to go on.
 //!
-//! The signal ends this program, and QEMU with it (`machine`). Left out: runs in the simulator, which have no images.
+//! The signal ends this program, and QEMU with it (`machine`).
 
 use crate::out;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::exit;
@@ -12,54 +13,78 @@ use std::sync::{Mutex, Once, PoisonError};
 const INTERRUPTED: i32 = 130;
 
 /// The runs that are going on.
-static RUNS: Mutex<Vec<Run>> = Mutex::new(Vec::new());
+static RUNS: Mutex<BTreeMap<u64, Left>> = Mutex::new(BTreeMap::new());
 static HANDLER: Once = Once::new();
 
-/// A run.
+/// What an interrupted command leaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Run {
-    /// Its folder, as messages show it.
-    shown: String,
-    /// Files that nobody needs once it is interrupted.
-    files: Vec<PathBuf>,
+pub(crate) enum Left {
+    /// The folder of a run on QEMU, as messages show it, without these large files.
+    Folder { shown: String, without: Vec<PathBuf> },
+    /// The folder of a run that can be repeated: nothing of it.
+    #[cfg(feature = "all-commands")]
+    Nothing { shown: String, folder: PathBuf },
+    /// What this sentence says, without its beginning and full stop.
+    #[cfg(feature = "all-commands")]
+    Said(String),
 }
 
-/// A run is going on as long as this is there.
-pub(crate) struct Going(String);
+/// A run, or a command of many, is going on as long as this is there.
+pub(crate) struct Going(u64);
 
 impl Going {
-    /// The run of this folder, as messages show it, with its large files.
-    pub(crate) fn on(shown: String, files: Vec<PathBuf>) -> Self {
+    /// The command that leaves this if it is interrupted now.
+    pub(crate) fn on(left: Left) -> Self {
         // Without a handler an interrupted run leaves its files, as a killed one does. A signal that is ignored, as by nohup, stays so.
         HANDLER.call_once(|| drop(ctrlc::try_set_handler(end)));
-        runs(|runs| runs.push(Run { shown: shown.clone(), files }));
-        Self(shown)
+        runs(|runs| {
+            let number = runs.last_key_value().map_or(0, |(last, _)| last + 1);
+            runs.insert(number, left);
+            Self(number)
+        })
+    }
+
+    /// Replaces the sentence.
+    #[cfg(feature = "all-commands")]
+    pub(crate) fn say(&self, sentence: String) {
+        runs(|runs| runs.insert(self.0, Left::Said(sentence)));
     }
 }
 
 impl Drop for Going {
     fn drop(&mut self) {
-        runs(|runs| runs.retain(|run| run.shown != self.0));
+        runs(|runs| runs.remove(&self.0));
     }
 }
 
-fn runs<R>(act: impl FnOnce(&mut Vec<Run>) -> R) -> R {
+fn runs<R>(act: impl FnOnce(&mut BTreeMap<u64, Left>) -> R) -> R {
     act(&mut RUNS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn end() {
-    for run in runs(std::mem::take) {
-        out::note(format_args!("{}", run.clear()));
+    for left in runs(std::mem::take).into_values() {
+        out::note(format_args!("interrupted: {}", left.clear()));
     }
     exit(INTERRUPTED);
 }
 
-impl Run {
-    /// Removes the files; returns a sentence about what stays.
+impl Left {
+    /// Removes what nobody needs; returns a sentence about what stays.
     fn clear(&self) -> String {
-        let removed = self.files.iter().filter(|file| fs::remove_file(file).is_ok()).count();
-        let images = if removed == 0 { "" } else { ", without its images" };
-        format!("interrupted: {} stays{images}", self.shown)
+        match self {
+            Self::Folder { shown, without } => {
+                let removed = without.iter().filter(|file| fs::remove_file(file).is_ok()).count();
+                let images = if removed == 0 { "" } else { ", without its images" };
+                format!("{shown} stays{images}")
+            }
+            #[cfg(feature = "all-commands")]
+            Self::Nothing { shown, folder } => match fs::remove_dir_all(folder) {
+                Ok(()) => "nothing stays; the same command makes the same run".into(),
+                Err(_) => format!("{shown} stays"),
+            },
+            #[cfg(feature = "all-commands")]
+            Self::Said(sentence) => sentence.clone(),
+        }
     }
 }
 
@@ -73,12 +98,29 @@ mod tests {
         let (image, log) = (folder.path().join("a-1.img"), folder.path().join("log"));
         fs::write(&image, b"").unwrap();
         fs::write(&log, b"").unwrap();
-        let going = Going::on("target/runs/a-1".into(), vec![image.clone(), folder.path().join("image.elf")]);
-        let run = runs(|runs| runs.iter().find(|run| run.shown == "target/runs/a-1").cloned()).unwrap();
-        assert_eq!(run.clear(), "interrupted: target/runs/a-1 stays, without its images");
+        let without = vec![image.clone(), folder.path().join("image.elf")];
+        let going = Going::on(Left::Folder { shown: "target/runs/a-1".into(), without });
+        let left = || runs(|runs| runs.get(&going.0).cloned()).unwrap();
+        assert_eq!(left().clear(), "target/runs/a-1 stays, without its images");
         assert!(!image.exists() && log.exists());
-        assert_eq!(run.clear(), "interrupted: target/runs/a-1 stays");
+        assert_eq!(left().clear(), "target/runs/a-1 stays");
+        let number = going.0;
         drop(going);
-        assert!(runs(|runs| runs.iter().all(|run| run.shown != "target/runs/a-1")));
+        assert!(runs(|runs| runs.get(&number).is_none_or(|left| matches!(left, Left::Said(_)))));
+    }
+
+    #[test]
+    #[cfg(feature = "all-commands")]
+    fn an_interrupted_simulation_keeps_no_folder_and_a_command_of_many_says_its_last_sentence() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("a-1");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("log"), b"").unwrap();
+        let left = Left::Nothing { shown: "target/runs/a-1".into(), folder: folder.clone() };
+        assert!(left.clear().starts_with("nothing stays") && !folder.exists());
+        assert_eq!(left.clear(), "target/runs/a-1 stays");
+        let going = Going::on(Left::Said("first".into()));
+        going.say("second".into());
+        assert_eq!(runs(|runs| runs.get(&going.0).map(Left::clear)), Some("second".into()));
     }
 }

@@ -30,13 +30,13 @@ pub(crate) struct Failure {
     pub(crate) reasons: Vec<String>,
 }
 
-/// Makes a run of each seed, `jobs` at a time; without `jobs`, as many as there are processors. Calls `done` with the number of
-/// finished runs.
+/// Makes a run of each seed, `jobs` at a time; without `jobs`, as many as there are processors. Calls `done` with the results so
+/// far when a run is over.
 pub(crate) fn sweep(
     seeds: Range<u64>,
     jobs: Option<NonZeroUsize>,
     run: impl Fn(u64) -> Result<Simulated> + Sync,
-    mut done: impl FnMut(u64),
+    mut done: impl FnMut(&Sweep),
 ) -> Sweep {
     let mut sum = Sweep::default();
     parallel::each(
@@ -45,7 +45,7 @@ pub(crate) fn sweep(
         |seed| (seed, run(seed)),
         |(seed, outcome)| {
             sum.add(seed, outcome);
-            done(sum.runs);
+            done(&sum);
         },
     );
     sum.failures.sort_by_key(|failure| failure.seed);
@@ -131,7 +131,7 @@ mod tests {
     fn a_range_at_the_end_of_all_numbers_ends() {
         let jobs = NonZeroUsize::new(3);
         let seeds = u64::MAX - 2..u64::MAX;
-        let swept = sweep(seeds.clone(), jobs, |seed| bail!("seed {seed}"), |runs| assert!(runs <= 2));
+        let swept = sweep(seeds.clone(), jobs, |seed| bail!("seed {seed}"), |sum| assert!(sum.runs <= 2));
         assert_eq!(swept.failures.iter().map(|failure| failure.seed).collect::<Vec<_>>(), seeds.collect::<Vec<_>>());
         assert_eq!(sweep(5..5, jobs, |seed| bail!("seed {seed}"), |_| {}).runs, 0);
     }
