@@ -18,7 +18,7 @@ use crate::project::Project;
 use crate::run::interrupted::{Going, Left};
 use crate::run::shell_word;
 use crate::run::simulate::{RunInput, simulate, suits};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use capdl::Scenario;
 use capdl::scenario::Setting;
 use clap::Args;
@@ -37,6 +37,9 @@ use std::str::FromStr;
 
 /// Folder of the sweeps without `--out`, below `target/`.
 const SWEEPS: &str = "sweeps";
+
+/// Gaps among the runs of merged files that are listed.
+const MOST_GAPS: usize = 5;
 
 /// Arguments of a sweep.
 #[derive(Debug, Args)]
@@ -99,7 +102,7 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
     let file = project.scenario(named)?;
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", project.shown(&file)))?;
     let combinations = Combinations::of(&sweep.set, &sweep.vary)?;
-    sweep.plot.iter().try_for_each(|plot| plot.check(&combinations.keys()))?;
+    let keys = combinations.keys();
     let asked = match &sweep.runs {
         None => sweep.part.map_or(0..combinations.count(), |part| part.of(&(0..combinations.count()))),
         Some(Runs(runs)) => {
@@ -108,7 +111,9 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
             runs.clone()
         }
     };
-    // Refuse wrong combinations before any run.
+    // Refuse wrong figures and combinations before any run.
+    let names = |number| combinations.values(number).into_iter().map(|(key, value)| (key, value.to_owned())).collect();
+    sweep.plot.iter().try_for_each(|plot| plot.check(&keys, asked.clone().map(names)))?;
     let first = load(&file, &combinations, asked.start)?;
     if own::is_missing(&first) {
         return super::sim::with_own(project, &first);
@@ -141,7 +146,7 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
         };
         let going = Going::on(Left::Said(so_far(0)));
         let (mut finished, mut written) = (0_usize, Ok(()));
-        let work = |number| record_of(&file, &combinations, &id, number);
+        let work = |number| record_of((&file, &project.shown(&file)), &combinations, &id, number);
         parallel::each(left, sweep.jobs, work, |record: Record| {
             finished += 1;
             step.tick(&format!("{finished} of {of}"));
@@ -170,13 +175,36 @@ fn merge(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
     }
     let first = records.values().next().context("the files have no run: name others")?;
     let (of, keys) = (first.of, first.varied.iter().map(|one| one.key.clone()).collect::<Vec<_>>());
-    sweep.plot.iter().try_for_each(|plot| plot.check(&keys))?;
+    sweep.plot.iter().try_for_each(|plot| plot.check(&keys, records.values().map(Record::pairs)))?;
     let folder = match &sweep.out {
         Some(folder) => folder.clone(),
         None => new_folder(project, &first.scenario)?,
     };
     fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", project.shown(&folder)))?;
-    finish(project, &folder, &records.into_values().collect::<Vec<_>>(), &sweep.plot, of)
+    let missing = missing(&records);
+    let result = finish(project, &folder, &records.into_values().collect::<Vec<_>>(), &sweep.plot, of)?;
+    missing.iter().try_for_each(|one| out::line(format_args!("{one}")))?;
+    Ok(result)
+}
+
+/// A line for each of the first gaps among the runs of a sweep, with the command that makes its runs.
+fn missing(records: &BTreeMap<u64, Record>) -> Vec<String> {
+    let Some((_, first)) = records.first_key_value() else { return Vec::new() };
+    let ends = records.keys().copied().chain([first.of]);
+    let begins = [0].into_iter().chain(records.keys().map(|number| number + 1));
+    let gaps = begins.zip(ends).map(|(begin, end)| begin..end).filter(|gap| !gap.is_empty());
+    let line = |gap: Range<u64>| {
+        let command = first.sweep_command();
+        let (begin, end) = (gap.start, gap.end);
+        let which = match end - begin {
+            1 => format!("run {begin} is missing: make it"),
+            _ => format!("runs {begin} to {} are missing: make them", end - 1),
+        };
+        format!("{which} with {command} --runs {begin}..{end} --json FILE")
+    };
+    let count = gaps.clone().count();
+    let more = (count > MOST_GAPS).then(|| format!("{} gaps more: make these runs and merge again", count - MOST_GAPS));
+    gaps.take(MOST_GAPS).map(line).chain(more).collect()
 }
 
 /// Writes the table and the figures, and prints what failed.
@@ -195,13 +223,18 @@ fn finish(project: &Project, folder: &Path, records: &[Record], plots: &[Plot], 
 }
 
 fn load(file: &Path, combinations: &Combinations, number: u64) -> Result<Scenario> {
-    Ok(Scenario::load_with(file, None, &combinations.settings(number)?)?)
+    let loaded = Scenario::load_with(file, None, &combinations.settings(number)?);
+    // A value is refused as that of the option that has it.
+    let vary = |said: String, (key, value): (&str, &str)| {
+        said.replace(&format!("--set {key}={value}:"), &format!("--vary {key}={value}:"))
+    };
+    loaded.map_err(|error| Error::msg(combinations.values(number).into_iter().fold(error.to_string(), vary)))
 }
 
-/// Makes a run. A run that cannot be made is one that failed.
-fn record_of(file: &Path, combinations: &Combinations, id: &str, number: u64) -> Record {
+/// Makes a run of the scenario in a file, which messages show otherwise. A run that cannot be made is one that failed.
+fn record_of((file, shown): (&Path, &str), combinations: &Combinations, id: &str, number: u64) -> Record {
     let mut record = Record::new(id, number, combinations);
-    record.file = file.display().to_string();
+    record.file = shown.to_owned();
     let simulated = load(file, combinations, number).and_then(|scenario| {
         record.scenario.clone_from(&scenario.name);
         record.seed = scenario.seed;

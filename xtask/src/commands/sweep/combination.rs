@@ -2,7 +2,9 @@
 
 use anyhow::{Result, ensure};
 use capdl::scenario::Setting;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// Most runs of a sweep.
@@ -12,7 +14,10 @@ const MOST: u64 = 1_000_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Vary {
     key: String,
+    /// Values in the order of the runs, each once.
     values: Vec<String>,
+    /// The values as they were written.
+    written: String,
 }
 
 impl FromStr for Vary {
@@ -20,15 +25,41 @@ impl FromStr for Vary {
 
     fn from_str(text: &str) -> Result<Self> {
         let (key, values) = text.split_once('=').unwrap_or((text, ""));
-        let values: Vec<_> = parts(values).into_iter().map(|value| value.trim().to_owned()).collect();
+        let written: Vec<_> = parts(values).into_iter().map(str::trim).collect();
         ensure!(
-            !key.is_empty() && values.iter().all(|value| !value.is_empty()),
+            !key.is_empty() && written.iter().all(|value| !value.is_empty()),
             "write a key and values: tenant.alice.depth=1,2,4"
         );
         let key = key.trim().to_owned();
+        let mut values = Vec::new();
+        for part in &written {
+            match range(part) {
+                Some(range) => {
+                    let count = range.end - range.start;
+                    ensure!(count <= MOST, "{part} has {count} values: vary fewer, up to {MOST} runs");
+                    values.extend(range.map(|number| number.to_string()));
+                }
+                None => values.push((*part).to_owned()),
+            }
+        }
+        let mut seen = BTreeSet::new();
+        let twice = values.iter().find(|value| !seen.insert(value.as_str()));
+        ensure!(twice.is_none(), "{key} has the value {} twice: write each once", twice.map_or("", String::as_str));
         values.iter().try_for_each(|value| Setting::new(&key, value).map(|_| ()))?;
-        Ok(Self { key, values })
+        Ok(Self { key, values, written: written.join(",") })
     }
+}
+
+impl fmt::Display for Vary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.written)
+    }
+}
+
+/// The whole numbers from A up to and without B, if the value is A..B.
+fn range(value: &str) -> Option<Range<u64>> {
+    let (first, end) = value.split_once("..")?;
+    Some(first.parse().ok()?..end.parse().ok()?).filter(|range| !range.is_empty())
 }
 
 /// Splits at the commas outside of quotes and brackets.
@@ -107,6 +138,11 @@ impl Combinations {
         &self.set
     }
 
+    /// The varied keys with all values.
+    pub(super) fn vary(&self) -> &[Vary] {
+        &self.vary
+    }
+
     /// All settings of run `number`.
     ///
     /// # Errors
@@ -142,6 +178,7 @@ mod tests {
         let expected =
             [of("1", "x"), of("1", "[1, 2]"), of("1", "\"p,q\""), of("2", "x"), of("2", "[1, 2]"), of("2", "\"p,q\"")];
         assert_eq!(runs, expected);
+        assert_eq!("a=7,0..3".parse::<Vary>().unwrap().values, ["7", "0", "1", "2"]);
         let settings: Vec<_> = all.settings(4).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(settings, ["seed=2", "a=2", "b=[1, 2]"]);
     }
@@ -153,7 +190,11 @@ mod tests {
         }
         let refusal = |vary: &[&str]| combinations(vary).map(|_| ()).unwrap_err().to_string();
         assert!(refusal(&["a=1", "a=2"]).starts_with("the key a is varied twice"));
-        let many = format!("={}", vec!["1"; 1001].join(","));
+        let twice = |text: &str| text.parse::<Vary>().unwrap_err().to_string();
+        assert_eq!(twice("a=x,y,x"), "a has the value x twice: write each once");
+        assert_eq!(twice("a=2,0..4"), "a has the value 2 twice: write each once");
+        assert!(twice("a=0..1000001").starts_with("0..1000001 has 1000001 values"));
+        let many = "=0..1001";
         assert!(refusal(&[&format!("a{many}"), &format!("b{many}")]).starts_with("there are 1002001 combinations"));
     }
 }

@@ -9,6 +9,7 @@ use ::report::Load;
 use capdl::Scenario;
 use capdl::scenario::Workload;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -27,6 +28,8 @@ pub(super) struct Record {
     pub(super) seed: u64,
     /// Settings of all runs, as KEY=VALUE.
     pub(super) set: Vec<String>,
+    /// Values of the varied keys in all runs, as KEY=V1,V2.
+    pub(super) vary: Vec<String>,
     /// The varied keys, in the order of the command.
     pub(super) varied: Vec<Varied>,
     /// Whether the run passed.
@@ -42,8 +45,20 @@ pub(super) struct Record {
 pub(super) struct Varied {
     /// The key.
     pub(super) key: String,
-    /// The value as it was written.
-    pub(super) value: String,
+    /// Number or truth value, if JSON writes it as the scenario does; else text.
+    value: Value,
+}
+
+impl Varied {
+    /// The value without the quotes of JSON.
+    pub(super) fn value(&self) -> String {
+        self.value.as_str().map_or_else(|| self.value.to_string(), str::to_owned)
+    }
+}
+
+fn plain(value: &str) -> Value {
+    let parsed = serde_json::from_str(value).ok();
+    parsed.filter(|value: &Value| value.is_number() || value.is_boolean()).unwrap_or_else(|| value.into())
 }
 
 /// Measurements of a tenant.
@@ -77,7 +92,7 @@ pub(super) struct Measured {
 
 impl Line for Record {
     const FORMAT: &'static str = "capnvme-sweep";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 }
 
 impl Record {
@@ -92,7 +107,8 @@ impl Record {
             file: String::new(),
             seed: 0,
             set: combinations.set().iter().map(ToString::to_string).collect(),
-            varied: varied.map(|(key, value)| Varied { key: key.to_owned(), value: value.to_owned() }).collect(),
+            vary: combinations.vary().iter().map(ToString::to_string).collect(),
+            varied: varied.map(|(key, value)| Varied { key: key.to_owned(), value: plain(value) }).collect(),
             passed: false,
             reasons: Vec::new(),
             tenants: Vec::new(),
@@ -111,17 +127,34 @@ impl Record {
         self.reasons = results.reasons;
     }
 
+    /// The varied keys and their values.
+    pub(super) fn pairs(&self) -> Vec<(&str, String)> {
+        self.varied.iter().map(|one| (one.key.as_str(), one.value())).collect()
+    }
+
     /// The varied keys and values, as in a command.
     pub(super) fn combination(&self) -> String {
-        self.varied.iter().map(|Varied { key, value }| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+        self.pairs().iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     }
 
     /// The command that makes the run again.
     pub(super) fn command(&self) -> String {
-        let varied = self.varied.iter().map(|Varied { key, value }| format!("{key}={value}"));
-        let settings = self.set.iter().cloned().chain(varied).map(|one| format!(" --set {}", shell_word(&one)));
-        format!("cargo xtask sim {}{}", shell_word(&self.file), settings.collect::<String>())
+        let varied = self.pairs().into_iter().map(|(key, value)| format!("{key}={value}"));
+        let settings = self.set.iter().cloned().chain(varied);
+        format!("cargo xtask sim {}{}", shell_word(&self.file), options("--set", settings))
     }
+
+    /// The command of the whole sweep.
+    pub(super) fn sweep_command(&self) -> String {
+        let [set, vary] =
+            [("--set", &self.set), ("--vary", &self.vary)].map(|(option, all)| options(option, all.iter().cloned()));
+        format!("cargo xtask sweep {}{set}{vary}", shell_word(&self.file))
+    }
+}
+
+/// The option with each of these words.
+fn options(option: &str, words: impl Iterator<Item = String>) -> String {
+    words.map(|one| format!(" {option} {}", shell_word(&one))).collect()
 }
 
 fn measured(load: &Load, tenant: &capdl::scenario::Tenant, results: &Results) -> Measured {

@@ -1,15 +1,18 @@
 //! The table and the figures of a sweep.
 
-use super::record::{Measured, Record};
+use super::record::{Measured, Record, Varied};
 use crate::commands::experiment::chart::{self, Axis, Line, Panel, Scale};
 use crate::project::write_whole;
 use crate::reports::figure::{short, time};
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Figures have at most so many lines: more have no colours of their own.
 const MOST_LINES: usize = 7;
+/// The key whose values repeat a run.
+const SEED: &str = "seed";
 /// Panels beside each other.
 const COLUMNS: usize = 3;
 
@@ -96,12 +99,20 @@ impl FromStr for Plot {
 }
 
 impl Plot {
-    /// Checks that the key of the figure is one of the varied `keys`.
+    /// Checks that the key of the figure is one of the varied `keys`, and that it shows runs of these keys and values.
     ///
     /// # Errors
-    /// None of the keys, or several of them.
-    pub(super) fn check(&self, keys: &[String]) -> Result<()> {
-        self.key(keys).map(|_| ())
+    /// None of the keys, or several of them, or too many lines.
+    pub(super) fn check<'a>(&self, keys: &[String], runs: impl Iterator<Item = Vec<(&'a str, String)>>) -> Result<()> {
+        let x = self.key(keys)?;
+        let lines = runs.map(|pairs| rest(&pairs, x)).collect::<BTreeSet<_>>().len();
+        ensure!(
+            lines <= MOST_LINES,
+            "the figure {},y={} has {lines} lines, and {MOST_LINES} can be told apart: vary fewer values of other keys",
+            self.x,
+            self.y.name()
+        );
+        Ok(())
     }
 
     /// The index of the varied key: the key itself, or its end.
@@ -119,7 +130,7 @@ impl Plot {
 /// Writes the table and the figures into the folder; returns their paths.
 ///
 /// # Errors
-/// A file that cannot be written, or a figure with too many lines.
+/// A file that cannot be written, or a figure without a measurement.
 pub(super) fn write(folder: &Path, records: &[Record], plots: &[Plot]) -> Result<Vec<PathBuf>> {
     let table = folder.join("sweep.csv");
     write_whole(&table, &csv(records)?)?;
@@ -149,7 +160,7 @@ fn csv(records: &[Record]) -> Result<Vec<u8>> {
         for (tenant, load) in tenants {
             let numbers =
                 What::ALL.map(|what| load.map_or_else(String::new, |load| format!("{}", what.of(load).round())));
-            let values = record.varied.iter().map(|one| one.value.clone());
+            let values = record.varied.iter().map(Varied::value);
             let row = [record.run.to_string()].into_iter().chain(values).chain([record.seed.to_string(), tenant]);
             let row = row.chain(numbers).chain([record.passed.to_string()]);
             writer.write_record(row).context("the table does not encode")?;
@@ -164,36 +175,30 @@ fn figure(records: &[Record], plot: &Plot) -> Result<String> {
     let keys: Vec<_> =
         records.first().into_iter().flat_map(|record| &record.varied).map(|one| one.key.clone()).collect();
     let x = plot.key(&keys)?;
-    let value = |record: &Record| record.varied.get(x).map(|one| one.value.clone()).unwrap_or_default();
+    let value = |record: &Record| record.varied.get(x).map(Varied::value).unwrap_or_default();
     let (mut values, mut tenants, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for record in records.iter().filter(|record| record.passed) {
         add(&mut values, value(record));
-        add(&mut others, rest(record, x));
+        add(&mut others, rest(&record.pairs(), x));
         let measured = record.tenants.iter().filter(|one| one.load.is_some());
         measured.for_each(|one| add(&mut tenants, one.tenant.clone()));
     }
     ensure!(!tenants.is_empty(), "no run that passed has a measurement: there is nothing to draw");
-    ensure!(
-        others.len() <= MOST_LINES,
-        "the figure {},y={} has {} lines, and {MOST_LINES} can be told apart: vary fewer values of other keys",
-        plot.x,
-        plot.y.name(),
-        others.len()
-    );
     let numbers: Option<Vec<f64>> = values.iter().map(|value| value.parse().ok()).collect();
     let at = |value: &str| match &numbers {
         Some(_) => value.parse().unwrap_or(0.0),
         None => values.iter().position(|one| one == value).unwrap_or(0) as f64,
     };
     let line = |tenant: &str, other: &String| {
-        let own = records.iter().filter(|record| record.passed && rest(record, x) == *other);
+        let own = records.iter().filter(|record| record.passed && rest(&record.pairs(), x) == *other);
         let point = |record: &Record| {
             let load = record.tenants.iter().find(|one| one.tenant == tenant)?.load.as_ref()?;
             Some((at(&value(record)), plot.y.of(load)))
         };
         let mut points: Vec<_> = own.filter_map(point).collect();
-        points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Line { name: other.clone(), points }
+        points.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
+        let same_x = points.chunk_by(|one, other| one.0 == other.0);
+        Line { name: other.clone(), points: same_x.filter_map(median).collect() }
     };
     let scale = || match &numbers {
         Some(numbers) if is_wide(numbers) => Scale::Powers(2.0),
@@ -202,7 +207,7 @@ fn figure(records: &[Record], plot: &Plot) -> Result<String> {
     };
     let panel = |tenant: &String| Panel {
         title: tenant.clone(),
-        x: Axis { label: keys.get(x).cloned().unwrap_or_default(), write: short, scale: scale() },
+        x: Axis { label: keys.get(x).cloned().unwrap_or_default(), write: number, scale: scale() },
         y: plot.y.axis(),
         lines: others.iter().map(|other| line(tenant, other)).collect(),
         bounds: Vec::new(),
@@ -210,7 +215,10 @@ fn figure(records: &[Record], plot: &Plot) -> Result<String> {
     let panels: Vec<_> = tenants.iter().map(panel).collect();
     let scenario = records.first().map(|record| record.scenario.as_str()).unwrap_or_default();
     let title = format!("{scenario}: {}", plot.y.title());
-    chart::svg_in_rows(&title, "by tenant, in the simulator", &panels, panels.len().min(COLUMNS))
+    let repeated = keys.iter().enumerate().any(|(index, key)| key == SEED && index != x);
+    let about =
+        if repeated { "by tenant, in the simulator; median over the seeds" } else { "by tenant, in the simulator" };
+    chart::svg_in_rows(&title, about, &panels, panels.len().min(COLUMNS))
 }
 
 fn add(all: &mut Vec<String>, one: String) {
@@ -219,11 +227,22 @@ fn add(all: &mut Vec<String>, one: String) {
     }
 }
 
-/// The combination of all keys but number `x`, by the ends of their names.
-fn rest(record: &Record, x: usize) -> String {
-    let others = record.varied.iter().enumerate().filter(|(index, _)| *index != x);
-    let shown = others.map(|(_, one)| format!("{}={}", one.key.rsplit('.').next().unwrap_or_default(), one.value));
+/// The combination of all keys but number `x`, by the ends of their names. Seeds are repetitions, not lines of their own.
+fn rest(pairs: &[(&str, String)], x: usize) -> String {
+    let others = pairs.iter().enumerate().filter(|(index, (key, _))| *index != x && *key != SEED);
+    let shown = others.map(|(_, (key, value))| format!("{}={value}", key.rsplit('.').next().unwrap_or_default()));
     shown.collect::<Vec<_>>().join(" ")
+}
+
+/// The point in the middle of sorted ones, or between the two in the middle.
+fn median(sorted: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let (low, high) = (sorted.get((sorted.len().checked_sub(1)?) / 2)?, sorted.get(sorted.len() / 2)?);
+    Some((low.0, (low.1 + high.1) / 2.0))
+}
+
+/// A value of a varied key: a whole number as it was written.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e6 { value.to_string() } else { short(value) }
 }
 
 /// Whether numbers are so far apart that a scale by powers shows them better.

@@ -120,6 +120,10 @@ fn sweep_in_parts_that_was_killed_has_the_results_of_a_whole_one() {
     fs::write(place.path("second/runs.jsonl"), &lines[..killed]).unwrap();
     assert_eq!(place.run(&Sweep { resume: true, ..part(3..8, "second") }), Ok(true));
     assert_eq!(place.lines("second/runs.jsonl").len(), 5);
+    assert!(
+        lines
+            .contains(r#"{"key":"tenant.bob.program.config.depth","value":8},{"key":"server.policy","value":"paced"}"#)
+    );
     assert_eq!(place.lines("second/runs.jsonl"), {
         let mut lines: Vec<_> = lines.lines().map(str::to_owned).collect();
         lines.sort();
@@ -142,6 +146,17 @@ fn sweep_in_parts_that_was_killed_has_the_results_of_a_whole_one() {
     }
     // Runs that are missing are a failure.
     assert_eq!(place.run(&merge(&["first/runs.jsonl"], "incomplete")), Ok(false));
+    fs::write(
+        place.path("all.jsonl"),
+        lines.lines().filter(|line| !line.contains("\"run\":4,")).collect::<Vec<_>>().join("\n") + "\n",
+    )
+    .unwrap();
+    let records = lines::read::<Record>(&place.path("all.jsonl")).unwrap();
+    let missing = missing(&records.into_iter().map(|record| (record.run, record)).collect());
+    let command = "small.toml --set tenant.bob.class=low --vary tenant.bob.program.config.depth=1,2,4,8 --vary server.policy=paced,weighted";
+    assert!(missing[0].starts_with("runs 0 to 2 are missing: make them with cargo xtask sweep "), "{missing:?}");
+    assert!(missing[0].ends_with(&format!("{command} --runs 0..3 --json FILE")), "{missing:?}");
+    assert!(missing[1].starts_with("run 4 is missing: make it with ") && missing.len() == 2, "{missing:?}");
 }
 
 #[test]
@@ -151,7 +166,7 @@ fn run_that_fails_is_a_row_and_fails_the_sweep() {
     sweep.vary = vec!["expect.latency_p99_us=\"\",{ alice = 1 },{ alice = 100000 }".parse().unwrap()];
     sweep.plot.clear();
     let refusal = place.run(&sweep).unwrap_err();
-    assert!(refusal.contains("small.toml with --set expect.latency_p99_us=\"\": "), "{refusal}");
+    assert!(refusal.contains("small.toml with --vary expect.latency_p99_us=\"\": "), "{refusal}");
     assert!(!place.path("failing").exists());
     sweep.vary = vec!["expect.latency_p99_us={ alice = 1 },{ alice = 100000 }".parse().unwrap()];
     assert_eq!(place.run(&sweep), Ok(false));
@@ -184,4 +199,23 @@ fn lines_of_another_sweep_and_files_that_are_there_are_refused() {
     assert!(refusal(Sweep { resume: true, ..few("one") }).contains("runs.jsonl:2: the line is no run"));
     assert!("x=depth,y=p98".parse::<Plot>().unwrap_err().to_string().contains("`p98` is no measurement"));
     assert!("5..5".parse::<Runs>().is_err() && "0..8".parse::<Runs>().is_ok());
+}
+
+#[test]
+fn figure_with_too_many_lines_is_refused_before_the_first_run_and_seeds_are_no_lines() {
+    let place = Place::new();
+    let mut sweep = Sweep {
+        set: vec!["tenant.bob.program.config.operations=8".parse().unwrap()],
+        vary: vec!["seed=0..8".parse().unwrap(), "tenant.bob.depth=1,2".parse().unwrap()],
+        plot: vec!["x=seed,y=p99".parse().unwrap(), "x=depth,y=p99".parse().unwrap()],
+        ..place.sweep("seeds")
+    };
+    assert_eq!(place.run(&sweep), Ok(true));
+    let figure = place.text("seeds/p99-over-depth.svg");
+    assert!(figure.contains("median over the seeds") && !figure.contains("seed="), "{figure}");
+    assert!(!place.text("seeds/p99-over-seed.svg").contains("median over"));
+    sweep.out = Some(place.path("many"));
+    sweep.vary = vec!["seed=0..2".parse().unwrap(), "tenant.bob.depth=1,2,3,4,5,6,7,8".parse().unwrap()];
+    assert!(place.run(&sweep).unwrap_err().starts_with("the figure seed,y=p99 has 8 lines"));
+    assert!(!place.path("many").exists());
 }
