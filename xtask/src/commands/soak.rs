@@ -10,13 +10,16 @@ use crate::parallel;
 use crate::part::Part;
 use crate::progress::Step;
 use crate::project::{Project, write_whole};
+use crate::records::schema;
 use crate::run::interrupted::{Going, Left};
 use crate::run::simulate::{RunInput, Simulated, simulate};
 use crate::run::sweep::{Failure, Kinds};
 use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
 use clap::Args;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -67,7 +70,7 @@ impl Soak {
 }
 
 /// The run of a seed, or of the canary.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 struct Seeded {
     /// The seed; none of the canary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,6 +95,11 @@ fn is_false(value: &bool) -> bool {
 impl Line for Seeded {
     const FORMAT: &'static str = "capnvme-soak";
     const VERSION: u32 = 2;
+}
+
+/// The schema of a line.
+pub(crate) fn schema() -> Value {
+    schema::of_lines::<Seeded>()
 }
 
 impl Seeded {
@@ -330,6 +338,7 @@ mod tests {
         let canaries =
             |file: &Path| fs::read_to_string(file).unwrap().matches(r#""canary":true,"passed":true"#).count();
         assert_eq!((canaries(&whole), canaries(&part)), (1, 1));
+        schema::tests::check("soak", text.lines());
         run(&project, &soak(2, 1, &other, false)).unwrap();
         let sorted = |files: &[&PathBuf]| {
             let mut runs: Vec<_> = files.iter().flat_map(|file| part_of(file)).collect();

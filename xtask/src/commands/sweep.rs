@@ -15,6 +15,7 @@ use crate::parallel;
 use crate::part::Part;
 use crate::progress::Step;
 use crate::project::Project;
+use crate::records::schema;
 use crate::run::interrupted::{Going, Left};
 use crate::run::shell_word;
 use crate::run::simulate::{RunInput, simulate, suits};
@@ -25,6 +26,7 @@ use clap::Args;
 use combination::{Combinations, Vary};
 use record::Record;
 use report::Plot;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
@@ -94,6 +96,11 @@ impl FromStr for Runs {
             _ => bail!("write two whole numbers, the larger one behind: 0..8"),
         }
     }
+}
+
+/// The schema of a line.
+pub(crate) fn schema() -> Value {
+    schema::of_lines::<Record>()
 }
 
 /// Runs or merges; the exit code says whether every run is there and passed.

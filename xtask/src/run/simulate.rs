@@ -322,7 +322,7 @@ fn disks(scenario: &Scenario, user: Option<&UserDisk>) -> Result<Vec<Vec<Disk>>>
 mod tests {
     use super::*;
     use crate::destination::{Format, json};
-    use std::fs;
+    use crate::records::schema::tests as schema;
 
     const SCENARIO: &str = r#"
 name = "a"
@@ -360,20 +360,13 @@ resets = true
     #[test]
     fn results_are_valid_by_their_schema() {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        let schema = fs::read_to_string(root.join("docs/results.schema.json")).unwrap();
-        let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
-        compiler.add_resource("results.json", serde_json::from_str(&schema).unwrap()).unwrap();
-        let index = compiler.compile("results.json", &mut schemas).unwrap();
         // With attacks, kills, changes, faults, functions, hot plug, digests and failures.
         for name in ["demo", "interrupts-change", "functions-revoked", "hotplug-other", "digest", "not-now"] {
             let scenario = Scenario::load(root.join(format!("scenarios/{name}.toml"))).unwrap();
             let input = RunInput { scenario: &scenario, seed: 1, disk: None, show: None, step: None, folder: None };
             let results = json(Format::Run, &simulate(input).unwrap().results).unwrap();
-            let results = serde_json::from_str(&results).unwrap();
-            let valid = schemas.validate(&results, index);
-            assert!(valid.is_ok(), "{name}: {}", valid.unwrap_err());
+            schema::check("results", [results.as_str()].into_iter());
         }
-        assert!(schemas.validate(&serde_json::json!({ "format": "capnvme-run" }), index).is_err());
     }
 
     #[test]

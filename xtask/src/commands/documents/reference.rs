@@ -5,6 +5,7 @@
 use super::Texts;
 use super::links;
 use super::made::replace_part;
+use crate::commands::{soak, sweep};
 use crate::project::Project;
 use crate::records::schema;
 use anyhow::{Context, Result};
@@ -13,8 +14,6 @@ use std::collections::BTreeMap;
 
 /// The file of the scenarios' schema.
 const SCHEMA: &str = "docs/scenario.schema.json";
-/// The file of the results' schema.
-const RESULTS: &str = "docs/results.schema.json";
 /// The example of a program of one's own.
 const OWN: &str = "fat";
 
@@ -22,7 +21,12 @@ const OWN: &str = "fat";
 pub(super) fn make(_: &Project, texts: &mut Texts) -> Result<()> {
     let scenarios = schema::of_scenarios();
     let tables = tables(&scenarios, &schema::of_own())?;
-    for (file, schema) in [(SCHEMA, scenarios), (RESULTS, schema::of_results())] {
+    for (file, schema) in [
+        (SCHEMA, scenarios),
+        ("docs/results.schema.json", schema::of_results()),
+        ("docs/soak.schema.json", soak::schema()),
+        ("docs/sweep.schema.json", sweep::schema()),
+    ] {
         texts.insert(file.to_owned(), format!("{schema:#}\n"));
     }
     replace_part(texts, "docs/guide/reference.md", "reference", &tables)

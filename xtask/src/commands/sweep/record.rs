@@ -8,11 +8,12 @@ use crate::run::shell_word;
 use ::report::Load;
 use capdl::Scenario;
 use capdl::scenario::Workload;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Record {
     /// Name of the sweep: a hash of the scenario and of all settings.
     pub(super) sweep: String,
@@ -41,11 +42,12 @@ pub(super) struct Record {
 }
 
 /// A varied key with its value.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Varied {
     /// The key.
     pub(super) key: String,
     /// Number or truth value, if JSON writes it as the scenario does; else text.
+    #[schemars(extend("type" = ["number", "boolean", "string"]))]
     value: Value,
 }
 
@@ -62,7 +64,7 @@ fn plain(value: &str) -> Value {
 }
 
 /// Measurements of a tenant.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Tenant {
     /// The tenant.
     pub(super) tenant: String,
@@ -72,7 +74,7 @@ pub(super) struct Tenant {
 }
 
 /// Measurements of a load; times are virtual.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Measured {
     /// Requests a second.
     pub(super) iops: f64,

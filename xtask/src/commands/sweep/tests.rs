@@ -1,4 +1,5 @@
 use super::*;
+use crate::records::schema::tests as schema;
 use std::io::Write as _;
 
 /// A small scenario of two tenants.
@@ -120,6 +121,7 @@ fn sweep_in_parts_that_was_killed_has_the_results_of_a_whole_one() {
     fs::write(place.path("second/runs.jsonl"), &lines[..killed]).unwrap();
     assert_eq!(place.run(&Sweep { resume: true, ..part(3..8, "second") }), Ok(true));
     assert_eq!(place.lines("second/runs.jsonl").len(), 5);
+    schema::check("sweep", lines.lines());
     assert!(
         lines
             .contains(r#"{"key":"tenant.bob.program.config.depth","value":8},{"key":"server.policy","value":"paced"}"#)
