@@ -1,7 +1,9 @@
 //! Work on many items, several at a time.
 
+use anyhow::Result;
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use thread_priority::{
@@ -19,7 +21,29 @@ where
     spread(items.into_iter(), vec![I::IntoIter::next; jobs], work, done);
 }
 
-/// The same, two at a time: one from the front of the items, one from the back.
+/// Does so up to the first failure of `done`, and returns that; items that are worked on then are finished.
+pub(crate) fn try_each<I, R>(
+    items: I,
+    jobs: Option<NonZeroUsize>,
+    work: impl Fn(I::Item) -> R + Sync,
+    mut done: impl FnMut(R) -> Result<()>,
+) -> Result<()>
+where
+    I: IntoIterator<IntoIter: Send>,
+    R: Send,
+{
+    let (is_over, mut first) = (AtomicBool::new(false), Ok(()));
+    let items = items.into_iter().take_while(|_| !is_over.load(Ordering::Relaxed));
+    each(items, jobs, work, |result| {
+        if first.is_ok() {
+            first = done(result);
+            is_over.store(first.is_err(), Ordering::Relaxed);
+        }
+    });
+    first
+}
+
+/// Calls `work` for each item, two at a time: one from the front of the items, one from the back.
 pub(crate) fn from_both_ends<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync, done: impl FnMut(R)) {
     spread(VecDeque::from(items), vec![VecDeque::pop_front, VecDeque::pop_back], work, done);
 }
@@ -68,6 +92,22 @@ mod tests {
             squares.sort_unstable();
             assert_eq!(squares, (0..20).map(|item| item * item).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn nothing_is_begun_after_a_failure() {
+        let mut seen = Vec::new();
+        let failed = try_each(
+            0..,
+            NonZeroUsize::new(2),
+            |item: u64| item,
+            |item| {
+                seen.push(item);
+                anyhow::ensure!(seen.len() < 3, "full");
+                Ok(())
+            },
+        );
+        assert_eq!((failed.unwrap_err().to_string(), seen.len()), ("full".into(), 3));
     }
 
     #[test]

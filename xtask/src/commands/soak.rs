@@ -135,7 +135,7 @@ impl Sum {
     fn add(&mut self, project: &Project, run: Seeded) -> Result<()> {
         let Some(seed) = run.seed else { return Ok(()) };
         self.runs += 1;
-        self.commands += run.commands;
+        self.commands = self.commands.saturating_add(run.commands);
         if run.passed {
             return Ok(());
         }
@@ -177,7 +177,6 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
     let made: BTreeSet<u64> = done.iter().filter_map(|run| run.seed).collect();
     asked(done, &seeds).try_for_each(|run| sum.add(project, run))?;
     let left = seeds.filter(|seed| !made.contains(seed)).take_while(|_| end.is_none_or(|end| Instant::now() < end));
-    let mut written = Ok(());
     let stays = soak.json.as_ref().map_or_else(
         || "with --json FILE their lines would stay, and --resume would go on".into(),
         |path| {
@@ -186,19 +185,18 @@ pub(crate) fn run(project: &Project, soak: &Soak) -> Result<ExitCode> {
     );
     let so_far = |sum: &Sum| format!("{} runs are over, {} failed; {stays}", sum.runs, sum.failed);
     let going = Going::on(Left::Said(so_far(&sum)));
-    parallel::each(
+    parallel::try_each(
         left,
         soak.jobs,
         |seed| Seeded::of(Some(seed), one(seed)),
         |run| {
-            if written.is_ok() {
-                written = write(&run).and_then(|()| sum.add(project, run));
-            }
+            write(&run)?;
+            sum.add(project, run)?;
             step.tick(&format!("{} runs, {} failed, {} commands", sum.runs, sum.failed, sum.commands));
             going.say(so_far(&sum));
+            Ok(())
         },
-    );
-    written?;
+    )?;
     drop((step, going));
     sum.finish()
 }
@@ -260,7 +258,7 @@ fn part(path: &Path) -> Result<Vec<Seeded>> {
 fn canary() -> Result<Seeded> {
     let scenario = Scenario::parse(sim::soak::CANARY, "the canary")?;
     let input = RunInput { scenario: &scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };
-    let run = Seeded::of(None, simulate(input));
+    let run = Seeded::of(None, Ok(simulate(input)?));
     let is_found = run.reasons.iter().any(|reason| reason.contains(" ms  data "));
     ensure!(!run.passed && is_found, "the canary did not fail: the checkers of this program see nothing");
     Ok(Seeded { canary: true, passed: true, ..run })

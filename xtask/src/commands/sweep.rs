@@ -133,8 +133,11 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
         Some(folder) => folder.clone(),
         None => new_folder(project, &first.name)?,
     };
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", project.shown(&folder)))?;
     let path = sweep.json.clone().unwrap_or_else(|| folder.join("runs.jsonl"));
+    if !sweep.resume && !path.exists() {
+        report::refuse_taken(&folder)?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", project.shown(&folder)))?;
     let (mut lines, done) = if sweep.resume { Lines::resume(&path)? } else { (Lines::create(&path)?, Vec::new()) };
     let is_same = done.iter().all(|record: &Record| record.sweep == id);
     ensure!(is_same, "{} has runs of another sweep or scenario: name another file or folder", path.display());
@@ -152,18 +155,19 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
             )
         };
         let going = Going::on(Left::Said(so_far(0)));
-        let (mut finished, mut written) = (0_usize, Ok(()));
+        let mut finished = 0_usize;
         let work = |number| record_of((&file, &project.shown(&file)), &combinations, &id, number);
-        parallel::each(left, sweep.jobs, work, |record: Record| {
+        parallel::try_each(left, sweep.jobs, work, |record: Record| {
+            // The run may be that of another text.
+            let is_same = fs::read_to_string(&file).is_ok_and(|now| now == text);
+            ensure!(is_same, "{} has changed meanwhile: sweep it again", project.shown(&file));
+            lines.add(&record)?;
             finished += 1;
             step.tick(&format!("{finished} of {of}"));
-            if written.is_ok() {
-                written = lines.add(&record);
-            }
             going.say(so_far(finished));
             records.insert(record.run, record);
-        });
-        written?;
+            Ok(())
+        })?;
     }
     records.retain(|number, _| asked.contains(number));
     finish(project, &folder, &records.into_values().collect::<Vec<_>>(), &sweep.plot, asked.end - asked.start)
@@ -171,13 +175,18 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
 
 /// Makes the table and the figures of other sweeps' lines.
 fn merge(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
-    let mut records = BTreeMap::new();
+    let mut records: BTreeMap<u64, Record> = BTreeMap::new();
     for path in &sweep.merge {
         for record in lines::read::<Record>(path)? {
-            let known = records.values().next();
-            let is_same = known.is_none_or(|known: &Record| known.sweep == record.sweep);
-            ensure!(is_same, "{} has runs of another sweep: merge those of one", path.display());
-            records.insert(record.run, record);
+            let (run, shown) = (record.run, path.display());
+            ensure!(record.is_possible(), "{shown} has a run {run} that no sweep writes: make it again");
+            let is_same = records.values().next().is_none_or(|known| known.is_of_one_sweep(&record));
+            ensure!(is_same, "{shown} has runs of another sweep: merge those of one");
+            let known = records.entry(run).or_insert_with(|| record.clone());
+            ensure!(
+                *known == record,
+                "run {run} has two results, one of them in {shown}: make both with the same source"
+            );
         }
     }
     let first = records.values().next().context("the files have no run: name others")?;
@@ -187,6 +196,7 @@ fn merge(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
         Some(folder) => folder.clone(),
         None => new_folder(project, &first.scenario)?,
     };
+    report::refuse_taken(&folder)?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", project.shown(&folder)))?;
     let missing = missing(&records);
     let result = finish(project, &folder, &records.into_values().collect::<Vec<_>>(), &sweep.plot, of)?;

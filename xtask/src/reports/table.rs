@@ -7,6 +7,9 @@ mod paths;
 mod restarts;
 mod tenants;
 
+#[cfg(feature = "all-commands")]
+pub(crate) use tenants::bytes_a_second;
+
 use crate::judges::times::{self, WHOLE_RUN};
 use crate::records::results::Results;
 use crate::reports::plain::plain;

@@ -156,8 +156,8 @@ impl Combinations {
 impl fmt::Display for Combinations {
     /// All that determines the runs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.set.iter().try_for_each(|one| writeln!(f, "{one}"))?;
-        self.vary.iter().try_for_each(|one| writeln!(f, "{}={}", one.key, one.values.join(",")))
+        self.set.iter().try_for_each(|one| writeln!(f, "set {one}"))?;
+        self.vary.iter().try_for_each(|one| writeln!(f, "vary {}={}", one.key, one.values.join(",")))
     }
 }
 

@@ -4,13 +4,16 @@ use super::combination::Combinations;
 use crate::commands::experiment::iops;
 use crate::lines::Line;
 use crate::records::results::Results;
+use crate::reports::table::bytes_a_second;
 use crate::run::shell_word;
 use ::report::Load;
 use capdl::Scenario;
-use capdl::scenario::Workload;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// The highest rate that a line may have; figures are drawn of it.
+const MOST: f64 = 1e18;
 
 /// A run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -121,12 +124,25 @@ impl Record {
     pub(super) fn take(&mut self, scenario: &Scenario, results: Results) {
         let tenant = |tenant: &capdl::scenario::Tenant| {
             let load = results.tenants.iter().rfind(|load| load.tenant == tenant.name.as_str());
-            let load = load.map(|load| measured(load, tenant, &results));
+            let load = load.map(|load| measured(load, &results));
             Tenant { tenant: tenant.name.clone(), load }
         };
         self.tenants = scenario.tenants.iter().map(tenant).collect();
         self.passed = results.passed;
         self.reasons = results.reasons;
+    }
+
+    /// Whether a sweep may have written it.
+    pub(super) fn is_possible(&self) -> bool {
+        let rates = self.tenants.iter().filter_map(|tenant| tenant.load.as_ref());
+        self.run < self.of
+            && rates.flat_map(|load| [load.iops, load.bandwidth]).all(|rate| (0.0..=MOST).contains(&rate))
+    }
+
+    /// Whether both are runs of one sweep.
+    pub(super) fn is_of_one_sweep(&self, other: &Self) -> bool {
+        let keys = |record: &Self| record.varied.iter().map(|one| one.key.clone()).collect::<Vec<_>>();
+        self.sweep == other.sweep && self.of == other.of && keys(self) == keys(other)
     }
 
     /// The varied keys and their values.
@@ -159,16 +175,10 @@ fn options(option: &str, words: impl Iterator<Item = String>) -> String {
     words.map(|one| format!(" {option} {}", shell_word(&one))).collect()
 }
 
-fn measured(load: &Load, tenant: &capdl::scenario::Tenant, results: &Results) -> Measured {
-    let has_sizes = matches!(&tenant.workload, Workload::Bench(bench) if bench.max_block_bytes > 0);
-    let progress = results.timeline.progress.iter().filter(|one| one.tenant == load.tenant);
-    let bytes = match has_sizes {
-        true => progress.map(|one| one.bytes as f64).sum::<f64>(),
-        false => (load.reads + load.writes) as f64 * f64::from(load.block_bytes),
-    };
+fn measured(load: &Load, results: &Results) -> Measured {
     Measured {
         iops: iops(load),
-        bandwidth: bytes * 1e9 / load.elapsed_ns.max(1) as f64,
+        bandwidth: bytes_a_second(results, load),
         p50_ns: load.p50_ns,
         p99_ns: load.p99_ns,
         p999_ns: load.p999_ns,

@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 /// Figures have at most so many lines: more have no colours of their own.
 const MOST_LINES: usize = 7;
+/// Name of the table's file.
+const TABLE: &str = "sweep.csv";
 /// The key whose values repeat a run.
 const SEED: &str = "seed";
 /// Panels beside each other.
@@ -127,12 +129,19 @@ impl Plot {
     }
 }
 
+/// Refuses a folder that has a table, which would be lost.
+pub(super) fn refuse_taken(folder: &Path) -> Result<()> {
+    let table = folder.join(TABLE);
+    ensure!(!table.exists(), "{} is there already: name another folder with --out", table.display());
+    Ok(())
+}
+
 /// Writes the table and the figures into the folder; returns their paths.
 ///
 /// # Errors
 /// A file that cannot be written, or a figure without a measurement.
 pub(super) fn write(folder: &Path, records: &[Record], plots: &[Plot]) -> Result<Vec<PathBuf>> {
-    let table = folder.join("sweep.csv");
+    let table = folder.join(TABLE);
     write_whole(&table, &csv(records)?)?;
     let mut files = vec![table];
     for plot in plots {
@@ -151,7 +160,9 @@ fn csv(records: &[Record]) -> Result<Vec<u8>> {
         records.first().into_iter().flat_map(|record| &record.varied).map(|one| one.key.as_str()).collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
     let measured = ["iops", "bytes_per_second", "p50_ns", "p99_ns", "p999_ns", "max_ns", "errors"];
-    let heading = ["run"].into_iter().chain(keys).chain(["seed", "tenant"]).chain(measured).chain(["passed"]);
+    // A varied seed has its column already.
+    let seed = (!keys.contains(&SEED)).then_some(SEED);
+    let heading = ["run"].into_iter().chain(keys).chain(seed).chain(["tenant"]).chain(measured).chain(["passed"]);
     writer.write_record(heading).context("the table does not encode")?;
     for record in records {
         let tenants = record.tenants.iter().map(|one| (one.tenant.clone(), one.load.as_ref()));
@@ -161,7 +172,8 @@ fn csv(records: &[Record]) -> Result<Vec<u8>> {
             let numbers =
                 What::ALL.map(|what| load.map_or_else(String::new, |load| format!("{}", what.of(load).round())));
             let values = record.varied.iter().map(Varied::value);
-            let row = [record.run.to_string()].into_iter().chain(values).chain([record.seed.to_string(), tenant]);
+            let seed = seed.map(|_| record.seed.to_string());
+            let row = [record.run.to_string()].into_iter().chain(values).chain(seed).chain([tenant]);
             let row = row.chain(numbers).chain([record.passed.to_string()]);
             writer.write_record(row).context("the table does not encode")?;
         }

@@ -189,6 +189,21 @@ fn lines_of_another_sweep_and_files_that_are_there_are_refused() {
     assert_eq!(place.run(&few("one")), Ok(true));
     let refusal = |sweep: Sweep| place.run(&sweep).unwrap_err();
     assert!(refusal(few("one")).contains("runs.jsonl is there already: add --resume"));
+    fs::create_dir(place.path("taken")).unwrap();
+    fs::write(place.path("taken/sweep.csv"), b"my own").unwrap();
+    assert!(refusal(few("taken")).contains("sweep.csv is there already: name another folder"));
+    assert_eq!(place.text("taken/sweep.csv"), "my own");
+    let merged = |line: &str, new: &str| {
+        let text = place.text("one/runs.jsonl");
+        assert!(text.contains(line), "{text}");
+        fs::write(place.path("changed.jsonl"), text.clone() + &text.replace(line, new)).unwrap();
+        let merge = vec![place.path("changed.jsonl")];
+        refusal(Sweep { merge, scenario: None, set: Vec::new(), vary: Vec::new(), runs: None, ..few("merged") })
+    };
+    assert!(merged("\"passed\":true", "\"passed\":false").contains("run 0 has two results"));
+    assert!(merged("\"run\":0", "\"run\":8").contains("has a run 8 that no sweep writes"));
+    assert!(merged("\"iops\":", "\"iops\":-").contains("that no sweep writes"));
+    assert!(merged("\"of\":8", "\"of\":9").contains("has runs of another sweep"));
     let other = Sweep { set: Vec::new(), resume: true, ..few("one") };
     assert!(refusal(other).contains("runs of another sweep or scenario"));
     assert!(refusal(Sweep { runs: Some(Runs(3..9)), ..few("two") }).contains("there are 8 runs"));

@@ -80,7 +80,7 @@ pub(super) fn iops(load: &Load) -> u64 {
 }
 
 /// Bytes per second in the measured part. The mean size of varying requests is that of the intervals in it.
-fn bytes_a_second(results: &Results, load: &Load) -> f64 {
+pub(crate) fn bytes_a_second(results: &Results, load: &Load) -> f64 {
     let (from_ns, to_ns) = measured(load);
     let inside = |one: &&Progress| one.tenant == load.tenant && one.since_ns >= from_ns && one.until_ns <= to_ns;
     let sum = |(operations, bytes): (u64, u64), one: &Progress| {
