@@ -216,7 +216,7 @@ mod tests {
         let discounted =
             |table: &mut InFlight, then| -> Vec<u64> { table.discount(then).map(|one| one.submitted).collect() };
         assert_eq!(discounted(&mut table, 5), [4]);
-        assert_eq!(discounted(&mut table, 5), []);
+        assert_eq!(discounted(&mut table, 5), [0_u64; 0]);
         assert_eq!(discounted(&mut table, 6), [5]);
         assert_eq!(table.waiting(), Some(Waiting { since: 4, long: false }));
         assert_eq!(table.release(late.cid), Ok((&command(4), Accounting::Discounted)));
