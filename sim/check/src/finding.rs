@@ -162,7 +162,7 @@ impl fmt::Display for Findings {
         }
         match self.counted() - self.kept.len() as u64 {
             0 => Ok(()),
-            more => writeln!(f, "and {more} more"),
+            more => writeln!(f, "the checkers found {more} more"),
         }
     }
 }
@@ -197,7 +197,7 @@ mod tests {
             findings.to_string(),
             "      12.000345 ms  data        tenant-a: read what was never written.\n       \
              0.000001 ms  authority   function 04:03.0: wrote page 3.\n       \
-             0.000002 ms  accounting  component 4: keeps a page.\nand 1 more\n"
+             0.000002 ms  accounting  component 4: keeps a page.\nthe checkers found 1 more\n"
         );
     }
 }

@@ -1,15 +1,16 @@
 //! Reasons for which a run failed, the first cause first.
 //!
 //! Where a component failed, much follows that says nothing more: its tenant does not finish, its session ends. Such consequences are
-//! folded into one line behind their cause. Before the first cause of all stands the last injected fault before it, if there is one:
+//! folded into one line behind their cause. Causes that differ in numbers alone are of one kind: the first one stays, with the number of
+//! the others. Before the first cause of all stands the last injected fault before it, if there is one:
 //! it need not be the cause, but it is where the search begins. Left out: finding the reasons, which the other judges do.
 
 use crate::records::results::Results;
 use crate::records::timeline::{Event, Timeline, What};
+use std::collections::BTreeMap;
 
 /// Beginning of the line about what was injected.
 const BEFORE: &str = "the last injected fault before it";
-
 /// Hexadecimal digits from which a word is a hash, not one of a language.
 const HASH: usize = 8;
 
@@ -103,6 +104,30 @@ pub(crate) fn kind(cause: &str) -> String {
     masked.collect()
 }
 
+/// Causes of one kind, with all their consequences.
+struct Kind {
+    first: String,
+    others: usize,
+    folded: Vec<String>,
+}
+
+/// The kinds of causes, in the order of the first of each.
+fn kinds(causes: impl Iterator<Item = (Reason, Vec<String>)>) -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    let mut places = BTreeMap::new();
+    for (cause, folded) in causes {
+        let place = *places.entry((cause.of, kind(&cause.text))).or_insert(kinds.len());
+        match kinds.get_mut(place) {
+            Some(kind) => {
+                kind.others += 1;
+                kind.folded.extend(folded);
+            }
+            None => kinds.push(Kind { first: cause.text, others: 0, folded }),
+        }
+    }
+    kinds
+}
+
 /// The reasons as lines: causes in the order of their times, each with its consequences, then those without a time.
 pub(crate) fn told(reasons: Vec<Reason>, injected: &[Injected], results: &Results) -> Vec<String> {
     let first_ns = first_ns(&reasons);
@@ -132,9 +157,10 @@ pub(crate) fn told(reasons: Vec<Reason>, injected: &[Injected], results: &Result
         let (ms, ns) = (fault.at_ns / 1_000_000, fault.at_ns % 1_000_000);
         format!("{BEFORE}, at {ms}.{ns:06} ms: {}", fault.words)
     });
-    let lines = causes.into_iter().zip(folded).flat_map(|(cause, folded)| {
+    let lines = kinds(causes.into_iter().zip(folded)).into_iter().flat_map(|Kind { first, others, folded }| {
+        let others = (others > 0).then(|| format!("  and {others} more that differ in numbers alone"));
         let so = (!folded.is_empty()).then(|| format!("  so {}", folded.join("; ")));
-        std::iter::once(cause.text).chain(so)
+        std::iter::once(first).chain(others).chain(so)
     });
     before.into_iter().chain(lines).chain(alone).collect()
 }
@@ -168,6 +194,30 @@ mod tests {
                 "bob: no",
                 "it took too long",
                 "carol has not finished",
+            ]
+        );
+    }
+
+    #[test]
+    fn causes_that_differ_in_numbers_alone_are_counted() {
+        let read = |at_ns: u64, of: &str, block: u32, hash: &str| {
+            let text = format!("{of}: read {hash} for block {block}, which should have been {hash}");
+            Reason::cause(of, text).at(Some(at_ns))
+        };
+        let reasons = vec![
+            read(1, "alice", 7, "8cded475b08a036a"),
+            read(2, "bob", 7, "8cded475b08a036a"),
+            read(3, "alice", 90, "afb1285b605c8efa"),
+            read(4, "alice", 8, "deadbeefdeadbeef"),
+            Reason::consequence("alice", "alice has not finished".into()),
+        ];
+        assert_eq!(
+            told(reasons, &[], &results()),
+            [
+                "alice: read 8cded475b08a036a for block 7, which should have been 8cded475b08a036a",
+                "  and 2 more that differ in numbers alone",
+                "  so alice has not finished",
+                "bob: read 8cded475b08a036a for block 7, which should have been 8cded475b08a036a",
             ]
         );
     }
