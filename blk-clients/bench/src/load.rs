@@ -461,7 +461,8 @@ impl<'a, P: Platform> Load<'a, P> {
         if let Some((stamp, mismatch)) = compared.first {
             let (lba, wrong, cause) = (stamp.lba, mismatch.wrong_bytes, mismatch.cause);
             let generation = stamp.generation;
-            self.fail(false, format_args!("block {lba} of generation {generation}: {wrong} wrong bytes, it {cause}"));
+            let bytes = if wrong == 1 { "byte" } else { "bytes" };
+            self.fail(false, format_args!("block {lba} of generation {generation}: {wrong} wrong {bytes}, it {cause}"));
         }
         Ok(())
     }

@@ -226,7 +226,7 @@ fn one_flipped_bit_is_found_and_placed() {
     assert!(!passed(&reports));
     assert_eq!(load(&reports).wrong_bytes, 1);
     let reasons = reasons(&reports);
-    assert!(reasons.len() == 1 && reasons[0].contains("1 wrong bytes, it is damaged"), "{reasons:?}");
+    assert!(reasons.len() == 1 && reasons[0].contains("1 wrong byte, it is damaged"), "{reasons:?}");
 }
 
 #[test]

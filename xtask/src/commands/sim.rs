@@ -7,6 +7,7 @@ use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
 use crate::records::decode::{Filter, Level};
+use crate::reports::count::count;
 use crate::reports::{table, timeline};
 use crate::run::interrupted::{Going, Left};
 use crate::run::simulate::{RunInput, Simulated, simulate, suits};
@@ -133,16 +134,16 @@ pub(crate) fn once(project: &Project, named: &str, input: RunInput<'_>, json: Op
 }
 
 fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZeroUsize>) -> Result<ExitCode> {
-    let count = seeds.end - seeds.start;
-    let step = Step::new(format!("simulating '{name}' with {count} seeds"));
-    let going = Going::on(Left::Said(so_far(&Sweep::default(), count)));
+    let all = seeds.end - seeds.start;
+    let step = Step::new(format!("simulating '{name}' with {}", count(all, "seed")));
+    let going = Going::on(Left::Said(so_far(&Sweep::default(), all)));
     let Sweep { runs, commands, failures } = sweep::sweep(
         seeds,
         jobs,
         |seed| simulate(RunInput { scenario, seed, disk: None, show: None, step: None, folder: None }),
         |sum| {
-            step.tick(&format!("{} of {count}", sum.runs));
-            going.say(so_far(sum, count));
+            step.tick(&format!("{} of {all}", sum.runs));
+            going.say(so_far(sum, all));
         },
     );
     drop((step, going));
@@ -158,7 +159,8 @@ fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZero
         out::line(format_args!("      repeat it with: cargo xtask sim {name} --seed {seed}"))?;
     }
     kinds.lines().iter().try_for_each(|kind| out::line(format_args!("{kind}")))?;
-    out::line(format_args!("{} of {runs} runs passed, {commands} commands in all", runs - failures.len() as u64))?;
+    let passed = runs - failures.len() as u64;
+    out::line(format_args!("{passed} of {} passed, {} in all", count(runs, "run"), count(commands, "command")))?;
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -3,6 +3,7 @@
 use crate::judges::causes::Reason;
 use crate::judges::{arrivals, completions, digests, interrupts, leaks, limits, probe};
 use crate::records::results::{Failed, Results};
+use crate::reports::count::count;
 use blk_api::Status;
 use blk_api::session::Refusal;
 use capdl::Scenario;
@@ -46,7 +47,7 @@ pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<Reason> {
     for (name, times) in &expect.restarts {
         let seen = results.restarts_of(name).saturating_sub(results.restarts_with_server(name));
         if seen < usize::from(*times) {
-            awaited.push(format!("{name} was started again {seen} times of {times}").into());
+            awaited.push(format!("{name} was started again {seen} of {times} times").into());
         }
     }
     awaited
@@ -113,7 +114,8 @@ pub(crate) fn reasons(scenario: &Scenario, results: &Results) -> Vec<Reason> {
         for blocked in results.blocked.values().filter(|blocked| !is_attackers(scenario, results, blocked.requester_id))
         {
             let (times, function) = (blocked.times, blocked.requester_id);
-            reasons.push(format!("the IOMMU blocked {times} transactions of function {function:04x}").into());
+            reasons
+                .push(format!("the IOMMU blocked {} of function {function:04x}", count(times, "transaction")).into());
         }
     }
     reasons.extend(expect.refused_sessions.iter().filter_map(|tenant| not_refused(tenant, results)).map(Reason::from));
@@ -130,7 +132,7 @@ pub(crate) fn reasons(scenario: &Scenario, results: &Results) -> Vec<Reason> {
         expect.queues.iter().filter_map(|(tenant, queues)| other_queues(tenant, *queues, results)).map(Reason::from),
     );
     for load in results.tenants.iter().filter(|load| load.wrong_bytes > 0) {
-        let text = format!("{} read {} wrong bytes", load.tenant, load.wrong_bytes);
+        let text = format!("{} read {}", load.tenant, count(load.wrong_bytes, "wrong byte"));
         reasons.push(Reason::consequence(&load.tenant, text));
     }
     reasons.extend(idle(scenario, results).map(Reason::from));
@@ -143,7 +145,7 @@ pub(crate) fn reasons(scenario: &Scenario, results: &Results) -> Vec<Reason> {
     reasons.extend(arrivals::violations(scenario, results).into_iter().map(Reason::from));
     reasons.extend(limits::violations(scenario, results).into_iter().map(Reason::from));
     for (component, bytes) in &results.lost_log_bytes {
-        reasons.push(format!("{bytes} bytes of the log of {component} were lost").into());
+        reasons.push(format!("the log of {component} lost {}", count(*bytes, "byte")).into());
     }
     reasons
 }
@@ -243,8 +245,9 @@ fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Op
     };
     ((last.queue_pairs, last.depth) != (queue_pairs, depth)).then(|| {
         format!(
-            "the session of {tenant} had {} queue pairs of depth {} in the end, not {queue_pairs} of depth {depth}",
-            last.queue_pairs, last.depth
+            "the session of {tenant} had {} of depth {} in the end, not {queue_pairs} of depth {depth}",
+            count(last.queue_pairs, "queue pair"),
+            last.depth
         )
     })
 }
@@ -450,7 +453,7 @@ mod tests {
         assert!(reasons(&scenario, &results(vec![fault(), again.clone(), done(true)])).is_empty());
         let one_too_many = results(vec![fault(), again.clone(), fault(), done(true)]);
         assert!(is_lost(&scenario, &one_too_many) && !reasons(&scenario, &one_too_many).is_empty());
-        assert_eq!(awaited(&scenario, &results(vec![fault(), done(true)])), ["w was started again 0 times of 1"]);
+        assert_eq!(awaited(&scenario, &results(vec![fault(), done(true)])), ["w was started again 0 of 1 times"]);
         let unexpected = reasons(&super::tests::scenario(""), &results(vec![again, done(true)]));
         assert_eq!(unexpected, ["w had to be started again"]);
     }
@@ -487,7 +490,7 @@ mod tests {
         // It does not count as a fault of the component's own where one is expected.
         let own = scenario("restarts = { w = 1 }");
         let seen = results(vec![ended, restart("w", 1), done(true)]);
-        assert_eq!(awaited(&own, &seen), ["w was started again 0 times of 1"]);
+        assert_eq!(awaited(&own, &seen), ["w was started again 0 of 1 times"]);
     }
 
     #[test]
@@ -538,7 +541,7 @@ mod tests {
     fn a_wrong_byte_and_an_attack_that_succeeds_fail_the_run() {
         let load = |reads, wrong_bytes| Report::Load(Load { tenant: clip("w"), reads, wrong_bytes, ..Load::default() });
         let seen = |load| reasons(&scenario(""), &results(vec![load, done(true)]));
-        assert_eq!(seen(load(1, 1)), ["w read 1 wrong bytes"]);
+        assert_eq!(seen(load(1, 1)), ["w read 1 wrong byte"]);
         assert_eq!(seen(load(1, 0)), [""; 0]);
         assert_eq!(seen(load(0, 0)), ["w made no request of its load"]);
         let attack =

@@ -1,5 +1,6 @@
 //! Parts of a scenario that reports show beside the results of its run: limits of controllers, and changes of tenants in words.
 
+use crate::reports::count::count;
 use blk_api::config::{Class, Interrupts, RateLimit};
 use capdl::Scenario;
 use capdl::scenario::{Controller, Entitlement, Tenant, What};
@@ -110,7 +111,7 @@ fn joined(words: impl Iterator<Item = String>) -> String {
 }
 
 fn range(first: u64, blocks: u64) -> String {
-    let blocks = if blocks == 1 { "1 block".into() } else { format!("{blocks} blocks") };
+    let blocks = count(blocks, "block");
     format!("{blocks} from {first}")
 }
 

@@ -3,6 +3,7 @@
 //! Every record carries the time at which it was made, so the order of arrival does not matter here. Left out: totals, which are
 //! in `results`, and the picture, which `reports::timeline` draws.
 
+use crate::reports::count::count;
 use report::{Changed, FaultKind, Name, Progress, Reconnected, Report, Stamped, Text, clip};
 use serde::Serialize;
 
@@ -113,8 +114,8 @@ impl Timeline {
                 self.event(one.ended_at_ns.saturating_add(one.took_ns), &one.name, What::Restarted, &words);
             }
             Report::Reconnected(Reconnected { tenant, at_ns, reissued }) => {
-                let requests = if *reissued == 1 { "request" } else { "requests" };
-                self.event(*at_ns, tenant, What::Reconnected, &format!("{reissued} {requests} resubmitted"));
+                let words = format!("{} resubmitted", count(*reissued, "request"));
+                self.event(*at_ns, tenant, What::Reconnected, &words);
             }
             Report::Reset { server, reason, .. } => self.event(at_ns, server, What::Reset, reason),
             Report::Change(one) => {

@@ -12,6 +12,7 @@ pub(crate) use tenants::bytes_a_second;
 
 use crate::judges::times::{self, WHOLE_RUN};
 use crate::records::results::Results;
+use crate::reports::count::count;
 use crate::reports::plain::plain;
 use crate::reports::sheet::{Sheet, Value};
 use capdl_spec::Role;
@@ -179,14 +180,14 @@ fn controllers(results: &Results) -> Option<String> {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "Controller {} ({}): {}, serial {}, firmware {}, NVMe {major}.{minor}.{tertiary}, {} I/O queue pairs of up \
-             to {} entries, transfers of up to {}, {}",
+            "Controller {} ({}): {}, serial {}, firmware {}, NVMe {major}.{minor}.{tertiary}, {} of up to {} entries, \
+             transfers of up to {}, {}",
             bdf(one.bdf),
             one.server,
             one.model.trim(),
             one.serial.trim(),
             one.firmware.trim(),
-            one.queue_pairs,
+            count(one.queue_pairs, "I/O queue pair"),
             one.max_queue_entries,
             size(one.max_transfer_bytes),
             one.interrupts
@@ -268,12 +269,11 @@ fn blocked(results: &Results) -> Option<String> {
     for blocked in results.blocked.values() {
         let (first, place) = (if blocked.is_write { "write" } else { "read" }, blocked.address);
         let place = place.map_or(String::new(), |address| format!(", at {address:#x}"));
-        let transactions = if blocked.times == 1 { "transaction" } else { "transactions" };
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "the IOMMU blocked {} {transactions} of {} at least, the first a {first}{place}",
-            blocked.times,
+            "the IOMMU blocked {} of {} at least, the first a {first}{place}",
+            count(blocked.times, "transaction"),
             bdf(blocked.requester_id)
         );
     }
@@ -353,10 +353,10 @@ fn files(results: &Results) -> Option<String> {
 
 /// The line about rows that were not judged, if there are any.
 pub(crate) fn not_judged(rows: usize) -> Option<String> {
-    let (rows, were) = match rows {
+    let were = match rows {
         0 => return None,
-        1 => ("1 row".to_owned(), "was"),
-        rows => (format!("{rows} rows"), "were"),
+        1 => "was",
+        _ => "were",
     };
     Some(format!("{rows} {were} not judged: the machine was too slow"))
 }

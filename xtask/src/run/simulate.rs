@@ -16,6 +16,7 @@ use crate::progress::Step;
 use crate::project::write_whole;
 use crate::records::decode::{Decoder, Filter, Level, Line};
 use crate::records::results::{Results, hex};
+use crate::reports::count::count;
 use crate::run::Collector;
 use anyhow::{Result, ensure};
 use capdl::scenario::Backend;
@@ -270,7 +271,10 @@ fn missed_faults(scenario: &Scenario, simulation: &Simulation) -> Vec<String> {
         let missed = controller.later.iter().filter_map(|later| later.enabling).filter(move |at| *at > enablings);
         missed.map(move |at| {
             let name = &controller.name;
-            format!("{name} was to be another one from its enabling {at} on, and was enabled {enablings} times")
+            format!(
+                "{name} was to be another one from its enabling {at} on, and was enabled {}",
+                count(enablings, "time")
+            )
         })
     });
     faults.chain(changes).collect()
@@ -409,7 +413,7 @@ resets = true
         let later = "name = \"disk\"\nlater = [{ enabling = 99, serial = \"X\" }]";
         assert_eq!(
             reasons(&system.replace("name = \"disk\"", later)),
-            ["disk was to be another one from its enabling 99 on, and was enabled 1 times"]
+            ["disk was to be another one from its enabling 99 on, and was enabled 1 time"]
         );
     }
 
