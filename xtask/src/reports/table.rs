@@ -347,8 +347,12 @@ fn verdict(results: &Results) -> Option<String> {
 
 /// The line about a run's folder.
 fn files(results: &Results) -> Option<String> {
-    let pictures = if results.seed.is_some() { "picture timeline.svg" } else { "pictures timeline.svg and system.svg" };
-    (!results.folder.is_empty()).then(|| format!("  {} has its log, and the {pictures}\n", results.folder))
+    let rest = match (results.seed.is_some(), results.passed) {
+        (false, _) => "log, and the pictures timeline.svg and system.svg",
+        (true, true) => "log, and the picture timeline.svg",
+        (true, false) => "log, the picture timeline.svg, and in events the steps around the first failure",
+    };
+    (!results.folder.is_empty()).then(|| format!("  {} has its {rest}\n", results.folder))
 }
 
 /// The line about rows that were not judged, if there are any.
@@ -358,7 +362,7 @@ pub(crate) fn not_judged(rows: usize) -> Option<String> {
         1 => "was",
         _ => "were",
     };
-    Some(format!("{rows} {were} not judged: the machine was too slow"))
+    Some(format!("{} {were} not judged: the machine was too slow", count(rows, "row")))
 }
 
 fn bdf(bdf: u16) -> String {

@@ -153,6 +153,9 @@ fn a_failed_run_says_why_and_where_its_log_is() {
     results.reasons.push("alice has not finished".into());
     let files = "  target/runs/demo-1 has its log, and the pictures timeline.svg and system.svg\n";
     assert_eq!(render(&results, 80), format!("FAIL demo\n  alice has not finished\n{files}"));
+    results.seed = Some(1);
+    let page = render(&results, 80);
+    assert!(page.ends_with("timeline.svg, and in events the steps around the first failure\n"), "{page}");
 }
 
 #[test]
