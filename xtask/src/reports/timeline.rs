@@ -1,7 +1,8 @@
 //! Draws a timeline: one lane for each component, time from left to right.
 //!
 //! A lane shows when its component ran, and marks for its events. For a load it also shows the rate of its requests as a surface, with an
-//! axis on the left, and the longest latency as a line, with an axis on the right. Each axis ends at the lane's own peak. In a lane with
+//! axis on the left, and the longest latency as a line, with an axis on the right. Each axis ends at the lane's own peak. A short last
+//! interval is a part of the one before: the rate of a few requests in flight says nothing. In a lane with
 //! many marks only those with enough room are named; the legend names all kinds. Marks that would lie on each other stand side by side.
 
 mod marks;
@@ -180,7 +181,7 @@ struct Lane<'a> {
     about: String,
     incarnations: Vec<(u64, u64)>,
     events: Vec<&'a Event>,
-    intervals: Vec<&'a Progress>,
+    intervals: Vec<Progress>,
 }
 
 /// The lanes of a run: the components in the order in which they were started.
@@ -189,7 +190,7 @@ fn lanes(results: &Results) -> Vec<Lane<'_>> {
     let mut lanes = Vec::new();
     for component in &results.components {
         let name = component.name.as_str();
-        let events: Vec<_> = timeline.events_of(name).into_iter().filter(|event| is_marked(event.what)).collect();
+        let events = marked(timeline, name);
         let role = results.roles.get(&component.name).copied();
         if is_silent(role) && events.is_empty() {
             continue;
@@ -203,10 +204,43 @@ fn lanes(results: &Results) -> Vec<Lane<'_>> {
             about: about.unwrap_or_default(),
             incarnations: timeline.incarnations_of(name),
             events,
-            intervals: timeline.progress.iter().filter(|interval| interval.tenant == name).collect(),
+            intervals: intervals(timeline.progress.iter().filter(|interval| interval.tenant == name)),
         });
     }
     lanes
+}
+
+/// The intervals of a load. Short ones at the end are joined with the one before.
+fn intervals<'a>(all: impl Iterator<Item = &'a Progress>) -> Vec<Progress> {
+    let mut intervals: Vec<Progress> = all.cloned().collect();
+    let length = |one: &Progress| one.until_ns.saturating_sub(one.since_ns);
+    let mut lengths: Vec<_> = intervals.iter().map(length).collect();
+    lengths.sort_unstable();
+    let usual = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
+    while let [.., before, last] = intervals.as_mut_slice()
+        && length(last) < usual / 2
+        && before.until_ns == last.since_ns
+    {
+        before.until_ns = last.until_ns;
+        before.operations = before.operations.saturating_add(last.operations);
+        before.bytes = before.bytes.saturating_add(last.bytes);
+        before.max_ns = before.max_ns.max(last.max_ns);
+        intervals.pop();
+    }
+    intervals
+}
+
+/// Marked events of a component. An opening that the client reports as its return is one event, which has the client's mark.
+fn marked<'a>(timeline: &'a Timeline, name: &'a str) -> Vec<&'a Event> {
+    let all: Vec<_> = timeline.events_of(name).into_iter().filter(|event| is_marked(event.what)).collect();
+    let sessions: Vec<_> =
+        all.iter().copied().filter(|event| matches!(event.what, What::Opened | What::Reconnected)).collect();
+    let returns = |event: &Event| {
+        sessions.windows(3).any(|three| {
+            std::ptr::eq(three[1], event) && three[1].what == What::Opened && three[2].what == What::Reconnected
+        })
+    };
+    all.iter().copied().filter(|event| !returns(event)).collect()
 }
 
 /// Whether an event has a mark. The incarnation itself shows a start and an orderly end.

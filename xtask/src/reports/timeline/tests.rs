@@ -101,3 +101,28 @@ fn long_names_and_all_kinds_of_events_have_room() {
 fn a_run_in_which_nothing_happened_has_a_picture_too() {
     assert!(svg(&Results::default()).unwrap().ends_with("</svg>\n"));
 }
+
+#[test]
+fn a_short_last_interval_makes_no_peak() {
+    let interval = |since_ms: u64, until_ms: u64, operations| Progress {
+        since_ns: since_ms * 1_000_000,
+        until_ns: until_ms * 1_000_000,
+        operations,
+        ..Progress::default()
+    };
+    let all = [interval(0, 100, 300), interval(100, 200, 290), interval(200, 202, 32)];
+    let joined = intervals(all.iter());
+    assert_eq!(joined, [all[0].clone(), interval(100, 202, 322)]);
+    let apart = [interval(0, 100, 300), interval(100, 200, 290), interval(300, 302, 32)];
+    assert_eq!(intervals(apart.iter()).len(), 3);
+    assert_eq!(intervals([].iter()), []);
+}
+
+#[test]
+fn a_session_that_is_back_has_one_mark() {
+    let opened = || Report::Opened { tenant: clip("alice"), pages_left: 9, io_tables_left: 9 };
+    let back = |at_ns| Report::Reconnected(report::Reconnected { tenant: clip("alice"), at_ns, reissued: 0 });
+    let results = results(vec![(1, opened()), (7, opened()), (8, back(8)), (9, opened())]);
+    let whats: Vec<_> = marked(&results.timeline, "alice").into_iter().map(|event| event.what).collect();
+    assert_eq!(whats, [What::Opened, What::Reconnected, What::Opened]);
+}
