@@ -207,7 +207,8 @@ impl Runner<'_> {
         let qemu = self.qemu(options.device)?;
         let words =
             std::iter::once(qemu.get_program()).chain(qemu.get_args()).chain(arguments.iter().map(OsString::as_os_str));
-        folder::write_command(folder, words)?;
+        let disks = disks::images(scenario, folder, options.disk).into_iter().map(|image| image.path);
+        folder::write_command(folder, words, disks.chain([image_file.clone()]))?;
         Ok((arguments, models))
     }
 

@@ -37,6 +37,9 @@ pub(crate) fn make(project: &Project, scenario: &str) -> Result<PathBuf> {
     }
 }
 
+/// Function of the program `command` for an image that was removed.
+const GONE: &str = "gone() { echo 'the disk images are gone: run the scenario with --keep' >&2; exit 1; }\n";
+
 /// Files of a run, by the names that its results have for them.
 const FILES: [(&str, &str); 9] = [
     ("log", "log"),
@@ -59,12 +62,18 @@ pub(crate) fn files(project: &Project, folder: &Path) -> BTreeMap<&'static str, 
     FILES.iter().filter_map(file).chain([("folder", project.shown(folder))]).collect()
 }
 
-/// Writes the program `command` of a run: QEMU with these words. Ctrl-C ends it, which a run's own QEMU hands to the machine.
-pub(crate) fn write_command<'a>(folder: &Path, words: impl Iterator<Item = &'a OsStr>) -> Result<()> {
+/// Writes the program `command` of a run: QEMU with these words, if the images are there. Ctrl-C ends it, which a run's own QEMU hands to the machine.
+pub(crate) fn write_command<'a>(
+    folder: &Path,
+    words: impl Iterator<Item = &'a OsStr>,
+    images: impl Iterator<Item = PathBuf>,
+) -> Result<()> {
+    let is_gone = |image: PathBuf| format!("[ -e {} ] || gone\n", shell_word(&image.to_string_lossy()));
+    let images: String = images.map(is_gone).collect();
     let words: Vec<_> = words.map(|word| shell_word(&word.to_string_lossy())).collect();
     let line = words.join(" ").replace(",signal=off", ",signal=on");
     let file = folder.join("command");
-    write_whole(&file, format!("#!/bin/sh\nexec {line}\n").as_bytes())?;
+    write_whole(&file, format!("#!/bin/sh\n{GONE}{images}exec {line}\n").as_bytes())?;
     fs::set_permissions(&file, Permissions::from_mode(0o755))
         .with_context(|| format!("cannot write {}", file.display()))
 }
@@ -112,8 +121,13 @@ mod tests {
     #[test]
     fn a_command_can_be_run() {
         let folder = tempfile::tempdir().unwrap();
-        write_command(folder.path(), ["echo", "a b", "stdio,signal=off"].map(OsStr::new).into_iter()).unwrap();
-        let said = std::process::Command::new(folder.path().join("command")).output().unwrap().stdout;
-        assert_eq!(String::from_utf8(said).unwrap(), "a b stdio,signal=on\n");
+        let images = || ["it's", "b"].map(|name| folder.path().join(name)).into_iter();
+        write_command(folder.path(), ["echo", "a b", "stdio,signal=off"].map(OsStr::new).into_iter(), images())
+            .unwrap();
+        let run = || std::process::Command::new(folder.path().join("command")).output().unwrap();
+        let refusal = String::from_utf8(run().stderr).unwrap();
+        assert_eq!(refusal, "the disk images are gone: run the scenario with --keep\n");
+        images().for_each(|image| fs::write(image, b"").unwrap());
+        assert_eq!(String::from_utf8(run().stdout).unwrap(), "a b stdio,signal=on\n");
     }
 }
