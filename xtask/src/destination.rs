@@ -40,6 +40,10 @@ impl Destination {
     /// # Errors
     /// A destination that cannot be written, or a pipe without a reader.
     pub(crate) fn open(path: &Path) -> Result<Self> {
+        ensure!(
+            path != Path::new("-"),
+            "'-' names no file: name one, or /dev/stdout to have the results behind each other"
+        );
         let shown = path.display();
         let sentence = || format!("cannot write {shown}: name a file in a folder that is there and can be written to");
         let metadata = fs::metadata(path);
@@ -206,6 +210,12 @@ mod tests {
             let error = Destination::open(&wrong).unwrap_err().to_string();
             assert!(error.contains("name a file in a folder"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_dash_is_refused_with_the_name_of_the_output() {
+        let error = Destination::open(Path::new("-")).unwrap_err().to_string();
+        assert!(error.starts_with("'-' names no file: name one, or /dev/stdout"), "{error}");
     }
 
     #[test]
