@@ -3,7 +3,7 @@
 use crate::reports::count::count;
 use blk_api::config::{Class, Interrupts, RateLimit};
 use capdl::Scenario;
-use capdl::scenario::{Controller, Entitlement, Tenant, What};
+use capdl::scenario::{Controller, Entitlement, Tenant, What, Workload};
 use report::Changed;
 use std::collections::BTreeMap;
 
@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Plan {
     /// The limited controllers without virtual functions, by the server of each.
     pub(crate) limits: BTreeMap<String, Limit>,
+    /// Loads that rest, by tenant, with the most of the time in which each has requests in flight, percent.
+    pub(crate) resting: BTreeMap<String, u8>,
     /// Interrupt modes of controllers, the initial one first, by the policy component beside the server of each.
     modes: BTreeMap<String, Vec<Interrupts>>,
     /// The changes of each tenant, in the order of their times.
@@ -56,7 +58,12 @@ impl Plan {
         };
         let modes = |one: &Controller| (scenario.policy_name(&one.name), one.ways().collect());
         let modes = scenario.controllers.iter().map(modes).collect();
-        let mut plan = Self { limits: limited.map(limit).collect(), modes, changes: BTreeMap::new() };
+        let resting = scenario.tenants.iter().filter_map(|tenant| match &tenant.workload {
+            Workload::Bench(bench) if bench.busy_percent > 0 => Some((tenant.name.clone(), bench.busy_percent)),
+            _ => None,
+        });
+        let (limits, resting) = (limited.map(limit).collect(), resting.collect());
+        let mut plan = Self { limits, resting, modes, changes: BTreeMap::new() };
         for tenant in &scenario.tenants {
             let mut now = tenant.clone();
             let own = scenario.changes.iter().filter(|change| change.tenant == tenant.name);

@@ -5,6 +5,7 @@ mod changes;
 mod limits;
 mod paths;
 mod restarts;
+mod resting;
 mod tenants;
 
 #[cfg(feature = "all-commands")]
@@ -42,6 +43,7 @@ pub(crate) fn render(results: &Results, columns: usize) -> String {
         controllers(results).map(Part::Text),
         tenants::tenants(results),
         limits::limits(results).map(Part::Text),
+        resting::resting(results).map(Part::Text),
         paths::paths(results),
         values(results),
         refused(results).map(Part::Text),
