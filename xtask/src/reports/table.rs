@@ -371,11 +371,12 @@ fn bdf(bdf: u16) -> String {
     format!("{:02x}:{:02x}.{}", bdf >> 8, bdf >> 3 & 31, bdf & 7)
 }
 
-/// Bytes with the largest unit that leaves no remainder.
+/// Bytes with the largest unit that leaves no remainder, or about so many KiB.
 pub(crate) fn size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.iter().find(|(shift, _)| bytes >= 1 << shift && bytes.trailing_zeros() >= *shift) {
         Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+        None if bytes > 1 << 10 => format!("{:.1} KiB", bytes as f64 / 1024.0),
         None => format!("{bytes} B"),
     }
 }

@@ -188,6 +188,7 @@ fn sizes_have_the_largest_unit_that_fits_whole() {
     assert_eq!(size(4096), "4 KiB");
     assert_eq!(size(1 << 20), "1 MiB");
     assert_eq!(size(1536 << 10), "1536 KiB");
+    assert_eq!(size(1_159_167), "1132.0 KiB");
     assert_eq!(size(0), "0 B");
 }
 
