@@ -210,7 +210,12 @@ fn refused(results: &Results) -> Option<String> {
     (!results.refused.is_empty()).then(|| results.refused.iter().map(line).collect())
 }
 
-/// Sessions whose requests missed the table of extents: each incarnation of a server reports its own.
+/// Whether a server of sessions was restarted. It reports a session at its end, so what it counted before its death is lost.
+fn has_server_restarted(results: &Results) -> bool {
+    results.servers.values().any(|server| results.restarts_of(server) > 0)
+}
+
+/// Sessions whose requests missed the table of extents.
 fn misses(results: &Results) -> Option<Part> {
     let mut sheet = Sheet::new(["tenant", "requests", "record not installed", "forbidden"]);
     for session in results.sessions.iter().filter(|session| session.not_installed + session.forbidden > 0) {
@@ -221,10 +226,17 @@ fn misses(results: &Results) -> Option<Part> {
             Value::Number(session.forbidden.to_string()),
         ]);
     }
-    (!sheet.is_empty()).then_some(Part::Table("Extents: requests that missed", sheet))
+    let title = match has_server_restarted(results) {
+        false => "Extents: requests, and how many of them missed a record",
+        true => {
+            "Extents: requests, and how many of them missed a record\n\
+             (of a session that was open when its server died, since the restart)"
+        }
+    };
+    (!sheet.is_empty()).then_some(Part::Table(title, sheet))
 }
 
-/// Interrupts of sessions, over all incarnations of their servers, and of other drivers, by mode.
+/// Interrupts of sessions and of other drivers, by mode.
 fn interrupts(results: &Results) -> Option<Part> {
     let mut sheet = Sheet::new(["of", "INTx", "MSI", "MSI-X"]);
     let mut by_name: BTreeMap<&Name, [u64; 3]> = BTreeMap::new();
@@ -238,7 +250,11 @@ fn interrupts(results: &Results) -> Option<Part> {
         let counts = counts.iter().map(|count| Value::Number(count.to_string()));
         sheet.row(std::iter::once(name).chain(counts));
     }
-    (!sheet.is_empty()).then_some(Part::Table("Interrupts", sheet))
+    let title = match has_server_restarted(results) {
+        false => "Interrupts",
+        true => "Interrupts\n(of a session that was open when its server died, since the restart)",
+    };
+    (!sheet.is_empty()).then_some(Part::Table(title, sheet))
 }
 
 /// Numbers that client programs found.

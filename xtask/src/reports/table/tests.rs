@@ -89,6 +89,7 @@ fn results() -> Results {
                 ..report::Session::default()
             },
         ],
+        servers: ["alice", "ext"].map(|tenant| (tenant.to_owned(), "nvme-server".to_owned())).into(),
         restarts: vec![report::Restart {
             name: clip("nvme-server"),
             times: 1,
