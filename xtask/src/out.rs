@@ -7,6 +7,7 @@ use anyhow::Result;
 use rustix::termios::tcgetwinsize;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 
 /// Columns of an output that is no terminal.
 pub(crate) const COLUMNS: usize = 80;
@@ -24,13 +25,23 @@ pub(crate) enum OutputError {
 
 /// Columns of the standard output: those of the variable `COLUMNS`, or of the terminal, or [`COLUMNS`].
 pub(crate) fn columns() -> usize {
-    let terminal = || Some(tcgetwinsize(io::stdout()).ok()?.ws_col.into());
+    known_columns(io::stdout()).unwrap_or(COLUMNS)
+}
+
+/// Columns of sentences on an output: no limit where there is neither the variable `COLUMNS` nor a terminal, so that lines can be
+/// searched.
+pub(crate) fn sentence_columns(out: impl AsFd) -> usize {
+    known_columns(out).unwrap_or(usize::MAX)
+}
+
+fn known_columns(out: impl AsFd) -> Option<usize> {
+    let terminal = || Some(tcgetwinsize(out).ok()?.ws_col.into());
     columns_of(std::env::var("COLUMNS").ok().as_deref(), terminal())
 }
 
-fn columns_of(variable: Option<&str>, terminal: Option<usize>) -> usize {
+fn columns_of(variable: Option<&str>, terminal: Option<usize>) -> Option<usize> {
     let variable = variable.and_then(|text| text.parse().ok()).filter(|columns| *columns > 0);
-    variable.or(terminal.filter(|columns| *columns > 0)).unwrap_or(COLUMNS)
+    variable.or(terminal.filter(|columns| *columns > 0))
 }
 
 /// Prints a line of results.
@@ -63,12 +74,12 @@ mod tests {
     #[test]
     fn the_width_is_the_variables_or_the_terminals() {
         for (variable, terminal, columns) in [
-            (Some("100"), Some(120), 100),
-            (None, Some(120), 120),
-            (Some(""), Some(120), 120),
-            (Some("0"), None, COLUMNS),
-            (None, Some(0), COLUMNS),
-            (Some("wide"), None, COLUMNS),
+            (Some("100"), Some(120), Some(100)),
+            (None, Some(120), Some(120)),
+            (Some(""), Some(120), Some(120)),
+            (Some("0"), None, None),
+            (None, Some(0), None),
+            (Some("wide"), None, None),
         ] {
             assert_eq!(columns_of(variable, terminal), columns, "{variable:?}, {terminal:?}");
         }

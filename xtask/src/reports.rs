@@ -7,3 +7,4 @@ pub(crate) mod plain;
 pub(crate) mod sheet;
 pub(crate) mod table;
 pub(crate) mod timeline;
+pub(crate) mod wrap;

@@ -24,6 +24,7 @@ use capdl::Scenario;
 use capdl::scenario::Setting;
 use clap::Args;
 use kernel::{Arch, BuildOptions, FixName};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -134,6 +135,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     timeline::write(&results, &folder, json.as_ref())?;
     results.files = run::files(project, &folder);
     json.map(|mut json| json.write_json(Format::Run, &results)).transpose()?;
-    out::line(format_args!("{}", table::render(&results, out::columns())))?;
+    let sentences = out::sentence_columns(io::stdout());
+    out::line(format_args!("{}", table::render(&results, out::columns(), sentences)))?;
     Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -11,8 +11,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use textwrap::Options;
 
-/// Columns of the list, at most.
-const WIDTH: usize = 80;
 const INDENT: &str = "    ";
 
 /// Selection of the scenarios.
@@ -31,15 +29,15 @@ pub(crate) fn run(project: &Project, scenarios: &Scenarios) -> Result<ExitCode> 
     let chosen: Vec<_> = all.iter().filter(has).collect();
     let of = all.len();
     ensure!(!chosen.is_empty(), "none of {of} scenarios has '{}' in its name or description", scenarios.only);
-    chosen.iter().try_for_each(|scenario| out::line(format_args!("{}", entry(project, scenario)?)))?;
+    chosen.iter().try_for_each(|scenario| out::line(format_args!("{}", entry(project, scenario, out::columns())?)))?;
     out::line(format_args!("{} of {of} scenarios; run one with: cargo xtask demo NAME, or sim NAME", chosen.len()))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A scenario's name, the places where it runs, and its description.
-fn entry(project: &Project, scenario: &Scenario) -> Result<String> {
+fn entry(project: &Project, scenario: &Scenario, columns: usize) -> Result<String> {
     let description = scenario.description.split_whitespace().collect::<Vec<_>>().join(" ");
-    let indented = Options::new(WIDTH).initial_indent(INDENT).subsequent_indent(INDENT);
+    let indented = Options::new(columns).initial_indent(INDENT).subsequent_indent(INDENT);
     let places = places(&project.scenario(&scenario.name)?, scenario).join(", ");
     Ok(format!("{}  [{places}]\n{}\n", scenario.name, textwrap::fill(&description, indented)))
 }
@@ -65,9 +63,9 @@ fn places(file: &Path, scenario: &Scenario) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn project_entry(name: &str) -> String {
+    fn project_entry(name: &str, columns: usize) -> String {
         let project = Project::here().unwrap();
-        entry(&project, &Scenario::load(project.scenario(name).unwrap()).unwrap()).unwrap()
+        entry(&project, &Scenario::load(project.scenario(name).unwrap()).unwrap(), columns).unwrap()
     }
 
     #[test]
@@ -75,7 +73,8 @@ mod tests {
         let expected = "boot  [demo --arch x86_64, demo --arch aarch64, demo --device model, sim]\n    \
             The smallest system: one controller behind a root port, one tenant that\n    \
             writes, reads back and verifies.\n";
-        assert_eq!(project_entry("boot"), expected);
+        assert_eq!(project_entry("boot", 80), expected);
+        assert_eq!(project_entry("boot", 140).lines().count(), 2);
         let boot = Project::here().unwrap().scenario("boot").unwrap();
         let large = std::fs::read_to_string(boot).unwrap() + "\n[machine]\nmemory = \"2G\"\n";
         let folder = tempfile::tempdir().unwrap();
@@ -83,6 +82,6 @@ mod tests {
         std::fs::write(&file, large).unwrap();
         let places = places(&file, &Scenario::load(&file).unwrap());
         assert_eq!(places, ["demo --arch x86_64", "demo --device model", "sim"]);
-        assert!(project_entry("interrupts-msi").starts_with("interrupts-msi  [demo --device model, sim]\n"));
+        assert!(project_entry("interrupts-msi", 80).starts_with("interrupts-msi  [demo --device model, sim]\n"));
     }
 }

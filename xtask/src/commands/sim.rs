@@ -8,6 +8,7 @@ use crate::progress::Step;
 use crate::project::Project;
 use crate::records::decode::{Filter, Level};
 use crate::reports::count::count;
+use crate::reports::wrap::wrapped;
 use crate::reports::{table, timeline};
 use crate::run::interrupted::{Going, Left};
 use crate::run::simulate::{RunInput, Simulated, simulate, suits};
@@ -17,6 +18,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use capdl::scenario::Setting;
 use capdl::{Arch, Scenario, ThreadOrder};
 use clap::Args;
+use std::io;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -123,13 +125,15 @@ pub(crate) fn once(project: &Project, named: &str, input: RunInput<'_>, json: Op
     timeline::write(&results, &folder, json.as_ref())?;
     results.files = files(project, &folder);
     json.map(|mut json| json.write_json(Format::Run, &results)).transpose()?;
-    out::line(format_args!("{}", table::render(&results, out::columns())))?;
-    out::line(format_args!(
-        "Seed {seed}: {:.6} s of virtual time, {} commands, trace {:016x}",
+    let sentences = out::sentence_columns(io::stdout());
+    out::line(format_args!("{}", table::render(&results, out::columns(), sentences)))?;
+    let seed = format!(
+        "Seed {seed}: {:.6} s of virtual time, {}, trace {:016x}",
         account.now_ns as f64 / 1e9,
-        account.commands,
+        count(account.commands, "command"),
         account.trace_hash
-    ))?;
+    );
+    out::line(format_args!("{}", wrapped(&seed, sentences)))?;
     Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

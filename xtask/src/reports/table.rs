@@ -16,25 +16,26 @@ use crate::records::results::Results;
 use crate::reports::count::count;
 use crate::reports::plain::plain;
 use crate::reports::sheet::{Sheet, Value};
+use crate::reports::wrap::wrapped;
 use capdl_spec::Role;
 use report::{Fault, FaultKind, Interrupts, Name, PciFunction, Refused};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use textwrap::core::Word;
-use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// Part of the report.
 enum Part {
-    /// A table below its title.
+    /// A table below its title of one or more lines.
     Table(&'static str, Sheet),
     /// Lines, which are wrapped between words.
     Text(String),
+    /// Lines that are wrapped only where somebody reads them, and searched elsewhere.
+    Sentences(String),
     /// Lines that stay as they are, to be searched and copied.
     Lines(String),
 }
 
-/// The whole report, in the order of a reader's questions, for a terminal of so many columns.
-pub(crate) fn render(results: &Results, columns: usize) -> String {
+/// The whole report, in the order of a reader's questions, for an output of so many columns. Those of `sentences` are for the verdict.
+pub(crate) fn render(results: &Results, columns: usize, sentences: usize) -> String {
     let parts = [
         machine(results).map(Part::Text),
         lost_isolation(results).map(Part::Text),
@@ -56,37 +57,25 @@ pub(crate) fn render(results: &Results, columns: usize) -> String {
         blocked(results).map(Part::Text),
         attacks::attacks(results).map(Part::Text),
         digests(results).map(Part::Lines),
-        verdict(results).map(Part::Lines),
+        verdict(results).map(Part::Sentences),
     ];
-    let parts: Vec<_> = parts.into_iter().flatten().map(|part| part.render(columns)).collect();
+    let parts: Vec<_> = parts.into_iter().flatten().map(|part| part.render(columns, sentences)).collect();
     plain(&parts.join("\n")).into_owned()
 }
 
 impl Part {
-    fn render(self, columns: usize) -> String {
+    fn render(self, columns: usize, sentences: usize) -> String {
         match self {
-            Self::Table(title, sheet) => format!("{title}\n{}\n", sheet.fit(columns)),
-            Self::Text(text) => text.lines().map(|line| wrapped(line, columns) + "\n").collect(),
+            Self::Table(title, sheet) => format!("{}{}\n", of_lines(title, columns), sheet.fit(columns)),
+            Self::Text(text) => of_lines(&text, columns),
+            Self::Sentences(text) => of_lines(&text, sentences),
             Self::Lines(text) => text,
         }
     }
 }
 
-/// The line in lines of at most `columns` columns, the further ones indented. Phrases with a semicolon between them stay whole.
-fn wrapped(line: &str, columns: usize) -> String {
-    let indent = line.chars().take_while(|c| *c == ' ').count();
-    let fits = |phrase: &str| indent + phrase.chars().count() < columns;
-    let of_phrases = line.contains("; ") && line.trim_start().split("; ").all(fits);
-    let (separator, further) =
-        if of_phrases { (WordSeparator::Custom(phrases), indent) } else { (WordSeparator::AsciiSpace, indent + 2) };
-    let further = " ".repeat(further);
-    let options = Options::new(columns).subsequent_indent(&further).word_separator(separator);
-    textwrap::fill(line, options.word_splitter(WordSplitter::NoHyphenation).break_words(false))
-}
-
-/// The phrases of a line, each with its semicolon.
-fn phrases(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
-    Box::new(line.split_inclusive("; ").map(Word::from))
+fn of_lines(text: &str, columns: usize) -> String {
+    text.lines().map(|line| wrapped(line, columns) + "\n").collect()
 }
 
 fn machine(results: &Results) -> Option<String> {

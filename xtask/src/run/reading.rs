@@ -51,7 +51,7 @@ pub fn read(scenario: &Scenario, components: &[(&str, Option<Role>)], elf: &[u8]
     results.reasons = causes::told(verdict::reasons(scenario, &results), &[], &results);
     times::judge(scenario, &mut results, NotJudged::default());
     Ok(Reading {
-        page: table::render(&results, out::COLUMNS),
+        page: table::render(&results, out::COLUMNS, out::COLUMNS),
         json: json(Format::Run, &results)?,
         picture: timeline::svg(&results)?,
         log,

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn both_paths_stand_side_by_side() {
-        let text = paths(&results(&[(0x100, "nvme-server"), (0x102, "frida")])).unwrap().render(200);
+        let text = paths(&results(&[(0x100, "nvme-server"), (0x102, "frida")])).unwrap().render(200, 200);
         let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap().to_owned();
         assert!(line("alice").contains("NVMe server"), "{text}");
         let frida = line("frida");

@@ -144,8 +144,8 @@ const EXPECTED_80: &str = include_str!("expected_80.txt");
 
 #[test]
 fn everything_a_run_showed_is_on_the_page() {
-    assert_eq!(render(&results(), 200), EXPECTED);
-    assert_eq!(render(&results(), 80), EXPECTED_80);
+    assert_eq!(render(&results(), 200, usize::MAX), EXPECTED);
+    assert_eq!(render(&results(), 80, usize::MAX), EXPECTED_80);
 }
 
 #[test]
@@ -153,9 +153,12 @@ fn a_failed_run_says_why_and_where_its_log_is() {
     let mut results = Results { scenario: "demo".into(), folder: "target/runs/demo-1".into(), ..Results::default() };
     results.reasons.push("alice has not finished".into());
     let files = "  target/runs/demo-1 has its log, and the pictures timeline.svg and system.svg\n";
-    assert_eq!(render(&results, 80), format!("FAIL demo\n  alice has not finished\n{files}"));
+    assert_eq!(render(&results, 80, usize::MAX), format!("FAIL demo\n  alice has not finished\n{files}"));
+    let narrow = render(&results, 80, 40);
+    let wrapped = "\n  target/runs/demo-1 has its log, and\n    the pictures timeline.svg and\n    system.svg\n";
+    assert!(narrow.ends_with(wrapped), "{narrow}");
     results.seed = Some(1);
-    let page = render(&results, 80);
+    let page = render(&results, 80, usize::MAX);
     assert!(page.ends_with("timeline.svg, and in events the steps around the first failure\n"), "{page}");
 }
 
@@ -167,18 +170,21 @@ fn rows_that_were_not_judged_are_named_and_counted() {
     let row = "not judged: alice waited; the machine was too slow: it waited";
     let files = "  runs/demo-1 has its log, and the pictures timeline.svg and system.svg\n";
     assert_eq!(
-        render(&results, 80),
+        render(&results, 80, usize::MAX),
         format!("{row}\nPASS demo\n1 row was not judged: the machine was too slow\n{files}")
     );
     results.passed = false;
     results.reasons.push("bob has not finished".into());
     let failed = format!("FAIL demo\n  bob has not finished\n  {row}\n{files}");
-    assert_eq!(render(&results, 80), failed);
+    assert_eq!(render(&results, 80, usize::MAX), failed);
     let age = Duration::from_secs(2);
     results.lateness = Lateness::of(vec![Sample { age, waited: age / 2, others: age, ran: age }], None);
     results.set_clock(0, Duration::ZERO);
     let why = "the machine was too slow: of 2.0 s QEMU waited 1.0 s for a processor of the build machine";
-    assert!(render(&results, 80).contains(&format!("  {why}\n{files}")), "a failed run says how late it was");
+    assert!(
+        render(&results, 80, usize::MAX).contains(&format!("  {why}\n{files}")),
+        "a failed run says how late it was"
+    );
     assert_eq!(not_judged(2).as_deref(), Some("2 rows were not judged: the machine was too slow"));
     assert_eq!(not_judged(0), None);
 }
