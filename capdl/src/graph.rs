@@ -171,7 +171,8 @@ impl Drawing<'_> {
 
     fn title(&mut self) {
         let Specification { name, objects, caps, components, .. } = self.specification;
-        let installed: u64 = caps.iter().map(|run| u64::from(objects[run.object as usize].count)).sum();
+        let runs: u64 = caps.iter().map(|run| u64::from(objects[run.object as usize].count)).sum();
+        let installed = runs.saturating_add(components.len() as u64 * u64::from(FAULT_ENDPOINT));
         self.canvas.text(MARGIN, MARGIN + 20, 20, Weight::Bold, Ink::Text, &format!("{name}: who holds what"));
         let line = format!("{} components, {installed} capabilities installed at boot", components.len());
         self.canvas.text(MARGIN, MARGIN + 42, 13, Weight::Regular, Ink::Faint, &line);
@@ -396,12 +397,15 @@ const fn purpose(role: Role) -> &'static [&'static str] {
     }
 }
 
-/// Counts the capabilities and slots of a component.
+/// Capabilities that each component holds beside those of its runs: that by which its faults arrive.
+const FAULT_ENDPOINT: u32 = 1;
+
+/// Counts the capabilities and slots of a component, as the root task reports them.
 fn holds(specification: &Specification, index: usize) -> String {
     let component = &specification.components[index];
     let object = |id: u32| &specification.objects[id as usize];
     let own = specification.caps.iter().filter(|run| run.cnode == component.cnode);
-    let capabilities: u32 = own.map(|run| object(run.object).count).sum();
+    let capabilities: u32 = own.map(|run| object(run.object).count).sum::<u32>() + FAULT_ENDPOINT;
     let slots = match object(component.cnode).kind {
         ObjectKind::CNode { size_bits } => 1u64 << size_bits,
         _ => 0,

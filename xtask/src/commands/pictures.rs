@@ -46,3 +46,14 @@ fn every_text_of_a_capability_graph_can_be_read() {
         assert_eq!(faults(&system.svg()), Vec::<String>::new(), "{name}");
     }
 }
+
+#[test]
+fn capability_graph_and_table_count_the_same() {
+    let scenario = scenario("boot");
+    let svg = capdl::build(&scenario, &sim::programs(scenario.machine.arch)).unwrap().svg();
+    let input = RunInput { scenario: &scenario, seed: 1, disk: None, show: None, step: None, folder: None };
+    for one in simulate(input).unwrap().results.components {
+        let holds = format!("{} capabilities, ", one.capabilities);
+        assert!(svg.contains(&holds), "{}: {holds}", one.name);
+    }
+}
