@@ -82,7 +82,7 @@ impl Drop for Step {
             bar.finish_and_clear();
         }
         if took >= WORTH_A_LINE {
-            out::note(format_args!("{}: {:.1} s", self.what, took.as_secs_f64()));
+            out::note(format_args!("{} took {:.1} s", self.what, took.as_secs_f64()));
         }
     }
 }
