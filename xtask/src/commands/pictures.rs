@@ -30,7 +30,7 @@ fn every_text_of_a_timeline_can_be_read() {
         let scenario = scenario(name);
         let input = RunInput { scenario: &scenario, seed: 1, disk: None, show: None, step: None, folder: None };
         let picture = timeline::svg(&simulate(input).unwrap().results).unwrap();
-        assert!(picture.contains("time since the first component was started"), "{name}");
+        assert!(picture.contains("virtual time since the start of the machine"), "{name}");
         assert_eq!(faults(&picture), Vec::<String>::new(), "{name}");
     }
 }

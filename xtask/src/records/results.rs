@@ -335,6 +335,14 @@ impl Results {
         self.first_verified_io_seconds = first.map(|(at, offset)| (i128::from(at) + offset) as f64 / 1e9);
     }
 
+    /// Zero of the run's times, in a phrase.
+    pub(crate) const fn zero(&self) -> &'static str {
+        match self.seed {
+            Some(_) => "virtual time since the start of the machine",
+            None => "time since the start of the system, after that of QEMU",
+        }
+    }
+
     /// The time after QEMU's start at which the machine's clock showed `at_ns`.
     pub(crate) fn age_at(&self, at_ns: u64) -> Option<Duration> {
         let ns = i128::from(at_ns) + self.clock_offset_ns?;

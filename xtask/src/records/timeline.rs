@@ -11,7 +11,7 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
 pub(crate) struct Timeline {
-    /// When the first component was started.
+    /// Zero of the times that a reader sees: the system's start; in the simulator the machine's, as in its log.
     pub(crate) begin_ns: Option<u64>,
     /// The latest time of all records.
     pub(crate) end_ns: u64,
@@ -96,7 +96,7 @@ impl Timeline {
         let at_ns = *at_ns;
         self.end_ns = self.end_ns.max(at_ns);
         match report {
-            Report::Machine(machine) => self.begin_ns = Some(machine.started_at_ns),
+            Report::Machine(machine) => _ = self.begin_ns.get_or_insert(machine.started_at_ns),
             Report::Component(one) => self.event(at_ns, &one.name, What::Started, ""),
             Report::Opened { tenant, .. } => self.event(at_ns, tenant, What::Opened, ""),
             Report::Session(one) if one.ended_by.is_empty() => self.event(at_ns, &one.tenant, What::Closed, ""),
@@ -136,7 +136,9 @@ impl Timeline {
                 );
             }
             Report::Failure { component, reason } => self.event(at_ns, component, What::Failed, reason),
-            Report::Done { tenant, .. } => self.event(at_ns, tenant, What::Done, ""),
+            Report::Done { tenant, passed } => {
+                self.event(at_ns, tenant, What::Done, if *passed { "" } else { "it failed" });
+            }
             Report::Progress(one) => self.progress.push(one.clone()),
             Report::Installed(_)
             | Report::Blocked(_)

@@ -3,18 +3,26 @@
 //! Records of two components wait for the console and arrive in another order, so an event is shown when the machine's time has gone on
 //! for a short while. One that arrives still later stands behind those that were shown. Left out: usual events, and those that the tables at the end report.
 
+use crate::out;
 use crate::progress::Step;
+use crate::records::results::Results;
 use crate::records::timeline::{Event, Timeline, What};
 use crate::reports::plain::plain;
+use crate::reports::wrap::wrapped;
 use report::Name;
 use std::collections::BTreeMap;
+use std::io;
 
 /// Machine time for which an event waits for earlier ones.
 const WINDOW_NS: u64 = 100_000_000;
+/// Columns of a line before its words.
+const BEFORE_WORDS: usize = 12;
 
 /// State of the live log.
 pub(crate) struct LiveLog<'a> {
     step: &'a Step,
+    /// Whether the zero of the times was named.
+    has_begun: bool,
     /// Events of the timeline that were taken from it.
     taken: usize,
     /// Events that were taken and not shown yet.
@@ -33,25 +41,32 @@ struct Attacks {
 impl<'a> LiveLog<'a> {
     /// A log without lines yet, which shows them beside `step`.
     pub(crate) const fn new(step: &'a Step) -> Self {
-        Self { step, taken: 0, waiting: Vec::new(), attacks: BTreeMap::new() }
+        Self { step, has_begun: false, taken: 0, waiting: Vec::new(), attacks: BTreeMap::new() }
     }
 
     /// Shows the events that have waited long enough.
-    pub(crate) fn go_on(&mut self, timeline: &Timeline) {
-        self.show(timeline, timeline.end_ns.saturating_sub(WINDOW_NS));
+    pub(crate) fn go_on(&mut self, results: &Results) {
+        self.show(results, results.timeline.end_ns.saturating_sub(WINDOW_NS));
     }
 
     /// Shows all events: the run is over, or pauses.
-    pub(crate) fn finish(&mut self, timeline: &Timeline) {
-        self.show(timeline, u64::MAX);
+    pub(crate) fn finish(&mut self, results: &Results) {
+        self.show(results, u64::MAX);
     }
 
-    fn show(&mut self, timeline: &Timeline, until_ns: u64) {
+    fn show(&mut self, results: &Results, until_ns: u64) {
+        let timeline = &results.timeline;
         // Without the system's start, times cannot be shown.
         let Some(begin_ns) = timeline.begin_ns else { return };
         for event in self.due(timeline, until_ns) {
             if let Some(words) = words(&event, &mut self.attacks) {
+                if !std::mem::replace(&mut self.has_begun, true) {
+                    let title = format!("Events ({}):", results.zero());
+                    self.step.line(&wrapped(&title, out::sentence_columns(io::stderr())));
+                }
                 let seconds = event.at_ns.saturating_sub(begin_ns) as f64 / 1e9;
+                let columns = out::sentence_columns(io::stderr()).saturating_sub(BEFORE_WORDS);
+                let words = wrapped(&words, columns).replace('\n', &format!("\n{:BEFORE_WORDS$}", ""));
                 self.step.line(&plain(&format!("{seconds:>8.2} s  {words}")));
             }
         }
@@ -84,7 +99,8 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
             Some(Attacks { refused, succeeded }) => {
                 format!("{who} has tried {} attacks, and {succeeded} SUCCEEDED", refused + succeeded)
             }
-            None => format!("{who} has finished"),
+            None if words.is_empty() => format!("{who} has finished"),
+            None => format!("{who} has ended with a failure"),
         },
         What::AttackDone => {
             attacks.entry(who.clone()).or_default().succeeded += 1;
@@ -154,11 +170,13 @@ mod tests {
             ("mallory", What::AttackRefused, "read block 2"),
             ("mallory", What::Done, ""),
             ("alice", What::Done, ""),
+            ("bob", What::Done, "it failed"),
         ];
         let expected = [
             "mallory begins to attack; its first attempt is refused (read block 1)",
             "mallory has tried 2 attacks, and all were refused",
             "alice has finished",
+            "bob has ended with a failure",
         ];
         assert_eq!(reported(&tries), expected);
         let done = [

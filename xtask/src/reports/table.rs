@@ -300,9 +300,9 @@ fn what(fault: &Fault) -> String {
     format!("{kind} of {:#x}, instruction {:#x}", fault.address, fault.instruction)
 }
 
-/// Start of the system, nanoseconds of machine time.
+/// Zero of the times, nanoseconds of machine time.
 fn began_ns(results: &Results) -> u64 {
-    results.machine.as_ref().map_or(0, |machine| machine.started_at_ns)
+    results.timeline.begin_ns.unwrap_or(0)
 }
 
 fn milliseconds(ns: u64) -> String {
@@ -327,7 +327,7 @@ fn verdict(results: &Results) -> Option<String> {
     if let Some(seconds) = results.first_verified_io_seconds {
         // Writing to a string cannot fail.
         let (start, time) =
-            if results.seed.is_some() { ("the", "s of virtual time in all") } else { ("QEMU's", "s in all") };
+            if results.seed.is_some() { ("the machine's", "s of virtual time in all") } else { ("QEMU's", "s in all") };
         let _ = writeln!(text, "First verified I/O {seconds:.2} s after {start} start; {:.1} {time}", results.seconds);
     }
     if results.passed {

@@ -65,7 +65,7 @@ pub(crate) fn write(results: &Results, folder: &Path, json: Option<&Destination>
 /// A picture that cannot be drawn.
 pub(crate) fn svg(results: &Results) -> Result<String> {
     let lanes = lanes(results);
-    let frame = Frame::new(&results.timeline, &lanes);
+    let frame = Frame::new(results, &lanes);
     let legend = Legend::new(&lanes, frame.width);
     let height = frame.bottom + TIMES + legend.height() + MARGIN;
     let drawn = picture(frame.width as u32, height as u32, |canvas| {
@@ -99,6 +99,8 @@ const fn is_silent(role: Option<Role>) -> bool {
 
 /// Positions of times in the picture.
 struct Frame {
+    /// Zero of the times, in a phrase.
+    zero: &'static str,
     begin_ns: u64,
     end_ns: u64,
     /// Ends of the part with the times.
@@ -111,14 +113,15 @@ struct Frame {
 }
 
 impl Frame {
-    fn new(timeline: &Timeline, lanes: &[Lane<'_>]) -> Self {
+    fn new(results: &Results, lanes: &[Lane<'_>]) -> Self {
+        let timeline = &results.timeline;
         // A time that the serial line forged may be the greatest number.
         let begin_ns = timeline.begin_ns.unwrap_or(0).min(u64::MAX - 1);
         let names = lanes.iter().map(|lane| width(lane.name, 15).max(width(&lane.about, 12))).max().unwrap_or(0);
         let left = MARGIN + names + NAMES_GAP + AXIS;
         let (right, end_ns) = (left + SPAN, timeline.end_ns.max(begin_ns + 1));
         let bottom = TOP + lanes.iter().map(Lane::height).sum::<i32>();
-        Self { begin_ns, end_ns, left, right, width: right + AXIS + MARGIN, bottom }
+        Self { zero: results.zero(), begin_ns, end_ns, left, right, width: right + AXIS + MARGIN, bottom }
     }
 
     fn x(&self, at_ns: u64) -> i32 {
@@ -143,7 +146,7 @@ impl Frame {
             ))?;
             value += step;
         }
-        let says = format!("time since the first component was started, {unit}");
+        let says = format!("{}, {unit}", self.zero);
         let middle = (self.left + self.right) / 2;
         Ok(canvas.draw(&Text::new(says, (middle, self.bottom + 32), letters(13, FAINT, Align::Middle)))?)
     }

@@ -78,7 +78,7 @@ impl<'a> Collector<'a> {
     /// Shows and logs something that was done from outside of the machine.
     fn take_outside(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
         if let Some(live_log) = &mut self.live_log {
-            live_log.go_on(&self.results.timeline);
+            live_log.go_on(&self.results);
         }
         self.write(&Written::Other(format!("{:>12.6} {who:<16} {words}", at_ns as f64 / 1e9)))
     }
@@ -90,7 +90,7 @@ impl<'a> Collector<'a> {
         let (results, decoder) = (&mut self.results, &self.decoder);
         self.reader.feed(bytes, &mut |piece| lines.push(piece_line(piece, decoder, results, at)));
         if let Some(live_log) = &mut self.live_log {
-            live_log.go_on(&self.results.timeline);
+            live_log.go_on(&self.results);
         }
         lines.into_iter().try_for_each(|line| self.write(&line))
     }
@@ -101,7 +101,7 @@ impl<'a> Collector<'a> {
         let (results, decoder) = (&mut self.results, &self.decoder);
         self.reader.finish(&mut |piece| lines.push(piece_line(piece, decoder, results, Duration::MAX)));
         if let Some(live_log) = &mut self.live_log {
-            live_log.finish(&self.results.timeline);
+            live_log.finish(&self.results);
         }
         lines.into_iter().try_for_each(|line| self.write(&line))?;
         self.log.flush().context("cannot write the run's log: is the disk full?")

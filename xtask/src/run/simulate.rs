@@ -81,6 +81,7 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     .telling(step);
     collector.results.take_scenario(scenario);
     collector.results.seed = Some(seed);
+    collector.results.timeline.begin_ns = Some(0);
     let arch = scenario.machine.arch;
     collector.results.arch = arch.name();
     let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);

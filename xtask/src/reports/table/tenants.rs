@@ -12,7 +12,7 @@ use report::{Load, Progress};
 /// Classes, the most urgent first.
 const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
 
-/// Loads, the most urgent first. Times count from the system's start.
+/// Loads, the most urgent first. Times count from the zero of the run's times.
 pub(super) fn tenants(results: &Results) -> Option<Part> {
     let mut sheet = Sheet::new([
         "tenant",
@@ -63,7 +63,7 @@ pub(super) fn tenants(results: &Results) -> Option<Part> {
     (!sheet.is_empty()).then_some(Part::Table("Tenants", sheet))
 }
 
-/// Seconds from the system's start.
+/// Seconds from the zero of the run's times.
 pub(super) fn seconds(results: &Results, at_ns: u64) -> String {
     format!("{:.2}", at_ns.saturating_sub(began_ns(results)) as f64 / 1e9)
 }
