@@ -173,6 +173,13 @@ impl Plug {
         std::mem::take(&mut self.done)
     }
 
+    /// The events that did not happen so far, or not wholly, by their controllers' numbers.
+    pub(crate) fn left(&self) -> Vec<(usize, Action)> {
+        let requested = self.requested.iter().map(|index| (*index, Action::Remove));
+        let returning = self.returning.iter().chain(self.events.iter().rev());
+        requested.chain(returning.map(|event| (event.controller, event.action))).collect()
+    }
+
     fn note(&mut self, controller: usize, moved: Moved, around: &Around<'_>) {
         self.done.push(SlotEvent { at_ns: around.now_ns, controller, moved });
     }

@@ -11,6 +11,7 @@ use crate::root::Root;
 use crate::topology::faults_of;
 use crate::trace::Entry;
 use crate::world::{Mark, Progress, State, World};
+use capdl::scenario::Action;
 use capdl::{Arch, Scenario, System};
 use sim_fault::{ComponentFault, Fault};
 use sim_kernel::{Kernel, MachineConfig};
@@ -159,6 +160,12 @@ impl Simulation {
             model.faulty_commands().iter().filter_map(move |hit| Some((controller, number(hit)?, *hit)))
         });
         hits.collect()
+    }
+
+    /// The events at slots that did not happen so far, or not wholly: each with its controller's number in the scenario.
+    #[must_use]
+    pub fn moves_left(&self) -> Vec<(usize, Action)> {
+        self.world.view().machine.plug.left()
     }
 
     /// Times that each controller was enabled so far.

@@ -4,9 +4,9 @@ use crate::records::results::Results;
 use capdl::scenario::{Path, Workload};
 use capdl::{Scenario, System};
 use capdl_spec::Role;
-use report::{Reconnected, Report};
+use report::{FaultKind, Reconnected, Report};
 use sim_fault::{CommandEffect, Fault, QueueKind};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lines that are missing or differ from the scenario; one sentence each.
 pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
@@ -45,6 +45,16 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
             let at_most = namespaces * (1 + results.restarts_of(&server));
             must(reported.len() <= at_most, format!("{server} reported namespaces {} times", reported.len()));
         }
+    }
+    let mut ordered = BTreeMap::<&str, usize>::new();
+    for kill in &scenario.kills {
+        *ordered.entry(&kill.component).or_default() += kill.times as usize;
+    }
+    for (name, times) in ordered {
+        let is_kill = |fault: &&report::Fault| fault.kind == FaultKind::Killed && fault.name == name;
+        let seen = results.faults.iter().filter(is_kill).count();
+        let what = format!("{name} was killed {seen} times of {times} before the run was over");
+        must(seen >= times, format!("{what}: let the tenants work longer"));
     }
     for tenant in &scenario.tenants {
         // Another judge reports a tenant that did not pass.

@@ -48,6 +48,11 @@ pub(crate) struct Plug<'a> {
     slots: BTreeMap<usize, Slot>,
 }
 
+/// The sentence about an event that did not happen.
+pub(crate) fn too_late(controller: &str, action: Action) -> String {
+    format!("the run was over before the hot-plug event of {controller}: {}", action.name())
+}
+
 /// The slot of a controller with events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Slot {
@@ -130,10 +135,7 @@ impl<'a> Plug<'a> {
 
     /// Events that did not happen, one sentence each.
     pub(crate) fn left(&self) -> Vec<String> {
-        let words = |event: &&HotPlug| {
-            format!("the run was over before the hot-plug event of {}: {}", event.controller, event.action.name())
-        };
-        self.ahead.iter().map(words).collect()
+        self.ahead.iter().map(|event| too_late(&event.controller, event.action)).collect()
     }
 
     /// Whether a device is on its way out.

@@ -11,6 +11,7 @@ use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::contents;
 use crate::machine::disk::{self, UserDisk};
 use crate::machine::injection::{hit_words, words};
+use crate::machine::plug;
 use crate::machine::qemu;
 use crate::progress::Step;
 use crate::project::write_whole;
@@ -92,6 +93,9 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     results.reasons.extend(ended);
     check_outside(scenario, &system, &simulation, &mut results)?;
     results.reasons.extend(missed_faults(scenario, &simulation));
+    let named = |(index, action): (usize, _)| Some((scenario.controllers.get(index)?.name.as_str(), action));
+    let moves_left = simulation.moves_left();
+    results.reasons.extend(moves_left.into_iter().filter_map(named).map(|(name, action)| plug::too_late(name, action)));
     results.reasons.extend(missing::lines(scenario, &system, &results));
     let injected = injected(scenario, &simulation, &results);
     let account = simulation.end();
@@ -406,6 +410,26 @@ resets = true
             assert_eq!(reasons.len(), 1, "{reasons:?}");
             assert!(reasons[0].starts_with("the fault of disk found nothing to hit: "), "{reasons:?}");
         }
+    }
+
+    #[test]
+    fn run_fails_whose_kills_and_hot_plug_events_do_not_happen() {
+        let (system, _) = SCENARIO.split_once("[[fault]]").unwrap();
+        let kill = |name: &str, rest: &str| reasons(&format!("{system}[[kill]]\ncomponent = \"{name}\"\n{rest}\n"));
+        let missed = |name: &str, seen: u32, times: u32| {
+            [format!("{name} was killed {seen} times of {times} before the run was over: let the tenants work longer")]
+        };
+        assert_eq!(kill("alice", "after_ms = 4294967295"), missed("alice", 0, 1));
+        let never = "at = \"never\"\n[[moment]]\nname = \"never\"\nwhen = { nvme-server = { deaths = 1 } }";
+        assert_eq!(kill("alice", never), missed("alice", 0, 1));
+        let again = "after_ms = 5\ntimes = 5\nevery_ms = 500\n[expect]\nrestarts = { nvme-server = 1 }";
+        assert_eq!(kill("nvme-server", again), missed("nvme-server", 1, 5));
+        let late = "name = \"disk\"\nhot_plug = true";
+        let event = "[[hotplug]]\ncontroller = \"disk\"\naction = \"remove\"\nafter_ms = 100000\n";
+        assert_eq!(
+            reasons(&(system.replace("name = \"disk\"", late) + event)),
+            ["the run was over before the hot-plug event of disk: remove"]
+        );
     }
 
     #[test]
