@@ -1,6 +1,5 @@
 //! A scenario file as it is written, and the scenario that it means: names that may be left out, copies of tenants, repeated events.
 
-use super::sentence::line_of;
 use super::validate::Refusal;
 use super::{
     Console, Controller, Edu, Expect, HotPlug, IommuServer, Kill, MAX_COPIES, Machine, Moment, Path, Pci, PciServer,
@@ -89,12 +88,14 @@ const fn default_seed() -> u64 {
 impl File {
     /// The scenario, not checked yet, and the lines of its parts.
     pub(super) fn scenario(self, text: &str) -> Result<(Scenario, Lines), Vec<Refusal>> {
+        let ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end).collect();
+        let line_of = |offset: usize| ends.partition_point(|end| *end < offset).saturating_add(1);
         let only_controller = match self.controllers.as_slice() {
             [only] => only.get_ref().name.clone(),
             _ => String::new(),
         };
         let mut lines = Lines {
-            name: line_of(text, self.name.span().start),
+            name: line_of(self.name.span().start),
             controllers: Vec::new(),
             tenants: Vec::new(),
             faults: Vec::new(),
@@ -106,7 +107,7 @@ impl File {
         let mut refusals = Vec::new();
         let mut controllers = Vec::new();
         for spanned in self.controllers {
-            lines.controllers.push(line_of(text, spanned.span().start));
+            lines.controllers.push(line_of(spanned.span().start));
             let mut controller = spanned.into_inner();
             When::sort(&mut controller.changes, |change| &change.when);
             if controller.serial.is_empty() {
@@ -116,7 +117,7 @@ impl File {
         }
         let mut tenants = Vec::new();
         for spanned in self.tenants {
-            let line = line_of(text, spanned.span().start);
+            let line = line_of(spanned.span().start);
             let mut tenant = spanned.into_inner();
             if tenant.controller.is_empty() {
                 tenant.controller.clone_from(&only_controller);
@@ -130,22 +131,22 @@ impl File {
         }
         let mut faults = Vec::new();
         for spanned in self.faults {
-            lines.faults.push(line_of(text, spanned.span().start));
+            lines.faults.push(line_of(spanned.span().start));
             faults.push(spanned.into_inner());
         }
         let mut moments = Vec::new();
         for spanned in self.moments {
-            lines.moments.push(line_of(text, spanned.span().start));
+            lines.moments.push(line_of(spanned.span().start));
             moments.push(spanned.into_inner());
         }
         let mut kills = Vec::new();
         for spanned in self.kills {
-            lines.kills.push(line_of(text, spanned.span().start));
+            lines.kills.push(line_of(spanned.span().start));
             kills.push(spanned.into_inner());
         }
         let mut hot_plugs: Vec<(HotPlug, usize)> = Vec::new();
         for spanned in self.hot_plugs {
-            let line = line_of(text, spanned.span().start);
+            let line = line_of(spanned.span().start);
             match spanned.into_inner().events(line) {
                 Ok(events) => hot_plugs.extend(events.into_iter().map(|event| (event, line))),
                 Err(refusal) => refusals.push(refusal),
@@ -156,7 +157,7 @@ impl File {
         lines.hot_plugs = of_hot_plugs;
         let mut changes = Vec::new();
         for spanned in self.changes {
-            let line = line_of(text, spanned.span().start);
+            let line = line_of(spanned.span().start);
             match spanned.into_inner().change(line) {
                 Ok(change) => changes.push((change, line)),
                 Err(refusal) => refusals.push(refusal),

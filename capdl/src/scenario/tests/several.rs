@@ -61,6 +61,18 @@ fn missing_keys_are_refused_beside_wrong_ones() {
 }
 
 #[test]
+fn many_tables_are_refused_at_once() {
+    let many: String = (0..3000).map(|number| format!("[[tenant]]\nname = \"t{number}\"\n{REST}")).collect();
+    let began = std::time::Instant::now();
+    let refusals = refusals(&[("[[tenant]]", &format!("{many}[[tenant]]"))]);
+    assert!(refusals[0].starts_with("f:5: controller `disk` has 3002 tenants"), "{refusals:?}");
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
+
+/// The rest of a tenant.
+const REST: &str = "queue_pairs = 1\nextents = [{ first = 0, blocks = 8 }]\nprogram.name = \"bench\"\n";
+
+#[test]
 fn contradictions_of_several_tables_are_refused_together() {
     let several = refusals(&[
         ("name = \"good\"", "name = \"go od\""),
