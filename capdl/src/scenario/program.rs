@@ -12,9 +12,10 @@
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
+use toml::Spanned;
 use toml::de::{self, DeTable, DeValue, ValueDeserializer};
-use toml::{Spanned, Table};
 use workload::{Bench, Digest, Flood, Hostile, Signal, encode};
 
 /// Programs of the system's components, whose names a crate must not have.
@@ -106,16 +107,17 @@ impl Workload {
 struct Written {
     name: Option<String>,
     path: Option<PathBuf>,
+    /// JSON has all numbers of 64 bits, as the reader of TOML has, and a TOML table less.
     #[serde(default)]
-    config: Table,
+    config: Map<String, Value>,
 }
 
 impl<'de> Deserialize<'de> for Workload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Written { name, path, config } = Written::deserialize(deserializer)?;
         let program = match (name.as_deref(), path) {
-            (Some(name), None) => match named(name, config) {
-                Some(read) => read.map_err(|error| error.message().to_owned()),
+            (Some(name), None) => match named(name, Value::Object(config)) {
+                Some(read) => read.map_err(|error| error.to_string()),
                 None => Err(format!(
                     "there is no program `{name}`: name bench, digest, flood, hostile or signal, or the folder of your own by \
                      program.path"
@@ -156,7 +158,7 @@ fn named<'de, D: Deserializer<'de>>(name: &str, config: D) -> Option<Result<Work
     })
 }
 
-fn own(path: PathBuf, config: &Table) -> Result<Workload, String> {
+fn own(path: PathBuf, config: &Map<String, Value>) -> Result<Workload, String> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let starts = name.starts_with(|first: char| first.is_ascii_lowercase());
@@ -171,7 +173,7 @@ fn own(path: PathBuf, config: &Table) -> Result<Workload, String> {
             "the path {path:?} ends in `{name}`, which is a word of Rust or a crate that programs use: rename it, for instance to my-{name}"
         ));
     }
-    if SYSTEMS.contains(&name.as_str()) || named(&name, Table::new()).is_some() {
+    if SYSTEMS.contains(&name.as_str()) || named(&name, Value::Object(Map::new())).is_some() {
         return Err(format!("the path {path:?} ends in `{name}`, which is a program of the project: rename it"));
     }
     Ok(Workload::Own(Own { name, path, config: encode(config) }))
