@@ -29,6 +29,8 @@ fn number_beyond_its_type_is_refused_with_the_range_of_its_key() {
         (BENCH, "read_percent = -1", "", "has read_percent = -1: give it 0 to 100"),
         (BENCH, "misalign_bytes = -4", "", "has misalign_bytes = -4: make it a multiple of 4 below 4096"),
         (("depth = 8", ""), "depth = 99999999999", "", "has a workload of depth 99999999999: give it 1 to "),
+        (BENCH, "think_microseconds = -1", "", "has think_microseconds = -1: give it 0 to 49999, less than a tick"),
+        (BENCH, "think_microseconds = 1000000000", "", "has think_microseconds = 1000000000: give it 0 to 49999"),
         (("depth = 8", ""), "depth = -1", "", "has a workload of depth -1: give it 1 to "),
     ] {
         let refusal = refusal(old, &format!("{new}{key}{end}"));

@@ -8,6 +8,8 @@ use workload::{Bench, Completion, Digest, Flood, Forbidden, Hostile};
 
 /// Largest window: a client's heap of 1 MiB keeps 8 bytes for each of its pages.
 const MAX_WINDOW: u64 = 256 << 20;
+/// A tick, for which a thread may sleep.
+const TICK_MICROSECONDS: u64 = 50_000;
 
 /// Checks the tenant's workload, and its window with it.
 pub(super) fn check(tenant: &Tenant, namespace: &Namespace, line: usize) -> Checked {
@@ -134,6 +136,16 @@ fn check_bench(tenant: &Tenant, bench: &Bench, namespace: &Namespace, line: usiz
     }
     if bench.read_percent > 100 {
         return refuse(line, format!("tenant `{name}` has read_percent = {}: give it 0 to 100", bench.read_percent));
+    }
+    if bench.think_microseconds >= TICK_MICROSECONDS {
+        return refuse(
+            line,
+            format!(
+                "tenant `{name}` has think_microseconds = {}: give it 0 to {}, less than a tick",
+                bench.think_microseconds,
+                TICK_MICROSECONDS - 1
+            ),
+        );
     }
     if !(1..=5).contains(&bench.segments) {
         return refuse(line, format!("tenant `{name}` has requests of {} segments: give it 1 to 5", bench.segments));
