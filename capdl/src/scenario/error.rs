@@ -53,9 +53,9 @@ pub(super) const MOST: usize = 20;
 /// The longest message, in characters; a longer one has its middle left out.
 const LONGEST_MESSAGE: usize = 400;
 
-/// A message that quotes the file, with control characters as escapes: a terminal would act on them.
+/// A message that quotes the file, with characters that are not printed as escapes: a terminal would act on them.
 pub(super) fn shown(message: &str) -> String {
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let escaped = |c: char| if "\"'\\".contains(c) { c.to_string() } else { c.escape_debug().to_string() };
     let message: Vec<char> = message.chars().map(escaped).collect::<String>().chars().collect();
     if message.len() <= LONGEST_MESSAGE {
         return message.into_iter().collect();

@@ -50,6 +50,9 @@ fn a_refusal_shows_control_characters_as_escapes() {
     let error = Scenario::parse("name = \"t\"\n\"a\\u001b[2Jb\" = 1\n", "t.toml").unwrap_err().to_string();
     assert!(error.starts_with("t.toml:2: unknown key `a\\u{1b}[2Jb`"), "{error}");
     assert!(!error.chars().any(char::is_control), "{error:?}");
+    // Directions of text, too.
+    let error = refusal("depth = 8", "\"a\\u202eb\" = 8");
+    assert!(error.contains("unknown key `a\\u{202e}b`"), "{error}");
 }
 
 #[test]
