@@ -188,7 +188,7 @@ impl Scenario {
             whole.push_str(&setting.line());
         }
         let mut document = DeTable::parse(text).map_err(|error| {
-            let (line, message) = sentence(text, &error);
+            let (line, message) = sentence(text, error.span(), error.message());
             vec![Refusal { line, message }]
         })?;
         for (setting, (start, line)) in settings.iter().zip(&padded) {

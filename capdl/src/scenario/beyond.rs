@@ -1,31 +1,34 @@
-//! Numbers beyond their keys' types, as 300 is for a key of 8 bits: the range of the key refuses them, as it does 200.
+//! Values that their keys' types of numbers cannot have, as 300 or "x" for a key of 8 bits: the range of the key refuses them, as it does
+//! 200.
 //!
-//! The ends of the type are put in the number's place. The sentence that refuses one of them gets the number as it is written.
+//! The ends of the type are put in the value's place. The sentence that refuses one of them gets the value as it is written.
 
 use super::repair::replace;
-use super::sentence::{key_of, most_of};
+use super::sentence::{key_of, most_of, written};
 use super::validate::Refusal;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{self, DeTable, DeValue};
 
-/// A number that its key's type cannot have.
+/// A value that its key's type of numbers cannot have.
 pub(super) struct Beyond {
     place: Range<usize>,
     key: String,
-    number: i128,
-    /// Ends of the type, the nearest to the number first.
+    value: String,
+    /// Ends of the type, the nearest to the value first.
     ends: [&'static str; 2],
 }
 
 impl Beyond {
-    /// The number that an error of the reader is about, if it is such an error.
+    /// The value that an error of the reader is about, if it is such an error.
     pub(super) fn of(text: &str, error: &de::Error) -> Option<Self> {
-        let (found, expected) = error.message().split_once("integer `")?.1.split_once('`')?;
-        let (number, most) = (found.parse().ok()?, most_of(expected.strip_prefix(", expected ")?)?);
-        let place = error.span()?;
+        let (found, expected) =
+            error.message().strip_prefix("invalid ")?.split_once(": ")?.1.rsplit_once(", expected ")?;
+        let (value, most) = (written(found), most_of(expected)?);
+        let place = error.span().filter(|_| !["map", "sequence"].contains(&found))?;
         let key = key_of(text, place.start)?.rsplit('.').next()?.to_owned();
-        Some(Self { place, key, number, ends: if number < 0 { ["0", most] } else { [most, "0"] } })
+        let ends = if value.starts_with('-') { ["0", most] } else { [most, "0"] };
+        Some(Self { place, key, value: value.to_owned(), ends })
     }
 
     /// The sentence about `end` in the number's place, about the number. A bound on the other side is no mend.
@@ -39,7 +42,7 @@ impl Beyond {
             while let Some(at) = fault.get(from..)?.find(end).map(|at| from + at) {
                 let (before, after) = (fault.get(..at)?, fault.get(at + end.len()..)?);
                 if names_key && names_range && !before.ends_with(is_part) && !after.starts_with(is_part) {
-                    return Some(format!("{before}{}{after}: {mend}", self.number));
+                    return Some(format!("{before}{}{after}: {mend}", self.value));
                 }
                 from = at + end.len();
             }

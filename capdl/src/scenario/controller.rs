@@ -2,7 +2,8 @@
 
 use super::{FUNCTION_QUEUES, When, bytes};
 use blk_api::config::{Interrupts, Quirk};
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 /// An NVMe controller. Every machine gives controllers, or the bridges they are attached to, ascending device numbers on the
 /// root bus: the PCI server finds number i of the scenario as number i in its walk.
@@ -109,6 +110,7 @@ pub struct Model {
     /// Blocks of all its ranges (DMSL); 0 states no limit.
     pub dmsl: u64,
     /// The delays that it may name before a retry (CRDT1 to CRDT3), in units of 100 ms; 0 for none.
+    #[serde(deserialize_with = "three_delays")]
     pub retry_delays: [u16; 3],
     /// Whether the port above forwards accesses of all 32 device numbers to it, though only number 0 is there.
     pub ghosts: bool,
@@ -182,6 +184,13 @@ impl Version {
             Self::V2_0 => (2, 0),
         }
     }
+}
+
+/// Three delays; the reader of arrays would leave out further ones.
+fn three_delays<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u16; 3], D::Error> {
+    let delays = Vec::<u16>::deserialize(deserializer)?;
+    let count = delays.len();
+    delays.try_into().map_err(|_| D::Error::custom(format!("there are {count} delays: write three, 0 for none")))
 }
 
 impl Default for Model {

@@ -5,7 +5,7 @@ use super::error::MOST;
 use super::file::File;
 use super::lists;
 use super::program;
-use super::sentence::{list_for_table, sentence};
+use super::sentence::{line_of, list_for_table, sentence};
 use super::validate::Refusal;
 use serde::Deserialize;
 use std::ops::Range;
@@ -57,34 +57,83 @@ struct Wrong {
 }
 
 impl Wrong {
-    fn new(text: &str, (program, error): (Option<&str>, de::Error)) -> Self {
-        let (line, message) = sentence(text, &error);
+    /// `place` is that of the error, where the reader's is not it.
+    fn new(text: &str, place: Option<Range<usize>>, (program, error): (Option<&str>, de::Error)) -> Self {
+        let place = place.or_else(|| error.span());
+        let (line, message) = sentence(text, place.clone(), error.message());
         let message = match program {
             Some(program) => format!("in the configuration of {program}, {message}"),
             None => message,
         };
         let is_missing = error.message().starts_with("missing field");
-        Self {
-            place: error.span(),
-            is_missing,
-            number: Beyond::of(text, &error).map(Box::new),
-            refusal: Refusal { line, message },
-        }
+        Self { place, is_missing, number: Beyond::of(text, &error).map(Box::new), refusal: Refusal { line, message } }
     }
 
     fn of_list(text: &str, place: Range<usize>) -> Self {
         let (line, message) = list_for_table(text, place.start);
         Self { place: Some(place), is_missing: false, number: None, refusal: Refusal { line: Some(line), message } }
     }
+
+    fn of_date(text: &str, key: &str, place: Range<usize>) -> Self {
+        let message =
+            format!("`{key}` is a date or a time, which no key takes: write a number, true, false, or text in quotes");
+        let line = Some(line_of(text, place.start));
+        Self { place: Some(place), is_missing: false, number: None, refusal: Refusal { line, message } }
+    }
 }
 
 /// Reads the document up to its first error.
 fn read_once(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, Wrong> {
+    if let Some((key, place)) = date_in(document.get_ref()) {
+        return Err(Wrong::of_date(text, key, place));
+    }
     let file = deserialize(document);
     let error = file.as_ref().err().map(|(_, error)| error);
     match lists::misplaced(document, error, |changed| deserialize(changed).err().map(|(_, error)| error)) {
         Some(place) => Err(Wrong::of_list(text, place)),
-        None => file.map_err(|error| Wrong::new(text, error)),
+        None => file.map_err(|error| Wrong::new(text, refused_element(document, &error.1), error)),
+    }
+}
+
+/// The first date or time, which the reader takes for a table, and its key.
+fn date_in<'a>(table: &'a DeTable<'_>) -> Option<(&'a str, Range<usize>)> {
+    table.iter().find_map(|(key, value)| date_of(key.get_ref(), value))
+}
+
+fn date_of<'a>(key: &'a str, value: &'a Spanned<DeValue<'_>>) -> Option<(&'a str, Range<usize>)> {
+    match value.get_ref() {
+        DeValue::Datetime(_) => Some((key, value.span())),
+        DeValue::Table(table) => date_in(table),
+        DeValue::Array(elements) => elements.iter().find_map(|element| date_of(key, element)),
+        _ => None,
+    }
+}
+
+/// The place of the table in a list that causes an error for which the reader blames the list: it does so where a type refuses
+/// what it read.
+fn refused_element(document: &Spanned<DeTable<'_>>, error: &de::Error) -> Option<Range<usize>> {
+    let place = error.span()?;
+    let elements = list_at(document.get_ref(), &place)?;
+    let causes = |element: &&Spanned<DeValue<'_>>| {
+        let (mut changed, mut alone) = (document.clone(), DeArray::new());
+        alone.push((*element).clone());
+        replace(changed.get_mut(), &place, &DeValue::Array(alone));
+        deserialize(&changed).is_err_and(|(_, other)| other.message() == error.message())
+    };
+    elements.iter().filter(|element| element.get_ref().is_table()).find(causes).map(Spanned::span)
+}
+
+/// The list that stands at `place`.
+fn list_at<'a, 'i>(table: &'a DeTable<'i>, place: &Range<usize>) -> Option<&'a DeArray<'i>> {
+    table.iter().find_map(|(_, value)| list_of(value, place))
+}
+
+fn list_of<'a, 'i>(value: &'a Spanned<DeValue<'i>>, place: &Range<usize>) -> Option<&'a DeArray<'i>> {
+    match value.get_ref() {
+        DeValue::Array(elements) if value.span() == *place => Some(elements),
+        DeValue::Array(elements) => elements.iter().find_map(|element| list_of(element, place)),
+        DeValue::Table(table) => list_at(table, place),
+        _ => None,
     }
 }
 

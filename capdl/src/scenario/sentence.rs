@@ -3,18 +3,31 @@
 //! The reader states an error as text. This module knows its words for a key or value that is not possible; others stay as they are.
 
 use super::nearest;
+use std::ops::Range;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use toml::{Spanned, de};
+
+/// The most parts of a key of a setting. The reader takes a few more.
+pub(super) const MOST_PARTS: usize = 64;
 
 /// The line of an error, and its sentence.
-pub(super) fn sentence(text: &str, error: &de::Error) -> (Option<usize>, String) {
-    let message = error.message().replace('\n', ", ");
-    let Some(offset) = error.span().map(|span| span.start) else { return (None, message) };
+pub(super) fn sentence(text: &str, place: Option<Range<usize>>, message: &str) -> (Option<usize>, String) {
+    let message = message.replace('\n', ", ");
+    let Some(offset) = place.map(|place| place.start) else { return too_deep(text, message) };
     let sentence = unknown(&message)
         .or_else(|| impossible(text, offset, &message))
         .or_else(|| choice(text, offset, &message))
         .unwrap_or_else(|| about_key(text, offset, &message));
     (Some(line_of(text, offset)), sentence)
+}
+
+/// A key of too many parts, the only error without a place.
+fn too_deep(text: &str, message: String) -> (Option<usize>, String) {
+    let is_deep = |line: &str| message == "recursion limit" && line.matches('.').count() > MOST_PARTS;
+    match text.lines().position(is_deep) {
+        Some(index) => (Some(index.saturating_add(1)), format!("a key has more than {MOST_PARTS} parts: write fewer")),
+        None => (None, message),
+    }
 }
 
 /// The line of a list that stands where a table is possible, and its sentence.
@@ -60,6 +73,11 @@ pub(super) fn line_of_key(text: &str, document: &Spanned<DeTable<'_>>, sentence:
 
 /// A key or a value that is not known: the one that it was to be, or all.
 fn unknown(message: &str) -> Option<String> {
+    if let Some(key) =
+        message.strip_prefix("unknown field `").and_then(|rest| rest.strip_suffix("`, there are no fields"))
+    {
+        return Some(format!("unknown key `{key}`: leave it out, the table has no keys"));
+    }
     let (subject, known) = message.split_once(", expected ").or_else(|| message.split_once(", available keys: "))?;
     let word = match subject.strip_prefix("unexpected keys in table: ") {
         Some(word) => word,
@@ -99,10 +117,26 @@ fn impossible(text: &str, offset: usize, message: &str) -> Option<String> {
     let found = match found {
         "map" => "a table",
         "sequence" => "a list",
-        quoted => quoted.split('`').nth(1).unwrap_or(quoted.trim_start_matches("string ")),
+        value => written(value),
     };
-    let subject = key_of(text, offset).map_or_else(|| "a value".into(), |key| format!("`{key}`"));
+    let key = key_of(text, offset).or_else(|| table_at(header).filter(|_| found == "a table"));
+    let subject = key.map_or_else(|| "a value".into(), |key| format!("`{key}`"));
     Some(format!("{subject} is {found}: write {expected}"))
+}
+
+/// A value as it is written, of the reader's words for it.
+pub(super) fn written(found: &str) -> &str {
+    found.split('`').nth(1).filter(|_| !found.starts_with("string ")).unwrap_or(found.trim_start_matches("string "))
+}
+
+/// The key of the table whose header, or whose key before others, begins the line.
+fn table_at(line: &str) -> Option<&str> {
+    let key = match line.strip_prefix('[') {
+        Some(header) => header.split(']').next()?.rsplit('.').next()?,
+        None => line.split_once('.')?.0,
+    };
+    let key = key.trim();
+    key.starts_with(|c: char| c.is_alphabetic()).then_some(key)
 }
 
 /// The rest of the line at `offset`.
@@ -238,12 +272,49 @@ mod tests {
                 "`fault`: a fault has several of `command`, `controller` and `component`: write a [[fault]] for each",
             ),
             ("fault = [{ comand = {} }]", "unknown key `comand`: did you mean `command`?"),
+            ("machine.memory.x = 1", "`memory` is a table: write a number of bytes"),
+            ("server.priority = { x = 1 }", "`server.priority` is a table: write a whole number from 0 to 255"),
+            (
+                "machine = { memory = 1979-05-27 }",
+                "`memory` is a date or a time, which no key takes: write a number, true",
+            ),
+            (
+                "fault = [{ controller = { at_ns = 1, effect = { all-ones = 1979-05-27 } } }]",
+                "`all-ones` is a date or a time, which no key takes",
+            ),
+            ("edu = { x = 1 }", "unknown key `x`: leave it out, the table has no keys"),
             ("seed = 1\nseed = 2", "the key `seed` is there twice: leave one of them out"),
         ] {
             let refusal = refusal(&format!("{key}\n{SYSTEM}"));
             let line = key.lines().count();
             assert!(refusal.starts_with(&format!("file:{line}: {expected}")), "{refusal}");
         }
+    }
+
+    #[test]
+    fn key_of_too_many_parts_has_its_line() {
+        let text = format!("{SYSTEM}{}x = 1", "x.".repeat(99));
+        assert_eq!(refusal(&text), "file:13: a key has more than 64 parts: write fewer");
+    }
+
+    #[test]
+    fn list_of_another_length_is_refused() {
+        for (delays, expected) in [
+            ("[1, 2]", "file:5: `retry_delays`: there are 2 delays: write three, 0 for none"),
+            ("[1, 2, 3, 4]", "file:5: `retry_delays`: there are 4 delays: write three, 0 for none"),
+            ("[1, 2, 3, \"x\"]", "file:5: `retry_delays` is \"x\": write a whole number from 0 to 65535"),
+            ("{ a = 1 }", "file:5: `retry_delays` is a table: write a list in brackets"),
+        ] {
+            let model = format!("name = \"disk\"\nmodel = {{ retry_delays = {delays} }}");
+            assert_eq!(refusal(&SYSTEM.replacen("name = \"disk\"", &model, 1)), expected);
+        }
+    }
+
+    #[test]
+    fn configuration_has_numbers_of_64_bits() {
+        let scenario = Scenario::parse(&format!("{SYSTEM}seed = 18446744073709551615"), "file").unwrap();
+        let crate::scenario::Workload::Bench(bench) = &scenario.tenants[0].workload else { panic!("a load") };
+        assert_eq!(bench.seed, u64::MAX);
     }
 
     #[test]

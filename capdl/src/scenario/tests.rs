@@ -138,7 +138,7 @@ fn an_unknown_key_of_a_workload_is_named_with_its_line() {
 #[test]
 fn a_value_of_the_wrong_kind_is_named_by_its_key() {
     for (new, key) in [
-        ("queue_pairs = \"x\"", "queue_pairs"),
+        ("queue_pairs = [4]", "queue_pairs"),
         ("queue_pairs = 4\nmodel = { version = 2.0 }", "version"),
         ("queue_pairs = 4\nmodel.version = 2.0", "model.version"),
     ] {

@@ -47,7 +47,7 @@ fn refusal_of_a_setting_names_it_and_not_a_line() {
         ("tenant.alice=high", "`tenant.alice` is a table: name a key in it"),
         ("controller.disk.namespace.7.size=1M", "there is no namespace `7`: write its number, 1 to 1"),
         ("seed.x=1", "`seed` is no table: name it alone"),
-        ("tenant.alice.depth=many", "`depth` is \"many\": write a whole number from 0 to 65535"),
+        ("tenant.alice.depth=many", "tenant `alice` has depth \"many\": give it 1 to 1024"),
         (
             "tenant.alice.program.config.dpeth=3",
             "in the configuration of bench, unknown key `dpeth`: did you mean `depth`?",

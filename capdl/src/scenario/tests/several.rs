@@ -61,6 +61,16 @@ fn missing_keys_are_refused_beside_wrong_ones() {
 }
 
 #[test]
+fn fault_that_is_read_is_not_blamed_for_a_later_one() {
+    let with = |faults: &str| refusals(&[("[[tenant]]", &format!("{faults}\n[[tenant]]"))]);
+    let good = "[[fault]]\ncommand = { effect = { delay = { ns = 5 } } }\n[[fault]]";
+    let wrong = "command = { effect = { delay = { ns = \"x\" } } }";
+    assert_begin(&with(&format!("{good}\n{wrong}")), &["f:15: a fault delays by \"x\" ns: write at least 1"]);
+    assert_begin(&with(&format!("{good}\n{good}")), &["f:14: a fault is empty", "f:17: a fault is empty"]);
+    assert_begin(&with(&format!("[[fault]]\n{wrong}\n{good}")), &["f:13: `ns` is", "f:16: a fault is empty"]);
+}
+
+#[test]
 fn many_tables_are_refused_at_once() {
     let many: String = (0..3000).map(|number| format!("[[tenant]]\nname = \"t{number}\"\n{REST}")).collect();
     let began = std::time::Instant::now();
