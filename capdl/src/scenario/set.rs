@@ -3,6 +3,7 @@
 //! A setting becomes a line behind the file's text, so that its refusal is found as that of any other line is.
 
 use super::nearest;
+use super::sentence::MOST_PARTS;
 use std::fmt;
 use std::str::FromStr;
 use toml::Spanned;
@@ -51,6 +52,10 @@ impl Setting {
                 "`{path}` is no key: write its tables and its name, as tenant.alice.class"
             )));
         }
+        if parts.len() > MOST_PARTS {
+            let reason = format!("the key has {} parts, and {MOST_PARTS} are the most: write fewer", parts.len());
+            return Err(SettingError(reason));
+        }
         let written = format!("{path}={value}");
         let is_toml = !value.contains(char::is_control) && DeTable::parse(&format!("value = {value}")).is_ok();
         let is_word = !value.is_empty() && !value.chars().any(|c| c.is_control() || "\"'[]{},=#".contains(c));
@@ -79,7 +84,22 @@ impl Setting {
         };
         let mut table = document;
         let mut rest = way.iter();
+        let no_list = |before: usize, list: &str, number: &str| {
+            let path = way.get(..before).unwrap_or_default().join(".");
+            SettingError(format!(
+                "there is no [[{list}]] {number} in this file: write the list with all that it needs, --set '{path}=[{{ … }}]'"
+            ))
+        };
         while let Some(part) = rest.next() {
+            let before = way.len().saturating_sub(rest.len());
+            let is_list = match table.get(part.as_str()).map(Spanned::get_ref) {
+                Some(DeValue::Array(elements)) => elements.is_empty(),
+                Some(_) => false,
+                None => true,
+            };
+            if let Some(number) = rest.clone().next().filter(|next| is_list && next.parse::<usize>().is_ok()) {
+                return Err(no_list(before, part, number));
+            }
             let fresh = || Spanned::new(value.span(), DeValue::Table(DeTable::new()));
             let place = Spanned::new(key.span(), part.as_str().into());
             table = match table.entry(place).or_insert_with(fresh).get_mut() {
@@ -120,6 +140,7 @@ fn element(elements: &DeArray<'_>, list: &str, name: &str) -> Result<usize, Sett
     }
     let named: Vec<_> = names.into_iter().flatten().collect();
     let mend = match (nearest(name, named.iter().copied()), named.as_slice()) {
+        _ if name.parse::<usize>().is_ok() => format!("write its number, 1 to {}", elements.len()),
         (Some(near), _) => format!("did you mean `{near}`?"),
         (None, []) => format!("write its number, 1 to {}", elements.len()),
         (None, _) => format!("write one of {}", named.join(", ")),

@@ -45,6 +45,18 @@ fn refusal_of_a_setting_names_it_and_not_a_line() {
         ("tenant.alcie.class=high", "there is no tenant `alcie`: did you mean `alice`?"),
         ("tenant.class=high", "there is no tenant `class`: write one of alice, bob"),
         ("tenant.alice=high", "`tenant.alice` is a table: name a key in it"),
+        ("tenant.9.class=high", "there is no tenant `9`: write its number, 1 to 2"),
+        ("tenant.0.class=high", "there is no tenant `0`: write its number, 1 to 2"),
+        (
+            "kill.2.after_ms=5",
+            "there is no [[kill]] 2 in this file: write the list with all that it needs, --set 'kill=[{ … }]'",
+        ),
+        ("fault.1.command.effect=drop-completion", "there is no [[fault]] 1 in this file: write the list with"),
+        (
+            "controller.disk.change.1.after_ms=5",
+            "there is no [[change]] 1 in this file: write the list with all that it needs, --set 'controller.disk.change=[{ … }]'",
+        ),
+        ("seed=1979-05-27", "`seed` is a date or a time, which no key takes: write"),
         ("controller.disk.namespace.7.size=1M", "there is no namespace `7`: write its number, 1 to 1"),
         ("seed.x=1", "`seed` is no table: name it alone"),
         ("tenant.alice.depth=many", "tenant `alice` has depth \"many\": give it 1 to 1024"),
@@ -74,6 +86,7 @@ fn text_that_is_no_setting_is_refused() {
     for (text, expected) in [
         ("tenant.alice.class", "write a key and its value, as in tenant.alice.class=high"),
         ("tenant..class=high", "`tenant..class` is no key: write"),
+        (&format!("{}x=1", "x.".repeat(6000)), "the key has 6001 parts, and 64 are the most: write fewer"),
         ("=3", "`` is no key: write"),
         ("seed=", "`` is no value: write"),
         ("seed=[1", "`[1` is no value: write"),
