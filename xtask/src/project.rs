@@ -72,7 +72,9 @@ impl Project {
         );
         [in_folder, given].into_iter().find(|path| path.is_file()).with_context(|| {
             let known = self.scenarios().unwrap_or_default();
-            let mend = match nearest(named, known.iter().map(String::as_str)) {
+            // Names are written in small letters, and a path that is no file ends in one.
+            let name = Path::new(named).file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+            let mend = match nearest(&name, known.iter().map(String::as_str)) {
                 Some(near) => {
                     format!("did you mean '{near}'? Otherwise name a TOML file, or another one of scenarios/")
                 }
@@ -182,6 +184,9 @@ mod tests {
         let project = Project::at(folder.path());
         assert!(project.scenario("demo").is_ok());
         let error = |named: &str| project.scenario(named).unwrap_err().to_string();
+        for named in ["DEMO", "scenarios/demo", "./scenarios/dmeo.toml"] {
+            assert!(error(named).contains("did you mean 'demo'?"), "{}", error(named));
+        }
         assert!(error("dmeo").contains("no scenario 'dmeo': did you mean 'demo'?"), "{}", error("dmeo"));
         assert!(error("other").ends_with("one of scenarios/: demo"), "{}", error("other"));
         assert!(
