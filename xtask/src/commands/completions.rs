@@ -6,8 +6,10 @@
 use crate::out;
 use crate::project::Project;
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Args, ValueEnum};
 use clap_complete::{Shell as Generator, generate};
+use kernel::Arch;
 use std::process::ExitCode;
 
 /// Bash: the words after `cargo` are those of `_xtask`, and all others those of the function that completes cargo already.
@@ -50,21 +52,36 @@ enum Shell {
 }
 
 /// Prints the script.
-pub(crate) fn run(_: &Project, completions: &Completions) -> Result<ExitCode> {
-    out::line(format_args!("{}", script(completions.shell)?.trim_end()))?;
+pub(crate) fn run(project: &Project, completions: &Completions) -> Result<ExitCode> {
+    out::line(format_args!("{}", script(project, completions.shell)?.trim_end()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn script(shell: Shell) -> Result<String> {
+fn script(project: &Project, shell: Shell) -> Result<String> {
     // Zsh completes `cargo xtask` by the function `_cargo-xtask`.
     let (generator, name, more) = match shell {
         Shell::Bash => (Generator::Bash, "xtask", BASH),
         Shell::Zsh => (Generator::Zsh, "cargo-xtask", ""),
         Shell::Fish => (Generator::Fish, "xtask", FISH),
     };
+    let scenarios = project.scenarios()?;
+    let mut command =
+        crate::command().mut_subcommands(|command| command.mut_args(|argument| known(argument, &scenarios)));
     let mut script = Vec::new();
-    generate(generator, &mut crate::command(), name, &mut script);
+    generate(generator, &mut command, name, &mut script);
     Ok(String::from_utf8(script).context("the script is no UTF-8")? + more)
+}
+
+/// The argument, with the values that a shell completes where it has no list of its own.
+fn known(argument: Arg, scenarios: &[String]) -> Arg {
+    match argument.get_id().as_str() {
+        "arch" => argument.value_parser(PossibleValuesParser::new(Arch::ALL.map(Arch::name))),
+        // The script is the last that the program does.
+        "scenario" => {
+            argument.value_parser(PossibleValuesParser::new(scenarios.iter().map(|name| &*name.clone().leak())))
+        }
+        _ => argument,
+    }
 }
 
 #[cfg(test)]
@@ -75,7 +92,7 @@ mod tests {
     #[test]
     fn every_shells_script_has_every_command() {
         for (shell, ends) in [(Shell::Bash, "cargo"), (Shell::Zsh, "fi"), (Shell::Fish, "--fcs-skip=1)'")] {
-            let script = script(shell).unwrap();
+            let script = script(&Project::here().unwrap(), shell).unwrap();
             assert!(script.trim_end().ends_with(ends), "{shell:?}");
             for command in crate::command().get_subcommands() {
                 assert!(script.contains(command.get_name()), "{shell:?}: {}", command.get_name());
@@ -85,17 +102,21 @@ mod tests {
 
     #[test]
     fn bash_completes_cargo_xtask_and_leaves_cargo_as_it_was() {
-        let script = script(Shell::Bash).unwrap();
+        let script = script(&Project::here().unwrap(), Shell::Bash).unwrap();
         // Sourced twice, as by a shell within another's profile.
         let test = format!(
             "_cargo() {{ COMPREPLY=(build); }}\ncomplete -F _cargo cargo\n{script}\n{script}\n\
              try() {{ COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMPREPLY=()\n\
              _cargo_or_xtask cargo \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"\n\
              echo \"${{COMPREPLY[*]}}\"; }}\n\
-             try cargo b; try cargo xtask soa; try cargo xtask sim --see; try cargo xtask demo --device ''"
+             try cargo b; try cargo xtask soa; try cargo xtask sim --see; try cargo xtask demo --device ''; \
+             try cargo xtask demo two; try cargo xtask sim --arch ''; try cargo xtask demo --arch ''"
         );
         let output = Command::new("bash").args(["--norc", "-c", &test]).output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(printed.lines().collect::<Vec<_>>(), ["build", "soak", "--seed --seeds", "qemu model"]);
+        assert_eq!(
+            printed.lines().collect::<Vec<_>>(),
+            ["build", "soak", "--seed --seeds", "qemu model", "two-tenants", "x86_64 aarch64", "x86_64 aarch64"]
+        );
     }
 }
