@@ -287,7 +287,7 @@ impl Lane<'_> {
         if !self.has_load() {
             return Ok(());
         }
-        let rates: Vec<_> = self.intervals.iter().map(|interval| rate(interval)).collect();
+        let rates: Vec<_> = self.intervals.iter().map(rate).collect();
         let most = rates.iter().copied().fold(0.0, f64::max);
         let longest = self.intervals.iter().map(|interval| interval.max_ns).max().unwrap_or(0);
         let height = f64::from(SURFACE - 6);
