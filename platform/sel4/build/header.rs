@@ -60,12 +60,12 @@ impl Constants {
         self.values.get(name).copied()
     }
 
-    /// Whether a condition as in `#if` or in an XML attribute holds. An empty one does.
+    /// Whether a condition as in `#if` or in an XML attribute holds. An empty one does. Names that are not defined are 0, as in C.
     pub(crate) fn holds(&self, condition: &str) -> Result<bool> {
         if condition.trim().is_empty() {
             return Ok(true);
         }
-        self.evaluate(condition).map(|value| value != 0).ok_or_else(|| format!("cannot decide `{condition}`"))
+        self.value_of(condition, Some(0)).map(|value| value != 0).ok_or_else(|| format!("cannot decide `{condition}`"))
     }
 
     pub(crate) fn code(&self) -> String {
@@ -81,8 +81,12 @@ impl Constants {
 
     /// The value of an expression of numbers, known names and the usual operators.
     pub(crate) fn evaluate(&self, expression: &str) -> Option<i128> {
+        self.value_of(expression, None)
+    }
+
+    fn value_of(&self, expression: &str, undefined: Option<i128>) -> Option<i128> {
         let tokens = tokens(expression)?;
-        let mut parser = Parser { constants: self, tokens: &tokens, at: 0 };
+        let mut parser = Parser { constants: self, tokens: &tokens, at: 0, undefined };
         let value = parser.binary(0)?;
         (parser.at == tokens.len()).then_some(value)
     }
@@ -101,7 +105,15 @@ impl Constants {
             "ifdef" => open.push(Condition::new(outer, self.is_defined(rest))),
             "ifndef" => open.push(Condition::new(outer, !self.is_defined(rest))),
             "if" => open.push(Condition::new(outer, outer && self.holds(rest)?)),
-            "else" => open.last_mut().ok_or("#else without #if")?.turn(),
+            "elif" => {
+                let last = open.pop().ok_or("#elif without #if")?;
+                let holds = last.may_turn() && self.holds(rest)?;
+                open.push(last.turned(holds));
+            }
+            "else" => {
+                let last = open.pop().ok_or("#else without #if")?;
+                open.push(last.turned(true));
+            }
             "endif" => {
                 open.pop().ok_or("#endif without #if")?;
             }
@@ -154,19 +166,29 @@ impl Constants {
     }
 }
 
-/// An open `#if`: whether the text around it counts, and whether its present branch does.
+/// An open `#if`.
 struct Condition {
+    /// Whether the text around it counts.
     outer: bool,
+    /// Whether its present branch does.
     holds: bool,
+    /// Whether an earlier branch did.
+    is_over: bool,
 }
 
 impl Condition {
     fn new(outer: bool, holds: bool) -> Self {
-        Self { outer, holds }
+        Self { outer, holds, is_over: false }
     }
 
-    fn turn(&mut self) {
-        self.holds = !self.holds;
+    /// Whether a further branch may count.
+    fn may_turn(&self) -> bool {
+        self.outer && !self.holds && !self.is_over
+    }
+
+    /// The next branch, which counts if none did before.
+    fn turned(self, holds: bool) -> Self {
+        Self { holds: self.may_turn() && holds, is_over: self.is_over || self.holds, ..self }
     }
 }
 
@@ -243,6 +265,8 @@ struct Parser<'a> {
     constants: &'a Constants,
     tokens: &'a [String],
     at: usize,
+    /// The value of names without one.
+    undefined: Option<i128>,
 }
 
 impl Parser<'_> {
@@ -292,7 +316,7 @@ impl Parser<'_> {
                     inner.set(argument, self.binary(0)?);
                     self.take_if(")").then(|| inner.evaluate(body))?
                 }
-                _ => number(token).or_else(|| constants.value(token)),
+                _ => number(token).or_else(|| constants.value(token)).or(self.undefined),
             },
         }
     }

@@ -1,7 +1,6 @@
 //! System call numbers and invocations, from the kernel's XML.
 //!
-//! Labels are numbered as the kernel numbers them: methods in document order, file after file, from 1, without those
-//! whose condition the configuration does not fulfil. Arguments are packed as the kernel's own stubs pack them: every
+//! Labels come from the kernel's enumerations, by the methods' ids. Arguments are packed as the kernel's own stubs pack them: every
 //! scalar aligned to its size, capabilities apart.
 
 use std::collections::BTreeMap;
@@ -20,9 +19,16 @@ pub(crate) fn syscalls(text: &str, options: &Constants) -> Result<String> {
     let document = parse(text)?;
     let mut code = String::new();
     let mut number = -1i64;
+    let other = if options.is_defined("CONFIG_KERNEL_MCS") { "api-master" } else { "api-mcs" };
     // The official ones come first in the file, the others follow on the same count.
     for config in document.descendants().filter(|node| node.has_tag_name("config")) {
-        if !options.holds(config.attribute("condition").unwrap_or_default())? {
+        // A condition has elements of this name, too.
+        let is_group =
+            config.parent_element().is_some_and(|parent| !parent.has_tag_name("condition") && !is_term(parent));
+        if !is_group
+            || config.parent_element().is_some_and(|parent| parent.has_tag_name(other))
+            || !applies(config, options)?
+        {
             continue;
         }
         for syscall in config.children().filter(|node| node.has_tag_name("syscall")) {
@@ -34,8 +40,8 @@ pub(crate) fn syscalls(text: &str, options: &Constants) -> Result<String> {
     Ok(code)
 }
 
-/// A function for each method of the interfaces.
-pub(crate) fn code(interfaces: &[String], types: &BTreeMap<String, String>, options: &Constants) -> Result<String> {
+/// A function for each method of the interfaces that the configuration has. `constants` has the configuration and the labels.
+pub(crate) fn code(interfaces: &[String], types: &BTreeMap<String, String>, constants: &Constants) -> Result<String> {
     let mut code = String::from("    use crate::invocation::{Answer, Sel4};\n    use platform::Result;\n");
     let documents = interfaces.iter().map(|text| parse(text)).collect::<Result<Vec<_>>>()?;
     // The common file uses structures that the architecture's declare.
@@ -51,17 +57,40 @@ pub(crate) fn code(interfaces: &[String], types: &BTreeMap<String, String>, opti
         }
         code += "    }\n";
     }
-    // The kernel reserves 0 for an invalid invocation.
-    let mut label = 1;
     for document in &documents {
         for method in document.descendants().filter(|node| node.has_tag_name("method")) {
-            if options.holds(method.attribute("condition").unwrap_or_default())? {
+            if applies(method, constants)? {
+                let id = required(method, "id")?;
+                let label = constants.value(id).ok_or_else(|| format!("the method {id} has no label"))?;
                 code += &function(method, label, types, &structs)?;
-                label += 1;
             }
         }
     }
     Ok(code)
+}
+
+/// Whether the configuration has what the node describes. The condition is an attribute in 5.0.0, and elements in later kernels.
+fn applies(node: Node, options: &Constants) -> Result<bool> {
+    let attribute = options.holds(node.attribute("condition").unwrap_or_default())?;
+    let element = node.children().find(|child| child.has_tag_name("condition"));
+    Ok(attribute && element.is_none_or(|condition| terms(condition).all(|term| holds(term, options))))
+}
+
+fn terms<'a, 'input>(node: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 'input>> {
+    node.children().filter(Node::is_element)
+}
+
+fn holds(term: Node, options: &Constants) -> bool {
+    match term.tag_name().name() {
+        "not" => !terms(term).any(|term| holds(term, options)),
+        "and" => terms(term).all(|term| holds(term, options)),
+        "or" => terms(term).any(|term| holds(term, options)),
+        _ => term.attribute("var").is_some_and(|name| options.is_defined(name)),
+    }
+}
+
+fn is_term(node: Node) -> bool {
+    ["not", "and", "or"].contains(&node.tag_name().name())
 }
 
 type Structs = BTreeMap<String, Vec<String>>;
@@ -76,7 +105,7 @@ fn structs_of(document: &Document) -> Result<Structs> {
     Ok(structs)
 }
 
-fn function(method: Node, label: u32, types: &BTreeMap<String, String>, structs: &Structs) -> Result<String> {
+fn function(method: Node, label: i128, types: &BTreeMap<String, String>, structs: &Structs) -> Result<String> {
     let interface = method.parent_element().ok_or("a method outside an interface")?;
     let name = format!("{}_{}", required(interface, "name")?, required(method, "name")?);
     let mut message = Packing::default();
@@ -145,6 +174,7 @@ fn bits(kind: &str, types: &BTreeMap<String, String>) -> Result<u32> {
         | "seL4_PrioProps_t"
         | "seL4_CapRights_t"
         | "seL4_X86_VMAttributes"
+        | "seL4_X86_EPT_VMAttributes"
         | "seL4_ARM_VMAttributes" => Ok(WORD_BITS),
         _ => {
             let bytes = scalar_bytes(kind, types).ok_or_else(|| format!("the unknown type {kind} in an interface"))?;

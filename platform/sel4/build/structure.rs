@@ -41,8 +41,10 @@ pub(crate) fn structs(text: &str) -> Vec<Struct> {
 }
 
 fn field_of(declaration: &str) -> Option<(String, String, String)> {
-    let (kind, name) = declaration.rsplit_once(char::is_whitespace)?;
-    let (name, count) = name.strip_suffix(']').and_then(|array| array.split_once('[')).unwrap_or((name, ""));
+    // The number of elements may have spaces.
+    let array = declaration.strip_suffix(']').and_then(|array| array.split_once('['));
+    let (scalar, count) = array.unwrap_or((declaration, ""));
+    let (kind, name) = scalar.trim_end().rsplit_once(char::is_whitespace)?;
     let pointer = kind.contains('*') || name.starts_with('*');
     let kind = if pointer { "seL4_Word".to_owned() } else { kind.trim().to_owned() };
     Some((kind, name.trim_start_matches('*').to_owned(), count.to_owned()))
@@ -63,6 +65,7 @@ pub(crate) fn layout(structs: Vec<Struct>, types: &BTreeMap<String, String>, con
                     scalar_bytes(&kind, types).ok_or_else(|| format!("{name}.{field} has the unknown type {kind}"))?
                 }
             };
+            let count = with_sizes(&count, types);
             let count = if count.is_empty() { Some(1) } else { constants.evaluate(&count) };
             let count = count.ok_or_else(|| format!("{name}.{field} has no known number of elements"))?;
             let _ = writeln!(code, "    pub(crate) const {field}: usize = {offset};");
@@ -74,13 +77,26 @@ pub(crate) fn layout(structs: Vec<Struct>, types: &BTreeMap<String, String>, con
     Ok(code)
 }
 
-/// Bytes of a scalar type of x86_64.
+/// The expression with numbers in the place of `sizeof(...)` of scalars.
+fn with_sizes(expression: &str, types: &BTreeMap<String, String>) -> String {
+    let mut done = String::new();
+    let mut rest = expression;
+    while let Some((before, after)) = rest.split_once("sizeof(") {
+        let (kind, after) = after.split_once(')').unwrap_or((after, ""));
+        let size = scalar_bytes(kind.trim(), types).map_or_else(|| "unknown".into(), |size| size.to_string());
+        done = done + before + &size;
+        rest = after;
+    }
+    done + rest
+}
+
+/// Bytes of a scalar type of a 64-bit architecture. The kernel's own names of numbers say them.
 pub(crate) fn scalar_bytes(kind: &str, types: &BTreeMap<String, String>) -> Option<i128> {
     match kind {
-        "signed char" | "unsigned char" => Some(1),
-        "signed short" | "unsigned short" => Some(2),
-        "signed int" | "unsigned int" | "int" => Some(4),
-        "signed long" | "unsigned long" | "long" => Some(8),
+        "seL4_Int8" | "seL4_Uint8" | "seL4_Bool" => Some(1),
+        "seL4_Int16" | "seL4_Uint16" => Some(2),
+        "seL4_Int32" | "seL4_Uint32" | "int" => Some(4),
+        "seL4_Int64" | "seL4_Uint64" | "seL4_Word" | "seL4_CPtr" => Some(8),
         // A structure of one word that the bitfield files describe.
         "seL4_MessageInfo_t" => Some(8),
         _ => scalar_bytes(types.get(kind)?, types),

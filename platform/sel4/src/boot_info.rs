@@ -1,7 +1,8 @@
 //! The boot info page, which the root task receives from the kernel (seL4 manual, section 9.1), read once into a typed view.
 //!
-//! The structure is packed and nothing in it is aligned. Its offsets come from the kernel's header.
+//! Its offsets come from the kernel's header. Nothing in it need be aligned.
 
+use crate::abi;
 use crate::arch;
 use crate::bindings::{
     constant,
@@ -62,8 +63,8 @@ pub mod initial {
     pub const ASID_CONTROL: Cap<AsidControl> = slot(constant::seL4_CapASIDControl);
     /// The ASID pool its own VSpace belongs to, with room for others.
     pub const ASID_POOL: Cap<AsidPool> = slot(constant::seL4_CapInitThreadASIDPool);
-    /// All I/O ports; an empty slot on AArch64.
-    pub const IO_PORTS: Cap<IoPort> = slot(constant::seL4_CapIOPort);
+    /// All I/O ports, or the right to issue them; an empty slot on AArch64.
+    pub const IO_PORTS: Cap<IoPort> = slot(super::abi::IO_PORTS);
     /// The master of all IOSpaces: minted with a domain and a requester id it becomes one. An empty slot on AArch64.
     pub const IO_SPACE: Cap<IoSpace> = slot(constant::seL4_CapIOSpace);
 
@@ -79,8 +80,10 @@ impl BootInfo {
     /// `page` is the address the kernel gave the root task, and the page is still what the kernel wrote.
     pub(crate) unsafe fn read(page: *const u8) -> Self {
         // SAFETY: the kernel maps the whole page, page aligned, and nobody writes it.
-        let page = unsafe { core::slice::from_raw_parts(page, PAGE_SIZE) };
+        let first = unsafe { core::slice::from_raw_parts(page, PAGE_SIZE) };
         const { assert!(layout::SIZE <= PAGE_SIZE) };
+        // SAFETY: the same holds for the pages behind it, if the kernel says that there are some.
+        let page = unsafe { core::slice::from_raw_parts(page, abi::boot_info_bytes(first)) };
         let untyped_slots = slots(page, layout::untyped);
         let untypeds = untyped_slots.enumerate().map(|(index, slot)| untyped(page, index, slot)).collect();
         Self {
@@ -90,7 +93,7 @@ impl BootInfo {
             image_paging: slots(page, layout::userImagePaging),
             io_page_table_levels: arch::io_page_table_levels(page),
             cnode_bits: page[layout::initThreadCNodeSizeBits],
-            ticks_per_second: arch::ticks_per_second(word(page, layout::archInfo)),
+            ticks_per_second: arch::ticks_per_second(page),
             untypeds,
         }
     }

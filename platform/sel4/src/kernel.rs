@@ -1,13 +1,11 @@
 //! The seam's [`Kernel`] by system calls; the methods are documented there.
 //!
-//! Names and numbers that differ between the architectures are in [`crate::arch`].
+//! Names and numbers that differ between the architectures are in [`crate::arch`], and those that differ between kernels in
+//! [`crate::abi`].
 
+use crate::abi::{self, guard, rights_word};
 use crate::arch;
-use crate::bindings::{
-    bitfield::{Guard, seL4_CapData, seL4_CapRights, seL4_PrioProps},
-    constant, invoke,
-    invoke::seL4_UserContext as user_context,
-};
+use crate::bindings::{constant, invoke, invoke::seL4_UserContext as user_context};
 use crate::invocation::{Sel4, is_short};
 use crate::syscall;
 use core::future::Future;
@@ -42,6 +40,9 @@ impl Kernel for Sel4 {
     }
 
     fn cnode_mint(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> Result<()> {
+        if let CapData::IoPorts(first, last) = data {
+            return arch::io_ports(self, dest, src, rights, (first, last));
+        }
         let (to, from) = (u64::from(dest.depth), u64::from(src.depth));
         let (rights, data) = (rights_word(rights), cap_data(data)?);
         let (root, index) = (src.root.bits(), src.index);
@@ -76,12 +77,9 @@ impl Kernel for Sel4 {
         ipc_buffer: Vaddr,
         ipc_buffer_frame: Cap<Frame>,
     ) -> Result<()> {
-        // No maximum controlled priority: a component sets no priorities.
-        let priority = seL4_PrioProps::new(0, u64::from(priority));
-        let guard = guard(cspace_guard_bits, 0);
-        let (cspace, vspace, frame) = (cspace.bits(), vspace.bits(), ipc_buffer_frame.bits());
-        let (tcb, fault, buffer) = (tcb.bits(), fault_endpoint.bits(), ipc_buffer.bits());
-        done(invoke::seL4_TCB_Configure(self, tcb, fault, priority, cspace, guard, vspace, 0, buffer, frame))
+        let cspace = (cspace.bits(), guard(cspace_guard_bits, 0));
+        let buffer = (ipc_buffer.bits(), ipc_buffer_frame.bits());
+        abi::configure(self, tcb.bits(), fault_endpoint.bits(), priority, cspace, vspace.bits(), buffer)
     }
 
     fn tcb_write_registers(&self, tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> Result<()> {
@@ -281,17 +279,9 @@ pub(crate) fn done<T>(result: Result<T>) -> Result<()> {
     result.map(|_| ())
 }
 
-pub(crate) fn rights_word(rights: Rights) -> u64 {
-    seL4_CapRights::new(u64::from(rights.grant), u64::from(rights.read), u64::from(rights.write))
-}
-
-fn guard(size: u8, value: u64) -> u64 {
-    Guard::new(seL4_CapData::Guard, value, u64::from(size))
-}
-
 fn cap_data(data: CapData) -> Result<u64> {
-    /// The first badge that does not fit an endpoint's capability.
-    const ENDPOINT_BADGES: u64 = 1 << constant::seL4_BadgeBits;
+    /// The first badge that does not fit an endpoint's capability, in seL4 5.0.0 and in the seam: `Badge::SIGNAL` must be impossible.
+    const ENDPOINT_BADGES: u64 = 1 << 28;
     match data {
         // The kernel stops or truncates when an endpoint's badge is too large. It does not report the kind of the
         // capability in a slot, but our notifications' badges carry a mark that endpoints' cannot have.
@@ -300,7 +290,8 @@ fn cap_data(data: CapData) -> Result<u64> {
         }
         CapData::Badge(badge) => Ok(badge.0),
         CapData::Guard { size, value } => Ok(guard(size, value)),
-        CapData::IoPorts(first, last) => arch::io_ports_data(first, last),
+        // A call of its own.
+        CapData::IoPorts(..) => Err(Error::IllegalOperation),
         CapData::IoSpace { domain, requester_id } => arch::io_space_data(domain, requester_id),
     }
 }

@@ -3,7 +3,7 @@
 //! A component's program is one line over its library, [`component!`], and the root task's one over its own,
 //! [`root_task!`]. Inside, [`Sel4Platform`] is the seam's [`platform::Platform`]. The kernel's numbers and message formats
 //! are not written here: the build script generates them from the kernel's files (`build/`), which the environment
-//! variable `CAPNVME_SEL4_x86_64` or `CAPNVME_SEL4_aarch64` names.
+//! variable `CAPNVME_SEL4_x86_64` or `CAPNVME_SEL4_aarch64` names. What differs between kernels is in `abi/`.
 //!
 //! This is the only crate with unsafe code on the target. It rests on few assumptions, stated where they are used: the
 //! kernel keeps its interface; a component has one thread; the root task starts it once, with a truthful environment, and
@@ -47,6 +47,9 @@ extern crate alloc;
 mod bindings {
     include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 }
+#[cfg_attr(sel4_sched_params, path = "abi/current.rs")]
+#[cfg_attr(not(sel4_sched_params), path = "abi/old.rs")]
+mod abi;
 #[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]
 mod arch;

@@ -4,6 +4,7 @@
 //! buffer, then the boot info. Beyond that, and apart from any component, the root task has an area of addresses to map
 //! frames into and a payload behind its program. Both are regions of its platform, by name.
 
+use crate::abi;
 use crate::arch;
 use crate::boot_info::{BootInfo, initial};
 use crate::component::Sel4Platform;
@@ -180,6 +181,8 @@ pub unsafe fn start_root_task(boot_info: *const u8, main: fn(&BootInfo, RootPlat
     // SAFETY: the payload is the last part of the image, in a section that holds nothing else, and the mapping area starts
     // behind image, IPC buffer and boot info, where the program maps nothing that Rust would know of.
     let platform = unsafe { Sel4Platform::new(Sel4::new(ipc_buffer), regions, boot_info.ticks_per_second) };
+    // If it fails, switches take longer.
+    let _ = abi::without_floating_point(platform.kernel(), initial::TCB);
     let boot_info = Rc::new(boot_info);
     main(
         &boot_info,

@@ -9,12 +9,10 @@ mod start;
 pub(crate) mod syscall;
 mod timer;
 
-use crate::bindings::{constant, invoke, invoke::seL4_UserContext as user_context};
+use crate::abi;
+use crate::bindings::{constant, invoke::seL4_UserContext as user_context};
 use crate::invocation::Sel4;
-use crate::kernel::done;
-use platform::{
-    AbsoluteCPtr, CacheAttributes, Cap, Error, IrqControl, IrqSource, ObjectType, Result, Rights, TableLevel,
-};
+use platform::{AbsoluteCPtr, CacheAttributes, Cap, Error, IrqControl, IrqSource, ObjectType, Result, Rights, Trigger};
 
 pub(crate) use io_space::{
     io_page_table_map, io_page_table_unmap, io_space_close, io_space_open, page_map_io, page_unmap_io,
@@ -25,9 +23,9 @@ pub use timer::{TIMER_LINE, TimerRegisters};
 pub(crate) use crate::bindings::invoke::{
     seL4_ARM_ASIDControl_MakePool as asid_control_make_pool, seL4_ARM_ASIDPool_Assign as asid_pool_assign,
     seL4_ARM_Page_GetAddress as page_get_address, seL4_ARM_Page_Map as page_map, seL4_ARM_Page_Unmap as page_unmap,
-    seL4_ARM_PageDirectory_Map as table_two_map, seL4_ARM_PageTable_Map as table_three_map,
-    seL4_ARM_PageUpperDirectory_Map as table_one_map,
+    seL4_ARM_PageTable_Map as table_three_map,
 };
+pub(crate) use abi::{VSPACE_BITS, table_bits, table_one_map, table_two_map};
 
 /// A call leaves nothing on the stack.
 pub(crate) const CALL_BYTES: u64 = 0;
@@ -39,7 +37,7 @@ pub(crate) const REGISTERS: [usize; 5] =
 pub(crate) const TABLE_ATTRIBUTES: u64 = constant::seL4_ARM_Default_VMAttributes;
 
 /// Interrupts of the GIC that a capability can name.
-pub(crate) const IRQ_COUNT: u8 = constant::maxIRQ as u8;
+pub(crate) const IRQ_COUNT: u8 = abi::IRQS as u8;
 
 /// Messages are interrupts of the GIC as others are.
 pub(crate) const MASKS_MESSAGES: bool = true;
@@ -54,24 +52,12 @@ pub(crate) const fn object_number(object_type: ObjectType) -> u64 {
         ObjectType::Notification => constant::seL4_NotificationObject,
         ObjectType::CNode => constant::seL4_CapTableObject,
         ObjectType::Tcb => constant::seL4_TCBObject,
-        ObjectType::VSpace => constant::seL4_ARM_PageGlobalDirectoryObject,
-        ObjectType::TranslationTable(TableLevel::One) => constant::seL4_ARM_PageUpperDirectoryObject,
-        ObjectType::TranslationTable(TableLevel::Two) => constant::seL4_ARM_PageDirectoryObject,
-        ObjectType::TranslationTable(TableLevel::Three) => constant::seL4_ARM_PageTableObject,
+        ObjectType::VSpace => abi::VSPACE_OBJECT,
+        ObjectType::TranslationTable(level) => abi::table_object(level),
         ObjectType::SmallPage => constant::seL4_ARM_SmallPageObject,
         ObjectType::LargePage => constant::seL4_ARM_LargePageObject,
         // A number that the kernel refuses.
         ObjectType::IoPageTable => constant::seL4_ARM_IOPageTableObject,
-    }
-}
-
-/// log2 of the bytes of a VSpace's root and of a table of the level.
-pub(crate) const VSPACE_BITS: u64 = constant::seL4_PGDBits;
-pub(crate) const fn table_bits(level: TableLevel) -> u64 {
-    match level {
-        TableLevel::One => constant::seL4_PUDBits,
-        TableLevel::Two => constant::seL4_PageDirBits,
-        TableLevel::Three => constant::seL4_PageTableBits,
     }
 }
 
@@ -86,7 +72,6 @@ pub(crate) const fn attributes(attributes: CacheAttributes, rights: Rights) -> u
     }
 }
 
-/// The trigger is not an argument here: the kernel's platform set it at the boot.
 pub(crate) fn irq_control_get(
     kernel: &Sel4,
     control: Cap<IrqControl>,
@@ -94,19 +79,18 @@ pub(crate) fn irq_control_get(
     source: IrqSource,
     irq: u8,
 ) -> Result<()> {
-    let irq = match source {
-        IrqSource::Line { line, .. } => line,
-        IrqSource::Message { .. } => irq,
+    let (irq, is_edge) = match source {
+        IrqSource::Line { line, trigger } => (line, trigger == Trigger::Edge),
+        IrqSource::Message { .. } => (irq, true),
     };
-    let (root, depth) = (dest.root.bits(), u64::from(dest.depth));
-    done(invoke::seL4_IRQControl_Get(kernel, control.bits(), u64::from(irq), root, dest.index, depth))
+    abi::irq_get(kernel, control, irq, is_edge, (dest.root.bits(), dest.index, u64::from(dest.depth)))
 }
 
 pub(crate) fn msi_message(irq: u8) -> (u64, u32) {
     (MSI_ADDRESS, u32::from(irq))
 }
 
-pub(crate) fn io_ports_data(_: u16, _: u16) -> Result<u64> {
+pub(crate) fn io_ports(_: &Sel4, _: AbsoluteCPtr, _: AbsoluteCPtr, _: Rights, _: (u16, u16)) -> Result<()> {
     Err(Error::IllegalOperation)
 }
 
@@ -120,7 +104,7 @@ pub(crate) const fn is_write(status: u64) -> bool {
 }
 
 /// Ticks of the clock per second.
-pub(crate) fn ticks_per_second(_architecture_info: u64) -> u64 {
+pub(crate) fn ticks_per_second(_boot_info: &[u8]) -> u64 {
     syscall::ticks_per_second()
 }
 

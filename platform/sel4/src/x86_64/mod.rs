@@ -4,14 +4,10 @@ pub(crate) mod abuse;
 mod start;
 pub(crate) mod syscall;
 
-use crate::bindings::{
-    bitfield::{io_port_capdata, io_space_capdata},
-    constant, invoke,
-    invoke::seL4_UserContext as user_context,
-};
-use crate::boot_info::initial;
+use crate::abi::{self, rights_word};
+use crate::bindings::{constant, invoke, invoke::seL4_UserContext as user_context};
 use crate::invocation::Sel4;
-use crate::kernel::{done, rights_word};
+use crate::kernel::done;
 use crate::root::RootPlatform;
 use core::arch::x86_64::__cpuid;
 use platform::x86_64::PortIo;
@@ -38,9 +34,8 @@ pub(crate) const TABLE_ATTRIBUTES: u64 = constant::seL4_X86_Default_VMAttributes
 
 /// Kernel interrupts for lines and messages.
 pub(crate) const IRQ_COUNT: u8 = {
-    const COUNT: u64 = constant::int_irq_user_max - constant::int_irq_user_min + 1;
-    const { assert!(COUNT <= u8::MAX as u64) };
-    COUNT as u8
+    const { assert!(abi::IRQS <= u8::MAX as u64) };
+    abi::IRQS as u8
 };
 
 /// The kernel has no way to mask a message, and does not try.
@@ -158,12 +153,10 @@ pub(crate) fn msi_message(irq: u8) -> (u64, u32) {
     (address, constant::IRQ_OFFSET as u32 + u32::from(irq))
 }
 
-pub(crate) fn io_ports_data(first: u16, last: u16) -> Result<u64> {
-    Ok(io_port_capdata::new(u64::from(first), u64::from(last)))
-}
+pub(crate) use abi::io_ports;
 
 pub(crate) fn io_space_data(domain: u16, requester_id: u16) -> Result<u64> {
-    Ok(io_space_capdata::new(u64::from(domain), u64::from(requester_id)))
+    Ok(abi::io_space_data(domain, requester_id))
 }
 
 /// Whether a page fault was a write, by its status (Intel SDM volume 3, section 4.7).
@@ -172,8 +165,8 @@ pub(crate) const fn is_write(status: u64) -> bool {
 }
 
 /// Ticks of the clock per second, which the kernel counted at boot, in MHz.
-pub(crate) const fn ticks_per_second(architecture_info: u64) -> u64 {
-    architecture_info.saturating_mul(1_000_000)
+pub(crate) fn ticks_per_second(boot_info: &[u8]) -> u64 {
+    abi::clock_mhz(boot_info).saturating_mul(1_000_000)
 }
 
 /// The first serial port as firmware left it (PC16550D): the transmitter, and the line status with its room bit.
@@ -184,7 +177,8 @@ const HAS_ROOM: u8 = 1 << 5;
 const POLLS: u32 = 100_000;
 
 pub(crate) fn write_panic(root: &RootPlatform, bytes: &[u8]) {
-    let (kernel, ports) = (root.kernel(), initial::IO_PORTS);
+    // A console that runs already loses them.
+    let (kernel, ports) = (root.kernel(), abi::seize_io_ports(root, TRANSMIT, LINE_STATUS));
     for byte in bytes {
         let has_room = |_| kernel.ioport_in8(ports, LINE_STATUS).is_ok_and(|status| status & HAS_ROOM != 0);
         if !(0..POLLS).any(has_room) || kernel.ioport_out8(ports, TRANSMIT, *byte).is_err() {

@@ -1,0 +1,152 @@
+//! Interface of seL4 13.0.0 and later, where it differs from that of 5.0.0: see `old.rs`, which has the same names.
+
+use crate::bindings::bitfield::{seL4_CNode_CapData, seL4_CapRights};
+use crate::bindings::layout::seL4_BootInfo as layout;
+use crate::bindings::{constant, invoke};
+use crate::boot_info::{initial, word};
+use crate::invocation::Sel4;
+use crate::kernel::done;
+use platform::{Cap, Result, Rights, Tcb};
+
+/// Slot of the capability that issues ranges of I/O ports.
+pub(crate) const IO_PORTS: u64 = constant::seL4_CapIOPortControl;
+
+/// Configures a thread: the slot of its fault endpoint, its priority, CSpace, VSpace, and IPC buffer.
+pub(crate) fn configure(
+    kernel: &Sel4,
+    tcb: u64,
+    fault_endpoint: u64,
+    priority: u8,
+    (cspace, guard): (u64, u64),
+    vspace: u64,
+    (buffer, frame): (u64, u64),
+) -> Result<()> {
+    done(invoke::seL4_TCB_Configure(kernel, tcb, fault_endpoint, cspace, guard, vspace, 0, buffer, frame))?;
+    without_floating_point(kernel, Cap::from_bits(tcb))?;
+    // No maximum controlled priority: a component sets no priorities.
+    done(invoke::seL4_TCB_SetSchedParams(kernel, tcb, initial::TCB.bits(), 0, u64::from(priority)))
+}
+
+/// Says that the thread has no floating point, so that the kernel does not save its registers at every switch (since 14.0.0). The
+/// programs are compiled so.
+#[allow(unused_variables, reason = "older kernels have no such flag")]
+pub(crate) fn without_floating_point(kernel: &Sel4, tcb: Cap<Tcb>) -> Result<()> {
+    #[cfg(sel4_fpu_flag)]
+    done(invoke::seL4_TCB_SetFlags(kernel, tcb.bits(), 0, constant::seL4_TCBFlag_fpuDisabled))?;
+    Ok(())
+}
+
+pub(crate) fn rights_word(rights: Rights) -> u64 {
+    let (grant, read, write) = (u64::from(rights.grant), u64::from(rights.read), u64::from(rights.write));
+    seL4_CapRights::new(grant, grant, read, write)
+}
+
+pub(crate) fn guard(size: u8, value: u64) -> u64 {
+    seL4_CNode_CapData::new(value, u64::from(size))
+}
+
+/// Bytes of the boot info, of which `page` is the first page: chunks follow it.
+pub(crate) fn boot_info_bytes(page: &[u8]) -> usize {
+    page.len().saturating_add(word(page, layout::extraLen) as usize)
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use pc::*;
+
+#[cfg(target_arch = "x86_64")]
+mod pc {
+    use super::{constant, done, initial, invoke, word};
+    use crate::bindings::layout::seL4_BootInfoHeader as header;
+    use crate::invocation::Sel4;
+    use crate::root::RootPlatform;
+    use platform::{AbsoluteCPtr, CPtr, Cap, IoPort, Kernel, Platform, Result, Rights};
+
+    /// Frequency of the processor's clock in MHz, if the kernel says it: in a chunk behind the first page.
+    pub(crate) fn clock_mhz(boot_info: &[u8]) -> u64 {
+        let mut chunks = boot_info.get(platform::PAGE_SIZE..).unwrap_or_default();
+        while let Some((head, rest)) = chunks.split_at_checked(header::SIZE) {
+            // The length of a chunk has its header.
+            let len = (word(head, header::len) as usize).saturating_sub(header::SIZE).min(rest.len());
+            let (content, others) = rest.split_at(len);
+            if word(head, header::id) == constant::SEL4_BOOTINFO_HEADER_X86_TSC_FREQ {
+                return content.first_chunk().map_or(0, |mhz| u64::from(u32::from_le_bytes(*mhz)));
+            }
+            chunks = others;
+        }
+        0
+    }
+
+    /// Interrupts of lines and messages. libsel4 counts two more, the IOMMU's and the timer's.
+    pub(crate) const IRQS: u64 = constant::VECTOR_MAX - constant::VECTOR_MIN - 1;
+
+    /// Makes the capability to a range of ports. A range has one owner: there is none to a part of it until it is deleted.
+    pub(crate) fn io_ports(
+        kernel: &Sel4,
+        dest: AbsoluteCPtr,
+        control: AbsoluteCPtr,
+        _: Rights,
+        (first, last): (u16, u16),
+    ) -> Result<()> {
+        let (root, index, depth) = (dest.root.bits(), dest.index, u64::from(dest.depth));
+        let (first, last) = (u64::from(first), u64::from(last));
+        // The capability is named in the caller's CSpace.
+        done(invoke::seL4_X86_IOPortControl_Issue(kernel, control.index, first, last, root, index, depth))
+    }
+
+    /// Takes a range of ports from everybody, as a capability in the last slot that the kernel left empty.
+    pub(crate) fn seize_io_ports(root: &RootPlatform, first: u16, last: u16) -> Cap<IoPort> {
+        let control = root.slot(initial::IO_PORTS.cptr());
+        let ports = CPtr::new(root.boot_info().empty_slots.end.saturating_sub(1));
+        // Without the ports, what they are used for fails, and says so.
+        let _ = root.kernel().cnode_revoke(control);
+        let _ = io_ports(root.kernel(), root.slot(ports), control, Rights::ALL, (first, last));
+        ports.cast()
+    }
+
+    /// libsel4 has this format since 16.0.0 alone.
+    pub(crate) fn io_space_data(domain: u16, requester_id: u16) -> u64 {
+        u64::from(domain) << 16 | u64::from(requester_id)
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use virt::*;
+
+#[cfg(target_arch = "aarch64")]
+mod virt {
+    use super::{constant, done, invoke};
+    use crate::invocation::Sel4;
+    use platform::{Cap, IrqControl, Result, TableLevel};
+
+    // Tables of all levels are of one kind, and the kernel takes one for the next level that lacks it.
+    pub(crate) use crate::bindings::invoke::{
+        seL4_ARM_PageTable_Map as table_two_map, seL4_ARM_PageTable_Map as table_one_map,
+    };
+
+    /// Interrupts of the GIC that a capability can name: the number of the platform qemu-arm-virt, which no installed file has.
+    pub(crate) const IRQS: u64 = 159;
+
+    pub(crate) const VSPACE_OBJECT: u64 = constant::seL4_ARM_VSpaceObject;
+    pub(crate) const VSPACE_BITS: u64 = constant::seL4_VSpaceBits;
+
+    pub(crate) const fn table_object(_: TableLevel) -> u64 {
+        constant::seL4_ARM_PageTableObject
+    }
+
+    /// log2 of the bytes of a table.
+    pub(crate) const fn table_bits(_: TableLevel) -> u64 {
+        constant::seL4_PageTableBits
+    }
+
+    /// Gets an interrupt's handler, with its trigger.
+    pub(crate) fn irq_get(
+        kernel: &Sel4,
+        control: Cap<IrqControl>,
+        irq: u8,
+        is_edge: bool,
+        (root, index, depth): (u64, u64, u64),
+    ) -> Result<()> {
+        let (irq, trigger) = (u64::from(irq), u64::from(is_edge));
+        done(invoke::seL4_IRQControl_GetTrigger(kernel, control.bits(), irq, trigger, root, index, depth))
+    }
+}
