@@ -28,6 +28,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Time between two polls.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// Nothing uses cgroups, but a plugin is loaded: this one starts where no cgroups are mounted, as in some containers, too.
+const CGROUPS: &str = "CgroupPlugin=cgroup/v1\n";
 /// Bytes of a key, within munge's limits of 32 and 1024.
 const KEY_BYTES: usize = 128;
 
@@ -46,7 +48,11 @@ impl Slurm {
         let private = tempfile::tempdir().context("there is no place for Slurm's sockets")?;
         let configuration = folder.join("slurm.conf");
         fs::create_dir_all(folder.join("state")).context("cannot make the folder of Slurm's state")?;
-        fs::write(&configuration, text(folder, private.path())?).context("cannot write Slurm's configuration")?;
+        let files =
+            [(&configuration, text(folder, private.path())?), (&folder.join("cgroup.conf"), CGROUPS.to_owned())];
+        for (file, text) in files {
+            fs::write(file, text).context("cannot write Slurm's configuration")?;
+        }
         let folder = folder.to_path_buf();
         let mut slurm = Self { configuration, folder, daemons: Vec::new(), private };
         slurm.start_munge()?;
