@@ -31,7 +31,7 @@ pub(super) fn read(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, 
             Err(wrong) => wrong,
         };
         numbers.extend(number.map(|number| *number));
-        // What was taken out of a table, or was to be in it, is missing there now.
+        // Keys that were taken out of a table are missing there now, and so are keys that it lacked before.
         let follows = |place: &Range<usize>| {
             taken.iter().any(|table| if is_missing { table == place } else { has(place, table) })
         };

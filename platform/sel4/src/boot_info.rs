@@ -1,6 +1,6 @@
 //! The boot info page, which the root task receives from the kernel (seL4 manual, section 9.1), read once into a typed view.
 //!
-//! Its offsets come from the kernel's header. Nothing in it need be aligned.
+//! Offsets come from the kernel's header. Nothing in the page need be aligned.
 
 use crate::abi;
 use crate::arch;

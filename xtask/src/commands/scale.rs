@@ -36,7 +36,7 @@ impl Scheduler {
     /// Every scheduler.
     pub(crate) const ALL: [Self; 2] = [Self::Parallel, Self::Slurm];
 
-    /// Its name.
+    /// Name of the scheduler.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Parallel => "GNU parallel",

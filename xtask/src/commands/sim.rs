@@ -168,7 +168,7 @@ fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZero
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What is known of `count` runs that are interrupted.
+/// Sentence about `count` runs that are interrupted: how many are over, and how many failed.
 fn so_far(sum: &Sweep, count: u64) -> String {
     let first = sum.failures.iter().map(|failure| failure.seed).min();
     let failed = first.map(|seed| format!(", {} failed, such as that of seed {seed}", sum.failures.len()));

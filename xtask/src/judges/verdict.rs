@@ -164,7 +164,8 @@ fn faulted(fault: &Fault, results: &Results) -> String {
     if *kind != FaultKind::Killed {
         return format!("{name} faulted: {kind:?} of {address:#x} at instruction {instruction:#x}");
     }
-    let again = results.restarts_of(name);
+    // [expect] counts no restart that a server's death caused.
+    let again = results.restarts_of(name).saturating_sub(results.restarts_with_server(name));
     let key = match again {
         0 => format!("faults = [\"{name}\"]"),
         _ => format!("restarts = {{ {name} = {again} }}"),

@@ -44,7 +44,7 @@ struct Served {
 
 /// Account of one controller at the end.
 struct Account {
-    /// What drivers did that the standard forbids.
+    /// Violations of the standard by drivers.
     violations: Vec<String>,
     /// The first commands that faults hit, each with the number of the fault in the scenario.
     hits: Vec<(usize, FaultHit)>,

@@ -16,7 +16,7 @@ const INTERRUPTED: i32 = 130;
 static RUNS: Mutex<BTreeMap<u64, Left>> = Mutex::new(BTreeMap::new());
 static HANDLER: Once = Once::new();
 
-/// What an interrupted command leaves.
+/// Files that an interrupted command leaves, or a sentence about them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Left {
     /// The folder of a run on QEMU, as messages show it, without these large files.
@@ -24,7 +24,7 @@ pub(crate) enum Left {
     /// The folder of a run that can be repeated: nothing of it.
     #[cfg(feature = "all-commands")]
     Nothing { shown: String, folder: PathBuf },
-    /// What this sentence says, without its beginning and full stop.
+    /// A sentence, without its beginning and full stop.
     #[cfg(feature = "all-commands")]
     Said(String),
 }

@@ -13,7 +13,7 @@ pub(crate) const QUEUE_PAIRS: u16 = FUNCTION_QUEUES - 1;
 pub(super) fn check(scenario: &Scenario, tenant: &Tenant, controller: &Controller, line: usize) -> Checked {
     let name = &tenant.name;
     let refuse = |what: String| refuse(line, format!("tenant `{name}` drives a function of its own, {what}"));
-    // What tenants share is refused at the first of them.
+    // A defect that tenants share is refused at the first of them.
     let earlier = || {
         let before = scenario.tenants.iter().take_while(|other| other.name != *name);
         before.filter(|other| other.path == Path::Function)

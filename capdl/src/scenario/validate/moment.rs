@@ -67,7 +67,7 @@ pub(super) fn check(scenario: &Scenario, lines: &Lines) -> Checked {
     Ok(())
 }
 
-/// Checks the time of an event. `whom` is the subject and verb of a refusal, such as "tenant `alice` changes".
+/// Checks the time of an event. A refusal begins with `whom`, as in "tenant `alice` changes".
 pub(super) fn check_when(scenario: &Scenario, when: &When, whom: &str, line: usize) -> Checked {
     if when.is_start() {
         return refuse(line, format!("{whom} after 0 ms: write at least 1, or name a moment: `at = \"…\"`"));

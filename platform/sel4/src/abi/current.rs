@@ -29,10 +29,14 @@ pub(crate) fn configure(
 
 /// Says that the thread has no floating point, so that the kernel does not save its registers at every switch (since 14.0.0). The
 /// programs are compiled so.
-#[allow(unused_variables, reason = "older kernels have no such flag")]
+#[cfg(sel4_fpu_flag)]
 pub(crate) fn without_floating_point(kernel: &Sel4, tcb: Cap<Tcb>) -> Result<()> {
-    #[cfg(sel4_fpu_flag)]
-    done(invoke::seL4_TCB_SetFlags(kernel, tcb.bits(), 0, constant::seL4_TCBFlag_fpuDisabled))?;
+    done(invoke::seL4_TCB_SetFlags(kernel, tcb.bits(), 0, constant::seL4_TCBFlag_fpuDisabled))
+}
+
+/// Nothing: this kernel saves floating point registers when another thread uses them.
+#[cfg(not(sel4_fpu_flag))]
+pub(crate) fn without_floating_point(_: &Sel4, _: Cap<Tcb>) -> Result<()> {
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! A Slurm of one node on this machine, with its configuration, logs and ports of its own.
 //!
-//! It runs as the user of this process. Its daemons listen on every address of the machine, so each request needs the test's own key
-//! (munge). Left out: accounting, limits of memory, more nodes.
+//! Slurm runs as the user of this process. Its daemons listen on every address of the machine. So each request needs the test's own
+//! key (munge). Left out: accounting, limits of memory, more nodes.
 
 use super::{PARTS, Run, SECONDS, program, succeed};
 use crate::machine::ended_with_us;
