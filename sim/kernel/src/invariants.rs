@@ -41,10 +41,7 @@ impl Kernel {
     /// # Errors
     /// One sentence that names the broken invariant.
     pub fn check_invariants(&self) -> Result<(), String> {
-        let owned = self.owned_slots();
-        self.check_links(&owned)?;
-        // Most slots are empty, and an empty slot names no object.
-        let filled: Vec<SlotId> = owned.into_iter().filter(|slot| !self.slots[*slot].cap.is_null()).collect();
+        let filled = self.check_links()?;
         self.check_families(&filled)?;
         self.check_objects(&filled)?;
         self.check_memory(&filled)?;
@@ -54,27 +51,33 @@ impl Kernel {
         self.check_ready()
     }
 
-    /// All slots of CNodes, threads and interrupts.
-    fn owned_slots(&self) -> Vec<SlotId> {
+    /// The runs of slots of CNodes, threads and interrupts in the order of their numbers: the first, and the first behind.
+    fn owned_slots(&self) -> Vec<(SlotId, SlotId)> {
         let cnodes = self.cnodes.iter().map(|(_, object)| (object.first, 1u32 << object.radix));
         let threads = self.threads.iter().map(|(_, thread)| (thread.first, 1 << THREAD_SLOT_BITS));
         let interrupts = core::iter::once((self.irq_slot(0), u32::from(self.irq_count())));
         let runs = cnodes.chain(threads).chain(interrupts);
-        runs.flat_map(|(first, count)| (0..count).map(move |offset| first.offset(offset))).collect()
+        sorted(runs.map(|(first, count)| (first, first.offset(count))).collect())
     }
 
-    fn check_links(&self, owned: &[SlotId]) -> Checked {
-        let mut known = vec![false; self.slots.iter().count() + 1];
-        for slot in owned {
-            let is_second = std::mem::replace(&mut known[slot.number() as usize], true);
-            ensure(!is_second, || "a slot belongs to two objects".to_owned())?;
-        }
+    /// Returns the slots with a capability. Most are empty, and an empty slot names no object.
+    fn check_links(&self) -> Result<Vec<SlotId>, String> {
+        let owned = self.owned_slots();
+        let is_second = owned.windows(2).any(|pair| pair[0].1 > pair[1].0);
+        ensure(!is_second, || "a slot belongs to two objects".to_owned())?;
+        let is_owned = |slot: SlotId| {
+            let begun = owned.partition_point(|(first, _)| *first <= slot);
+            owned[..begun].last().is_some_and(|(_, end)| slot < *end)
+        };
+        let mut filled = Vec::new();
         for (slot, content) in self.slots.iter() {
-            let is_linked = content.prev.is_some() || content.next.is_some();
-            ensure(!content.cap.is_null() || !is_linked, || format!("empty {slot:?} is in the derivation order"))?;
-            ensure(content.cap.is_null() || known[slot.number() as usize], || {
-                format!("{slot:?} is nobody's and not empty")
-            })?;
+            if content.cap.is_null() {
+                let is_linked = content.prev.is_some() || content.next.is_some();
+                ensure(!is_linked, || format!("empty {slot:?} is in the derivation order"))?;
+                continue;
+            }
+            ensure(is_owned(slot), || format!("{slot:?} is nobody's and not empty"))?;
+            filled.push(slot);
             if let Some(next) = content.next {
                 ensure(self.slots[next].prev == Some(slot), || format!("{next:?} does not know {slot:?} before it"))?;
             }
@@ -82,7 +85,7 @@ impl Kernel {
                 ensure(self.slots[prev].next == Some(slot), || format!("{prev:?} does not know {slot:?} behind it"))?;
             }
         }
-        Ok(())
+        Ok(filled)
     }
 
     /// The order has no rings, and the capabilities to one object stand together in it.

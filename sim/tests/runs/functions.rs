@@ -1,6 +1,6 @@
 //! A controller with virtual functions.
 
-use super::{Run, done, passed, run_prepared, run_with, scenario};
+use super::{Run, passed, run_prepared, run_with, scenario};
 use capdl::Arch;
 use capdl::scenario::Attach;
 use report::Report;
@@ -32,7 +32,7 @@ fn attacked(defect: Option<Defect>, memory: Option<u64>, awaited: &[&str]) -> Ru
     scenario.machine.memory = memory.unwrap_or(scenario.machine.memory);
     let system = capdl::build(&scenario.drawn(1), &sim::programs(scenario.machine.arch)).unwrap();
     let plant = |simulation: &mut Simulation| defect.into_iter().for_each(|defect| simulation.plant(defect));
-    let is_end = |reports: &[Report]| awaited.iter().all(|tenant| done(reports).any(|one| one == *tenant));
+    let is_end = |done: &[String]| awaited.iter().all(|tenant| done.iter().any(|one| one == tenant));
     run_prepared(&system, &scenario, 1, &[], ATTACKED_MS, plant, is_end)
 }
 

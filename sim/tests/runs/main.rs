@@ -156,18 +156,10 @@ fn run_system(configured: &Scenario, scenario: &Scenario, seed: u64, planted: &[
 /// Runs a system that is built, judged by `scenario`.
 fn run_built(system: &System, scenario: &Scenario, seed: u64, planted: &[Fault], longest_ms: u64) -> Run {
     let all = scenario.tenants.len();
-    run_prepared(system, scenario, seed, planted, longest_ms, |_| {}, |reports| done(reports).count() == all)
+    run_prepared(system, scenario, seed, planted, longest_ms, |_| {}, |done| done.len() == all)
 }
 
-/// The tenants that came to their ends, passed or failed.
-fn done(reports: &[Report]) -> impl Iterator<Item = &str> {
-    reports.iter().filter_map(|report| match report {
-        Report::Done { tenant, .. } => Some(tenant.as_str()),
-        _ => None,
-    })
-}
-
-/// Runs a system that is built on a machine that was changed first, until its reports so far are the end.
+/// Runs a system that is built on a machine that was changed first, until these tenants at their ends, passed or failed, are the end.
 fn run_prepared(
     system: &System,
     scenario: &Scenario,
@@ -175,23 +167,27 @@ fn run_prepared(
     planted: &[Fault],
     longest_ms: u64,
     prepare: impl FnOnce(&mut Simulation),
-    is_end: impl Fn(&[Report]) -> bool,
+    is_end: impl Fn(&[String]) -> bool,
 ) -> Run {
     let disk = Disk::pattern();
     let disks = scenario.controllers.iter().map(|one| vec![disk.clone(); one.namespaces.len()]).collect();
     let faults = [scenario.faults.as_slice(), planted].concat();
     let mut simulation = Simulation::new(scenario, system, disks, &faults, seed);
     prepare(&mut simulation);
-    let (mut reader, mut reports) = (Reader::new(), Vec::new());
+    let (mut reader, mut reports, mut done) = (Reader::new(), Vec::new(), Vec::new());
     for until_ms in 1..=longest_ms {
         let progress = simulation.run_until(until_ms * 1_000_000);
-        let known = reports.len();
+        let known = done.len();
         reader.feed(&simulation.take_serial(), &mut |piece| {
             if let Piece::Frame { kind: Kind::Report, bytes, .. } = piece {
-                reports.extend(Stamped::decode(bytes).map(|stamped| stamped.report));
+                let report = Stamped::decode(bytes).map(|stamped| stamped.report);
+                if let Some(Report::Done { tenant, .. }) = &report {
+                    done.push(tenant.to_string());
+                }
+                reports.extend(report);
             }
         });
-        if progress == Progress::Quiet || reports.len() > known && is_end(&reports) {
+        if progress == Progress::Quiet || done.len() > known && is_end(&done) {
             break;
         }
     }

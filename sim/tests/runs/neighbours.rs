@@ -1,7 +1,7 @@
 //! The throughput and latency of a tenant beside neighbours of a lower class that send valid requests, on the whole system
 //! (`docs/guide/priority.md`). Ready threads run in seL4's order.
 
-use super::{Run, done, iops, reader, run_for, run_prepared};
+use super::{Run, iops, reader, run_for, run_prepared};
 use blk_api::config::{Class, SchedulingPolicy};
 use capdl::Scenario;
 use capdl::scenario::{Arbitration, Media, Tenant, Workload};
@@ -71,7 +71,7 @@ fn measured(scenario: &Scenario) -> Load {
     // Floods go on for ever.
     let loads: Vec<_> =
         scenario.tenants.iter().filter(|tenant| !matches!(tenant.workload, Workload::Flood(_))).collect();
-    let is_end = |reports: &[Report]| loads.iter().all(|load| done(reports).any(|one| one == load.name));
+    let is_end = |done: &[String]| loads.iter().all(|load| done.contains(&load.name));
     let run = run_prepared(&system, scenario, 1, &[], LONGEST_MS, |_| {}, is_end);
     assert_eq!((run.account.findings.as_str(), run.account.panics.as_slice()), ("", &[][..]));
     run.load("alice").expect("alice came to its end").clone()
