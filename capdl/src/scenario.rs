@@ -14,6 +14,7 @@ mod edu;
 mod error;
 mod expect;
 mod file;
+mod guarantee;
 mod hot_plug;
 mod kill;
 mod lists;
@@ -43,6 +44,7 @@ pub use controller::{
 pub use edu::{EDU_DRIVER, Edu};
 pub use error::ScenarioError;
 pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Span};
+pub use guarantee::Guarantee;
 pub use hot_plug::{Action, HotPlug, Moved};
 pub use kill::Kill;
 pub use machine::{Machine, ThreadOrder};

@@ -12,6 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::Arch;
 use crate::configure::Config;
 use crate::fixes::{Fix, FixName};
+use crate::gaps::Gap;
+use crate::installed::{self, Installed, Place};
 use crate::lock::FolderLock;
 use crate::obtain::{self, Source};
 use crate::{complaint, files, python, stamp};
@@ -35,6 +37,8 @@ pub struct BuildOptions {
     pub profile: Profile,
     /// The fixes to leave out, to show their effect.
     pub without: Vec<FixName>,
+    /// The kernel that the user installed, which is taken as it is; one of our own is built without it.
+    pub installed: Option<Place>,
 }
 
 impl BuildOptions {
@@ -66,48 +70,60 @@ impl BuildOptions {
     }
 }
 
-/// A built kernel.
+/// A kernel with all that programs for it are built from.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// Its architecture.
     pub arch: Arch,
-    /// The output folder, `target/kernel/<name>/`. Besides the files that the other fields name it holds `source/`, the
+    /// The output folder, `target/kernel/<name>/`: the files that the other fields name; the user-level interface (XML, bitfield
+    /// definitions, headers) in `libsel4/`; and of a kernel built here the configuration, the generated headers, and `source/`, the
     /// corrected copy of the source, for a debugger.
     pub folder: PathBuf,
     /// The kernel as the linker made it, with symbols.
     pub elf64: PathBuf,
     /// The same in a 32-bit container for QEMU's multiboot loader (`-kernel`): on x86_64 alone.
     pub elf32: PathBuf,
-    /// The kernel's user-level interface files (XML, bitfield definitions, headers), laid out as in its source.
-    pub libsel4: PathBuf,
-    /// The headers with the numbers of invocations and system calls, which the kernel's generators made from the XML.
-    pub generated: PathBuf,
-    /// The configuration it was built with; also in the folder as `autoconf.h`.
-    pub config: Config,
+    /// Properties of a kernel that the user installed; none of one built here.
+    pub installed: Option<Installed>,
 }
 
 impl Kernel {
-    fn in_folder(arch: Arch, folder: PathBuf, config: Config) -> Self {
-        Self {
-            arch,
-            elf64: folder.join("kernel.elf"),
-            elf32: folder.join("kernel32.elf"),
-            libsel4: folder.join("libsel4"),
-            generated: folder.join("generated"),
-            folder,
-            config,
+    pub(crate) fn in_folder(arch: Arch, folder: PathBuf, installed: Option<Installed>) -> Self {
+        Self { arch, elf64: folder.join("kernel.elf"), elf32: folder.join("kernel32.elf"), folder, installed }
+    }
+
+    /// The kernel's user-level interface files, laid out as in its source or as they are installed.
+    pub(crate) fn libsel4(&self) -> PathBuf {
+        self.folder.join("libsel4")
+    }
+
+    /// Defects that the project's own kernel does not have. One that lacks a fix is built to be seen to fail.
+    pub fn gaps(&self) -> impl Iterator<Item = &'static Gap> {
+        Gap::of(self.arch).filter(|_| self.installed.is_some())
+    }
+
+    /// QEMU's model of the processor.
+    #[must_use]
+    pub fn processor(&self) -> &'static str {
+        match (&self.installed, self.arch) {
+            (Some(installed), _) => installed.processor,
+            (None, Arch::X86_64) => "Nehalem",
+            (None, Arch::Aarch64) => "cortex-a57",
         }
     }
 }
 
-/// Builds the kernel of `options`, unless it is there already, and returns where it is.
+/// Builds the kernel of `options`, unless it is there already or the user's, and returns where it is.
 ///
 /// `workspace_root` is the folder of the project's top manifest; everything is written below its `target/`. `log` gets one
 /// line per step. Fails when the source cannot be fetched, a tool is missing, a fix does not apply, or the makefile fails
 /// (its output is in the output folder's `make.log`). The error contains the remedy.
 pub fn build(workspace_root: &Path, options: &BuildOptions, log: &mut dyn FnMut(&str)) -> Result<Kernel> {
+    if let Some(place) = &options.installed {
+        return installed::prepare(workspace_root, options.arch, place, log);
+    }
     let config = Config::new(options.arch, options.profile);
-    build_configured(workspace_root, options, &options.name(), config, log)
+    build_configured(workspace_root, options, &options.name(), &config, log)
 }
 
 /// Checks that the kernel for two cores links, with all fixes but `without`.
@@ -123,14 +139,14 @@ pub fn check_multicore_links(
     let options = BuildOptions { arch, without: without.to_vec(), ..BuildOptions::default() };
     let config = Config::new(options.arch, options.profile).with_cores(2);
     let name = format!("multicore-{}", options.name());
-    build_configured(workspace_root, &options, &name, config, log).map(|_| ())
+    build_configured(workspace_root, &options, &name, &config, log).map(|_| ())
 }
 
 fn build_configured(
     workspace_root: &Path,
     options: &BuildOptions,
     name: &str,
-    config: Config,
+    config: &Config,
     log: &mut dyn FnMut(&str),
 ) -> Result<Kernel> {
     let fixes = &options.fixes();
@@ -139,12 +155,12 @@ fn build_configured(
     let workspace_root = &std::path::absolute(workspace_root).context("the project's folder has no absolute path")?;
     let source = obtain::source(workspace_root)?;
     let kernels = workspace_root.join("target/kernel");
-    let kernel = Kernel::in_folder(options.arch, kernels.join(name), config);
+    let kernel = Kernel::in_folder(options.arch, kernels.join(name), None);
     fs::create_dir_all(&kernel.folder).with_context(|| format!("cannot make {}", kernel.folder.display()))?;
     let _lock = FolderLock::take(&kernel.folder, log)?;
 
     let overlay = workspace_root.join("kernel/overlay");
-    let stamp = stamp::stamp(&source.version, &files::texts(&overlay)?, &kernel.config, fixes, &tools);
+    let stamp = stamp::stamp(&source.version, &files::texts(&overlay)?, config, fixes, &tools);
     let stamp_file = kernel.folder.join("stamp");
     if fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp) && kernel.elf64.exists() {
         return Ok(kernel);
@@ -152,21 +168,21 @@ fn build_configured(
     // Without a stamp the folder's content is ignored, so a failure on the way leaves no wrong kernel.
     files::remove_file(&stamp_file)?;
     log(&format!("kernel {name}: preparing the source of {}", source.version));
-    let tree = prepare(&kernel, &source, &overlay, fixes)?;
+    let tree = prepare(&kernel, config, &source, &overlay, fixes)?;
     let programs = {
         let _lock = FolderLock::take(&kernels, log)?;
         python::environment(&kernels.join("python"), log)?
     };
     log(&format!("kernel {name}: compiling"));
-    let made = make(&kernel, &programs, compiler_variables(options))?;
-    install(&kernel, &tree, &made)?;
+    let made = make(&kernel, config, &programs, compiler_variables(options))?;
+    install(&kernel, config, &tree, &made)?;
     files::write_whole(&stamp_file, stamp.as_bytes())?;
     log(&format!("kernel {name}: done"));
     Ok(kernel)
 }
 
 /// Copies the source, adds our platform to the copy, corrects it, and puts our configuration where the makefile takes it from.
-fn prepare(kernel: &Kernel, source: &Source, overlay: &Path, fixes: &[&Fix]) -> Result<PathBuf> {
+fn prepare(kernel: &Kernel, config: &Config, source: &Source, overlay: &Path, fixes: &[&Fix]) -> Result<PathBuf> {
     let tree = kernel.folder.join("source");
     files::remove_folder(&tree)?;
     files::copy_folder(&source.folder, &tree)?;
@@ -175,7 +191,7 @@ fn prepare(kernel: &Kernel, source: &Source, overlay: &Path, fixes: &[&Fix]) -> 
         fix.apply(&tree)?;
     }
     let header = tree.join("include/plat").join(platform(kernel.arch)).join("autoconf.h");
-    files::write_whole(&header, kernel.config.header().as_bytes())?;
+    files::write_whole(&header, config.header().as_bytes())?;
     Ok(tree)
 }
 
@@ -236,7 +252,7 @@ fn compiler_variables(options: &BuildOptions) -> &'static [&'static str] {
 }
 
 /// Runs the kernel's makefile in a folder beside the source, and returns the kernel it linked.
-fn make(kernel: &Kernel, python_programs: &Path, compiler_variables: &[&str]) -> Result<PathBuf> {
+fn make(kernel: &Kernel, config: &Config, python_programs: &Path, compiler_variables: &[&str]) -> Result<PathBuf> {
     let folder = kernel.folder.join("make");
     files::remove_folder(&folder)?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -258,7 +274,7 @@ fn make(kernel: &Kernel, python_programs: &Path, compiler_variables: &[&str]) ->
         .arg("PRUNES=")
         // Today's compiler warns about things that were fine then: warnings, but not as errors.
         .arg("WARNINGS=all")
-        .args(profile_variables(&kernel.config))
+        .args(profile_variables(config))
         .arg("kernel.elf")
         .env("PATH", search_path(python_programs)?)
         .envs((kernel.arch == Arch::Aarch64).then_some(("DEFINES", "ARM_CORTEX_A57")))
@@ -303,14 +319,14 @@ const GENERATED: &[&str] =
     &["api/invocation.h", "arch/api/invocation.h", "arch/api/sel4_invocation.h", "arch/api/syscall.h"];
 
 /// Puts the results in place, each file whole.
-fn install(kernel: &Kernel, tree: &Path, made: &Path) -> Result<()> {
+fn install(kernel: &Kernel, config: &Config, tree: &Path, made: &Path) -> Result<()> {
     files::copy_whole(made, &kernel.elf64)?;
     if kernel.arch == Arch::X86_64 {
         pack_for_multiboot(kernel)?;
     }
-    files::write_whole(&kernel.folder.join("autoconf.h"), kernel.config.header().as_bytes())?;
+    files::write_whole(&kernel.folder.join("autoconf.h"), config.header().as_bytes())?;
     for name in GENERATED {
-        let target = kernel.generated.join(name);
+        let target = kernel.folder.join("generated").join(name);
         if let Some(folder) = target.parent() {
             fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         }
@@ -319,12 +335,13 @@ fn install(kernel: &Kernel, tree: &Path, made: &Path) -> Result<()> {
     let part = kernel.folder.join("libsel4.part");
     files::remove_folder(&part)?;
     files::copy_folder(&tree.join("libsel4"), &part)?;
-    files::remove_folder(&kernel.libsel4)?;
-    fs::rename(&part, &kernel.libsel4).with_context(|| format!("cannot write {}", kernel.libsel4.display()))
+    let libsel4 = kernel.libsel4();
+    files::remove_folder(&libsel4)?;
+    fs::rename(&part, &libsel4).with_context(|| format!("cannot write {}", libsel4.display()))
 }
 
 /// Puts the kernel into the container that QEMU's multiboot loader takes.
-fn pack_for_multiboot(kernel: &Kernel) -> Result<()> {
+pub(crate) fn pack_for_multiboot(kernel: &Kernel) -> Result<()> {
     let small = kernel.folder.join("kernel32.elf.part");
     let output = Command::new("objcopy")
         .args(["-O", "elf32-i386", "--strip-debug"])
@@ -384,6 +401,7 @@ mod tests {
             profile: Profile::Debug,
             // In any order, and twice.
             without: vec![FixName::ContextCache, FixName::FrameCopy, FixName::ContextCache],
+            installed: None,
         };
         assert_eq!(options.name(), "debug-without-frame-copy-without-context-cache");
         assert_eq!(BuildOptions::default().name(), "release");

@@ -6,12 +6,10 @@
 //! `kernel32.elf` for QEMU's multiboot loader, the configuration used, and the kernel's interface files (`libsel4/`) from
 //! which the bindings are generated. [`regress`] boots such a kernel in QEMU with a small root task and reads the verdict.
 //!
-//! Neighbours: `xtask` calls this crate; `platform/sel4` reads `libsel4/` and `autoconf.h` from the output folder.
-//! Everything that depends on version 5.0.0 is here, so that another kernel can take its place later.
+//! Neighbours: `xtask` calls this crate; `platform/sel4` reads `libsel4/` and `autoconf.h` from the output folder. A kernel that the user
+//! installed ([`installed`]) can take the place of the one that is built here.
 //!
 //! The AArch64 kernel is the same source with a platform of ours added to the copy, `overlay/`, and no line of the kernel's changed for it.
-//!
-//! Left out: a kernel the user installed (`SEL4_PREFIX`).
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +20,8 @@ pub mod configure;
 pub mod elf;
 mod files;
 pub mod fixes;
+pub mod gaps;
+pub mod installed;
 mod lock;
 pub mod obtain;
 mod python;

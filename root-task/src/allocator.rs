@@ -142,14 +142,29 @@ impl Allocator {
             let block = block.ok_or(BuildError::NoMemory { asked: left, available })?;
             let count = rest.min(self.retype_limit).min(block.room(bits));
             let end = next.saturating_add(count);
-            kernel
-                .untyped_retype(block.cptr, demand.object_type, demand.size_bits, cnode, next..end)
-                .map_err(BuildError::refused("retype memory into", type_name(demand.object_type)))?;
+            retype(kernel, block.cptr, (demand.object_type, demand.size_bits), cnode, next..end)?;
             let start = block.used.checked_next_multiple_of(bytes(bits)).unwrap_or(u64::MAX);
             block.used = start.saturating_add(count.saturating_mul(bytes(bits)));
             next = end;
         }
         Ok(slots)
+    }
+
+    /// Makes objects of a fixed size from an untyped that has room for them.
+    pub(crate) fn fill<K: Kernel>(
+        &self,
+        kernel: &K,
+        untyped: Cap<Untyped>,
+        object_type: ObjectType,
+        slots: Range<u64>,
+    ) -> Result<(), BuildError> {
+        let mut next = slots.start;
+        while next < slots.end {
+            let end = next.saturating_add(self.retype_limit).min(slots.end);
+            retype(kernel, untyped, (object_type, 0), self.cnode, next..end)?;
+            next = end;
+        }
+        Ok(())
     }
 
     /// The block for the next `together` objects: one that is open already, the fullest first, then the smallest that is not.
@@ -171,6 +186,17 @@ impl Allocator {
         let room = |block: &Block| block.room(bits).saturating_mul(bytes(bits));
         self.blocks.iter().fold(0, |sum, block| sum.saturating_add(room(block)))
     }
+}
+
+fn retype<K: Kernel>(
+    kernel: &K,
+    untyped: Cap<Untyped>,
+    (object_type, size_bits): (ObjectType, u8),
+    cnode: Cap<CNode>,
+    slots: Range<u64>,
+) -> Result<(), BuildError> {
+    let made = kernel.untyped_retype(untyped, object_type, size_bits, cnode, slots);
+    made.map_err(BuildError::refused("retype memory into", type_name(object_type)))
 }
 
 const fn type_name(object_type: ObjectType) -> &'static str {

@@ -2,10 +2,13 @@
 
 use crate::allocator::{Allocator, Demand};
 use crate::{BootInfo, BuildError};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use capdl_spec::{Object, ObjectId, ObjectKind, Specification};
 use core::ops::Range;
-use platform::{CPtr, Cap, CapType, DeviceUntyped, DeviceUntypeds, Kernel, ObjectType, PAGE_SIZE, Paddr, TableLevel};
+use platform::{
+    CPtr, Cap, CapType, DeviceUntyped, DeviceUntypeds, Kernel, ObjectType, PAGE_SIZE, Paddr, TableLevel, Untyped,
+};
 
 /// Bytes of a large frame.
 pub(crate) const LARGE_PAGE: u64 = 1 << LARGE_PAGE_BITS;
@@ -23,6 +26,8 @@ pub(crate) struct Objects {
     pub(crate) devices: DeviceUntypeds,
     /// Kernel objects made for the specification.
     pub(crate) made: u32,
+    /// The untypeds of the arrays of IO page tables.
+    io_tables: BTreeMap<ObjectId, Cap<Untyped>>,
 }
 
 /// Slots of the objects that the root task needs itself.
@@ -76,8 +81,16 @@ impl Objects {
         let mut devices = DeviceUntypeds::new(boot.cnode, device_slots, device_untypeds(boot));
         let mut slots = Vec::with_capacity(specification.objects.len());
         let mut count = 0u32;
-        for object in &specification.objects {
+        let mut io_tables = BTreeMap::new();
+        for (object, id) in specification.objects.iter().zip(0..) {
             let range = match (demand(object), boot_cap(boot, object.kind)) {
+                (Some(_), _) if object.kind == ObjectKind::IoPageTable => {
+                    let untyped = Cap::from_bits(made.next().unwrap_or_default().start);
+                    let slots = allocator.slots(object.count.into())?;
+                    allocator.fill(kernel, untyped, ObjectType::IoPageTable, slots.clone())?;
+                    io_tables.insert(id, untyped);
+                    slots
+                }
                 (Some(_), _) => made.next().unwrap_or_default(),
                 (None, Some(cap)) => cap.bits()..cap.bits().saturating_add(1),
                 (None, None) => make_devices(kernel, boot, allocator, &mut devices, object)?,
@@ -89,7 +102,23 @@ impl Objects {
             }
             slots.push(range);
         }
-        Ok(Self { slots, own, devices, made: count })
+        Ok(Self { slots, own, devices, made: count, io_tables })
+    }
+
+    /// Deletes the array `id` of IO page tables, whoever has them, and makes it again: mapped nowhere, and empty. Kernels differ in what
+    /// they leave in a table that is unmapped.
+    pub(crate) fn renew_io_tables<K: Kernel>(
+        &self,
+        kernel: &K,
+        boot: &BootInfo,
+        allocator: &Allocator,
+        id: ObjectId,
+    ) -> Result<(), BuildError> {
+        let missing = || BuildError::specification("", "it names IO page tables that it does not have");
+        let untyped = *self.io_tables.get(&id).ok_or_else(missing)?;
+        let revoked = kernel.cnode_revoke(boot.slot(untyped.cptr()));
+        revoked.map_err(BuildError::refused("take", "IO page tables"))?;
+        allocator.fill(kernel, untyped, ObjectType::IoPageTable, self.slots(id)?)
     }
 
     /// The slots of the object `id`.
@@ -138,7 +167,11 @@ fn demand(object: &Object) -> Option<Demand> {
         ObjectKind::TranslationTable { level } => (ObjectType::TranslationTable(TableLevel::new(level)?), 0),
         ObjectKind::SmallFrame => (ObjectType::SmallPage, 0),
         ObjectKind::LargeFrame => (ObjectType::LargePage, 0),
-        ObjectKind::IoPageTable => (ObjectType::IoPageTable, 0),
+        // They get an untyped of their own, so that they can be made again.
+        ObjectKind::IoPageTable => {
+            let size_bits = bits_of(object.count)?;
+            return Some(Demand { object_type: ObjectType::Untyped, size_bits, count: 1, contiguous: false });
+        }
         ObjectKind::DeviceUntyped { .. }
         | ObjectKind::SmallDeviceFrame { .. }
         | ObjectKind::LargeDeviceFrame { .. }
@@ -147,6 +180,12 @@ fn demand(object: &Object) -> Option<Demand> {
         | ObjectKind::IoSpaceMaster => return None,
     };
     Some(Demand { object_type, size_bits, count: u64::from(object.count), contiguous: false })
+}
+
+/// log2 of the bytes of an untyped that has room for `count` IO page tables.
+fn bits_of(count: u32) -> Option<u8> {
+    let pages = count.checked_next_power_of_two()?;
+    u8::try_from(pages.trailing_zeros().saturating_add(PAGE_SIZE.ilog2())).ok()
 }
 
 /// The capability the kernel gave at boot that stands for `kind`.

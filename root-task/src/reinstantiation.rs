@@ -2,10 +2,9 @@
 //! receives the specification's capabilities again.
 //!
 //! Its objects stay the same ones: peers hold capabilities to its endpoint and notification, and map its rings. All
-//! capabilities in its CSpace are taken, with all that were derived from them. Two kinds stay in their slots, because the
-//! kernel derives no second capability from them (see [`crate::cspace`]): the component finds them as its previous incarnation
-//! left them. Memory that others map as well, rings and logs, stays as it is; its users restart on it. The page that a
-//! component keeps stays, too.
+//! capabilities in its CSpace are taken, with all that were derived from them. The kernel derives no second capability from two kinds
+//! (see [`crate::cspace`]): interrupt control stays in its slot, and IO page tables are made anew. Memory that others map as well, rings
+//! and logs, stays as it is; its users restart on it. The page that a component keeps stays, too.
 //!
 //! With the PCI server's capabilities, all that were derived from them are taken: drivers' registers, interrupts, IOSpaces.
 //! Their devices reach nothing from then on.
@@ -39,7 +38,11 @@ impl<P: Platform> Build<P> {
         self.empty_cspace(component)?;
         self.refill(component)?;
         for run in specification.caps.iter().filter(|run| run.cnode == component.cnode) {
-            if !is_moved(object(&specification, run.object)?.kind) {
+            let kind = object(&specification, run.object)?.kind;
+            if kind == ObjectKind::IoPageTable {
+                self.objects.renew_io_tables(self.platform.kernel(), &self.boot, &self.allocator, run.object)?;
+            }
+            if kind == ObjectKind::IoPageTable || !is_moved(kind) {
                 self.install(run)?;
             }
         }

@@ -39,7 +39,7 @@ use crate::project::{Project, write_whole};
 use crate::records::decode::{Decoder, Filter};
 use crate::records::lateness::Lateness;
 use crate::records::results::{Results, hex};
-use crate::setup::vfio_user;
+use crate::setup::{chosen_kernel, vfio_user};
 use anyhow::{Context, Result, ensure};
 use capdl::scenario::{Setting, Workload};
 use capdl::{Scenario, System};
@@ -151,6 +151,7 @@ impl Runner<'_> {
         let own = own::build(self.project, self.kernel, self.programs.level(), &scenario)?;
         let programs = own.iter().fold(self.programs.for_model(), |all, (name, elf)| all.with(name, elf.clone()));
         let system = capdl::build(&scenario.drawn(seed), &programs)?;
+        chosen_kernel::has_slots(self.kernel, &system)?;
         let folder = folder::make(self.project, &scenario.name)?;
         let images = disks::images(&scenario, &folder, options.disk).into_iter().map(|image| image.path);
         let without = images.chain([folder.join(IMAGE)]).collect();
@@ -198,7 +199,9 @@ impl Runner<'_> {
             .counter
             .map_or(Time::Real, |plugins| Time::Counted { plugin: plugins.of(options.device), argument: &argument });
         let boot = match self.kernel.arch {
-            Arch::X86_64 => Boot::Multiboot(&self.kernel.elf32, &image_file),
+            Arch::X86_64 => {
+                Boot::Multiboot { kernel: &self.kernel.elf32, processor: self.kernel.processor(), image: &image_file }
+            }
             Arch::Aarch64 => Boot::Whole(&image_file),
         };
         let sockets = models.as_ref().map(Models::sockets);
@@ -261,6 +264,12 @@ impl Runner<'_> {
         results.reasons = causes::told(reasons.into_iter().chain(others).collect(), &injected, &results);
         times::judge(&prepared.scenario, &mut results, options.not_judged);
         results.passed = results.reasons.is_empty();
+        if !results.passed
+            && let Some(kernel) = &results.kernel
+        {
+            let relied = prepared.scenario.expect.relies_on.iter().map(|one| one.as_str());
+            results.not_promised = relied.filter(|name| kernel.leaves.contains_key(name)).collect();
+        }
         if results.passed && !options.keep {
             disks::remove(&prepared.scenario, &prepared.folder);
             // A file that cannot be removed does no harm.
@@ -280,6 +289,7 @@ impl Runner<'_> {
             Collector::new(self.decoder(prepared)?, &prepared.folder, options.show)?.telling(options.step);
         collector.results.take_scenario(&prepared.scenario);
         collector.results.arch = self.kernel.arch.name();
+        collector.results.kernel = chosen_kernel::shown(self.kernel);
         collector.results.folder = self.project.shown(&prepared.folder);
         let limit = Duration::from_secs(prepared.scenario.expect.timeout_seconds);
         let (mut outside, ends) = Outside::of(&prepared.scenario, self.kernel.arch, models)?;

@@ -4,6 +4,7 @@
 //! not changed; the whole check then takes a fraction of a second. `vfio_user` installs a second QEMU and `linux_guest` a Linux, on request
 //! only, as are the packages of Slurm.
 
+pub(crate) mod chosen_kernel;
 #[cfg(feature = "all-commands")]
 pub(crate) mod linux_guest;
 pub(crate) mod packages;
@@ -63,7 +64,10 @@ pub(crate) fn build_kernel(project: &Project, options: &BuildOptions) -> Result<
     kernel::build(project.root(), options, &mut |line| {
         step.get_or_insert_with(|| Step::new("building the kernel")).say(line);
     })
-    .context("the kernel cannot be built")
+    .with_context(|| match options.installed {
+        Some(_) => "the installed kernel cannot be used",
+        None => "the kernel cannot be built",
+    })
 }
 
 fn ensure_target(target: &str) -> Result<()> {

@@ -1,5 +1,6 @@
 //! The results that a run of a scenario must show.
 
+use super::guarantee::Guarantee;
 use report::ResetScope;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -68,6 +69,9 @@ pub struct Expect {
     pub compare_image: bool,
     /// Whether the root task reports every capability it installed; they must be those of the specification.
     pub report_caps: bool,
+    /// Guarantees of the kernel without which the scenario shows a defect of the kernel. On an installed kernel that lacks one, a run that
+    /// does not pass has not failed: the kernel promises no more.
+    pub relies_on: Vec<Guarantee>,
 }
 
 /// A requirement on a tenant's load in a part of the run. Changes are counted from 1, the earliest first.
@@ -176,6 +180,7 @@ impl Default for Expect {
             measured: Vec::new(),
             compare_image: false,
             report_caps: false,
+            relies_on: Vec::new(),
         }
     }
 }

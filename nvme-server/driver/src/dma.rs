@@ -10,9 +10,12 @@
 use crate::fault::DeviceFault;
 use crate::queue_pair::Ring;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use blk_api::names;
 use core::ops::Range;
-use platform::{Cap, Environment, Error, Frame, IoPageTable, IoSpace, Iova, Kernel, PAGE_SIZE, Platform, Rights};
+use platform::{
+    Cap, CapType, Environment, Error, Frame, IoPageTable, IoSpace, Iova, Kernel, PAGE_SIZE, Platform, Rights,
+};
 
 /// Address of the pool for the device. All that it reaches lies apart from the PCI windows of all machines and from the pages that
 /// messages of interrupts are written to, up to 3 GiB and from 4 GiB on: a device takes an address of its own registers for them.
@@ -37,19 +40,23 @@ pub struct IoSpaceMap<K> {
 }
 
 impl<K: Kernel> IoSpaceMap<K> {
-    /// The address space behind `io_space`, with the environment's run `io-table` to build it.
-    ///
-    /// The tables are the only capabilities that pass from one incarnation of the component to the next: they are unmapped from
-    /// the address space of the previous incarnation, which is gone.
+    /// The address space behind `io_space`, with the environment's run `io-table` to build it: none of them is mapped.
     pub fn new(kernel: K, io_space: Option<Cap<IoSpace>>, environment: &Environment) -> Self {
-        let tables: VecDeque<_> = (0..environment.cap_count(names::IO_TABLE))
-            .filter_map(|i| environment.cap_at(names::IO_TABLE, i))
-            .collect();
-        for table in &tables {
-            // An error may mean that it is not mapped. If it still is, mapping it will be refused.
-            let _ = kernel.io_page_table_unmap(*table);
+        Self { kernel, io_space, tables: all(environment, names::IO_TABLE).collect(), next_window: WINDOWS }
+    }
+
+    /// Takes pool, window and page tables out of the address space of an earlier claim, before its capability is given up. Frames go first
+    /// and the table that was mapped last before the others, so each table is empty then: kernels differ in what they leave in one that is
+    /// unmapped, and a table with entries must not be used again.
+    pub fn release(kernel: &K, environment: &Environment) {
+        for frame in all(environment, names::DMA).chain(all(environment, names::WINDOW)) {
+            // An error may mean that it is not mapped, as before the first claim. If it still is, mapping it will be refused.
+            let _ = kernel.frame_unmap(frame);
         }
-        Self { kernel, io_space, tables, next_window: WINDOWS }
+        let tables: Vec<Cap<IoPageTable>> = all(environment, names::IO_TABLE).collect();
+        for table in tables.into_iter().rev() {
+            let _ = kernel.io_page_table_unmap(table);
+        }
     }
 
     /// The new address space behind `io_space`, after the old one was deleted, with the page tables that are left.
@@ -139,6 +146,11 @@ impl<K: Kernel> IoSpaceMap<K> {
             }
         }
     }
+}
+
+/// The environment's run of capabilities with this name.
+fn all<'a, T: CapType>(environment: &'a Environment, name: &'a str) -> impl Iterator<Item = Cap<T>> + 'a {
+    (0..environment.cap_count(name)).filter_map(move |index| environment.cap_at(name, index))
 }
 
 /// A client's window as the device sees it.

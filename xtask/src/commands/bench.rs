@@ -20,14 +20,14 @@ use crate::progress::Step;
 use crate::project::Project;
 use crate::reports::sheet::Sheet;
 use crate::run::{Device, Options, Runner, suits};
-use crate::setup;
+use crate::setup::chosen_kernel::{self, ChosenKernel};
 use crate::setup::packages::Consent;
 use crate::setup::vfio_user;
 use anyhow::{Context, Error, Result, bail, ensure};
 use capdl::Scenario;
 use clap::Args;
 use gates::{judged_against, missed_by};
-use kernel::{Arch, BuildOptions};
+use kernel::Arch;
 use report::Measured;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -44,6 +44,8 @@ pub(crate) struct Bench {
     /// The architecture: x86_64 or aarch64
     #[arg(long, default_value = "x86_64")]
     arch: String,
+    #[command(flatten)]
+    kernel: ChosenKernel,
     /// Write the numbers as JSON, too: a file is replaced as a whole, a link's target too, a device or pipe is written to
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -54,7 +56,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "NAME", requires = "profile")]
     component: Option<String>,
     /// Measure the simulator and the data path's pieces on the build machine instead
-    #[arg(long, conflicts_with_all = ["only", "json", "arch", "profile"])]
+    #[arg(long, conflicts_with_all = ["only", "json", "arch", "kernel", "profile"])]
     sim: bool,
     /// Install missing packages through sudo without asking
     #[arg(long)]
@@ -97,7 +99,7 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
     };
     let mut json = bench.json.as_deref().map(Destination::open).transpose()?;
     let consent = if bench.yes { Consent::Given } else { Consent::NotAsked };
-    let kernel = setup::prepare(project, consent, &BuildOptions { arch, ..BuildOptions::default() })?;
+    let kernel = chosen_kernel::prepare(project, consent, &bench.kernel.options(arch)?)?;
     let programs = programs::build(project, &kernel, "info", None)?;
     let plugins = Plugins::compile(project)?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };

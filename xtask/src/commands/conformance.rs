@@ -179,11 +179,12 @@ impl Bench<'_> {
     /// at boot are short. The serial line is QEMU's standard output.
     fn arguments(&self, image: &std::path::Path) -> Vec<OsString> {
         let own = match self.kernel.arch {
-            Arch::X86_64 => {
-                "-M q35 -accel tcg -cpu Nehalem -smp 1,maxcpus=2 -m 256M -device intel-iommu \
-                             -device isa-debugcon,iobase=0xe9,chardev=line -device isa-debug-exit,iobase=0xf4,iosize=4"
-            }
-            Arch::Aarch64 => kernel::boot::MACHINE,
+            Arch::X86_64 => format!(
+                "-M q35 -accel tcg -cpu {} -smp 1,maxcpus=2 -m 256M -device intel-iommu -device \
+                 isa-debugcon,iobase=0xe9,chardev=line -device isa-debug-exit,iobase=0xf4,iosize=4",
+                self.kernel.processor()
+            ),
+            Arch::Aarch64 => kernel::boot::MACHINE.to_owned(),
         };
         let shared = "-icount shift=3,sleep=off -nodefaults -display none -no-reboot -chardev stdio,id=line,signal=off";
         let words = shared.split_whitespace().chain(own.split_whitespace());

@@ -17,8 +17,9 @@ use crate::reports::{table, timeline};
 #[cfg(feature = "all-commands")]
 use crate::run::simulate::RunInput;
 use crate::run::{self, Device, Options, Runner};
+use crate::setup::chosen_kernel::{self, ChosenKernel};
 use crate::setup::packages::Consent;
-use crate::setup::{self, vfio_user};
+use crate::setup::vfio_user;
 use anyhow::{Context, Error, Result, ensure};
 use capdl::Scenario;
 use capdl::scenario::Setting;
@@ -55,6 +56,8 @@ pub(crate) struct Demo {
     /// Build the kernel without this fix, to see its effect; repeat the option for several
     #[arg(long, value_name = "FIX")]
     without: Vec<FixName>,
+    #[command(flatten)]
+    kernel: ChosenKernel,
     /// Leave out the IOMMU: devices then reach all memory, and only the server's checks isolate tenants
     #[arg(long)]
     no_iommu: bool,
@@ -62,7 +65,7 @@ pub(crate) struct Demo {
     #[arg(long, value_enum, default_value_t)]
     device: Device,
     /// Run it in the simulator instead of QEMU
-    #[arg(long, conflicts_with_all = ["without", "write", "arch", "no_iommu", "device"])]
+    #[arg(long, conflicts_with_all = ["without", "kernel", "write", "arch", "no_iommu", "device"])]
     sim: bool,
     /// Keep the images of the run, so that the program `command` in its folder starts the machine again
     #[arg(long, conflicts_with = "sim")]
@@ -117,9 +120,10 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
         let input = RunInput { scenario: &scenario, seed, disk: disk.as_ref(), show, step: None, folder: None };
         return sim::once(project, &demo.scenario, input, json);
     }
-    let options = BuildOptions { arch, without: demo.without.clone(), ..BuildOptions::default() };
+    let options = BuildOptions { without: demo.without.clone(), ..demo.kernel.options(arch)? };
     let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };
-    let kernel = setup::prepare(project, consent, &options)?;
+    let kernel = chosen_kernel::prepare(project, consent, &options)?;
+    chosen_kernel::suits(&kernel, &scenario)?;
     let programs = programs::build(project, &kernel, filter.compiled(), Some(&scenario))?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let mut results = {
@@ -137,5 +141,5 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     json.map(|mut json| json.write_json(Format::Run, &results)).transpose()?;
     let sentences = out::sentence_columns(io::stdout());
     out::line(format_args!("{}", table::render(&results, out::columns(), sentences)))?;
-    Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if results.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

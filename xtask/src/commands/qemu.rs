@@ -8,7 +8,7 @@ use crate::out;
 use crate::project::Project;
 use crate::records::decode::{Filter, Level};
 use crate::run::{self, Collector, Device, Options, Prepared, Runner};
-use crate::setup;
+use crate::setup::chosen_kernel::{self, ChosenKernel};
 use crate::setup::packages::Consent;
 use anyhow::{Error, Result};
 use capdl::Scenario;
@@ -33,6 +33,8 @@ pub(crate) struct Qemu {
     /// The architecture: x86_64 or aarch64
     #[arg(long, default_value = "x86_64")]
     arch: String,
+    #[command(flatten)]
+    kernel: ChosenKernel,
     /// Leave out the IOMMU: devices then reach all memory, and only the server's checks isolate tenants
     #[arg(long)]
     no_iommu: bool,
@@ -67,7 +69,9 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let disk = qemu.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
     let profile = if qemu.debug { Profile::Debug } else { Profile::Release };
     let consent = if qemu.yes { Consent::Given } else { Consent::NotAsked };
-    let kernel = setup::prepare(project, consent, &BuildOptions { arch, profile, ..BuildOptions::default() })?;
+    let options = BuildOptions { profile, ..qemu.kernel.options(arch)? };
+    let kernel = chosen_kernel::prepare(project, consent, &options)?;
+    chosen_kernel::suits(&kernel, &scenario)?;
     let programs = programs::build(project, &kernel, filter.compiled(), Some(&scenario))?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
     let (no_iommu, settings) = (qemu.no_iommu, qemu.set.as_slice());

@@ -21,6 +21,9 @@ pub(crate) const FIRST_DEVICE: usize = 4;
 /// Bytes of a controller's registers, its MSI-X table included.
 pub(crate) const REGISTERS_BYTES: usize = 16 << 10;
 
+/// QEMU's model of the processor on which Linux runs.
+const LINUX_PROCESSOR: &str = "Nehalem";
+
 /// Bytes that count as one request where a controller's rate is limited.
 const UNIT_BYTES: u32 = 4096;
 
@@ -51,8 +54,15 @@ pub(crate) struct Parts<'a> {
 /// The files that the machine boots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Boot<'a> {
-    /// x86_64: the kernel in a 32-bit container, and the root task's image.
-    Multiboot(&'a Path, &'a Path),
+    /// x86_64: two files.
+    Multiboot {
+        /// The kernel in a 32-bit container.
+        kernel: &'a Path,
+        /// QEMU's model of the processor, which the kernel's configuration determines.
+        processor: &'a str,
+        /// The root task's image.
+        image: &'a Path,
+    },
     /// AArch64: one file with everything.
     Whole(&'a Path),
     /// x86_64: Linux.
@@ -152,18 +162,22 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     // The AArch64 kernel has the amount compiled in.
     let bytes = match parts.boot {
         Boot::Whole(_) => u64::from(kernel::configure::VIRT_MEMORY_BYTES),
-        Boot::Multiboot(..) | Boot::Linux { .. } => parts.scenario.machine.memory,
+        Boot::Multiboot { .. } | Boot::Linux { .. } => parts.scenario.machine.memory,
     };
     let memory = format!("{}M", bytes >> 20);
     match parts.boot {
-        Boot::Multiboot(..) | Boot::Linux { .. } => {
+        Boot::Multiboot { .. } | Boot::Linux { .. } => {
             // The models read and write the machine's memory by its file.
             let shared = if parts.models.is_some() { ",memory-backend=ram" } else { "" };
+            let processor = match parts.boot {
+                Boot::Multiboot { processor, .. } => processor,
+                Boot::Linux { .. } | Boot::Whole(_) => LINUX_PROCESSOR,
+            };
             let processors = match (parts.boot, parts.time) {
                 (Boot::Linux { .. }, Time::Real) => "2",
                 _ => "1,maxcpus=2",
             };
-            line.words(&format!("-M q35{shared} -accel tcg -cpu Nehalem -smp {processors}"));
+            line.words(&format!("-M q35{shared} -accel tcg -cpu {processor} -smp {processors}"));
         }
         Boot::Whole(_) => {
             let iommu = if parts.scenario.machine.iommu { ",iommu=smmuv3" } else { "" };
@@ -246,7 +260,7 @@ pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
         Start::WaitsForGdb => line.words("-s -S"),
     }
     match parts.boot {
-        Boot::Multiboot(kernel, image) => {
+        Boot::Multiboot { kernel, image, .. } => {
             line.pair("-kernel", kernel);
             line.pair("-initrd", image);
         }

@@ -16,6 +16,18 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// An installed kernel.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
+pub(crate) struct InstalledKernel {
+    /// The release, by its interface.
+    pub(crate) release: String,
+    /// The file.
+    pub(crate) file: String,
+    /// By guarantee that the kernel lacks, what it leaves.
+    pub(crate) leaves: BTreeMap<&'static str, &'static str>,
+}
+
 /// All results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
@@ -24,12 +36,16 @@ pub(crate) struct Results {
     pub(crate) scenario: String,
     /// The architecture.
     pub(crate) arch: &'static str,
+    /// The kernel, if the user installed it.
+    pub(crate) kernel: Option<InstalledKernel>,
     /// The seed of a simulated run; none on QEMU.
     pub(crate) seed: Option<u64>,
     /// Whether everything expected was there and correct.
     pub(crate) passed: bool,
     /// Reasons for not passing.
     pub(crate) reasons: Vec<String>,
+    /// Guarantees on which the scenario relies and which the kernel lacks, if the run did not pass: it has not failed then.
+    pub(crate) not_promised: Vec<&'static str>,
     /// Rows that are neither passed nor failed, because the build machine was too slow for their times, with the measured lateness.
     pub(crate) not_judged: Vec<String>,
     /// How late QEMU was; none in the simulator, and where the system does not count it.
@@ -213,6 +229,11 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 impl Results {
+    /// Whether something was expected that the kernel promises, and did not happen.
+    pub(crate) fn failed(&self) -> bool {
+        !self.passed && self.not_promised.is_empty()
+    }
+
     /// Takes the scenario's name, and who serves its tenants.
     pub(crate) fn take_scenario(&mut self, scenario: &Scenario) {
         self.scenario.clone_from(&scenario.name);

@@ -86,11 +86,12 @@ fn machine(results: &Results) -> Option<String> {
         0 => "no IOMMU".to_owned(),
         levels => format!("IOMMU with {levels} levels"),
     };
+    let kernel = results.kernel.as_ref().map_or("seL4", |kernel| &kernel.release);
     let world = match (results.seed, results.arch) {
-        (Some(_), "aarch64") => "simulated kernel and virt",
-        (Some(_), _) => "simulated kernel and q35",
-        (None, "aarch64") => "seL4 on QEMU virt",
-        (None, _) => "seL4 on QEMU q35",
+        (Some(_), "aarch64") => "simulated kernel and virt".to_owned(),
+        (Some(_), _) => "simulated kernel and q35".to_owned(),
+        (None, "aarch64") => format!("{kernel} on QEMU virt"),
+        (None, _) => format!("{kernel} on QEMU q35"),
     };
     Some(format!(
         "Machine: {world}, {} MiB for the system, {} MiB left, {} kernel objects, {iommu}, clock {} MHz\n",
@@ -330,6 +331,11 @@ fn verdict(results: &Results) -> Option<String> {
             if results.seed.is_some() { ("the machine's", "s of virtual time in all") } else { ("QEMU's", "s in all") };
         let _ = writeln!(text, "First verified I/O {seconds:.2} s after {start} start; {:.1} {time}", results.seconds);
     }
+    if let Some(kernel) = &results.kernel {
+        for (name, what) in &kernel.leaves {
+            let _ = writeln!(text, "This kernel leaves {what} ({name})");
+        }
+    }
     if results.passed {
         for row in &results.not_judged {
             let _ = writeln!(text, "not judged: {row}");
@@ -337,7 +343,13 @@ fn verdict(results: &Results) -> Option<String> {
         let _ = writeln!(text, "PASS {}", results.scenario);
         text.extend(not_judged(results.not_judged.len()).map(|line| line + "\n"));
     } else {
-        let _ = writeln!(text, "FAIL {}", results.scenario);
+        let _ = match results.not_promised.as_slice() {
+            [] => writeln!(text, "FAIL {}", results.scenario),
+            names => {
+                let names = names.join(", ");
+                writeln!(text, "NOT PROMISED {}: it relies on {names}, and this kernel lacks it", results.scenario)
+            }
+        };
         for reason in &results.reasons {
             let _ = writeln!(text, "  {reason}");
         }

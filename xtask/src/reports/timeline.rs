@@ -169,7 +169,11 @@ fn heading(canvas: &Canvas<'_>, results: &Results, width: i32) -> Result<()> {
         Some(seed) => format!("in the simulator, seed {seed}, virtual time"),
         None => "on seL4 in QEMU".to_owned(),
     };
-    let verdict = if results.passed { ("PASS", GOOD) } else { ("FAIL", BAD) };
+    let verdict = match (results.passed, results.failed()) {
+        (true, _) => ("PASS", GOOD),
+        (false, true) => ("FAIL", BAD),
+        (false, false) => ("NOT PROMISED", BAD),
+    };
     canvas.draw(&Text::new(results.scenario.clone(), (MARGIN, 28), letters(22, INK, Align::Left)))?;
     canvas.draw(&Text::new(world, (MARGIN, 52), letters(14, FAINT, Align::Left)))?;
     Ok(canvas.draw(&Text::new(verdict.0, (width - MARGIN, 28), letters(18, verdict.1, Align::Right)))?)

@@ -82,6 +82,7 @@ impl<P: Platform> Function<P> {
         deadline: u64,
     ) -> Result<(Self, Geometry), OpenError> {
         let pci = environment.cap(pci_api::names::PCI).ok_or(OpenError::Missing(pci_api::names::PCI))?;
+        IoSpaceMap::release(platform.kernel(), environment);
         let (client, device) = secondary::claim(platform, environment, deadline).await?;
         let controller = Controller::new(device.registers);
         secondary::online(platform, &client, &controller, deadline).await?;

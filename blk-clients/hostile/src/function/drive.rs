@@ -78,6 +78,7 @@ impl<'a, P: Platform> Drive<'a, P> {
     }
 
     async fn claim_once(platform: &'a P, environment: &'a Environment, deadline: u64) -> Result<Self, Stuck> {
+        IoSpaceMap::release(platform.kernel(), environment);
         let (pci, device) = secondary::claim(platform, environment, deadline).await?;
         let registers = device.registers.clone();
         let controller = Controller::new(device.registers);

@@ -12,7 +12,11 @@ fn scenario(controller: &str, namespace: &str) -> Scenario {
 
 fn line(scenario: &Scenario, disk: Option<&UserDisk>, time: Time<'_>) -> String {
     let parts = Parts {
-        boot: Boot::Multiboot(Path::new("kernel32.elf"), Path::new("image.elf")),
+        boot: Boot::Multiboot {
+            kernel: Path::new("kernel32.elf"),
+            processor: "Nehalem",
+            image: Path::new("image.elf"),
+        },
         scenario,
         images: Path::new("images"),
         disk,
@@ -150,7 +154,11 @@ fn models_are_devices_at_their_sockets_in_shared_memory() {
     let scenario = scenario("attach = \"root\"", "");
     let sockets = [PathBuf::from("/tmp/a,b/0")];
     let parts = Parts {
-        boot: Boot::Multiboot(Path::new("kernel32.elf"), Path::new("image.elf")),
+        boot: Boot::Multiboot {
+            kernel: Path::new("kernel32.elf"),
+            processor: "Nehalem",
+            image: Path::new("image.elf"),
+        },
         scenario: &scenario,
         images: Path::new("images"),
         disk: None,
