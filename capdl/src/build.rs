@@ -167,9 +167,14 @@ impl Builder<'_> {
         self.model.object(name, kind, 1)
     }
 
-    /// Has the component wait on `endpoint`, with `event` bound to its thread and ticking.
+    /// Has the component wait on `endpoint`, with `event` bound to its thread and ticking. Its answers carry no capabilities.
     fn serves(&mut self, who: Who, endpoint: ObjectId, event: ObjectId) {
-        let cptr = self.model.cap(who, platform::names::ENDPOINT, endpoint, 0, rights::READ);
+        self.serves_with(who, (endpoint, rights::READ), event);
+    }
+
+    /// As [`Builder::serves`], with these rights on the endpoint.
+    fn serves_with(&mut self, who: Who, (endpoint, rights): (ObjectId, u8), event: ObjectId) {
+        let cptr = self.model.cap(who, platform::names::ENDPOINT, endpoint, 0, rights);
         self.model.waits_on(who, cptr);
         self.model.cap(who, platform::names::EVENT, event, 0, rights::READ_WRITE);
         self.model.binds(who, event);

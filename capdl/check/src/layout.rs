@@ -38,7 +38,7 @@ pub mod rights {
     pub const READ: u8 = 1;
     /// Send, or write.
     pub const WRITE: u8 = 2;
-    /// Send capabilities, and be answered a call.
+    /// Send capabilities, in a message or in the answer to one that was received, and be answered a call.
     pub const GRANT: u8 = 4;
     /// Read and write.
     pub const READ_WRITE: u8 = READ | WRITE;

@@ -34,7 +34,7 @@ impl Builder<'_> {
         let who = self.component("pci-server", Role::PciServer, programs::PCI_SERVER, PCI_SERVER_PRIORITY)?;
         let endpoint = self.one("pci-server.endpoint", ObjectKind::Endpoint);
         let event = self.one("pci-server.event", ObjectKind::Notification);
-        self.serves(who, endpoint, event);
+        self.serves_with(who, (endpoint, rights::READ | rights::GRANT), event);
         let irq_control = self.one("irq-control", ObjectKind::IrqControl);
         self.model.cap(who, names::IRQ_CONTROL, irq_control, 0, rights::ALL);
         let iommu = self.io_spaces(who)?;

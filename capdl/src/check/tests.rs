@@ -1,6 +1,6 @@
 use super::*;
 use crate::build::tests::scenario_of;
-use crate::layout::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
+use crate::layout::rights::{ALL, CALL, GRANT, READ, READ_WRITE, WRITE};
 use crate::programs::tests::samples;
 use crate::scenario::Scenario;
 use capdl_spec::{CapRun, Component, Mapping, Object, ObjectId, ObjectKind, Role, Specification};
@@ -305,6 +305,25 @@ fn endpoints_have_one_receiver() {
     let mut system = good();
     plant(&mut system, "nvme-server-new", "nvme-server-old.endpoint", 0, READ);
     refused(&system, Rule::BadgesUnique, &["both receive on nvme-server-old.endpoint"]);
+}
+
+/// Sets the rights with which a component receives on its own endpoint.
+fn receives_with(system: &mut Image, name: &str, rights: u8) {
+    let (cnode, endpoint) = (component(system, name).cnode, id(system, &format!("{name}.endpoint")));
+    let run = system.caps.iter_mut().find(|run| run.cnode == cnode && run.object == endpoint);
+    run.unwrap_or_else(|| panic!("{name} has no endpoint")).rights = rights;
+}
+
+#[test]
+fn the_pci_server_alone_answers_with_capabilities() {
+    let mut system = good();
+    receives_with(&mut system, "pci-server", READ);
+    refused(&system, Rule::NamedExactly, &["the PCI server has as endpoint", "pci-server.endpoint", "rights 1"]);
+    let servers = [(good(), "nvme-server-old"), (good(), "policy-new"), (iommu::virt(), "iommu-server")];
+    for (mut system, name) in servers {
+        receives_with(&mut system, name, READ | GRANT);
+        refused(&system, Rule::NamedExactly, &["has as endpoint", &format!("{name}.endpoint"), "rights 5"]);
+    }
 }
 
 #[test]

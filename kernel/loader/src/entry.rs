@@ -80,6 +80,9 @@ extern "C" fn enter() -> ! {
             in("x1") handover.image_end,
             in("x2") handover.image_offset,
             in("x3") handover.image_entry,
+            // Kernels newer than 5.0.0 take a device tree here, address and size. There is none.
+            in("x4") 0u64,
+            in("x5") 0u64,
             options(noreturn, nostack),
         )
     }

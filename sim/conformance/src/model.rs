@@ -54,7 +54,7 @@ pub fn run(script: &Script) -> Result<Vec<Entry>, Stuck> {
         Arch::X86_64 => MachineConfig::q35(RAM, Vec::new()),
         Arch::Aarch64 => MachineConfig::virt(RAM, Vec::new()),
     };
-    let (kernel, root) = Kernel::boot(machine);
+    let (kernel, root) = Kernel::boot(MachineConfig { grants: script.grants, ..machine });
     if root.mapping_area.vaddr != Vaddr::new(MAPPING_AREA) {
         return Err(Stuck("the mapping area is not where sequences have it".to_owned()));
     }

@@ -5,7 +5,7 @@ use crate::stage::{HELPER_CNODE, HELPER_CNODE_BITS, HELPER_TCB, MEMORY};
 use crate::wire;
 use core::fmt;
 use platform::{Badge, CapData, ObjectType, Resume, Rights};
-use sim_kernel::Arch;
+use sim_kernel::{Arch, Grants};
 
 /// The topic of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -53,6 +53,8 @@ pub struct Script {
     pub topic: Topic,
     /// The kernel that it is for.
     pub arch: Arch,
+    /// That kernel's rules about capabilities in messages.
+    pub grants: Grants,
     /// Priorities of the helpers, each above the lowest thread's 1 and below the root thread's 255.
     pub priorities: [u8; HELPERS],
     /// The calls of each thread; the root thread's first.
@@ -63,10 +65,11 @@ pub struct Script {
 pub const PRIORITIES: [u8; HELPERS] = [120, 110, 100];
 
 impl Script {
-    /// An empty sequence, for x86_64; [`Script::on`] makes it one for another architecture.
+    /// An empty sequence, for seL4 5.0.0 on x86_64; [`Script::on`] makes it one for another architecture.
     #[must_use]
     pub fn new(topic: Topic, name: impl Into<String>) -> Self {
-        Self { name: name.into(), topic, arch: Arch::X86_64, priorities: PRIORITIES, threads: Default::default() }
+        let (arch, grants) = (Arch::X86_64, Grants::Lax);
+        Self { name: name.into(), topic, arch, grants, priorities: PRIORITIES, threads: Default::default() }
     }
 
     /// Adds a call of the root thread.

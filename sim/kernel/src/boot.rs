@@ -5,6 +5,7 @@
 
 use crate::arena::{TableId, ThreadId};
 use crate::capability::{Capability, FrameSize, Mapping, TablePlace, VmRights};
+use crate::grants::Grants;
 use crate::memory::PhysicalMemory;
 use crate::object::{PAGE_BITS, SLOT_BITS, TCB_BITS, TableObject};
 use crate::slots::SlotId;
@@ -60,6 +61,8 @@ pub struct MachineConfig {
     /// The architecture. Both kernels are built from one source. The x86_64 kernel has I/O ports, an I/O APIC and, with an
     /// IOMMU, IOSpaces. The AArch64 kernel has a GIC; an IOMMU there is driven by user level.
     pub arch: Arch,
+    /// The rules about capabilities in messages.
+    pub grants: Grants,
     /// Ranges of RAM.
     pub ram: Vec<Range<u64>>,
     /// Ranges that are handed out as device memory.
@@ -87,7 +90,16 @@ impl MachineConfig {
         let ends = [ram.start].into_iter().chain(KERNELS).chain([DEVICE_TOP]);
         let device = starts.zip(ends).map(|(start, end)| start..end).collect();
         let (arch, iommu) = (Arch::X86_64, Iommu::Present);
-        Self { arch, ram: vec![ram], device, iommu, payload, cnode_bits: CNODE_BITS, kernel_bytes: 2 << 20 }
+        Self {
+            arch,
+            grants: Grants::Strict,
+            ram: vec![ram],
+            device,
+            iommu,
+            payload,
+            cnode_bits: CNODE_BITS,
+            kernel_bytes: 2 << 20,
+        }
     }
 
     /// QEMU's virt with `ram_bytes` of RAM, at most 1 GiB. Device memory consists of the pages that the kernel's platform
@@ -101,7 +113,16 @@ impl MachineConfig {
         let ram = RAM..RAM + (ram_bytes & !(PAGE - 1)).clamp(1 << 20, 1 << 30);
         let device = PAGES.map(|page| page..page + PAGE).into_iter().chain([SMMU, PCI]).collect();
         let (arch, iommu) = (Arch::Aarch64, Iommu::Absent);
-        Self { arch, ram: vec![ram], device, iommu, payload, cnode_bits: CNODE_BITS, kernel_bytes: 2 << 20 }
+        Self {
+            arch,
+            grants: Grants::Strict,
+            ram: vec![ram],
+            device,
+            iommu,
+            payload,
+            cnode_bits: CNODE_BITS,
+            kernel_bytes: 2 << 20,
+        }
     }
 }
 
@@ -168,7 +189,7 @@ impl Kernel {
     #[must_use]
     pub fn boot(config: MachineConfig) -> (Self, RootTask) {
         let has_iommu = config.iommu == Iommu::Present;
-        let kernel = Self::bare(config.arch, PhysicalMemory::new(&config.ram), has_iommu);
+        let kernel = Self::bare(config.arch, config.grants, PhysicalMemory::new(&config.ram), has_iommu);
         let mut boot = Boot::new(kernel, &config);
         boot.make_singletons(has_iommu);
         let payload_len = (config.payload.len() as u64).next_multiple_of(PAGE);

@@ -149,6 +149,8 @@ pub enum Capability {
     Reply {
         /// The thread that waits for the reply.
         thread: ThreadId,
+        /// Whether the reply may carry a capability.
+        can_grant: bool,
         /// Whether it is the thread's own, from which the others derive.
         is_master: bool,
     },

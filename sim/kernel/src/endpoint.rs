@@ -45,7 +45,9 @@ impl Kernel {
             Capability::Notification { notification, badge, rights } if rights.write => {
                 self.signal_notification(notification, badge);
             }
-            Capability::Reply { thread: receiver, is_master: false } => self.answer(thread, receiver, slot),
+            Capability::Reply { thread: receiver, can_grant, is_master: false } => {
+                self.answer(thread, receiver, can_grant, slot);
+            }
             Capability::Endpoint { .. }
             | Capability::Notification { .. }
             | Capability::Reply { .. }
@@ -68,17 +70,25 @@ impl Kernel {
             }
             return;
         };
+        let ThreadState::BlockedOnReceive { answer_can_grant, .. } = self.threads[receiver].state else { return };
         self.leave_endpoint_queue(endpoint, receiver);
         self.transfer(thread, Some(endpoint), authority, receiver);
         self.set_state(receiver, ThreadState::Running);
         self.wake(receiver, OnEqual::Switch);
         if send == Send::Call || self.threads[thread].fault.is_some() {
-            self.await_answer(thread, receiver, authority);
+            self.await_answer(thread, authority, receiver, answer_can_grant);
         }
     }
 
-    /// Receives from an endpoint; a signal on the bound notification comes first.
-    pub(crate) fn receive_message(&mut self, thread: ThreadId, endpoint: EndpointId, receive: Receive) {
+    /// Receives from an endpoint; a signal on the bound notification comes first. `answer_can_grant`: whether the answer
+    /// to a call may carry a capability.
+    pub(crate) fn receive_message(
+        &mut self,
+        thread: ThreadId,
+        endpoint: EndpointId,
+        answer_can_grant: bool,
+        receive: Receive,
+    ) {
         if let Some(badges) = self.threads[thread].bound.and_then(|bound| self.take_badges(bound)) {
             self.threads[thread].delivery = Some(Delivery::Signal(Badge(badges)));
             return;
@@ -86,7 +96,7 @@ impl Kernel {
         let object = &self.endpoints[endpoint];
         let Some(sender) = object.queue.head.filter(|_| object.waiting == Waiting::Senders) else {
             if receive == Receive::Waiting {
-                self.set_state(thread, ThreadState::BlockedOnReceive(endpoint));
+                self.set_state(thread, ThreadState::BlockedOnReceive { endpoint, answer_can_grant });
                 self.enter_endpoint_queue(endpoint, thread, Waiting::Receivers);
             }
             return;
@@ -96,7 +106,7 @@ impl Kernel {
         let authority = Authority { badge, can_grant };
         self.transfer(sender, Some(endpoint), authority, thread);
         if is_call || self.threads[sender].fault.is_some() {
-            self.await_answer(sender, thread, authority);
+            self.await_answer(sender, authority, thread, answer_can_grant);
         } else {
             self.threads[sender].delivery = Some(Delivery::Nothing);
             self.set_state(sender, ThreadState::Running);
@@ -104,23 +114,28 @@ impl Kernel {
         }
     }
 
-    /// Makes `sender` wait for the reply of `receiver`; without grant it waits for ever.
-    fn await_answer(&mut self, sender: ThreadId, receiver: ThreadId, authority: Authority) {
+    /// Makes `sender` wait for the reply of `receiver`; without grant it waits for ever. `answer_can_grant`: whether the
+    /// reply may carry a capability.
+    fn await_answer(&mut self, sender: ThreadId, authority: Authority, receiver: ThreadId, answer_can_grant: bool) {
         if !authority.can_grant {
             return self.set_state(sender, ThreadState::Inactive);
         }
         self.set_state(sender, ThreadState::BlockedOnReply);
         let (master, caller) = (self.reply_slot(sender), self.caller_slot(receiver));
-        self.insert_derived(Capability::Reply { thread: sender, is_master: false }, master, caller);
+        self.insert_derived(
+            Capability::Reply { thread: sender, can_grant: answer_can_grant, is_master: false },
+            master,
+            caller,
+        );
     }
 
     /// Answers `receiver`, which waits for it, by the reply capability in `slot`.
-    pub(crate) fn answer(&mut self, thread: ThreadId, receiver: ThreadId, slot: SlotId) {
+    pub(crate) fn answer(&mut self, thread: ThreadId, receiver: ThreadId, can_grant: bool, slot: SlotId) {
         if self.threads[receiver].fault.is_some() {
             self.delete_simple(slot);
             return self.answer_fault(thread, receiver);
         }
-        self.transfer(thread, None, Authority { badge: 0, can_grant: true }, receiver);
+        self.transfer(thread, None, Authority { badge: 0, can_grant }, receiver);
         self.delete_simple(slot);
         self.set_state(receiver, ThreadState::Running);
         self.wake(receiver, OnEqual::Switch);
@@ -145,7 +160,7 @@ impl Kernel {
     /// Ends any wait of a thread.
     pub(crate) fn cancel_ipc(&mut self, thread: ThreadId) {
         match self.threads[thread].state {
-            ThreadState::BlockedOnSend { endpoint, .. } | ThreadState::BlockedOnReceive(endpoint) => {
+            ThreadState::BlockedOnSend { endpoint, .. } | ThreadState::BlockedOnReceive { endpoint, .. } => {
                 self.leave_endpoint_queue(endpoint, thread);
                 self.set_state(thread, ThreadState::Inactive);
             }

@@ -127,7 +127,7 @@ impl Kernel {
 
     /// Checks that the thread of a reply capability waits for its reply.
     fn check_reply(&self, cap: &Capability) -> Checked {
-        let Capability::Reply { thread, is_master: false } = cap else { return Ok(()) };
+        let Capability::Reply { thread, is_master: false, .. } = cap else { return Ok(()) };
         let state = self.threads.get(*thread).map(|thread| thread.state);
         ensure(state == Some(ThreadState::BlockedOnReply), || format!("{thread:?} can be answered and is {state:?}"))
     }
@@ -286,7 +286,9 @@ impl Kernel {
                     ThreadState::BlockedOnSend { endpoint: at, .. } => {
                         at == endpoint && object.waiting == Waiting::Senders
                     }
-                    ThreadState::BlockedOnReceive(at) => at == endpoint && object.waiting == Waiting::Receivers,
+                    ThreadState::BlockedOnReceive { endpoint: at, .. } => {
+                        at == endpoint && object.waiting == Waiting::Receivers
+                    }
                     _ => false,
                 };
                 ensure(fits && queued.insert(thread), || format!("{thread:?} waits wrongly at {endpoint:?}"))?;
@@ -307,7 +309,7 @@ impl Kernel {
             let waits = matches!(
                 object.state,
                 ThreadState::BlockedOnSend { .. }
-                    | ThreadState::BlockedOnReceive(_)
+                    | ThreadState::BlockedOnReceive { .. }
                     | ThreadState::BlockedOnNotification(_)
             );
             ensure(waits == queued.contains(&thread), || format!("{thread:?} is {:?}", object.state))?;

@@ -1,5 +1,8 @@
 //! A model of the kernel: seL4 5.0.0 on x86_64 or AArch64, as this project configures and corrects it, as one value.
 //!
+//! Rules about capabilities in messages are of two versions ([`Grants`]); those that bind more are the default, so that a system that
+//! works here works on every version.
+//!
 //! [`Kernel::boot`] lays out a machine and its root task. Every invocation of the seam ([`platform::Kernel`]) and every
 //! system call is a method with the invoking thread first. Devices act through interrupts and DMA translation. Results,
 //! errors, the order of the kernel's checks and the scheduling are seL4's. The model has no time and draws no random
@@ -7,7 +10,8 @@
 //!
 //! Modules: `capability`, `slots`, `derivation` and `delete` are the capability system; `cnode`, `untyped`, `thread`,
 //! `configure`, `asid`, `vspace`, `frame`, `iospace`, `interrupt` and `ioport` the objects' invocations, `controller` the
-//! interrupt controllers; `syscall`, `endpoint`, `notification`, `transfer` and `fault` communication; `schedule` the ready
+//! interrupt controllers; `syscall`, `endpoint`, `notification`, `transfer`,
+//! `grants` and `fault` communication; `schedule` the ready
 //! queues; `memory` the RAM; `introspect` and `invariants` are for checkers; `invoker` and `mapped` put components' code on
 //! the model in their own tests.
 //!
@@ -28,6 +32,7 @@ mod derivation;
 mod endpoint;
 mod fault;
 mod frame;
+mod grants;
 mod interrupt;
 mod introspect;
 mod invariants;
@@ -57,6 +62,7 @@ pub use capdl_spec::Arch;
 pub use cnode::LookupFailure;
 pub use controller::{IOAPIC_PINS, Level};
 pub use fault::{Fault, FaultReport};
+pub use grants::Grants;
 pub use introspect::{Held, IoPage, MappedPage};
 pub use invoker::Invoker;
 pub use iospace::IoFault;
@@ -81,6 +87,7 @@ use thread::Thread;
 #[derive(Clone, Debug)]
 pub struct Kernel {
     arch: Arch,
+    grants: Grants,
     memory: PhysicalMemory,
     slots: Slots,
     cnodes: Arena<CNodeId, CNodeObject>,
@@ -116,11 +123,12 @@ pub enum Halt {
 
 impl Kernel {
     /// A kernel with nothing in it yet, over this RAM.
-    fn bare(arch: Arch, memory: PhysicalMemory, has_iommu: bool) -> Self {
+    fn bare(arch: Arch, grants: Grants, memory: PhysicalMemory, has_iommu: bool) -> Self {
         let mut slots = Slots::new();
         let interrupts = Interrupts::new(arch, &mut slots);
         Self {
             arch,
+            grants,
             memory,
             slots,
             cnodes: Arena::new(),

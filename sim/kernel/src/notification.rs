@@ -22,8 +22,9 @@ impl Kernel {
         match object.state {
             Signalled::Yes(ref mut badges) => *badges |= badge,
             Signalled::No => {
-                let receiver =
-                    object.bound.filter(|bound| matches!(self.threads[*bound].state, ThreadState::BlockedOnReceive(_)));
+                let receives =
+                    |bound: ThreadId| matches!(self.threads[bound].state, ThreadState::BlockedOnReceive { .. });
+                let receiver = object.bound.filter(|bound| receives(*bound));
                 match receiver {
                     Some(receiver) => {
                         self.cancel_ipc(receiver);

@@ -148,9 +148,9 @@ impl Kernel {
 
     fn reply_from(&mut self, thread: ThreadId, message: &Message) {
         let slot = self.caller_slot(thread);
-        if let Capability::Reply { thread: caller, is_master: false } = self.slots[slot].cap {
+        if let Capability::Reply { thread: caller, can_grant, is_master: false } = self.slots[slot].cap {
             self.threads[thread].outgoing.clone_from(message);
-            self.answer(thread, caller, slot);
+            self.answer(thread, caller, can_grant, slot);
         }
     }
 
@@ -163,7 +163,7 @@ impl Kernel {
         match cap {
             Capability::Endpoint { endpoint, rights, .. } if rights.read => {
                 self.delete_simple(self.caller_slot(thread));
-                self.receive_message(thread, endpoint, receive);
+                self.receive_message(thread, endpoint, self.grants.answer_carries(rights), receive);
             }
             Capability::Notification { notification, rights, .. }
                 if rights.read && self.notifications[notification].bound.is_none_or(|bound| bound == thread) =>

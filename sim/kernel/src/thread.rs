@@ -38,7 +38,12 @@ pub enum ThreadState {
     /// It does nothing until it is resumed.
     Inactive,
     /// It waits for a message.
-    BlockedOnReceive(EndpointId),
+    BlockedOnReceive {
+        /// The endpoint.
+        endpoint: EndpointId,
+        /// Whether its answer to a call may carry a capability.
+        answer_can_grant: bool,
+    },
     /// It waits for a receiver.
     BlockedOnSend {
         /// The endpoint.
@@ -266,7 +271,7 @@ impl Kernel {
     pub(crate) fn set_up_reply_master(&mut self, thread: ThreadId) {
         let slot = self.reply_slot(thread);
         if self.slots[slot].cap.is_null() {
-            self.insert_root(slot, Capability::Reply { thread, is_master: true });
+            self.insert_root(slot, Capability::Reply { thread, can_grant: true, is_master: true });
         }
     }
 

@@ -143,6 +143,31 @@ fn an_answer_can_carry_a_capability_too() {
     }
 }
 
+/// As seL4 11.0.0 and later. 5.0.0 lets the answer carry it: `answers_with_capabilities` of `sim/conformance`.
+#[test]
+fn an_answer_through_read_alone_arrives_without_its_capability() {
+    for is_waiting in [true, false] {
+        let (mut machine, client, server) = pair(10, 20);
+        let notification = machine.make::<Notification>(ObjectType::Notification, 0);
+        machine.give(server.cnode, SPARE.bits(), notification, Rights::ALL);
+        let through_read = CPtr::new(5);
+        let (to, from) = (through_read.bits(), machine.in_cnode(server.cnode, RECEIVE.bits()));
+        machine.kernel.cnode_copy(machine.me, machine.in_cnode(server.cnode, to), from, Rights::READ).unwrap();
+        machine.kernel.set_receive_slot(client.thread, Some(own_slot(SPARE)));
+        if is_waiting {
+            machine.kernel.receive(server.thread, through_read);
+        }
+        machine.kernel.call(client.thread, SEND, &Message::new(1));
+        if !is_waiting {
+            machine.kernel.receive(server.thread, through_read);
+        }
+        assert_eq!(message(&mut machine, server.thread).1.label, 1);
+        machine.kernel.reply(server.thread, &Message::from_words(2, &[7]).and_cap(SPARE));
+        assert_eq!(machine.take(client.thread), Some(reply(Message::from_words(2, &[7]))));
+        assert_eq!(machine.kernel.cap_at(client.thread, SPARE), Some(Capability::Null));
+    }
+}
+
 #[test]
 fn a_capability_to_the_endpoint_itself_comes_as_its_badge() {
     let (mut machine, client, server) = pair(10, 20);

@@ -4,7 +4,7 @@
 //! with it, so that a mistake there is not allowed by the same mistake here.
 
 use super::super::{Config, Role, System};
-use crate::layout::rights::{ALL, CALL, READ, READ_WRITE, WRITE};
+use crate::layout::rights::{ALL, CALL, GRANT, READ, READ_WRITE, WRITE};
 use crate::layout::{PROBE_MEMORY_BITS, log_badge};
 use crate::machine::Iommu;
 use blk_api::config::badge;
@@ -134,14 +134,15 @@ impl System<'_> {
         }
     }
 
-    /// Adds the endpoint on which a component is called, and the notification that is bound to its thread.
-    fn served(name: &str, all: &mut Possessions) {
-        all.cap(platform::names::ENDPOINT, format!("{name}.endpoint"), 0, READ);
+    /// Adds the endpoint on which a component is called, and the notification that is bound to its thread. Only with grant on the
+    /// endpoint do its answers carry capabilities (seL4 11.0.0 and later).
+    fn served(name: &str, rights: u8, all: &mut Possessions) {
+        all.cap(platform::names::ENDPOINT, format!("{name}.endpoint"), 0, rights);
         all.cap(platform::names::EVENT, format!("{name}.event"), 0, READ_WRITE);
     }
 
     fn pci_servers(&self, name: &str, all: &mut Possessions) {
-        Self::served(name, all);
+        Self::served(name, READ | GRANT, all);
         all.cap(names::IRQ_CONTROL, "irq-control", 0, ALL);
         match self.iommu() {
             Iommu::None => {}
@@ -173,7 +174,7 @@ impl System<'_> {
     }
 
     fn iommu_servers(name: &str, all: &mut Possessions) {
-        Self::served(name, all);
+        Self::served(name, READ, all);
         all.cap(iommu_api::names::TABLES, format!("{name}.tables"), 0, READ_WRITE);
         all.region(iommu_api::names::TABLES, format!("{name}.tables"), RegionKind::ReadWrite);
         all.region(iommu_api::names::FRAMES, format!("{name}.frames"), RegionKind::ReadOnly);
@@ -208,7 +209,7 @@ impl System<'_> {
 
     fn nvme_servers(&self, index: usize, all: &mut Possessions) {
         let name = self.specification.components[index].name.as_str();
-        Self::served(name, all);
+        Self::served(name, READ, all);
         self.driven(index, all);
         self.alarms(index, all);
         all.cap(blk_api::names::DMA, format!("{name}.dma"), 0, READ_WRITE);
@@ -244,7 +245,7 @@ impl System<'_> {
     fn policies(&self, index: usize, all: &mut Possessions) {
         let name = self.specification.components[index].name.as_str();
         let server = self.server_of(index);
-        Self::served(name, all);
+        Self::served(name, READ, all);
         all.cap(blk_api::names::SERVER, format!("{server}.endpoint"), policy::BADGE, CALL);
         all.region(blk_api::names::LIVENESS_SERVER, format!("{server}.liveness"), RegionKind::ReadOnly);
     }

@@ -14,6 +14,7 @@ pub(super) fn all() -> Vec<Script> {
         answers(),
         kept(),
         transfer(),
+        answers_with_capabilities(),
         transfer_slots(),
         unwrapped(),
         endings(),
@@ -22,6 +23,7 @@ pub(super) fn all() -> Vec<Script> {
 }
 
 const AT: Slot = Slot(HELPER_FREE);
+const RECEIVE_AND_GRANT: Rights = Rights { read: true, write: false, grant: true };
 
 /// An endpoint in slot 20, with each helper's badge its number plus 100, in [`AT`] of its CSpace.
 fn endpoint(script: &mut Script) {
@@ -89,13 +91,7 @@ fn lengths() -> Script {
 fn rights() -> Script {
     let mut script = Script::new(Topic::Endpoints, "without the right nothing is sent; without grant no answer comes");
     script.then(make(ObjectType::Endpoint, 20, 1));
-    let all = [
-        Rights::ALL,
-        Rights::READ_WRITE,
-        Rights::WRITE,
-        Rights::CALL,
-        Rights { read: true, write: false, grant: true },
-    ];
+    let all = [Rights::ALL, Rights::READ_WRITE, Rights::WRITE, Rights::CALL, RECEIVE_AND_GRANT];
     for (number, rights) in (0u16..).zip(all) {
         let data = CapData::Badge(Badge(200 + u64::from(number)));
         script.then(Op::Mint { dest: of_helper(1, HELPER_FREE + number), src: own(20), rights, data });
@@ -267,6 +263,39 @@ fn transfer() -> Script {
     script
 }
 
+/// The name of the sequence of [`answers_with_capabilities`].
+const ANSWERS: &str = "an answer carries a capability as the receiver's rights allow it";
+
+/// Calls are received through capabilities with and without grant: by a receiver that waits or comes later. Each answer has a
+/// capability, and one of them comes by a saved reply capability. Kernels differ here ([`sim_kernel::Grants`]).
+fn answers_with_capabilities() -> Script {
+    let mut script = Script::new(Topic::Transfer, ANSWERS);
+    endpoint(&mut script);
+    script.then(make(ObjectType::Notification, 22, 1)).then(mint(own(70), 22, Badge::SIGNAL | 64));
+    let into = Path::Own(Slot(20));
+    script.helper(1, Op::ReceiveSlot { slot: Some(into) });
+    for (number, rights) in (0u16..).zip([Rights::ALL, RECEIVE_AND_GRANT, Rights::READ_WRITE, Rights::READ]) {
+        let from = Slot(30 + number);
+        script.then(Op::Copy { dest: own(from.0), src: own(20), rights });
+        for _ in 0..3 {
+            script.helper(1, Op::Call { endpoint: AT, letter: letter(1, 1) });
+            script.helper(1, Op::Signal { notification: Slot(20) }).helper(1, Op::Delete { slot: into });
+        }
+        let answer = letter(2, 2).and_cap(Slot(70));
+        if number == 0 {
+            script.then(start(1, 0));
+        }
+        script.then(Op::Receive { from }).then(Op::Reply { letter: answer });
+        script.then(Op::Settle).then(Op::NbReceive { from: Slot(22) });
+        script.then(Op::NbReceive { from }).then(Op::Reply { letter: answer });
+        script.then(Op::Settle).then(Op::NbReceive { from: Slot(22) });
+        script.then(Op::NbReceive { from }).then(Op::SaveCaller { slot: own(40) });
+        script.then(Op::Send { dest: Slot(40), letter: answer });
+    }
+    script.then(Op::Settle).then(Op::NbReceive { from: Slot(22) });
+    script
+}
+
 fn transfer_slots() -> Script {
     let mut script =
         Script::new(Topic::Transfer, "receive slots that are full, missing, elsewhere, or found at another depth");
@@ -371,4 +400,29 @@ fn taken() -> Script {
     }
     script.then(Op::Reply { letter: letter(3, 3) }).then(Op::NbReceive { from: Slot(20) }).then(Op::Settle);
     script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Answer, model};
+    use sim_kernel::Grants;
+
+    /// For each answer of the sequence, whether its capability arrived.
+    fn arrived(grants: Grants) -> Vec<bool> {
+        let mut script = answers_with_capabilities();
+        script.grants = grants;
+        let answers = model::run(&script).unwrap().into_iter().filter_map(|entry| match entry.answer {
+            Answer::Message { cap, .. } if entry.thread == 1 => Some(cap),
+            _ => None,
+        });
+        answers.collect()
+    }
+
+    #[test]
+    fn since_11_0_0_an_answer_carries_a_capability_only_through_grant() {
+        let (with, without) = ([true; 6], [false; 6]);
+        assert_eq!(arrived(Grants::Lax), [with, with].concat());
+        assert_eq!(arrived(Grants::Strict), [with, without].concat());
+    }
 }
