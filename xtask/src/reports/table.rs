@@ -288,7 +288,7 @@ fn blocked(results: &Results) -> Option<String> {
 }
 
 fn ended_faults(results: &Results) -> impl Iterator<Item = &Fault> {
-    results.faults.iter().filter(|fault| results.restarts_of(&fault.name) == 0)
+    results.faults.iter().map(|one| &one.fault).filter(|fault| results.restarts_of(&fault.name) == 0)
 }
 
 fn has_attacked(results: &Results, name: &str) -> bool {
