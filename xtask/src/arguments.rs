@@ -3,6 +3,7 @@
 //! Left out: arguments that only a command can judge, such as the names of scenarios.
 
 use clap::error::ErrorKind;
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -32,6 +33,13 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
 pub(crate) fn whole<T: FromStr + PartialOrd + Display>(text: &str, range: RangeInclusive<T>) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| format!("give a whole number from {} to {}", range.start(), range.end()))
+}
+
+/// The refusal of arguments with a control character: sentences quote arguments, and an end of a line would begin another sentence.
+pub(crate) fn refusal(arguments: impl IntoIterator<Item = OsString>) -> Option<String> {
+    let texts = arguments.into_iter().map(|argument| argument.to_string_lossy().into_owned());
+    let acts = texts.skip(1).find(|text| text.contains(char::is_control))?;
+    Some(format!("error: the argument {acts:?} has a control character: leave it out, or rename the file"))
 }
 
 /// The sentence of a refusal; `None` for help and the version, which are no refusals.
@@ -66,6 +74,15 @@ mod tests {
         }
         assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
         assert!(seed("18446744073709551616").is_err_and(|says| says.ends_with("from 0 to 18446744073709551615")));
+    }
+
+    #[test]
+    fn argument_with_a_control_character_is_refused_with_escapes() {
+        let refused = |argument: &str| refusal(["xtask", "demo", argument].map(OsString::from));
+        assert_eq!(refused("tenant.a.name=\"ä\""), None);
+        let sentence =
+            r#"error: the argument "a\nready\u{1b}" has a control character: leave it out, or rename the file"#;
+        assert_eq!(refused("a\nready\u{1b}").as_deref(), Some(sentence));
     }
 
     #[test]

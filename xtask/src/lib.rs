@@ -26,6 +26,7 @@ mod out;
 mod parallel;
 #[cfg(feature = "all-commands")]
 mod part;
+mod plain;
 mod progress;
 mod project;
 mod records;
@@ -120,6 +121,10 @@ fn command() -> clap::Command {
 /// The program: parses its arguments, runs the command, and reports an error.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(sentence) = arguments::refusal(std::env::args_os()) {
+        out::note(format_args!("{sentence}"));
+        return ExitCode::FAILURE;
+    }
     #[cfg(not(feature = "all-commands"))]
     if again::is_help(std::env::args_os(), &command()) {
         return ended(Project::here().and_then(|project| again::whole(&project)));

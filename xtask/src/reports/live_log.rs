@@ -7,7 +7,6 @@ use crate::out;
 use crate::progress::Step;
 use crate::records::results::Results;
 use crate::records::timeline::{Event, Timeline, What};
-use crate::reports::plain::plain;
 use crate::reports::wrap::wrapped;
 use report::Name;
 use std::collections::BTreeMap;
@@ -67,7 +66,7 @@ impl<'a> LiveLog<'a> {
                 let seconds = event.at_ns.saturating_sub(begin_ns) as f64 / 1e9;
                 let columns = out::sentence_columns(io::stderr()).saturating_sub(BEFORE_WORDS);
                 let words = wrapped(&words, columns).replace('\n', &format!("\n{:BEFORE_WORDS$}", ""));
-                self.step.line(&plain(&format!("{seconds:>8.2} s  {words}")));
+                self.step.line(&format!("{seconds:>8.2} s  {words}"));
             }
         }
     }

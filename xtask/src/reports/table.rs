@@ -12,9 +12,9 @@ mod tenants;
 pub(crate) use tenants::bytes_a_second;
 
 use crate::judges::times::{self, WHOLE_RUN};
+use crate::plain::plain;
 use crate::records::results::Results;
 use crate::reports::count::count;
-use crate::reports::plain::plain;
 use crate::reports::sheet::{Sheet, Value};
 use crate::reports::wrap::wrapped;
 use capdl_spec::Role;
