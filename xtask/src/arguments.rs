@@ -1,7 +1,9 @@
-//! Numbers that options take, and clap's refusals as one sentence.
+//! Options that several commands have, numbers that options take, and clap's refusals as one sentence.
 //!
 //! Left out: arguments that only a command can judge, such as the names of scenarios.
 
+use capdl::scenario::Setting;
+use clap::Args;
 use clap::error::ErrorKind;
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -13,6 +15,14 @@ use std::str::FromStr;
 const MOST_JOBS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 /// Most minutes of a search, some two months.
 const MOST_MINUTES: u64 = 100_000;
+
+/// Changes of a scenario, an option of the commands that run one.
+#[derive(Debug, Args)]
+pub(crate) struct Settings {
+    /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<Setting>,
+}
 
 /// Parses the value of `--jobs`.
 pub(crate) fn jobs(text: &str) -> Result<NonZeroUsize, String> {
