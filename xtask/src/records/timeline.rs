@@ -114,8 +114,8 @@ impl Timeline {
             Report::Reset { server, reason, .. } => self.event(at_ns, server, What::Reset, reason),
             Report::Change(one) => {
                 let (what, words) = match one.what {
-                    Changed::Revoked { blocks } => (What::Revoked, format!("{blocks} blocks")),
-                    Changed::Granted { blocks } => (What::Granted, format!("{blocks} blocks")),
+                    Changed::Revoked { blocks } => (What::Revoked, count(blocks, "block")),
+                    Changed::Granted { blocks } => (What::Granted, count(blocks, "block")),
                     Changed::Entitled => (What::Entitled, String::new()),
                 };
                 let words = planned.unwrap_or(&words);
