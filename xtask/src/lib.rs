@@ -7,10 +7,7 @@
 //! command leaves are below `target/`.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    not(feature = "all-commands"),
-    allow(dead_code, unused_imports, reason = "commands of the whole program use the rest")
-)]
+#![cfg_attr(not(feature = "all-commands"), allow(dead_code, reason = "commands of the whole program use the rest"))]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody takes the line: see `out`")]
 
 mod arguments;
@@ -23,6 +20,7 @@ mod judges;
 mod lines;
 mod machine;
 mod out;
+#[cfg(feature = "all-commands")]
 mod parallel;
 #[cfg(feature = "all-commands")]
 mod part;
