@@ -62,8 +62,7 @@ pub(crate) use validate::function::QUEUE_PAIRS;
 
 use crate::priority::priority_of;
 use capdl_spec::Arch;
-use file::Lines;
-use repair::Unread;
+use file::{File, Lines};
 use sentence::{line_of, line_of_key, sentence, utf8};
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::path::Path as FilePath;
@@ -202,28 +201,25 @@ impl Scenario {
     }
 
     fn check(text: &str, arch: Option<Arch>, document: &Spanned<DeTable<'_>>) -> Result<Self, Vec<Refusal>> {
-        let file = match repair::read(text, document) {
-            Ok(file) => file,
-            Err(Unread { mut refusals, numbers }) => {
-                // Only a file that can be read is checked.
-                if numbers.len() == refusals.len() {
-                    let check = |document: &Spanned<DeTable<'_>>| Self::check(text, arch, document).err();
-                    beyond::refine(document, &numbers, &mut refusals, |document| check(document).unwrap_or_default());
+        let validated = |file: File, document: &Spanned<DeTable<'_>>| {
+            let checked = file.scenario(text).and_then(|(mut scenario, lines)| {
+                scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
+                validate::validate(&scenario, &lines)?;
+                Ok(scenario)
+            });
+            checked.map_err(|mut refusals| {
+                for refusal in &mut refusals {
+                    refusal.line = refusal.line.or_else(|| line_of_key(text, document, &refusal.message));
                 }
-                return Err(refusals);
-            }
+                refusals
+            })
         };
-        let checked = file.scenario(text).and_then(|(mut scenario, lines)| {
-            scenario.machine.arch = arch.unwrap_or(scenario.machine.arch);
-            validate::validate(&scenario, &lines)?;
-            Ok(scenario)
-        });
-        checked.map_err(|mut refusals| {
-            for refusal in &mut refusals {
-                refusal.line = refusal.line.or_else(|| line_of_key(text, document, &refusal.message));
-            }
-            refusals
-        })
+        let unread = match repair::read(text, document) {
+            Ok(file) => return validated(file, document),
+            Err(unread) => unread,
+        };
+        let refused = |document: &Spanned<DeTable<'_>>| validated(repair::read(text, document).ok()?, document).err();
+        Err(beyond::refine(unread, |document| refused(document).unwrap_or_default()))
     }
 
     /// The controller with this name, and its number.

@@ -68,6 +68,7 @@ pub use machine::{Defect, Disk};
 pub use platform::marker;
 pub use plug::SlotEvent;
 pub use programs::{Incarnation, Run, is_linked, link, programs};
+pub use sim_check::Checker;
 pub use sim_nvme::FaultHit;
 pub use simulation::{Account, Simulation};
 pub use trace::{Entry, Kind, Name};

@@ -13,9 +13,11 @@ use crate::trace::Entry;
 use crate::world::{Mark, Progress, State, World};
 use capdl::scenario::Action;
 use capdl::{Arch, Scenario, System};
+use sim_check::Checker;
 use sim_fault::{ComponentFault, Fault};
 use sim_kernel::{Kernel, MachineConfig};
 use sim_nvme::FaultHit;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Virtual time from one check of the whole kernel model to the next; in long runs, a quarter of the time that has
@@ -43,6 +45,8 @@ pub struct Account {
     pub findings: String,
     /// Times of the findings in these lines, in nanoseconds of virtual time. A last line with the number of others has none.
     pub found_ns: Vec<u64>,
+    /// The checkers that have findings.
+    pub checkers: BTreeSet<Checker>,
     /// Components that panicked.
     pub panics: Vec<Panic>,
     /// Commands that the controllers completed.
@@ -184,6 +188,7 @@ impl Simulation {
             now_ns: state.now_ns,
             findings: state.observer.findings.to_string(),
             found_ns: state.observer.findings.kept().iter().map(|finding| finding.at_ns).collect(),
+            checkers: Checker::ALL.into_iter().filter(|one| state.observer.findings.counted_by(*one) > 0).collect(),
             panics: self.components.panics().to_vec(),
             commands: state.observer.commands(),
             marks: state.marks.clone(),

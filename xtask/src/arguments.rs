@@ -1,8 +1,11 @@
-//! Numbers that options take, and clap's refusals as one sentence.
+//! Options that several commands have, numbers that options take, and clap's refusals as one sentence.
 //!
 //! Left out: arguments that only a command can judge, such as the names of scenarios.
 
+use capdl::scenario::Setting;
+use clap::Args;
 use clap::error::ErrorKind;
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -12,6 +15,14 @@ use std::str::FromStr;
 const MOST_JOBS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 /// Most minutes of a search, some two months.
 const MOST_MINUTES: u64 = 100_000;
+
+/// Changes of a scenario, an option of the commands that run one.
+#[derive(Debug, Args)]
+pub(crate) struct Settings {
+    /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<Setting>,
+}
 
 /// Parses the value of `--jobs`.
 pub(crate) fn jobs(text: &str) -> Result<NonZeroUsize, String> {
@@ -32,6 +43,13 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
 pub(crate) fn whole<T: FromStr + PartialOrd + Display>(text: &str, range: RangeInclusive<T>) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| format!("give a whole number from {} to {}", range.start(), range.end()))
+}
+
+/// The refusal of arguments with a control character: sentences quote arguments, and an end of a line would begin another sentence.
+pub(crate) fn refusal(arguments: impl IntoIterator<Item = OsString>) -> Option<String> {
+    let texts = arguments.into_iter().map(|argument| argument.to_string_lossy().into_owned());
+    let acts = texts.skip(1).find(|text| text.contains(char::is_control))?;
+    Some(format!("error: the argument {acts:?} has a control character: leave it out, or rename the file"))
 }
 
 /// The sentence of a refusal; `None` for help and the version, which are no refusals.
@@ -66,6 +84,15 @@ mod tests {
         }
         assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
         assert!(seed("18446744073709551616").is_err_and(|says| says.ends_with("from 0 to 18446744073709551615")));
+    }
+
+    #[test]
+    fn argument_with_a_control_character_is_refused_with_escapes() {
+        let refused = |argument: &str| refusal(["xtask", "demo", argument].map(OsString::from));
+        assert_eq!(refused("tenant.a.name=\"ä\""), None);
+        let sentence =
+            r#"error: the argument "a\nready\u{1b}" has a control character: leave it out, or rename the file"#;
+        assert_eq!(refused("a\nready\u{1b}").as_deref(), Some(sentence));
     }
 
     #[test]

@@ -7,10 +7,7 @@
 //! command leaves are below `target/`.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    not(feature = "all-commands"),
-    allow(dead_code, unused_imports, reason = "commands of the whole program use the rest")
-)]
+#![cfg_attr(not(feature = "all-commands"), allow(dead_code, reason = "commands of the whole program use the rest"))]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody takes the line: see `out`")]
 
 mod arguments;
@@ -23,9 +20,11 @@ mod judges;
 mod lines;
 mod machine;
 mod out;
+#[cfg(feature = "all-commands")]
 mod parallel;
 #[cfg(feature = "all-commands")]
 mod part;
+mod plain;
 mod progress;
 mod project;
 mod records;
@@ -120,6 +119,10 @@ fn command() -> clap::Command {
 /// The program: parses its arguments, runs the command, and reports an error.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(sentence) = arguments::refusal(std::env::args_os()) {
+        out::note(format_args!("{sentence}"));
+        return ExitCode::FAILURE;
+    }
     #[cfg(not(feature = "all-commands"))]
     if again::is_help(std::env::args_os(), &command()) {
         return ended(Project::here().and_then(|project| again::whole(&project)));

@@ -1,8 +1,10 @@
 //! Output of the commands: results on standard output, progress and errors on standard error.
 //!
 //! A command whose standard output cannot take a line ends: with one sentence, or silently if the reader closed the pipe. A line
-//! for standard error that cannot be written is dropped, because there is no other place to report it.
+//! for standard error that cannot be written is dropped, because there is no other place to report it. Control characters of names, paths
+//! and logs do not reach the terminal ([`plain`]).
 
+use crate::plain::plain;
 use anyhow::Result;
 use rustix::termios::tcgetwinsize;
 use std::fmt;
@@ -55,11 +57,11 @@ pub(crate) fn line(text: fmt::Arguments<'_>) -> Result<()> {
 /// Prints a line for people on standard error.
 pub(crate) fn note(text: fmt::Arguments<'_>) {
     // This failure cannot be reported.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = write_line(&mut io::stderr().lock(), text);
 }
 
 fn write_line(out: &mut impl Write, text: fmt::Arguments<'_>) -> Result<()> {
-    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    let written = writeln!(out, "{}", plain(&text.to_string())).and_then(|()| out.flush());
     Ok(written.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => OutputError::Closed,
         _ => OutputError::Failed(error),
@@ -83,6 +85,13 @@ mod tests {
         ] {
             assert_eq!(columns_of(variable, terminal), columns, "{variable:?}, {terminal:?}");
         }
+    }
+
+    #[test]
+    fn a_line_does_not_act_on_the_terminal() {
+        let mut out = Vec::new();
+        write_line(&mut out, format_args!("there is no scenario '{}'", "\u{1b}[2J\rgone")).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "there is no scenario '\u{fffd}[2J\u{fffd}gone'\n");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Progress of a command: a spinner with the time on a terminal, plain lines elsewhere.
 
 use crate::out;
+use crate::plain::plain;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +30,7 @@ impl Step {
             if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} ({elapsed}) {wide_msg:.dim}") {
                 bar.set_style(style);
             }
-            bar.set_prefix(what.clone());
+            bar.set_prefix(plain(&what).into_owned());
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
@@ -43,7 +44,7 @@ impl Step {
     /// Shows the current part of the step.
     pub(crate) fn say(&self, detail: &str) {
         match &self.bar {
-            Some(bar) => bar.set_message(detail.to_owned()),
+            Some(bar) => bar.set_message(plain(detail).into_owned()),
             None => out::note(format_args!("  {detail}")),
         }
     }
@@ -51,7 +52,7 @@ impl Step {
     /// Prints a line that stays, unchanged.
     pub(crate) fn line(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.println(text),
+            Some(bar) => bar.println(plain(text)),
             None => out::note(format_args!("{text}")),
         }
     }
@@ -70,7 +71,7 @@ impl Step {
     /// Like [`Step::say`], for details that change too often for lines that stay.
     pub(crate) fn tick(&self, detail: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(detail.to_owned());
+            bar.set_message(plain(detail).into_owned());
         }
     }
 }

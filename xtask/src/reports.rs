@@ -3,7 +3,6 @@
 pub(crate) mod count;
 pub(crate) mod figure;
 pub(crate) mod live_log;
-pub(crate) mod plain;
 pub(crate) mod sheet;
 pub(crate) mod table;
 pub(crate) mod timeline;

@@ -17,8 +17,12 @@ pub(crate) mod simulate;
 pub(crate) mod sweep;
 
 pub(crate) use collector::Collector;
-pub(crate) use disks::{make as make_disks, place as use_disk, remove as remove_disks};
-pub(crate) use folder::{files, make as folder, shell_word};
+pub(crate) use disks::place as use_disk;
+#[cfg(feature = "all-commands")]
+pub(crate) use disks::{make as make_disks, remove as remove_disks};
+pub(crate) use folder::files;
+#[cfg(feature = "all-commands")]
+pub(crate) use folder::{make as folder, shell_word};
 use interrupted::{Going, Left};
 use outside::Outside;
 

@@ -12,36 +12,50 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{self, DeArray, DeTable, DeValue};
 
-/// Refusals of all keys and values that cannot be read, and the numbers among these values that are beyond their types.
-pub(super) struct Unread {
+/// A document that cannot be read.
+pub(super) struct Unread<'a> {
+    /// Refusals of all keys and values that cannot be read.
     pub(super) refusals: Vec<Refusal>,
-    pub(super) numbers: Vec<Beyond>,
+    /// The numbers among these values that are beyond their types, each with the index of its refusal.
+    pub(super) numbers: Vec<(usize, Beyond)>,
+    /// The document without the other ones, and with the nearest ends of their types in the places of the numbers, if that can be read.
+    pub(super) rest: Option<Spanned<DeTable<'a>>>,
 }
 
 /// Reads the file's document.
 ///
 /// # Errors
 /// A refusal for each key and value that cannot be read.
-pub(super) fn read(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File, Unread> {
-    let (mut left, mut taken, mut refusals, mut numbers) = (document.clone(), Vec::new(), Vec::new(), Vec::new());
+pub(super) fn read<'a>(text: &str, document: &Spanned<DeTable<'a>>) -> Result<File, Unread<'a>> {
+    let (mut left, mut taken, mut refusals) = (document.clone(), Vec::new(), Vec::new());
+    let mut numbers: Vec<(usize, Beyond)> = Vec::new();
     loop {
         let Wrong { place, is_missing, number, refusal } = match read_once(text, &left) {
             Ok(file) if refusals.is_empty() => return Ok(file),
-            Ok(_) => return Err(Unread { refusals, numbers }),
+            Ok(_) => return Err(Unread { refusals, numbers, rest: Some(left) }),
             Err(wrong) => wrong,
         };
-        numbers.extend(number.map(|number| *number));
         // Keys that were taken out of a table are missing there now, and so are keys that it lacked before.
         let follows = |place: &Range<usize>| {
             taken.iter().any(|table| if is_missing { table == place } else { has(place, table) })
+                || numbers.iter().any(|(_, number)| number.place == *place)
         };
-        if !place.as_ref().is_some_and(follows) {
+        let is_new = !place.as_ref().is_some_and(follows);
+        let index = refusals.len();
+        if is_new {
             refusals.push(refusal);
         }
         let whole = left.span();
-        match place.and_then(|place| take_out(left.get_mut(), &whole, &place)) {
-            Some(table) if refusals.len() < MOST => taken.push(table),
-            _ => return Err(Unread { refusals, numbers }),
+        match (number.filter(|_| is_new), place) {
+            (Some(number), _) if refusals.len() < MOST => {
+                number.put_nearest(left.get_mut());
+                numbers.push((index, *number));
+            }
+            (None, Some(place)) if refusals.len() < MOST => match take_out(left.get_mut(), &whole, &place) {
+                Some(table) => taken.push(table),
+                None => return Err(Unread { refusals, numbers, rest: None }),
+            },
+            _ => return Err(Unread { refusals, numbers, rest: None }),
         }
     }
 }

@@ -302,7 +302,11 @@ mod tests {
         for (delays, expected) in [
             ("[1, 2]", "file:5: `retry_delays`: there are 2 delays: write three, 0 for none"),
             ("[1, 2, 3, 4]", "file:5: `retry_delays`: there are 4 delays: write three, 0 for none"),
-            ("[1, 2, 3, \"x\"]", "file:5: `retry_delays` is \"x\": write a whole number from 0 to 65535"),
+            (
+                "[1, 2, 3, \"x\"]",
+                "file:5: `retry_delays` is \"x\": write a whole number from 0 to 65535\n\
+                 file:5: `retry_delays`: there are 4 delays: write three, 0 for none",
+            ),
             ("{ a = 1 }", "file:5: `retry_delays` is a table: write a list in brackets"),
         ] {
             let model = format!("name = \"disk\"\nmodel = {{ retry_delays = {delays} }}");

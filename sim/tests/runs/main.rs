@@ -228,6 +228,7 @@ fn flipped_bit_is_seen_by_tenant_and_contents_checker() {
     let run = run("boot", 1, &[command_fault(READ, 1, CommandEffect::CorruptData)]);
     assert!(!passed(&run), "the tenant verifies");
     assert!(run.account.findings.contains("  data  "), "{}", run.account.findings);
+    assert!(run.account.checkers.contains(&sim::Checker::Data));
 }
 
 #[test]

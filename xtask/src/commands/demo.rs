@@ -1,6 +1,6 @@
 //! `cargo xtask demo`: runs a scenario on a machine that need not be prepared, and prints a page of results.
 
-use crate::arguments;
+use crate::arguments::{self, Settings};
 #[cfg(not(feature = "all-commands"))]
 use crate::commands::again;
 #[cfg(feature = "all-commands")]
@@ -22,7 +22,6 @@ use crate::setup::packages::Consent;
 use crate::setup::vfio_user;
 use anyhow::{Context, Error, Result, ensure};
 use capdl::Scenario;
-use capdl::scenario::Setting;
 use clap::Args;
 use kernel::{Arch, BuildOptions, FixName};
 use std::io;
@@ -35,9 +34,8 @@ pub(crate) struct Demo {
     /// The scenario: a name in scenarios/, or a TOML file
     #[arg(default_value = "demo")]
     scenario: String,
-    /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<Setting>,
+    #[command(flatten)]
+    settings: Settings,
     /// The architecture: x86_64 or aarch64
     #[arg(long, default_value = "x86_64")]
     arch: String,
@@ -86,7 +84,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     // Report wrong arguments before any long step.
     let file = project.scenario(&demo.scenario)?;
     let arch: Arch = demo.arch.parse().map_err(Error::msg)?;
-    let mut scenario = Scenario::load_with(&file, (!demo.sim).then_some(arch), &demo.set)?;
+    let mut scenario = Scenario::load_with(&file, (!demo.sim).then_some(arch), &demo.settings.set)?;
     own::check(&scenario)?;
     #[cfg(not(feature = "all-commands"))]
     if demo.sim || demo.device == Device::Model {
@@ -131,7 +129,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
         let (no_iommu, device, keep) = (demo.no_iommu, demo.device, demo.keep);
         let step = Some(&step);
         let not_judged = NotJudged::of(demo.strict);
-        let (disk, settings) = (disk.as_ref(), demo.set.as_slice());
+        let (disk, settings) = (disk.as_ref(), demo.settings.set.as_slice());
         let options = Options { disk, settings, show, step, no_iommu, device, keep, not_judged, ..Options::default() };
         runner.run(&file, options)?
     };

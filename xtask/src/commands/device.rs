@@ -1,13 +1,13 @@
 //! `cargo xtask device`: serves a controller of a scenario over vfio-user, for a QEMU that somebody starts by hand.
 
-use crate::arguments;
+use crate::arguments::{self, Settings};
 use crate::machine::contents;
 use crate::machine::disk::{UserDisk, Writing};
 use crate::out;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
-use capdl::scenario::{Controller, Setting};
+use capdl::scenario::Controller;
 use clap::Args;
 use sim::Exported;
 use sim_vfio_user::{ClientEnd, Server};
@@ -32,9 +32,8 @@ pub(crate) struct Device {
     /// The scenario: a name in scenarios/, or a TOML file
     #[arg(default_value = "boot")]
     scenario: String,
-    /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<Setting>,
+    #[command(flatten)]
+    settings: Settings,
     /// The UNIX socket to listen at
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
@@ -51,7 +50,7 @@ pub(crate) struct Device {
 
 /// Serves one client after the other, until the user ends it.
 pub(crate) fn run(project: &Project, device: &Device) -> Result<ExitCode> {
-    let scenario = Scenario::load_with(project.scenario(&device.scenario)?, None, &device.set)?;
+    let scenario = Scenario::load_with(project.scenario(&device.scenario)?, None, &device.settings.set)?;
     let (index, controller) = chosen(&scenario, device.controller.as_deref())?;
     ensure!(
         controller.virtual_functions == 0,

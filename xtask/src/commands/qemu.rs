@@ -1,5 +1,6 @@
 //! `cargo xtask qemu`: keeps a scenario running, with its log on the terminal; with `--debug` QEMU waits for gdb.
 
+use crate::arguments::Settings;
 use crate::image::programs::{self, ROOT_TASK};
 use crate::machine::Machine;
 use crate::machine::disk::{UserDisk, Writing};
@@ -12,7 +13,6 @@ use crate::setup::chosen_kernel::{self, ChosenKernel};
 use crate::setup::packages::Consent;
 use anyhow::{Error, Result};
 use capdl::Scenario;
-use capdl::scenario::Setting;
 use capdl_spec::Specification;
 use clap::Args;
 use kernel::{Arch, BuildOptions, Kernel, Profile};
@@ -27,9 +27,8 @@ use std::time::Duration;
 pub(crate) struct Qemu {
     /// The scenario: a name in scenarios/, or a TOML file
     scenario: String,
-    /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<Setting>,
+    #[command(flatten)]
+    settings: Settings,
     /// The architecture: x86_64 or aarch64
     #[arg(long, default_value = "x86_64")]
     arch: String,
@@ -59,7 +58,7 @@ pub(crate) struct Qemu {
 pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
     let arch: Arch = qemu.arch.parse().map_err(Error::msg)?;
-    let mut scenario = Scenario::load_with(&file, Some(arch), &qemu.set)?;
+    let mut scenario = Scenario::load_with(&file, Some(arch), &qemu.settings.set)?;
     run::suits(&scenario, &qemu.scenario, arch, Device::Qemu)?;
     if qemu.no_iommu {
         run::leave_out_iommu(&mut scenario)?;
@@ -74,7 +73,7 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     chosen_kernel::suits(&kernel, &scenario)?;
     let programs = programs::build(project, &kernel, filter.compiled(), Some(&scenario))?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };
-    let (no_iommu, settings) = (qemu.no_iommu, qemu.set.as_slice());
+    let (no_iommu, settings) = (qemu.no_iommu, qemu.settings.set.as_slice());
     let options = Options { disk: disk.as_ref(), settings, show: Some(&filter), no_iommu, ..Options::default() };
     let start = if qemu.debug { Start::WaitsForGdb } else { Start::AtOnce };
     let prepared = runner.prepare(&file, options, start)?;

@@ -19,10 +19,14 @@ use std::slice;
 const MISSING: &str = "Slurm or GNU parallel is missing; install both with: cargo xtask setup --with-slurm";
 
 /// Number of parts.
-const PARTS: &str = "4";
+const PARTS: u8 = 4;
+/// Times that a task is cancelled: one that has ended before is made again.
+const TRIES: u8 = 5;
 /// Seconds that a scheduler's command may take.
 const SECONDS: &str = "600";
 const SOAK: &[&str] = &["soak", "--count", "12"];
+/// Seeds of each part of [`SOAK`].
+const SEEDS: usize = 3;
 const SWEEP: &[&str] = &["sweep", "boot", "--vary", "tenant.alice.depth=1,2,4", "--vary", "seed=1,2"];
 
 /// A program that runs the parts.
@@ -120,16 +124,24 @@ impl<'a> Run<'a> {
 fn parallel(run: &Run<'_>, command: &[&str], folder: &Path) -> Result<()> {
     let mut parallel = Command::new("timeout");
     parallel.current_dir(run.project.root()).args([SECONDS, "parallel", "--will-cite", "-j", "2"]);
-    parallel.args(["xtask/scale/part.sh", "{}", PARTS]).arg(folder).args(command).args(["--jobs", "1"]);
-    succeed(parallel.args([":::", "0", "1", "2", "3"]))
+    parallel.args(["xtask/scale/part.sh", "{}", &PARTS.to_string()]).arg(folder).args(command);
+    succeed(parallel.args(["--jobs", "1", ":::"]).args((0..PARTS).map(|part| part.to_string())))
 }
 
 /// Cancels a task of Slurm as soon as it has a line, and submits all tasks again. The first lines must stay.
 fn cancelled_and_resumed(run: &Run<'_>, slurm: &Slurm, folder: &Path) -> Result<()> {
     let file = folder.join("1.jsonl");
-    slurm.submit_and_cancel(run, SOAK, folder, "1", || read(&file).is_ok_and(|text| text.contains('\n')))?;
-    let killed = read(&file)?;
-    ensure!(seeds(&killed).len() < 3, "the cancelled task has made all of its seeds");
+    let mut tries = 0;
+    let killed = loop {
+        tries += 1;
+        slurm.submit_and_cancel(run, SOAK, folder, "1", || read(&file).is_ok_and(|text| text.contains('\n')))?;
+        let text = read(&file)?;
+        if seeds(&text).len() < SEEDS {
+            break text;
+        }
+        ensure!(tries < TRIES, "a task made all of its seeds before it was cancelled, {TRIES} times");
+        fs::remove_dir_all(folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+    };
     slurm.submit(run, SOAK, folder)?;
     let lines = killed.rfind('\n').and_then(|end| killed.get(..=end)).unwrap_or_default();
     ensure!(read(&file)?.starts_with(lines), "the lines of the cancelled task are lost");

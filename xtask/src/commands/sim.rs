@@ -1,6 +1,6 @@
 //! `cargo xtask sim`: simulates a scenario, once or with many seeds.
 
-use crate::arguments;
+use crate::arguments::{self, Settings};
 use crate::destination::{Destination, Format};
 use crate::image::own;
 use crate::out;
@@ -15,7 +15,6 @@ use crate::run::simulate::{RunInput, Simulated, simulate, suits};
 use crate::run::sweep::{self, Failure, Kinds, Sweep};
 use crate::run::{files, folder, shell_word};
 use anyhow::{Context, Result, anyhow, bail};
-use capdl::scenario::Setting;
 use capdl::{Arch, Scenario, ThreadOrder};
 use clap::Args;
 use std::io;
@@ -30,9 +29,8 @@ use std::str::FromStr;
 pub(crate) struct Sim {
     /// The scenario: a name in scenarios/, or a TOML file
     scenario: String,
-    /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<Setting>,
+    #[command(flatten)]
+    settings: Settings,
     /// Seed of all random choices: the same seed gives the same run; the scenario's own without it
     #[arg(long, conflicts_with = "seeds", allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Option<u64>,
@@ -77,7 +75,7 @@ impl FromStr for Seeds {
 /// Simulates; the exit code says whether all runs passed.
 pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let file = project.scenario(&sim.scenario)?;
-    let mut scenario = Scenario::load_with(&file, sim.arch, &sim.set)?;
+    let mut scenario = Scenario::load_with(&file, sim.arch, &sim.settings.set)?;
     suits(&scenario, &sim.scenario)?;
     if own::is_missing(&scenario) {
         return with_own(project, &scenario);
@@ -89,7 +87,8 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
         Some(Seeds(seeds)) => {
             let order = sim.order.map(|order| format!(" --order {order}")).unwrap_or_default();
             let arch = sim.arch.map(|arch| format!(" --arch {arch}")).unwrap_or_default();
-            let set: String = sim.set.iter().map(|one| format!(" --set {}", shell_word(&one.to_string()))).collect();
+            let set: String =
+                sim.settings.set.iter().map(|one| format!(" --set {}", shell_word(&one.to_string()))).collect();
             many(&format!("{}{set}{arch}{order}", sim.scenario), &scenario, seeds.clone(), sim.jobs)
         }
         None => {

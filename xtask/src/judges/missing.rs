@@ -1,6 +1,6 @@
 //! Checks for the reports that every run must have, whatever its scenario expects: a missing line fails the run.
 
-use crate::records::results::Results;
+use crate::records::results::{Faulted, Results};
 use capdl::scenario::{Path, Workload};
 use capdl::{Scenario, System};
 use capdl_spec::Role;
@@ -51,7 +51,7 @@ pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> 
         *ordered.entry(&kill.component).or_default() += kill.times as usize;
     }
     for (name, times) in ordered {
-        let is_kill = |fault: &&report::Fault| fault.kind == FaultKind::Killed && fault.name == name;
+        let is_kill = |Faulted { fault, .. }: &&Faulted| fault.kind == FaultKind::Killed && fault.name == name;
         let seen = results.faults.iter().filter(is_kill).count();
         let what = format!("{name} was killed {seen} times of {times} before the run was over");
         must(seen >= times, format!("{what}: let the tenants work longer"));

@@ -3,7 +3,7 @@
 //!
 //! Another component that is expected to fault need not pass; the probe must pass all checks before its fault.
 
-use crate::records::results::Results;
+use crate::records::results::{Faulted, Results};
 use capdl::scenario::PROBE;
 use capdl::{Scenario, System};
 use workload::LastProbe;
@@ -41,7 +41,7 @@ pub(crate) fn violations(scenario: &Scenario, system: &System, results: &Results
     };
     let environment = system.environments.iter().find(|environment| environment.name == PROBE);
     let Some(region) = environment.and_then(|environment| environment.region(name)) else { return violations };
-    for fault in results.faults.iter().filter(|fault| fault.name == PROBE) {
+    for Faulted { fault, .. } in results.faults.iter().filter(|one| one.fault.name == PROBE) {
         let offset = fault.address.checked_sub(region.vaddr.bits());
         if offset.is_none_or(|offset| offset >= region.len) {
             violations.push(format!(

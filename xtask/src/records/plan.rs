@@ -99,7 +99,7 @@ impl Planned {
                 Self { words: joined(words), class: None, kind: Kind::Revoke }
             }
             What::Grant(all) => {
-                let rights = |writable| if writable { "" } else { ", read-only" };
+                let rights = |writable| if writable { "" } else { " (read-only)" };
                 let words = all.iter().map(|one| range(one.first, one.blocks) + rights(one.writable));
                 Self { words: joined(words), class: None, kind: Kind::Grant }
             }
@@ -187,7 +187,7 @@ iops = "none"
         let first = "class high -> low, weight 1 -> 2, IOPS limit none -> 1000";
         assert_eq!(of(0, Changed::Entitled), Some((first, Some(Class::Low))));
         assert_eq!(of(1, revoked), Some(("16 blocks from 8, 1 block from 64", None)));
-        assert_eq!(of(2, granted), Some(("16 blocks from 8, read-only", None)));
+        assert_eq!(of(2, granted), Some(("16 blocks from 8 (read-only)", None)));
         let last = "class low -> medium, IOPS limit 1000 -> none";
         assert_eq!(of(3, Changed::Entitled), Some((last, Some(Class::Medium))));
         assert_eq!((of(0, revoked), of(4, Changed::Entitled)), (None, None), "another kind, and one too many");

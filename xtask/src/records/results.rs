@@ -80,7 +80,7 @@ pub(crate) struct Results {
     /// Digests of ranges.
     pub(crate) digests: Vec<Compared>,
     /// Faults.
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) faults: Vec<Faulted>,
     /// Restarts of components.
     pub(crate) restarts: Vec<Restart>,
     /// Changes of rights that were carried out.
@@ -149,6 +149,17 @@ pub(crate) struct Results {
     /// Least difference seen between the machine's clock and the build machine's, nanoseconds.
     #[serde(skip)]
     pub(crate) clock_offset_ns: Option<i128>,
+}
+
+/// A fault, with its time.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
+pub(crate) struct Faulted {
+    /// Time in nanoseconds of the machine's clock.
+    pub(crate) at_ns: u64,
+    /// The fault.
+    #[serde(flatten)]
+    pub(crate) fault: Fault,
 }
 
 /// Free memory of a server when it opened a session.
@@ -273,7 +284,7 @@ impl Results {
             }
             Report::Component(component) => self.components.push(component),
             Report::Installed(installed) => self.installed.push(installed),
-            Report::Fault(fault) => self.faults.push(fault),
+            Report::Fault(fault) => self.faults.push(Faulted { at_ns, fault }),
             Report::Restart(restart) => self.restarts.push(restart),
             Report::Change(change) => self.changes.push(change),
             Report::InterruptsChange(change) => self.interrupts_changes.push(change),
@@ -409,7 +420,7 @@ impl Results {
 
     /// Whether the component or tenant `name` faulted.
     pub(crate) fn faulted(&self, name: &str) -> bool {
-        self.faults.iter().any(|fault| fault.name == name)
+        self.faults.iter().any(|Faulted { fault, .. }| fault.name == name)
     }
 
     /// How often a tenant had its session again.
@@ -424,7 +435,7 @@ impl Results {
 
     /// How often a component was restarted because a server that it ended with died.
     pub(crate) fn restarts_with_server(&self, name: &str) -> usize {
-        let ended = |fault: &&Fault| fault.name == name && fault.kind == FaultKind::ServerDied;
+        let ended = |Faulted { fault, .. }: &&Faulted| fault.name == name && fault.kind == FaultKind::ServerDied;
         self.faults.iter().filter(ended).count().min(self.restarts_of(name))
     }
 

@@ -85,12 +85,6 @@ pub(crate) enum What {
 }
 
 impl Timeline {
-    /// When the component first faulted or was killed, if it was.
-    pub(crate) fn fault_ns(&self, who: &str) -> Option<u64> {
-        let is_fault = |event: &&Event| matches!(event.what, What::Faulted | What::Killed) && event.who == who;
-        self.events.iter().filter(is_fault).map(|event| event.at_ns).min()
-    }
-
     /// Takes a record's event and time. `planned` describes a change, where the scenario's is known.
     pub(crate) fn take(&mut self, Stamped { at_ns, report }: &Stamped, planned: Option<&str>) {
         let at_ns = *at_ns;
@@ -120,8 +114,8 @@ impl Timeline {
             Report::Reset { server, reason, .. } => self.event(at_ns, server, What::Reset, reason),
             Report::Change(one) => {
                 let (what, words) = match one.what {
-                    Changed::Revoked { blocks } => (What::Revoked, format!("{blocks} blocks")),
-                    Changed::Granted { blocks } => (What::Granted, format!("{blocks} blocks")),
+                    Changed::Revoked { blocks } => (What::Revoked, count(blocks, "block")),
+                    Changed::Granted { blocks } => (What::Granted, count(blocks, "block")),
                     Changed::Entitled => (What::Entitled, String::new()),
                 };
                 let words = planned.unwrap_or(&words);

@@ -7,7 +7,7 @@ use crate::out;
 use crate::progress::Step;
 use crate::records::results::Results;
 use crate::records::timeline::{Event, Timeline, What};
-use crate::reports::plain::plain;
+use crate::reports::count::count;
 use crate::reports::wrap::wrapped;
 use report::Name;
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ impl<'a> LiveLog<'a> {
                 let seconds = event.at_ns.saturating_sub(begin_ns) as f64 / 1e9;
                 let columns = out::sentence_columns(io::stderr()).saturating_sub(BEFORE_WORDS);
                 let words = wrapped(&words, columns).replace('\n', &format!("\n{:BEFORE_WORDS$}", ""));
-                self.step.line(&plain(&format!("{seconds:>8.2} s  {words}")));
+                self.step.line(&format!("{seconds:>8.2} s  {words}"));
             }
         }
     }
@@ -93,11 +93,14 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
                 .then(|| format!("{who} begins to attack; its first attempt is refused ({words})"));
         }
         What::Done => match attacks.get(who) {
-            Some(Attacks { refused, succeeded: 0 }) => {
-                format!("{who} has tried {refused} attacks, and all were refused")
-            }
             Some(Attacks { refused, succeeded }) => {
-                format!("{who} has tried {} attacks, and {succeeded} SUCCEEDED", refused + succeeded)
+                let tried = count(refused + succeeded, "attack");
+                let outcome = match succeeded {
+                    0 => "all were refused".to_owned(),
+                    _ => format!("{succeeded} SUCCEEDED"),
+                };
+                let end = if words.is_empty() { "" } else { "; it has ended with a failure" };
+                format!("{who} has tried {tried}, and {outcome}{end}")
             }
             None if words.is_empty() => format!("{who} has finished"),
             None => format!("{who} has ended with a failure"),
@@ -111,7 +114,7 @@ fn words(event: &Event, attacks: &mut BTreeMap<Name, Attacks>) -> Option<String>
         What::Restarted => format!("{who} runs again, {words}"),
         What::Reconnected => format!("{who} has its session again, {words}"),
         What::Revoked => format!("{who} loses all rights to {words}"),
-        What::Granted => format!("{who} has its rights to {words} again"),
+        What::Granted => format!("{who} is granted {words}"),
         What::Entitled if words.is_empty() => format!("{who} has another share of the controller"),
         What::Entitled => format!("{who} has another share of the controller: {words}"),
         What::Interrupts => format!("the controller beside {who} interrupts {words} from now on"),
@@ -187,6 +190,11 @@ mod tests {
         let [_, succeeded, all] = reported(&done).try_into().unwrap();
         assert_eq!(succeeded, "mallory has SUCCEEDED with an attack: read block 2");
         assert_eq!(all, "mallory has tried 2 attacks, and 1 SUCCEEDED");
+        let failed = [("mallory", What::AttackRefused, "read block 1"), ("mallory", What::Done, "it failed")];
+        assert_eq!(
+            reported(&failed)[1],
+            "mallory has tried 1 attack, and all were refused; it has ended with a failure"
+        );
     }
 
     #[test]
@@ -198,12 +206,15 @@ mod tests {
             ("server", What::Restarted, "after 1.7 ms"),
             ("alice", What::Reconnected, "4 requests resubmitted"),
             ("frank", What::Revoked, "256 blocks from 512"),
+            // Fewer rights than before are granted, too.
+            ("frank", What::Granted, "256 blocks from 512 (read-only)"),
         ];
         let expected = [
             "server is killed, in the middle of what it does",
             "server runs again, after 1.7 ms",
             "alice has its session again, 4 requests resubmitted",
             "frank loses all rights to 256 blocks from 512",
+            "frank is granted 256 blocks from 512 (read-only)",
         ];
         assert_eq!(reported(&events), expected);
     }

@@ -12,9 +12,9 @@ mod tenants;
 pub(crate) use tenants::bytes_a_second;
 
 use crate::judges::times::{self, WHOLE_RUN};
+use crate::plain::plain;
 use crate::records::results::Results;
 use crate::reports::count::count;
-use crate::reports::plain::plain;
 use crate::reports::sheet::{Sheet, Value};
 use crate::reports::wrap::wrapped;
 use capdl_spec::Role;
@@ -289,7 +289,7 @@ fn blocked(results: &Results) -> Option<String> {
 }
 
 fn ended_faults(results: &Results) -> impl Iterator<Item = &Fault> {
-    results.faults.iter().filter(|fault| results.restarts_of(&fault.name) == 0)
+    results.faults.iter().map(|one| &one.fault).filter(|fault| results.restarts_of(&fault.name) == 0)
 }
 
 fn has_attacked(results: &Results, name: &str) -> bool {

@@ -8,11 +8,11 @@
 mod marks;
 
 use crate::destination::Destination;
+use crate::plain::plain;
 use crate::project::write_whole;
 use crate::records::results::Results;
 use crate::records::timeline::{Event, Timeline, What};
 use crate::reports::figure::{self, Align, BAD, Canvas, FAINT, GOOD, GRID, INK, letters, picture, short, width};
-use crate::reports::plain::plain;
 use crate::reports::timeline::marks::{LATENCY, Legend, RATE, RUNS, SERVER_ENDS, mark, name};
 use anyhow::Result;
 use capdl_spec::Role;

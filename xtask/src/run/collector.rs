@@ -4,11 +4,11 @@
 
 use crate::judges::missing;
 use crate::out;
+use crate::plain::plain;
 use crate::progress::Step;
 use crate::records::decode::{Decoder, Filter, Line};
 use crate::records::results::Results;
 use crate::reports::live_log::LiveLog;
-use crate::reports::plain::plain;
 use anyhow::{Context, Result};
 use report::Stamped;
 use report::frame::{Kind, Piece, Reader};
@@ -111,7 +111,7 @@ impl<'a> Collector<'a> {
         let text = match line {
             Written::Log(line) => {
                 if self.show.is_some_and(|filter| filter.shows(&line.component, line.level)) {
-                    out::note(format_args!("{}", plain(&line.text)));
+                    out::note(format_args!("{}", line.text));
                 }
                 &line.text
             }

@@ -51,9 +51,32 @@ fn number_beyond_its_type_is_refused_with_the_range_of_its_key() {
 fn number_beyond_its_type_has_the_range_of_the_type_where_all_of_it_is_possible() {
     let range = refusal("description", "seed = -1\ndescription");
     assert!(range.ends_with("`seed` is -1: write a whole number from 0 to 18446744073709551615"), "{range}");
-    // Another defect of the file hides the check of its numbers.
+}
+
+#[test]
+fn number_beyond_its_type_has_the_range_of_its_key_beside_other_defects() {
     let both = refusal("queue_pairs = 4", "queue_pairs = 99999\nqueue_piars = 4");
-    assert!(both.contains("`queue_pairs` is 99999: write a whole number from 0 to 65535\n"), "{both}");
+    assert!(both.contains("controller `disk` has 99999 queue pairs: give it 1 to 2047\n"), "{both}");
+    assert!(both.contains("unknown key `queue_piars`"), "{both}");
+}
+
+#[test]
+fn each_of_several_numbers_is_blamed_on_its_own_table() {
+    let depths =
+        |alice: &str, bob: &str| {
+            let text = super::GOOD
+                .replacen("name = \"alice\"", &format!("name = \"alice\"\ndepth = {alice}"), 1)
+                .replacen("name = \"bob\"", &format!("name = \"bob\"\ndepth = {bob}"), 1);
+            crate::Scenario::parse(&text, "f").unwrap_err().to_string()
+        };
+    let of = |line: u8, tenant: &str, depth: &str| {
+        format!("f:{line}: tenant `{tenant}` has depth {depth}: give it 1 to 1024")
+    };
+    let both = [of(14, "alice", "70000"), of(24, "bob", "80000")];
+    assert_eq!(depths("70000", "80000").lines().collect::<Vec<_>>(), both);
+    assert_eq!(depths("-1", "-2").lines().collect::<Vec<_>>(), [of(14, "alice", "-1"), of(24, "bob", "-2")]);
+    // The end of the type, where it is written, is no mend of another tenant's number.
+    assert_eq!(depths("65535", "70000"), of(24, "bob", "70000"));
 }
 
 #[test]

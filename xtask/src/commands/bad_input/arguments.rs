@@ -196,4 +196,10 @@ pub(super) const CASES: &[Case] = &[
         says: &["ends in `scheduler`", "a crate of the project", "for instance my-scheduler"],
         ..PLAIN
     },
+    Case {
+        name: "a scenario's file with an end of a line in its name",
+        arguments: &["demo", "FOLDER/a\nready: boot.toml"],
+        says: &[r"a\nready: boot.toml", "has a control character", "rename the file"],
+        ..PLAIN
+    },
 ];

@@ -117,7 +117,8 @@ impl Slurm {
         let job = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         ensure!(output.status.success(), "sbatch fails: {}", String::from_utf8_lossy(&output.stderr).trim());
         wait(WAIT, || Ok(is_time())).context("a task writes no line")?;
-        succeed(self.command("scancel")?.arg(format!("{job}_{task}")))?;
+        // The task may have ended just now: the caller finds that in its file.
+        self.command("scancel")?.arg(format!("{job}_{task}")).output().context("cannot run scancel")?;
         wait(WAIT, || self.is_empty()).context("the array does not end")
     }
 
@@ -132,9 +133,10 @@ impl Slurm {
         let sbatch = self.command("sbatch")?;
         let mut limited = Command::new("timeout");
         limited.current_dir(run.project.root()).env("SLURM_CONF", &self.configuration);
-        limited.args(["--kill-after=5", SECONDS]).arg(sbatch.get_program()).args(options).arg("--array=0-3");
+        limited.args(["--kill-after=5", SECONDS]).arg(sbatch.get_program()).args(options);
+        limited.arg(format!("--array=0-{}", PARTS - 1));
         limited.arg(format!("--output={}", self.folder.join("%A_%a.log").display()));
-        limited.args(["xtask/scale/slurm.sh", PARTS]).arg(folder).args(command);
+        limited.args(["xtask/scale/slurm.sh", &PARTS.to_string()]).arg(folder).args(command);
         Ok(limited)
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Part, began_ns, micros, milliseconds};
 use crate::records::results::Results;
+use crate::reports::count::count;
 use crate::reports::sheet::{Sheet, Value};
 use report::Changed;
 
@@ -11,8 +12,8 @@ pub(super) fn changes(results: &Results) -> Option<Part> {
     for (index, one) in results.changes.iter().enumerate() {
         let words = results.planned(index).map(|planned| planned.words.as_str());
         let what = match (one.what, words) {
-            (Changed::Revoked { blocks }, None) => format!("revoked: {blocks} blocks"),
-            (Changed::Granted { blocks }, None) => format!("granted: {blocks} blocks"),
+            (Changed::Revoked { blocks }, None) => format!("revoked: {}", count(blocks, "block")),
+            (Changed::Granted { blocks }, None) => format!("granted: {}", count(blocks, "block")),
             (Changed::Entitled, None) => "another share".to_owned(),
             (Changed::Revoked { .. }, Some(words)) => format!("revoked: {words}"),
             (Changed::Granted { .. }, Some(words)) => format!("granted: {words}"),

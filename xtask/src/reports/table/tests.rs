@@ -1,6 +1,6 @@
 use super::*;
 use crate::records::lateness::{Lateness, Sample};
-use crate::records::results::Compared;
+use crate::records::results::{Compared, Faulted};
 use report::{Attack, Change, Changed, Component, Controller, Fault, FaultKind, Load, Machine, Namespace, clip};
 use std::time::Duration;
 
@@ -123,7 +123,10 @@ fn results() -> Results {
                 address: 0x6000_0000,
                 instruction: 0x700_1000,
             },
-        ],
+        ]
+        .into_iter()
+        .map(|fault| Faulted { at_ns: 0, fault })
+        .collect(),
         digests: vec![Compared {
             tenant: clip("dora"),
             first_byte: 0,
