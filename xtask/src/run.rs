@@ -12,13 +12,13 @@ pub(crate) mod interrupted;
 mod outside;
 pub mod reading;
 #[cfg(feature = "all-commands")]
-pub(crate) mod simulate;
+pub(crate) mod seeds;
 #[cfg(feature = "all-commands")]
-pub(crate) mod sweep;
+pub(crate) mod simulate;
 
 pub(crate) use collector::Collector;
 pub(crate) use disks::{make as make_disks, place as use_disk, remove as remove_disks};
-pub(crate) use folder::{files, make as folder, shell_word};
+pub(crate) use folder::{files, make as folder, make_numbered as numbered_folder, options, shell_word};
 use interrupted::{Going, Left};
 use outside::Outside;
 

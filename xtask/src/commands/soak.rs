@@ -12,8 +12,8 @@ use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::records::schema;
 use crate::run::interrupted::{Going, Left};
+use crate::run::seeds::{Failure, Kinds};
 use crate::run::simulate::{RunInput, Simulated, simulate};
-use crate::run::sweep::{Failure, Kinds};
 use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
 use clap::Args;
@@ -257,8 +257,7 @@ fn part(path: &Path) -> Result<Vec<Seeded>> {
 /// A canary that passed, or failed without the data checker.
 fn canary() -> Result<Seeded> {
     let scenario = Scenario::parse(sim::soak::CANARY, "the canary")?;
-    let input = RunInput { scenario: &scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };
-    let run = Seeded::of(None, Ok(simulate(input)?));
+    let run = Seeded::of(None, Ok(simulate(RunInput::of(&scenario))?));
     let is_found = run.reasons.iter().any(|reason| reason.contains(" ms  data "));
     ensure!(!run.passed && is_found, "the canary did not fail: the checkers of this program see nothing");
     Ok(Seeded { canary: true, passed: true, ..run })
@@ -267,7 +266,7 @@ fn canary() -> Result<Seeded> {
 /// The run of a seed, which determines its system, its faults and all random choices.
 pub(crate) fn one(seed: u64) -> Result<Simulated> {
     let scenario = Scenario::parse(&sim::soak::scenario(seed), &format!("the scenario of seed {seed}"))?;
-    simulate(RunInput { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })
+    simulate(RunInput { seed, ..RunInput::of(&scenario) })
 }
 
 /// Writes the scenario of a failed run to a file, and prints how to repeat and keep it. `first` is another seed that failed so.
