@@ -65,6 +65,7 @@ use capdl_spec::Arch;
 use file::{File, Lines};
 use sentence::{line_of, line_of_key, sentence, utf8};
 use sim_fault::{ControllerEffect, ControllerFault, Fault};
+use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -192,10 +193,12 @@ impl Scenario {
             let (line, message) = sentence(text, error.span(), error.message());
             vec![Refusal { line, message }]
         })?;
+        let mut places: BTreeMap<_, &Setting> = BTreeMap::new();
         for (setting, (start, line)) in settings.iter().zip(&padded) {
-            let no_place =
-                |error: SettingError| vec![Refusal { line: Some(line_of(&whole, *start)), message: error.to_string() }];
-            setting.apply(document.get_mut(), line).map_err(no_place)?;
+            let refused = |message| vec![Refusal { line: Some(line_of(&whole, *start)), message }];
+            let place = setting.apply(document.get_mut(), line).map_err(|error| refused(error.to_string()))?;
+            let other = places.insert(place, setting).filter(|other| other.path != setting.path);
+            other.map_or(Ok(()), |other| Err(refused(format!("`{other}` sets the same key: name it once"))))?;
         }
         Self::check(&whole, arch, &document)
     }

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::num::NonZeroUsize;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 
 /// Most runs at a time: each has a thread.
@@ -37,6 +37,17 @@ pub(crate) fn minutes(text: &str) -> Result<u64, String> {
 /// Parses a seed.
 pub(crate) fn seed(text: &str) -> Result<u64, String> {
     whole(text, 0..=u64::MAX)
+}
+
+/// Parses the value of `--seeds` and `--runs`: the whole numbers from A up to and without B, written as A..B.
+pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
+    let ends = text.split_once("..").ok_or("write two numbers with '..' between: 0..100")?;
+    let number = |text: &str| seed(text).map_err(|range| format!("for '{text}' {range}, as in 0..100"));
+    let (first, end) = (number(ends.0)?, number(ends.1)?);
+    if first >= end {
+        return Err(format!("there is none from {first} up to {end}: let the second number be the larger one"));
+    }
+    Ok(first..end)
 }
 
 /// Parses a whole number; the refusal states the range.
@@ -93,6 +104,17 @@ mod tests {
         let sentence =
             r#"error: the argument "a\nready\u{1b}" has a control character: leave it out, or rename the file"#;
         assert_eq!(refused("a\nready\u{1b}").as_deref(), Some(sentence));
+    }
+
+    #[test]
+    fn range_is_read_or_refused_with_the_mend() {
+        assert_eq!(range("3..10"), Ok(3..10));
+        for (text, expected) in
+            [("5", "'..'"), ("5..5", "larger"), ("a..5", "for 'a' give a whole"), ("5..", "for '' give")]
+        {
+            let refusal = range(text).unwrap_err();
+            assert!(refusal.contains(expected), "{refusal}");
+        }
     }
 
     #[test]

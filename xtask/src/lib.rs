@@ -12,6 +12,8 @@
 
 mod arguments;
 mod cargo;
+#[cfg(feature = "all-commands")]
+mod combinations;
 mod commands;
 mod destination;
 mod image;

@@ -5,6 +5,7 @@
 pub(crate) mod decode;
 pub(crate) mod lateness;
 pub(crate) mod plan;
+pub(crate) mod rates;
 pub(crate) mod results;
 #[cfg(feature = "all-commands")]
 pub(crate) mod schema;

@@ -12,9 +12,9 @@ pub(crate) mod interrupted;
 mod outside;
 pub mod reading;
 #[cfg(feature = "all-commands")]
-pub(crate) mod simulate;
+pub(crate) mod seeds;
 #[cfg(feature = "all-commands")]
-pub(crate) mod sweep;
+pub(crate) mod simulate;
 
 pub(crate) use collector::Collector;
 pub(crate) use disks::place as use_disk;
@@ -22,7 +22,7 @@ pub(crate) use disks::place as use_disk;
 pub(crate) use disks::{make as make_disks, remove as remove_disks};
 pub(crate) use folder::files;
 #[cfg(feature = "all-commands")]
-pub(crate) use folder::{make as folder, shell_word};
+pub(crate) use folder::{make as folder, make_numbered as numbered_folder, options, shell_word};
 use interrupted::{Going, Left};
 use outside::Outside;
 

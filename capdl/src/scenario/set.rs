@@ -1,6 +1,6 @@
 //! Settings: values that a command puts into a scenario's file before it is checked, as in `tenant.alice.class=high`.
 //!
-//! A setting becomes a line behind the file's text, so that its refusal is found as that of any other line is.
+//! A table of a list is left out by `tenant.alice=none`. A setting becomes a line behind the file's text, so that its refusal is found as that of any other line is.
 
 use super::nearest;
 use super::sentence::MOST_PARTS;
@@ -9,11 +9,14 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+/// Value of a table of a list that leaves it out.
+const NONE: &str = "none";
+
 /// A value for a key of a scenario. Tables in arrays are named by their `name`, or by their number, counted from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
     /// Keys of the tables on the way, and the key itself.
-    path: Vec<String>,
+    pub(super) path: Vec<String>,
     /// The setting as it was written.
     written: String,
     /// The value as TOML.
@@ -76,13 +79,14 @@ impl Setting {
         format!("{} = {}", self.path.last().map_or("", String::as_str), self.value)
     }
 
-    /// Puts the value into the document. `line` is [`Setting::line`] behind as many spaces as the text before it has bytes.
-    pub(super) fn apply<'i>(&'i self, document: &mut DeTable<'i>, line: &'i str) -> Result<(), SettingError> {
+    /// Puts the value into the document, and returns its place: the path with the numbers of tables in lists, from 0. `line` is
+    /// [`Setting::line`] behind as many spaces as the text before it has bytes.
+    pub(super) fn apply<'i>(&'i self, document: &mut DeTable<'i>, line: &'i str) -> Result<Vec<String>, SettingError> {
         let parsed = DeTable::parse(line).map(|table| table.into_inner().into_iter().next());
         let (Ok(Some((key, value))), Some((_, way))) = (parsed, self.path.split_last()) else {
             return Err(SettingError("its value is no TOML: write it in quotes".into()));
         };
-        let mut table = document;
+        let (mut table, mut place) = (document, self.path.clone());
         let mut rest = way.iter();
         let no_list = |before: usize, list: &str, number: &str| {
             let path = way.get(..before).unwrap_or_default().join(".");
@@ -101,15 +105,26 @@ impl Setting {
                 return Err(no_list(before, part, number));
             }
             let fresh = || Spanned::new(value.span(), DeValue::Table(DeTable::new()));
-            let place = Spanned::new(key.span(), part.as_str().into());
-            table = match table.entry(place).or_insert_with(fresh).get_mut() {
+            let written = Spanned::new(key.span(), part.as_str().into());
+            table = match table.entry(written).or_insert_with(fresh).get_mut() {
                 DeValue::Table(table) => table,
                 DeValue::Array(elements) => {
-                    let Some(name) = rest.next() else {
-                        element(elements, part, key.get_ref())?;
-                        return Err(SettingError(format!("`{}` is a table: name a key in it", self.path.join("."))));
-                    };
-                    let index = element(elements, part, name)?;
+                    let name = rest.next();
+                    let index = element(elements, part, name.map_or(key.get_ref(), String::as_str))?;
+                    if let Some(name) = place.get_mut(before) {
+                        *name = index.to_string();
+                    }
+                    if name.is_none() {
+                        if value.get_ref().as_str() != Some(NONE) {
+                            let path = self.path.join(".");
+                            let reason =
+                                format!("`{path}` is a table: name a key in it, or leave it out with {path}={NONE}");
+                            return Err(SettingError(reason));
+                        }
+                        let all = std::mem::replace(elements, DeArray::new()).into_iter().enumerate();
+                        *elements = all.filter(|(other, _)| *other != index).map(|(_, one)| one).collect();
+                        return Ok(place);
+                    }
                     match elements.get_mut(index).map(Spanned::get_mut) {
                         Some(DeValue::Table(table)) => table,
                         _ => return Err(SettingError(format!("`{part}` has no tables: name it alone"))),
@@ -120,7 +135,7 @@ impl Setting {
         }
         table.remove(key.get_ref().as_ref());
         table.insert(key, value);
-        Ok(())
+        Ok(place)
     }
 }
 

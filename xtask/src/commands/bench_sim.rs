@@ -54,8 +54,7 @@ fn speed(project: &Project) -> Result<ExitCode> {
     let mut best = 0.0f64;
     for seed in 1..=RUNS {
         let (since, begun) = (processor_time()?, Instant::now());
-        let simulated =
-            simulate(RunInput { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })?;
+        let simulated = simulate(RunInput { seed, ..RunInput::of(&scenario) })?;
         let (seconds, elapsed) = ((processor_time()? - since).as_secs_f64(), begun.elapsed().as_secs_f64());
         ensure!(simulated.results.passed, "the simulated run failed: {}", simulated.results.reasons.join("; "));
         let commands = simulated.account.commands;

@@ -115,7 +115,7 @@ pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
     #[cfg(feature = "all-commands")]
     if demo.sim {
         let seed = demo.seed.unwrap_or(scenario.seed);
-        let input = RunInput { scenario: &scenario, seed, disk: disk.as_ref(), show, step: None, folder: None };
+        let input = RunInput { seed, disk: disk.as_ref(), show, ..RunInput::of(&scenario) };
         return sim::once(project, &demo.scenario, input, json);
     }
     let options = BuildOptions { without: demo.without.clone(), ..demo.kernel.options(arch)? };

@@ -1,8 +1,9 @@
 //! `cargo xtask experiment`: regenerates the figures, one command for each.
 //!
-//! An experiment runs many systems, most of them in the simulator, whose virtual time is the same on every machine. It leaves its
-//! data as CSV and its picture as SVG in `target/experiments/NAME/`, beside the scenarios it ran. The figures of the
-//! documentation are in `docs/figures/`. Left out: the meaning of the figures, which `docs/guide/experiments.md` explains.
+//! An experiment runs combinations of settings of one scenario, as a sweep does, most of them in the simulator, whose virtual time is
+//! the same on every machine. It leaves its data as CSV and its picture as SVG in `target/experiments/NAME/`, beside the commands of
+//! its runs. The figures of the documentation are in `docs/figures/`. Left out: the meaning of the figures, which
+//! `docs/guide/experiments.md` explains.
 
 pub(super) mod chart;
 mod completion;
@@ -16,7 +17,6 @@ mod one_queue;
 mod restarts;
 mod sizes;
 mod submitters;
-mod variant;
 mod way;
 mod wrr;
 
@@ -28,7 +28,6 @@ use clap::Args;
 use data::Data;
 use kernel::Arch;
 use lab::Lab;
-pub(super) use lab::iops;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -138,7 +137,7 @@ pub(crate) fn run(project: &Project, asked: &Experiment) -> Result<ExitCode> {
     let arch: Arch = asked.arch.parse().map_err(Error::msg)?;
     let world = if asked.qemu { World::Qemu(arch) } else { World::Simulator };
     let name = world.name_of(one);
-    let lab = Lab::new(project, &name, world, asked.yes)?;
+    let lab = Lab::new(project, one.name, &name, world, asked.yes)?;
     let outcome = (one.run)(&lab, grid)?;
     let data = Data::of(&outcome.csv)?;
     let picture = (one.picture)(&data, world)?;
@@ -158,7 +157,7 @@ pub(crate) fn run(project: &Project, asked: &Experiment) -> Result<ExitCode> {
 /// Runs a few points of an experiment: it must finish, meet its conditions, and have the columns of the data in the
 /// documentation.
 pub(crate) fn check(project: &Project, one: &One) -> Result<()> {
-    let lab = Lab::new(project, &format!("{}-small", one.name), World::Simulator, false)?;
+    let lab = Lab::new(project, one.name, &format!("{}-small", one.name), World::Simulator, false)?;
     let outcome = (one.run)(&lab, Grid::Small)?;
     if !outcome.misses.is_empty() {
         bail!("{}", outcome.misses.join("; "));

@@ -28,8 +28,8 @@ fn scenario(name: &str) -> Scenario {
 fn every_text_of_a_timeline_can_be_read() {
     for name in SIMULATED {
         let scenario = scenario(name);
-        let input = RunInput { scenario: &scenario, seed: 1, disk: None, show: None, step: None, folder: None };
-        let picture = timeline::svg(&simulate(input).unwrap().results).unwrap();
+        let picture =
+            timeline::svg(&simulate(RunInput { seed: 1, ..RunInput::of(&scenario) }).unwrap().results).unwrap();
         assert!(picture.contains("virtual time since the start of the machine"), "{name}");
         assert_eq!(faults(&picture), Vec::<String>::new(), "{name}");
     }
@@ -51,8 +51,7 @@ fn every_text_of_a_capability_graph_can_be_read() {
 fn capability_graph_and_table_count_the_same() {
     let scenario = scenario("boot");
     let svg = capdl::build(&scenario, &sim::programs(scenario.machine.arch)).unwrap().svg();
-    let input = RunInput { scenario: &scenario, seed: 1, disk: None, show: None, step: None, folder: None };
-    for one in simulate(input).unwrap().results.components {
+    for one in simulate(RunInput { seed: 1, ..RunInput::of(&scenario) }).unwrap().results.components {
         let holds = format!("{} capabilities, ", one.capabilities);
         assert!(svg.contains(&holds), "{}: {holds}", one.name);
     }

@@ -11,10 +11,10 @@ use crate::reports::count::count;
 use crate::reports::wrap::wrapped;
 use crate::reports::{table, timeline};
 use crate::run::interrupted::{Going, Left};
+use crate::run::seeds::{self, Failure, Kinds, Tally};
 use crate::run::simulate::{RunInput, Simulated, simulate, suits};
-use crate::run::sweep::{self, Failure, Kinds, Sweep};
-use crate::run::{files, folder, shell_word};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::run::{files, folder, options};
+use anyhow::{Context, Result};
 use capdl::{Arch, Scenario, ThreadOrder};
 use clap::Args;
 use std::io;
@@ -22,7 +22,6 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 
 /// Arguments of the simulator.
 #[derive(Debug, Args)]
@@ -35,8 +34,8 @@ pub(crate) struct Sim {
     #[arg(long, conflicts_with = "seeds", allow_negative_numbers = true, value_parser = arguments::seed)]
     seed: Option<u64>,
     /// Many runs, one for each seed from A up to and without B
-    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
-    seeds: Option<Seeds>,
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true, value_parser = arguments::range)]
+    seeds: Option<Range<u64>>,
     /// The architecture: x86_64 or aarch64; the scenario's without it
     #[arg(long, value_name = "ARCH")]
     arch: Option<Arch>,
@@ -54,24 +53,6 @@ pub(crate) struct Sim {
     json: Option<PathBuf>,
 }
 
-/// A range of seeds.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Seeds(Range<u64>);
-
-impl FromStr for Seeds {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let Some((first, end)) = text.split_once("..") else { bail!("write two numbers with '..' between: 0..100") };
-        let number = |text: &str| arguments::seed(text).map_err(|range| anyhow!("for '{text}' {range}, as in 0..100"));
-        let (first, end) = (number(first)?, number(end)?);
-        if first >= end {
-            bail!("there is no seed from {first} up to {end}: let the second number be the larger one");
-        }
-        Ok(Self(first..end))
-    }
-}
-
 /// Simulates; the exit code says whether all runs passed.
 pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let file = project.scenario(&sim.scenario)?;
@@ -84,18 +65,16 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
     let filter = Filter::parse(&sim.log, Level::Off)?.of_scenario(&scenario)?;
     let json = sim.json.as_deref().map(Destination::open).transpose()?;
     match &sim.seeds {
-        Some(Seeds(seeds)) => {
+        Some(seeds) => {
             let order = sim.order.map(|order| format!(" --order {order}")).unwrap_or_default();
             let arch = sim.arch.map(|arch| format!(" --arch {arch}")).unwrap_or_default();
-            let set: String =
-                sim.settings.set.iter().map(|one| format!(" --set {}", shell_word(&one.to_string()))).collect();
+            let set = options("--set", &sim.settings.set);
             many(&format!("{}{set}{arch}{order}", sim.scenario), &scenario, seeds.clone(), sim.jobs)
         }
         None => {
             let show = (!sim.log.is_empty()).then_some(&filter);
             let seed = sim.seed.unwrap_or(scenario.seed);
-            let input = RunInput { scenario: &scenario, seed, disk: None, show, step: None, folder: None };
-            once(project, &sim.scenario, input, json)
+            once(project, &sim.scenario, RunInput { seed, show, ..RunInput::of(&scenario) }, json)
         }
     }
 }
@@ -139,14 +118,14 @@ pub(crate) fn once(project: &Project, named: &str, input: RunInput<'_>, json: Op
 fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZeroUsize>) -> Result<ExitCode> {
     let all = seeds.end - seeds.start;
     let step = Step::new(format!("simulating '{name}' with {}", count(all, "seed")));
-    let going = Going::on(Left::Said(so_far(&Sweep::default(), all)));
-    let Sweep { runs, commands, failures } = sweep::sweep(
+    let going = Going::on(Left::Said(so_far(&Tally::default(), all)));
+    let Tally { runs, commands, failures } = seeds::each(
         seeds,
         jobs,
-        |seed| simulate(RunInput { scenario, seed, disk: None, show: None, step: None, folder: None }),
-        |sum| {
-            step.tick(&format!("{} of {all}", sum.runs));
-            going.say(so_far(sum, all));
+        |seed| simulate(RunInput { seed, ..RunInput::of(scenario) }),
+        |tally| {
+            step.tick(&format!("{} of {all}", tally.runs));
+            going.say(so_far(tally, all));
         },
     );
     drop((step, going));
@@ -168,10 +147,10 @@ fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZero
 }
 
 /// Sentence about `count` runs that are interrupted: how many are over, and how many failed.
-fn so_far(sum: &Sweep, count: u64) -> String {
-    let first = sum.failures.iter().map(|failure| failure.seed).min();
-    let failed = first.map(|seed| format!(", {} failed, such as that of seed {seed}", sum.failures.len()));
-    format!("{} of {count} runs are over{}; no file stays", sum.runs, failed.unwrap_or_default())
+fn so_far(tally: &Tally, count: u64) -> String {
+    let first = tally.failures.iter().map(|failure| failure.seed).min();
+    let failed = first.map(|seed| format!(", {} failed, such as that of seed {seed}", tally.failures.len()));
+    format!("{} of {count} runs are over{}; no file stays", tally.runs, failed.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -181,19 +160,8 @@ mod tests {
     #[test]
     fn interrupted_seeds_name_one_that_failed() {
         let failures = [7, 3].map(|seed| Failure { seed, reasons: Vec::new() }).to_vec();
-        let sum = Sweep { runs: 5, commands: 0, failures };
-        assert_eq!(so_far(&sum, 9), "5 of 9 runs are over, 2 failed, such as that of seed 3; no file stays");
-        assert_eq!(so_far(&Sweep::default(), 9), "0 of 9 runs are over; no file stays");
-    }
-
-    #[test]
-    fn a_range_of_seeds_is_read_or_refused_with_the_mend() {
-        assert_eq!("3..10".parse::<Seeds>().unwrap(), Seeds(3..10));
-        for (text, expected) in
-            [("5", "'..'"), ("5..5", "larger"), ("a..5", "for 'a' give a whole"), ("5..", "for '' give")]
-        {
-            let refusal = format!("{:#}", text.parse::<Seeds>().unwrap_err());
-            assert!(refusal.contains(expected), "{refusal}");
-        }
+        let tally = Tally { runs: 5, commands: 0, failures };
+        assert_eq!(so_far(&tally, 9), "5 of 9 runs are over, 2 failed, such as that of seed 3; no file stays");
+        assert_eq!(so_far(&Tally::default(), 9), "0 of 9 runs are over; no file stays");
     }
 }

@@ -12,8 +12,8 @@ use crate::progress::Step;
 use crate::project::{Project, write_whole};
 use crate::records::schema;
 use crate::run::interrupted::{Going, Left};
+use crate::run::seeds::{Failure, Kinds};
 use crate::run::simulate::{RunInput, Simulated, simulate};
-use crate::run::sweep::{Failure, Kinds};
 use anyhow::{Context, Result, ensure};
 use capdl::Scenario;
 use clap::Args;
@@ -258,8 +258,7 @@ fn part(path: &Path) -> Result<Vec<Seeded>> {
 /// A canary that passed, or failed without the data checker.
 fn canary() -> Result<Seeded> {
     let scenario = Scenario::parse(sim::soak::CANARY, "the canary")?;
-    let input = RunInput { scenario: &scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };
-    let simulated = simulate(input)?;
+    let simulated = simulate(RunInput::of(&scenario))?;
     let is_found = simulated.account.checkers.contains(&Checker::Data);
     let run = Seeded::of(None, Ok(simulated));
     ensure!(!run.passed && is_found, "the canary did not fail: the checkers of this program see nothing");
@@ -269,7 +268,7 @@ fn canary() -> Result<Seeded> {
 /// The run of a seed, which determines its system, its faults and all random choices.
 pub(crate) fn one(seed: u64) -> Result<Simulated> {
     let scenario = Scenario::parse(&sim::soak::scenario(seed), &format!("the scenario of seed {seed}"))?;
-    simulate(RunInput { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None })
+    simulate(RunInput { seed, ..RunInput::of(&scenario) })
 }
 
 /// Writes the scenario of a failed run to a file, and prints how to repeat and keep it. `first` is another seed that failed so.

@@ -3,11 +3,11 @@
 //! A sweep leaves a line of JSON for each run ([`record`]), a table as CSV and figures as SVG ([`report`]). Runs are numbered, so that
 //! parts of a sweep can be made on several machines and their lines be put together. Left out: QEMU, whose times are not repeatable.
 
-mod combination;
 mod record;
 mod report;
 
 use crate::arguments;
+use crate::combinations::{Combinations, Vary};
 use crate::image::own;
 use crate::lines::{self, Lines};
 use crate::out;
@@ -17,25 +17,22 @@ use crate::progress::Step;
 use crate::project::Project;
 use crate::records::schema;
 use crate::run::interrupted::{Going, Left};
-use crate::run::shell_word;
 use crate::run::simulate::{RunInput, simulate, suits};
-use anyhow::{Context, Error, Result, bail, ensure};
+use crate::run::{numbered_folder, shell_word};
+use anyhow::{Context, Error, Result, ensure};
 use capdl::Scenario;
 use capdl::scenario::Setting;
 use clap::Args;
-use combination::{Combinations, Vary};
 use record::Record;
 use report::Plot;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
 
 /// Folder of the sweeps without `--out`, below `target/`.
 const SWEEPS: &str = "sweeps";
@@ -59,8 +56,8 @@ pub(crate) struct Sweep {
     #[arg(long, value_name = "x=KEY,y=WHAT")]
     plot: Vec<Plot>,
     /// The runs from number A up to and without B alone, counted from 0
-    #[arg(long, value_name = "A..B", allow_hyphen_values = true, conflicts_with = "merge")]
-    runs: Option<Runs>,
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true, value_parser = arguments::range, conflicts_with = "merge")]
+    runs: Option<Range<u64>>,
     /// The K-th of N nearly equal parts of the runs, from 0
     #[arg(long, value_name = "K/N", allow_hyphen_values = true, conflicts_with_all = ["runs", "merge"])]
     part: Option<Part>,
@@ -81,23 +78,6 @@ pub(crate) struct Sweep {
     merge: Vec<PathBuf>,
 }
 
-/// A range of runs.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Runs(Range<u64>);
-
-impl FromStr for Runs {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let number = |text: &str| arguments::seed(text).ok();
-        let ends = text.split_once("..").and_then(|(first, end)| number(first).zip(number(end)));
-        match ends {
-            Some((first, end)) if first < end => Ok(Self(first..end)),
-            _ => bail!("write two whole numbers, the larger one behind: 0..8"),
-        }
-    }
-}
-
 /// The schema of a line.
 pub(crate) fn schema() -> Value {
     schema::of_lines::<Record>()
@@ -112,7 +92,7 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
     let keys = combinations.keys();
     let asked = match &sweep.runs {
         None => sweep.part.map_or(0..combinations.count(), |part| part.of(&(0..combinations.count()))),
-        Some(Runs(runs)) => {
+        Some(runs) => {
             let count = combinations.count();
             ensure!(runs.end <= count, "there are {count} runs: write --runs with a second number up to {count}");
             runs.clone()
@@ -131,7 +111,7 @@ pub(crate) fn run(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
     let id = id(&text, &combinations);
     let folder = match &sweep.out {
         Some(folder) => folder.clone(),
-        None => new_folder(project, &first.name)?,
+        None => numbered_folder(project, SWEEPS, &first.name, usize::MAX)?,
     };
     let path = sweep.json.clone().unwrap_or_else(|| folder.join("runs.jsonl"));
     if !sweep.resume && !path.exists() {
@@ -194,7 +174,7 @@ fn merge(project: &Project, sweep: &Sweep) -> Result<ExitCode> {
     sweep.plot.iter().try_for_each(|plot| plot.check(&keys, records.values().map(Record::pairs)))?;
     let folder = match &sweep.out {
         Some(folder) => folder.clone(),
-        None => new_folder(project, &first.scenario)?,
+        None => numbered_folder(project, SWEEPS, &first.scenario, usize::MAX)?,
     };
     report::refuse_taken(&folder)?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", project.shown(&folder)))?;
@@ -240,7 +220,7 @@ fn finish(project: &Project, folder: &Path, records: &[Record], plots: &[Plot], 
 }
 
 fn load(file: &Path, combinations: &Combinations, number: u64) -> Result<Scenario> {
-    let loaded = Scenario::load_with(file, None, &combinations.settings(number)?);
+    let loaded = Scenario::load_with(file, None, &combinations.settings(number));
     // A value is refused as that of the option that has it.
     let vary = |said: String, (key, value): (&str, &str)| {
         said.replace(&format!("--set {key}={value}:"), &format!("--vary {key}={value}:"))
@@ -255,9 +235,7 @@ fn record_of((file, shown): (&Path, &str), combinations: &Combinations, id: &str
     let simulated = load(file, combinations, number).and_then(|scenario| {
         record.scenario.clone_from(&scenario.name);
         record.seed = scenario.seed;
-        let input =
-            RunInput { scenario: &scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None };
-        Ok((simulate(input)?, scenario))
+        Ok((simulate(RunInput::of(&scenario))?, scenario))
     });
     match simulated {
         Ok((simulated, scenario)) => record.take(&scenario, simulated.results),
@@ -272,20 +250,6 @@ fn id(text: &str, combinations: &Combinations) -> String {
     hash.update(text);
     hash.update(combinations.to_string());
     crate::records::results::hex(&hash.finalize()).chars().take(16).collect()
-}
-
-/// Makes the next free folder for sweeps of a scenario.
-fn new_folder(project: &Project, name: &str) -> Result<PathBuf> {
-    let sweeps = project.target_folder(SWEEPS)?;
-    for number in 1_u64.. {
-        let folder = sweeps.join(format!("{name}-{number}"));
-        match fs::create_dir(&folder) {
-            Ok(()) => return Ok(folder),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).with_context(|| format!("cannot make {}", project.shown(&folder))),
-        }
-    }
-    bail!("target/{SWEEPS} has all names: remove some folders there")
 }
 
 #[cfg(test)]

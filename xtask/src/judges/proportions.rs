@@ -3,8 +3,8 @@
 //! Judged from the loads' own reports, in the part of the run in which all of them work: from the end of the last one's first
 //! interval to the beginning of the first one's last interval.
 
-use crate::judges::spans::rate;
 use crate::judges::times::Missed;
+use crate::records::rates::iops_inside;
 use crate::records::results::Results;
 use capdl::Scenario;
 use report::Progress;
@@ -26,7 +26,7 @@ pub(crate) fn missed(scenario: &Scenario, results: &Results) -> Vec<Missed> {
     }
     let rates: Option<Vec<_>> = expected
         .iter()
-        .map(|(tenant, part)| Some((tenant, *part, rate(results, tenant, (since_ns, until_ns))?)))
+        .map(|(tenant, part)| Some((tenant, *part, iops_inside(results, tenant, (since_ns, until_ns))?)))
         .collect();
     let Some(rates) = rates else {
         return vec![Missed::certainly("the loads never worked together".to_owned())];

@@ -4,6 +4,7 @@
 //! the part. For latencies, intervals that reach into it count too, so that every delay that a change caused is judged.
 
 use crate::judges::times::Missed;
+use crate::records::rates::iops_inside;
 use crate::records::results::Results;
 use capdl::Scenario;
 use capdl::scenario::{Span, What};
@@ -32,7 +33,7 @@ fn missed_in(scenario: &Scenario, span: &Span, results: &Results) -> Vec<Missed>
     }
     let part = (ends[0], ends[1]);
     let when = in_words(span);
-    let Some(iops) = rate(results, tenant, part) else {
+    let Some(iops) = iops_inside(results, tenant, part) else {
         return vec![Missed::certainly(format!("{tenant} said nothing of what it did {when}"))];
     };
     let mut violations = Vec::new();
@@ -43,7 +44,7 @@ fn missed_in(scenario: &Scenario, span: &Span, results: &Results) -> Vec<Missed>
         violations.push(format!("{tenant} had {iops:.0} IOPS {when}, and {most} are the most"));
     }
     for (other, percent) in &span.at_least_percent_of {
-        match rate(results, other, part) {
+        match iops_inside(results, other, part) {
             None => violations.push(format!("{other} said nothing of what it did {when}")),
             Some(others) if iops * 100.0 < others * *percent as f64 => violations.push(format!(
                 "{tenant} had {iops:.0} IOPS {when} and {other} {others:.0}: {percent} % of these are the least"
@@ -87,16 +88,6 @@ pub(crate) fn reported<'a>(scenario: &Scenario, number: usize, results: &'a Resu
     all.sort_by_key(|one| one.at_ns);
     let reported = *all.get(count(before))?;
     (all.len() == count(&scenario.changes) && alike(&change.what, reported.what)).then_some(reported)
-}
-
-/// Requests per second in the intervals of `tenant` that lie in a part of the run; `None` without such an interval.
-pub(crate) fn rate(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)) -> Option<f64> {
-    let inside = |one: &&Progress| one.tenant == tenant && one.since_ns >= since_ns && one.until_ns <= until_ns;
-    let sum = |(operations, ns): (u64, u64), one: &Progress| {
-        (operations.saturating_add(one.operations), ns.saturating_add(one.until_ns.saturating_sub(one.since_ns)))
-    };
-    let (operations, ns) = results.timeline.progress.iter().filter(inside).fold((0, 0), sum);
-    (ns > 0).then(|| operations as f64 * 1e9 / ns as f64)
 }
 
 fn reaching_into<'a>(

@@ -8,9 +8,6 @@ mod restarts;
 mod resting;
 mod tenants;
 
-#[cfg(feature = "all-commands")]
-pub(crate) use tenants::bytes_a_second;
-
 use crate::judges::times::{self, WHOLE_RUN};
 use crate::plain::plain;
 use crate::records::results::Results;

@@ -1,4 +1,4 @@
-//! The folder of a run: `target/runs/<scenario>-<number>/`.
+//! The folder of a run, `target/runs/<scenario>-<number>/`, or of a sweep.
 
 use crate::project::{Project, write_whole};
 use anyhow::{Context, Result};
@@ -14,24 +14,29 @@ const KEPT: usize = 5;
 
 /// Creates a folder for a run of `scenario`; removes the oldest ones of that scenario.
 pub(crate) fn make(project: &Project, scenario: &str) -> Result<PathBuf> {
-    let runs = project.target_folder("runs")?;
-    let prefix = format!("{scenario}-");
-    let mut numbers: Vec<u64> = fs::read_dir(&runs)
-        .context("cannot read target/runs")?
+    make_numbered(project, "runs", scenario, KEPT)
+}
+
+/// Creates the folder `target/<below>/<name>-<number>`; removes the oldest ones of that name, and keeps so many.
+pub(crate) fn make_numbered(project: &Project, below: &str, name: &str, kept: usize) -> Result<PathBuf> {
+    let parent = project.target_folder(below)?;
+    let prefix = format!("{name}-");
+    let mut numbers: Vec<u64> = fs::read_dir(&parent)
+        .with_context(|| format!("cannot read target/{below}"))?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix(&prefix)?.parse().ok())
         .collect();
     numbers.sort_unstable();
-    let mut next = numbers.last().map_or(1, |last| last + 1);
-    for old in numbers.iter().take(numbers.len().saturating_sub(KEPT)) {
+    let mut next = numbers.last().map_or(1, |last| last.saturating_add(1));
+    for old in numbers.iter().take(numbers.len().saturating_sub(kept)) {
         // The folder may be in use; a later run removes it.
-        let _ = fs::remove_dir_all(runs.join(format!("{prefix}{old}")));
+        let _ = fs::remove_dir_all(parent.join(format!("{prefix}{old}")));
     }
     loop {
-        let folder = runs.join(format!("{prefix}{next}"));
+        let folder = parent.join(format!("{prefix}{next}"));
         match fs::create_dir(&folder) {
             Ok(()) => return Ok(folder),
-            // Another run of the same scenario took the number first.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => next += 1,
+            // Another run took the number first.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && next < u64::MAX => next += 1,
             Err(error) => return Err(error).with_context(|| format!("cannot make {}", project.shown(&folder))),
         }
     }
@@ -82,6 +87,11 @@ pub(crate) fn write_command<'a>(
 pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:".contains(c);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// The option with each of these words, as a shell takes them.
+pub(crate) fn options<T: ToString>(option: &str, words: impl IntoIterator<Item = T>) -> String {
+    words.into_iter().map(|word| format!(" {option} {}", shell_word(&word.to_string()))).collect()
 }
 
 #[cfg(test)]

@@ -58,6 +58,13 @@ pub(crate) struct RunInput<'a> {
     pub(crate) folder: Option<&'a Path>,
 }
 
+impl<'a> RunInput<'a> {
+    /// A run with the scenario's own seed, which shows and leaves nothing.
+    pub(crate) fn of(scenario: &'a Scenario) -> Self {
+        Self { scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None }
+    }
+}
+
 /// Result of a simulated run.
 pub(crate) struct Simulated {
     /// Results of the system, and the verdict.
@@ -362,8 +369,7 @@ resets = true
 
     fn reasons(text: &str) -> Vec<String> {
         let scenario = Scenario::parse(text, "a").unwrap();
-        let input = RunInput { scenario: &scenario, seed: 1, disk: None, show: None, step: None, folder: None };
-        simulate(input).unwrap().results.reasons
+        simulate(RunInput::of(&scenario)).unwrap().results.reasons
     }
 
     #[test]
@@ -372,7 +378,7 @@ resets = true
         // With attacks, kills, changes, faults, functions, hot plug, digests and failures.
         for name in ["demo", "interrupts-change", "functions-revoked", "hotplug-other", "digest", "not-now"] {
             let scenario = Scenario::load(root.join(format!("scenarios/{name}.toml"))).unwrap();
-            let input = RunInput { scenario: &scenario, seed: 1, disk: None, show: None, step: None, folder: None };
+            let input = RunInput { seed: 1, ..RunInput::of(&scenario) };
             let results = json(Format::Run, &simulate(input).unwrap().results).unwrap();
             schema::check("results", [results.as_str()].into_iter());
         }

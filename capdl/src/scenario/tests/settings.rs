@@ -37,6 +37,25 @@ fn setting_replaces_a_value_or_adds_a_key_and_its_tables() {
 }
 
 #[test]
+fn table_of_a_list_is_left_out() {
+    let names = |settings: &[&str]| {
+        let names = |scenario: Scenario| scenario.tenants.into_iter().map(|tenant| tenant.name).collect::<Vec<_>>();
+        with(GOOD, settings).map(names)
+    };
+    assert_eq!(names(&["tenant.alice=none", "tenant.bob.weight=7"]).unwrap(), ["bob"]);
+    assert_eq!(names(&["tenant.2=none"]).unwrap(), ["alice"]);
+    let refusal = names(&["tenant.alice=none", "tenant.alice.weight=7"]).unwrap_err();
+    assert!(refusal.contains("there is no tenant `alice`: write one of bob"), "{refusal}");
+}
+
+#[test]
+fn key_under_two_names_is_refused() {
+    let refusal = with(GOOD, &["tenant.2.weight=7", "tenant.alice.weight=7", "tenant.bob.weight=8"]).unwrap_err();
+    let place = "good.toml with --set tenant.bob.weight=8: ";
+    assert_eq!(refusal, format!("{place}`tenant.2.weight=7` sets the same key: name it once"));
+}
+
+#[test]
 fn refusal_of_a_setting_names_it_and_not_a_line() {
     for (setting, expected) in [
         ("tenant.alice.class=hihg", "unknown value `hihg`: did you mean `high`?"),
@@ -44,7 +63,8 @@ fn refusal_of_a_setting_names_it_and_not_a_line() {
         ("tenat.alice.class=high", "unknown key `tenat`: did you mean `tenant`?"),
         ("tenant.alcie.class=high", "there is no tenant `alcie`: did you mean `alice`?"),
         ("tenant.class=high", "there is no tenant `class`: write one of alice, bob"),
-        ("tenant.alice=high", "`tenant.alice` is a table: name a key in it"),
+        ("tenant.alice=high", "`tenant.alice` is a table: name a key in it, or leave it out with tenant.alice=none"),
+        ("tenant.alcie=none", "there is no tenant `alcie`: did you mean `alice`?"),
         ("tenant.9.class=high", "there is no tenant `9`: write its number, 1 to 2"),
         ("tenant.0.class=high", "there is no tenant `0`: write its number, 1 to 2"),
         (

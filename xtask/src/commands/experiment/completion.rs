@@ -2,12 +2,13 @@
 //! their completions (SEEDS M6), through the NVMe server's rings and on a function of the tenant's own.
 //!
 //! The processor is busy whenever it is not idle, for whichever component: an NVMe server that wakes, a supervisor that keeps
-//! alarms and a client that polls all count. Left out: QEMU, whose emulated time says nothing about either measure.
+//! alarms and a client that polls all count. Each path has other tenants and ways, and so combinations of its own. Left out:
+//! QEMU, whose emulated time says nothing about either measure.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::{Lab, Measured};
-use super::variant::Variant;
 use super::{Grid, One, Outcome};
+use crate::combinations::{Combinations, Vary, settings};
 use crate::reports::figure::short;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,9 @@ pub(crate) const EXPERIMENT: One = One {
 
 /// The paths: those of the tenants of the same names in the scenario, and that of the second without interrupts, whose queue pair
 /// has no vector.
-const PATHS: [&str; 3] = ["server", "function", NO_VECTOR];
+const PATHS: [&str; 3] = [SERVER, FUNCTION, NO_VECTOR];
+const SERVER: &str = "server";
+const FUNCTION: &str = "function";
 const NO_VECTOR: &str = "function without interrupts";
 /// The ways that a program can name, and the one that chooses among them.
 const WAYS: [&str; 4] = ["interrupt", "polled", "sleep-then-poll", AUTOMATIC];
@@ -53,40 +56,44 @@ struct Row<'a> {
 }
 
 fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
-    let base = Variant::of(lab.project(), "completion")?;
-    let (all, depths): (&[u32], &[u32]) = match grid {
-        Grid::Full => (&BYTES, &DEPTHS),
-        Grid::Small => (&BYTES[BYTES.len() - 1..], &DEPTHS[..1]),
-    };
+    let paths = PATHS.into_iter().map(|path| Ok((path, combinations(path, grid)?))).collect::<Result<Vec<_>>>()?;
     let mut rows = Vec::new();
-    for path in PATHS {
-        let (tenant, ways) = if path == NO_VECTOR { ("function", &WAYS[1..]) } else { (path, &WAYS[..]) };
-        let mut base = base.clone().keeping_tenants(|one| one == tenant);
-        if path == NO_VECTOR {
-            base = base.with("tenant/function.completion", "polled")?;
-        }
-        for (depth, bytes) in depths.iter().flat_map(|depth| all.iter().map(move |bytes| (*depth, *bytes))) {
-            for way in ways {
-                rows.push(point(lab, &base, tenant, Row::new(path, depth, bytes, way))?);
-            }
-        }
+    for (path, combinations) in &paths {
+        rows.extend(lab.rows(combinations, |[depth, bytes, way], ran| {
+            Ok(Row::new(path, depth.parse()?, bytes.parse()?, way).with(ran.measured()?))
+        })?);
     }
     let misses = misses(&rows);
     Outcome::new(&rows, misses)
 }
 
-fn point(lab: &Lab<'_>, base: &Variant, tenant: &str, row: Row<'static>) -> Result<Row<'static>> {
-    let Row { path, depth, bytes, way, .. } = row;
-    let operations = (TOTAL_BYTES / bytes).clamp(*OPERATIONS.start(), *OPERATIONS.end());
-    let config = |key: &str| format!("tenant/{tenant}.program.config.{key}");
-    let variant = base
-        .clone()
-        .with(&config("completion"), way)?
-        .with(&config("depth"), i64::from(depth))?
-        .with(&config("block_bytes"), i64::from(bytes))?
-        .with(&config("operations"), i64::from(operations))?;
-    let measured = lab.measure(&format!("{}-{depth}-{bytes}-{way}", path.replace(' ', "-")), &variant)?;
-    Ok(row.with(measured, operations))
+/// The combinations of a path. The other tenant is left out.
+fn combinations(path: &str, grid: Grid) -> Result<Combinations> {
+    let (sizes, depths) = match grid {
+        Grid::Full => (&BYTES[..], "1,8"),
+        Grid::Small => (&BYTES[BYTES.len() - 1..], "1"),
+    };
+    let (tenant, other) = if path == SERVER { (SERVER, FUNCTION) } else { (FUNCTION, SERVER) };
+    let config = format!("tenant.{tenant}.program.config");
+    let requests = |bytes: u32| {
+        vec![format!("{config}.block_bytes={bytes}"), format!("{config}.operations={}", operations(bytes))]
+    };
+    let (mut set, mut ways) = (vec![format!("tenant.{other}=none")], &WAYS[..]);
+    if path == NO_VECTOR {
+        set.push(format!("tenant.{tenant}.completion=polled"));
+        ways = &WAYS[1..];
+    }
+    let vary = [
+        format!("{config}.depth={depths}").parse()?,
+        Vary::groups("bytes", sizes.iter().map(|bytes| (bytes, requests(*bytes))))?,
+        format!("{config}.completion={}", ways.join(",")).parse()?,
+    ];
+    Combinations::of(&settings(set)?, &vary)
+}
+
+/// Requests of a measurement.
+fn operations(bytes: u32) -> u32 {
+    (TOTAL_BYTES / bytes).clamp(*OPERATIONS.start(), *OPERATIONS.end())
 }
 
 impl<'a> Row<'a> {
@@ -95,8 +102,8 @@ impl<'a> Row<'a> {
         Self { path, depth, bytes, way, mb_per_s: 0.0, latency_us: 0.0, busy_us: 0.0, mb_per_busy_s: 0.0 }
     }
 
-    fn with(self, Measured { ns, busy_ns }: Measured, operations: u32) -> Self {
-        let requests = f64::from(operations);
+    fn with(self, Measured { ns, busy_ns }: Measured) -> Self {
+        let requests = f64::from(operations(self.bytes));
         // Bytes a nanosecond are 1000 MB a second.
         let rate = |ns: u64| round(f64::from(self.bytes) * requests * 1e3 / ns.max(1) as f64, 10.0);
         Self {
@@ -186,9 +193,9 @@ mod tests {
 
     #[test]
     fn measures_follow_from_time_and_busy_time() {
-        let measured = Measured { ns: 1_000_000, busy_ns: 250_000 };
-        let row = Row::new("server", 8, 4096, "polled").with(measured, 100);
-        assert_eq!((row.mb_per_s, row.mb_per_busy_s), (409.6, 1638.4));
-        assert_eq!((row.latency_us, row.busy_us), (80.0, 2.5));
+        let measured = Measured { ns: 1_000_000, busy_ns: 256_000 };
+        let row = Row::new("server", 8, 4096, "polled").with(measured);
+        assert_eq!((row.mb_per_s, row.mb_per_busy_s), (16_384.0, 64_000.0));
+        assert_eq!((row.latency_us, row.busy_us), (2.0, 0.064));
     }
 }

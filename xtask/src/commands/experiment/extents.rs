@@ -2,16 +2,17 @@
 //!
 //! The extents lie one after the other, as those of a file that was written in order. With merging, their records become one.
 //! Without it, the table is full at as many extents as it has records, and each further read costs a question to the policy
-//! component and a second attempt. A third line has extents with gaps between them, which cannot be merged.
+//! component and a second attempt. A third line has extents with gaps between them, which cannot be merged. A list of extents follows
+//! from their number and the gap, so each line has combinations of its own.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
-use super::lab::{Lab, iops, load};
-use super::variant::Variant;
+use super::lab::{Lab, Ran};
 use super::{Grid, One, Outcome};
+use crate::combinations::{Combinations, Vary, settings};
+use crate::records::rates::iops;
 use crate::reports::figure::short;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use toml::{Table, Value};
 
 pub(crate) const EXPERIMENT: One = One {
     name: "extents",
@@ -58,31 +59,32 @@ struct Row<'a> {
 }
 
 fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
-    let base = Variant::of(lab.project(), "extents")?;
     let eighths: &[i64] = match grid {
         Grid::Full => &[1, 2, 4, 6, 7, 8, 9, 10, 11, 12, 14, 16],
         Grid::Small => &[4, 16],
     };
     let mut rows = Vec::new();
     for kind in &KINDS {
-        for eighth in eighths {
-            rows.push(point(lab, &base, kind, RECORDS / 8 * eighth)?);
-        }
+        let set = settings([format!("server.merging={}", kind.merging)])?;
+        let extents = eighths.iter().map(|eighth| RECORDS / 8 * eighth).map(|count| (count, vec![kind.extents(count)]));
+        let combinations = Combinations::of(&set, &[Vary::groups("extents", extents)?])?;
+        rows.extend(lab.rows(&combinations, |[extents], ran| row(kind, extents.parse()?, ran))?);
     }
     let misses = misses(&rows);
     Outcome::new(&rows, misses)
 }
 
-fn point(lab: &Lab<'_>, base: &Variant, kind: &Kind, extents: i64) -> Result<Row<'static>> {
-    let extent = |index: i64| {
-        let keys = [("first".into(), (index * (BLOCKS + kind.gap)).into()), ("blocks".into(), BLOCKS.into())];
-        Value::Table(Table::from_iter(keys))
-    };
-    let list = Value::Array((0..extents).map(extent).collect());
-    let variant = base.clone().with("tenant/tenant.extents", list)?.with("server.merging", kind.merging)?;
-    let results = lab.run(&format!("{}-{extents}", kind.name.replace(", ", "-").replace(' ', "-")), &variant)?;
-    let load = load(&results, "tenant")?;
-    let session = results.sessions.iter().find(|session| session.tenant == "tenant");
+impl Kind {
+    /// Setting of so many extents.
+    fn extents(&self, count: i64) -> String {
+        let extent = |index| format!("{{ first = {}, blocks = {BLOCKS} }}", index * (BLOCKS + self.gap));
+        format!("tenant.tenant.extents=[{}]", (0..count).map(extent).collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn row(kind: &Kind, extents: i64, ran: &Ran) -> Result<Row<'static>> {
+    let load = ran.load("tenant")?;
+    let session = ran.results.sessions.iter().find(|session| session.tenant == "tenant");
     let (missed, requests) = session.map_or((0, 1), |session| (session.not_installed, session.requests));
     Ok(Row {
         kind: kind.name,

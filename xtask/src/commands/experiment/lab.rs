@@ -1,46 +1,63 @@
-//! Runs an experiment's systems: in the simulator or on QEMU, one after the other; each scenario is kept as a file.
+//! Runs an experiment's systems: in the simulator, several at a time, or on QEMU, one after the other. The file `commands` has the
+//! command of each.
 
 use super::World;
-use super::variant::Variant;
+use crate::combinations::Combinations;
 use crate::image::programs;
 use crate::image::programs::Programs;
+use crate::parallel;
 use crate::progress::Step;
-use crate::project::{Project, write_whole};
+use crate::project::Project;
 use crate::records::results::Results;
 use crate::run::simulate::{RunInput, Simulated, simulate};
-use crate::run::{Options, Runner};
+use crate::run::{Options, Runner, options};
 use crate::setup;
 use crate::setup::packages::Consent;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
+use capdl::scenario::Setting;
 use kernel::{BuildOptions, Kernel};
 use report::Load;
-use sim::marker;
+use sim::{Mark, marker};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 /// Folder and platform of one experiment.
 pub(crate) struct Lab<'a> {
     project: &'a Project,
+    /// File of the scenario.
+    scenario: PathBuf,
+    /// Command that runs it once, without settings.
+    command: String,
     folder: PathBuf,
     /// On QEMU: the kernel and the programs.
     qemu: Option<(Kernel, Programs)>,
+    /// File of the commands that repeat the runs.
+    commands: File,
     step: Step,
 }
 
 impl<'a> Lab<'a> {
-    /// Makes a place for the experiment `name`, and prepares everything that its platform needs.
-    pub(crate) fn new(project: &'a Project, name: &str, world: World, yes: bool) -> Result<Self> {
-        let folder = project.target_folder(&format!("experiments/{name}"))?;
-        let qemu = match world {
-            World::Simulator => None,
+    /// Prepares everything that the experiment `name` needs on its platform, and its folder `target/experiments/<folder>/`.
+    pub(crate) fn new(project: &'a Project, name: &str, folder: &str, world: World, yes: bool) -> Result<Self> {
+        let step = Step::new(format!("experiment '{folder}'"));
+        let folder = project.target_folder(&format!("experiments/{folder}"))?;
+        let commands = File::create(folder.join("commands")).context("cannot write the commands of the experiment")?;
+        let (command, qemu) = match world {
+            World::Simulator => ("sim".to_owned(), None),
             World::Qemu(arch) => {
                 let consent = if yes { Consent::Given } else { Consent::NotAsked };
                 let kernel = setup::prepare(project, consent, &BuildOptions { arch, ..BuildOptions::default() })?;
                 let programs = programs::build(project, &kernel, "info", None)?;
-                Some((kernel, programs))
+                (format!("demo --arch {}", arch.name()), Some((kernel, programs)))
             }
         };
-        Ok(Self { project, folder, qemu, step: Step::new(format!("experiment '{name}'")) })
+        let scenario = project.path(&format!("scenarios/experiments/{name}.toml"));
+        let command = format!("cargo xtask {command} {}", project.shown(&scenario));
+        Ok(Self { project, scenario, command, folder, qemu, commands, step })
     }
 
     /// The project.
@@ -48,7 +65,7 @@ impl<'a> Lab<'a> {
         self.project
     }
 
-    /// Folder of data, picture and scenarios.
+    /// Folder of data, picture and commands.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -63,47 +80,82 @@ impl<'a> Lab<'a> {
         self.step.tick(what);
     }
 
-    /// Runs a system in the simulator, which must pass. Returns the time between the two markers of its only measurement.
-    pub(crate) fn measure(&self, point: &str, variant: &Variant) -> Result<Measured> {
-        let Simulated { results, account } = simulated(&self.keep(point, variant)?)?;
-        self.must_pass(point, &results)?;
+    /// Runs the experiment's scenario with each of the combinations. Returns a row of each, in their order, which `row` makes of the
+    /// values of the varied keys and the run.
+    ///
+    /// # Errors
+    /// A run that did not pass.
+    pub(crate) fn rows<'c, const N: usize, Row: Send>(
+        &self,
+        combinations: &'c Combinations,
+        row: impl Fn([&'c str; N], &Ran) -> Result<Row> + Sync,
+    ) -> Result<Vec<Row>> {
+        let count = combinations.count();
+        for number in 0..count {
+            let settings = options("--set", combinations.settings(number));
+            writeln!(&self.commands, "{}{settings}", self.command).context("cannot write the commands")?;
+        }
+        let shown = self.project.shown(&self.folder);
+        let failed = |number| {
+            let values = combinations.values(number).into_iter().map(|(key, value)| format!(" {key}={value}"));
+            format!("the run with{} failed, see its line in {shown}/commands", values.collect::<String>())
+        };
+        let made = |number| {
+            let ran = self.run(&combinations.settings(number))?;
+            let values: Vec<_> = combinations.values(number).into_iter().map(|(_, value)| value).collect();
+            row(values.try_into().map_err(|_| anyhow!("the row takes other values"))?, &ran)
+        };
+        let work = |number| (number, made(number).with_context(|| failed(number)));
+        // QEMU's times need the processors for themselves.
+        let jobs = self.qemu.as_ref().map(|_| NonZeroUsize::MIN);
+        let mut rows = BTreeMap::new();
+        parallel::try_each(0..count, jobs, work, |(number, row)| {
+            rows.insert(number, row?);
+            self.say(&format!("{} of {count}", rows.len()));
+            Ok(())
+        })?;
+        Ok(rows.into_values().collect())
+    }
+
+    fn run(&self, settings: &[Setting]) -> Result<Ran> {
+        let (results, marks) = match &self.qemu {
+            None => {
+                let scenario = Scenario::load_with(&self.scenario, None, settings)?;
+                let Simulated { results, account } = simulate(RunInput::of(&scenario))?;
+                (results, account.marks)
+            }
+            Some((kernel, programs)) => {
+                let runner = Runner { project: self.project, kernel, programs };
+                (runner.run(&self.scenario, Options { settings, ..Options::default() })?, Vec::new())
+            }
+        };
+        ensure!(results.passed, "{}", results.reasons.join("; "));
+        Ok(Ran { results, marks })
+    }
+}
+
+/// A run that is over.
+pub(crate) struct Ran {
+    /// Results of the system, and the verdict.
+    pub(crate) results: Results,
+    /// In the simulator: the marks of its measurements.
+    marks: Vec<Mark>,
+}
+
+impl Ran {
+    /// Measurements of a tenant.
+    pub(crate) fn load(&self, tenant: &str) -> Result<&Load> {
+        let found = self.results.tenants.iter().find(|load| load.tenant == tenant);
+        found.with_context(|| format!("{tenant} measured nothing"))
+    }
+
+    /// Time between the two markers of the only measurement.
+    pub(crate) fn measured(&self) -> Result<Measured> {
         let mark =
-            |id| account.marks.iter().find(|mark| mark.id == id).with_context(|| format!("{point}: no marker {id}"));
+            |id| self.marks.iter().find(|mark| mark.id == id).with_context(|| format!("there is no marker {id}"));
         let (begin, end) = (mark(marker::BEGIN)?, mark(marker::END)?);
         let ns = end.at_ns.saturating_sub(begin.at_ns);
         Ok(Measured { ns, busy_ns: ns.saturating_sub(end.idle_ns.saturating_sub(begin.idle_ns)) })
-    }
-
-    /// Runs a system, which must pass, and keeps its scenario as `<point>.toml`.
-    pub(crate) fn run(&self, point: &str, variant: &Variant) -> Result<Results> {
-        let file = self.keep(point, variant)?;
-        let results = match &self.qemu {
-            None => simulated(&file)?.results,
-            Some((kernel, programs)) => {
-                let runner = Runner { project: self.project, kernel, programs };
-                runner.run(&file, Options::default())?
-            }
-        };
-        self.must_pass(point, &results)?;
-        Ok(results)
-    }
-
-    /// Shows the point, and keeps its scenario.
-    fn keep(&self, point: &str, variant: &Variant) -> Result<PathBuf> {
-        self.say(point);
-        let file = self.file(point);
-        write_whole(&file, variant.text().as_bytes())?;
-        Ok(file)
-    }
-
-    fn file(&self, point: &str) -> PathBuf {
-        self.folder.join(format!("{point}.toml"))
-    }
-
-    fn must_pass(&self, point: &str, results: &Results) -> Result<()> {
-        let shown = self.project.shown(&self.file(point));
-        ensure!(results.passed, "the run of {shown} failed: {}", results.reasons.join("; "));
-        Ok(())
     }
 }
 
@@ -114,62 +166,4 @@ pub(crate) struct Measured {
     pub(crate) ns: u64,
     /// The part of it in which the processor worked, for whichever component.
     pub(crate) busy_ns: u64,
-}
-
-fn simulated(file: &Path) -> Result<Simulated> {
-    let scenario = &Scenario::load(file)?;
-    simulate(RunInput { scenario, seed: scenario.seed, disk: None, show: None, step: None, folder: None })
-}
-
-/// Measurements of a tenant in a run.
-pub(crate) fn load<'a>(results: &'a Results, tenant: &str) -> Result<&'a Load> {
-    let found = results.tenants.iter().find(|load| load.tenant == tenant);
-    found.with_context(|| format!("{tenant} measured nothing"))
-}
-
-/// Requests per second.
-pub(crate) fn iops(load: &Load) -> f64 {
-    (load.reads + load.writes) as f64 * 1e9 / load.elapsed_ns.max(1) as f64
-}
-
-/// Start and end of a tenant's load, as it reported them: nanoseconds of machine time.
-pub(crate) fn time_of(results: &Results, tenant: &str) -> Result<(u64, u64)> {
-    let own = || results.timeline.progress.iter().filter(|one| one.tenant == tenant);
-    let ends = own().map(|one| one.since_ns).min().zip(own().map(|one| one.until_ns).max());
-    ends.with_context(|| format!("{tenant} reported no progress"))
-}
-
-/// Requests per second of a tenant in a part of the run; an interval that is only partly inside counts in proportion.
-pub(crate) fn iops_between(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)) -> f64 {
-    let own = results.timeline.progress.iter().filter(|one| one.tenant == tenant);
-    let operations = own.map(|one| {
-        let inside = one.until_ns.min(until_ns).saturating_sub(one.since_ns.max(since_ns));
-        one.operations as f64 * inside as f64 / one.until_ns.saturating_sub(one.since_ns).max(1) as f64
-    });
-    operations.sum::<f64>() * 1e9 / until_ns.saturating_sub(since_ns).max(1) as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use report::{Progress, clip};
-
-    #[test]
-    fn an_interval_counts_with_its_part() {
-        let mut results = Results::default();
-        results.timeline.progress = [(0, 100, 10), (100, 200, 20), (200, 300, 40)]
-            .map(|(since_ns, until_ns, operations)| Progress {
-                tenant: clip("a"),
-                since_ns: since_ns * 1_000_000,
-                until_ns: until_ns * 1_000_000,
-                operations,
-                ..Progress::default()
-            })
-            .into();
-        assert_eq!(time_of(&results, "a").unwrap(), (0, 300_000_000));
-        // A half of 10, all of 20, a quarter of 40.
-        let iops = iops_between(&results, "a", (50_000_000, 225_000_000));
-        assert!((iops - 35.0 / 0.175).abs() < 1e-6, "{iops}");
-        assert!(time_of(&results, "b").is_err());
-    }
 }

@@ -1,7 +1,7 @@
 //! Cost of a lookup in the extent table, against the number of records in it (SEEDS M3, M5).
 //!
 //! Valgrind's callgrind counts the instructions of the call alone; times are the build machine's, of the same program without
-//! Valgrind. Blocks are drawn at random over all records of one session.
+//! Valgrind. Blocks are drawn at random over all records of one session. No scenario runs, so there are no settings to combine.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::Lab;

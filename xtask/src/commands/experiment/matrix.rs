@@ -1,7 +1,7 @@
 //! A tenant of class high beside neighbours of class low that do every kind of work, under `paced`, round robin and dedicated.
 //!
 //! The scheduler runs alone, on models of controllers that have the simulator's timing and constants: the whole system would take hours.
-//! The example `matrix` of the scheduler measures the cells (`nvme-server/scheduler/tests/device/matrix.rs`).
+//! So there are no scenarios and no settings to combine. The example `matrix` of the scheduler measures the cells (`nvme-server/scheduler/tests/device/matrix.rs`).
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::data::Data;

@@ -5,11 +5,12 @@
 //! between its reads: without that wait, the limit alone would hold it back.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
-use super::lab::{Lab, iops, iops_between, load, time_of};
-use super::variant::Variant;
+use super::lab::{Lab, Ran};
 use super::{Grid, One, Outcome, World};
+use crate::combinations::{Combinations, Vary, settings};
+use crate::records::rates::{iops, iops_between, time_of};
 use crate::reports::figure::short;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use kernel::Arch;
 use report::Load;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,7 @@ const POLICIES: [&str; 5] = ["round-robin", "dedicated", "weighted", DEVICE_DIRE
 /// The policy that needs a controller that weighs queues; QEMU's does not.
 const DEVICE_DIRECT: &str = "device-direct";
 const NEIGHBOURS: [u32; 2] = [4_096, 131_072];
+const NEIGHBOUR_BYTES: &str = "tenant.neighbour.program.config.block_bytes";
 
 /// A point.
 #[derive(Serialize, Deserialize)]
@@ -63,50 +65,47 @@ impl Row<'_> {
 }
 
 fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
-    let base = base(lab)?;
     let last = POLICIES[POLICIES.len() - 1];
-    let alone =
-        lab.run("alone", &base.clone().with("server.policy", last)?.keeping_tenants(|name| name == "victim"))?;
-    let alone_ns = load(&alone, "victim")?.p50_ns;
-    let mut rows = vec![row(last, None, load(&alone, "victim")?, 0.0, alone_ns)];
+    let world: &[&str] = match lab.world() {
+        World::Qemu(_) => &["controller.disk.model.media=open-express"],
+        World::Simulator => &[],
+    };
+    let alone = [&["server.policy=paced", "tenant.neighbour=none"], world].concat();
+    let victim = |[]: [&str; 0], ran: &Ran| Ok(ran.load("victim")?.clone());
+    let alone = lab.rows(&Combinations::of(&settings(alone)?, &[])?, victim)?;
+    let alone = alone.first().context("the victim did not run alone")?;
     // The fewest points that show the effect: nothing held back, and paced.
     let is_shown = |policy: &&str| grid == Grid::Full || *policy == POLICIES[0] || *policy == last;
     let can_run = |policy: &&str| *policy != DEVICE_DIRECT || lab.world() == World::Simulator;
     let policies = POLICIES.into_iter().filter(is_shown).filter(can_run);
-    for bytes in NEIGHBOURS {
-        for policy in policies.clone() {
-            let variant = under(&base, policy)?.with("expect.unfair", policy != last)?;
-            let variant = variant.with("tenant/neighbour.program.config.block_bytes", i64::from(bytes))?;
-            let results = lab.run(&format!("{policy}-{}k", bytes / 1024), &variant)?;
-            let neighbour = iops_between(&results, "neighbour", time_of(&results, "victim")?);
-            rows.push(row(policy, Some(bytes), load(&results, "victim")?, neighbour, alone_ns));
-        }
-    }
+    let vary = [
+        format!("{NEIGHBOUR_BYTES}={}", NEIGHBOURS.map(|bytes| bytes.to_string()).join(",")).parse()?,
+        Vary::groups("policy", policies.map(|policy| (policy, under(policy))))?,
+    ];
+    let beside = |[bytes, policy]: [_; 2], ran: &Ran| {
+        let neighbour = iops_between(&ran.results, "neighbour", time_of(&ran.results, "victim")?);
+        Ok(row(policy, Some(bytes.parse()?), ran.load("victim")?, neighbour, alone.p50_ns))
+    };
+    let combinations = Combinations::of(&settings(world)?, &vary)?;
+    let mut rows = vec![row(last, None, alone, 0.0, alone.p50_ns)];
+    rows.extend(lab.rows(&combinations, beside)?);
     let misses =
         rows.iter().filter(|row| row.neighbour_bytes.is_some()).flat_map(|row| misses(row, lab.world())).collect();
     Outcome::new(&rows, misses)
 }
 
-/// The scenario under this policy.
-fn under(base: &Variant, policy: &str) -> Result<Variant> {
-    let variant = base.clone().with("server.policy", policy)?;
-    if policy != DEVICE_DIRECT {
-        return Ok(variant);
+/// Settings of this policy.
+fn under(policy: &str) -> Vec<String> {
+    let unfair = policy != POLICIES[POLICIES.len() - 1];
+    let mut settings = vec![format!("server.policy={policy}"), format!("expect.unfair={unfair}")];
+    if policy == DEVICE_DIRECT {
+        settings.push("controller.disk.model.arbitration=weighted-round-robin".into());
+        settings.extend(["victim", "neighbour"].map(|tenant| format!("tenant.{tenant}.queue_pairs=3")));
     }
-    let variant = variant.with("controller/disk.model.arbitration", "weighted-round-robin")?;
-    variant.with("tenant/victim.queue_pairs", 3)?.with("tenant/neighbour.queue_pairs", 3)
+    settings
 }
 
-/// The scenario for this platform.
-fn base(lab: &Lab<'_>) -> Result<Variant> {
-    let base = Variant::of(lab.project(), "neighbour")?;
-    match lab.world() {
-        World::Qemu(_) => base.with("controller/disk.model.media", "open-express"),
-        World::Simulator => Ok(base),
-    }
-}
-
-fn row(policy: &'static str, bytes: Option<u32>, victim: &Load, neighbour: f64, alone_ns: u64) -> Row<'static> {
+fn row<'a>(policy: &'a str, bytes: Option<u32>, victim: &Load, neighbour: f64, alone_ns: u64) -> Row<'a> {
     let ms = |ns: u64| rounded(ns as f64 / 1e6, 1_000.0);
     let total = iops(victim) + neighbour * f64::from(bytes.unwrap_or(0)) / 4096.0;
     Row {

@@ -4,10 +4,11 @@
 //! case one tenant is sixteen times as deep as the other, in the second its requests are 32 times as large.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
-use super::lab::{Lab, iops, load};
-use super::variant::Variant;
-use super::way::{DEDICATED, ONE_QUEUE, PACED, ROUND_ROBIN, WEIGHTED, Way};
+use super::lab::{Lab, Ran};
+use super::way::{self, DEDICATED, ONE_QUEUE, PACED, ROUND_ROBIN, WEIGHTED, Way};
 use super::{Grid, One, Outcome};
+use crate::combinations::{Combinations, Vary, settings};
+use crate::records::rates::{bytes_a_second, iops};
 use crate::reports::figure::short;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,9 @@ const LEAST_TIMES: f64 = 3.0;
 const CURES: [&str; 2] = [WEIGHTED.name, PACED.name];
 /// Least part of the modest tenant under these policies.
 const LEAST_PART: f64 = 0.36;
+
+/// The tenants, as in the scenario.
+const TENANTS: [&str; 2] = ["deep", "shallow"];
 
 /// Requests of the two tenants.
 struct Case {
@@ -58,37 +62,35 @@ struct Row<'a> {
     modest_p99_ms: f64,
 }
 
+impl Case {
+    fn settings(&self) -> Vec<String> {
+        let config = |(tenant, (bytes, depth))| {
+            [("block_bytes", bytes), ("depth", u32::from(depth))]
+                .map(|(key, value)| format!("tenant.{tenant}.program.config.{key}={value}"))
+        };
+        TENANTS.into_iter().zip([self.greedy, self.modest]).flat_map(config).collect()
+    }
+}
+
 fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
-    let mut base = Variant::of(lab.project(), "one-queue")?;
-    if grid == Grid::Small {
-        // All tenants share the controller's burst at the beginning: it must not fill most of the time.
-        for tenant in ["deep", "shallow"] {
-            base = base.with(&format!("tenant/{tenant}.program.config.milliseconds"), 700)?;
-        }
-    }
-    let mut rows = Vec::new();
-    for (number, case) in CASES.iter().enumerate() {
-        for way in WAYS {
-            rows.push(point(lab, &base, case, &format!("{}-{}", way.file_name(), number + 1), way)?);
-        }
-    }
+    // All tenants share the controller's burst at the beginning: it must not fill most of the time.
+    let shorter = TENANTS.map(|tenant| format!("tenant.{tenant}.program.config.milliseconds=700"));
+    let set = if grid == Grid::Small { settings(shorter)? } else { Vec::new() };
+    let cases = Vary::groups("case", CASES.iter().map(|case| (case.name, case.settings())))?;
+    let combinations = Combinations::of(&set, &[cases, way::vary(&WAYS, &TENANTS)?])?;
+    let rows = lab.rows(&combinations, row)?;
     let misses = rows.iter().filter_map(miss).chain(rows.iter().filter_map(|row| uncured(row, &rows))).collect();
     Outcome::new(&rows, misses)
 }
 
-fn point(lab: &Lab<'_>, base: &Variant, case: &Case, name: &str, way: Way) -> Result<Row<'static>> {
-    let mut variant = way.apply(base.clone(), &["deep", "shallow"])?;
-    for (tenant, (bytes, depth)) in [("deep", case.greedy), ("shallow", case.modest)] {
-        variant = variant.with(&format!("tenant/{tenant}.program.config.block_bytes"), i64::from(bytes))?;
-        variant = variant.with(&format!("tenant/{tenant}.program.config.depth"), i64::from(depth))?;
-    }
-    let results = lab.run(name, &variant)?;
-    let (greedy, modest) = (load(&results, "deep")?, load(&results, "shallow")?);
-    let mib = |iops: f64, (bytes, _): (u32, u16)| iops * f64::from(bytes) / f64::from(1 << 20);
-    let (greedy_mib, modest_mib) = (mib(iops(greedy), case.greedy), mib(iops(modest), case.modest));
+fn row<'a>([case, policy]: [&'a str; 2], ran: &Ran) -> Result<Row<'a>> {
+    let [greedy, modest] = TENANTS.map(|tenant| ran.load(tenant));
+    let (greedy, modest) = (greedy?, modest?);
+    let mib = |load| bytes_a_second(&ran.results, load) / f64::from(1 << 20);
+    let (greedy_mib, modest_mib) = (mib(greedy), mib(modest));
     Ok(Row {
-        case: case.name,
-        policy: way.name,
+        case,
+        policy,
         greedy_iops: iops(greedy).round(),
         modest_iops: iops(modest).round(),
         greedy_mib_per_s: (greedy_mib * 10.0).round() / 10.0,

@@ -4,13 +4,12 @@
 //! run's seed, to the microsecond. The tenants verify all they read, and the image is compared after each run.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
-use super::lab::Lab;
-use super::variant::Variant;
+use super::lab::{Lab, Ran};
 use super::{Grid, One, Outcome};
+use crate::combinations::{Combinations, Vary};
 use crate::reports::figure::short;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use toml::{Table, Value};
 
 pub(crate) const EXPERIMENT: One = One {
     name: "restarts",
@@ -43,24 +42,17 @@ struct Row<'a> {
 }
 
 fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
-    let base = Variant::of(lab.project(), "restarts")?;
-    let deaths = if grid == Grid::Full { 50 } else { 4 };
-    let mut rows = Vec::new();
-    for component in COMPONENTS {
-        for seed in 1..=deaths {
-            rows.push(point(lab, &base, component, seed)?);
-        }
-    }
+    let seeds = if grid == Grid::Full { "seed=1..51" } else { "seed=1..5" };
+    let components = COMPONENTS.map(|component| {
+        (component, vec![format!("kill.1.component={component}"), format!("expect.restarts={{ {component} = 1 }}")])
+    });
+    let combinations = Combinations::of(&[], &[Vary::groups("component", components)?, seeds.parse()?])?;
+    let rows = lab.rows(&combinations, row)?;
     let misses = misses(&rows);
     Outcome::new(&rows, misses)
 }
 
-fn point(lab: &Lab<'_>, base: &Variant, component: &'static str, seed: i64) -> Result<Row<'static>> {
-    let kill = [("component", component.into()), ("after_ms", 10.into()), ("within_ms", 60.into())];
-    let kill = Value::Table(kill.into_iter().map(|(key, value): (&str, Value)| (key.to_owned(), value)).collect());
-    let restarts = Value::Table(Table::from_iter([(component.to_owned(), Value::Integer(1))]));
-    let variant = base.clone().with("seed", seed)?.with("kill", Value::Array(vec![kill]))?;
-    let results = lab.run(&format!("{component}-{seed}"), &variant.with("expect.restarts", restarts)?)?;
+fn row<'a>([component, seed]: [&'a str; 2], Ran { results, .. }: &Ran) -> Result<Row<'a>> {
     let restart = results.restarts.iter().find(|one| one.name == component);
     let restart = restart.with_context(|| format!("{component} was not started again"))?;
     let died_ns = restart.ended_at_ns;
@@ -69,7 +61,7 @@ fn point(lab: &Lab<'_>, base: &Variant, component: &'static str, seed: i64) -> R
     let (first, last) = sessions().min().zip(sessions().max()).context("nobody had its session again")?;
     Ok(Row {
         component,
-        seed,
+        seed: seed.parse()?,
         died_at_ms: ms(died_ns.saturating_sub(results.timeline.begin_ns.unwrap_or(0))),
         runs_ms: ms(restart.took_ns),
         first_session_ms: ms(first),

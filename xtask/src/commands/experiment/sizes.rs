@@ -4,11 +4,13 @@
 //! weighs queues for device-direct, which needs that; under every other policy it does not, and a tenant's queue pairs are alike.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
-use super::lab::{Lab, iops, load};
-use super::variant::Variant;
+use super::lab::{Lab, Ran};
 use super::{Grid, One, Outcome};
+use crate::combinations::{Combinations, Vary};
+use crate::records::rates::bytes_a_second;
 use crate::reports::figure::short;
 use anyhow::Result;
+use report::Load;
 use serde::{Deserialize, Serialize};
 
 pub(crate) const EXPERIMENT: One = One {
@@ -41,27 +43,29 @@ struct Row<'a> {
 }
 
 fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
-    let base = Variant::of(lab.project(), "sizes")?;
     let shown = POLICIES.iter().filter(|policy| grid == Grid::Full || [POLICIES[0], DEVICE_DIRECT].contains(policy));
-    let mut rows = Vec::new();
-    for policy in shown {
+    let policies = shown.map(|policy| {
         let arbitration = if *policy == DEVICE_DIRECT { "weighted-round-robin" } else { "round-robin" };
-        let variant = base.clone().with("controller/disk.model.arbitration", arbitration)?;
-        let results = lab.run(policy, &variant.with("server.policy", *policy)?)?;
-        let bytes = |(tenant, kib): (&str, u32)| {
-            load(&results, tenant).map(|load| (kib, iops(load) * f64::from(kib) * 1024.0, load))
-        };
-        let loads = TENANTS.into_iter().map(bytes).collect::<Result<Vec<_>>>()?;
-        let all: f64 = loads.iter().map(|(_, bytes, _)| bytes).sum();
-        rows.extend(loads.into_iter().map(|(request_kib, bytes, load)| Row {
-            policy,
-            request_kib,
-            part: (bytes / all * 10_000.0).round() / 10_000.0,
-            mb_per_s: (bytes / 1e5).round() / 10.0,
-            p99_ms: (load.p99_ns as f64 / 1e4).round() / 100.0,
-        }));
-    }
+        let arbitration = format!("controller.disk.model.arbitration={arbitration}");
+        (policy, vec![arbitration, format!("server.policy={policy}")])
+    });
+    let combinations = Combinations::of(&[], &[Vary::groups("policy", policies)?])?;
+    let rows: Vec<_> = lab.rows(&combinations, of_run)?.into_iter().flatten().collect();
     Outcome::new(&rows, misses(&rows))
+}
+
+fn of_run<'a>([policy]: [&'a str; 1], ran: &Ran) -> Result<Vec<Row<'a>>> {
+    let bytes = |(tenant, kib)| ran.load(tenant).map(|load| (kib, bytes_a_second(&ran.results, load), load));
+    let loads = TENANTS.into_iter().map(bytes).collect::<Result<Vec<_>>>()?;
+    let all: f64 = loads.iter().map(|(_, bytes, _)| bytes).sum();
+    let row = |(request_kib, bytes, load): (u32, f64, &Load)| Row {
+        policy,
+        request_kib,
+        part: (bytes / all * 10_000.0).round() / 10_000.0,
+        mb_per_s: (bytes / 1e5).round() / 10.0,
+        p99_ms: (load.p99_ns as f64 / 1e4).round() / 100.0,
+    };
+    Ok(loads.into_iter().map(row).collect())
 }
 
 fn misses(rows: &[Row]) -> Vec<String> {

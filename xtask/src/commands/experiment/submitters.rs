@@ -4,10 +4,11 @@
 //! controller. The simulator has one processor, on which all components run, as the kernel has.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
-use super::lab::{Lab, iops};
-use super::variant::Variant;
-use super::way::{DEDICATED, ONE_QUEUE, PACED, PER_CORE, POOL_PER_CORE, ROUND_ROBIN, WEIGHTED, Way};
+use super::lab::{Lab, Ran};
+use super::way::{self, DEDICATED, ONE_QUEUE, PACED, PER_CORE, POOL_PER_CORE, ROUND_ROBIN, WEIGHTED, Way};
 use super::{Grid, One, Outcome};
+use crate::combinations::Combinations;
+use crate::records::rates::iops;
 use crate::reports::figure::short;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -42,34 +43,31 @@ struct Row<'a> {
 }
 
 fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
-    let base = Variant::of(lab.project(), "submitters")?;
-    let counts: &[u16] = if grid == Grid::Full { &[1, 2, 4, 8, 16, 32, 64] } else { &[1, 16] };
-    let mut rows = Vec::new();
-    for bytes in SIZES {
-        for way in WAYS {
-            for count in counts {
-                rows.push(point(lab, &base, (bytes, way, *count))?);
-            }
-        }
-    }
+    let counts = if grid == Grid::Full { "1,2,4,8,16,32,64" } else { "1,16" };
+    let sizes = SIZES.map(|bytes| bytes.to_string()).join(",");
+    let vary = [
+        format!("tenant.tenant.program.config.block_bytes={sizes}").parse()?,
+        way::vary(&WAYS, &["tenant"])?,
+        format!("tenant.tenant.copies={counts}").parse()?,
+    ];
+    let combinations = Combinations::of(&[], &vary)?;
+    let rows = lab.rows(&combinations, row)?;
     let misses = rows.iter().filter_map(|row| miss(row, &rows)).collect();
     Outcome::new(&rows, misses)
 }
 
-fn point(lab: &Lab<'_>, base: &Variant, (bytes, way, tenants): (u32, Way, u16)) -> Result<Row<'static>> {
-    let variant = way.apply(base.clone(), &["tenant"])?.with("tenant/tenant.copies", i64::from(tenants))?;
-    let variant = variant.with("tenant/tenant.program.config.block_bytes", i64::from(bytes))?;
-    let results = lab.run(&format!("{}-{}k-{tenants}", way.file_name(), bytes / 1024), &variant)?;
+fn row<'a>([bytes, policy, tenants]: [&'a str; 3], Ran { results, .. }: &Ran) -> Result<Row<'a>> {
+    let block_bytes: u32 = bytes.parse()?;
     let each: Vec<_> = results.tenants.iter().map(iops).collect();
     let all: f64 = each.iter().sum();
     let (least, most) = each.iter().fold((f64::MAX, 0f64), |(least, most), one| (least.min(*one), most.max(*one)));
     let p99_ns = results.tenants.iter().map(|load| load.p99_ns).max().unwrap_or(0);
     Ok(Row {
-        block_bytes: bytes,
-        policy: way.name,
-        tenants,
+        block_bytes,
+        policy,
+        tenants: tenants.parse()?,
         iops: all.round(),
-        mib_per_s: (all * f64::from(bytes) / f64::from(1 << 20)).round(),
+        mib_per_s: (all * f64::from(block_bytes) / f64::from(1 << 20)).round(),
         evenness: (least / most * 100.0).round() / 100.0,
         p99_us: (p99_ns as f64 / 1e3).round(),
     })

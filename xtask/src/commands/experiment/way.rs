@@ -1,9 +1,8 @@
 //! The ways of submission that experiments compare (SEEDS V9): the order of requests, and which tenants share queue pairs.
 
-use super::variant::Variant;
+use crate::combinations::Vary;
 use anyhow::Result;
 use blk_api::queue_sharing::QueueSharing;
-use toml::Value;
 
 /// A way of submission: a scheduling policy, and which tenants share queue pairs.
 #[derive(Clone, Copy)]
@@ -47,16 +46,18 @@ impl Way {
         self.queues == QueueSharing::Dedicated
     }
 
-    /// Its name in file names.
-    pub(super) fn file_name(self) -> String {
-        self.name.replace(' ', "-")
+    /// Settings of this way for `tenants`, each with one queue pair in the file.
+    pub(super) fn settings(self, tenants: &[&str]) -> Result<Vec<String>> {
+        let queues = toml::Value::try_from(self.queues)?;
+        let own = u16::from(self.is_own());
+        let server = [format!("server.policy={}", self.policy), format!("server.queues={queues}")];
+        let tenants = tenants.iter().map(|tenant| format!("tenant.{tenant}.queue_pairs={own}"));
+        Ok(server.into_iter().chain(tenants).collect())
     }
+}
 
-    /// A scenario in which `tenants`, each with one queue pair in the file, use this way.
-    pub(super) fn apply(self, variant: Variant, tenants: &[&str]) -> Result<Variant> {
-        let variant =
-            variant.with("server.policy", self.policy)?.with("server.queues", Value::try_from(self.queues)?)?;
-        let own = i64::from(self.is_own());
-        tenants.iter().try_fold(variant, |variant, tenant| variant.with(&format!("tenant/{tenant}.queue_pairs"), own))
-    }
+/// The policy as these ways for `tenants`.
+pub(super) fn vary(ways: &[Way], tenants: &[&str]) -> Result<Vary> {
+    let ways = ways.iter().map(|way| Ok((way.name, way.settings(tenants)?)));
+    Vary::groups("policy", ways.collect::<Result<Vec<_>>>()?)
 }

@@ -5,11 +5,13 @@
 //! model's arbitration (`sim/nvme/`), written after the standard, under the server's own settings.
 
 use super::chart::{self, Axis, Line, Panel, Scale};
-use super::lab::{Lab, iops, load};
-use super::variant::Variant;
+use super::lab::{Lab, Ran};
 use super::{Grid, One, Outcome};
+use crate::combinations::{Combinations, Vary, settings};
+use crate::records::rates::iops;
 use crate::reports::figure::short;
 use anyhow::Result;
+use report::Load;
 use serde::{Deserialize, Serialize};
 
 pub(crate) const EXPERIMENT: One = One {
@@ -48,33 +50,23 @@ struct Row<'a> {
 }
 
 fn run(lab: &Lab<'_>, grid: Grid) -> Result<Outcome> {
-    let base = Variant::of(lab.project(), "wrr")?;
-    let mut rows = Vec::new();
-    for weigher in WEIGHERS {
-        rows.extend(points(lab, &base, weigher, grid)?);
-    }
+    let shorter = CLASSES.map(|(class, _)| format!("tenant.{class}.program.config.milliseconds=100"));
+    let set = if grid == Grid::Small { settings(shorter)? } else { Vec::new() };
+    let weighers = WEIGHERS.map(|(name, policy, arbitration)| {
+        let arbitration = format!("controller.disk.model.arbitration={arbitration}");
+        (name, vec![format!("server.policy={policy}"), arbitration])
+    });
+    let combinations = Combinations::of(&set, &[Vary::groups("weighed_by", weighers)?])?;
+    let rows: Vec<_> = lab.rows(&combinations, of_run)?.into_iter().flatten().collect();
     Outcome::new(&rows, misses(&rows))
 }
 
-fn points(
-    lab: &Lab<'_>,
-    base: &Variant,
-    (name, policy, arbitration): (&'static str, &str, &str),
-    grid: Grid,
-) -> Result<Vec<Row<'static>>> {
-    let mut variant = base.clone().with("server.policy", policy)?;
-    variant = variant.with("controller/disk.model.arbitration", arbitration)?;
-    if grid == Grid::Small {
-        for (class, _) in CLASSES {
-            variant = variant.with(&format!("tenant/{class}.program.config.milliseconds"), 100)?;
-        }
-    }
-    let results = lab.run(&name.replace(' ', "-"), &variant)?;
-    let loads = CLASSES.map(|(class, weight)| load(&results, class).map(|load| (class, weight, load)));
+fn of_run<'a>([weighed_by]: [&'a str; 1], ran: &Ran) -> Result<Vec<Row<'a>>> {
+    let loads = CLASSES.map(|(class, weight)| ran.load(class).map(|load| (class, weight, load)));
     let loads = loads.into_iter().collect::<Result<Vec<_>>>()?;
     let total: f64 = loads.iter().map(|(.., load)| iops(load)).sum();
-    let row = |(class, weight, load): (_, _, &report::Load)| Row {
-        weighed_by: name,
+    let row = |(class, weight, load): (_, _, &Load)| Row {
+        weighed_by,
         class,
         weight,
         part: (iops(load) / total * 10_000.0).round() / 10_000.0,

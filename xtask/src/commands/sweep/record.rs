@@ -1,11 +1,10 @@
 //! A run of a sweep as a line of JSON.
 
-use super::combination::Combinations;
-use crate::commands::experiment::iops;
+use crate::combinations::Combinations;
 use crate::lines::Line;
+use crate::records::rates::{bytes_a_second, iops};
 use crate::records::results::Results;
-use crate::reports::table::bytes_a_second;
-use crate::run::shell_word;
+use crate::run::{options, shell_word};
 use ::report::Load;
 use capdl::Scenario;
 use schemars::JsonSchema;
@@ -164,15 +163,9 @@ impl Record {
 
     /// The command of the whole sweep.
     pub(super) fn sweep_command(&self) -> String {
-        let [set, vary] =
-            [("--set", &self.set), ("--vary", &self.vary)].map(|(option, all)| options(option, all.iter().cloned()));
+        let [set, vary] = [("--set", &self.set), ("--vary", &self.vary)].map(|(option, all)| options(option, all));
         format!("cargo xtask sweep {}{set}{vary}", shell_word(&self.file))
     }
-}
-
-/// The option with each of these words.
-fn options(option: &str, words: impl Iterator<Item = String>) -> String {
-    words.map(|one| format!(" {option} {}", shell_word(&one))).collect()
 }
 
 fn measured(load: &Load, results: &Results) -> Measured {

@@ -113,7 +113,7 @@ fn sweep_in_parts_that_was_killed_has_the_results_of_a_whole_one() {
     assert!(place.text("whole/iops-over-policy.svg").contains("depth=8"));
 
     // Two parts, of which one is killed within a line, and then resumed.
-    let part = |runs, out: &str| Sweep { runs: Some(Runs(runs)), plot: Vec::new(), ..place.sweep(out) };
+    let part = |runs, out: &str| Sweep { runs: Some(runs), plot: Vec::new(), ..place.sweep(out) };
     assert_eq!(place.run(&part(0..3, "first")), Ok(true));
     assert_eq!(place.run(&part(3..8, "second")), Ok(true));
     let lines = place.text("second/runs.jsonl");
@@ -185,7 +185,7 @@ fn run_that_fails_is_a_row_and_fails_the_sweep() {
 #[test]
 fn lines_of_another_sweep_and_files_that_are_there_are_refused() {
     let place = Place::new();
-    let few = |out: &str| Sweep { runs: Some(Runs(0..1)), plot: Vec::new(), ..place.sweep(out) };
+    let few = |out: &str| Sweep { runs: Some(0..1), plot: Vec::new(), ..place.sweep(out) };
     assert_eq!(place.run(&few("one")), Ok(true));
     let refusal = |sweep: Sweep| place.run(&sweep).unwrap_err();
     assert!(refusal(few("one")).contains("runs.jsonl is there already: add --resume"));
@@ -206,7 +206,11 @@ fn lines_of_another_sweep_and_files_that_are_there_are_refused() {
     assert!(merged("\"of\":8", "\"of\":9").contains("has runs of another sweep"));
     let other = Sweep { set: Vec::new(), resume: true, ..few("one") };
     assert!(refusal(other).contains("runs of another sweep or scenario"));
-    assert!(refusal(Sweep { runs: Some(Runs(3..9)), ..few("two") }).contains("there are 8 runs"));
+    assert!(refusal(Sweep { runs: Some(3..9), ..few("two") }).contains("there are 8 runs"));
+    let vary = ["tenant.1.depth=1,2", "tenant.alice.depth=3,4"].map(|one| one.parse().unwrap()).to_vec();
+    let two_names = refusal(Sweep { vary, ..few("two") });
+    let expected = "--vary tenant.alice.depth=3: `tenant.1.depth=1` sets the same key: name it once";
+    assert!(two_names.ends_with(expected), "{two_names}");
     assert!(
         refusal(Sweep { plot: vec!["x=dpeth,y=p99".parse().unwrap()], ..few("two") })
             .contains("no varied key is `dpeth`")
@@ -215,7 +219,6 @@ fn lines_of_another_sweep_and_files_that_are_there_are_refused() {
     file.write_all(b"{}\n").unwrap();
     assert!(refusal(Sweep { resume: true, ..few("one") }).contains("runs.jsonl:2: the line is no run"));
     assert!("x=depth,y=p98".parse::<Plot>().unwrap_err().to_string().contains("`p98` is no measurement"));
-    assert!("5..5".parse::<Runs>().is_err() && "0..8".parse::<Runs>().is_ok());
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::judges::verdict;
 use crate::machine::counts::Plugins;
 use crate::out;
 use crate::project::Project;
+use crate::run::seeds::{self, Failure};
 use crate::run::simulate::{RunInput, simulate};
-use crate::run::sweep::{self, Failure};
 use crate::run::{Device, Options, Runner};
 use crate::setup;
 use crate::setup::packages::Consent;
@@ -124,8 +124,7 @@ impl<'a> Ground<'a> {
             let file = self.project.scenario(name)?;
             return own_program::simulate(self.project, &file, &simulator, scenario.machine.arch.name());
         }
-        let run =
-            |seed| simulate(RunInput { scenario: &scenario, seed, disk: None, show: None, step: None, folder: None });
+        let run = |seed| simulate(RunInput { seed, ..RunInput::of(&scenario) });
         let own = scenario.seed;
         let (first, second) = thread::scope(|scope| {
             let second = scope.spawn(|| run(own));
@@ -142,13 +141,13 @@ impl<'a> Ground<'a> {
             Seeds::Several => MORE_SEEDS.min(MORE_COMMANDS / first.account.commands.max(1)),
         };
         let others = own.saturating_add(1)..own.saturating_add(1).saturating_add(more);
-        let mut swept = sweep::sweep(others, None, run, |_| {});
-        swept.add(own, Ok(first));
+        let mut tally = seeds::each(others, None, run, |_| {});
+        tally.add(own, Ok(first));
         let sentence = |failure: &Failure| {
             let arch = scenario.machine.arch;
             format!("{}; see: cargo xtask sim {name} --arch {arch} --seed {}", failure.reasons.join("; "), failure.seed)
         };
-        let failed: Vec<_> = swept.failures.iter().map(sentence).collect();
+        let failed: Vec<_> = tally.failures.iter().map(sentence).collect();
         Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
     }
 
@@ -285,12 +284,12 @@ fn built(all: &[Built], arch: Arch) -> Result<&Built> {
 
 /// Simulates random systems with random faults; each run must pass.
 fn soaked() -> Result<Counted> {
-    let swept = sweep::sweep(0..SOAK_SEEDS, None, soak::one, |_| {});
+    let tally = seeds::each(0..SOAK_SEEDS, None, soak::one, |_| {});
     let sentence = |failure: &Failure| {
         format!("{}; see: cargo xtask soak --from {} --count 1", failure.reasons.join("; "), failure.seed)
     };
-    let failed: Vec<_> = swept.failures.iter().map(sentence).collect();
-    Ok(Counted { passed: swept.runs - failed.len() as u64, failed, ..Counted::default() })
+    let failed: Vec<_> = tally.failures.iter().map(sentence).collect();
+    Ok(Counted { passed: tally.runs - failed.len() as u64, failed, ..Counted::default() })
 }
 
 /// Runs the fuzz targets. Each passes if it finds nothing or, with planted defects, if it finds its own.

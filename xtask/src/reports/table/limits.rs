@@ -3,9 +3,9 @@
 //! The loads of a controller's tenants are measured at different times, so their rates may add up to more than the controller's limit.
 //! The rates are added here for the time in which all of them were measured.
 
-use super::tenants::{measured, seconds};
-use crate::judges::spans::rate;
+use super::tenants::seconds;
 use crate::records::plan::Limit;
+use crate::records::rates::{iops_inside, measured};
 use crate::records::results::Results;
 use report::{Load, Progress};
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ fn units(results: &Results, tenant: &str, (from_ns, to_ns): (u64, u64)) -> Optio
         (operations.saturating_add(one.operations), units.saturating_add(of_interval))
     };
     let (operations, units) = results.timeline.progress.iter().filter(inside).fold((0, 0), sum);
-    Some(rate(results, tenant, (from_ns, to_ns))? * units as f64 / operations.max(1) as f64)
+    Some(iops_inside(results, tenant, (from_ns, to_ns))? * units as f64 / operations.max(1) as f64)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Tenants by their paths, side by side: through the NVMe server, and by virtual functions of their own.
 
-use super::tenants::iops;
+use super::tenants::whole_iops;
 use super::{Part, bdf, micros};
 use crate::records::results::Results;
 use crate::reports::sheet::{Sheet, Value};
@@ -29,7 +29,7 @@ pub(super) fn paths(results: &Results) -> Option<Part> {
             Value::Word(path),
             Value::Word(memory.into()),
             Value::Word(blocks.into()),
-            number(&|load| iops(load).to_string()),
+            number(&|load| whole_iops(load)),
             number(&|load| micros(load.p50_ns)),
             number(&|load| micros(load.p99_ns)),
         ]);

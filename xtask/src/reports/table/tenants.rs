@@ -4,10 +4,11 @@
 //! of several rows do not add up; `limits` adds them for the time that they share.
 
 use super::{Part, began_ns, micros, size};
+use crate::records::rates::{bytes_a_second, iops, measured};
 use crate::records::results::Results;
 use crate::records::timeline::What;
 use crate::reports::sheet::{Sheet, Value};
-use report::{Load, Progress};
+use report::Load;
 
 /// Classes, the most urgent first.
 const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
@@ -50,7 +51,7 @@ pub(super) fn tenants(results: &Results) -> Option<Part> {
             time(to_ns),
             Value::Number(load.reads.to_string()),
             Value::Number(load.writes.to_string()),
-            Value::Number(iops(load).to_string()),
+            Value::Number(whole_iops(load)),
             Value::Number(format!("{:.1}", bytes_a_second(results, load) / 1e6)),
             Value::Number(micros(load.p50_ns)),
             Value::Number(micros(load.p99_ns)),
@@ -68,28 +69,9 @@ pub(super) fn seconds(results: &Results, at_ns: u64) -> String {
     format!("{:.2}", at_ns.saturating_sub(began_ns(results)) as f64 / 1e9)
 }
 
-/// Begin and end of the load's measured part, nanoseconds of machine time.
-pub(super) const fn measured(load: &Load) -> (u64, u64) {
-    (load.began_ns, load.began_ns.saturating_add(load.elapsed_ns))
-}
-
-/// Requests per second in the measured part.
-pub(super) fn iops(load: &Load) -> u64 {
-    let operations = u128::from(load.reads.saturating_add(load.writes)) * 1_000_000_000;
-    u64::try_from(operations.checked_div(u128::from(load.elapsed_ns)).unwrap_or(0)).unwrap_or(u64::MAX)
-}
-
-/// Bytes per second in the measured part. The mean size of varying requests is that of the intervals in it.
-pub(crate) fn bytes_a_second(results: &Results, load: &Load) -> f64 {
-    let (from_ns, to_ns) = measured(load);
-    let inside = |one: &&Progress| one.tenant == load.tenant && one.since_ns >= from_ns && one.until_ns <= to_ns;
-    let sum = |(operations, bytes): (u64, u64), one: &Progress| {
-        (operations.saturating_add(one.operations), bytes.saturating_add(one.bytes))
-    };
-    let (operations, bytes) = results.timeline.progress.iter().filter(inside).fold((0, 0), sum);
-    let each = if operations > 0 { bytes as f64 / operations as f64 } else { f64::from(load.block_bytes) };
-    let all = load.reads.saturating_add(load.writes) as f64;
-    all * each * 1e9 / load.elapsed_ns.max(1) as f64
+/// Whole requests per second in the measured part.
+pub(super) fn whole_iops(load: &Load) -> String {
+    iops(load).floor().to_string()
 }
 
 /// Time at which the load's session was opened, or its component was started where no server opens one.
@@ -118,7 +100,7 @@ fn classes(results: &Results, load: &Load) -> String {
 mod tests {
     use super::*;
     use crate::records::results::tests::of_reports;
-    use report::{Change, Changed, Report, clip};
+    use report::{Change, Changed, Progress, Report, clip};
 
     fn load(began_ms: u64, elapsed_ms: u64) -> Load {
         let (tenant, class) = (clip("a"), clip("high"));
@@ -154,7 +136,7 @@ mod tests {
             of_reports("", [(100, started), opened(150), progress(900, 1), progress(1_000, 81_920), opened(1_500)]);
         let load = load(1_000, 500);
         assert_eq!(session_ns(&results, &load), 150_000_000);
-        assert_eq!((iops(&load), bytes_a_second(&results, &load)), (2_000, 2_000.0 * 8192.0));
+        assert_eq!((iops(&load), bytes_a_second(&results, &load)), (2_000.0, 2_000.0 * 8192.0));
         let alone = of_reports("", []);
         assert_eq!((session_ns(&alone, &load), bytes_a_second(&alone, &load)), (1_000_000_000, 2_000.0 * 4096.0));
     }

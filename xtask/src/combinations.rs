@@ -1,10 +1,10 @@
-//! All combinations of the values of varied keys, numbered: the last key varies fastest.
+//! All combinations of the values of varied keys, numbered: the last key varies fastest. A sweep and an experiment run them.
 
+use crate::arguments;
 use anyhow::{Result, ensure};
 use capdl::scenario::Setting;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::Range;
 use std::str::FromStr;
 
 /// Most runs of a sweep.
@@ -12,12 +12,43 @@ const MOST: u64 = 1_000_000;
 
 /// A key and its values.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Vary {
+pub(crate) struct Vary {
     key: String,
     /// Values in the order of the runs, each once.
-    values: Vec<String>,
+    values: Vec<Value>,
     /// The values as they were written.
     written: String,
+}
+
+/// A value, and what it sets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Value {
+    written: String,
+    settings: Vec<Setting>,
+}
+
+/// Settings written as `KEY=VALUE`.
+///
+/// # Errors
+/// A text that is no setting.
+pub(crate) fn settings<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Vec<Setting>> {
+    Ok(texts.into_iter().map(|text| text.as_ref().parse()).collect::<Result<_, _>>()?)
+}
+
+impl Vary {
+    /// Values that each stand for settings of several keys. `key` names what they vary, and is no key of the scenario.
+    ///
+    /// # Errors
+    /// A text that is no setting.
+    pub(crate) fn groups<N: ToString, T: AsRef<str>>(
+        key: &str,
+        groups: impl IntoIterator<Item = (N, Vec<T>)>,
+    ) -> Result<Self> {
+        let value = |(name, texts): (N, _)| Ok(Value { written: name.to_string(), settings: settings(texts)? });
+        let values: Vec<_> = groups.into_iter().map(value).collect::<Result<_>>()?;
+        let written: Vec<_> = values.iter().map(|value| value.written.as_str()).collect();
+        Ok(Self { key: key.to_owned(), written: written.join(","), values })
+    }
 }
 
 impl FromStr for Vary {
@@ -33,19 +64,20 @@ impl FromStr for Vary {
         let key = key.trim().to_owned();
         let mut values = Vec::new();
         for part in &written {
-            match range(part) {
-                Some(range) => {
+            match arguments::range(part) {
+                Ok(range) => {
                     let count = range.end - range.start;
                     ensure!(count <= MOST, "{part} has {count} values: vary fewer, up to {MOST} runs");
                     values.extend(range.map(|number| number.to_string()));
                 }
-                None => values.push((*part).to_owned()),
+                Err(_) => values.push((*part).to_owned()),
             }
         }
         let mut seen = BTreeSet::new();
         let twice = values.iter().find(|value| !seen.insert(value.as_str()));
         ensure!(twice.is_none(), "{key} has the value {} twice: write each once", twice.map_or("", String::as_str));
-        values.iter().try_for_each(|value| Setting::new(&key, value).map(|_| ()))?;
+        let value = |written: String| Ok(Value { settings: vec![Setting::new(&key, &written)?], written });
+        let values = values.into_iter().map(value).collect::<Result<_>>()?;
         Ok(Self { key, values, written: written.join(",") })
     }
 }
@@ -54,12 +86,6 @@ impl fmt::Display for Vary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.key, self.written)
     }
-}
-
-/// The whole numbers from A up to and without B, if the value is A..B.
-fn range(value: &str) -> Option<Range<u64>> {
-    let (first, end) = value.split_once("..")?;
-    Some(first.parse().ok()?..end.parse().ok()?).filter(|range| !range.is_empty())
 }
 
 /// Splits at the commas outside of quotes and brackets.
@@ -84,7 +110,7 @@ fn parts(text: &str) -> Vec<&str> {
 }
 
 /// The combinations, and what is set in all of them.
-pub(super) struct Combinations {
+pub(crate) struct Combinations {
     set: Vec<Setting>,
     vary: Vec<Vary>,
 }
@@ -94,7 +120,7 @@ impl Combinations {
     ///
     /// # Errors
     /// A key that is varied twice, or too many runs.
-    pub(super) fn of(set: &[Setting], vary: &[Vary]) -> Result<Self> {
+    pub(crate) fn of(set: &[Setting], vary: &[Vary]) -> Result<Self> {
         for (index, one) in vary.iter().enumerate() {
             let twice = vary.iter().skip(index + 1).any(|other| other.key == one.key);
             ensure!(!twice, "the key {} is varied twice: write all its values in one --vary", one.key);
@@ -106,50 +132,46 @@ impl Combinations {
     }
 
     /// Number of runs.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.vary.iter().map(|one| one.values.len() as u64).product()
     }
 
     /// The varied keys.
-    pub(super) fn keys(&self) -> Vec<String> {
+    pub(crate) fn keys(&self) -> Vec<String> {
         self.vary.iter().map(|one| one.key.clone()).collect()
     }
 
     /// The varied keys with their values in run `number`.
-    pub(super) fn values(&self, number: u64) -> Vec<(&str, &str)> {
+    pub(crate) fn values(&self, number: u64) -> Vec<(&str, &str)> {
+        self.chosen(number).into_iter().map(|(key, value)| (key, value.written.as_str())).collect()
+    }
+
+    fn chosen(&self, number: u64) -> Vec<(&str, &Value)> {
         let mut rest = number;
-        let mut values: Vec<_> = self
-            .vary
-            .iter()
-            .rev()
-            .map(|one| {
-                let count = one.values.len() as u64;
-                let value = one.values.get((rest % count) as usize).map_or("", String::as_str);
-                rest /= count;
-                (one.key.as_str(), value)
-            })
-            .collect();
+        let mut values = Vec::new();
+        for one in self.vary.iter().rev() {
+            let count = one.values.len() as u64;
+            values.extend(one.values.get((rest % count) as usize).map(|value| (one.key.as_str(), value)));
+            rest /= count;
+        }
         values.reverse();
         values
     }
 
     /// Settings of all runs.
-    pub(super) fn set(&self) -> &[Setting] {
+    pub(crate) fn set(&self) -> &[Setting] {
         &self.set
     }
 
     /// The varied keys with all values.
-    pub(super) fn vary(&self) -> &[Vary] {
+    pub(crate) fn vary(&self) -> &[Vary] {
         &self.vary
     }
 
     /// All settings of run `number`.
-    ///
-    /// # Errors
-    /// A value that is none; each was parsed once before.
-    pub(super) fn settings(&self, number: u64) -> Result<Vec<Setting>> {
-        let varied = self.values(number).into_iter().map(|(key, value)| Setting::new(key, value));
-        Ok(self.set.iter().cloned().map(Ok).chain(varied).collect::<Result<_, _>>()?)
+    pub(crate) fn settings(&self, number: u64) -> Vec<Setting> {
+        let varied = self.chosen(number).into_iter().flat_map(|(_, value)| &value.settings);
+        self.set.iter().chain(varied).cloned().collect()
     }
 }
 
@@ -157,7 +179,8 @@ impl fmt::Display for Combinations {
     /// All that determines the runs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.set.iter().try_for_each(|one| writeln!(f, "set {one}"))?;
-        self.vary.iter().try_for_each(|one| writeln!(f, "vary {}={}", one.key, one.values.join(",")))
+        let values = |one: &Vary| one.values.iter().map(|value| value.written.as_str()).collect::<Vec<_>>().join(",");
+        self.vary.iter().try_for_each(|one| writeln!(f, "vary {}={}", one.key, values(one)))
     }
 }
 
@@ -178,9 +201,19 @@ mod tests {
         let expected =
             [of("1", "x"), of("1", "[1, 2]"), of("1", "\"p,q\""), of("2", "x"), of("2", "[1, 2]"), of("2", "\"p,q\"")];
         assert_eq!(runs, expected);
-        assert_eq!("a=7,0..3".parse::<Vary>().unwrap().values, ["7", "0", "1", "2"]);
-        let settings: Vec<_> = all.settings(4).unwrap().iter().map(ToString::to_string).collect();
-        assert_eq!(settings, ["seed=2", "a=2", "b=[1, 2]"]);
+        let with_range = combinations(&["a=7,0..3"]).unwrap();
+        assert_eq!((0..4).map(|number| with_range.values(number)[0].1).collect::<Vec<_>>(), ["7", "0", "1", "2"]);
+        assert_eq!(all.settings(4), settings(["seed=2", "a=2", "b=[1, 2]"]).unwrap());
+    }
+
+    #[test]
+    fn value_of_a_group_stands_for_its_settings() {
+        let policies = [("fair", vec!["server.policy=paced"]), ("one queue", vec!["server.policy=dedicated", "a=1"])];
+        let vary = [Vary::groups("policy", policies).unwrap(), "seed=3,4".parse().unwrap()];
+        let all = Combinations::of(&[], &vary).unwrap();
+        assert_eq!((all.count(), all.values(2)), (4, vec![("policy", "one queue"), ("seed", "3")]));
+        assert_eq!(all.settings(2), settings(["server.policy=dedicated", "a=1", "seed=3"]).unwrap());
+        assert_eq!(Combinations::of(&[], &[]).unwrap().values(0), []);
     }
 
     #[test]

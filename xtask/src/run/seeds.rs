@@ -1,4 +1,4 @@
-//! Many simulated runs, several at a time. Each has a thread of its own and shares nothing, so their number and order do not
+//! Simulated runs of many seeds, several at a time. Each has a thread of its own and shares nothing, so their number and order do not
 //! change any result.
 
 use crate::judges::causes;
@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// Results of the runs.
 #[derive(Debug, Default)]
-pub(crate) struct Sweep {
+pub(crate) struct Tally {
     /// Runs that were made.
     pub(crate) runs: u64,
     /// Commands that controllers completed in these runs.
@@ -32,24 +32,24 @@ pub(crate) struct Failure {
 
 /// Makes a run of each seed, `jobs` at a time; without `jobs`, as many as there are processors. Calls `done` with the results so
 /// far when a run is over.
-pub(crate) fn sweep(
+pub(crate) fn each(
     seeds: Range<u64>,
     jobs: Option<NonZeroUsize>,
     run: impl Fn(u64) -> Result<Simulated> + Sync,
-    mut done: impl FnMut(&Sweep),
-) -> Sweep {
-    let mut sum = Sweep::default();
+    mut done: impl FnMut(&Tally),
+) -> Tally {
+    let mut tally = Tally::default();
     parallel::each(
         seeds,
         jobs,
         |seed| (seed, run(seed)),
         |(seed, outcome)| {
-            sum.add(seed, outcome);
-            done(&sum);
+            tally.add(seed, outcome);
+            done(&tally);
         },
     );
-    sum.failures.sort_by_key(|failure| failure.seed);
-    sum
+    tally.failures.sort_by_key(|failure| failure.seed);
+    tally
 }
 
 /// Kinds of failure so far, by their causes without numbers.
@@ -96,7 +96,7 @@ impl Kinds {
     }
 }
 
-impl Sweep {
+impl Tally {
     /// Adds a run.
     pub(crate) fn add(&mut self, seed: u64, outcome: Result<Simulated>) {
         self.runs += 1;
@@ -131,8 +131,8 @@ mod tests {
     fn a_range_at_the_end_of_all_numbers_ends() {
         let jobs = NonZeroUsize::new(3);
         let seeds = u64::MAX - 2..u64::MAX;
-        let swept = sweep(seeds.clone(), jobs, |seed| bail!("seed {seed}"), |sum| assert!(sum.runs <= 2));
-        assert_eq!(swept.failures.iter().map(|failure| failure.seed).collect::<Vec<_>>(), seeds.collect::<Vec<_>>());
-        assert_eq!(sweep(5..5, jobs, |seed| bail!("seed {seed}"), |_| {}).runs, 0);
+        let tally = each(seeds.clone(), jobs, |seed| bail!("seed {seed}"), |tally| assert!(tally.runs <= 2));
+        assert_eq!(tally.failures.iter().map(|failure| failure.seed).collect::<Vec<_>>(), seeds.collect::<Vec<_>>());
+        assert_eq!(each(5..5, jobs, |seed| bail!("seed {seed}"), |_| {}).runs, 0);
     }
 }
