@@ -89,6 +89,17 @@ impl Place {
         Ok(place)
     }
 
+    /// Whether it is for the architecture, as far as its configuration can be read.
+    #[must_use]
+    pub fn is_for(&self, arch: Arch) -> bool {
+        self.options().is_ok_and(|options| options.text("SEL4_ARCH") == arch.name())
+    }
+
+    fn options(&self) -> Result<Options> {
+        let options = serde_json::from_str(&self.read(CONFIGURATION)?);
+        Ok(Options(options.with_context(|| format!("{} is no JSON", self.include.join(CONFIGURATION).display()))?))
+    }
+
     fn read(&self, name: &str) -> Result<String> {
         let path = self.include.join(name);
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
@@ -263,7 +274,7 @@ const WARNINGS: &[(&str, &str)] = &[
     ),
     (
         "PRINTING",
-        "the kernel's messages go to the serial line, too, and break records there: configure it with -DCMAKE_BUILD_TYPE=Release \
+        "the kernel's messages go to the serial line, too, and break records there: configure it with -DKernelDebugBuild=OFF \
          -DKernelPrinting=OFF",
     ),
 ];
@@ -325,9 +336,7 @@ pub(crate) fn prepare(workspace_root: &Path, arch: Arch, place: &Place, log: &mu
         include: absolute(&place.include)?,
         platform: place.platform.clone(),
     };
-    let options = serde_json::from_str(&place.read(CONFIGURATION)?);
-    let options = options.with_context(|| format!("{} is no JSON", place.include.join(CONFIGURATION).display()))?;
-    let installed = check(&Options(options), place, arch)?;
+    let installed = check(&place.options()?, place, arch)?;
     let mut hash = Sha256::new();
     for text in files::texts(&place.include)? {
         hash.update((text.len() as u64).to_le_bytes());

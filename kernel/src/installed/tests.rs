@@ -53,7 +53,7 @@ impl Prefix {
 
     fn check(&self) -> Result<Installed> {
         let place = self.place();
-        check(&Options(serde_json::from_str(&place.read(CONFIGURATION).unwrap()).unwrap()), &place, self.arch)
+        check(&place.options().unwrap(), &place, self.arch)
     }
 
     fn refusal(&self) -> String {

@@ -9,7 +9,8 @@
 //! - every scenario on QEMU, a run that hangs, and the root task without fault injection;
 //! - parts of a soak and a sweep by GNU parallel and Slurm, where these are installed;
 //! - Linux on the controller model, see `cargo xtask linux`;
-//! - the model of the kernel against the kernel, and each correction of the kernel.
+//! - the model of the kernel against the kernel, and each correction of the kernel;
+//! - some scenarios and that model on a seL4 that the user installed, where `--kernel` or a variable names one.
 //!
 //! Each test counts as one line, passed or failed with its reason; the last line has the sums. Rows that were not judged and tests that
 //! passed only when they were repeated are listed before it. `--quick` runs the tests that take little time.
@@ -24,6 +25,7 @@ use crate::commands::linux;
 use crate::destination::Destination;
 use crate::judges::times::NotJudged;
 use crate::project::Project;
+use crate::setup::chosen_kernel::ChosenKernel;
 use crate::setup::packages::Consent;
 use anyhow::Result;
 use case::{Demand, TestCase};
@@ -43,6 +45,8 @@ pub(crate) struct Test {
     /// Only quick parts: unit tests, check, each scenario once in the simulator, the demo on QEMU
     #[arg(long)]
     quick: bool,
+    #[command(flatten)]
+    kernel: ChosenKernel,
     /// Fail if a time or rate was not judged because this machine was too slow; scenarios that have some run alone
     #[arg(long)]
     strict: bool,
@@ -58,10 +62,10 @@ pub(crate) struct Test {
 pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     // Report a name without tests, or a file that cannot be written, before any long step.
     let scope = if test.quick { Scope::Quick } else { Scope::Whole };
-    let cases = chosen(&Names::of(project)?, linux::all(project)?, scope, &test.only)?;
+    let cases = chosen(&Names::of(project, &test.kernel)?, linux::all(project)?, scope, &test.only)?;
     let junit = test.junit.as_deref().map(Destination::open).transpose()?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
-    let ground = Ground::prepare(project, consent, &cases, NotJudged::of(test.strict))?;
+    let ground = Ground::prepare(project, consent, &test.kernel, &cases, NotJudged::of(test.strict))?;
     let tally = Tally::default();
     let with = |demand: Demand, cases: Vec<TestCase>| -> (Vec<TestCase>, Vec<TestCase>) {
         cases.into_iter().partition(|case| case.demand(project) == demand)
@@ -80,7 +84,8 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     tally.run_beside(patient, run, || {
         tally.run_pairs(others, run)?;
         tally.run_pairs(quiet, run)?;
-        judged_alone.iter().chain(&counted).try_for_each(one)?;
+        judged_alone.iter().try_for_each(one)?;
+        tally.run_pairs(counted, run)?;
         tally.run_pairs(without_runs, run)
     })?;
     alone.iter().try_for_each(one)?;

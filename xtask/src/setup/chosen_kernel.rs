@@ -26,6 +26,17 @@ impl ChosenKernel {
         let installed = Place::named(arch, self.kernel.as_deref())?;
         Ok(BuildOptions { arch, installed, ..BuildOptions::default() })
     }
+
+    /// The architectures for which there is an installed one.
+    pub(crate) fn architectures(&self) -> Result<Vec<Arch>> {
+        let mut found = Vec::new();
+        for arch in Arch::ALL {
+            if Place::named(arch, self.kernel.as_deref())?.is_some_and(|place| place.is_for(arch)) {
+                found.push(arch);
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// Prepares the build machine and the kernel for `options`, and names an installed one.

@@ -2,6 +2,7 @@
 //!
 //! For attackers alone. `docs/kernel-entry.md` says for each what the kernel does about it.
 
+use crate::abi;
 use crate::bindings::syscall_number as number;
 use crate::syscall::{REGISTER_WORDS, Received};
 use core::arch::asm;
@@ -13,6 +14,9 @@ const KEPT_TICKS: u64 = 250_000;
 const FPCR: u64 = 0x0180_0000;
 /// What FPSR gets: all exceptions that there are.
 const FPSR: u64 = 0x0800_009f;
+
+/// What the thread pointer gets.
+const POINTER: u64 = 0x5eed;
 
 /// Enters a state, is interrupted in it, sleeps in it at `$wait`, and leaves it. `$value` is there in x20, before and after.
 macro_rules! in_state {
@@ -65,12 +69,13 @@ pub(crate) fn enter_state(index: usize, wait: u64) -> Option<(ProcessorState, Re
         ),
         1 => {
             let enter = in_state!(
-                wait, 0x5eed,
+                wait, POINTER,
                 enter: ["mrs x22, tpidr_el0", "msr tpidr_el0, x20", "mov x20, x22"],
                 leave: ["mrs x22, tpidr_el0", "sub x20, x20, x22"]
             );
-            // The kernel's value is there again: the address of its own IPC buffer.
-            ("sleep with another thread pointer", 0, enter)
+            // The kernel's value is there again, the address of its own IPC buffer; or its own, which replaced 0.
+            let expected = if abi::WRITES_THREAD_POINTER { 0 } else { 0_u64.wrapping_sub(POINTER) };
+            ("sleep with another thread pointer", expected, enter)
         }
         2 => {
             // A store after it would be taken for the end of its own sequence.
@@ -86,7 +91,8 @@ pub(crate) fn enter_state(index: usize, wait: u64) -> Option<(ProcessorState, Re
             ("sleep with a stack at no address", 0, enter)
         }
         4 => ("wait for an interrupt", 0, in_state!(wait, 0, enter: ["sevl", "wfe", "wfi"], leave: [])),
-        5 => {
+        // Without floating point it would end in an exception.
+        5 if abi::HAS_FLOATING_POINT => {
             let enter = in_state!(
                 wait, FPCR << 32 | FPSR,
                 enter: ["lsr x22, x20, #32", "msr fpcr, x22", "and x22, x20, #0xffffffff", "msr fpsr, x22", "fmov d31, x20"],

@@ -11,6 +11,13 @@ use platform::{Cap, Result, Rights, Tcb};
 /// Slot of the capability that issues ranges of I/O ports.
 pub(crate) const IO_PORTS: u64 = constant::seL4_CapIOPortControl;
 
+/// Whether programs have floating point registers: see [`without_floating_point`].
+pub(crate) const HAS_FLOATING_POINT: bool = !cfg!(sel4_fpu_flag);
+
+/// Whether the kernel writes AArch64's thread pointer at every switch, or else keeps each thread's own.
+#[cfg(target_arch = "aarch64")]
+pub(crate) const WRITES_THREAD_POINTER: bool = false;
+
 /// Configures a thread: the slot of its fault endpoint, its priority, CSpace, VSpace, and IPC buffer.
 pub(crate) fn configure(
     kernel: &Sel4,

@@ -9,6 +9,13 @@ use platform::{Cap, Result, Rights, Tcb};
 /// Slot of the capability to all I/O ports.
 pub(crate) const IO_PORTS: u64 = constant::seL4_CapIOPort;
 
+/// Whether programs have floating point registers.
+pub(crate) const HAS_FLOATING_POINT: bool = true;
+
+/// Whether the kernel writes AArch64's thread pointer at every switch, or else keeps each thread's own.
+#[cfg(target_arch = "aarch64")]
+pub(crate) const WRITES_THREAD_POINTER: bool = true;
+
 /// Configures a thread: the slot of its fault endpoint, its priority, CSpace, VSpace, and IPC buffer.
 pub(crate) fn configure(
     kernel: &Sel4,

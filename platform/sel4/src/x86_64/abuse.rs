@@ -2,6 +2,7 @@
 //!
 //! For attackers alone. `docs/kernel-entry.md` says for each what the kernel does about it.
 
+use crate::abi;
 use crate::bindings::syscall_number as number;
 use crate::syscall::{REGISTER_WORDS, Received};
 use core::arch::asm;
@@ -86,7 +87,8 @@ pub(crate) fn enter_state(index: usize, wait: u64) -> Option<(ProcessorState, Re
             let enter = in_state!(wait, 0, enter: ["mov rsp, 1", "ror rsp, 1"], leave: []);
             ("sleep with a stack at no address", 0, enter)
         }
-        5 => {
+        // Without floating point it would end in an exception.
+        5 if abi::HAS_FLOATING_POINT => {
             // 1 divided by 0: the exception is pending until the next instruction of the x87.
             let enter = in_state!(
                 wait, X87_CONTROL | MXCSR << 32,

@@ -35,6 +35,12 @@ pub(super) enum TestCase {
     KernelFix(FixName, Arch),
     Loader,
     Smmu,
+    /// A scenario on the installed kernel.
+    Installed(String, Arch),
+    /// A suite of conformance there.
+    InstalledConformance(conformance::Suite, Arch),
+    /// What would run there, if one was installed.
+    NotInstalled,
 }
 
 impl TestCase {
@@ -50,7 +56,7 @@ impl TestCase {
     /// Its demand on the build machine.
     pub(super) fn demand(&self, project: &Project) -> Demand {
         match self {
-            Self::Scenario(name, _) | Self::Model(name) => {
+            Self::Scenario(name, _) | Self::Model(name) | Self::Installed(name, _) => {
                 let load = || Scenario::load(project.scenario(name).ok()?).ok();
                 match load() {
                     // The model's process takes a processor beside QEMU's.
@@ -67,6 +73,7 @@ impl TestCase {
             // It counts the folders of runs.
             Self::BadInput(_) => Demand::NoRuns,
             Self::Linux(_) | Self::KernelFix(..) | Self::Conformance(..) => Demand::Processor,
+            Self::InstalledConformance(..) | Self::NotInstalled => Demand::Processor,
             Self::Hang | Self::Files => Demand::Processor,
             Self::Units | Self::Check(_) | Self::OwnProgram | Self::FirstHour | Self::Product => Demand::Build,
             Self::Fuzz(fuzz::Subject::Planted) | Self::Scale(_) => Demand::Build,
@@ -88,7 +95,7 @@ pub(super) enum Demand {
     NoRuns,
     /// Times are judged: nothing but another such test, and a patient one, runs beside it.
     Quiet,
-    /// Instructions are counted: nothing but a patient one runs beside it.
+    /// Instructions are counted: nothing but another such test, or a patient one, runs beside it.
     Counted,
     /// Processors that nobody else needs.
     Patient,
@@ -134,6 +141,9 @@ impl fmt::Display for TestCase {
             Self::KernelFix(name, arch) => write!(f, "kernel fix {name} on {arch}"),
             Self::Loader => f.write_str("loader of the AArch64 kernel"),
             Self::Smmu => f.write_str("the SMMU's driver on QEMU's SMMU"),
+            Self::Installed(name, arch) => write!(f, "installed kernel: {name} on {arch}"),
+            Self::InstalledConformance(suite, arch) => write!(f, "installed kernel: conformance {suite} on {arch}"),
+            Self::NotInstalled => f.write_str("installed kernel"),
         }
     }
 }

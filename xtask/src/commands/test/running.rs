@@ -19,6 +19,7 @@ use crate::run::seeds::{self, Failure};
 use crate::run::simulate::{RunInput, simulate};
 use crate::run::{Device, Options, Runner};
 use crate::setup;
+use crate::setup::chosen_kernel::{self, ChosenKernel};
 use crate::setup::packages::Consent;
 use crate::setup::{linux_guest, vfio_user};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -53,6 +54,9 @@ pub(super) struct Ground<'a> {
     built: Vec<Built>,
     /// Measurements so far.
     known: bench::Known,
+    /// For each installed kernel that a test needs, the same.
+    installed: Vec<Built>,
+    known_of_installed: bench::Known,
     /// The result of rows whose times are not judged.
     not_judged: NotJudged,
 }
@@ -62,6 +66,7 @@ impl<'a> Ground<'a> {
     pub(super) fn prepare(
         project: &'a Project,
         consent: Consent,
+        chosen: &ChosenKernel,
         cases: &[TestCase],
         not_judged: NotJudged,
     ) -> Result<Self> {
@@ -77,10 +82,12 @@ impl<'a> Ground<'a> {
             scope.spawn(|| install_for_ci(project, consent, cases));
             build_programs(project, cases)
         })?;
+        let installed = build_for_installed(project, consent, chosen, cases)?;
         if let Some(units) = units {
             units.finish();
         }
-        Ok(Self { project, kernel, inputs, built, known: bench::Known::default(), not_judged })
+        let (known, known_of_installed) = (bench::Known::default(), bench::Known::default());
+        Ok(Self { project, kernel, inputs, built, known, installed, known_of_installed, not_judged })
     }
 
     /// Runs the test.
@@ -89,7 +96,7 @@ impl<'a> Ground<'a> {
             TestCase::Units => units::check(self.project),
             TestCase::Check(part) => part.run(self.project, &self.kernel).map(|()| Counted::one()),
             TestCase::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
-            TestCase::Scenario(name, arch) => self.scenario(name, *arch, Device::Qemu),
+            TestCase::Scenario(name, arch) => self.scenario(built(&self.built, *arch)?, name, Device::Qemu),
             TestCase::Model(name) => self.on_model(name),
             TestCase::Linux(check) => self.linux(check),
             TestCase::Simulation(name, arch, seeds) => self.simulation(name, Some(*arch), *seeds),
@@ -112,6 +119,14 @@ impl<'a> Ground<'a> {
             TestCase::KernelFix(name, arch) => kernel_fix(self.project, *name, *arch),
             TestCase::Loader => loader(self.project),
             TestCase::Smmu => smmu(self.project),
+            TestCase::Installed(name, arch) => self.scenario(built(&self.installed, *arch)?, name, Device::Qemu),
+            TestCase::InstalledConformance(suite, arch) => {
+                conformance::check(self.project, &built(&self.installed, *arch)?.0, *suite)
+            }
+            TestCase::NotInstalled => {
+                let skipped = "not run: no installed kernel; name one with --kernel or SEL4_PREFIX".to_owned();
+                Ok(Counted { skipped: Some(skipped), ..Counted::default() })
+            }
         }
     }
 
@@ -152,14 +167,15 @@ impl<'a> Ground<'a> {
     }
 
     /// Runs a scenario; one that measures is run by instructions and must reach its gates.
-    fn scenario(&self, name: &str, arch: Arch, device: Device) -> Result<Counted> {
+    fn scenario(&self, built: &Built, name: &str, device: Device) -> Result<Counted> {
         let file = self.project.scenario(name)?;
         if Scenario::load(&file)?.expect.measured.is_empty() {
-            return self.unmeasured(name, arch, device);
+            return self.unmeasured(built, name, device);
         }
-        let (kernel, programs, plugins) = built(&self.built, arch)?;
+        let (kernel, programs, plugins) = built;
         let runner = Runner { project: self.project, kernel, programs };
-        self.known.check(&runner, &file, plugins)
+        let known = if kernel.installed.is_some() { &self.known_of_installed } else { &self.known };
+        known.check(&runner, &file, plugins)
     }
 
     /// Profiles a benchmark: its sums must equal those of a run without a histogram.
@@ -193,7 +209,7 @@ impl<'a> Ground<'a> {
             ensure!(!is_ci(), vfio_user::MISSING);
             return Ok(Counted { skipped: Some(vfio_user::MISSING.to_owned()), ..Counted::default() });
         }
-        self.scenario(name, Arch::X86_64, Device::Model)
+        self.scenario(built(&self.built, Arch::X86_64)?, name, Device::Model)
     }
 
     /// Lets a scheduler make the parts of a soak and a sweep, if it is installed.
@@ -217,21 +233,25 @@ impl<'a> Ground<'a> {
 
     /// Runs a scenario that measures nothing. If its timed events did not meet the load that they are about, it is repeated once
     /// with more time, unless people see it first.
-    fn unmeasured(&self, name: &str, arch: Arch, device: Device) -> Result<Counted> {
-        let (kernel, programs, _) = built(&self.built, arch)?;
+    fn unmeasured(&self, (kernel, programs, _): &Built, name: &str, device: Device) -> Result<Counted> {
         let runner = Runner { project: self.project, kernel, programs };
         let file = self.project.scenario(name)?;
         let scenario = Scenario::load(&file)?;
         let options = Options { device, not_judged: self.not_judged, ..Options::default() };
         let mut results = runner.run(&file, options)?;
         let mut first = None;
-        if !results.passed && !NEVER_REPEATED.contains(&name) && verdict::may_repeat(&scenario, &results) {
+        if results.failed() && !NEVER_REPEATED.contains(&name) && verdict::may_repeat(&scenario, &results) {
             first = Some(results.reasons.join("; "));
             results = runner.run(&file, Options { longer: true, ..options })?;
         }
+        let failed = results.failed();
         let not_judged = results.not_judged;
         if results.passed {
             return Ok(Counted { not_judged, unsteady: first, ..Counted::one() });
+        }
+        if !failed {
+            let skipped = format!("not promised: the kernel lacks {}", results.not_promised.join(", "));
+            return Ok(Counted { skipped: Some(skipped), ..Counted::default() });
         }
         let reason = format!("{}; the log is {}/log", results.reasons.join("; "), results.folder);
         Ok(Counted { failed: vec![reason], not_judged, ..Counted::default() })
@@ -267,6 +287,27 @@ fn build_programs(project: &Project, cases: &[TestCase]) -> Result<Vec<Built>> {
         Ok((kernel, programs, Plugins::compile(project)?))
     };
     kernels.into_iter().zip(programs).map(with_plugin).collect()
+}
+
+/// Builds programs and the instruction counter for the installed kernels that these tests need.
+fn build_for_installed(
+    project: &Project,
+    consent: Consent,
+    chosen: &ChosenKernel,
+    cases: &[TestCase],
+) -> Result<Vec<Built>> {
+    let needs = |arch: &Arch| {
+        cases.iter().any(|case| match case {
+            TestCase::Installed(_, of) | TestCase::InstalledConformance(_, of) => of == arch,
+            _ => false,
+        })
+    };
+    let build = |arch| {
+        let kernel = chosen_kernel::prepare(project, consent, &chosen.options(arch)?)?;
+        let programs = programs::build(project, &kernel, "info", None)?;
+        Ok((kernel, programs, Plugins::compile(project)?))
+    };
+    Arch::ALL.into_iter().filter(needs).map(build).collect()
 }
 
 /// Whether this runs on a machine of continuous integration, where every test must run.

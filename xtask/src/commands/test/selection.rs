@@ -4,6 +4,7 @@ use super::case::{Seeds, TestCase};
 use crate::commands::{bad_input, check, conformance, experiment, fuzz, linux, scale};
 use crate::project::Project;
 use crate::run::{self, Device};
+use crate::setup::chosen_kernel::ChosenKernel;
 use anyhow::{Result, ensure};
 use capdl::Scenario;
 use kernel::Arch;
@@ -23,11 +24,30 @@ pub(super) struct Names {
     on_model: Vec<String>,
     /// In the simulator: scenarios that the soak found.
     found: Vec<String>,
+    /// Architectures for which the user installed a kernel.
+    installed: Vec<Arch>,
 }
+
+/// Scenarios that run on an installed kernel: what people see first, what depends on the kernel's guarantees, and the cost of a call.
+const ON_INSTALLED: [&str; 13] = [
+    "boot",
+    "demo",
+    "probe-dma",
+    "probe-revoke",
+    "server-killed",
+    "pci-server-killed",
+    "client-killed",
+    "functions",
+    "functions-killed",
+    "functions-revoked",
+    "interrupts-change",
+    "hostile-processor",
+    "bench-ipc-call",
+];
 
 impl Names {
     /// The scenarios of the project.
-    pub(super) fn of(project: &Project) -> Result<Self> {
+    pub(super) fn of(project: &Project, kernel: &ChosenKernel) -> Result<Self> {
         let all = project.scenarios()?;
         let on_pc = suiting(project, &all, Arch::X86_64);
         let on_arm = on_qemu(project, suiting(project, &all, Arch::Aarch64));
@@ -40,6 +60,7 @@ impl Names {
             on_qemu: on_qemu(project, on_pc),
             on_arm,
             found: project.found()?,
+            installed: kernel.architectures()?,
         })
     }
 }
@@ -144,7 +165,8 @@ pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope,
         ])
         .chain(suites)
         .chain(fixes)
-        .chain([TestCase::Loader, TestCase::Smmu]);
+        .chain([TestCase::Loader, TestCase::Smmu])
+        .chain(on_installed(names));
     let chosen: Vec<_> = all.filter(|case| scope.has(case) && case.to_string().contains(only)).collect();
     ensure!(
         !chosen.is_empty(),
@@ -152,6 +174,20 @@ pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope,
          demo' or 'kernel fix'"
     );
     Ok(chosen)
+}
+
+/// The tests on installed kernels, or the one that says that there is none.
+fn on_installed(names: &Names) -> Vec<TestCase> {
+    if names.installed.is_empty() {
+        return vec![TestCase::NotInstalled];
+    }
+    let of = |arch: Arch| {
+        let there = if arch == Arch::X86_64 { &names.on_qemu } else { &names.on_arm };
+        let scenarios = ON_INSTALLED.into_iter().filter(|name| there.iter().any(|one| one == name));
+        let scenarios = scenarios.map(move |name| TestCase::Installed(name.to_owned(), arch));
+        scenarios.chain(conformance::Suite::ALL.map(|suite| TestCase::InstalledConformance(suite, arch)))
+    };
+    names.installed.iter().copied().flat_map(of).collect()
 }
 
 #[cfg(test)]
@@ -171,6 +207,7 @@ mod tests {
             on_arm,
             found: simulated.clone(),
             on_model: vec!["wrr".to_owned()],
+            installed: vec![Arch::Aarch64],
             simulated,
         };
         let linux = linux::all(&Project::here().unwrap()).unwrap();
@@ -201,7 +238,7 @@ mod tests {
     #[test]
     fn every_scenario_runs_and_some_only_in_the_simulator() {
         let project = Project::here().unwrap();
-        let names = Names::of(&project).unwrap();
+        let names = Names::of(&project, &ChosenKernel::default()).unwrap();
         for name in project.scenarios().unwrap() {
             let all = [&names.simulated, &names.simulated_on_arm, &names.on_qemu, &names.on_arm, &names.on_model];
             assert!(all.iter().any(|run| run.contains(&name)), "nobody runs {name}");
