@@ -5,7 +5,7 @@
 //! the guard that makes paths 64 bits long. A server decides the levels of IO page tables when it maps them; the text gives the
 //! leaf's. Initial contents of frames are in the image, not in the text.
 
-use crate::layout::rights::{GRANT, READ, WRITE};
+use crate::layout::rights::{GRANT, GRANT_REPLY, READ, WRITE};
 use crate::layout::{LARGE_PAGE, PAGE};
 use capdl_spec::{Component, Mapping, Object, ObjectId, ObjectKind, ROOT_BITS, Specification};
 use std::collections::BTreeMap;
@@ -147,7 +147,7 @@ fn write_cspace(out: &mut String, specification: &Specification, component: &Com
         let cnode = &object(specification, component.cnode).name;
         writeln!(out, "    0x0: {cnode} ({})", guard(specification, component.cnode, ROOT_BITS))?;
     }
-    writeln!(out, "    {:#x}: {FAULT_ENDPOINT} (RWG, badge: {:#x})", component.fault_slot, component.id)?;
+    writeln!(out, "    {:#x}: {FAULT_ENDPOINT} (WP, badge: {:#x})", component.fault_slot, component.id)?;
     if component.root.is_some() {
         writeln!(out, "  }}\n\n  {} {{", object(specification, component.cnode).name)?;
     }
@@ -177,7 +177,7 @@ fn cap_params(specification: &Specification, id: ObjectId, badge: u64, rights: u
 }
 
 fn letters(rights: u8) -> String {
-    [(READ, 'R'), (WRITE, 'W'), (GRANT, 'G')]
+    [(READ, 'R'), (WRITE, 'W'), (GRANT, 'G'), (GRANT_REPLY, 'P')]
         .iter()
         .filter(|(bit, _)| rights & bit != 0)
         .map(|(_, letter)| *letter)

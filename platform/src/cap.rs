@@ -152,21 +152,25 @@ pub struct Rights {
     pub read: bool,
     /// Send, or write.
     pub write: bool,
-    /// Send capabilities, and be answered a call.
+    /// Send capabilities, in a message or in the answer to a call that was received; and be answered a call.
     pub grant: bool,
+    /// Be answered a call, which then carries no capability. seL4 5.0.0 lacks this right: there it is grant.
+    pub grant_reply: bool,
 }
 
 impl Rights {
     /// Every right.
-    pub const ALL: Self = Self { read: true, write: true, grant: true };
+    pub const ALL: Self = Self { read: true, write: true, grant: true, grant_reply: true };
     /// Read and write without grant.
-    pub const READ_WRITE: Self = Self { read: true, write: true, grant: false };
+    pub const READ_WRITE: Self = Self { read: true, write: true, grant: false, grant_reply: false };
     /// Read alone.
-    pub const READ: Self = Self { read: true, write: false, grant: false };
+    pub const READ: Self = Self { read: true, write: false, grant: false, grant_reply: false };
     /// Write alone.
-    pub const WRITE: Self = Self { read: false, write: true, grant: false };
-    /// Rights that a caller needs to an endpoint: send and grant.
-    pub const CALL: Self = Self { read: false, write: true, grant: true };
+    pub const WRITE: Self = Self { read: false, write: true, grant: false, grant_reply: false };
+    /// Rights that a caller needs to an endpoint: send, and be answered.
+    pub const CALL: Self = Self { read: false, write: true, grant: false, grant_reply: true };
+    /// Rights of a caller that sends capabilities along.
+    pub const CALL_WITH_CAPS: Self = Self { read: false, write: true, grant: true, grant_reply: false };
 }
 
 /// The levels of translation tables below the root, the same on both architectures: addresses of 48 bits, pages of 4 KiB,

@@ -189,7 +189,7 @@ pub trait Kernel: Clone + 'static {
     fn reply(&self, message: &Message);
     /// Sends and waits for the answer. A capability in the answer lands in the environment's receive slot.
     ///
-    /// The endpoint capability must carry grant, or the answer never comes.
+    /// The endpoint capability must carry grant or grant-reply, or the answer never comes.
     fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> impl Future<Output = Message>;
 }
 

@@ -15,8 +15,8 @@ use report::{Installed, Report, clip};
 /// Bits of every path in every CSpace of ours: the guard fills what the CNode's slots leave.
 pub(crate) const PATH_BITS: u8 = 64;
 
-/// Rights, as the specification has them, of a capability to call: write and grant.
-const CALL: u8 = 2 | 4;
+/// Rights, as the specification has them, of a capability to call: write and grant-reply.
+const CALL: u8 = 2 | 8;
 /// Name in reports of the root task's own endpoint, which is no object of the specification.
 const FAULT_ENDPOINT: &str = "root-task.fault-endpoint";
 
@@ -58,7 +58,7 @@ pub(crate) const fn revokes(kind: ObjectKind) -> bool {
 }
 
 const fn rights(bits: u8) -> Rights {
-    Rights { read: bits & 1 != 0, write: bits & 2 != 0, grant: bits & 4 != 0 }
+    Rights { read: bits & 1 != 0, write: bits & 2 != 0, grant: bits & 4 != 0, grant_reply: bits & 8 != 0 }
 }
 
 fn way(run: &CapRun, object: &Object) -> Result<Way, BuildError> {

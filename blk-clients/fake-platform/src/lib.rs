@@ -47,7 +47,6 @@ const LAST_ALARM: u64 = ALARM + alarm::CLIENT_US.len() as u64 - 1;
 /// Ticks that a call waits for the successor of a dead server. After them there is no successor.
 const CALL_TICKS: u32 = 1000;
 /// Rights of a caller on an endpoint.
-const CALL: Rights = Rights { read: false, write: true, grant: true };
 /// Badge of the peer's signals.
 const PEERS_BADGE: u64 = Badge::SIGNAL | 2;
 
@@ -110,14 +109,14 @@ impl FakePlatform {
         let event = around.make(ObjectType::Notification, 0);
         let (endpoint, notification) = (around.endpoint(), around.notification());
         let mut given = vec![
-            (SERVER, endpoint, CALL, Badge(SERVER)),
+            (SERVER, endpoint, Rights::CALL, Badge(SERVER)),
             (DOORBELL, notification, Rights::WRITE, Badge(DOORBELL)),
             (PEER, notification, Rights::WRITE, Badge(PEER)),
             (EVENT, event, Rights::READ, Badge(0)),
         ];
         let alarms = (ALARM..=LAST_ALARM).filter(|_| setup.alarm);
         given.extend(alarms.map(|slot| (slot, notification, Rights::WRITE, Badge(slot))));
-        given.extend(setup.records.map(|_| (POLICY, endpoint, CALL, Badge(POLICY))));
+        given.extend(setup.records.map(|_| (POLICY, endpoint, Rights::CALL, Badge(POLICY))));
         let kernel = around.component(&given);
         let world = Rc::new(World {
             around,

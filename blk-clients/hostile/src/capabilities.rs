@@ -140,8 +140,10 @@ async fn foreign_records<P: Platform>(attacker: &mut Attacker<'_, P>, environmen
     }
 }
 
-/// Sends every capability it holds along with calls and messages to every endpoint it can call. No answer depends on it. The
-/// root task (`report_caps`) and the simulator's kernel show whether a receiver kept one, from the receiver's CSpace.
+/// Sends every capability it holds along with calls and messages to every endpoint it can call. It has no grant there, so none
+/// arrives. seL4 5.0.0 has grant-reply only as grant: a capability arrives if the receiver has a slot for it, and the receiver
+/// deletes it. Every call is answered as without a capability. The root task (`report_caps`) and the simulator's kernel show
+/// whether a receiver kept one, from the receiver's CSpace.
 async fn sent_capabilities<P: Platform>(
     attacker: &mut Attacker<'_, P>,
     environment: &Environment,
@@ -167,8 +169,11 @@ async fn sent_capabilities<P: Platform>(
             sent = sent.saturating_add(1);
         }
         attacker.check_alive()?;
-        let stopped_by =
-            if answered { "the receiver, which has no use for any" } else { "no answer that it should get" };
+        let stopped_by = if answered {
+            "no right to grant, or the receiver, which keeps none"
+        } else {
+            "no answer that it should get"
+        };
         attacker.report(name, answered, format_args!("{stopped_by}: {sent} capabilities, each in three ways"));
     }
     Ok(())

@@ -40,11 +40,15 @@ pub mod rights {
     pub const WRITE: u8 = 2;
     /// Send capabilities, in a message or in the answer to one that was received, and be answered a call.
     pub const GRANT: u8 = 4;
+    /// Be answered a call, which then carries no capability. seL4 5.0.0 lacks this right, and has [`GRANT`] there.
+    pub const GRANT_REPLY: u8 = 8;
     /// Read and write.
     pub const READ_WRITE: u8 = READ | WRITE;
     /// The rights of a caller on an endpoint.
-    pub const CALL: u8 = WRITE | GRANT;
-    /// Every right.
+    pub const CALL: u8 = WRITE | GRANT_REPLY;
+    /// The rights of a caller that sends capabilities along.
+    pub const CALL_WITH_CAPS: u8 = WRITE | GRANT;
+    /// Every right. Grant includes grant-reply.
     pub const ALL: u8 = READ | WRITE | GRANT;
 }
 

@@ -2,12 +2,13 @@
 //! controls, and those that others could send it.
 //!
 //! A capability crosses an endpoint when the sender may grant on it and the receiver may receive and has a place to receive
-//! into: its own CNode. A reply crosses back under the same condition on the caller. Messages to and from the PCI server are
+//! into: its own CNode. A reply crosses back under the same condition on the caller. On seL4 5.0.0 whoever may be answered may
+//! grant, and the receiver's rights do not limit its answers. The proof holds there too, so it relies on neither. Messages to and from the PCI server are
 //! left out: handing out capabilities is its work, and it is trusted to do it by its protocol. Messages to the IOMMU server are
 //! left out, too.
 
 use super::Role;
-use crate::layout::rights::{GRANT, READ, WRITE};
+use crate::layout::rights::{GRANT, GRANT_REPLY, READ, WRITE};
 use capdl_spec::{ObjectId, ObjectKind, Specification};
 
 /// A capability some component holds or could come to hold.
@@ -132,13 +133,14 @@ fn channel(
     sender: usize,
     receiver: usize,
 ) -> Option<(ObjectId, &'static str)> {
-    let endpoints = |index: usize, rights: u8| {
+    let endpoints = |index: usize, fits: fn(u8) -> bool| {
         let is_endpoint = |held: &&Held| specification.objects[held.object as usize].kind == ObjectKind::Endpoint;
-        let fits = move |held: &&Held| held.rights & rights == rights;
-        holdings[index].iter().filter(is_endpoint).filter(fits).map(|held| held.object)
+        holdings[index].iter().filter(is_endpoint).filter(move |held| fits(held.rights)).map(|held| held.object)
     };
+    let may_call = |rights: u8| rights & WRITE != 0 && rights & (GRANT | GRANT_REPLY) != 0;
+    let may_receive = |rights: u8| rights & READ != 0;
     let meet = |calls: usize, receives: usize| {
-        endpoints(calls, WRITE | GRANT).find(|endpoint| endpoints(receives, READ).any(|other| other == *endpoint))
+        endpoints(calls, may_call).find(|endpoint| endpoints(receives, may_receive).any(|other| other == *endpoint))
     };
     let sent = meet(sender, receiver).map(|endpoint| (endpoint, "in a message"));
     sent.or_else(|| meet(receiver, sender).map(|endpoint| (endpoint, "in a reply")))

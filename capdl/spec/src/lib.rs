@@ -259,7 +259,7 @@ pub struct CapRun {
     pub object: ObjectId,
     /// Badge for endpoints and notifications, 0 for none. A CNode's guard is chosen so that paths are 64 bits long.
     pub badge: u64,
-    /// Bit 0 read, bit 1 write, bit 2 grant.
+    /// Bit 0 read, bit 1 write, bit 2 grant, bit 3 grant-reply.
     pub rights: u8,
 }
 

@@ -94,7 +94,7 @@ impl Builder<'_> {
         self.serves(who, endpoint, event);
         // A driver's badge is its number plus one.
         let index = self.scenario.controller(&controller.name).map_or(0, |(index, _)| index as u16);
-        self.model.cap(who, names::PCI, pci.endpoint, u64::from(index) + 1, rights::CALL);
+        self.model.cap(who, names::PCI, pci.endpoint, u64::from(index) + 1, rights::CALL_WITH_CAPS);
         let first_alarm = usize::from(index) * alarms_us(Role::NvmeServer).len();
         self.model.asks_for_alarms(who, pci.supervisor, first_alarm as u8);
         self.model.restarts(who, self.scenario.server.restart.to_policy());
@@ -136,7 +136,7 @@ impl Builder<'_> {
         let cptr = self.model.cap(who, platform::names::EVENT, event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);
         self.model.ticks(who, event);
-        self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL);
+        self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL_WITH_CAPS);
         let pool = self.model.object("probe.dma", ObjectKind::SmallFrame, PROBE_POOL_PAGES);
         self.model.cap(who, blk_api::names::DMA, pool, 0, rights::READ_WRITE);
         self.model.region(who, blk_api::names::DMA, pool, RegionKind::ReadWrite);
@@ -171,7 +171,7 @@ impl Builder<'_> {
         let cptr = self.model.cap(who, platform::names::EVENT, event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);
         self.model.ticks(who, event);
-        self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL);
+        self.model.cap(who, names::PCI, pci.endpoint, 1, rights::CALL_WITH_CAPS);
         let arena = self.model.arena(who, names::ARENA, arena_bytes(EDU_PAGES.into()));
         self.model.own_cnode(who, 8);
         Ok(Driver { who, arena, pages: EDU_PAGES, max_vectors: 1, allowed: of_class(EDU_CLASS_CODE, 0) })

@@ -49,7 +49,7 @@ impl Builder<'_> {
         let cptr = self.model.cap(who, platform::names::EVENT, event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);
         self.model.ticks(who, event);
-        self.model.cap(who, pci_api::names::PCI, pci.endpoint, u64::from(driver) + 1, rights::CALL);
+        self.model.cap(who, pci_api::names::PCI, pci.endpoint, u64::from(driver) + 1, rights::CALL_WITH_CAPS);
         self.model.watches(server.driver.who, &names::function_liveness(number), who);
 
         let window = self.model.object(format!("{name}.window"), ObjectKind::SmallFrame, tenant.window / PAGE);

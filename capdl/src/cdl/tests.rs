@@ -111,7 +111,7 @@ objects {
   }
 
   a.cnode {
-    0x1: root-task.fault (RWG, badge: 0x1)
+    0x1: root-task.fault (WP, badge: 0x1)
     0x2: a.cnode (guard: 0, guard_size: 59)
     0x8: a.event (W, badge: 0x8000000000000000)
     0x9: a.data[0..3] (RW)

@@ -1,6 +1,6 @@
 use super::*;
 use crate::build::tests::scenario_of;
-use crate::layout::rights::{ALL, CALL, GRANT, READ, READ_WRITE, WRITE};
+use crate::layout::rights::{ALL, CALL, CALL_WITH_CAPS, GRANT, READ, READ_WRITE, WRITE};
 use crate::programs::tests::samples;
 use crate::scenario::Scenario;
 use capdl_spec::{CapRun, Component, Mapping, Object, ObjectId, ObjectKind, Role, Specification};
@@ -307,22 +307,41 @@ fn endpoints_have_one_receiver() {
     refused(&system, Rule::BadgesUnique, &["both receive on nvme-server-old.endpoint"]);
 }
 
-/// Sets the rights with which a component receives on its own endpoint.
-fn receives_with(system: &mut Image, name: &str, rights: u8) {
-    let (cnode, endpoint) = (component(system, name).cnode, id(system, &format!("{name}.endpoint")));
+/// Sets the rights with which a component has an endpoint.
+fn has_with(system: &mut Image, name: &str, endpoint: &str, rights: u8) {
+    let (cnode, endpoint) = (component(system, name).cnode, id(system, endpoint));
     let run = system.caps.iter_mut().find(|run| run.cnode == cnode && run.object == endpoint);
-    run.unwrap_or_else(|| panic!("{name} has no endpoint")).rights = rights;
+    run.unwrap_or_else(|| panic!("{name} does not have it")).rights = rights;
 }
 
 #[test]
 fn the_pci_server_alone_answers_with_capabilities() {
     let mut system = good();
-    receives_with(&mut system, "pci-server", READ);
+    has_with(&mut system, "pci-server", "pci-server.endpoint", READ);
     refused(&system, Rule::NamedExactly, &["the PCI server has as endpoint", "pci-server.endpoint", "rights 1"]);
     let servers = [(good(), "nvme-server-old"), (good(), "policy-new"), (iommu::virt(), "iommu-server")];
     for (mut system, name) in servers {
-        receives_with(&mut system, name, READ | GRANT);
-        refused(&system, Rule::NamedExactly, &["has as endpoint", &format!("{name}.endpoint"), "rights 5"]);
+        let endpoint = format!("{name}.endpoint");
+        has_with(&mut system, name, &endpoint, READ | GRANT);
+        refused(&system, Rule::NamedExactly, &["has as endpoint", &endpoint, "rights 5"]);
+    }
+}
+
+#[test]
+fn drivers_alone_send_capabilities_and_to_the_pci_server_alone() {
+    let senders = [CALL, CALL_WITH_CAPS, WRITE];
+    for (system, who, endpoint, right) in [
+        (crowd(), "alice", "nvme-server.endpoint", CALL),
+        (crowd(), "alice", "policy.endpoint", CALL),
+        (crowd(), "policy", "nvme-server.endpoint", CALL),
+        (crowd(), "nvme-server", "pci-server.endpoint", CALL_WITH_CAPS),
+        (iommu::virt(), "pci-server", "iommu-server.endpoint", CALL),
+    ] {
+        for wrong in senders.into_iter().filter(|rights| *rights != right) {
+            let mut system = system.clone();
+            has_with(&mut system, who, endpoint, wrong);
+            refused(&system, Rule::NamedExactly, &[endpoint, &format!("rights {wrong}")]);
+        }
     }
 }
 

@@ -53,7 +53,7 @@ pub struct Installed {
     pub object: heapless::String<48>,
     /// The badge, 0 for none.
     pub badge: u64,
-    /// The rights: bit 0 read, bit 1 write, bit 2 grant.
+    /// The rights: bit 0 read, bit 1 write, bit 2 grant, bit 3 grant-reply.
     pub rights: u8,
 }
 

@@ -256,6 +256,7 @@ impl Capability {
                 rights.read &= mask.read;
                 rights.write &= mask.write;
                 rights.grant &= mask.grant;
+                rights.grant_reply &= mask.grant_reply;
             }
             Self::Notification { rights, .. } => {
                 rights.read &= mask.read;

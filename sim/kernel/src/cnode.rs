@@ -51,12 +51,12 @@ impl Kernel {
         src: AbsoluteCPtr,
         rights: Rights,
     ) -> Result<()> {
-        let words = [dest.index, dest.depth.into(), src.index, src.depth.into(), rights_word(rights)];
+        let words = [dest.index, dest.depth.into(), src.index, src.depth.into(), self.grants.word(rights)];
         let caps = [src.root.cptr()];
         let invocation = Invocation { service: dest.root.cptr(), label: label::CNODE_COPY, words: &words, caps: &caps };
         self.invoke(thread, &invocation, |kernel, found| {
             let (to, from) = kernel.dest_and_source(found, dest, src)?;
-            let masked = kernel.slots[from].cap.masked(rights);
+            let masked = kernel.slots[from].cap.masked(kernel.grants.known(rights));
             kernel.copy_to(masked, from, to)
         })
     }
@@ -74,12 +74,12 @@ impl Kernel {
         data: CapData,
     ) -> Result<()> {
         let data = data_word(self.arch, data)?;
-        let words = [dest.index, dest.depth.into(), src.index, src.depth.into(), rights_word(rights), data];
+        let words = [dest.index, dest.depth.into(), src.index, src.depth.into(), self.grants.word(rights), data];
         let caps = [src.root.cptr()];
         let invocation = Invocation { service: dest.root.cptr(), label: label::CNODE_MINT, words: &words, caps: &caps };
         self.invoke(thread, &invocation, |kernel, found| {
             let (to, from) = kernel.dest_and_source(found, dest, src)?;
-            let minted = kernel.slots[from].cap.masked(rights).with_data(data);
+            let minted = kernel.slots[from].cap.masked(kernel.grants.known(rights)).with_data(data);
             kernel.copy_to(minted, from, to)
         })
     }
@@ -221,9 +221,4 @@ impl Kernel {
         }
         reached.map(|slot| (slot, left)).ok_or(LookupFailure::InvalidRoot)
     }
-}
-
-/// Rights as the kernel's interface encodes them.
-pub(crate) fn rights_word(rights: Rights) -> u64 {
-    u64::from(rights.write) | u64::from(rights.read) << 1 | u64::from(rights.grant) << 2
 }

@@ -11,7 +11,7 @@ use crate::schedule::OnEqual;
 use crate::slots::SlotId;
 use crate::thread::ThreadState;
 use crate::{Delivery, Kernel};
-use platform::{Badge, Error};
+use platform::{Badge, Error, Rights};
 
 /// The way in which a message is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,17 @@ pub(crate) enum Send {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Authority {
     pub(crate) badge: u64,
+    /// Whether capabilities go along.
     pub(crate) can_grant: bool,
+    /// Whether a call is answered.
+    pub(crate) can_be_answered: bool,
+}
+
+impl Authority {
+    /// The authority of a sender's endpoint capability.
+    const fn of(badge: u64, rights: Rights) -> Self {
+        Self { badge, can_grant: rights.grant, can_be_answered: rights.grant || rights.grant_reply }
+    }
 }
 
 impl Kernel {
@@ -40,7 +50,7 @@ impl Kernel {
     pub(crate) fn send_to(&mut self, thread: ThreadId, slot: SlotId, send: Send) -> Outcome<()> {
         match self.slots[slot].cap {
             Capability::Endpoint { endpoint, badge, rights } if rights.write => {
-                self.send_message(thread, endpoint, send, Authority { badge, can_grant: rights.grant });
+                self.send_message(thread, endpoint, send, Authority::of(badge, rights));
             }
             Capability::Notification { notification, badge, rights } if rights.write => {
                 self.signal_notification(notification, badge);
@@ -63,9 +73,10 @@ impl Kernel {
         let object = &self.endpoints[endpoint];
         let Some(receiver) = object.queue.head.filter(|_| object.waiting == Waiting::Receivers) else {
             if send != Send::Polling {
-                let Authority { badge, can_grant } = authority;
+                let Authority { badge, can_grant, can_be_answered } = authority;
                 let is_call = send == Send::Call;
-                self.set_state(thread, ThreadState::BlockedOnSend { endpoint, badge, can_grant, is_call });
+                let state = ThreadState::BlockedOnSend { endpoint, badge, can_grant, can_be_answered, is_call };
+                self.set_state(thread, state);
                 self.enter_endpoint_queue(endpoint, thread, Waiting::Senders);
             }
             return;
@@ -102,8 +113,11 @@ impl Kernel {
             return;
         };
         self.leave_endpoint_queue(endpoint, sender);
-        let ThreadState::BlockedOnSend { badge, can_grant, is_call, .. } = self.threads[sender].state else { return };
-        let authority = Authority { badge, can_grant };
+        let ThreadState::BlockedOnSend { badge, can_grant, can_be_answered, is_call, .. } = self.threads[sender].state
+        else {
+            return;
+        };
+        let authority = Authority { badge, can_grant, can_be_answered };
         self.transfer(sender, Some(endpoint), authority, thread);
         if is_call || self.threads[sender].fault.is_some() {
             self.await_answer(sender, authority, thread, answer_can_grant);
@@ -114,10 +128,10 @@ impl Kernel {
         }
     }
 
-    /// Makes `sender` wait for the reply of `receiver`; without grant it waits for ever. `answer_can_grant`: whether the
+    /// Makes `sender` wait for the reply of `receiver`; without the right to one it waits for ever. `answer_can_grant`: whether the
     /// reply may carry a capability.
     fn await_answer(&mut self, sender: ThreadId, authority: Authority, receiver: ThreadId, answer_can_grant: bool) {
-        if !authority.can_grant {
+        if !authority.can_be_answered {
             return self.set_state(sender, ThreadState::Inactive);
         }
         self.set_state(sender, ThreadState::BlockedOnReply);
@@ -135,7 +149,7 @@ impl Kernel {
             self.delete_simple(slot);
             return self.answer_fault(thread, receiver);
         }
-        self.transfer(thread, None, Authority { badge: 0, can_grant }, receiver);
+        self.transfer(thread, None, Authority { badge: 0, can_grant, can_be_answered: false }, receiver);
         self.delete_simple(slot);
         self.set_state(receiver, ThreadState::Running);
         self.wake(receiver, OnEqual::Switch);

@@ -103,9 +103,12 @@ impl Kernel {
         let handler = self.lookup(thread, self.threads[thread].fault_handler);
         let handler = handler.map(|slot| self.slots[slot].cap);
         match handler {
-            Ok(Capability::Endpoint { endpoint, badge, rights }) if rights.write && rights.grant => {
+            Ok(Capability::Endpoint { endpoint, badge, rights })
+                if rights.write && (rights.grant || rights.grant_reply) =>
+            {
                 self.threads[thread].fault = Some(fault);
-                self.send_message(thread, endpoint, Send::Waiting, Authority { badge, can_grant: true });
+                let authority = Authority { badge, can_grant: true, can_be_answered: true };
+                self.send_message(thread, endpoint, Send::Waiting, authority);
             }
             Ok(_) | Err(_) => self.set_state(thread, ThreadState::Inactive),
         }

@@ -7,7 +7,6 @@
 use crate::Kernel;
 use crate::arena::{IoTableId, ThreadId};
 use crate::capability::{Capability, FrameSize, IoTablePlace, Mapping, VmRights};
-use crate::cnode::rights_word;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
 use crate::object::{IoTableObject, TABLE_ENTRIES};
@@ -323,7 +322,7 @@ impl Kernel {
         rights: Rights,
         iova: Iova,
     ) -> Result<()> {
-        let (words, caps) = ([rights_word(rights), iova.bits()], [io_space.cptr()]);
+        let (words, caps) = ([self.grants.word(rights), iova.bits()], [io_space.cptr()]);
         let (service, label) = (frame.cptr(), label::PAGE_MAP_IO);
         let invocation = Invocation { service, label, words: &words, caps: &caps };
         self.invoke(thread, &invocation, |kernel, found| kernel.map_io_page(found, rights, iova.bits()))

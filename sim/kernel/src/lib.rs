@@ -10,10 +10,9 @@
 //!
 //! Modules: `capability`, `slots`, `derivation` and `delete` are the capability system; `cnode`, `untyped`, `thread`,
 //! `configure`, `asid`, `vspace`, `frame`, `iospace`, `interrupt` and `ioport` the objects' invocations, `controller` the
-//! interrupt controllers; `syscall`, `endpoint`, `notification`, `transfer`,
-//! `grants` and `fault` communication; `schedule` the ready
-//! queues; `memory` the RAM; `introspect` and `invariants` are for checkers; `invoker` and `mapped` put components' code on
-//! the model in their own tests.
+//! interrupt controllers; `syscall`, `endpoint`, `notification`, `transfer`, `grants` and `fault` communication; `schedule`
+//! the ready queues; `memory` the RAM; `introspect` and `invariants` are for checkers; `invoker` and `mapped` put
+//! components' code on the model in their own tests.
 //!
 //! Left out: time (the caller has it), preemption inside of long operations, multiple cores, virtual machines, the content
 //! of the kernel's own memory, and the bytes of IPC buffers.

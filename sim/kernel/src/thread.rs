@@ -52,6 +52,8 @@ pub enum ThreadState {
         badge: u64,
         /// Whether that capability has grant.
         can_grant: bool,
+        /// Whether it has grant or grant-reply.
+        can_be_answered: bool,
         /// Whether it waits for a reply afterwards.
         is_call: bool,
     },

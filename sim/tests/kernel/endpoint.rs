@@ -13,7 +13,7 @@ const OWN_CNODE: CPtr = CPtr::new(4);
 fn pair(client_priority: u8, server_priority: u8) -> (Machine, Component, Component) {
     let mut machine = Machine::new();
     let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
-    let badged = machine.mint(endpoint, Rights::CALL, CapData::Badge(Badge(5))).unwrap();
+    let badged = machine.mint(endpoint, Rights::CALL_WITH_CAPS, CapData::Badge(Badge(5))).unwrap();
     let client = machine.component(client_priority, CPtr::new(0));
     let server = machine.component(server_priority, CPtr::new(0));
     machine.give(client.cnode, SEND.bits(), badged, Rights::ALL);
@@ -126,6 +126,31 @@ fn a_capability_goes_along_into_the_receive_slot() {
     machine.kernel.call(client.thread, SEND, &Message::new(2).and_cap(SPARE));
     let (_, call) = message(&mut machine, server.thread);
     assert_eq!((call.label, call.cap_received), (2, false));
+}
+
+/// As seL4 11.0.0 and later. On 5.0.0 grant-reply is grant.
+#[test]
+fn a_call_through_grant_reply_is_answered_and_carries_no_capability() {
+    for is_waiting in [true, false] {
+        let (mut machine, client, server) = pair(10, 20);
+        let notification = machine.make::<Notification>(ObjectType::Notification, 0);
+        machine.give(client.cnode, SPARE.bits(), notification, Rights::ALL);
+        let (to, from) = (machine.in_cnode(client.cnode, 5), machine.in_cnode(server.cnode, RECEIVE.bits()));
+        machine.kernel.cnode_mint(machine.me, to, from, Rights::CALL, CapData::Badge(Badge(6))).unwrap();
+        machine.kernel.set_receive_slot(server.thread, Some(own_slot(SPARE)));
+        if is_waiting {
+            machine.kernel.receive(server.thread, RECEIVE);
+        }
+        machine.kernel.call(client.thread, CPtr::new(5), &Message::new(1).and_cap(SPARE));
+        if !is_waiting {
+            machine.kernel.receive(server.thread, RECEIVE);
+        }
+        let (badge, call) = message(&mut machine, server.thread);
+        assert_eq!((badge, call.label, call.cap_received), (6, 1, false));
+        assert_eq!(machine.kernel.cap_at(server.thread, SPARE), Some(Capability::Null));
+        machine.kernel.reply(server.thread, &Message::new(2));
+        assert_eq!(machine.take(client.thread), Some(reply(Message::new(2))));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! with it, so that a mistake there is not allowed by the same mistake here.
 
 use super::super::{Config, Role, System};
-use crate::layout::rights::{ALL, CALL, GRANT, READ, READ_WRITE, WRITE};
+use crate::layout::rights::{ALL, CALL, CALL_WITH_CAPS, GRANT, READ, READ_WRITE, WRITE};
 use crate::layout::{PROBE_MEMORY_BITS, log_badge};
 use crate::machine::Iommu;
 use blk_api::config::badge;
@@ -182,10 +182,11 @@ impl System<'_> {
         all.region(iommu_api::names::BLOCKED, format!("{name}.blocked"), RegionKind::ReadWrite);
     }
 
-    /// Adds the capability by which a driver calls the PCI server.
+    /// Adds the capability by which a driver calls the PCI server. Only these calls carry capabilities: the notifications of
+    /// interrupts ([`pci_api::VECTOR`]).
     fn driven(&self, index: usize, all: &mut Possessions) {
         let driver = self.driver(index).unwrap_or(u8::MAX);
-        all.cap(names::PCI, format!("{}.endpoint", self.named(Role::PciServer)), u64::from(driver) + 1, CALL);
+        all.cap(names::PCI, format!("{}.endpoint", self.named(Role::PciServer)), u64::from(driver) + 1, CALL_WITH_CAPS);
     }
 
     /// The name of the policy component beside the NVMe server.

@@ -48,8 +48,8 @@ pub(crate) fn without_floating_point(_: &Sel4, _: Cap<Tcb>) -> Result<()> {
 }
 
 pub(crate) fn rights_word(rights: Rights) -> u64 {
-    let (grant, read, write) = (u64::from(rights.grant), u64::from(rights.read), u64::from(rights.write));
-    seL4_CapRights::new(grant, grant, read, write)
+    let Rights { read, write, grant, grant_reply } = rights;
+    seL4_CapRights::new(grant_reply.into(), grant.into(), read.into(), write.into())
 }
 
 pub(crate) fn guard(size: u8, value: u64) -> u64 {

@@ -37,7 +37,8 @@ pub(crate) fn without_floating_point(_: &Sel4, _: Cap<Tcb>) -> Result<()> {
 }
 
 pub(crate) fn rights_word(rights: Rights) -> u64 {
-    seL4_CapRights::new(u64::from(rights.grant), u64::from(rights.read), u64::from(rights.write))
+    // Only grant lets a call be answered.
+    seL4_CapRights::new(u64::from(rights.grant || rights.grant_reply), u64::from(rights.read), u64::from(rights.write))
 }
 
 pub(crate) fn guard(size: u8, value: u64) -> u64 {

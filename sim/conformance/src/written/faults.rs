@@ -97,7 +97,7 @@ fn no_handler() -> Script {
     };
     nobody(&mut script);
     // Capabilities that cannot carry a fault: a notification, an endpoint without grant, without write.
-    for rights in [Rights::READ_WRITE, Rights { read: true, write: false, grant: true }, Rights::CALL] {
+    for rights in [Rights::READ_WRITE, Rights { grant: true, ..Rights::READ }, Rights::CALL] {
         let data = CapData::Badge(Badge(9));
         script.then(Op::Mint { dest: of_helper(1, FAULT_ENDPOINT), src: own(20), rights, data });
         nobody(&mut script);

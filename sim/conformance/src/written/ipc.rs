@@ -23,7 +23,7 @@ pub(super) fn all() -> Vec<Script> {
 }
 
 const AT: Slot = Slot(HELPER_FREE);
-const RECEIVE_AND_GRANT: Rights = Rights { read: true, write: false, grant: true };
+const RECEIVE_AND_GRANT: Rights = Rights { grant: true, ..Rights::READ };
 
 /// An endpoint in slot 20, with each helper's badge its number plus 100, in [`AT`] of its CSpace.
 fn endpoint(script: &mut Script) {
@@ -91,14 +91,14 @@ fn lengths() -> Script {
 fn rights() -> Script {
     let mut script = Script::new(Topic::Endpoints, "without the right nothing is sent; without grant no answer comes");
     script.then(make(ObjectType::Endpoint, 20, 1));
-    let all = [Rights::ALL, Rights::READ_WRITE, Rights::WRITE, Rights::CALL, RECEIVE_AND_GRANT];
+    let all = [Rights::ALL, Rights::READ_WRITE, Rights::WRITE, Rights::CALL, Rights::CALL_WITH_CAPS, RECEIVE_AND_GRANT];
     for (number, rights) in (0u16..).zip(all) {
         let data = CapData::Badge(Badge(200 + u64::from(number)));
         script.then(Op::Mint { dest: of_helper(1, HELPER_FREE + number), src: own(20), rights, data });
         script.then(Op::Mint { dest: own(30 + number), src: own(20), rights, data });
     }
     script.then(mint(of_helper(1, FAULT_ENDPOINT), 20, 0xfa));
-    for number in 0..5u16 {
+    for number in 0..6u16 {
         let from = Slot(HELPER_FREE + number);
         for op in [
             Op::NbSend { dest: from, letter: letter(1, 1) },

@@ -134,7 +134,10 @@ fn is_within(after: &Capability, before: &Capability) -> bool {
     match (after, before) {
         (Capability::Endpoint { rights: new, .. }, Capability::Endpoint { rights: old, .. })
         | (Capability::Notification { rights: new, .. }, Capability::Notification { rights: old, .. }) => {
-            implies(new.read, old.read) && implies(new.write, old.write) && implies(new.grant, old.grant)
+            implies(new.read, old.read)
+                && implies(new.write, old.write)
+                && implies(new.grant, old.grant)
+                && implies(new.grant_reply, old.grant_reply)
         }
         (Capability::Frame { rights: new, mapping, .. }, Capability::Frame { rights: old, .. }) => {
             new <= old && *mapping == Mapping::None

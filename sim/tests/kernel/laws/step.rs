@@ -157,5 +157,5 @@ pub(super) fn step() -> impl Strategy<Value = (u8, Step)> {
 }
 
 pub(super) fn rights(bits: u8) -> Rights {
-    Rights { read: bits & 1 != 0, write: bits & 2 != 0, grant: bits & 4 != 0 }
+    Rights { read: bits & 1 != 0, write: bits & 2 != 0, grant: bits & 4 != 0, grant_reply: bits & 8 != 0 }
 }

@@ -76,8 +76,8 @@ fn capability(image: &mut Image, chance: &mut Rng) -> String {
     let mut after = before.clone();
     match chance.u8(0..12) {
         0 | 1 => after.object = any_object(image, before.object, chance),
-        2 => after.rights = chance.u8(0..8),
-        3 => after.rights ^= 1 << chance.u8(0..3),
+        2 => after.rights = chance.u8(0..16),
+        3 => after.rights ^= 1 << chance.u8(0..4),
         4 => after.badge = any_number(before.badge, chance),
         5 => after.badge = theirs.badge,
         6 => after.slot = if chance.bool() { theirs.slot } else { any_number(before.slot, chance) },
@@ -95,7 +95,7 @@ fn capability(image: &mut Image, chance: &mut Rng) -> String {
         10 => {
             let (badge, slot) = (any_number(before.badge, chance), chance.u64(0..64));
             let object = chance.u32(..image.objects.len() as u32);
-            let planted = CapRun { cnode: before.cnode, slot, object, badge, rights: chance.u8(0..8) };
+            let planted = CapRun { cnode: before.cnode, slot, object, badge, rights: chance.u8(0..16) };
             image.caps.push(planted.clone());
             return format!("a further capability {planted:?}");
         }
@@ -199,7 +199,7 @@ fn object(image: &mut Image, chance: &mut Rng) -> String {
     let other = any(&image.specification.objects, chance).clone();
     let before = image.objects[at].clone();
     let mut after = before.clone();
-    match chance.u8(0..8) {
+    match chance.u8(0..16) {
         0..=2 => after.kind = any_kind(before.kind, chance),
         3 => after.count = any_number(before.count.into(), chance) as u32,
         4 => after.fill = other.fill,
