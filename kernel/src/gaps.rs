@@ -86,4 +86,15 @@ mod tests {
             assert_eq!(GAPS.iter().filter(|other| other.fix == gap.fix).count(), 1, "{} is there twice", gap.fix);
         }
     }
+
+    #[test]
+    fn table_of_limits_has_each_gap() {
+        let limits = include_str!("../../docs/limits.md");
+        for Gap { fix, on, leaves, shown_by } in GAPS {
+            let on = if *on == [Arch::Aarch64] { "AArch64" } else { "x86_64" };
+            let shown_by = if shown_by.is_empty() { "the source".to_owned() } else { shown_by.join(", ") };
+            let row = format!("| {fix} | {on} | {leaves} | {shown_by} |");
+            assert!(limits.contains(&row), "docs/limits.md lacks the row {row}");
+        }
+    }
 }

@@ -10,7 +10,7 @@
 //! - parts of a soak and a sweep by GNU parallel and Slurm, where these are installed;
 //! - Linux on the controller model, see `cargo xtask linux`;
 //! - the model of the kernel against the kernel, and each correction of the kernel;
-//! - some scenarios and that model on a seL4 that the user installed, where `--kernel` or a variable names one.
+//! - some scenarios on a seL4 that the user installed, where `--kernel` or a variable names one.
 //!
 //! Each test counts as one line, passed or failed with its reason; the last line has the sums. Rows that were not judged and tests that
 //! passed only when they were repeated are listed before it. `--quick` runs the tests that take little time.

@@ -43,7 +43,7 @@ impl ChosenKernel {
 pub(crate) fn prepare(project: &Project, consent: Consent, options: &BuildOptions) -> Result<Kernel> {
     ensure!(
         options.installed.is_none() || options.without.is_empty(),
-        "an installed kernel is taken as it is, and --without leaves out a fix of the project's own: leave out one of them"
+        "an installed kernel is taken as it is, and --without is for the project's own: leave out one of them"
     );
     let kernel = super::prepare(project, consent, options)?;
     if let Some(installed) = &kernel.installed {
@@ -86,4 +86,29 @@ pub(crate) fn has_slots(kernel: &Kernel, system: &System) -> Result<()> {
         installed.file.display()
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::gaps::GAPS;
+
+    #[test]
+    fn scenarios_rely_on_what_they_show() {
+        let project = Project::here().unwrap();
+        for name in project.scenarios().unwrap() {
+            let scenario = Scenario::load(project.scenario(&name).unwrap()).unwrap();
+            let relied: Vec<_> = scenario.expect.relies_on.iter().map(|one| one.as_str()).collect();
+            for gap in GAPS {
+                assert_eq!(
+                    relied.contains(&gap.fix.as_str()),
+                    gap.shown_by.contains(&name.as_str()),
+                    "{name} and {}",
+                    gap.fix
+                );
+            }
+            let is_gap = |name: &&str| GAPS.iter().any(|gap| gap.fix.as_str() == *name);
+            assert!(relied.iter().all(is_gap), "{name} relies on what no kernel lacks: {relied:?}");
+        }
+    }
 }

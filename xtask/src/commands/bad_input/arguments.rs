@@ -18,6 +18,34 @@ pub(super) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "a prefix without a kernel",
+        arguments: &["demo", "--kernel", "/nowhere"],
+        says: &[
+            "--kernel: there is no /nowhere/bin/kernel.elf",
+            "name the prefix of an installed seL4, 13.0.0 or later",
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "an installed kernel that schedules by budgets",
+        arguments: &["qemu", "boot"],
+        environment: &[("SEL4_PREFIX", "FOLDER/with-budgets")],
+        says: &["with-budgets/bin/kernel.elf schedules by budgets (MCS)", "configure it with -DKernelIsMCS=OFF"],
+        ..PLAIN
+    },
+    Case {
+        name: "an installed kernel for the other machine",
+        arguments: &["demo", "boot", "--arch", "aarch64", "--kernel", "FOLDER/with-budgets"],
+        says: &["with-budgets/bin/kernel.elf is for x86_64", "add --arch x86_64"],
+        ..PLAIN
+    },
+    Case {
+        name: "an installed kernel without a fix",
+        arguments: &["demo", "boot", "--kernel", "FOLDER/with-budgets", "--without", "frame-copy"],
+        says: &["an installed kernel is taken as it is", "leave out one of them"],
+        ..PLAIN
+    },
+    Case {
         name: "minutes that are no number",
         arguments: &["soak", "--minutes", "nan"],
         says: &["'nan' for '--minutes <MINUTES>'", "give a whole number from 1 to 100000"],

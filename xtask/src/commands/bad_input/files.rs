@@ -38,6 +38,9 @@ const FIRST_NAMESPACE: &str = "path = \"function\"";
 /// One more than all bytes of any namespace, in units of 1 GiB.
 const VAST: &str = "[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"1073741825G\"\n";
 
+/// The configuration of a kernel that the project cannot boot.
+const WITH_BUDGETS: &str = r#"{"SEL4_ARCH": "x86_64", "PLAT": "pc99", "KERNEL_MCS": true}"#;
+
 fn tenant(name: &str, queue_pairs: u16, first: u64) -> String {
     tenant_with(name, queue_pairs, first, "")
 }
@@ -169,9 +172,13 @@ pub(crate) fn prepare(project: &Project) -> Result<PathBuf> {
         ("read-only.img", "x".repeat(1000)),
         ("old-qemu", "#!/bin/sh\necho QEMU emulator version 5.1.0\n".to_owned()),
         ("silent-qemu", "#!/bin/sh\nsleep 600\n".to_owned()),
+        ("with-budgets/bin/kernel.elf", String::new()),
+        ("with-budgets/libsel4/include/kernel/gen_config.json", WITH_BUDGETS.to_owned()),
     ];
     for (name, text) in files {
         let path = folder.join(name);
+        let parent = path.parent().unwrap_or(&folder);
+        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
         // An earlier file may be locked.
         let _ = fs::remove_file(&path);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
