@@ -1,7 +1,7 @@
 //! A seL4 that the user installed: its place, the conditions its configuration must meet, and its release.
 //!
 //! [`Place::named`] finds it by an option or the environment, with the names of variables that other builders of seL4 systems use, and
-//! [`prepare`] makes a folder like that of a kernel of our own. Everything that the configuration forbids is refused there, before any
+//! `prepare` makes a folder like that of a kernel of our own. Everything that the configuration forbids is refused there, before any
 //! program is built, because a release kernel on the wrong machine says nothing. The release is in none of the installed files: it is told
 //! from the interface.
 //!
