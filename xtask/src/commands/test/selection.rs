@@ -218,7 +218,8 @@ mod tests {
         assert_eq!(names("unit tests"), ["unit tests on the build machine"]);
         assert_eq!(names("scenario demo"), ["scenario demo"]);
         assert_eq!(names("hostile-close on aarch64"), ["scenario hostile-close on aarch64"]);
-        assert_eq!(names("boot on aarch64"), ["simulation of boot on aarch64", "scenario boot on aarch64"]);
+        let on_arm = ["simulation of boot on aarch64", "scenario boot on aarch64", "installed kernel: boot on aarch64"];
+        assert_eq!(names("boot on aarch64"), on_arm);
         assert_eq!(names("check of").len(), check::Part::ALL.len());
         assert_eq!(names("bad input").len(), bad_input::cases().count());
         let all = names("");
