@@ -84,8 +84,7 @@ pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
     tally.run_beside(patient, run, || {
         tally.run_pairs(others, run)?;
         tally.run_pairs(quiet, run)?;
-        judged_alone.iter().try_for_each(one)?;
-        tally.run_pairs(counted, run)?;
+        judged_alone.iter().chain(&counted).try_for_each(one)?;
         tally.run_pairs(without_runs, run)
     })?;
     alone.iter().try_for_each(one)?;

@@ -93,7 +93,7 @@ pub(super) enum Demand {
     NoRuns,
     /// Times are judged: nothing but another such test, and a patient one, runs beside it.
     Quiet,
-    /// Instructions are counted: nothing but another such test, or a patient one, runs beside it.
+    /// Instructions are counted: nothing but a patient one runs beside it.
     Counted,
     /// Processors that nobody else needs.
     Patient,
