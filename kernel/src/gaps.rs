@@ -14,7 +14,7 @@ pub struct Gap {
     pub fix: FixName,
     /// The architectures on which releases have the defect.
     pub on: &'static [Arch],
-    /// What the kernel leaves to a component, so that it completes "this kernel leaves".
+    /// Words that complete the sentence "this kernel leaves".
     pub leaves: &'static str,
     /// Scenarios that show it, and others that rely on the correction; none where only the source shows it.
     pub shown_by: &'static [&'static str],
@@ -67,7 +67,7 @@ pub const GAPS: &[Gap] = &[
 ];
 
 impl Gap {
-    /// Those of the releases for an architecture.
+    /// Gaps of the releases for an architecture.
     pub fn of(arch: Arch) -> impl Iterator<Item = &'static Self> {
         GAPS.iter().filter(move |gap| gap.on.contains(&arch))
     }

@@ -1,9 +1,8 @@
 //! A seL4 that the user installed: its place, the conditions its configuration must meet, and its release.
 //!
-//! [`Place::named`] finds it by an option or the environment, with the names of variables that other builders of seL4 systems use, and
-//! `prepare` makes a folder like that of a kernel of our own. Everything that the configuration forbids is refused there, before any
-//! program is built, because a release kernel on the wrong machine says nothing. The release is in none of the installed files: it is told
-//! from the interface.
+//! [`Place::named`] finds the kernel by an option or by the variables that other builders of seL4 systems use. `prepare` makes a folder
+//! like that of a kernel of our own. An unsuitable configuration is refused there, before any program is built: a release kernel on the
+//! wrong machine prints nothing. No installed file states the release, so the interface decides it.
 //!
 //! Left out: kernels before 13.0.0, and the kernel's own headers, which are not installed.
 
@@ -89,7 +88,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Whether it is for the architecture, as far as its configuration can be read.
+    /// Returns whether the configuration is for the architecture; false if it cannot be read.
     #[must_use]
     pub fn is_for(&self, arch: Arch) -> bool {
         self.options().is_ok_and(|options| options.text("SEL4_ARCH") == arch.name())
@@ -115,7 +114,7 @@ pub struct Installed {
     pub release: Release,
     /// Bits of the root task's CNode: the most slots that a system can have.
     pub cnode_bits: u8,
-    /// Whether it drives the machine's IOMMU: on x86_64, where a kernel can lack it.
+    /// Support of the machine's IOMMU; a kernel for x86_64 can lack it.
     pub iommu: bool,
     /// QEMU's model of the processor.
     pub(crate) processor: &'static str,
@@ -128,7 +127,7 @@ pub struct Installed {
 pub struct Release {
     /// The first number of the first release that has this interface.
     pub first: u8,
-    /// The same of the last; none if that of the newest known one is equal, as a later one's may be.
+    /// First number of the last such release; none if later releases may have it.
     pub last: Option<u8>,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Its objects stay the same ones: peers hold capabilities to its endpoint and notification, and map its rings. All
 //! capabilities in its CSpace are taken, with all that were derived from them. The kernel derives no second capability from two kinds
-//! (see [`crate::cspace`]): interrupt control stays in its slot, and IO page tables are made anew. Memory that others map as well, rings
-//! and logs, stays as it is; its users restart on it. The page that a component keeps stays, too.
+//! (see [`crate::cspace`]): interrupt control stays in its slot, and new IO page tables replace the old ones. Memory that others map as
+//! well, rings and logs, stays as it is; its users restart on it. The page that a component keeps stays, too.
 //!
 //! With the PCI server's capabilities, all that were derived from them are taken: drivers' registers, interrupts, IOSpaces.
 //! Their devices reach nothing from then on.
@@ -38,13 +38,14 @@ impl<P: Platform> Build<P> {
         self.empty_cspace(component)?;
         self.refill(component)?;
         for run in specification.caps.iter().filter(|run| run.cnode == component.cnode) {
-            let kind = object(&specification, run.object)?.kind;
-            if kind == ObjectKind::IoPageTable {
-                self.objects.renew_io_tables(self.platform.kernel(), &self.boot, &self.allocator, run.object)?;
+            match object(&specification, run.object)?.kind {
+                ObjectKind::IrqControl => continue,
+                ObjectKind::IoPageTable => {
+                    self.objects.renew_io_tables(self.platform.kernel(), &self.boot, &self.allocator, run.object)?;
+                }
+                _ => {}
             }
-            if kind == ObjectKind::IoPageTable || !is_moved(kind) {
-                self.install(run)?;
-            }
+            self.install(run)?;
         }
         if component.root.is_none() {
             self.mint_fault_endpoint(component)?;

@@ -89,17 +89,7 @@ impl MachineConfig {
         let starts = [0, ram.end].into_iter().chain(KERNELS.map(|page| page + PAGE));
         let ends = [ram.start].into_iter().chain(KERNELS).chain([DEVICE_TOP]);
         let device = starts.zip(ends).map(|(start, end)| start..end).collect();
-        let (arch, iommu) = (Arch::X86_64, Iommu::Present);
-        Self {
-            arch,
-            grants: Grants::Strict,
-            ram: vec![ram],
-            device,
-            iommu,
-            payload,
-            cnode_bits: CNODE_BITS,
-            kernel_bytes: 2 << 20,
-        }
+        Self::with((Arch::X86_64, Iommu::Present), ram, device, payload)
     }
 
     /// QEMU's virt with `ram_bytes` of RAM, at most 1 GiB. Device memory consists of the pages that the kernel's platform
@@ -112,17 +102,12 @@ impl MachineConfig {
         const PCI: Range<u64> = 0x1000_0000..0x4000_0000;
         let ram = RAM..RAM + (ram_bytes & !(PAGE - 1)).clamp(1 << 20, 1 << 30);
         let device = PAGES.map(|page| page..page + PAGE).into_iter().chain([SMMU, PCI]).collect();
-        let (arch, iommu) = (Arch::Aarch64, Iommu::Absent);
-        Self {
-            arch,
-            grants: Grants::Strict,
-            ram: vec![ram],
-            device,
-            iommu,
-            payload,
-            cnode_bits: CNODE_BITS,
-            kernel_bytes: 2 << 20,
-        }
+        Self::with((Arch::Aarch64, Iommu::Absent), ram, device, payload)
+    }
+
+    fn with((arch, iommu): (Arch, Iommu), ram: Range<u64>, device: Vec<Range<u64>>, payload: Vec<u8>) -> Self {
+        let (grants, ram) = (Grants::Strict, vec![ram]);
+        Self { arch, grants, ram, device, iommu, payload, cnode_bits: CNODE_BITS, kernel_bytes: 2 << 20 }
     }
 }
 

@@ -52,7 +52,7 @@ pub enum ThreadState {
         badge: u64,
         /// Whether that capability has grant.
         can_grant: bool,
-        /// Whether it has grant or grant-reply.
+        /// Whether that capability has grant or grant-reply.
         can_be_answered: bool,
         /// Whether it waits for a reply afterwards.
         is_call: bool,

@@ -15,7 +15,7 @@ const FPCR: u64 = 0x0180_0000;
 /// What FPSR gets: all exceptions that there are.
 const FPSR: u64 = 0x0800_009f;
 
-/// What the thread pointer gets.
+/// Value that the thread pointer gets.
 const POINTER: u64 = 0x5eed;
 
 /// Enters a state, is interrupted in it, sleeps in it at `$wait`, and leaves it. `$value` is there in x20, before and after.

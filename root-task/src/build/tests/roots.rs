@@ -48,7 +48,7 @@ fn it_can_delete_all_that_it_holds_and_is_seen_to_fault() {
     let platform = booted.supervise([dies(1)]);
     let faults = reported(&platform, |report| matches!(report, Report::Fault(_)).then_some(()));
     assert_eq!((faults.len(), restarts(&platform)), (1, vec![1]));
-    // The root task has no second capability to interrupt control, and makes IO page tables anew.
+    // Interrupt control is lost: the root task has no second capability to it. IO page tables are new ones.
     let is_kept = |path: &u64| *path != 9;
     assert_eq!(paths(&platform), before.into_iter().filter(is_kept).collect::<Vec<_>>());
     assert!(platform.component(1).kernel().borrow().is_runnable(first.thread()));

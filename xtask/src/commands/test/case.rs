@@ -37,7 +37,7 @@ pub(super) enum TestCase {
     Smmu,
     /// A scenario on the installed kernel.
     Installed(String, Arch),
-    /// What would run there, if one was installed.
+    /// The row that stands for these where no kernel is installed.
     NotInstalled,
 }
 

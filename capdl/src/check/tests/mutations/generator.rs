@@ -199,7 +199,7 @@ fn object(image: &mut Image, chance: &mut Rng) -> String {
     let other = any(&image.specification.objects, chance).clone();
     let before = image.objects[at].clone();
     let mut after = before.clone();
-    match chance.u8(0..16) {
+    match chance.u8(0..8) {
         0..=2 => after.kind = any_kind(before.kind, chance),
         3 => after.count = any_number(before.count.into(), chance) as u32,
         4 => after.fill = other.fill,
