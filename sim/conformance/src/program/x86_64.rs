@@ -1,7 +1,7 @@
 //! The PC's line and end: QEMU's debug console and its exit device, through I/O ports.
 
-use platform::Platform;
 use platform::x86_64::PortIo;
+use platform::{AbsoluteCPtr, CPtr, Cap, CapData, Kernel, Platform, Rights};
 use platform_sel4::{RootPlatform, Sel4, initial};
 use sim_conformance::{Answer, Caller, Op};
 
@@ -10,23 +10,44 @@ const CONSOLE: u16 = 0xe9;
 /// The exit device's port (QEMU, `isa-debug-exit`), where the run puts it.
 const EXIT: u16 = 0xf4;
 
-/// The line.
-pub(crate) struct Line(Sel4);
+/// The line: capabilities to the ports, in the last slots that the kernel left empty.
+pub(crate) struct Line {
+    kernel: Sel4,
+    all_ports: AbsoluteCPtr,
+    console: AbsoluteCPtr,
+    exit: AbsoluteCPtr,
+}
 
 impl Line {
-    /// The line, which is always there.
+    /// Takes the ports. `None` when there are no slots, which can be reported nowhere.
     pub(crate) fn open(root: &RootPlatform) -> Option<Self> {
-        Some(Self(root.kernel().clone()))
+        let end = root.boot_info().empty_slots.end;
+        let (console, exit) = (root.slot(CPtr::new(end.checked_sub(1)?)), root.slot(CPtr::new(end.checked_sub(2)?)));
+        let line =
+            Self { kernel: root.kernel().clone(), all_ports: root.slot(initial::IO_PORTS.cptr()), console, exit };
+        line.take_ports();
+        Some(line)
     }
 
     /// Sends a byte. A failure could be reported nowhere.
     pub(crate) fn put(&self, byte: u8) {
-        let _ = self.0.ioport_out8(initial::IO_PORTS, CONSOLE, byte);
+        let put = || self.kernel.ioport_out8(Cap::from_bits(self.console.index), CONSOLE, byte);
+        if put().is_err() {
+            // A sequence took all ports back.
+            self.take_ports();
+            let _ = put();
+        }
     }
 
     /// Ends the machine, if it has the exit device.
     pub(crate) fn stop(&self) {
-        let _ = self.0.ioport_out32(initial::IO_PORTS, EXIT, 0);
+        let _ = self.kernel.ioport_out32(Cap::from_bits(self.exit.index), EXIT, 0);
+    }
+
+    fn take_ports(&self) {
+        for (dest, first, last) in [(self.console, CONSOLE, CONSOLE), (self.exit, EXIT, EXIT + 3)] {
+            let _ = self.kernel.cnode_mint(dest, self.all_ports, Rights::ALL, CapData::IoPorts(first, last));
+        }
     }
 }
 

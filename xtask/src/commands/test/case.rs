@@ -37,6 +37,8 @@ pub(super) enum TestCase {
     Smmu,
     /// A scenario on the installed kernel.
     Installed(String, Arch),
+    /// A suite of conformance on the installed kernel.
+    InstalledConformance(conformance::Suite, Arch),
     /// The row that stands for these where no kernel is installed.
     NotInstalled,
 }
@@ -71,7 +73,7 @@ impl TestCase {
             // It counts the folders of runs.
             Self::BadInput(_) => Demand::NoRuns,
             Self::Linux(_) | Self::KernelFix(..) | Self::Conformance(..) => Demand::Processor,
-            Self::NotInstalled => Demand::Processor,
+            Self::NotInstalled | Self::InstalledConformance(..) => Demand::Processor,
             Self::Hang | Self::Files => Demand::Processor,
             Self::Units | Self::Check(_) | Self::OwnProgram | Self::FirstHour | Self::Product => Demand::Build,
             Self::Fuzz(fuzz::Subject::Planted) | Self::Scale(_) => Demand::Build,
@@ -140,6 +142,7 @@ impl fmt::Display for TestCase {
             Self::Loader => f.write_str("loader of the AArch64 kernel"),
             Self::Smmu => f.write_str("the SMMU's driver on QEMU's SMMU"),
             Self::Installed(name, arch) => write!(f, "installed kernel: {name} on {arch}"),
+            Self::InstalledConformance(suite, arch) => write!(f, "installed kernel: conformance {suite} on {arch}"),
             Self::NotInstalled => f.write_str("installed kernel"),
         }
     }

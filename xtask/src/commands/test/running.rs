@@ -120,6 +120,10 @@ impl<'a> Ground<'a> {
             TestCase::Loader => loader(self.project),
             TestCase::Smmu => smmu(self.project),
             TestCase::Installed(name, arch) => self.scenario(built(&self.installed, *arch)?, name, Device::Qemu),
+            TestCase::InstalledConformance(suite, arch) => {
+                let (kernel, ..) = built(&self.installed, *arch)?;
+                conformance::check(self.project, kernel, *suite)
+            }
             TestCase::NotInstalled => {
                 let skipped = "not run: no installed kernel; name one with --kernel or SEL4_PREFIX".to_owned();
                 Ok(Counted { skipped: Some(skipped), ..Counted::default() })
@@ -293,7 +297,11 @@ fn build_for_installed(
     chosen: &ChosenKernel,
     cases: &[TestCase],
 ) -> Result<Vec<Built>> {
-    let needs = |arch: &Arch| cases.iter().any(|case| matches!(case, TestCase::Installed(_, of) if of == arch));
+    let is_on = |case: &TestCase, arch: Arch| match case {
+        TestCase::Installed(_, of) | TestCase::InstalledConformance(_, of) => *of == arch,
+        _ => false,
+    };
+    let needs = |arch: &Arch| cases.iter().any(|case| is_on(case, *arch));
     let build = |arch| {
         let kernel = chosen_kernel::prepare(project, consent, &chosen.options(arch)?)?;
         let programs = programs::build(project, &kernel, "info", None)?;

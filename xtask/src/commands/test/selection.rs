@@ -184,7 +184,8 @@ fn on_installed(names: &Names) -> Vec<TestCase> {
     let of = |arch: Arch| {
         let there = if arch == Arch::X86_64 { &names.on_qemu } else { &names.on_arm };
         let scenarios = ON_INSTALLED.into_iter().filter(|name| there.iter().any(|one| one == name));
-        scenarios.map(move |name| TestCase::Installed(name.to_owned(), arch))
+        let scenarios = scenarios.map(move |name| TestCase::Installed(name.to_owned(), arch));
+        scenarios.chain(conformance::Suite::ALL.map(|suite| TestCase::InstalledConformance(suite, arch)))
     };
     names.installed.iter().copied().flat_map(of).collect()
 }
