@@ -61,7 +61,8 @@ pub fn generate(folder: &Path, arch: &str, reads: &mut dyn FnMut(&Path)) -> Resu
     module(&mut code, "bitfield", "Words made of fields.", &blocks);
 
     let syscalls = read(&[sources.syscalls])?.concat();
-    module(&mut code, "syscall_number", "By name.", &invocations::syscalls(&syscalls, &options)?);
+    let syscalls = invocations::syscalls(&syscalls, &options)?;
+    module(&mut code, "syscall_number", "By name.", &syscalls);
     let mut types = String::new();
     for text in read(sources.types)? {
         types += &options.preprocess(&text)?;
@@ -78,7 +79,7 @@ pub fn generate(folder: &Path, arch: &str, reads: &mut dyn FnMut(&Path)) -> Resu
     module(&mut code, "layout", "Where fields of structures lie, in bytes.", &layout);
 
     let there = [
-        constants.is_defined("CONFIG_DEBUG_BUILD"),
+        syscalls.contains("const DebugPutChar:"),
         invocations.contains("fn seL4_TCB_SetSchedParams("),
         constants.value("seL4_TCBFlag_fpuDisabled").is_some(),
     ];
