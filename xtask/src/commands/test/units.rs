@@ -56,7 +56,7 @@ pub(super) fn check(project: &Project, kernel: &Kernel) -> Result<Counted> {
         all.passed += counted.passed;
         all.failed.extend(counted.failed);
     };
-    // One after the other: the second has the binary of the first in its place.
+    // One after the other, because the second build replaces the binary of the first.
     seam_tests(project, kernel).into_iter().map(run).for_each(&mut add);
     parallel::each(tests.chain([documentation]).collect::<Vec<_>>(), None, run, add);
     Ok(all)
