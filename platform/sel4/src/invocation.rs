@@ -1,5 +1,5 @@
 //! Turns an invocation into a system call and its answer into a result. The functions with each method's label and the
-//! order of its arguments are generated from the kernel's interface files; see `build/invocations.rs`.
+//! order of its arguments are generated from the kernel's interface files; see `bindings/src/invocations.rs`.
 
 use crate::bindings::{bitfield::seL4_MessageInfo as message_info, constant};
 use crate::ipc_buffer::IpcBuffer;

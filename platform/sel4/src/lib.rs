@@ -2,7 +2,7 @@
 //!
 //! A component's program is one line over its library, [`component!`], and the root task's one over its own,
 //! [`root_task!`]. Inside, [`Sel4Platform`] is the seam's [`platform::Platform`]. The kernel's numbers and message formats
-//! are not written here: the build script generates them from the kernel's files (`build/`), which the environment
+//! are not written here: the build script generates them (`sel4-bindings`) from the kernel's files, which the environment
 //! variable `CAPNVME_SEL4_x86_64` or `CAPNVME_SEL4_aarch64` names. What differs between kernels is in `abi/`.
 //!
 //! This is the only crate with unsafe code on the target. It rests on few assumptions, stated where they are used: the

@@ -111,7 +111,8 @@ unsafe impl defmt::Logger for Logger {
 defmt::timestamp!("{=u64:us}", crate::time::now_us());
 
 /// Reports where and why the component stops, then faults, so that the supervisor sees and ends it.
-#[panic_handler]
+#[cfg_attr(not(test), panic_handler)]
+#[cfg_attr(test, expect(dead_code, reason = "tests have the standard library's"))]
 fn panic(info: &PanicInfo) -> ! {
     static PANICKED: AtomicBool = AtomicBool::new(false);
     if !PANICKED.swap(true, Ordering::Relaxed) {

@@ -8,7 +8,7 @@ use core::future::Future;
 use embedded_alloc::LlffHeap as Heap;
 use platform::{CPtr, Environment, Platform};
 
-#[global_allocator]
+#[cfg_attr(not(test), global_allocator)]
 static HEAP: Heap = Heap::empty();
 
 /// Gives the heap its memory.

@@ -55,7 +55,7 @@ pub(crate) enum Part {
     Lints,
     /// Lints of the program without the feature `all-commands`, with which `cargo xtask` begins.
     SmallProgram,
-    /// Lints of all programs for seL4, on each architecture.
+    /// Lints of all programs for seL4, on each architecture, and of the seam's seL4 side for installed kernels.
     ProgramLints,
     /// Lints of the root task with fault injection, which the product lacks.
     InjectionLints,
@@ -117,7 +117,8 @@ impl Part {
                 let kernels = Arch::ALL.into_iter().map(of).collect::<Result<Vec<_>>>()?;
                 let mut command = programs::cargo(project, &kernels, "info", "clippy", &[], FEATURES);
                 command.arg("--quiet").args(warnings_are_errors);
-                self.finish(project, command)
+                self.finish(project, command)?;
+                self.finish(project, on_miniatures(project))
             }
             Self::InjectionLints => {
                 let mut command =
@@ -149,6 +150,20 @@ impl Part {
         let first = first_complaint(&String::from_utf8_lossy(&said), project.root());
         bail!("cargo says: {first}; the whole of it is in {}", project.shown(&file))
     }
+}
+
+/// The lints of the seam's seL4 side for the interface of installed kernels, which miniatures stand for.
+fn on_miniatures(project: &Project) -> Command {
+    let mut command = cargo(project, &["clippy", "--quiet", "--package", "platform-sel4"]);
+    // The programs' folder has the same crate for the project's own kernel.
+    command.arg("--target-dir").arg(project.path("target/sel4-miniatures"));
+    for (arch, miniature) in [(Arch::X86_64, "x86_64-16"), (Arch::Aarch64, "aarch64-13")] {
+        command.args(["--target", kernel::target(arch)]);
+        let folder = project.path("platform/sel4/bindings/miniatures").join(miniature);
+        command.env(format!("CAPNVME_SEL4_{arch}"), folder);
+    }
+    command.args(["--", "-D", "warnings"]);
+    command
 }
 
 fn cargo(project: &Project, arguments: &[&str]) -> Command {

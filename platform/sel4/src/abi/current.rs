@@ -118,6 +118,67 @@ mod pc {
     pub(crate) fn io_space_data(domain: u16, requester_id: u16) -> u64 {
         u64::from(domain) << 16 | u64::from(requester_id)
     }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use alloc::vec;
+        use alloc::vec::Vec;
+
+        const FREQUENCY: u64 = constant::SEL4_BOOTINFO_HEADER_X86_TSC_FREQ;
+        const OTHER: u64 = FREQUENCY + 1;
+
+        /// A boot info with chunks: the id and the length that each states, and its content.
+        fn boot_info(chunks: &[(u64, u64, &[u8])]) -> Vec<u8> {
+            let mut bytes = vec![0xff; platform::PAGE_SIZE];
+            for (id, len, content) in chunks {
+                bytes.extend(id.to_le_bytes());
+                bytes.extend(len.to_le_bytes());
+                bytes.extend(*content);
+            }
+            bytes
+        }
+
+        #[test]
+        fn the_frequency_is_found_behind_other_chunks() {
+            let mhz = 2400u32.to_le_bytes();
+            assert_eq!(clock_mhz(&boot_info(&[(FREQUENCY, 20, &mhz)])), 2400);
+            assert_eq!(clock_mhz(&boot_info(&[(OTHER, 16, &[]), (OTHER, 21, &[9; 5]), (FREQUENCY, 20, &mhz)])), 2400);
+            assert_eq!(clock_mhz(&boot_info(&[(FREQUENCY, 20, &mhz), (FREQUENCY, 20, &[0; 4])])), 2400, "the first");
+            assert_eq!(clock_mhz(&boot_info(&[(OTHER, 36, &[5; 20])])), 0, "contents are no chunks");
+        }
+
+        #[test]
+        fn the_walk_ends_with_the_area() {
+            assert_eq!(clock_mhz(&[]), 0);
+            assert_eq!(clock_mhz(&boot_info(&[])), 0);
+            let whole = boot_info(&[(OTHER, 18, &[1; 2]), (FREQUENCY, 20, &2400u32.to_le_bytes())]);
+            for end in 0..whole.len() {
+                assert_eq!(clock_mhz(&whole[..end]), 0, "{end}");
+            }
+            assert_eq!(clock_mhz(&whole), 2400);
+        }
+
+        #[test]
+        fn wrong_lengths_lead_to_no_other_bytes() {
+            let mhz = 2400u32.to_le_bytes();
+            // A length below that of the header counts as the header alone, so that the walk goes on.
+            for len in [0, 1, 15] {
+                assert_eq!(clock_mhz(&boot_info(&[(OTHER, len, &[]), (FREQUENCY, 20, &mhz)])), 2400, "{len}");
+            }
+            for len in [37, 1 << 40, u64::MAX] {
+                assert_eq!(clock_mhz(&boot_info(&[(OTHER, len, &[]), (FREQUENCY, 20, &mhz)])), 0, "{len}");
+                assert_eq!(clock_mhz(&boot_info(&[(FREQUENCY, len, &mhz)])), 2400, "{len}");
+            }
+            // A frequency that is shorter than its number.
+            assert_eq!(clock_mhz(&boot_info(&[(FREQUENCY, 19, &mhz)])), 0);
+        }
+
+        #[test]
+        fn data_of_an_io_space_is_domain_and_requester() {
+            assert_eq!(io_space_data(0x12, 0x3456), 0x12_3456);
+        }
+    }
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -159,5 +220,40 @@ mod virt {
     ) -> Result<()> {
         let (irq, trigger) = (u64::from(irq), u64::from(is_edge));
         done(invoke::seL4_IRQControl_GetTrigger(kernel, control.bits(), irq, trigger, root, index, depth))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn rights_are_the_low_bits_of_a_word() {
+        let none = Rights { read: false, write: false, grant: false, grant_reply: false };
+        assert_eq!(rights_word(none), 0);
+        assert_eq!(rights_word(Rights { write: true, ..none }), 0b1);
+        assert_eq!(rights_word(Rights { read: true, ..none }), 0b10);
+        assert_eq!(rights_word(Rights { grant: true, ..none }), 0b100);
+        assert_eq!(rights_word(Rights { grant_reply: true, ..none }), 0b1000);
+        assert_eq!(rights_word(Rights::ALL), 0b1111);
+    }
+
+    #[test]
+    fn a_guard_is_its_value_above_its_size() {
+        assert_eq!(guard(0, 0), 0);
+        assert_eq!(guard(58, 0), 58);
+        assert_eq!(guard(46, 0b101), 0b101 << 6 | 46);
+        assert_eq!(guard(58, u64::MAX), u64::MAX << 6 | 58, "58 bits of the value");
+    }
+
+    #[test]
+    fn the_boot_info_has_its_first_page_and_chunks() {
+        let mut page = vec![0; platform::PAGE_SIZE];
+        assert_eq!(boot_info_bytes(&page), 4096);
+        page[layout::extraLen..layout::extraLen + 8].copy_from_slice(&8192u64.to_le_bytes());
+        assert_eq!(boot_info_bytes(&page), 3 * 4096);
+        page[layout::extraLen..layout::extraLen + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert_eq!(boot_info_bytes(&page), usize::MAX, "an impossible length does not wrap");
     }
 }

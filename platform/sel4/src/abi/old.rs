@@ -93,6 +93,23 @@ mod pc {
     pub(crate) fn io_space_data(domain: u16, requester_id: u16) -> u64 {
         io_space_capdata::new(u64::from(domain), u64::from(requester_id))
     }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn the_frequency_is_in_the_page() {
+            let mut page = [0xff; platform::PAGE_SIZE];
+            page[layout::archInfo..layout::archInfo + 8].copy_from_slice(&2400u64.to_le_bytes());
+            assert_eq!(clock_mhz(&page), 2400);
+        }
+
+        #[test]
+        fn data_of_an_io_space_is_domain_and_requester() {
+            assert_eq!(io_space_data(0x12, 0x3456), 0x12_3456);
+        }
+    }
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -140,5 +157,35 @@ mod virt {
         (root, index, depth): (u64, u64, u64),
     ) -> Result<()> {
         done(invoke::seL4_IRQControl_Get(kernel, control.bits(), u64::from(irq), root, index, depth))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_the_low_bits_of_a_word_and_grant_stands_for_both() {
+        let none = Rights { read: false, write: false, grant: false, grant_reply: false };
+        assert_eq!(rights_word(none), 0);
+        assert_eq!(rights_word(Rights { write: true, ..none }), 0b1);
+        assert_eq!(rights_word(Rights { read: true, ..none }), 0b10);
+        assert_eq!(rights_word(Rights { grant: true, ..none }), 0b100);
+        assert_eq!(rights_word(Rights { grant_reply: true, ..none }), 0b100);
+        assert_eq!(rights_word(Rights::ALL), 0b111);
+    }
+
+    #[test]
+    fn a_guard_is_its_value_above_its_size_and_marked_as_guard() {
+        const MARK: u64 = 1 << 31;
+        assert_eq!(guard(0, 0), MARK);
+        assert_eq!(guard(58, 0), MARK | 58 << 2);
+        assert_eq!(guard(46, 0b101), MARK | 0b101 << 8 | 46 << 2);
+        assert_eq!(guard(58, u64::MAX), MARK | 0x3ffff << 8 | 58 << 2, "18 bits of the value");
+    }
+
+    #[test]
+    fn the_boot_info_is_one_page() {
+        assert_eq!(boot_info_bytes(&[0xff; platform::PAGE_SIZE]), 4096);
     }
 }

@@ -93,7 +93,7 @@ impl<'a> Ground<'a> {
     /// Runs the test.
     pub(super) fn run(&self, case: &TestCase) -> Result<Counted> {
         match case {
-            TestCase::Units => units::check(self.project),
+            TestCase::Units => units::check(self.project, &self.kernel),
             TestCase::Check(part) => part.run(self.project, &self.kernel).map(|()| Counted::one()),
             TestCase::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             TestCase::Scenario(name, arch) => self.scenario(built(&self.built, *arch)?, name, Device::Qemu),

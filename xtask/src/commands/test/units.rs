@@ -7,6 +7,7 @@ use crate::commands::counted::Counted;
 use crate::parallel;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
+use kernel::Kernel;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -39,8 +40,8 @@ impl Drop for Ahead {
     }
 }
 
-/// Builds and runs the tests of all default members.
-pub(super) fn check(project: &Project) -> Result<Counted> {
+/// Builds and runs the tests of all default members, and those of the seam's seL4 side.
+pub(super) fn check(project: &Project, kernel: &Kernel) -> Result<Counted> {
     let built = cargo_in(project.root()).args(BUILD).output().context("cannot run cargo")?;
     let errors = String::from_utf8_lossy(&built.stderr);
     let shown = errors.lines().filter(|line| line.starts_with("error")).take(5).collect::<Vec<_>>().join("; ");
@@ -51,11 +52,29 @@ pub(super) fn check(project: &Project) -> Result<Counted> {
     // The crates that cargo builds last depend on the others and have the longest tests.
     let tests = binaries.lines().filter_map(binary).rev();
     let mut all = Counted::default();
-    parallel::each(tests.chain([documentation]).collect::<Vec<_>>(), None, run, |counted| {
+    let mut add = |counted: Counted| {
         all.passed += counted.passed;
         all.failed.extend(counted.failed);
-    });
+    };
+    // One after the other, because the second build replaces the binary of the first.
+    seam_tests(project, kernel).into_iter().map(run).for_each(&mut add);
+    parallel::each(tests.chain([documentation]).collect::<Vec<_>>(), None, run, add);
     Ok(all)
+}
+
+/// The tests of the seam's seL4 side, for the interface of an installed kernel (a miniature) and for the project's own kernel. It is no
+/// default member, because its features would be those of all.
+fn seam_tests(project: &Project, kernel: &Kernel) -> [Command; 2] {
+    [None, Some(&kernel.folder)].map(|folder| {
+        let variable = format!("CAPNVME_SEL4_{}", kernel.arch);
+        let mut command = cargo_in(project.root());
+        command.args(["test", "--package", "platform-sel4", "--lib"]);
+        match folder {
+            Some(folder) => command.env(variable, folder),
+            None => command.env_remove(variable),
+        };
+        command
+    })
 }
 
 /// The test binary that one of cargo's messages reports, as a command in the folder of its package.

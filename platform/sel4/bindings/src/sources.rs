@@ -159,9 +159,10 @@ impl Files {
         }
     }
 
-    pub(crate) fn read(&self, name: &str) -> Result<String> {
+    /// The text of a file; `reads` gets its path before.
+    pub(crate) fn read(&self, name: &str, reads: &mut dyn FnMut(&Path)) -> Result<String> {
         let path = self.0.join(name);
-        println!("cargo::rerun-if-changed={}", path.display());
+        reads(&path);
         fs::read_to_string(&path).map_err(|error| {
             format!("cannot read the kernel's file {}: {error}; run `cargo xtask setup`", path.display())
         })

@@ -34,7 +34,7 @@ impl Constants {
             // An enumeration counts from names that may be defined between it and the next directive.
             self.enumerations(&mut rest);
         }
-        Ok(())
+        check_closed(&open)
     }
 
     /// The text without its comments, directives, and the parts whose conditions do not hold.
@@ -49,6 +49,7 @@ impl Constants {
                 None => {}
             }
         }
+        check_closed(&open)?;
         Ok(kept)
     }
 
@@ -153,9 +154,11 @@ impl Constants {
 
     fn enumeration(&mut self, entries: &str) {
         let mut next = Some(0);
-        for entry in entries.split(',').map(str::trim).filter(|entry| !entry.is_empty() && !entry.contains('(')) {
+        for entry in split_entries(entries) {
             let (name, value) = match entry.split_once('=') {
                 Some((name, value)) => (name.trim(), self.evaluate(value)),
+                // A macro stands for an entry of another name.
+                None if entry.contains('(') => (entry, None),
                 None => (entry, next),
             };
             if let Some(value) = value {
@@ -190,6 +193,24 @@ impl Condition {
     fn turned(self, holds: bool) -> Self {
         Self { holds: self.may_turn() && holds, is_over: self.is_over || self.holds, ..self }
     }
+}
+
+fn check_closed(open: &[Condition]) -> Result<()> {
+    if open.is_empty() { Ok(()) } else { Err("#if without #endif".into()) }
+}
+
+/// The entries of an enumeration: a comma in an argument list ends none.
+fn split_entries(entries: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0u32;
+    let ends = move |c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    };
+    entries.split(ends).map(str::trim).filter(|entry| !entry.is_empty())
 }
 
 fn is_active(open: &[Condition]) -> bool {
@@ -351,4 +372,59 @@ fn apply(operator: &str, left: i128, right: i128) -> Option<i128> {
         "/" => left.checked_div(right)?,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn constants(text: &str) -> Constants {
+        let mut constants = Constants::default();
+        constants.define(text).unwrap();
+        constants
+    }
+
+    #[test]
+    fn entries_of_an_enumeration_may_call_macros() {
+        let text = "#define BIT(n) (1ul << (n))\n\
+                    enum { A = BIT(4), B, C = BIT(2) | 1, D = (BIT(1) + 3) * 2, E };";
+        let constants = constants(text);
+        assert_eq!(["A", "B", "C", "D", "E"].map(|name| constants.value(name).unwrap()), [16, 17, 5, 10, 11]);
+    }
+
+    #[test]
+    fn entries_after_an_unknown_value_are_unknown_up_to_the_next_value() {
+        let text = "#define MAX(a, b) ((a) > (b) ? (a) : (b))\n\
+                    enum { A = 7, B = MAX(1, 2), C, D = 3, E, F = sizeof(long), G, LAST(H), I };";
+        let constants = constants(text);
+        let values = ["A", "B", "C", "D", "E", "F", "G", "I"].map(|name| constants.value(name));
+        assert_eq!(values, [Some(7), None, None, Some(3), Some(4), None, None, None]);
+        assert_eq!(constants.order, ["A", "D", "E"]);
+    }
+
+    #[test]
+    fn one_branch_of_a_condition_counts() {
+        let chain = |config: &str| {
+            let chain =
+                "#if A == 1\n#define X 1\n#elif defined B && !defined(C)\n#define X 2\n#else\n#define X 3\n#endif";
+            constants(&format!("{config}\n{chain}")).value("X")
+        };
+        assert_eq!(chain("#define A 1\n#define B"), Some(1));
+        assert_eq!(chain("#define B"), Some(2));
+        assert_eq!(chain("#define B\n#define C"), Some(3));
+        let nested = constants(
+            "#ifdef A\n#if 1\n#define X 1\n#else\n#define X 2\n#endif\n#endif\n#ifndef A\n#define Y 3\n#endif",
+        );
+        assert_eq!((nested.value("X"), nested.value("Y")), (None, Some(3)));
+    }
+
+    #[test]
+    fn expressions_have_the_precedence_of_c() {
+        let constants = constants("#define LONG 1 + \\\n  2\n#define HEX 0x1Ful // of\n#define TEXT \"1\"");
+        assert_eq!(constants.evaluate("1 + 2 * 3 - 8 / 4 << 1"), Some(10));
+        assert_eq!(constants.evaluate("!0 && 1 | 2 == 2"), Some(1));
+        assert_eq!(constants.evaluate("10 - 3 - 2"), Some(5));
+        assert_eq!(constants.evaluate("-(LONG) + HEX"), Some(28));
+        assert_eq!(["TEXT", "1 / 0", "1 << 64", "(1", ""].map(|text| constants.evaluate(text)), [None; 5]);
+    }
 }

@@ -73,20 +73,29 @@ pub(crate) fn code(interfaces: &[String], types: &BTreeMap<String, String>, cons
 fn applies(node: Node, options: &Constants) -> Result<bool> {
     let attribute = options.holds(node.attribute("condition").unwrap_or_default())?;
     let element = node.children().find(|child| child.has_tag_name("condition"));
-    Ok(attribute && element.is_none_or(|condition| terms(condition).all(|term| holds(term, options))))
+    Ok(element.map_or(Ok(true), |condition| all(condition, options))? && attribute)
 }
 
-fn terms<'a, 'input>(node: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 'input>> {
-    node.children().filter(Node::is_element)
-}
-
-fn holds(term: Node, options: &Constants) -> bool {
+fn holds(term: Node, options: &Constants) -> Result<bool> {
     match term.tag_name().name() {
-        "not" => !terms(term).any(|term| holds(term, options)),
-        "and" => terms(term).all(|term| holds(term, options)),
-        "or" => terms(term).any(|term| holds(term, options)),
-        _ => term.attribute("var").is_some_and(|name| options.is_defined(name)),
+        "not" => Ok(!any(term, options)?),
+        "and" => all(term, options),
+        "or" => any(term, options),
+        "config" => Ok(options.is_defined(required(term, "var")?)),
+        other => Err(format!("a condition has the unknown element `{other}`")),
     }
+}
+
+fn all(node: Node, options: &Constants) -> Result<bool> {
+    Ok(!terms(node, options)?.contains(&false))
+}
+
+fn any(node: Node, options: &Constants) -> Result<bool> {
+    Ok(terms(node, options)?.contains(&true))
+}
+
+fn terms(node: Node, options: &Constants) -> Result<Vec<bool>> {
+    node.children().filter(Node::is_element).map(|term| holds(term, options)).collect()
 }
 
 fn is_term(node: Node) -> bool {

@@ -1,0 +1,4 @@
+enum {
+    seL4_DataFault,
+    seL4_InstructionFault
+};

@@ -1,0 +1,8 @@
+enum seL4_MsgLimits {
+    seL4_MsgLengthBits = 7,
+    seL4_MsgExtraCapBits = 2,
+    seL4_MsgMaxLength = 120
+};
+
+/* As many as the field counts. */
+#define seL4_MsgMaxExtraCaps (LIBSEL4_BIT(seL4_MsgExtraCapBits) - 1)

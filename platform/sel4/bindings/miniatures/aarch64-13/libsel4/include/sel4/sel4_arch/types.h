@@ -1,0 +1,1 @@
+typedef seL4_CPtr seL4_ARM_VSpace;

@@ -1,0 +1,1 @@
+typedef seL4_CPtr seL4_X64_PML4;
