@@ -37,7 +37,7 @@ pub fn scripts(seeds: core::ops::Range<u64>) -> Vec<Script> {
 mod tests {
     use super::*;
     use crate::model;
-    use sim_kernel::Arch;
+    use crate::script::KERNELS;
 
     #[test]
     fn a_seed_gives_the_same_sequence_and_the_same_journal() {
@@ -50,8 +50,8 @@ mod tests {
 
     #[test]
     fn every_sequence_ends_on_the_model() {
-        let both = [Arch::X86_64, Arch::Aarch64].map(|arch| (0..200).map(move |seed| (seed, script(seed).on(arch))));
-        for (seed, script) in both.into_iter().flatten() {
+        let of = |(arch, rules)| (0..200).map(move |seed| (seed, script(seed).on(arch).under(rules)));
+        for (seed, script) in KERNELS.into_iter().flat_map(of) {
             let journal = model::run(&script).unwrap_or_else(|stuck| panic!("seed {seed}: {stuck:?}"));
             let root = journal.iter().filter(|entry| entry.thread == 0).count();
             let calls = script.threads[0].iter().filter(|op| **op != crate::Op::Nothing).count();

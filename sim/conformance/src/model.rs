@@ -13,7 +13,7 @@ use core::cell::RefCell;
 use platform::{Cap, MESSAGE_WORDS, Message, Tcb, UserContext, Vaddr};
 use report::FaultKind;
 use sim_kernel::{
-    Access, Arch, Delivery, Fault, FaultReport, Invoker, Kernel, MachineConfig, RootTask, Rules, ThreadId,
+    Access, Arch, Delivery, Fault, FaultReport, Interface, Invoker, Kernel, MachineConfig, RootTask, ThreadId,
 };
 use std::rc::Rc;
 
@@ -29,11 +29,13 @@ const MAPPING_AREA_END: u64 = 0x7000_0000;
 /// Bytes that are no instruction on either architecture: `ud2` (Intel SDM volume 2), and `udf` (Arm DDI 0487, section
 /// C6.2), whose upper half is zero.
 const UNDEFINED_INSTRUCTION: [u8; 4] = [0x0f, 0x0b, 0, 0];
-/// The exception's number: the x86_64 kernel reports the processor's, the AArch64 kernel none.
-const fn undefined_instruction(arch: Arch) -> u32 {
-    match arch {
-        Arch::X86_64 => 6,
-        Arch::Aarch64 => 0,
+/// The exception's number: the x86_64 kernel reports the processor's, the AArch64 kernel of 5.0.0 none. Later ones report the syndrome:
+/// an unknown reason, at an instruction of 32 bits (Arm DDI 0487, section D13.2.37).
+const fn undefined_instruction(arch: Arch, interface: Interface) -> u32 {
+    match (arch, interface) {
+        (Arch::X86_64, _) => 6,
+        (Arch::Aarch64, Interface::Old) => 0,
+        (Arch::Aarch64, Interface::Current) => 1 << 25,
     }
 }
 
@@ -56,8 +58,7 @@ pub fn run(script: &Script) -> Result<Vec<Entry>, Stuck> {
         Arch::X86_64 => MachineConfig::q35(RAM, Vec::new()),
         Arch::Aarch64 => MachineConfig::virt(RAM, Vec::new()),
     };
-    let (kernel, root) =
-        Kernel::boot(MachineConfig { rules: Rules { grants: script.grants, ..Rules::CORRECTED }, ..machine });
+    let (kernel, root) = Kernel::boot(MachineConfig { rules: script.rules, ..machine });
     if root.mapping_area.vaddr != Vaddr::new(MAPPING_AREA) {
         return Err(Stuck("the mapping area is not where sequences have it".to_owned()));
     }
@@ -167,7 +168,7 @@ impl<'a> Run<'a> {
         if kernel.memory().read(paddr, &mut instruction).is_err() || instruction != UNDEFINED_INSTRUCTION {
             return Err(Stuck(format!("a thread runs at {vaddr:#x}, where there is no program")));
         }
-        let number = undefined_instruction(kernel.arch());
+        let number = undefined_instruction(kernel.arch(), kernel.rules().interface);
         kernel.fault(thread, Fault::Exception(number));
         Ok(())
     }
@@ -199,9 +200,13 @@ impl<'a> Run<'a> {
             if number == 0 {
                 return false;
             }
-            // It stops itself, and does so again when it is resumed.
+            // It stops itself, and does so again when it is resumed. Without the capability it crashes.
             let own = Cap::from_bits(u64::from(OWN_TCB));
-            let _ = self.kernel.borrow_mut().tcb_suspend(part.thread, own);
+            let mut kernel = self.kernel.borrow_mut();
+            if kernel.tcb_suspend(part.thread, own).is_err() && kernel.is_runnable(part.thread) {
+                let number = undefined_instruction(kernel.arch(), kernel.rules().interface);
+                kernel.fault(part.thread, Fault::Exception(number));
+            }
             return true;
         };
         let made = match self.touch(number, op).or_else(|| self.communicate(number, op)) {

@@ -5,6 +5,7 @@ use crate::stage::{HELPER_CNODE, HELPER_CNODE_BITS, HELPER_TCB, MEMORY};
 use crate::wire;
 use core::fmt;
 use platform::{Badge, CapData, ObjectType, Resume, Rights};
+pub use sim_kernel::Rules;
 use sim_kernel::{Arch, Grants};
 
 /// The topic of a sequence.
@@ -53,13 +54,25 @@ pub struct Script {
     pub topic: Topic,
     /// The kernel that it is for.
     pub arch: Arch,
-    /// That kernel's rules about capabilities in messages.
-    pub grants: Grants,
+    /// That kernel's rules.
+    pub rules: Rules,
     /// Priorities of the helpers, each above the lowest thread's 1 and below the root thread's 255.
     pub priorities: [u8; HELPERS],
     /// The calls of each thread; the root thread's first.
     pub threads: [Vec<Op>; THREADS],
 }
+
+/// The rules of seL4 5.0.0 as this project corrects it.
+pub const OWN_RULES: Rules = Rules { grants: Grants::Lax, ..Rules::CORRECTED };
+
+/// Every kind of kernel that sequences are made on.
+#[cfg(test)]
+pub(crate) const KERNELS: [(Arch, Rules); 4] = [
+    (Arch::X86_64, OWN_RULES),
+    (Arch::Aarch64, OWN_RULES),
+    (Arch::X86_64, Rules::STOCK),
+    (Arch::Aarch64, Rules::STOCK),
+];
 
 /// Helpers' priorities where nothing depends on them: the first is the highest.
 pub const PRIORITIES: [u8; HELPERS] = [120, 110, 100];
@@ -68,8 +81,15 @@ impl Script {
     /// An empty sequence, for seL4 5.0.0 on x86_64; [`Script::on`] makes it one for another architecture.
     #[must_use]
     pub fn new(topic: Topic, name: impl Into<String>) -> Self {
-        let (arch, grants) = (Arch::X86_64, Grants::Lax);
-        Self { name: name.into(), topic, arch, grants, priorities: PRIORITIES, threads: Default::default() }
+        let (arch, rules) = (Arch::X86_64, OWN_RULES);
+        Self { name: name.into(), topic, arch, rules, priorities: PRIORITIES, threads: Default::default() }
+    }
+
+    /// The sequence for a kernel with these rules.
+    #[must_use]
+    pub const fn under(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
     }
 
     /// Adds a call of the root thread.

@@ -160,7 +160,8 @@ impl Stage {
     pub fn build<K: Kernel>(kernel: &K, boot: Boot) -> Result<Self> {
         let is_usable = |u: &&BootUntyped| !u.is_device && u.size_bits >= ALL_BITS;
         let all = *boot.untypeds.iter().find(is_usable).ok_or(Failure("finding memory", None))?;
-        let is_usable = |u: &&BootUntyped| u.is_device && u.size_bits >= DEVICE_BITS;
+        // An answer without an address reads as address 0, which must be nowhere.
+        let is_usable = |u: &&BootUntyped| u.is_device && u.size_bits >= DEVICE_BITS && u.paddr != Paddr::default();
         let registers = *boot.untypeds.iter().find(is_usable).ok_or(Failure("finding device memory", None))?;
         let first = boot.free_slots.start;
         let zero = (Paddr::default(), 0);

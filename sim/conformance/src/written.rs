@@ -35,13 +35,13 @@ pub fn all() -> Vec<Script> {
 mod tests {
     use super::*;
     use crate::model;
-    use sim_kernel::Arch;
+    use crate::script::KERNELS;
     use std::collections::BTreeSet;
 
     #[test]
     fn every_sequence_ends_on_the_model_and_does_the_same_again() {
-        let both = [Arch::X86_64, Arch::Aarch64].map(|arch| all().into_iter().map(move |script| script.on(arch)));
-        for script in both.into_iter().flatten() {
+        let of = |(arch, rules)| all().into_iter().map(move |script| script.on(arch).under(rules));
+        for script in KERNELS.into_iter().flat_map(of) {
             let journal = model::run(&script).unwrap_or_else(|stuck| panic!("{}: {stuck:?}", script.name));
             let root = journal.iter().filter(|entry| entry.thread == 0).count();
             let calls = script.threads[0].iter().filter(|op| **op != crate::Op::Nothing).count();

@@ -20,7 +20,7 @@ use platform::{
 };
 
 /// The root task's initial capabilities, in slots that never change (seL4 manual, section 9.1).
-const TCB_SLOT: u64 = 1;
+pub(crate) const TCB_SLOT: u64 = 1;
 const CNODE_SLOT: u64 = 2;
 const VSPACE_SLOT: u64 = 3;
 const IRQ_CONTROL_SLOT: u64 = 4;

@@ -5,16 +5,17 @@
 
 use crate::Arch;
 use crate::arena::{AsidPoolId, CNodeId, EndpointId, IoTableId, NotificationId, TableId, ThreadId};
-use crate::rules::{Correction, Ports, Rules};
+use crate::rules::{Correction, Interface, Ports, Rules};
 use platform::{Badge, CapData, Error, Rights, TableLevel};
 
 /// Bits of an endpoint's badge.
 const ENDPOINT_BADGE_BITS: u32 = 28;
 /// Layout of the data word of a CNode capability (seL4 5.0.0, `seL4_CapData`).
-const GUARD_TAG: u64 = 1 << 31;
-const GUARD_SHIFT: u32 = 8;
-const GUARD_MASK: u64 = (1 << 18) - 1;
-const GUARD_SIZE_SHIFT: u32 = 2;
+const OLD_GUARD_TAG: u64 = 1 << 31;
+const OLD_GUARD_SHIFT: u32 = 8;
+const OLD_GUARD_MASK: u64 = (1 << 18) - 1;
+const OLD_GUARD_SIZE_SHIFT: u32 = 2;
+const GUARD_SHIFT: u32 = 6;
 const GUARD_SIZE_MASK: u64 = (1 << 6) - 1;
 
 /// The size of a frame.
@@ -275,15 +276,19 @@ impl Capability {
     #[must_use]
     pub fn with_data(mut self, word: u64, rules: Rules) -> Self {
         match &mut self {
-            Self::Endpoint { badge, .. } if *badge == 0 && word >> ENDPOINT_BADGE_BITS == 0 => *badge = word,
+            Self::Endpoint { badge, .. }
+                if *badge == 0 && (rules.interface == Interface::Current || word >> ENDPOINT_BADGE_BITS == 0) =>
+            {
+                *badge = word;
+            }
             Self::Notification { badge, .. } if *badge == 0 => *badge = word,
             Self::Endpoint { .. } | Self::Notification { .. } => return Self::Null,
             Self::CNode { radix, guard, guard_bits, .. } => {
-                let bits = (word >> GUARD_SIZE_SHIFT & GUARD_SIZE_MASK) as u8;
+                let (bits, value) = rules.interface.guard_of(word);
                 if bits + *radix > 64 {
                     return Self::Null;
                 }
-                *guard = word >> GUARD_SHIFT & GUARD_MASK & low_bits(bits);
+                *guard = value & low_bits(bits);
                 *guard_bits = bits;
             }
             Self::IoPorts { first, last } if rules.ports == Ports::Minted => {
@@ -309,7 +314,7 @@ impl Capability {
 }
 
 /// The word that user level makes of `data`. The kernel interprets it by the kind of capability that it is for.
-pub(crate) fn data_word(arch: Arch, data: CapData) -> platform::Result<u64> {
+pub(crate) fn data_word(arch: Arch, interface: Interface, data: CapData) -> platform::Result<u64> {
     const BADGES: u64 = 1 << ENDPOINT_BADGE_BITS;
     match data {
         CapData::Badge(badge) if badge.0 >= BADGES && !badge.has(Badge::SIGNAL) => {
@@ -317,15 +322,30 @@ pub(crate) fn data_word(arch: Arch, data: CapData) -> platform::Result<u64> {
         }
         CapData::Badge(badge) => Ok(badge.0),
         CapData::IoPorts(..) | CapData::IoSpace { .. } if arch == Arch::Aarch64 => Err(Error::IllegalOperation),
-        CapData::Guard { size, value } => Ok(guard_word(size, value)),
+        CapData::Guard { size, value } => Ok(interface.guard_word(size, value)),
         CapData::IoPorts(first, last) => Ok(u64::from(first) << 16 | u64::from(last)),
         CapData::IoSpace { domain, requester_id } => Ok(u64::from(domain) << 16 | u64::from(requester_id)),
     }
 }
 
-/// The data word of a guard.
-pub(crate) fn guard_word(size: u8, value: u64) -> u64 {
-    GUARD_TAG | (value & GUARD_MASK) << GUARD_SHIFT | (u64::from(size) & GUARD_SIZE_MASK) << GUARD_SIZE_SHIFT
+impl Interface {
+    /// The data word of a guard.
+    pub(crate) fn guard_word(self, size: u8, value: u64) -> u64 {
+        let size = u64::from(size) & GUARD_SIZE_MASK;
+        match self {
+            Self::Old => OLD_GUARD_TAG | (value & OLD_GUARD_MASK) << OLD_GUARD_SHIFT | size << OLD_GUARD_SIZE_SHIFT,
+            Self::Current => value << GUARD_SHIFT | size,
+        }
+    }
+
+    /// The size and the value of the guard in a data word.
+    fn guard_of(self, word: u64) -> (u8, u64) {
+        let (size, value) = match self {
+            Self::Old => (word >> OLD_GUARD_SIZE_SHIFT, word >> OLD_GUARD_SHIFT & OLD_GUARD_MASK),
+            Self::Current => (word, word >> GUARD_SHIFT),
+        };
+        ((size & GUARD_SIZE_MASK) as u8, value)
+    }
 }
 
 /// A word with its lowest `bits` set.
@@ -356,7 +376,7 @@ mod tests {
     #[test]
     fn ports_only_shrink() {
         let ports = Capability::IoPorts { first: 0x3f8, last: 0x3ff };
-        let word = |first, last| data_word(Arch::X86_64, CapData::IoPorts(first, last)).unwrap();
+        let word = |first, last| data_word(Arch::X86_64, Interface::Old, CapData::IoPorts(first, last)).unwrap();
         assert_eq!(ports.with_data(word(0x3f9, 0x3fa), CORRECTED), Capability::IoPorts { first: 0x3f9, last: 0x3fa });
         assert_eq!(ports.with_data(word(0x3f0, 0x3fa), CORRECTED), Capability::Null);
         assert_eq!(ports.with_data(word(0x3fa, 0x3f9), CORRECTED), Capability::Null);
@@ -372,7 +392,7 @@ mod tests {
     #[test]
     fn only_the_master_becomes_an_io_space() {
         let master = Capability::IoSpace { domain: 0, requester_id: 0 };
-        let word = data_word(Arch::X86_64, CapData::IoSpace { domain: 3, requester_id: 0x18 }).unwrap();
+        let word = data_word(Arch::X86_64, Interface::Old, CapData::IoSpace { domain: 3, requester_id: 0x18 }).unwrap();
         let minted = Capability::IoSpace { domain: 3, requester_id: 0x18 };
         assert_eq!(master.with_data(word, CORRECTED), minted);
         assert_eq!(minted.with_data(word, CORRECTED), Capability::Null);

@@ -79,7 +79,7 @@ impl Kernel {
         {
             return self.issue_ports(thread, dest, CPtr::new(src.index).cast(), (first, last));
         }
-        let data = data_word(self.arch, data)?;
+        let data = data_word(self.arch, self.rules.interface, data)?;
         let words = [dest.index, dest.depth.into(), src.index, src.depth.into(), self.rules.grants.word(rights), data];
         let caps = [src.root.cptr()];
         let invocation = Invocation { service: dest.root.cptr(), label: label::CNODE_MINT, words: &words, caps: &caps };

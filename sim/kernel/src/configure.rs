@@ -3,7 +3,8 @@
 //! The thread keeps its own capabilities to the last three, in slots that no path leads to.
 
 use crate::arena::ThreadId;
-use crate::capability::{Capability, guard_word};
+use crate::boot::TCB_SLOT;
+use crate::capability::Capability;
 use crate::invocation::{Invocation, Outcome};
 use crate::slots::SlotId;
 use crate::thread::target;
@@ -11,8 +12,9 @@ use crate::vspace::X86_64_USER_TOP;
 use crate::{Arch, Kernel, label};
 use platform::{CNode, CPtr, Cap, Error, Frame, Result, Tcb, VSpace, Vaddr};
 
-/// Bytes an IPC buffer is aligned to.
-const BUFFER_ALIGNMENT: u64 = 512;
+/// Bytes an IPC buffer is aligned to, on 5.0.0 and later.
+const OLD_BUFFER_ALIGNMENT: u64 = 512;
+const BUFFER_ALIGNMENT: u64 = 1024;
 
 impl Kernel {
     /// See [`platform::Kernel::tcb_configure`].
@@ -32,7 +34,7 @@ impl Kernel {
         ipc_buffer: Vaddr,
         ipc_buffer_frame: Cap<Frame>,
     ) -> Result<()> {
-        let guard = guard_word(cspace_guard_bits, 0);
+        let guard = self.rules.interface.guard_word(cspace_guard_bits, 0);
         let words = [fault_endpoint.bits(), priority.into(), guard, 0, ipc_buffer.bits()];
         let caps = [cspace.cptr(), vspace.cptr(), ipc_buffer_frame.cptr()];
         let invocation = Invocation { service: tcb.cptr(), label: label::TCB_CONFIGURE, words: &words, caps: &caps };
@@ -40,18 +42,44 @@ impl Kernel {
             let target = target(found)?;
             found.all_words()?;
             let sources = [found.cap(0)?, found.cap(1)?, found.cap(2)?];
-            let max = kernel.threads[thread].max_controlled;
-            if priority > max {
-                return Err(Error::RangeError { min: 0, max: max.into() }.into());
+            if !kernel.is_current() {
+                kernel.check_priority(thread, priority)?;
             }
             let caps = kernel.check_configure(target, sources, guard, ipc_buffer.bits())?;
-            let configured = &mut kernel.threads[target];
-            configured.fault_handler = fault_endpoint;
-            configured.max_controlled = 0;
-            kernel.set_priority(target, priority);
+            kernel.threads[target].fault_handler = fault_endpoint;
+            if !kernel.is_current() {
+                kernel.threads[target].max_controlled = 0;
+                kernel.set_priority(target, priority);
+            }
             kernel.fill_own_slots(found.slot, target, sources, caps, ipc_buffer.bits());
             Ok(())
+        })?;
+        if self.is_current() {
+            return self.set_sched_params(thread, tcb, priority);
+        }
+        Ok(())
+    }
+
+    /// Gives a thread its priority, in a call of its own, by the authority of the thread in the caller's slot of its own TCB at boot.
+    fn set_sched_params(&mut self, thread: ThreadId, tcb: Cap<Tcb>, priority: u8) -> Result<()> {
+        let (words, caps) = ([0, priority.into()], [CPtr::new(TCB_SLOT)]);
+        let invocation =
+            Invocation { service: tcb.cptr(), label: label::TCB_SET_SCHED_PARAMS, words: &words, caps: &caps };
+        self.invoke(thread, &invocation, |kernel, found| {
+            let target = target(found)?;
+            let Capability::Thread(authority) = kernel.slots[found.cap(0)?].cap else {
+                return Err(Error::InvalidCapability(1).into());
+            };
+            kernel.check_priority(authority, priority)?;
+            kernel.threads[target].max_controlled = 0;
+            kernel.set_priority(target, priority);
+            Ok(())
         })
+    }
+
+    fn check_priority(&self, authority: ThreadId, priority: u8) -> Result<()> {
+        let max = self.threads[authority].max_controlled;
+        if priority > max { Err(Error::RangeError { min: 0, max: max.into() }) } else { Ok(()) }
     }
 
     /// The capabilities that go into a thread's slots for CSpace, VSpace and IPC buffer, in the kernel's order of
@@ -66,7 +94,7 @@ impl Kernel {
         let mut buffer_cap = Capability::Null;
         if ipc_buffer != 0 {
             buffer_cap = self.derive(frame, self.slots[frame].cap)?;
-            check_buffer(&buffer_cap, ipc_buffer, self.arch)?;
+            self.check_buffer(&buffer_cap, ipc_buffer)?;
         }
         if self.is_long_deletion(self.cspace_slot(target)) || self.is_long_deletion(self.vspace_slot(target)) {
             return Err(Error::IllegalOperation.into());
@@ -77,6 +105,20 @@ impl Kernel {
         match vspace_cap {
             Capability::VSpace { asid, .. } if asid != 0 => Ok([cspace_cap, vspace_cap, buffer_cap]),
             _ => Err(Error::IllegalOperation.into()),
+        }
+    }
+
+    fn check_buffer(&self, frame: &Capability, vaddr: u64) -> Result<()> {
+        let alignment = if self.is_current() { BUFFER_ALIGNMENT } else { OLD_BUFFER_ALIGNMENT };
+        match frame {
+            Capability::Frame { is_device: false, .. }
+                if self.arch == Arch::X86_64 && !self.is_current() && vaddr >= X86_64_USER_TOP =>
+            {
+                Err(Error::IllegalOperation)
+            }
+            Capability::Frame { is_device: false, .. } if vaddr.is_multiple_of(alignment) => Ok(()),
+            Capability::Frame { is_device: false, .. } => Err(Error::AlignmentError),
+            _ => Err(Error::IllegalOperation),
         }
     }
 
@@ -109,16 +151,5 @@ impl Kernel {
             target.ipc_buffer = ipc_buffer;
         }
         self.translation_generation += 1;
-    }
-}
-
-fn check_buffer(frame: &Capability, vaddr: u64, arch: Arch) -> Result<()> {
-    match frame {
-        Capability::Frame { is_device: false, .. } if arch == Arch::X86_64 && vaddr >= X86_64_USER_TOP => {
-            Err(Error::IllegalOperation)
-        }
-        Capability::Frame { is_device: false, .. } if vaddr.is_multiple_of(BUFFER_ALIGNMENT) => Ok(()),
-        Capability::Frame { is_device: false, .. } => Err(Error::AlignmentError),
-        _ => Err(Error::IllegalOperation),
     }
 }

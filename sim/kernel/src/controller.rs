@@ -6,6 +6,7 @@
 //! of it. Left out: priorities, and the real sender of a message.
 
 use crate::Arch;
+use crate::rules::Interface;
 use platform::{Error, IrqSource, Result, Trigger};
 use std::collections::BTreeSet;
 
@@ -16,8 +17,10 @@ const VECTORS: u8 = 108;
 const FIRST_VECTOR: u8 = 0x30;
 /// The address that a device writes to interrupt the processor with APIC id 0 (Intel SDM volume 3, section 11.11.1).
 const APIC_MESSAGES: u64 = 0xfee0_0000;
-/// Interrupts of the GIC that a capability can name; these are the kernel's interrupts.
-const INTIDS: usize = 256;
+/// Interrupts of the GIC that a capability can name, on 5.0.0 with the project's platform and on later kernels with theirs; these are
+/// the kernel's interrupts.
+const OLD_INTIDS: usize = 256;
+const INTIDS: usize = 160;
 /// The one by which the kernel measures time slices.
 const KERNEL_TIMER: u8 = 27;
 /// The register of the GICv2m that a device writes an interrupt's number to, and the numbers that it takes.
@@ -50,6 +53,8 @@ struct Line {
 #[derive(Clone, Debug)]
 pub(crate) struct Controller {
     arch: Arch,
+    /// Number of kernel interrupts.
+    irqs: usize,
     lines: Vec<Line>,
     /// The line that last raised each kernel interrupt: it is the one to mask, even when the handler is gone.
     last: Vec<Option<u8>>,
@@ -58,7 +63,12 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    pub(crate) fn new(arch: Arch) -> Self {
+    pub(crate) fn new(arch: Arch, interface: Interface) -> Self {
+        let irqs = match (arch, interface) {
+            (Arch::X86_64, _) => VECTORS.into(),
+            (Arch::Aarch64, Interface::Old) => OLD_INTIDS,
+            (Arch::Aarch64, Interface::Current) => INTIDS,
+        };
         let line = |irq, trigger| Line { level: Level::Deasserted, trigger, irq, is_masked: true, has_edge: false };
         let (lines, last) = match arch {
             Arch::X86_64 => (vec![line(0, None); usize::from(IOAPIC_PINS)], vec![None; usize::from(VECTORS)]),
@@ -71,22 +81,19 @@ impl Controller {
                 })
                 .unzip(),
         };
-        Self { arch, lines, last, requests: BTreeSet::new() }
+        Self { arch, irqs, lines, last, requests: BTreeSet::new() }
     }
 
     /// Number of kernel interrupts.
     pub(crate) const fn irqs(&self) -> usize {
-        match self.arch {
-            Arch::X86_64 => VECTORS as usize,
-            Arch::Aarch64 => INTIDS,
-        }
+        self.irqs
     }
 
     /// Their number as the kernel's interface gives it: on AArch64 that of the last one.
     pub(crate) const fn irq_count(&self) -> u8 {
         match self.arch {
             Arch::X86_64 => VECTORS,
-            Arch::Aarch64 => u8::MAX,
+            Arch::Aarch64 => (self.irqs - 1) as u8,
         }
     }
 

@@ -123,7 +123,7 @@ impl Kernel {
         }
         match (&above.cap, &below.cap) {
             (Capability::IoSpace { domain, .. }, Capability::IoSpace { domain: below_domain, .. }) => {
-                domain == below_domain && !below.is_first
+                self.rules.io_space_revoke == Correction::Missing || domain == below_domain && !below.is_first
             }
             (Capability::Endpoint { badge, .. }, Capability::Endpoint { badge: below_badge, .. })
             | (Capability::Notification { badge, .. }, Capability::Notification { badge: below_badge, .. }) => {

@@ -86,7 +86,7 @@ impl Kernel {
         self.transfer(thread, Some(endpoint), authority, receiver);
         self.set_state(receiver, ThreadState::Running);
         self.wake(receiver, OnEqual::Switch);
-        if send == Send::Call || self.threads[thread].fault.is_some() {
+        if send == Send::Call || self.has_old_fault(thread) {
             self.await_answer(thread, authority, receiver, answer_can_grant);
         }
     }
@@ -119,13 +119,18 @@ impl Kernel {
         };
         let authority = Authority { badge, can_grant, can_be_answered };
         self.transfer(sender, Some(endpoint), authority, thread);
-        if is_call || self.threads[sender].fault.is_some() {
+        if is_call || self.has_old_fault(sender) {
             self.await_answer(sender, authority, thread, answer_can_grant);
         } else {
             self.threads[sender].delivery = Some(Delivery::Nothing);
             self.set_state(sender, ThreadState::Running);
             self.wake(sender, OnEqual::Stay);
         }
+    }
+
+    /// Whether a message of the thread is taken for a call, because a fault of it is left over. Later kernels ask for the call alone.
+    fn has_old_fault(&self, thread: ThreadId) -> bool {
+        !self.is_current() && self.threads[thread].fault.is_some()
     }
 
     /// Makes `sender` wait for the reply of `receiver`; without the right to one it waits for ever. `answer_can_grant`: whether the

@@ -108,7 +108,7 @@ impl Kernel {
             {
                 self.threads[thread].fault = Some(fault);
                 let authority = Authority { badge, can_grant: true, can_be_answered: true };
-                self.send_message(thread, endpoint, Send::Waiting, authority);
+                self.send_message(thread, endpoint, Send::Call, authority);
             }
             Ok(_) | Err(_) => self.set_state(thread, ThreadState::Inactive),
         }
@@ -120,8 +120,8 @@ impl Kernel {
         let context = &self.threads[sender].context;
         let ip = context.instruction_pointer;
         let limit = if self.has_buffer_to_receive(receiver) { MESSAGE_WORDS } else { REGISTER_WORDS };
-        // The x86_64 kernel cuts the address to 32 bits.
-        let address_mask = if self.arch == Arch::X86_64 { 0xffff_ffff } else { u64::MAX };
+        // The x86_64 kernel of 5.0.0 cuts the address to 32 bits.
+        let address_mask = if self.arch == Arch::X86_64 && !self.is_current() { 0xffff_ffff } else { u64::MAX };
         let (label, words) = match fault {
             Fault::Vm { vaddr, .. } => (VM_FAULT, &[ip, vaddr & address_mask, 0, status][..]),
             Fault::Capability { cptr, is_receiving } => {

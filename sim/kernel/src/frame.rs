@@ -8,6 +8,7 @@ use crate::arena::ThreadId;
 use crate::capability::{Capability, FrameSize, Mapping, VmRights};
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
+use crate::rules::Interface;
 use crate::vspace::Entry;
 use platform::{CacheAttributes, Cap, Error, Frame, Paddr, Result, Rights, TableLevel, VSpace, Vaddr};
 
@@ -68,22 +69,18 @@ impl Kernel {
             return Err(Stop::OtherKind);
         };
         let vspace = found.cap(0)?;
-        if mapping != Mapping::None {
+        if mapping != Mapping::None && !self.is_current() {
             return Err(Error::InvalidCapability(0).into());
         }
         let (root, asid) = self.mappable(&self.slots[vspace].cap)?;
-        self.ensure_vspace(root, asid)?;
         let len = 1 << size.bits();
         let is_aligned = vaddr & (len - 1) == 0;
-        // The AArch64 kernel checks the alignment first, the x86_64 kernel the range.
-        if self.arch == Arch::Aarch64 && !is_aligned {
-            return Err(Error::AlignmentError.into());
-        }
-        if self.is_beyond_user(vaddr, len) {
-            return Err(Error::InvalidArgument(0).into());
-        }
-        if !is_aligned {
-            return Err(Error::AlignmentError.into());
+        let aligned = if is_aligned { Ok(()) } else { Err(Error::AlignmentError) };
+        let place = self.check_place(mapping, asid, vaddr, len);
+        match (self.arch, self.rules.interface) {
+            (Arch::Aarch64, _) => self.ensure_vspace(root, asid).and(aligned).and(place)?,
+            (Arch::X86_64, Interface::Old) => self.ensure_vspace(root, asid).and(place).and(aligned)?,
+            (Arch::X86_64, Interface::Current) => place.and(self.ensure_vspace(root, asid)).and(aligned)?,
         }
         let level = level_of(size);
         if size == FrameSize::Large && self.is_kernels(vaddr) {
@@ -97,14 +94,31 @@ impl Kernel {
             // (Arm DDI 0487, section D5.4.4).
             Arch::Aarch64 => attributes == CacheAttributes::WriteBack && !rights.write,
         };
-        let entry = self.entry(table, vaddr, level);
-        if *entry != Entry::Empty {
-            return Err(Error::DeleteFirst.into());
+        let (arch, is_current) = (self.arch, self.is_current());
+        match *self.entry(table, vaddr, level) {
+            Entry::Empty => {}
+            // A later kernel replaces what is mapped there.
+            Entry::Page { .. } if is_current => self.translation_generation += 1,
+            Entry::Table(_) if is_current && arch == Arch::Aarch64 => return Err(Error::FailedLookup.into()),
+            Entry::Page { .. } | Entry::Table(_) => return Err(Error::DeleteFirst.into()),
         }
-        *entry = Entry::Page { paddr, rights: masked, is_executable };
+        *self.entry(table, vaddr, level) = Entry::Page { paddr, rights: masked, is_executable };
         let mapping = Mapping::VSpace { asid, vaddr };
         self.slots[found.slot].cap = Capability::Frame { paddr, size, rights: own, is_device, mapping };
         Ok(())
+    }
+
+    /// Checks the address of a mapping: of user level for a frame that is mapped nowhere, else the one that it has.
+    fn check_place(&self, mapping: Mapping, asid: u16, vaddr: u64, len: u64) -> Result<()> {
+        match mapping {
+            Mapping::None if self.is_beyond_user(vaddr, len) => Err(Error::InvalidArgument(0)),
+            Mapping::VSpace { asid: own, .. } | Mapping::IoSpace { requester_id: own, .. } if own != asid => {
+                Err(Error::InvalidCapability(1))
+            }
+            Mapping::IoSpace { .. } => Err(Error::IllegalOperation),
+            Mapping::VSpace { vaddr: own, .. } if own != vaddr => Err(Error::InvalidArgument(0)),
+            Mapping::None | Mapping::VSpace { .. } => Ok(()),
+        }
     }
 
     /// Removes a frame's mapping, if this frame is still the one that is mapped there.

@@ -10,6 +10,7 @@ use crate::capability::Capability;
 use crate::controller::{Controller, Level};
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
+use crate::rules::Interface;
 use crate::slots::SlotId;
 use platform::{AbsoluteCPtr, CPtr, Cap, Error, IrqControl, IrqHandler, IrqSource, Notification, Result, Trigger};
 
@@ -25,8 +26,8 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    pub(crate) fn new(arch: Arch, slots: &mut crate::slots::Slots) -> Self {
-        let controller = Controller::new(arch);
+    pub(crate) fn new(arch: Arch, interface: Interface, slots: &mut crate::slots::Slots) -> Self {
+        let controller = Controller::new(arch, interface);
         let irqs = controller.irqs();
         let slot_bits = irqs.next_power_of_two().ilog2() as u8;
         Self { first: slots.add(slot_bits), sources: vec![None; irqs], controller, undelivered: 0 }
@@ -85,8 +86,8 @@ impl Kernel {
         let is_active =
             self.interrupts.sources[usize::from(irq)].is_some() || self.interrupts.controller.is_kernels(irq);
         let taken = if is_active { Err(Error::RevokeFirst) } else { Ok(()) };
-        // The AArch64 kernel checks the interrupt first, the x86_64 kernel the slot.
-        if self.arch == Arch::Aarch64 {
+        // The x86_64 kernel of 5.0.0 checks the slot first, the others the interrupt.
+        if self.arch == Arch::Aarch64 || self.is_current() {
             taken?;
         }
         let slot = self.resolve(&self.slots[root].cap, dest.index, dest.depth)?;

@@ -5,6 +5,7 @@ pub(crate) const UNTYPED_RETYPE: u32 = 1;
 pub(crate) const TCB_READ_REGISTERS: u32 = 2;
 pub(crate) const TCB_WRITE_REGISTERS: u32 = 3;
 pub(crate) const TCB_CONFIGURE: u32 = 5;
+pub(crate) const TCB_SET_SCHED_PARAMS: u32 = 8;
 pub(crate) const TCB_SUSPEND: u32 = 10;
 pub(crate) const TCB_RESUME: u32 = 11;
 pub(crate) const TCB_BIND_NOTIFICATION: u32 = 12;

@@ -69,7 +69,7 @@ pub use iospace::IoFault;
 pub use mapped::MappedMemory;
 pub use memory::{NotRam, Page, PhysicalMemory};
 pub use object::{RETYPE_LIMIT, object_bits};
-pub use rules::{Correction, Ports, Rules};
+pub use rules::{Correction, Interface, Ports, Rules};
 pub use schedule::TIME_SLICE_TICKS;
 pub use surroundings::{CNODE_BITS, Given, Surroundings};
 pub use syscall::Delivery;
@@ -133,7 +133,7 @@ impl Kernel {
     /// A kernel with nothing in it yet, over this RAM.
     fn bare(arch: Arch, rules: Rules, memory: PhysicalMemory, has_iommu: bool) -> Self {
         let mut slots = Slots::new();
-        let interrupts = Interrupts::new(arch, &mut slots);
+        let interrupts = Interrupts::new(arch, rules.interface, &mut slots);
         Self {
             arch,
             rules,
@@ -167,6 +167,16 @@ impl Kernel {
     #[must_use]
     pub const fn arch(&self) -> Arch {
         self.arch
+    }
+
+    /// Its rules.
+    #[must_use]
+    pub const fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    fn is_current(&self) -> bool {
+        self.rules.interface == Interface::Current
     }
 
     /// The machine's RAM.

@@ -18,6 +18,8 @@ pub struct Rules {
     pub io_page_table: Correction,
     /// IOSpace capabilities are derived from others, so that revoking deletes them.
     pub io_space_revoke: Correction,
+    /// The way with mappings, guards, equal threads and wrong calls.
+    pub interface: Interface,
 }
 
 impl Rules {
@@ -28,6 +30,7 @@ impl Rules {
         context_cache: Correction::Made,
         io_page_table: Correction::Made,
         io_space_revoke: Correction::Made,
+        interface: Interface::Old,
     };
     /// seL4 13.0.0 to 16.0.0 as released.
     pub const STOCK: Self = Self {
@@ -36,6 +39,7 @@ impl Rules {
         context_cache: Correction::Missing,
         io_page_table: Correction::Missing,
         io_space_revoke: Correction::Missing,
+        interface: Interface::Current,
     };
 }
 
@@ -46,6 +50,16 @@ pub enum Ports {
     Minted,
     /// seL4 10.0.0 and later: a control capability issues each range. Its ports belong to no other range until it is deleted.
     Issued,
+}
+
+/// The interface of a kernel, where it is neither a correction nor about authority.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interface {
+    /// seL4 5.0.0.
+    Old,
+    /// seL4 13.0.0 to 16.0.0: a frame is mapped again in its place, a guard has 58 bits, a badge 64, and a thread that is woken does not
+    /// take over from its equal.
+    Current,
 }
 
 /// A correction of the project's kernel, by its name in `docs/limits.md`.

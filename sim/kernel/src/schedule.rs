@@ -3,7 +3,8 @@
 //! As in seL4 the running thread is in no queue, and its place is decided at the end of a kernel entry. The rules are those
 //! of 5.0.0. A thread woken by its partner at an endpoint runs at once at the same priority. A thread woken by a signal runs
 //! at once only at a higher priority. All others go to the front of their queue. Only a yield or a used up time slice puts a
-//! thread at the end.
+//! thread at the end. Later kernels ([`crate::Interface::Current`]) prefer the running thread to its equals: the one that it
+//! wakes goes to the end.
 
 use crate::Kernel;
 use crate::arena::ThreadId;
@@ -170,22 +171,48 @@ impl Kernel {
             Action::Resume => return self.activate(),
             Action::ChooseNew => {
                 self.requeue_current();
-                match self.scheduler.highest_queue() {
-                    Some(priority) => {
-                        let head = self.scheduler.queues[usize::from(priority)].head;
-                        self.switch_to(head.expect("a queue that is marked has a head"));
-                    }
-                    None => self.scheduler.current = None,
-                }
+                self.choose();
             }
             Action::SwitchTo(thread) => {
                 self.requeue_current();
-                self.switch_to(thread);
+                if self.is_current() && !self.takes_over(thread) { self.choose() } else { self.switch_to(thread) }
             }
         }
         self.scheduler.action = Action::Resume;
         self.scheduler.generation += 1;
         self.activate();
+    }
+
+    /// Runs the first thread of the highest queue.
+    fn choose(&mut self) {
+        match self.scheduler.highest_queue() {
+            Some(priority) => {
+                let head = self.scheduler.queues[usize::from(priority)].head;
+                self.switch_to(head.expect("a queue that is marked has a head"));
+            }
+            None => self.scheduler.current = None,
+        }
+    }
+
+    /// Whether a thread that was woken, alone in this entry, runs at once. If not, it enters its queue. The running thread is in its own.
+    fn takes_over(&mut self, woken: ThreadId) -> bool {
+        let priority = self.threads[woken].priority;
+        let running = self.current().map(|current| (self.threads[current].priority, self.is_runnable(current)));
+        match running {
+            Some((own, true)) if priority == own => {
+                if !self.threads[woken].is_ready {
+                    self.ready_append(woken);
+                }
+                return false;
+            }
+            Some((own, _)) if priority >= own => return true,
+            _ => {}
+        }
+        let is_highest = self.scheduler.highest_queue().is_none_or(|highest| priority >= highest);
+        if !is_highest {
+            self.ready_push(woken);
+        }
+        is_highest
     }
 
     fn requeue_current(&mut self) {
@@ -224,8 +251,12 @@ impl Kernel {
     pub(crate) fn wake(&mut self, thread: ThreadId, on_equal: OnEqual) {
         let own = self.current().map_or(0, |current| self.threads[current].priority);
         let woken = self.threads[thread].priority;
-        let takes_over = woken > own || woken == own && on_equal == OnEqual::Switch;
+        let takes_over = self.is_current() || woken > own || woken == own && on_equal == OnEqual::Switch;
         let action = self.scheduler.action;
+        if self.is_current() && action != Action::Resume {
+            self.reschedule();
+            return self.ready_push(thread);
+        }
         if takes_over && action == Action::Resume {
             self.scheduler.action = Action::SwitchTo(thread);
         } else {
@@ -248,7 +279,10 @@ impl Kernel {
         self.ready_remove(thread);
         self.threads[thread].priority = priority;
         if self.is_runnable(thread) {
-            self.ready_push(thread);
+            match self.current() {
+                Some(current) if self.is_current() && current != thread => return self.wake(thread, OnEqual::Stay),
+                _ => self.ready_push(thread),
+            }
         }
         if self.current() == Some(thread) {
             self.reschedule();

@@ -19,8 +19,8 @@ use platform::{CNode, Cap, Error, ObjectType, Result, Rights, TableLevel, Untype
 /// log2 of the bytes of the largest and the smallest untyped.
 pub(crate) const MAX_UNTYPED_BITS: u8 = 47;
 pub(crate) const MIN_UNTYPED_BITS: u8 = 4;
-/// The limit that the kernel reports for sizes beyond [`MAX_UNTYPED_BITS`]; it is not the real limit.
-const SAID_MAX_BITS: u64 = 61;
+/// The limit that 5.0.0 reports for sizes beyond [`MAX_UNTYPED_BITS`]; it is not the real limit.
+const OLD_SAID_MAX_BITS: u64 = 61;
 
 /// A retype that passed all checks.
 struct Retype {
@@ -77,6 +77,11 @@ impl Kernel {
         let node = found.cap(0)?;
         if object_type == ObjectType::IoPageTable && self.arch == Arch::Aarch64 {
             return Err(Error::InvalidArgument(0).into());
+        }
+        let (limit, said) =
+            if self.is_current() { (63, MAX_UNTYPED_BITS.into()) } else { (MAX_UNTYPED_BITS, OLD_SAID_MAX_BITS) };
+        if size_bits > limit || object_bits(object_type, size_bits) > MAX_UNTYPED_BITS {
+            return Err(Error::RangeError { min: 0, max: said }.into());
         }
         check_size(object_type, size_bits)?;
         let dest = self.check_destination(node, offset, count)?;
@@ -186,9 +191,6 @@ fn frame(size: FrameSize, is_device: bool, paddr: u64) -> Capability {
 }
 
 fn check_size(object_type: ObjectType, size_bits: u8) -> Result<()> {
-    if size_bits > MAX_UNTYPED_BITS {
-        return Err(Error::RangeError { min: 0, max: SAID_MAX_BITS });
-    }
     match object_type {
         ObjectType::CNode if size_bits == 0 => Err(Error::InvalidArgument(1)),
         ObjectType::Untyped if size_bits < MIN_UNTYPED_BITS => Err(Error::InvalidArgument(1)),

@@ -11,12 +11,14 @@ use crate::capability::{Capability, TablePlace, VmRights};
 use crate::fault::page_fault_status;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
+use crate::slots::SlotId;
 use platform::{Cap, Error, Paddr, Result, TableLevel, TranslationTable, VSpace, Vaddr};
 
 /// The end of user level's addresses for the x86_64 kernel, one page below those that are not canonical.
 pub(crate) const X86_64_USER_TOP: u64 = 0x0000_7fff_ffff_f000;
 /// The same for the AArch64 kernel, which has separate tables of its own.
-const AARCH64_USER_TOP: u64 = 1 << 48;
+const OLD_AARCH64_USER_TOP: u64 = 1 << 48;
+const AARCH64_USER_TOP: u64 = 1 << 47;
 /// The entry of every VSpace's root that is the x86_64 kernel's own.
 const KERNEL_ENTRY: usize = 511;
 const ENTRY_MASK: u64 = 511;
@@ -174,12 +176,15 @@ impl Kernel {
 
     fn install_table(&mut self, found: &Found, level: TableLevel, vaddr: u64) -> Outcome<()> {
         let Capability::Table { level: own, table, place } = found.cap else { return Err(Stop::OtherKind) };
-        if own != level {
+        if own != level && !self.has_one_kind_of_table() {
             return Err(Stop::OtherKind);
         }
         let vspace = found.cap(0)?;
         if place.is_some() {
             return Err(Error::InvalidCapability(0).into());
+        }
+        if self.has_one_kind_of_table() {
+            return self.install_next_table(found.slot, table, vspace, vaddr);
         }
         let above = level.above();
         let vaddr = vaddr & !((1 << shift(above)) - 1);
@@ -187,7 +192,7 @@ impl Kernel {
         if vaddr >= self.user_end() {
             return Err(Error::InvalidArgument(0).into());
         }
-        if level == TableLevel::Three || self.arch == Arch::Aarch64 {
+        if level == TableLevel::Three || self.arch == Arch::Aarch64 || self.is_current() {
             self.ensure_vspace(root, asid)?;
         }
         let parent = self.table_at(root, vaddr, above).ok_or(Error::FailedLookup)?;
@@ -197,6 +202,31 @@ impl Kernel {
         }
         *entry = Entry::Table(table);
         self.slots[found.slot].cap = Capability::Table { level, table, place: Some(TablePlace { asid, vaddr }) };
+        Ok(())
+    }
+
+    /// Whether a table can be of any level: the first that lacks one, on the way to the address at which it is mapped.
+    fn has_one_kind_of_table(&self) -> bool {
+        self.arch == Arch::Aarch64 && self.is_current()
+    }
+
+    fn install_next_table(&mut self, slot: SlotId, table: TableId, vspace: SlotId, vaddr: u64) -> Outcome<()> {
+        let (root, asid) = self.mappable(&self.slots[vspace].cap)?;
+        if vaddr >= self.user_end() {
+            return Err(Error::InvalidArgument(0).into());
+        }
+        self.ensure_vspace(root, asid)?;
+        let is_missing = |level: &TableLevel| self.table_at(root, vaddr, Some(*level)).is_none();
+        let level = TableLevel::ALL.into_iter().find(is_missing).ok_or(Error::DeleteFirst)?;
+        let above = level.above();
+        let parent = self.table_at(root, vaddr, above).ok_or(Error::FailedLookup)?;
+        let entry = self.entry(parent, vaddr, above);
+        if *entry != Entry::Empty {
+            return Err(Error::DeleteFirst.into());
+        }
+        *entry = Entry::Table(table);
+        let place = Some(TablePlace { asid, vaddr: vaddr & !((1 << shift(above)) - 1) });
+        self.slots[slot].cap = Capability::Table { level, table, place };
         Ok(())
     }
 
@@ -223,16 +253,18 @@ impl Kernel {
     fn user_end(&self) -> u64 {
         match self.arch {
             Arch::X86_64 => X86_64_USER_TOP,
-            Arch::Aarch64 => AARCH64_USER_TOP,
+            Arch::Aarch64 if self.is_current() => AARCH64_USER_TOP,
+            Arch::Aarch64 => OLD_AARCH64_USER_TOP,
         }
     }
 
-    /// Whether `len` bytes from `vaddr` go beyond user level's addresses. On x86_64 the kernel's sum wraps, and so lets the last
-    /// page of all through to the checks that follow.
+    /// Whether `len` bytes from `vaddr` go beyond user level's addresses. On x86_64 the sum of 5.0.0 wraps, and so lets the
+    /// last page of all through to the checks that follow.
     pub(crate) fn is_beyond_user(&self, vaddr: u64, len: u64) -> bool {
         match self.arch {
+            Arch::X86_64 if self.is_current() && vaddr > X86_64_USER_TOP => true,
             Arch::X86_64 => vaddr.wrapping_add(len) > X86_64_USER_TOP,
-            Arch::Aarch64 => vaddr.wrapping_add(len).wrapping_sub(1) >= AARCH64_USER_TOP,
+            Arch::Aarch64 => vaddr.wrapping_add(len).wrapping_sub(1) >= self.user_end(),
         }
     }
 

@@ -4,6 +4,7 @@ mod boot;
 mod cnode;
 mod endpoint;
 mod fault;
+mod interface;
 mod interrupt;
 mod iospace;
 mod laws;

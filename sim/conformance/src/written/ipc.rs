@@ -411,7 +411,7 @@ mod tests {
     /// For each answer of the sequence, whether its capability arrived.
     fn arrived(grants: Grants) -> Vec<bool> {
         let mut script = answers_with_capabilities();
-        script.grants = grants;
+        script.rules.grants = grants;
         let answers = model::run(&script).unwrap().into_iter().filter_map(|entry| match entry.answer {
             Answer::Message { cap, .. } if entry.thread == 1 => Some(cap),
             _ => None,
