@@ -16,7 +16,7 @@ use platform::{
     AbsoluteCPtr, Badge, CPtr, CacheAttributes, Cap, CapData, Environment, Event, Kernel as _, Message, Name,
     NamedCaps, ObjectType, Paddr, Region, RegionKind, Rights, TableLevel, VSpace, Vaddr,
 };
-use sim_kernel::{Arch, Capability, Grants, Invoker, Iommu, Kernel, MachineConfig, Mapping};
+use sim_kernel::{Arch, Capability, Invoker, Iommu, Kernel, MachineConfig, Mapping, Rules};
 use std::boxed::Box;
 use std::rc::Rc;
 use std::string::ToString;
@@ -150,7 +150,7 @@ fn kernel(config: &ServerConfig) -> Invoker {
     let window = |(paddr, bits): &(Paddr, u8)| paddr.bits()..paddr.bits() + (1 << bits);
     let (kernel, root) = Kernel::boot(MachineConfig {
         arch: if is_pc { Arch::X86_64 } else { Arch::Aarch64 },
-        grants: Grants::Strict,
+        rules: Rules::CORRECTED,
         ram: core::iter::once(0x10_0000..0x100_0000).collect(),
         device: config.pci_windows.iter().map(window).collect(),
         iommu: if is_pc { Iommu::Present } else { Iommu::Absent },

@@ -10,7 +10,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use platform::{Paddr, Region};
-use sim_kernel::{Arch, Grants, Invoker, Iommu, Kernel, MachineConfig, MappedMemory, RETYPE_LIMIT, object_bits};
+use sim_kernel::{Arch, Invoker, Iommu, Kernel, MachineConfig, MappedMemory, RETYPE_LIMIT, Rules, object_bits};
 
 /// Start of the RAM for untypeds. The memory below it belongs to the kernel and the root task.
 const UNTYPEDS: u64 = 0x100_0000;
@@ -35,7 +35,7 @@ pub(crate) fn machine(sizes: &[u8], payload: &[u8]) -> Machine {
     });
     let config = MachineConfig {
         arch: Arch::X86_64,
-        grants: Grants::Strict,
+        rules: Rules::CORRECTED,
         ram: core::iter::once(0x10_0000..UNTYPEDS / 2).chain(untypeds).collect(),
         device: core::iter::once(HPET..HPET + DEVICE_BYTES).collect(),
         iommu: Iommu::Present,

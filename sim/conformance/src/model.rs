@@ -12,7 +12,9 @@ use crate::stage::{Boot, BootUntyped, Failure, HELPER_TCB, LOWEST_SIGNAL, MAPPIN
 use core::cell::RefCell;
 use platform::{Cap, MESSAGE_WORDS, Message, Tcb, UserContext, Vaddr};
 use report::FaultKind;
-use sim_kernel::{Access, Arch, Delivery, Fault, FaultReport, Invoker, Kernel, MachineConfig, RootTask, ThreadId};
+use sim_kernel::{
+    Access, Arch, Delivery, Fault, FaultReport, Invoker, Kernel, MachineConfig, RootTask, Rules, ThreadId,
+};
 use std::rc::Rc;
 
 /// RAM of the machine, as the one in QEMU has.
@@ -54,7 +56,8 @@ pub fn run(script: &Script) -> Result<Vec<Entry>, Stuck> {
         Arch::X86_64 => MachineConfig::q35(RAM, Vec::new()),
         Arch::Aarch64 => MachineConfig::virt(RAM, Vec::new()),
     };
-    let (kernel, root) = Kernel::boot(MachineConfig { grants: script.grants, ..machine });
+    let (kernel, root) =
+        Kernel::boot(MachineConfig { rules: Rules { grants: script.grants, ..Rules::CORRECTED }, ..machine });
     if root.mapping_area.vaddr != Vaddr::new(MAPPING_AREA) {
         return Err(Stuck("the mapping area is not where sequences have it".to_owned()));
     }

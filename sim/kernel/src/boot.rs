@@ -5,9 +5,9 @@
 
 use crate::arena::{TableId, ThreadId};
 use crate::capability::{Capability, FrameSize, Mapping, TablePlace, VmRights};
-use crate::grants::Grants;
 use crate::memory::PhysicalMemory;
 use crate::object::{PAGE_BITS, SLOT_BITS, TCB_BITS, TableObject};
+use crate::rules::{Ports, Rules};
 use crate::slots::SlotId;
 use crate::thread::ThreadState;
 use crate::untyped::{MAX_UNTYPED_BITS, MIN_UNTYPED_BITS};
@@ -61,8 +61,8 @@ pub struct MachineConfig {
     /// The architecture. Both kernels are built from one source. The x86_64 kernel has I/O ports, an I/O APIC and, with an
     /// IOMMU, IOSpaces. The AArch64 kernel has a GIC; an IOMMU there is driven by user level.
     pub arch: Arch,
-    /// The rules about capabilities in messages.
-    pub grants: Grants,
+    /// The kernel's rules.
+    pub rules: Rules,
     /// Ranges of RAM.
     pub ram: Vec<Range<u64>>,
     /// Ranges that are handed out as device memory.
@@ -106,8 +106,8 @@ impl MachineConfig {
     }
 
     fn with((arch, iommu): (Arch, Iommu), ram: Range<u64>, device: Vec<Range<u64>>, payload: Vec<u8>) -> Self {
-        let (grants, ram) = (Grants::Strict, vec![ram]);
-        Self { arch, grants, ram, device, iommu, payload, cnode_bits: CNODE_BITS, kernel_bytes: 2 << 20 }
+        let (rules, ram) = (Rules::CORRECTED, vec![ram]);
+        Self { arch, rules, ram, device, iommu, payload, cnode_bits: CNODE_BITS, kernel_bytes: 2 << 20 }
     }
 }
 
@@ -149,7 +149,7 @@ pub struct RootTask {
     pub irq_control: Cap<IrqControl>,
     /// The master of all IOSpaces; an empty slot without an IOMMU.
     pub io_space_master: Cap<IoSpace>,
-    /// All I/O ports; an empty slot where there are none.
+    /// All I/O ports, or the capability that issues them ([`Ports`]); an empty slot where there are none.
     pub io_ports: Cap<IoPort>,
     /// The address of its IPC buffer.
     pub ipc_buffer: Vaddr,
@@ -174,7 +174,7 @@ impl Kernel {
     #[must_use]
     pub fn boot(config: MachineConfig) -> (Self, RootTask) {
         let has_iommu = config.iommu == Iommu::Present;
-        let kernel = Self::bare(config.arch, config.grants, PhysicalMemory::new(&config.ram), has_iommu);
+        let kernel = Self::bare(config.arch, config.rules, PhysicalMemory::new(&config.ram), has_iommu);
         let mut boot = Boot::new(kernel, &config);
         boot.make_singletons(has_iommu);
         let payload_len = (config.payload.len() as u64).next_multiple_of(PAGE);
@@ -275,7 +275,11 @@ impl Boot {
     fn make_singletons(&mut self, has_iommu: bool) {
         self.put(CNODE_SLOT, self.cnode_cap);
         if self.kernel.arch == Arch::X86_64 {
-            self.put(IO_PORTS_SLOT, Capability::IoPorts { first: 0, last: u16::MAX });
+            let ports = match self.kernel.rules.ports {
+                Ports::Minted => Capability::IoPorts { first: 0, last: u16::MAX },
+                Ports::Issued => Capability::IoPortControl,
+            };
+            self.put(IO_PORTS_SLOT, ports);
         }
         self.put(DOMAIN_SLOT, Capability::Domain);
         self.put(IRQ_CONTROL_SLOT, Capability::IrqControl);

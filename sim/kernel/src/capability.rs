@@ -5,6 +5,7 @@
 
 use crate::Arch;
 use crate::arena::{AsidPoolId, CNodeId, EndpointId, IoTableId, NotificationId, TableId, ThreadId};
+use crate::rules::{Correction, Ports, Rules};
 use platform::{Badge, CapData, Error, Rights, TableLevel};
 
 /// Bits of an endpoint's badge.
@@ -218,6 +219,8 @@ pub enum Capability {
         /// Its first identifier.
         base: u16,
     },
+    /// The right to issue I/O ports.
+    IoPortControl,
     /// I/O ports.
     IoPorts {
         /// First.
@@ -270,7 +273,7 @@ impl Capability {
 
     /// The capability with the data `word`; [`Capability::Null`] when these data are invalid for it.
     #[must_use]
-    pub fn with_data(mut self, word: u64) -> Self {
+    pub fn with_data(mut self, word: u64, rules: Rules) -> Self {
         match &mut self {
             Self::Endpoint { badge, .. } if *badge == 0 && word >> ENDPOINT_BADGE_BITS == 0 => *badge = word,
             Self::Notification { badge, .. } if *badge == 0 => *badge = word,
@@ -283,7 +286,7 @@ impl Capability {
                 *guard = word >> GUARD_SHIFT & GUARD_MASK & low_bits(bits);
                 *guard_bits = bits;
             }
-            Self::IoPorts { first, last } => {
+            Self::IoPorts { first, last } if rules.ports == Ports::Minted => {
                 let (new_first, new_last) = ((word >> 16) as u16, word as u16);
                 if new_first > new_last || new_first < *first || new_last > *last {
                     return Self::Null;
@@ -292,7 +295,9 @@ impl Capability {
             }
             Self::IoSpace { domain, requester_id } => {
                 let (new_domain, new_requester) = ((word >> 16) as u16, word as u16);
-                if *domain != 0 || *requester_id != 0 || new_domain == 0 {
+                // Without the correction the kernel tells the master by its requester id alone.
+                let is_master = *domain == 0 || rules.io_space_revoke == Correction::Missing;
+                if !is_master || *requester_id != 0 || new_domain == 0 {
                     return Self::Null;
                 }
                 (*domain, *requester_id) = (new_domain, new_requester);
@@ -335,24 +340,26 @@ pub(crate) const fn low_bits(bits: u8) -> u64 {
 mod tests {
     use super::*;
 
+    const CORRECTED: Rules = Rules::CORRECTED;
+
     fn endpoint(badge: u64) -> Capability {
         Capability::Endpoint { endpoint: crate::arena::Id::from_place(0), badge, rights: Rights::ALL }
     }
 
     #[test]
     fn a_badge_is_given_once() {
-        assert_eq!(endpoint(0).with_data(5), endpoint(5));
-        assert_eq!(endpoint(5).with_data(6), Capability::Null);
-        assert_eq!(endpoint(0).with_data(1 << 28), Capability::Null);
+        assert_eq!(endpoint(0).with_data(5, CORRECTED), endpoint(5));
+        assert_eq!(endpoint(5).with_data(6, CORRECTED), Capability::Null);
+        assert_eq!(endpoint(0).with_data(1 << 28, CORRECTED), Capability::Null);
     }
 
     #[test]
     fn ports_only_shrink() {
         let ports = Capability::IoPorts { first: 0x3f8, last: 0x3ff };
         let word = |first, last| data_word(Arch::X86_64, CapData::IoPorts(first, last)).unwrap();
-        assert_eq!(ports.with_data(word(0x3f9, 0x3fa)), Capability::IoPorts { first: 0x3f9, last: 0x3fa });
-        assert_eq!(ports.with_data(word(0x3f0, 0x3fa)), Capability::Null);
-        assert_eq!(ports.with_data(word(0x3fa, 0x3f9)), Capability::Null);
+        assert_eq!(ports.with_data(word(0x3f9, 0x3fa), CORRECTED), Capability::IoPorts { first: 0x3f9, last: 0x3fa });
+        assert_eq!(ports.with_data(word(0x3f0, 0x3fa), CORRECTED), Capability::Null);
+        assert_eq!(ports.with_data(word(0x3fa, 0x3f9), CORRECTED), Capability::Null);
     }
 
     #[test]
@@ -367,8 +374,8 @@ mod tests {
         let master = Capability::IoSpace { domain: 0, requester_id: 0 };
         let word = data_word(Arch::X86_64, CapData::IoSpace { domain: 3, requester_id: 0x18 }).unwrap();
         let minted = Capability::IoSpace { domain: 3, requester_id: 0x18 };
-        assert_eq!(master.with_data(word), minted);
-        assert_eq!(minted.with_data(word), Capability::Null);
-        assert_eq!(master.with_data(0x18), Capability::Null);
+        assert_eq!(master.with_data(word, CORRECTED), minted);
+        assert_eq!(minted.with_data(word, CORRECTED), Capability::Null);
+        assert_eq!(master.with_data(0x18, CORRECTED), Capability::Null);
     }
 }

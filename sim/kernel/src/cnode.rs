@@ -5,6 +5,7 @@ use crate::arena::ThreadId;
 use crate::capability::{Capability, data_word, low_bits};
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
+use crate::rules::Ports;
 use crate::slots::SlotId;
 use platform::{AbsoluteCPtr, CPtr, CapData, Error, Result, Rights};
 
@@ -51,12 +52,12 @@ impl Kernel {
         src: AbsoluteCPtr,
         rights: Rights,
     ) -> Result<()> {
-        let words = [dest.index, dest.depth.into(), src.index, src.depth.into(), self.grants.word(rights)];
+        let words = [dest.index, dest.depth.into(), src.index, src.depth.into(), self.rules.grants.word(rights)];
         let caps = [src.root.cptr()];
         let invocation = Invocation { service: dest.root.cptr(), label: label::CNODE_COPY, words: &words, caps: &caps };
         self.invoke(thread, &invocation, |kernel, found| {
             let (to, from) = kernel.dest_and_source(found, dest, src)?;
-            let masked = kernel.slots[from].cap.masked(kernel.grants.known(rights));
+            let masked = kernel.slots[from].cap.masked(kernel.rules.grants.known(rights));
             kernel.copy_to(masked, from, to)
         })
     }
@@ -73,13 +74,18 @@ impl Kernel {
         rights: Rights,
         data: CapData,
     ) -> Result<()> {
+        if let CapData::IoPorts(first, last) = data
+            && self.rules.ports == Ports::Issued
+        {
+            return self.issue_ports(thread, dest, CPtr::new(src.index).cast(), (first, last));
+        }
         let data = data_word(self.arch, data)?;
-        let words = [dest.index, dest.depth.into(), src.index, src.depth.into(), self.grants.word(rights), data];
+        let words = [dest.index, dest.depth.into(), src.index, src.depth.into(), self.rules.grants.word(rights), data];
         let caps = [src.root.cptr()];
         let invocation = Invocation { service: dest.root.cptr(), label: label::CNODE_MINT, words: &words, caps: &caps };
         self.invoke(thread, &invocation, |kernel, found| {
             let (to, from) = kernel.dest_and_source(found, dest, src)?;
-            let minted = kernel.slots[from].cap.masked(kernel.grants.known(rights)).with_data(data);
+            let minted = kernel.slots[from].cap.masked(kernel.rules.grants.known(rights)).with_data(data, kernel.rules);
             kernel.copy_to(minted, from, to)
         })
     }

@@ -71,7 +71,7 @@ impl Kernel {
         if self.is_long_deletion(self.cspace_slot(target)) || self.is_long_deletion(self.vspace_slot(target)) {
             return Err(Error::IllegalOperation.into());
         }
-        let cspace_cap = self.derive(cspace, self.slots[cspace].cap.with_data(guard))?;
+        let cspace_cap = self.derive(cspace, self.slots[cspace].cap.with_data(guard, self.rules))?;
         let Capability::CNode { .. } = cspace_cap else { return Err(Error::IllegalOperation.into()) };
         let vspace_cap = self.derive(vspace, self.slots[vspace].cap)?;
         match vspace_cap {

@@ -132,6 +132,7 @@ impl Kernel {
             Capability::Table { level, table, place: Some(place) } => self.uninstall_table(level, table, place),
             Capability::VSpace { table, asid } if asid != 0 => self.end_asid(asid, table),
             Capability::AsidPool { pool, base } => self.end_asid_pool(pool, base),
+            Capability::IoPorts { first, last } => self.ports.retain(|range| *range != (first, last)),
             Capability::IoSpace { requester_id, .. } => self.end_io_space(requester_id),
             Capability::IoTable { table, place: Some(place) } => self.uninstall_io_table(table, place),
             _ => {}
@@ -187,8 +188,7 @@ impl Kernel {
             Capability::Table { table, .. } | Capability::VSpace { table, .. } => self.tables.remove(table),
             Capability::AsidPool { pool, .. } => self.asid_pools.remove(pool),
             Capability::IoTable { table, .. } => {
-                self.io_known.forget();
-                self.io_tables.remove(table);
+                self.io_deleted.insert(self.io_tables[table].paddr, table);
             }
             _ => {}
         }

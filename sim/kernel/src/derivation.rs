@@ -7,6 +7,7 @@
 use crate::Kernel;
 use crate::capability::{Capability, Dying};
 use crate::object::{ENDPOINT_BITS, NOTIFICATION_BITS, PAGE_BITS, SLOT_BITS, TCB_BITS};
+use crate::rules::{Correction, Ports};
 use crate::slots::SlotId;
 use platform::{Error, Result};
 
@@ -14,7 +15,7 @@ impl Kernel {
     /// Puts `cap`, derived from the capability in `source`, into the empty slot `dest`.
     pub(crate) fn insert_derived(&mut self, cap: Capability, source: SlotId, dest: SlotId) {
         let parent = self.slots[source];
-        let begins_family = begins_family(&parent.cap, &cap);
+        let begins_family = self.begins_family(&parent.cap, &cap);
         if let (
             Capability::Untyped { paddr, size_bits, used, .. },
             Capability::Untyped { paddr: same, size_bits: size, .. },
@@ -112,7 +113,9 @@ impl Kernel {
             return false;
         }
         // The master, which alone has domain 0, stands above all IOSpaces.
-        if let (Capability::IoSpace { domain: 0, .. }, Capability::IoSpace { .. }) = (&above.cap, &below.cap) {
+        if let (Capability::IoSpace { domain: 0, .. }, Capability::IoSpace { .. }) = (&above.cap, &below.cap)
+            && self.rules.io_space_revoke == Correction::Made
+        {
             return true;
         }
         if !self.is_same_region(&above.cap, &below.cap) {
@@ -161,7 +164,10 @@ impl Kernel {
     /// installed.
     pub(crate) fn derive(&mut self, slot: SlotId, cap: Capability) -> Result<Capability> {
         match cap {
-            Capability::Zombie { .. } | Capability::IrqControl | Capability::Reply { .. } => Ok(Capability::Null),
+            Capability::Zombie { .. }
+            | Capability::IrqControl
+            | Capability::IoPortControl
+            | Capability::Reply { .. } => Ok(Capability::Null),
             Capability::Untyped { .. } => self.ensure_no_children(slot).map(|()| cap),
             Capability::Frame { paddr, size, rights, is_device, .. } => {
                 let mapping = crate::capability::Mapping::None;
@@ -200,6 +206,7 @@ impl Kernel {
             (C::Table { level: k, table: a, .. }, C::Table { level: l, table: b, .. }) => k == l && a == b,
             (C::VSpace { table: a, .. }, C::VSpace { table: b, .. }) => a == b,
             (C::AsidPool { pool: a, .. }, C::AsidPool { pool: b, .. }) => a == b,
+            (C::IoPortControl, C::IoPortControl | C::IoPorts { .. }) => true,
             (C::IoPorts { first: a, last: b }, C::IoPorts { first: c, last: d }) => a <= c && b >= d,
             (C::IoSpace { requester_id: a, .. }, C::IoSpace { requester_id: b, .. }) => a == b,
             (C::IoTable { table: a, .. }, C::IoTable { table: b, .. }) => a == b,
@@ -211,8 +218,8 @@ impl Kernel {
     pub(crate) fn is_same_object(&self, one: &Capability, other: &Capability) -> bool {
         use Capability as C;
         match (one, other) {
-            (C::Untyped { .. }, _) | (C::IrqControl, C::IrqHandler(_)) => false,
-            (C::IoPorts { .. }, C::IoPorts { .. }) => true,
+            (C::Untyped { .. }, _) | (C::IrqControl, C::IrqHandler(_)) | (C::IoPortControl, C::IoPorts { .. }) => false,
+            (C::IoPorts { .. }, C::IoPorts { .. }) if self.rules.ports == Ports::Minted => true,
             (C::Frame { paddr: a, size: s, .. }, C::Frame { paddr: b, size: t, .. }) => (a, s) == (b, t),
             _ => self.is_same_region(one, other),
         }
@@ -243,21 +250,25 @@ impl Kernel {
             | Capability::IrqControl
             | Capability::IrqHandler(_)
             | Capability::AsidControl
+            | Capability::IoPortControl
             | Capability::IoPorts { .. }
             | Capability::IoSpace { .. } => return None,
         })
     }
-}
 
-/// Whether others can derive from `cap`, which was derived from `parent`.
-fn begins_family(parent: &Capability, cap: &Capability) -> bool {
-    match (cap, parent) {
-        (Capability::Endpoint { badge, .. }, Capability::Endpoint { badge: above, .. })
-        | (Capability::Notification { badge, .. }, Capability::Notification { badge: above, .. }) => badge != above,
-        (Capability::IrqHandler(_), parent) => matches!(parent, Capability::IrqControl),
-        (Capability::Untyped { .. }, _) => true,
-        // Minting changes the domain, always away from the master's 0.
-        (Capability::IoSpace { domain, .. }, Capability::IoSpace { domain: above, .. }) => domain != above,
-        _ => false,
+    /// Whether others can derive from `cap`, which was derived from `parent`.
+    fn begins_family(&self, parent: &Capability, cap: &Capability) -> bool {
+        match (cap, parent) {
+            (Capability::Endpoint { badge, .. }, Capability::Endpoint { badge: above, .. })
+            | (Capability::Notification { badge, .. }, Capability::Notification { badge: above, .. }) => badge != above,
+            (Capability::IrqHandler(_), parent) => matches!(parent, Capability::IrqControl),
+            (Capability::IoPorts { .. }, parent) => matches!(parent, Capability::IoPortControl),
+            (Capability::Untyped { .. }, _) => true,
+            // Minting changes the domain, always away from the master's 0.
+            (Capability::IoSpace { domain, .. }, Capability::IoSpace { domain: above, .. }) => {
+                domain != above && self.rules.io_space_revoke == Correction::Made
+            }
+            _ => false,
+        }
     }
 }

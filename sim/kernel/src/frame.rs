@@ -25,7 +25,7 @@ impl Kernel {
         rights: Rights,
         attributes: CacheAttributes,
     ) -> Result<()> {
-        let words = [vaddr.bits(), self.grants.word(rights), attributes_word(attributes)];
+        let words = [vaddr.bits(), self.rules.grants.word(rights), attributes_word(attributes)];
         let (service, caps) = (frame.cptr(), [vspace.cptr()]);
         let invocation = Invocation { service, label: label::PAGE_MAP, words: &words, caps: &caps };
         self.invoke(thread, &invocation, |kernel, found| kernel.map_page(found, vaddr.bits(), rights, attributes))

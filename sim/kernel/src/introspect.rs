@@ -44,6 +44,9 @@ pub struct IoPage {
     pub write: bool,
 }
 
+/// log2 of the bytes that an entry on the last level translates.
+const PAGE_SHIFT: u32 = 12;
+
 impl Kernel {
     /// All threads that exist, in the order in which they were made.
     pub fn threads(&self) -> impl Iterator<Item = ThreadId> {
@@ -180,8 +183,8 @@ impl Kernel {
     #[must_use]
     pub fn io_space(&self, requester_id: u16) -> Vec<IoPage> {
         let mut pages = Vec::new();
-        if let Some((_, root)) = self.io_roots.iter().find(|root| root.0 == requester_id) {
-            self.collect_io_pages(*root, 0, 30, &mut pages);
+        if let Some(root) = self.io_context(requester_id) {
+            self.collect_io_pages(root, 0, 30, &mut pages);
         }
         pages
     }
@@ -195,6 +198,12 @@ impl Kernel {
         for (number, entry) in (0u64..).zip(self.io_tables[table].entries.iter()) {
             let iova = base | number << shift;
             match *entry {
+                // The IOMMU takes no page for a table (see `sim/FIDELITY.md`), and a table on the last level for a page.
+                IoEntry::Page { .. } if shift > PAGE_SHIFT => {}
+                IoEntry::Table(next) if shift == PAGE_SHIFT => {
+                    let paddr = self.io_tables[next].paddr;
+                    pages.push(IoPage { iova, paddr, read: true, write: true });
+                }
                 IoEntry::Empty => {}
                 IoEntry::Table(next) => self.collect_io_pages(next, iova, shift - 9, pages),
                 IoEntry::Page { paddr, read, write } => pages.push(IoPage { iova, paddr, read, write }),

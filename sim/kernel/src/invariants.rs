@@ -9,6 +9,7 @@ use crate::arena::{TableId, ThreadId};
 use crate::capability::{Capability, Dying, Mapping};
 use crate::iospace::IoEntry;
 use crate::object::{Signalled, TABLE_ENTRIES, Waiting};
+use crate::rules::Correction;
 use crate::slots::SlotId;
 use crate::thread::{THREAD_SLOT_BITS, ThreadState};
 use crate::vspace::Entry;
@@ -46,7 +47,10 @@ impl Kernel {
         self.check_objects(&filled)?;
         self.check_memory(&filled)?;
         self.check_vspaces(&filled)?;
-        self.check_io_spaces(&filled)?;
+        // Without the correction tables keep entries whose frames and tables were deleted or unmapped.
+        if self.rules.io_page_table == Correction::Made {
+            self.check_io_spaces(&filled)?;
+        }
         self.check_waiting()?;
         self.check_ready()
     }
@@ -158,7 +162,8 @@ impl Kernel {
         let threads = self.threads.iter().map(move |(id, _)| (ObjectKind::Thread, number(id.number())));
         let tables = self.tables.iter().map(move |(id, _)| (ObjectKind::PagingStructure, number(id.number())));
         let pools = self.asid_pools.iter().map(move |(id, _)| (ObjectKind::AsidPool, number(id.number())));
-        let io_tables = self.io_tables.iter().map(move |(id, _)| (ObjectKind::IoPageTable, number(id.number())));
+        let live = self.io_tables.iter().filter(|(id, table)| self.io_deleted.get(&table.paddr) != Some(id));
+        let io_tables = live.map(move |(id, _)| (ObjectKind::IoPageTable, number(id.number())));
         endpoints.chain(notifications).chain(cnodes).chain(threads).chain(tables).chain(pools).chain(io_tables)
     }
 

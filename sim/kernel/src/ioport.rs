@@ -1,13 +1,42 @@
-//! I/O ports: whether a capability covers an access. The machine makes the access itself.
+//! I/O ports: the ranges that the control capability issues, on kernels that have it, and whether a capability covers an access. The
+//! machine makes the access itself.
 
 use crate::Kernel;
 use crate::arena::ThreadId;
 use crate::capability::Capability;
 use crate::invocation::{Invocation, Stop};
 use crate::label;
-use platform::{Cap, Error, IoPort, Result};
+use platform::{AbsoluteCPtr, Cap, Error, IoPort, Result};
 
 impl Kernel {
+    /// Issues the ports from `first` to `last`, both included, into the slot `dest`, as `X86_IOPortControl_Issue`
+    /// ([`crate::Ports::Issued`]).
+    pub(crate) fn issue_ports(
+        &mut self,
+        thread: ThreadId,
+        dest: AbsoluteCPtr,
+        control: Cap<IoPort>,
+        (first, last): (u16, u16),
+    ) -> Result<()> {
+        let words = [first.into(), last.into(), dest.index, dest.depth.into()];
+        let (service, label, caps) = (control.cptr(), label::IO_PORT_CONTROL_ISSUE, [dest.root.cptr()]);
+        self.invoke(thread, &Invocation { service, label, words: &words, caps: &caps }, |kernel, found| {
+            let Capability::IoPortControl = found.cap else { return Err(Stop::OtherKind) };
+            let root = found.cap(0)?;
+            if last < first {
+                return Err(Error::InvalidArgument(1).into());
+            }
+            if kernel.ports.iter().any(|taken| first <= taken.1 && taken.0 <= last) {
+                return Err(Error::RevokeFirst.into());
+            }
+            let to = kernel.resolve(&kernel.slots[root].cap, dest.index, dest.depth)?;
+            kernel.ensure_empty(to)?;
+            kernel.ports.push((first, last));
+            kernel.insert_derived(Capability::IoPorts { first, last }, found.slot, to);
+            Ok(())
+        })
+    }
+
     /// Whether `thread` may access `bytes` bytes (1, 2 or 4) from `port` through this capability.
     ///
     /// # Errors

@@ -1,8 +1,11 @@
 //! IOSpaces: the memory that a PCI function's DMA reaches, by its requester id, through page tables of three levels.
 //!
-//! They behave as in the project's kernel with its corrections: an unmapped IO page table is empty and has no copies,
-//! revoking works, and unmapped memory is out of reach at once. Left out: the IOMMU's caches, which the kernel empties in
-//! time, and interrupt remapping, which it does not use.
+//! In the project's kernel with its corrections an unmapped IO page table is empty and has no copies, revoking works, and unmapped
+//! memory is out of reach at once. [`Rules`](crate::Rules) says which corrections a kernel lacks. Left out: the IOMMU's caches but for
+//! contexts, which every kernel empties in time, and interrupt remapping, which no kernel uses.
+//!
+//! A table has the same number as long as there is one at its address, and again when a new one is made there. So an entry that
+//! names a deleted table leads to what lies there now: what it had, nothing once the memory was cleared, or the new table.
 
 use crate::Kernel;
 use crate::arena::{IoTableId, ThreadId};
@@ -10,7 +13,9 @@ use crate::capability::{Capability, FrameSize, IoTablePlace, Mapping, VmRights};
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
 use crate::object::{IoTableObject, TABLE_ENTRIES};
+use crate::rules::Correction;
 use crate::vspace::{Access, index};
+use core::ops::Range;
 use platform::{Cap, Error, Frame, IoPageTable, IoSpace, Iova, Paddr, Result, Rights};
 
 /// Levels of IO page tables, as QEMU's IOMMU has them.
@@ -114,6 +119,9 @@ impl Kernel {
         if let Some(frame) = self.io_known.frame(requester_id, page, access) {
             return Ok(Paddr::new(frame | offset));
         }
+        if self.rules.context_cache == Correction::Missing {
+            self.keep_context(requester_id);
+        }
         if let Some(paddr) = self.io_walk(requester_id, iova, access) {
             self.io_known.learn(requester_id, page, access, paddr ^ offset);
             return Ok(Paddr::new(paddr));
@@ -152,9 +160,13 @@ impl Kernel {
         if iova >> (PAGE_BITS + LEVEL_BITS * u32::from(IO_LEVELS)) != 0 {
             return None;
         }
-        let mut table = self.io_root(requester_id)?;
+        let mut table = self.io_context(requester_id)?;
         for left in (0..IO_LEVELS).rev() {
             match self.io_tables[table].entries[io_index(iova, left)] {
+                // A table that was used one level higher: its entries' tables are taken for pages.
+                IoEntry::Table(next) if left == 0 => {
+                    return Some(self.io_tables[next].paddr | iova & ((1 << PAGE_BITS) - 1));
+                }
                 IoEntry::Table(next) => table = next,
                 IoEntry::Page { paddr, read, write } if left == 0 => {
                     let is_allowed = if access == Access::Write { write } else { read };
@@ -164,6 +176,41 @@ impl Kernel {
             }
         }
         None
+    }
+
+    /// The top page table by which a requester's DMA is translated.
+    pub(crate) fn io_context(&self, requester_id: u16) -> Option<IoTableId> {
+        let kept = self.io_contexts.binary_search_by_key(&requester_id, |context| context.0);
+        kept.map_or_else(|_| self.io_root(requester_id), |place| Some(self.io_contexts[place].1))
+    }
+
+    /// Puts the requester's top table, if it has one, into the context cache, where it stays.
+    fn keep_context(&mut self, requester_id: u16) {
+        if let Err(place) = self.io_contexts.binary_search_by_key(&requester_id, |context| context.0)
+            && let Some(root) = self.io_root(requester_id)
+        {
+            self.io_contexts.insert(place, (requester_id, root));
+        }
+    }
+
+    /// Makes a table at `paddr`, with the number of the deleted one there.
+    pub(crate) fn make_io_table(&mut self, paddr: u64) -> IoTableId {
+        let new = IoTableObject::new(paddr);
+        match self.io_deleted.remove(&paddr) {
+            Some(table) => {
+                *self.io_table_mut(table) = new;
+                table
+            }
+            None => self.io_tables.add(new),
+        }
+    }
+
+    /// Empties the deleted tables in memory that is cleared.
+    pub(crate) fn clear_io_tables(&mut self, memory: Range<u64>) {
+        let tables: Vec<_> = self.io_deleted.range(memory).map(|(_, table)| *table).collect();
+        for table in tables {
+            *self.io_table_mut(table).entries = [IoEntry::Empty; TABLE_ENTRIES];
+        }
     }
 
     /// The top page table of a requester.
@@ -271,13 +318,16 @@ impl Kernel {
         let invocation = Invocation { service, label, words: &[], caps: &[] };
         self.invoke(thread, &invocation, |kernel, found| {
             let Capability::IoTable { table, place } = found.cap else { return Err(Stop::OtherKind) };
-            if !kernel.is_final(found.slot) {
+            let is_corrected = kernel.rules.io_page_table == Correction::Made;
+            if is_corrected && !kernel.is_final(found.slot) {
                 return Err(Error::RevokeFirst.into());
             }
             if let Some(place) = place {
                 kernel.uninstall_io_table(table, place);
             }
-            *kernel.io_table_mut(table).entries = [IoEntry::Empty; TABLE_ENTRIES];
+            if is_corrected {
+                *kernel.io_table_mut(table).entries = [IoEntry::Empty; TABLE_ENTRIES];
+            }
             kernel.slots[found.slot].cap = Capability::IoTable { table, place: None };
             Ok(())
         })
@@ -322,7 +372,7 @@ impl Kernel {
         rights: Rights,
         iova: Iova,
     ) -> Result<()> {
-        let (words, caps) = ([self.grants.word(rights), iova.bits()], [io_space.cptr()]);
+        let (words, caps) = ([self.rules.grants.word(rights), iova.bits()], [io_space.cptr()]);
         let (service, label) = (frame.cptr(), label::PAGE_MAP_IO);
         let invocation = Invocation { service, label, words: &words, caps: &caps };
         self.invoke(thread, &invocation, |kernel, found| kernel.map_io_page(found, rights, iova.bits()))

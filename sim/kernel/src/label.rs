@@ -30,5 +30,7 @@ pub(crate) const PAGE_GET_ADDRESS: u32 = 41;
 pub(crate) const ASID_CONTROL_MAKE_POOL: u32 = 42;
 pub(crate) const ASID_POOL_ASSIGN: u32 = 43;
 pub(crate) const IO_PORT_IN_8: u32 = 44;
+/// Number in seL4 16.0.0: 5.0.0 has no such invocation.
+pub(crate) const IO_PORT_CONTROL_ISSUE: u32 = 47;
 pub(crate) const IRQ_CONTROL_GET_IOAPIC: u32 = 50;
 pub(crate) const IRQ_CONTROL_GET_MSI: u32 = 51;

@@ -1,7 +1,7 @@
 //! A model of the kernel: seL4 5.0.0 on x86_64 or AArch64, as this project configures and corrects it, as one value.
 //!
-//! Rules about capabilities in messages are of two versions ([`Grants`]); those that bind more are the default, so that a system that
-//! works here works on every version.
+//! [`Rules`] has the differences of released kernels as switches. Rules about capabilities in messages are of two versions
+//! ([`Grants`]); those that bind more are the default, so that a system that works here works on every version.
 //!
 //! [`Kernel::boot`] lays out a machine and its root task. Every invocation of the seam ([`platform::Kernel`]) and every
 //! system call is a method with the invoking thread first. Devices act through interrupts and DMA translation. Results,
@@ -45,6 +45,7 @@ mod memory;
 mod notification;
 mod object;
 mod queue;
+mod rules;
 mod schedule;
 mod slots;
 mod surroundings;
@@ -68,6 +69,7 @@ pub use iospace::IoFault;
 pub use mapped::MappedMemory;
 pub use memory::{NotRam, Page, PhysicalMemory};
 pub use object::{RETYPE_LIMIT, object_bits};
+pub use rules::{Correction, Ports, Rules};
 pub use schedule::TIME_SLICE_TICKS;
 pub use surroundings::{CNODE_BITS, Given, Surroundings};
 pub use syscall::Delivery;
@@ -80,13 +82,14 @@ use iospace::KnownWalks;
 use object::{AsidPoolObject, CNodeObject, EndpointObject, IoTableObject, NotificationObject, TableObject};
 use schedule::Scheduler;
 use slots::Slots;
+use std::collections::BTreeMap;
 use thread::Thread;
 
 /// The state of the kernel of one machine, and the machine's RAM.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     arch: Arch,
-    grants: Grants,
+    rules: Rules,
     memory: PhysicalMemory,
     slots: Slots,
     cnodes: Arena<CNodeId, CNodeObject>,
@@ -100,9 +103,15 @@ pub struct Kernel {
     io_tables: Arena<IoTableId, IoTableObject>,
     /// The top IO page table of each requester id that has one, in order.
     io_roots: Vec<(u16, IoTableId)>,
+    /// The IOMMU's context cache, in order, on a kernel that never empties it: the top table of each requester id at its first DMA.
+    io_contexts: Vec<(u16, IoTableId)>,
+    /// Deleted IO page tables, by address. Their memory keeps its content until it is cleared.
+    io_deleted: BTreeMap<u64, IoTableId>,
     /// DMA translations found through them.
     io_known: KnownWalks,
     has_iommu: bool,
+    /// The ranges of I/O ports that the control capability issued.
+    ports: Vec<(u16, u16)>,
     io_faults: Vec<IoFault>,
     io_fault_count: u64,
     interrupts: Interrupts,
@@ -122,12 +131,12 @@ pub enum Halt {
 
 impl Kernel {
     /// A kernel with nothing in it yet, over this RAM.
-    fn bare(arch: Arch, grants: Grants, memory: PhysicalMemory, has_iommu: bool) -> Self {
+    fn bare(arch: Arch, rules: Rules, memory: PhysicalMemory, has_iommu: bool) -> Self {
         let mut slots = Slots::new();
         let interrupts = Interrupts::new(arch, &mut slots);
         Self {
             arch,
-            grants,
+            rules,
             memory,
             slots,
             cnodes: Arena::new(),
@@ -139,6 +148,9 @@ impl Kernel {
             asid_table: vec![None; asid::pools(arch)],
             io_tables: Arena::new(),
             io_roots: Vec::new(),
+            io_contexts: Vec::new(),
+            io_deleted: BTreeMap::new(),
+            ports: Vec::new(),
             io_known: KnownWalks::new(),
             has_iommu,
             io_faults: Vec::new(),

@@ -1,7 +1,7 @@
 //! A kernel around a component that is tested alone: its first thread stands for the component's supervisor and peers. It
 //! has one endpoint and one notification, bound to it; badges identify the component's messages and signals.
 
-use crate::{Arch, Delivery, Grants, Invoker, Iommu, Kernel, MachineConfig, RootTask};
+use crate::{Arch, Delivery, Invoker, Iommu, Kernel, MachineConfig, RootTask, Rules};
 use core::cell::RefCell;
 use core::ops::Range;
 use platform::{AbsoluteCPtr, Badge, CPtr, Cap, CapData, Kernel as _, ObjectType, Rights, Tcb, Untyped, Vaddr};
@@ -34,7 +34,7 @@ impl Surroundings {
     pub fn new() -> Self {
         let (kernel, root) = Kernel::boot(MachineConfig {
             arch: Arch::X86_64,
-            grants: Grants::Strict,
+            rules: Rules::CORRECTED,
             ram: vec![RAM],
             device: vec![],
             iommu: Iommu::Absent,

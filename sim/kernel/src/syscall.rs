@@ -163,7 +163,7 @@ impl Kernel {
         match cap {
             Capability::Endpoint { endpoint, rights, .. } if rights.read => {
                 self.delete_simple(self.caller_slot(thread));
-                self.receive_message(thread, endpoint, self.grants.answer_carries(rights), receive);
+                self.receive_message(thread, endpoint, self.rules.grants.answer_carries(rights), receive);
             }
             Capability::Notification { notification, rights, .. }
                 if rights.read && self.notifications[notification].bound.is_none_or(|bound| bound == thread) =>

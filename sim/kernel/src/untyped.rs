@@ -8,8 +8,8 @@ use crate::capability::{Capability, FrameSize, Mapping, VmRights};
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
 use crate::object::{
-    AsidPoolObject, CNodeObject, EndpointObject, IoTableObject, NotificationObject, RETYPE_LIMIT, Signalled,
-    TableObject, Waiting, object_bits,
+    AsidPoolObject, CNodeObject, EndpointObject, NotificationObject, RETYPE_LIMIT, Signalled, TableObject, Waiting,
+    object_bits,
 };
 use crate::queue::Queue;
 use crate::slots::SlotId;
@@ -119,7 +119,7 @@ impl Kernel {
         if let Capability::Untyped { used, .. } = &mut self.slots[slot].cap {
             let was_used = core::mem::replace(used, end - retype.base);
             if retype.resets && !retype.is_device {
-                self.memory.clear(retype.base..retype.base + was_used);
+                self.clear(retype.base..retype.base + was_used);
             }
         }
         for index in 0..retype.count {
@@ -127,6 +127,12 @@ impl Kernel {
             let cap = self.make(retype.object_type, retype.size_bits, retype.is_device, paddr);
             self.insert_made(slot, retype.dest.offset(index), cap);
         }
+    }
+
+    /// Clears memory that becomes other objects.
+    fn clear(&mut self, memory: Range<u64>) {
+        self.clear_io_tables(memory.clone());
+        self.memory.clear(memory);
     }
 
     /// Makes an object at `paddr` and returns its first capability.
@@ -152,9 +158,7 @@ impl Kernel {
             }
             ObjectType::SmallPage => frame(FrameSize::Small, is_device, paddr),
             ObjectType::LargePage => frame(FrameSize::Large, is_device, paddr),
-            ObjectType::IoPageTable => {
-                Capability::IoTable { table: self.io_tables.add(IoTableObject::new(paddr)), place: None }
-            }
+            ObjectType::IoPageTable => Capability::IoTable { table: self.make_io_table(paddr), place: None },
         }
     }
 
@@ -170,7 +174,7 @@ impl Kernel {
         let Capability::Untyped { paddr, size_bits, used, .. } = &mut self.slots[parent].cap else { return };
         *used = 1 << *size_bits;
         let paddr = *paddr;
-        self.memory.clear(paddr..paddr + (1 << crate::object::PAGE_BITS));
+        self.clear(paddr..paddr + (1 << crate::object::PAGE_BITS));
         let pool = self.asid_pools.add(AsidPoolObject::new(paddr));
         self.insert_derived(Capability::AsidPool { pool, base }, parent, dest);
         self.install_asid_pool(pool, base);

@@ -9,6 +9,7 @@ mod iospace;
 mod laws;
 mod machine;
 mod notification;
+mod rules;
 mod schedule;
 mod thread;
 mod untyped;
