@@ -15,6 +15,7 @@ use crate::judges::verdict;
 use crate::machine::counts::Plugins;
 use crate::out;
 use crate::project::Project;
+use crate::records::results::Results;
 use crate::run::seeds::{self, Failure};
 use crate::run::simulate::{RunInput, simulate};
 use crate::run::{Device, Options, Runner};
@@ -23,7 +24,7 @@ use crate::setup::chosen_kernel::{self, ChosenKernel};
 use crate::setup::packages::Consent;
 use crate::setup::{linux_guest, vfio_user};
 use anyhow::{Context, Result, anyhow, ensure};
-use capdl::Scenario;
+use capdl::{KernelKind, Scenario};
 use kernel::{Arch, BuildOptions, FixName, Kernel};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -100,6 +101,7 @@ impl<'a> Ground<'a> {
             TestCase::Model(name) => self.on_model(name),
             TestCase::Linux(check) => self.linux(check),
             TestCase::Simulation(name, arch, seeds) => self.simulation(name, Some(*arch), *seeds),
+            TestCase::Stock(name) => self.on_stock(name),
             TestCase::Found(name) => self.simulation(&format!("found/{name}"), None, Seeds::Own),
             TestCase::Experiment(one) => experiment::check(self.project, one).map(|()| Counted::one()),
             TestCase::Soak => soaked(),
@@ -161,6 +163,19 @@ impl<'a> Ground<'a> {
         };
         let failed: Vec<_> = tally.failures.iter().map(sentence).collect();
         Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
+    }
+
+    /// Simulates a scenario with the rules of a released kernel.
+    fn on_stock(&self, name: &str) -> Result<Counted> {
+        let mut scenario = Scenario::load_for(self.project.scenario(name)?, Some(Arch::X86_64))?;
+        scenario.machine.kernel = KernelKind::Stock;
+        let results = simulate(RunInput::of(&scenario))?.results;
+        if results.failed() {
+            let reasons = results.reasons.join("; ");
+            let failed = vec![format!("{reasons}; see: cargo xtask sim {name} --kernel stock")];
+            return Ok(Counted { failed, ..Counted::default() });
+        }
+        Ok(if results.passed { Counted::one() } else { not_promised(&results) })
     }
 
     /// Runs a scenario; one that measures is run by instructions and must reach its gates.
@@ -241,18 +256,21 @@ impl<'a> Ground<'a> {
             first = Some(results.reasons.join("; "));
             results = runner.run(&file, Options { longer: true, ..options })?;
         }
-        let failed = results.failed();
-        let not_judged = results.not_judged;
         if results.passed {
-            return Ok(Counted { not_judged, unsteady: first, ..Counted::one() });
+            return Ok(Counted { not_judged: results.not_judged, unsteady: first, ..Counted::one() });
         }
-        if !failed {
-            let skipped = format!("not promised: the kernel lacks {}", results.not_promised.join(", "));
-            return Ok(Counted { skipped: Some(skipped), ..Counted::default() });
+        if !results.failed() {
+            return Ok(not_promised(&results));
         }
         let reason = format!("{}; the log is {}/log", results.reasons.join("; "), results.folder);
-        Ok(Counted { failed: vec![reason], not_judged, ..Counted::default() })
+        Ok(Counted { failed: vec![reason], not_judged: results.not_judged, ..Counted::default() })
     }
+}
+
+/// The outcome of a run that did not pass because the kernel lacks what the scenario relies on.
+fn not_promised(results: &Results) -> Counted {
+    let skipped = format!("not promised: the kernel lacks {}", results.not_promised.join(", "));
+    Counted { skipped: Some(skipped), ..Counted::default() }
 }
 
 /// Installs what a person's machine may lack, where every test must run. Each test that needs it fails without it.

@@ -45,6 +45,20 @@ const ON_INSTALLED: [&str; 13] = [
     "bench-ipc-call",
 ];
 
+/// Scenarios that are simulated with the rules of a released kernel: what they change, and what must work all the same.
+const ON_STOCK: [&str; 10] = [
+    "boot",
+    "demo",
+    "server-killed",
+    "pci-server-killed",
+    "client-killed",
+    "functions-revoked",
+    "functions-hostile-calls",
+    "functions-hostile-revoked",
+    "probe-dma",
+    "probe-revoke",
+];
+
 impl Names {
     /// The scenarios of the project.
     pub(super) fn of(project: &Project, kernel: &ChosenKernel) -> Result<Self> {
@@ -135,6 +149,8 @@ pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope,
     let as_arm = names.simulated_on_arm.iter().filter(|name| !is_drawn_by_soak(name) && *name != LEAGUE).cloned();
     // Their other seeds are drawn on one machine; the soak draws both.
     let as_arm = as_arm.map(|name| TestCase::Simulation(name, Arch::Aarch64, Seeds::Own));
+    let on_stock = ON_STOCK.into_iter().filter(|name| names.simulated.iter().any(|one| one == name));
+    let on_stock = on_stock.map(|name| TestCase::Stock(name.to_owned()));
     let found = names.found.iter().cloned().map(TestCase::Found);
     let scenarios = names.on_qemu.iter().cloned().map(|name| TestCase::Scenario(name, Arch::X86_64));
     let on_arm = names.on_arm.iter().cloned().map(|name| TestCase::Scenario(name, Arch::Aarch64));
@@ -147,6 +163,7 @@ pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope,
         .chain(inputs)
         .chain(simulations)
         .chain(as_arm)
+        .chain(on_stock)
         .chain(found)
         .chain(experiment::ALL.iter().map(TestCase::Experiment))
         .chain(scale::Scheduler::ALL.map(TestCase::Scale))
