@@ -237,6 +237,8 @@ mod tests {
         assert_eq!(names("hostile-close on aarch64"), ["scenario hostile-close on aarch64"]);
         let on_arm = ["simulation of boot on aarch64", "scenario boot on aarch64", "installed kernel: boot on aarch64"];
         assert_eq!(names("boot on aarch64"), on_arm);
+        let on_stock = ["simulation of boot on the stock kernel", "simulation of demo on the stock kernel"];
+        assert_eq!(names("on the stock kernel"), on_stock);
         assert_eq!(names("check of").len(), check::Part::ALL.len());
         assert_eq!(names("bad input").len(), bad_input::cases().count());
         let all = names("");
@@ -262,6 +264,12 @@ mod tests {
         }
         let wrr = "wrr".to_owned();
         assert!(names.simulated.contains(&wrr) && names.on_model.contains(&wrr) && !names.on_qemu.contains(&wrr));
+    }
+
+    #[test]
+    fn scenarios_of_the_stock_kernel_are_simulated() {
+        let names = Names::of(&Project::here().unwrap(), &ChosenKernel::default()).unwrap();
+        assert!(ON_STOCK.iter().all(|name| names.simulated.iter().any(|one| one == name)));
     }
 
     #[test]
