@@ -26,5 +26,5 @@ pub use build::build;
 pub use capdl_spec::Arch;
 pub use error::BuildError;
 pub use programs::Programs;
-pub use scenario::{Scenario, ScenarioError, ThreadOrder};
+pub use scenario::{KernelKind, Scenario, ScenarioError, ThreadOrder};
 pub use system::System;

@@ -47,7 +47,7 @@ pub use expect::{Expect, ExpectedInterrupts, ExpectedQueues, Span};
 pub use guarantee::Guarantee;
 pub use hot_plug::{Action, HotPlug, Moved};
 pub use kill::Kill;
-pub use machine::{Machine, ThreadOrder};
+pub use machine::{KernelKind, Machine, ThreadOrder};
 pub use moment::{Mark, Moment, When};
 pub use nearest::nearest;
 pub use pci::{IOMMU_SERVER, IommuServer, Pci, PciServer};

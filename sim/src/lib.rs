@@ -70,6 +70,6 @@ pub use plug::SlotEvent;
 pub use programs::{Incarnation, Run, is_linked, link, programs};
 pub use sim_check::Checker;
 pub use sim_nvme::FaultHit;
-pub use simulation::{Account, Simulation};
+pub use simulation::{Account, Simulation, missing_corrections};
 pub use trace::{Entry, Kind, Name};
 pub use world::{Mark, Progress};

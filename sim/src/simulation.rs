@@ -12,10 +12,10 @@ use crate::topology::faults_of;
 use crate::trace::Entry;
 use crate::world::{Mark, Progress, State, World};
 use capdl::scenario::Action;
-use capdl::{Arch, Scenario, System};
+use capdl::{Arch, KernelKind, Scenario, System};
 use sim_check::Checker;
 use sim_fault::{ComponentFault, Fault};
-use sim_kernel::{Kernel, MachineConfig};
+use sim_kernel::{Kernel, MachineConfig, Rules};
 use sim_nvme::FaultHit;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -67,7 +67,7 @@ impl Simulation {
             Arch::X86_64 => MachineConfig::q35(scenario.machine.memory, system.image()),
             Arch::Aarch64 => MachineConfig::virt(scenario.machine.memory, system.image()),
         };
-        let (kernel, root) = Kernel::boot(config);
+        let (kernel, root) = Kernel::boot(MachineConfig { rules: rules(scenario.machine.kernel), ..config });
         let machine = Machine::new(arch, scenario, &disks, faults, seed);
         let observer = Observer::new(scenario, &system.specification, &disks);
         let world = World::new(kernel, machine, observer, Costs::default(), scenario.machine.thread_order, seed);
@@ -198,6 +198,19 @@ impl Simulation {
         drop(self.components);
         panics::keep(false);
         account
+    }
+}
+
+/// Names of the corrections that the kernel lacks, as in `docs/limits.md`. Those that concern the processor are left out: there is none
+/// in the simulator.
+pub fn missing_corrections(kernel: KernelKind) -> impl Iterator<Item = &'static str> {
+    rules(kernel).missing()
+}
+
+const fn rules(kernel: KernelKind) -> Rules {
+    match kernel {
+        KernelKind::Corrected => Rules::CORRECTED,
+        KernelKind::Stock => Rules::STOCK,
     }
 }
 

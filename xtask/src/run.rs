@@ -268,12 +268,7 @@ impl Runner<'_> {
         results.reasons = causes::told(reasons.into_iter().chain(others).collect(), &injected, &results);
         times::judge(&prepared.scenario, &mut results, options.not_judged);
         results.passed = results.reasons.is_empty();
-        if !results.passed
-            && let Some(kernel) = &results.kernel
-        {
-            let relied = prepared.scenario.expect.relies_on.iter().map(|one| one.as_str());
-            results.not_promised = relied.filter(|name| kernel.leaves.contains_key(name)).collect();
-        }
+        results.take_promises(&prepared.scenario.expect.relies_on);
         if results.passed && !options.keep {
             disks::remove(&prepared.scenario, &prepared.folder);
             // A file that cannot be removed does no harm.

@@ -69,8 +69,8 @@ pub struct Expect {
     pub compare_image: bool,
     /// Whether the root task reports every capability it installed; they must be those of the specification.
     pub report_caps: bool,
-    /// Guarantees of the kernel without which the scenario shows a defect of the kernel. On an installed kernel that lacks one, a run that
-    /// does not pass has not failed: the kernel promises no more.
+    /// Guarantees of the kernel without which the scenario shows a defect of the kernel. On a kernel that lacks one, installed or simulated, a
+    /// run that does not pass has not failed: the kernel promises no more.
     pub relies_on: Vec<Guarantee>,
 }
 

@@ -17,6 +17,8 @@ pub struct Machine {
     pub arch: Arch,
     /// The order of ready threads of one priority, in the simulator.
     pub thread_order: ThreadOrder,
+    /// The kernel, in the simulator. On QEMU the command names it.
+    pub kernel: KernelKind,
     /// Whether there is an IOMMU. Without one, devices reach all memory, and so do the components that program them. `false` is
     /// for QEMU alone, to show what is left of the isolation.
     pub iommu: bool,
@@ -24,7 +26,13 @@ pub struct Machine {
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { memory: 256 << 20, arch: Arch::default(), thread_order: ThreadOrder::default(), iommu: true }
+        Self {
+            memory: 256 << 20,
+            arch: Arch::default(),
+            thread_order: ThreadOrder::default(),
+            kernel: KernelKind::default(),
+            iommu: true,
+        }
     }
 }
 
@@ -57,6 +65,39 @@ impl std::str::FromStr for ThreadOrder {
             "drawn" => Ok(Self::Drawn),
             "sel4" => Ok(Self::Sel4),
             _ => Err("write drawn or sel4".to_owned()),
+        }
+    }
+}
+
+/// The kernel's rules, in the simulator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+#[serde(rename_all = "lowercase")]
+pub enum KernelKind {
+    /// The project's own seL4, with its corrections.
+    #[default]
+    Corrected,
+    /// A seL4 of 13.0.0 to 16.0.0 as released, without the corrections that concern the IOMMU.
+    Stock,
+}
+
+impl std::fmt::Display for KernelKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Corrected => "corrected",
+            Self::Stock => "stock",
+        })
+    }
+}
+
+impl std::str::FromStr for KernelKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "corrected" => Ok(Self::Corrected),
+            "stock" => Ok(Self::Stock),
+            _ => Err("write corrected or stock".to_owned()),
         }
     }
 }

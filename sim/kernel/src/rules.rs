@@ -41,6 +41,14 @@ impl Rules {
         io_space_revoke: Correction::Missing,
         interface: Interface::Current,
     };
+
+    /// Names of the corrections that the kernel lacks, as in `docs/limits.md`.
+    pub fn missing(self) -> impl Iterator<Item = &'static str> {
+        let Self { grants: _, ports: _, context_cache, io_page_table, io_space_revoke, interface: _ } = self;
+        let named =
+            [("context-cache", context_cache), ("io-page-table", io_page_table), ("io-space-revoke", io_space_revoke)];
+        named.into_iter().filter(|(_, correction)| *correction == Correction::Missing).map(|(name, _)| name)
+    }
 }
 
 /// The way to a capability to a range of I/O ports.

@@ -9,7 +9,7 @@ mod world;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use sim_kernel::Kernel;
+use sim_kernel::{Kernel, Rules};
 use std::collections::BTreeMap;
 use step::{Step, step};
 use world::World;
@@ -17,8 +17,8 @@ use world::World;
 const STEPS: usize = 150;
 
 /// Runs a sequence and returns its visible effects.
-fn run(steps: &[(u8, Step)], check: impl Fn(&Kernel, &Step)) -> Vec<String> {
-    let mut world = World::new();
+fn run(rules: Rules, steps: &[(u8, Step)], check: impl Fn(&Kernel, &Step)) -> Vec<String> {
+    let mut world = World::new(rules);
     let mut reported = Vec::new();
     for (choice, step) in steps {
         let actor = world.actor(*choice);
@@ -36,15 +36,17 @@ proptest! {
 
     #[test]
     fn the_kernel_stays_consistent(steps in prop::collection::vec(step(), 1..STEPS)) {
-        run(&steps, |kernel, step| {
-            let checked = kernel.check_invariants();
-            assert!(checked.is_ok(), "{checked:?} after {step:?}");
-        });
+        for rules in [Rules::CORRECTED, Rules::STOCK] {
+            run(rules, &steps, |kernel, step| {
+                let checked = kernel.check_invariants();
+                assert!(checked.is_ok(), "{checked:?} after {step:?}");
+            });
+        }
     }
 
     #[test]
     fn the_same_calls_give_the_same_kernel(steps in prop::collection::vec(step(), 1..STEPS)) {
-        prop_assert_eq!(run(&steps, |_, _| {}), run(&steps, |_, _| {}));
+        prop_assert_eq!(run(Rules::STOCK, &steps, |_, _| {}), run(Rules::STOCK, &steps, |_, _| {}));
     }
 }
 
@@ -55,7 +57,7 @@ fn sequences_do_every_kind_of_step() {
     let mut done = BTreeMap::<String, u32>::new();
     for _ in 0..200 {
         let steps = prop::collection::vec(step(), STEPS).new_tree(&mut runner).unwrap().current();
-        let mut world = World::new();
+        let mut world = World::new(Rules::CORRECTED);
         for (choice, step) in &steps {
             let actor = world.actor(*choice);
             let name = format!("{step:?}").split(['(', ' ']).next().unwrap_or_default().to_owned();

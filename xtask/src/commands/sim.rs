@@ -15,7 +15,7 @@ use crate::run::seeds::{self, Failure, Kinds, Tally};
 use crate::run::simulate::{RunInput, Simulated, simulate, suits};
 use crate::run::{files, folder, options};
 use anyhow::{Context, Result};
-use capdl::{Arch, Scenario, ThreadOrder};
+use capdl::{Arch, KernelKind, Scenario, ThreadOrder};
 use clap::Args;
 use std::io;
 use std::num::NonZeroUsize;
@@ -42,6 +42,9 @@ pub(crate) struct Sim {
     /// Order of ready threads of one priority: drawn, or sel4 as the kernel queues them; the scenario's without it
     #[arg(long, value_name = "ORDER")]
     order: Option<ThreadOrder>,
+    /// The kernel: corrected, the project's own, or stock, a released seL4 without its corrections; the scenario's without it
+    #[arg(long, value_name = "KERNEL")]
+    kernel: Option<KernelKind>,
     /// Runs at a time; as many as there are processors without it
     #[arg(long, requires = "seeds", allow_negative_numbers = true, value_parser = arguments::jobs)]
     jobs: Option<NonZeroUsize>,
@@ -62,14 +65,16 @@ pub(crate) fn run(project: &Project, sim: &Sim) -> Result<ExitCode> {
         return with_own(project, &scenario);
     }
     scenario.machine.thread_order = sim.order.unwrap_or(scenario.machine.thread_order);
+    scenario.machine.kernel = sim.kernel.unwrap_or(scenario.machine.kernel);
     let filter = Filter::parse(&sim.log, Level::Off)?.of_scenario(&scenario)?;
     let json = sim.json.as_deref().map(Destination::open).transpose()?;
     match &sim.seeds {
         Some(seeds) => {
             let order = sim.order.map(|order| format!(" --order {order}")).unwrap_or_default();
+            let kernel = sim.kernel.map(|kernel| format!(" --kernel {kernel}")).unwrap_or_default();
             let arch = sim.arch.map(|arch| format!(" --arch {arch}")).unwrap_or_default();
             let set = options("--set", &sim.settings.set);
-            many(&format!("{}{set}{arch}{order}", sim.scenario), &scenario, seeds.clone(), sim.jobs)
+            many(&format!("{}{set}{arch}{order}{kernel}", sim.scenario), &scenario, seeds.clone(), sim.jobs)
         }
         None => {
             let show = (!sim.log.is_empty()).then_some(&filter);
@@ -112,7 +117,7 @@ pub(crate) fn once(project: &Project, named: &str, input: RunInput<'_>, json: Op
         account.trace_hash
     );
     out::line(format_args!("{}", wrapped(&seed, sentences)))?;
-    Ok(if results.passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if results.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn many(name: &str, scenario: &Scenario, seeds: Range<u64>, jobs: Option<NonZeroUsize>) -> Result<ExitCode> {

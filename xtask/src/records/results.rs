@@ -5,7 +5,7 @@ use crate::records::lateness::Lateness;
 use crate::records::plan::{Plan, Planned};
 use crate::records::timeline::Timeline;
 use capdl::Scenario;
-use capdl::scenario::Tenant;
+use capdl::scenario::{Guarantee, Tenant};
 use capdl_spec::Role;
 use report::{
     Attack, Blocked, Change, Component, Controller, Digest, Fault, FaultKind, Installed, Interrupts, InterruptsChange,
@@ -16,14 +16,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// An installed kernel.
+/// A kernel that is not the project's own.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
-pub(crate) struct InstalledKernel {
-    /// The release, by its interface.
+pub(crate) struct OtherKernel {
+    /// The release, by its interface; in the simulator those that it stands for.
     pub(crate) release: String,
-    /// The file.
-    pub(crate) file: String,
+    /// The file; none in the simulator.
+    pub(crate) file: Option<String>,
     /// By guarantee that the kernel lacks, what it leaves.
     pub(crate) leaves: BTreeMap<&'static str, &'static str>,
 }
@@ -36,8 +36,8 @@ pub(crate) struct Results {
     pub(crate) scenario: String,
     /// The architecture.
     pub(crate) arch: &'static str,
-    /// The kernel, if the user installed it.
-    pub(crate) kernel: Option<InstalledKernel>,
+    /// The kernel, if it is not the project's own.
+    pub(crate) kernel: Option<OtherKernel>,
     /// The seed of a simulated run; none on QEMU.
     pub(crate) seed: Option<u64>,
     /// Whether everything expected was there and correct.
@@ -243,6 +243,15 @@ impl Results {
     /// Whether something was expected that the kernel promises, and did not happen.
     pub(crate) fn failed(&self) -> bool {
         !self.passed && self.not_promised.is_empty()
+    }
+
+    /// Notes the guarantees on which the scenario relies and which the kernel lacks, if the run did not pass.
+    pub(crate) fn take_promises(&mut self, relies_on: &[Guarantee]) {
+        if self.passed {
+            return;
+        }
+        let lacks = |name: &&str| self.kernel.as_ref().is_some_and(|kernel| kernel.leaves.contains_key(name));
+        self.not_promised = relies_on.iter().map(|one| one.as_str()).filter(lacks).collect();
     }
 
     /// Takes the scenario's name, and who serves its tenants.

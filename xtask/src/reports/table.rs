@@ -85,8 +85,13 @@ fn machine(results: &Results) -> Option<String> {
     };
     let kernel = results.kernel.as_ref().map_or("seL4", |kernel| &kernel.release);
     let world = match (results.seed, results.arch) {
-        (Some(_), "aarch64") => "simulated kernel and virt".to_owned(),
-        (Some(_), _) => "simulated kernel and q35".to_owned(),
+        (Some(_), arch) => {
+            let machine = if arch == "aarch64" { "virt" } else { "q35" };
+            match &results.kernel {
+                Some(kernel) => format!("simulated {} and {machine}", kernel.release),
+                None => format!("simulated kernel and {machine}"),
+            }
+        }
         (None, "aarch64") => format!("{kernel} on QEMU virt"),
         (None, _) => format!("{kernel} on QEMU q35"),
     };

@@ -103,7 +103,7 @@ impl Tally {
         match outcome {
             Ok(Simulated { results, account }) => {
                 self.commands += account.commands;
-                if !results.passed {
+                if results.failed() {
                     self.failures.push(Failure { seed, reasons: results.reasons });
                 }
             }

@@ -16,12 +16,13 @@ use crate::machine::qemu;
 use crate::progress::Step;
 use crate::project::write_whole;
 use crate::records::decode::{Decoder, Filter, Level, Line};
-use crate::records::results::{Results, hex};
+use crate::records::results::{OtherKernel, Results, hex};
 use crate::reports::count::count;
 use crate::run::Collector;
 use anyhow::{Result, ensure};
-use capdl::scenario::Backend;
-use capdl::{Arch, Scenario, System};
+use capdl::scenario::{Backend, Machine};
+use capdl::{Arch, KernelKind, Scenario, System};
+use kernel::gaps::Gap;
 use sim::{Account, Disk, Progress, Simulation};
 use sim_fault::Fault;
 use std::io::{BufReader, Read};
@@ -92,6 +93,7 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     collector.results.timeline.begin_ns = Some(0);
     let arch = scenario.machine.arch;
     collector.results.arch = arch.name();
+    collector.results.kernel = kernel(scenario);
     let mut simulation = Simulation::new(scenario, &system, disks(scenario, disk)?, &scenario.faults, seed);
     let ended = observe(&mut simulation, &mut collector, scenario)?;
     collector.finish()?;
@@ -120,10 +122,20 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     results.reasons = causes::told(reasons, &injected, &results);
     times::judge(scenario, &mut results, NotJudged::default());
     results.passed = results.reasons.is_empty();
+    results.take_promises(&scenario.expect.relies_on);
     if let Some(folder) = folder.filter(|_| !results.passed) {
         write_whole(&folder.join("events"), events_around(input, &system, failed_ns)?.as_bytes())?;
     }
     Ok(Simulated { results, account })
+}
+
+/// The kernel as results show it, if it is not the project's own.
+fn kernel(scenario: &Scenario) -> Option<OtherKernel> {
+    let Machine { arch, kernel, .. } = scenario.machine;
+    let lacks = |gap: &&Gap| sim::missing_corrections(kernel).any(|name| name == gap.fix.as_str());
+    let leaves = Gap::of(arch).filter(lacks).map(|gap| (gap.fix.as_str(), gap.leaves)).collect();
+    let release = "stock seL4 of 13.0.0 to 16.0.0".to_owned();
+    (kernel == KernelKind::Stock).then_some(OtherKernel { release, file: None, leaves })
 }
 
 /// The faults of controllers that have happened, and the first commands that faults hit.
@@ -382,6 +394,25 @@ resets = true
             let results = json(Format::Run, &simulate(input).unwrap().results).unwrap();
             schema::check("results", [results.as_str()].into_iter());
         }
+    }
+
+    #[test]
+    fn stock_kernel_is_not_blamed_for_what_it_does_not_promise() {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        let mut scenario = Scenario::load(root.join("scenarios/probe-dma.toml")).unwrap();
+        let mut run = |kernel| {
+            scenario.machine.kernel = kernel;
+            simulate(RunInput::of(&scenario)).unwrap().results
+        };
+        let corrected = run(KernelKind::Corrected);
+        assert!(corrected.passed && corrected.kernel.is_none(), "{:?}", corrected.reasons);
+        let stock = run(KernelKind::Stock);
+        assert!(!stock.passed && !stock.failed(), "{:?}", stock.reasons);
+        let missing: Vec<_> = sim::missing_corrections(KernelKind::Stock).collect();
+        assert!(stock.kernel.unwrap().leaves.into_keys().eq(missing.iter().copied()), "{missing:?}");
+        assert!(stock.not_promised.iter().all(|name| missing.contains(name)), "{:?}", stock.not_promised);
+        scenario.expect.relies_on.clear();
+        assert!(simulate(RunInput::of(&scenario)).unwrap().results.failed());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::out;
 use crate::project::Project;
-use crate::records::results::InstalledKernel;
+use crate::records::results::OtherKernel;
 use crate::setup::packages::Consent;
 use anyhow::{Context, Result, ensure};
 use capdl::{Scenario, System};
@@ -54,10 +54,10 @@ pub(crate) fn prepare(project: &Project, consent: Consent, options: &BuildOption
 }
 
 /// The kernel as results show it, if it is an installed one.
-pub(crate) fn shown(kernel: &Kernel) -> Option<InstalledKernel> {
-    kernel.installed.as_ref().map(|installed| InstalledKernel {
+pub(crate) fn shown(kernel: &Kernel) -> Option<OtherKernel> {
+    kernel.installed.as_ref().map(|installed| OtherKernel {
         release: installed.release.to_string(),
-        file: installed.file.display().to_string(),
+        file: Some(installed.file.display().to_string()),
         leaves: kernel.gaps().map(|gap| (gap.fix.as_str(), gap.leaves)).collect(),
     })
 }

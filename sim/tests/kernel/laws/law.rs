@@ -49,8 +49,15 @@ impl World {
     ) -> Result<()> {
         let from = match data {
             Some(CapData::IoSpace { .. }) => self.pick(from, |cap| matches!(cap, Capability::IoSpace { .. })),
+            Some(CapData::IoPorts(..)) => {
+                self.pick(from, |cap| matches!(cap, Capability::IoPortControl | Capability::IoPorts { .. }))
+            }
             _ => self.taken(from),
         };
+        let is_range = matches!(data, Some(CapData::IoPorts(..)));
+        if is_range && self.is_trap(actor, from) {
+            return Err(Error::InvalidCapability(0));
+        }
         let (before, to) = (self.held(from), self.empty(to));
         // The kernel would stop the machine.
         if let Some(Capability::Table { level: TableLevel::One, .. }) = before {
@@ -62,6 +69,10 @@ impl World {
             Some(data) => self.machine.kernel.cnode_mint(actor, dest, src, mask, data)?,
         }
         let (before, after) = (before.expect("it was copied"), self.held(to).expect("it was copied"));
+        // Where ports are issued, another kind of capability takes the message for its own: nothing was made.
+        if is_range && after.is_null() {
+            return Ok(());
+        }
         if let Capability::Endpoint { badge, .. } = after {
             self.badges.insert(badge);
         }
@@ -145,6 +156,7 @@ fn is_within(after: &Capability, before: &Capability) -> bool {
         (Capability::IoPorts { first, last }, Capability::IoPorts { first: low, last: high }) => {
             low <= first && last <= high
         }
+        (Capability::IoPorts { .. }, Capability::IoPortControl) => true,
         (after, before) => core::mem::discriminant(after) == core::mem::discriminant(before),
     }
 }

@@ -5,7 +5,7 @@
 use super::step::FUNCTION;
 use crate::machine::{CNODE_BITS, Machine};
 use platform::*;
-use sim_kernel::{Capability, Mapping, ThreadId};
+use sim_kernel::{Capability, Mapping, Rules, ThreadId};
 use std::collections::BTreeSet;
 
 /// Slots the sequences work on.
@@ -44,8 +44,8 @@ pub(super) struct World {
 
 impl World {
     /// Two components that share the root task's CNode, and some capabilities in the first slots.
-    pub(super) fn new() -> Self {
-        let mut machine = Machine::new();
+    pub(super) fn new(rules: Rules) -> Self {
+        let mut machine = Machine::with(|config| config.rules = rules);
         let components = [machine.component(2, CPtr::new(0)), machine.component(3, CPtr::new(0))];
         let first = machine.slot();
         for _ in 1..SLOTS {
@@ -73,7 +73,11 @@ impl World {
         let given = [root.asid_pool.cptr(), root.io_space_master.cptr(), root.cnode.cptr(), root.io_ports.cptr()];
         for (cptr, slot) in given.iter().chain(caps).zip(slot..) {
             let (to, from) = (self.machine.at(CPtr::new(slot)), self.machine.at(*cptr));
-            self.machine.kernel.cnode_copy(me, to, from, Rights::ALL).unwrap();
+            // The control of I/O ports has no copies.
+            match self.machine.kernel.cnode_copy(me, to, from, Rights::ALL) {
+                Err(Error::IllegalOperation) => self.machine.kernel.cnode_move(me, to, from).unwrap(),
+                copied => copied.unwrap(),
+            }
         }
         let next = slot + 4 + caps.len() as u64;
         for (domain, to) in (1..).zip([next, next + 1]) {

@@ -23,7 +23,7 @@ use crate::setup::chosen_kernel::{self, ChosenKernel};
 use crate::setup::packages::Consent;
 use crate::setup::{linux_guest, vfio_user};
 use anyhow::{Context, Result, anyhow, ensure};
-use capdl::Scenario;
+use capdl::{KernelKind, Scenario};
 use kernel::{Arch, BuildOptions, FixName, Kernel};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -100,6 +100,7 @@ impl<'a> Ground<'a> {
             TestCase::Model(name) => self.on_model(name),
             TestCase::Linux(check) => self.linux(check),
             TestCase::Simulation(name, arch, seeds) => self.simulation(name, Some(*arch), *seeds),
+            TestCase::Stock(name) => self.on_stock(name),
             TestCase::Found(name) => self.simulation(&format!("found/{name}"), None, Seeds::Own),
             TestCase::Experiment(one) => experiment::check(self.project, one).map(|()| Counted::one()),
             TestCase::Soak => soaked(),
@@ -165,6 +166,18 @@ impl<'a> Ground<'a> {
         };
         let failed: Vec<_> = tally.failures.iter().map(sentence).collect();
         Ok(Counted { passed: u64::from(failed.is_empty()), failed, ..Counted::default() })
+    }
+
+    /// Simulates a scenario with the rules of a released kernel. One that relies on what such a kernel lacks must show it.
+    fn on_stock(&self, name: &str) -> Result<Counted> {
+        let mut scenario = Scenario::load_for(self.project.scenario(name)?, Some(Arch::X86_64))?;
+        scenario.machine.kernel = KernelKind::Stock;
+        let results = simulate(RunInput::of(&scenario))?.results;
+        let see = format!("see: cargo xtask sim {name} --kernel stock");
+        ensure!(!results.failed(), "{}; {see}", results.reasons.join("; "));
+        let is_to_show = !scenario.expect.relies_on.is_empty();
+        ensure!(results.passed != is_to_show, "nothing shows what the kernel lacks; {see}");
+        Ok(Counted::one())
     }
 
     /// Runs a scenario; one that measures is run by instructions and must reach its gates.

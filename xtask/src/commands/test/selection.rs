@@ -45,6 +45,20 @@ const ON_INSTALLED: [&str; 13] = [
     "bench-ipc-call",
 ];
 
+/// Scenarios that are simulated with the rules of a released kernel: what they change, and what must work all the same.
+const ON_STOCK: [&str; 10] = [
+    "boot",
+    "demo",
+    "server-killed",
+    "pci-server-killed",
+    "client-killed",
+    "functions-revoked",
+    "functions-hostile-calls",
+    "functions-hostile-revoked",
+    "probe-dma",
+    "probe-revoke",
+];
+
 impl Names {
     /// The scenarios of the project.
     pub(super) fn of(project: &Project, kernel: &ChosenKernel) -> Result<Self> {
@@ -135,6 +149,8 @@ pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope,
     let as_arm = names.simulated_on_arm.iter().filter(|name| !is_drawn_by_soak(name) && *name != LEAGUE).cloned();
     // Their other seeds are drawn on one machine; the soak draws both.
     let as_arm = as_arm.map(|name| TestCase::Simulation(name, Arch::Aarch64, Seeds::Own));
+    let on_stock = ON_STOCK.into_iter().filter(|name| names.simulated.iter().any(|one| one == name));
+    let on_stock = on_stock.map(|name| TestCase::Stock(name.to_owned()));
     let found = names.found.iter().cloned().map(TestCase::Found);
     let scenarios = names.on_qemu.iter().cloned().map(|name| TestCase::Scenario(name, Arch::X86_64));
     let on_arm = names.on_arm.iter().cloned().map(|name| TestCase::Scenario(name, Arch::Aarch64));
@@ -147,6 +163,7 @@ pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope,
         .chain(inputs)
         .chain(simulations)
         .chain(as_arm)
+        .chain(on_stock)
         .chain(found)
         .chain(experiment::ALL.iter().map(TestCase::Experiment))
         .chain(scale::Scheduler::ALL.map(TestCase::Scale))
@@ -221,6 +238,8 @@ mod tests {
         assert_eq!(names("hostile-close on aarch64"), ["scenario hostile-close on aarch64"]);
         let on_arm = ["simulation of boot on aarch64", "scenario boot on aarch64", "installed kernel: boot on aarch64"];
         assert_eq!(names("boot on aarch64"), on_arm);
+        let on_stock = ["simulation of boot on the stock kernel", "simulation of demo on the stock kernel"];
+        assert_eq!(names("on the stock kernel"), on_stock);
         assert_eq!(names("check of").len(), check::Part::ALL.len());
         assert_eq!(names("bad input").len(), bad_input::cases().count());
         let all = names("");
@@ -246,6 +265,12 @@ mod tests {
         }
         let wrr = "wrr".to_owned();
         assert!(names.simulated.contains(&wrr) && names.on_model.contains(&wrr) && !names.on_qemu.contains(&wrr));
+    }
+
+    #[test]
+    fn scenarios_of_the_stock_kernel_are_simulated() {
+        let names = Names::of(&Project::here().unwrap(), &ChosenKernel::default()).unwrap();
+        assert!(ON_STOCK.iter().all(|name| names.simulated.iter().any(|one| one == name)));
     }
 
     #[test]
