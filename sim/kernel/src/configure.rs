@@ -99,7 +99,10 @@ impl Kernel {
         if self.is_long_deletion(self.cspace_slot(target)) || self.is_long_deletion(self.vspace_slot(target)) {
             return Err(Error::IllegalOperation.into());
         }
-        let cspace_cap = self.derive(cspace, self.slots[cspace].cap.with_data(guard, self.rules))?;
+        // The word of no guard is 0 on later kernels, and leaves the capability's own.
+        let own = self.slots[cspace].cap;
+        let guarded = if guard == 0 { own } else { own.with_data(guard, self.rules) };
+        let cspace_cap = self.derive(cspace, guarded)?;
         let Capability::CNode { .. } = cspace_cap else { return Err(Error::IllegalOperation.into()) };
         let vspace_cap = self.derive(vspace, self.slots[vspace].cap)?;
         match vspace_cap {
