@@ -138,7 +138,9 @@ impl Kernel {
 
     fn names_something(&self, cap: &Capability) -> bool {
         match *cap {
-            Capability::Endpoint { endpoint, badge, .. } => self.endpoints.get(endpoint).is_some() && badge >> 28 == 0,
+            Capability::Endpoint { endpoint, badge, .. } => {
+                self.endpoints.get(endpoint).is_some() && (self.is_current() || badge >> 28 == 0)
+            }
             Capability::Notification { notification, .. } => self.notifications.get(notification).is_some(),
             Capability::CNode { cnode, .. } | Capability::Zombie { of: Dying::CNode(cnode), .. } => {
                 self.cnodes.get(cnode).is_some()

@@ -12,6 +12,7 @@ use crate::object::{
     object_bits,
 };
 use crate::queue::Queue;
+use crate::rules::Interface;
 use crate::slots::SlotId;
 use core::ops::Range;
 use platform::{CNode, Cap, Error, ObjectType, Result, Rights, TableLevel, Untyped};
@@ -78,10 +79,14 @@ impl Kernel {
         if object_type == ObjectType::IoPageTable && self.arch == Arch::Aarch64 {
             return Err(Error::InvalidArgument(0).into());
         }
-        let (limit, said) =
-            if self.is_current() { (63, MAX_UNTYPED_BITS.into()) } else { (MAX_UNTYPED_BITS, OLD_SAID_MAX_BITS) };
-        if size_bits > limit || object_bits(object_type, size_bits) > MAX_UNTYPED_BITS {
-            return Err(Error::RangeError { min: 0, max: said }.into());
+        // 5.0.0 looks at the size that was asked for, later kernels at the object's.
+        let is_too_large = match self.rules.interface {
+            Interface::Old => size_bits > MAX_UNTYPED_BITS,
+            Interface::Current => size_bits >= 64 || object_bits(object_type, size_bits) > MAX_UNTYPED_BITS,
+        };
+        if is_too_large {
+            let max = if self.is_current() { MAX_UNTYPED_BITS.into() } else { OLD_SAID_MAX_BITS };
+            return Err(Error::RangeError { min: 0, max }.into());
         }
         check_size(object_type, size_bits)?;
         let dest = self.check_destination(node, offset, count)?;

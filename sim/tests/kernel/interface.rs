@@ -69,9 +69,11 @@ fn sizes_are_refused_with_the_limit_that_is_there() {
         let mut retype =
             |object, size_bits| machine.kernel.untyped_retype(me, untyped, object, size_bits, cnode, slot..slot + 1);
         let max = by(interface, 61, 47);
-        for (object, size_bits) in [(ObjectType::Untyped, 48), (ObjectType::CNode, 60), (ObjectType::Endpoint, 64)] {
+        for (object, size_bits) in [(ObjectType::Untyped, 48), (ObjectType::CNode, 48), (ObjectType::Endpoint, 64)] {
             assert_eq!(retype(object, size_bits), Err(Error::RangeError { min: 0, max }), "{object:?} {size_bits}");
         }
+        let large = by(interface, Error::NotEnoughMemory(1 << 23), Error::RangeError { min: 0, max });
+        assert_eq!(retype(ObjectType::CNode, 47), Err(large), "the object is larger than the size");
         let unused = by(interface, Err(Error::RangeError { min: 0, max }), Ok(()));
         assert_eq!(retype(ObjectType::Endpoint, 63), unused, "a size that has no meaning");
     }
