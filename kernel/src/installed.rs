@@ -42,6 +42,16 @@ pub struct Place {
     platform: PathBuf,
 }
 
+/// Variables that name an installed kernel. A command that must take the project's own is started without them.
+pub const VARIABLES: [&str; 6] = [
+    "SEL4_PREFIX_x86_64",
+    "SEL4_PREFIX_aarch64",
+    "SEL4_PREFIX",
+    "SEL4_KERNEL",
+    "SEL4_INCLUDE_DIRS",
+    "SEL4_PLATFORM_INFO",
+];
+
 impl Place {
     /// The kernel that `option` names, or else the environment: `SEL4_PREFIX_x86_64` and the like, `SEL4_PREFIX`, or `SEL4_KERNEL` with
     /// `SEL4_INCLUDE_DIRS`. `None` without any of these.
@@ -61,8 +71,14 @@ impl Place {
                 return Self::installed(Path::new(&prefix), &name).map(Some);
             }
         }
-        let (Some(kernel), Some(folders)) = (variable("SEL4_KERNEL"), variable("SEL4_INCLUDE_DIRS")) else {
-            return Ok(None);
+        let (kernel, folders) = match (variable("SEL4_KERNEL"), variable("SEL4_INCLUDE_DIRS")) {
+            (Some(kernel), Some(folders)) => (kernel, folders),
+            (Some(_), None) => {
+                bail!(
+                    "SEL4_KERNEL is set, and SEL4_INCLUDE_DIRS is not: name its folders of headers, or unset SEL4_KERNEL"
+                )
+            }
+            (None, _) => return Ok(None),
         };
         let include = env::split_paths(&folders).find(|folder| folder.join(CONFIGURATION).is_file());
         let include = include.with_context(|| {

@@ -200,7 +200,7 @@ impl<'a> Run<'a> {
             if number == 0 {
                 return false;
             }
-            // It stops itself, and does so again when it is resumed. Without the capability it crashes.
+            // The thread stops itself, and again when it is resumed. Without the capability it crashes.
             let own = Cap::from_bits(u64::from(OWN_TCB));
             let mut kernel = self.kernel.borrow_mut();
             if kernel.tcb_suspend(part.thread, own).is_err() && kernel.is_runnable(part.thread) {

@@ -1,5 +1,6 @@
 //! CNodes: the lookup of paths, and the invocations that copy, mint, move, delete, revoke and save capabilities.
 
+use crate::Arch;
 use crate::Kernel;
 use crate::arena::ThreadId;
 use crate::capability::{Capability, data_word, low_bits};
@@ -76,6 +77,7 @@ impl Kernel {
     ) -> Result<()> {
         if let CapData::IoPorts(first, last) = data
             && self.rules.ports == Ports::Issued
+            && self.arch == Arch::X86_64
         {
             return self.issue_ports(thread, dest, CPtr::new(src.index).cast(), (first, last));
         }

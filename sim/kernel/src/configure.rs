@@ -1,4 +1,4 @@
-//! Configuration of a thread: fault endpoint, priority, CSpace, VSpace and IPC buffer, in one invocation.
+//! Configuration of a thread: fault endpoint, CSpace, VSpace, IPC buffer, and priority, which later kernels set in a call of its own.
 //!
 //! The thread keeps its own capabilities to the last three, in slots that no path leads to.
 
@@ -6,14 +6,16 @@ use crate::arena::ThreadId;
 use crate::boot::TCB_SLOT;
 use crate::capability::Capability;
 use crate::invocation::{Invocation, Outcome};
+use crate::rules::Interface;
 use crate::slots::SlotId;
 use crate::thread::target;
 use crate::vspace::X86_64_USER_TOP;
 use crate::{Arch, Kernel, label};
 use platform::{CNode, CPtr, Cap, Error, Frame, Result, Tcb, VSpace, Vaddr};
 
-/// Bytes an IPC buffer is aligned to, on 5.0.0 and later.
+/// Alignment of an IPC buffer in bytes, on 5.0.0.
 const OLD_BUFFER_ALIGNMENT: u64 = 512;
+/// Alignment of an IPC buffer in bytes, on later kernels.
 const BUFFER_ALIGNMENT: u64 = 1024;
 
 impl Kernel {
@@ -35,9 +37,13 @@ impl Kernel {
         ipc_buffer_frame: Cap<Frame>,
     ) -> Result<()> {
         let guard = self.rules.interface.guard_word(cspace_guard_bits, 0);
-        let words = [fault_endpoint.bits(), priority.into(), guard, 0, ipc_buffer.bits()];
+        let [fault, priority_word, buffer] = [fault_endpoint.bits(), priority.into(), ipc_buffer.bits()];
+        let words: &[u64] = match self.rules.interface {
+            Interface::Old => &[fault, priority_word, guard, 0, buffer],
+            Interface::Current => &[fault, guard, 0, buffer],
+        };
         let caps = [cspace.cptr(), vspace.cptr(), ipc_buffer_frame.cptr()];
-        let invocation = Invocation { service: tcb.cptr(), label: label::TCB_CONFIGURE, words: &words, caps: &caps };
+        let invocation = Invocation { service: tcb.cptr(), label: label::TCB_CONFIGURE, words, caps: &caps };
         self.invoke(thread, &invocation, |kernel, found| {
             let target = target(found)?;
             found.all_words()?;
@@ -60,7 +66,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Gives a thread its priority, in a call of its own, by the authority of the thread in the caller's slot of its own TCB at boot.
+    /// Sets a thread's priority by the authority of the TCB in slot 1 of the caller's CSpace.
     fn set_sched_params(&mut self, thread: ThreadId, tcb: Cap<Tcb>, priority: u8) -> Result<()> {
         let (words, caps) = ([0, priority.into()], [CPtr::new(TCB_SLOT)]);
         let invocation =

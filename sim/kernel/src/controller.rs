@@ -17,9 +17,9 @@ const VECTORS: u8 = 108;
 const FIRST_VECTOR: u8 = 0x30;
 /// The address that a device writes to interrupt the processor with APIC id 0 (Intel SDM volume 3, section 11.11.1).
 const APIC_MESSAGES: u64 = 0xfee0_0000;
-/// Interrupts of the GIC that a capability can name, on 5.0.0 with the project's platform and on later kernels with theirs; these are
-/// the kernel's interrupts.
+/// Number of the GIC's interrupts that a capability can name, on 5.0.0 with the project's platform.
 const OLD_INTIDS: usize = 256;
+/// Number of these on later kernels.
 const INTIDS: usize = 160;
 /// The one by which the kernel measures time slices.
 const KERNEL_TIMER: u8 = 27;
@@ -53,8 +53,6 @@ struct Line {
 #[derive(Clone, Debug)]
 pub(crate) struct Controller {
     arch: Arch,
-    /// Number of kernel interrupts.
-    irqs: usize,
     lines: Vec<Line>,
     /// The line that last raised each kernel interrupt: it is the one to mask, even when the handler is gone.
     last: Vec<Option<u8>>,
@@ -74,6 +72,7 @@ impl Controller {
             Arch::X86_64 => (vec![line(0, None); usize::from(IOAPIC_PINS)], vec![None; usize::from(VECTORS)]),
             // The platform sets each interrupt's trigger at boot, and nothing changes it.
             Arch::Aarch64 => (0..=u8::MAX)
+                .take(irqs)
                 .map(|intid| {
                     let is_message = GICV2M_INTIDS.contains(&intid);
                     let trigger = if is_message { Trigger::Edge } else { Trigger::LevelLow };
@@ -81,19 +80,19 @@ impl Controller {
                 })
                 .unzip(),
         };
-        Self { arch, irqs, lines, last, requests: BTreeSet::new() }
+        Self { arch, lines, last, requests: BTreeSet::new() }
     }
 
     /// Number of kernel interrupts.
     pub(crate) const fn irqs(&self) -> usize {
-        self.irqs
+        self.last.len()
     }
 
     /// Their number as the kernel's interface gives it: on AArch64 that of the last one.
     pub(crate) const fn irq_count(&self) -> u8 {
         match self.arch {
             Arch::X86_64 => VECTORS,
-            Arch::Aarch64 => (self.irqs - 1) as u8,
+            Arch::Aarch64 => (self.last.len() - 1) as u8,
         }
     }
 

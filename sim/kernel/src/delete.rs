@@ -132,7 +132,7 @@ impl Kernel {
             Capability::Table { level, table, place: Some(place) } => self.uninstall_table(level, table, place),
             Capability::VSpace { table, asid } if asid != 0 => self.end_asid(asid, table),
             Capability::AsidPool { pool, base } => self.end_asid_pool(pool, base),
-            Capability::IoPorts { first, last } => self.ports.retain(|range| *range != (first, last)),
+            Capability::IoPorts { first, last } => self.issued_ports.retain(|range| *range != (first, last)),
             Capability::IoSpace { requester_id, .. } => self.end_io_space(requester_id),
             Capability::IoTable { table, place: Some(place) } => self.uninstall_io_table(table, place),
             _ => {}

@@ -86,7 +86,7 @@ impl Kernel {
         self.transfer(thread, Some(endpoint), authority, receiver);
         self.set_state(receiver, ThreadState::Running);
         self.wake(receiver, OnEqual::Switch);
-        if send == Send::Call || self.has_old_fault(thread) {
+        if send == Send::Call || self.is_call_by_fault(thread) {
             self.await_answer(thread, authority, receiver, answer_can_grant);
         }
     }
@@ -119,7 +119,7 @@ impl Kernel {
         };
         let authority = Authority { badge, can_grant, can_be_answered };
         self.transfer(sender, Some(endpoint), authority, thread);
-        if is_call || self.has_old_fault(sender) {
+        if is_call || self.is_call_by_fault(sender) {
             self.await_answer(sender, authority, thread, answer_can_grant);
         } else {
             self.threads[sender].delivery = Some(Delivery::Nothing);
@@ -128,8 +128,8 @@ impl Kernel {
         }
     }
 
-    /// Whether a message of the thread is taken for a call, because a fault of it is left over. Later kernels ask for the call alone.
-    fn has_old_fault(&self, thread: ThreadId) -> bool {
+    /// Whether a fault of the thread makes its message a call. Later kernels have faults sent as calls.
+    fn is_call_by_fault(&self, thread: ThreadId) -> bool {
         !self.is_current() && self.threads[thread].fault.is_some()
     }
 

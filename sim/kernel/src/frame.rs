@@ -94,12 +94,12 @@ impl Kernel {
             // (Arm DDI 0487, section D5.4.4).
             Arch::Aarch64 => attributes == CacheAttributes::WriteBack && !rights.write,
         };
-        let (arch, is_current) = (self.arch, self.is_current());
-        match *self.entry(table, vaddr, level) {
+        let before = *self.entry(table, vaddr, level);
+        match before {
             Entry::Empty => {}
             // A later kernel replaces what is mapped there.
-            Entry::Page { .. } if is_current => self.translation_generation += 1,
-            Entry::Table(_) if is_current && arch == Arch::Aarch64 => return Err(Error::FailedLookup.into()),
+            Entry::Page { .. } if self.is_current() => self.translation_generation += 1,
+            Entry::Table(_) if self.has_one_kind_of_table() => return Err(Error::FailedLookup.into()),
             Entry::Page { .. } | Entry::Table(_) => return Err(Error::DeleteFirst.into()),
         }
         *self.entry(table, vaddr, level) = Entry::Page { paddr, rights: masked, is_executable };

@@ -45,7 +45,7 @@ pub struct IoPage {
 }
 
 /// log2 of the bytes that an entry on the last level translates.
-const PAGE_SHIFT: u32 = 12;
+const PAGE_SHIFT: u32 = crate::object::PAGE_BITS as u32;
 
 impl Kernel {
     /// All threads that exist, in the order in which they were made.
@@ -187,11 +187,6 @@ impl Kernel {
             self.collect_io_pages(root, 0, 30, &mut pages);
         }
         pages
-    }
-
-    /// The requester ids that have page tables.
-    pub fn io_requesters(&self) -> impl Iterator<Item = u16> {
-        self.io_roots.iter().map(|root| root.0)
     }
 
     fn collect_io_pages(&self, table: IoTableId, base: u64, shift: u32, pages: &mut Vec<IoPage>) {

@@ -129,8 +129,9 @@ impl Kernel {
                 if self.threads[thread].state.is_runnable() { Ok(()) } else { Err(Stop::Faulted) }
             }
             // The x86_64 kernel of 5.0.0 checks the message before its label for both.
-            Capability::IrqControl if self.is_current() => Err(Error::IllegalOperation.into()),
-            Capability::IoPorts { .. } if self.is_current() => Err(Error::IllegalOperation.into()),
+            Capability::IrqControl | Capability::IoPorts { .. } if self.is_current() => {
+                Err(Error::IllegalOperation.into())
+            }
             Capability::IrqControl if self.arch == Arch::X86_64 => Err(Error::TruncatedMessage.into()),
             Capability::IoPorts { .. } if invocation.words.is_empty() => Err(Error::TruncatedMessage.into()),
             _ => Err(Error::IllegalOperation.into()),

@@ -26,12 +26,12 @@ impl Kernel {
             if last < first {
                 return Err(Error::InvalidArgument(1).into());
             }
-            if kernel.ports.iter().any(|taken| first <= taken.1 && taken.0 <= last) {
+            if kernel.issued_ports.iter().any(|taken| first <= taken.1 && taken.0 <= last) {
                 return Err(Error::RevokeFirst.into());
             }
             let to = kernel.resolve(&kernel.slots[root].cap, dest.index, dest.depth)?;
             kernel.ensure_empty(to)?;
-            kernel.ports.push((first, last));
+            kernel.issued_ports.push((first, last));
             kernel.insert_derived(Capability::IoPorts { first, last }, found.slot, to);
             Ok(())
         })

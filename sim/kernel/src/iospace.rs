@@ -1,11 +1,11 @@
 //! IOSpaces: the memory that a PCI function's DMA reaches, by its requester id, through page tables of three levels.
 //!
-//! In the project's kernel with its corrections an unmapped IO page table is empty and has no copies, revoking works, and unmapped
-//! memory is out of reach at once. [`Rules`](crate::Rules) says which corrections a kernel lacks. Left out: the IOMMU's caches but for
+//! The corrected kernel empties an unmapped IO page table, which has no copies; revoking works; unmapped memory is out of reach at
+//! once. [`Rules`](crate::Rules) says which corrections a kernel lacks. Left out: the IOMMU's caches but for
 //! contexts, which every kernel empties in time, and interrupt remapping, which no kernel uses.
 //!
-//! A table has the same number as long as there is one at its address, and again when a new one is made there. So an entry that
-//! names a deleted table leads to what lies there now: what it had, nothing once the memory was cleared, or the new table.
+//! A table keeps its number while its address has a table, and a new table there takes it. An entry of a deleted table leads to its
+//! old entries, to nothing after the memory was cleared, or to the new table.
 
 use crate::Kernel;
 use crate::arena::{IoTableId, ThreadId};

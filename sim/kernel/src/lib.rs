@@ -1,7 +1,7 @@
 //! A model of the kernel: seL4 5.0.0 on x86_64 or AArch64, as this project configures and corrects it, as one value.
 //!
-//! [`Rules`] has the differences of released kernels as switches. Rules about capabilities in messages are of two versions
-//! ([`Grants`]); those that bind more are the default, so that a system that works here works on every version.
+//! [`Rules`] has the differences of released kernels as switches. Rules about capabilities in messages have two versions
+//! ([`Grants`]). The stricter are the default: a system that works here works on every version.
 //!
 //! [`Kernel::boot`] lays out a machine and its root task. Every invocation of the seam ([`platform::Kernel`]) and every
 //! system call is a method with the invoking thread first. Devices act through interrupts and DMA translation. Results,
@@ -111,7 +111,7 @@ pub struct Kernel {
     io_known: KnownWalks,
     has_iommu: bool,
     /// The ranges of I/O ports that the control capability issued.
-    ports: Vec<(u16, u16)>,
+    issued_ports: Vec<(u16, u16)>,
     io_faults: Vec<IoFault>,
     io_fault_count: u64,
     interrupts: Interrupts,
@@ -150,7 +150,7 @@ impl Kernel {
             io_roots: Vec::new(),
             io_contexts: Vec::new(),
             io_deleted: BTreeMap::new(),
-            ports: Vec::new(),
+            issued_ports: Vec::new(),
             io_known: KnownWalks::new(),
             has_iommu,
             io_faults: Vec::new(),
@@ -169,7 +169,7 @@ impl Kernel {
         self.arch
     }
 
-    /// Its rules.
+    /// The kernel's rules.
     #[must_use]
     pub const fn rules(&self) -> Rules {
         self.rules

@@ -1,7 +1,7 @@
 //! Rules in which kernels differ: the project's corrected kernel, and releases of seL4 without the corrections.
 //!
-//! Each rule is honoured where its object is modelled: `grants`, `ioport`, `iospace` and `derivation`. Left out are the defects that
-//! concern the processor (`kernel/src/gaps.rs` lists all): the model has no processor.
+//! Each rule is applied where its object is modelled. `docs/FIDELITY.md` lists the differences with their files. Left out are the
+//! defects that concern the processor (`kernel/src/gaps.rs` lists all): the model has no processor.
 
 use crate::grants::Grants;
 
@@ -10,7 +10,7 @@ use crate::grants::Grants;
 pub struct Rules {
     /// The rules about capabilities in messages.
     pub grants: Grants,
-    /// The way to a capability to a range of I/O ports.
+    /// The origin of a capability to a range of I/O ports.
     pub ports: Ports,
     /// Removing the address space of a device empties the IOMMU's context cache.
     pub context_cache: Correction,
@@ -18,7 +18,7 @@ pub struct Rules {
     pub io_page_table: Correction,
     /// IOSpace capabilities are derived from others, so that revoking deletes them.
     pub io_space_revoke: Correction,
-    /// The way with mappings, guards, equal threads and wrong calls.
+    /// The interface: order of checks, mappings, guards, badges, limits, equal threads.
     pub interface: Interface,
 }
 
@@ -51,12 +51,12 @@ impl Rules {
     }
 }
 
-/// The way to a capability to a range of I/O ports.
+/// The origin of a capability to a range of I/O ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ports {
-    /// seL4 5.0.0: a range is minted from a capability to a wider one. It can have any number of owners.
+    /// seL4 5.0.0: a range is minted from a capability to a wider one. A range can have any number of owners.
     Minted,
-    /// seL4 10.0.0 and later: a control capability issues each range. Its ports belong to no other range until it is deleted.
+    /// seL4 10.0.0 and later: a control capability issues each range. No other range has its ports until it is deleted.
     Issued,
 }
 
@@ -65,8 +65,7 @@ pub enum Ports {
 pub enum Interface {
     /// seL4 5.0.0.
     Old,
-    /// seL4 13.0.0 to 16.0.0: a frame is mapped again in its place, a guard has 58 bits, a badge 64, and a thread that is woken does not
-    /// take over from its equal.
+    /// seL4 13.0.0 to 16.0.0. `docs/FIDELITY.md` has the differences.
     Current,
 }
 

@@ -175,7 +175,7 @@ impl Kernel {
             }
             Action::SwitchTo(thread) => {
                 self.requeue_current();
-                if self.is_current() && !self.takes_over(thread) { self.choose() } else { self.switch_to(thread) }
+                if self.is_current() { self.run_woken(thread) } else { self.switch_to(thread) }
             }
         }
         self.scheduler.action = Action::Resume;
@@ -194,25 +194,22 @@ impl Kernel {
         }
     }
 
-    /// Whether a thread that was woken, alone in this entry, runs at once. If not, it enters its queue. The running thread is in its own.
-    fn takes_over(&mut self, woken: ThreadId) -> bool {
+    /// Runs a thread that was woken alone in this entry, or puts it into its queue: behind an equal that runs.
+    fn run_woken(&mut self, woken: ThreadId) {
         let priority = self.threads[woken].priority;
         let running = self.current().map(|current| (self.threads[current].priority, self.is_runnable(current)));
-        match running {
-            Some((own, true)) if priority == own => {
-                if !self.threads[woken].is_ready {
-                    self.ready_append(woken);
-                }
-                return false;
+        if running == Some((priority, true)) {
+            if !self.threads[woken].is_ready {
+                self.ready_append(woken);
             }
-            Some((own, _)) if priority >= own => return true,
-            _ => {}
+            return self.choose();
         }
-        let is_highest = self.scheduler.highest_queue().is_none_or(|highest| priority >= highest);
-        if !is_highest {
+        let is_below = running.is_none_or(|(own, _)| priority < own);
+        if is_below && self.scheduler.highest_queue().is_some_and(|highest| priority < highest) {
             self.ready_push(woken);
+            return self.choose();
         }
-        is_highest
+        self.switch_to(woken);
     }
 
     fn requeue_current(&mut self) {
@@ -249,14 +246,18 @@ impl Kernel {
 
     /// Makes a woken thread ready: it runs at the end of this entry if its priority allows.
     pub(crate) fn wake(&mut self, thread: ThreadId, on_equal: OnEqual) {
-        let own = self.current().map_or(0, |current| self.threads[current].priority);
-        let woken = self.threads[thread].priority;
-        let takes_over = self.is_current() || woken > own || woken == own && on_equal == OnEqual::Switch;
-        let action = self.scheduler.action;
-        if self.is_current() && action != Action::Resume {
+        if self.is_current() {
+            if self.scheduler.action == Action::Resume {
+                self.scheduler.action = Action::SwitchTo(thread);
+                return;
+            }
             self.reschedule();
             return self.ready_push(thread);
         }
+        let own = self.current().map_or(0, |current| self.threads[current].priority);
+        let woken = self.threads[thread].priority;
+        let takes_over = woken > own || woken == own && on_equal == OnEqual::Switch;
+        let action = self.scheduler.action;
         if takes_over && action == Action::Resume {
             self.scheduler.action = Action::SwitchTo(thread);
         } else {

@@ -11,14 +11,16 @@ use crate::capability::{Capability, TablePlace, VmRights};
 use crate::fault::page_fault_status;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
 use crate::label;
-use crate::slots::SlotId;
 use platform::{Cap, Error, Paddr, Result, TableLevel, TranslationTable, VSpace, Vaddr};
 
-/// The end of user level's addresses for the x86_64 kernel, one page below those that are not canonical.
+/// The end of user level's addresses for the project's x86_64 kernel (correction `user-top`).
 pub(crate) const X86_64_USER_TOP: u64 = 0x0000_7fff_ffff_f000;
-/// The same for the AArch64 kernel, which has separate tables of its own.
+/// The end of user level's addresses for the AArch64 kernel of 5.0.0, which has separate tables of its own.
 const OLD_AARCH64_USER_TOP: u64 = 1 << 48;
+/// The end of these for later AArch64 kernels.
 const AARCH64_USER_TOP: u64 = 1 << 47;
+/// The last address of user level for later x86_64 kernels.
+const X86_64_LAST: u64 = 0x0000_7fff_ffff_ffff;
 /// The entry of every VSpace's root that is the x86_64 kernel's own.
 const KERNEL_ENTRY: usize = 511;
 const ENTRY_MASK: u64 = 511;
@@ -183,18 +185,20 @@ impl Kernel {
         if place.is_some() {
             return Err(Error::InvalidCapability(0).into());
         }
-        if self.has_one_kind_of_table() {
-            return self.install_next_table(found.slot, table, vspace, vaddr);
-        }
-        let above = level.above();
-        let vaddr = vaddr & !((1 << shift(above)) - 1);
         let (root, asid) = self.mappable(&self.slots[vspace].cap)?;
-        if vaddr >= self.user_end() {
+        if vaddr & !((1 << shift(level.above())) - 1) >= self.user_end() {
             return Err(Error::InvalidArgument(0).into());
         }
         if level == TableLevel::Three || self.arch == Arch::Aarch64 || self.is_current() {
             self.ensure_vspace(root, asid)?;
         }
+        let is_missing = |level: &TableLevel| self.table_at(root, vaddr, Some(*level)).is_none();
+        let level = match self.has_one_kind_of_table() {
+            true => TableLevel::ALL.into_iter().find(is_missing).ok_or(Error::DeleteFirst)?,
+            false => level,
+        };
+        let above = level.above();
+        let vaddr = vaddr & !((1 << shift(above)) - 1);
         let parent = self.table_at(root, vaddr, above).ok_or(Error::FailedLookup)?;
         let entry = self.entry(parent, vaddr, above);
         if *entry != Entry::Empty {
@@ -206,28 +210,8 @@ impl Kernel {
     }
 
     /// Whether a table can be of any level: the first that lacks one, on the way to the address at which it is mapped.
-    fn has_one_kind_of_table(&self) -> bool {
+    pub(crate) fn has_one_kind_of_table(&self) -> bool {
         self.arch == Arch::Aarch64 && self.is_current()
-    }
-
-    fn install_next_table(&mut self, slot: SlotId, table: TableId, vspace: SlotId, vaddr: u64) -> Outcome<()> {
-        let (root, asid) = self.mappable(&self.slots[vspace].cap)?;
-        if vaddr >= self.user_end() {
-            return Err(Error::InvalidArgument(0).into());
-        }
-        self.ensure_vspace(root, asid)?;
-        let is_missing = |level: &TableLevel| self.table_at(root, vaddr, Some(*level)).is_none();
-        let level = TableLevel::ALL.into_iter().find(is_missing).ok_or(Error::DeleteFirst)?;
-        let above = level.above();
-        let parent = self.table_at(root, vaddr, above).ok_or(Error::FailedLookup)?;
-        let entry = self.entry(parent, vaddr, above);
-        if *entry != Entry::Empty {
-            return Err(Error::DeleteFirst.into());
-        }
-        *entry = Entry::Table(table);
-        let place = Some(TablePlace { asid, vaddr: vaddr & !((1 << shift(above)) - 1) });
-        self.slots[slot].cap = Capability::Table { level, table, place };
-        Ok(())
     }
 
     /// The VSpace of the capability that is passed with a mapping.
@@ -262,7 +246,7 @@ impl Kernel {
     /// last page of all through to the checks that follow.
     pub(crate) fn is_beyond_user(&self, vaddr: u64, len: u64) -> bool {
         match self.arch {
-            Arch::X86_64 if self.is_current() && vaddr > X86_64_USER_TOP => true,
+            Arch::X86_64 if self.is_current() => vaddr > X86_64_LAST || vaddr + len > X86_64_LAST,
             Arch::X86_64 => vaddr.wrapping_add(len) > X86_64_USER_TOP,
             Arch::Aarch64 => vaddr.wrapping_add(len).wrapping_sub(1) >= self.user_end(),
         }

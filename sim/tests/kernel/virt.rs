@@ -2,7 +2,7 @@
 
 use crate::machine::{CNODE_BITS, Machine};
 use platform::*;
-use sim_kernel::{Access, Delivery, Fault, Level, MachineConfig};
+use sim_kernel::{Access, Delivery, Fault, Level, MachineConfig, Rules};
 
 /// The first interrupt of PCI's pins, and one of the GICv2m's.
 const PIN: u8 = 35;
@@ -11,10 +11,14 @@ const MESSAGE: u8 = 111;
 const KERNEL_TIMER: u8 = 27;
 
 fn virt() -> Machine {
+    virt_with(Rules::CORRECTED)
+}
+
+fn virt_with(rules: Rules) -> Machine {
     Machine::with(|config| {
         let kernel_bytes = config.kernel_bytes;
         let virt = MachineConfig::virt(16 << 20, b"payload".to_vec());
-        *config = MachineConfig { cnode_bits: CNODE_BITS, kernel_bytes, ..virt };
+        *config = MachineConfig { cnode_bits: CNODE_BITS, kernel_bytes, rules, ..virt };
     })
 }
 
@@ -105,16 +109,18 @@ fn an_interrupt_has_one_handler_and_the_kernels_timer_none() {
 
 #[test]
 fn io_spaces_and_ports_are_not_there() {
-    let mut machine = virt();
-    let slot = machine.slot();
-    let cnode = machine.root.cnode;
-    let (me, untyped) = (machine.me, machine.untyped);
-    let made = machine.kernel.untyped_retype(me, untyped, ObjectType::IoPageTable, 0, cnode, slot..slot + 1);
-    assert_eq!(made, Err(Error::InvalidArgument(0)));
-    let data = CapData::IoSpace { domain: 1, requester_id: 8 };
-    assert_eq!(machine.mint(machine.root.io_space_master, Rights::ALL, data), Err(Error::IllegalOperation));
-    assert_eq!(machine.mint(machine.root.io_ports, Rights::ALL, CapData::IoPorts(1, 2)), Err(Error::IllegalOperation));
-    assert!(machine.kernel.ioport_allowed(me, machine.root.io_ports, 0x3f8, 1).is_err());
+    for rules in [Rules::CORRECTED, Rules::STOCK] {
+        let mut machine = virt_with(rules);
+        let slot = machine.slot();
+        let cnode = machine.root.cnode;
+        let (me, untyped) = (machine.me, machine.untyped);
+        let made = machine.kernel.untyped_retype(me, untyped, ObjectType::IoPageTable, 0, cnode, slot..slot + 1);
+        assert_eq!(made, Err(Error::InvalidArgument(0)));
+        let (space, ports) = (CapData::IoSpace { domain: 1, requester_id: 8 }, CapData::IoPorts(1, 2));
+        assert_eq!(machine.mint(machine.root.io_space_master, Rights::ALL, space), Err(Error::IllegalOperation));
+        assert_eq!(machine.mint(machine.root.io_ports, Rights::ALL, ports), Err(Error::IllegalOperation));
+        assert!(machine.kernel.ioport_allowed(me, machine.root.io_ports, 0x3f8, 1).is_err());
+    }
 }
 
 #[test]

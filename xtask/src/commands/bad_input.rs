@@ -14,6 +14,7 @@ pub(crate) use files::prepare;
 use crate::commands::counted::Counted;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
+use kernel::installed::VARIABLES;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -78,6 +79,7 @@ pub(crate) fn check(project: &Project, folder: &Path, case: &Case) -> Result<Cou
     let placed = |text: &str| text.replace("FOLDER", &folder.display().to_string());
     let before = runs(project);
     let mut command = command(case.rights)?;
+    VARIABLES.iter().for_each(|name| drop(command.env_remove(name)));
     command
         .current_dir(project.root())
         .args(case.arguments.iter().map(|argument| placed(argument)))

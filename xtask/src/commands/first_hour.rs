@@ -7,6 +7,7 @@ use crate::commands::counted::Counted;
 use crate::image::own;
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
+use kernel::installed::VARIABLES;
 use std::fs;
 
 /// The page.
@@ -37,6 +38,7 @@ pub(crate) fn check(project: &Project) -> Result<Counted> {
             }
             Deed::Run { arguments, fails } => {
                 let mut command = own::command(project, &program);
+                VARIABLES.iter().for_each(|name| drop(command.env_remove(name)));
                 let output = command.current_dir(folder.path()).args(arguments).output().context("cannot run it")?;
                 let printed = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
                 let last: Vec<_> = printed.iter().flat_map(|text| text.lines().rev().take(12)).collect();

@@ -207,16 +207,22 @@ fn missing(records: &BTreeMap<u64, Record>) -> Vec<String> {
 /// Writes the table and the figures, and prints what failed.
 fn finish(project: &Project, folder: &Path, records: &[Record], plots: &[Plot], of: u64) -> Result<ExitCode> {
     let files = report::write(folder, records, plots)?;
-    let failed: Vec<_> = records.iter().filter(|record| !record.passed).collect();
-    for record in &failed {
-        out::line(format_args!("FAIL  run {}: {}", record.run, record.combination()))?;
+    let (mut failed, mut not_promised) = (0, 0);
+    for record in records.iter().filter(|record| !record.passed) {
+        let (count, word) = match record.not_promised.as_slice() {
+            [] => (&mut failed, "FAIL"),
+            _ => (&mut not_promised, "NOT PROMISED"),
+        };
+        *count += 1;
+        out::line(format_args!("{word}  run {}: {}", record.run, record.combination()))?;
         record.reasons.iter().try_for_each(|reason| out::line(format_args!("      {reason}")))?;
         out::line(format_args!("      repeat it with: {}", record.command()))?;
     }
-    let passed = records.len() - failed.len();
-    out::line(format_args!("{passed} of {of} runs passed"))?;
+    let passed = records.len() - failed - not_promised;
+    let others = if not_promised == 0 { String::new() } else { format!(", {not_promised} not promised") };
+    out::line(format_args!("{passed} of {of} runs passed{others}"))?;
     files.iter().try_for_each(|file| out::line(format_args!("{}", project.shown(file))))?;
-    Ok(if passed as u64 == of { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if (passed + not_promised) as u64 == of { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn load(file: &Path, combinations: &Combinations, number: u64) -> Result<Scenario> {

@@ -37,6 +37,9 @@ pub(super) struct Record {
     pub(super) varied: Vec<Varied>,
     /// Whether the run passed.
     pub(super) passed: bool,
+    /// Guarantees that the kernel lacks, for one of which the run may not have passed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) not_promised: Vec<String>,
     /// Why not.
     pub(super) reasons: Vec<String>,
     /// The tenants, in the order of the scenario.
@@ -114,6 +117,7 @@ impl Record {
             vary: combinations.vary().iter().map(ToString::to_string).collect(),
             varied: varied.map(|(key, value)| Varied { key: key.to_owned(), value: plain(value) }).collect(),
             passed: false,
+            not_promised: Vec::new(),
             reasons: Vec::new(),
             tenants: Vec::new(),
         }
@@ -128,6 +132,7 @@ impl Record {
         };
         self.tenants = scenario.tenants.iter().map(tenant).collect();
         self.passed = results.passed;
+        self.not_promised = results.not_promised.iter().map(ToString::to_string).collect();
         self.reasons = results.reasons;
     }
 
