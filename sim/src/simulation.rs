@@ -201,8 +201,8 @@ impl Simulation {
     }
 }
 
-/// Names of the corrections that the kernel lacks, as in `docs/limits.md`. Those that concern the processor are left out: there is none
-/// in the simulator.
+/// Names of the corrections that the kernel lacks, as in `docs/limits.md`. Corrections that concern the processor are left out: the
+/// simulator has no processor.
 pub fn missing_corrections(kernel: KernelKind) -> impl Iterator<Item = &'static str> {
     rules(kernel).missing()
 }

@@ -77,7 +77,7 @@ pub enum KernelKind {
     /// The project's own seL4, with its corrections.
     #[default]
     Corrected,
-    /// A seL4 of 13.0.0 to 16.0.0 as released, without the corrections that concern the IOMMU.
+    /// seL4 13.0.0 to 16.0.0 as released: their interface, and none of the project's corrections for the IOMMU.
     Stock,
 }
 

@@ -52,7 +52,7 @@ impl Suite {
     /// Both suites.
     pub(crate) const ALL: [Self; 2] = [Self::Written, Self::Generated];
 
-    /// Its sequences, for the project's own kernel or an installed one.
+    /// The suite's sequences for a kernel of this architecture with these rules.
     fn scripts(self, arch: Arch, rules: Rules) -> Vec<Script> {
         let scripts = match self {
             Self::Written => written::all(),

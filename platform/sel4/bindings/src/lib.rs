@@ -21,8 +21,8 @@ use sources::Files;
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Differences between kernels that a crate is compiled for: messages on the serial port, a priority that is set by a call of its own
-/// (since seL4 9.0.0), and floating point that a thread can do without (14.0.0). Each is the name of a `cfg`.
+/// Names of the `cfg`s for differences between kernels. `sel4_debug`: messages on the serial port. `sel4_sched_params`: a call sets the
+/// priority (since 9.0.0). `sel4_fpu_flag`: a thread can do without floating point (since 14.0.0).
 pub const FEATURES: [&str; 3] = ["sel4_debug", "sel4_sched_params", "sel4_fpu_flag"];
 
 /// The interface of one kernel.

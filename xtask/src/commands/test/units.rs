@@ -56,14 +56,14 @@ pub(super) fn check(project: &Project, kernel: &Kernel) -> Result<Counted> {
         all.passed += counted.passed;
         all.failed.extend(counted.failed);
     };
-    // One after the other, because the second build replaces the binary of the first.
+    // The two runs are not parallel: the second build replaces the first's binary.
     seam_tests(project, kernel).into_iter().map(run).for_each(&mut add);
     parallel::each(tests.chain([documentation]).collect::<Vec<_>>(), None, run, add);
     Ok(all)
 }
 
-/// The tests of the seam's seL4 side, for the interface of an installed kernel (a miniature) and for the project's own kernel. It is no
-/// default member, because its features would be those of all.
+/// The tests of the seam's seL4 side, for the interface of an installed kernel (a miniature) and for the project's own kernel. The crate
+/// is no default member, because its features would be those of all.
 fn seam_tests(project: &Project, kernel: &Kernel) -> [Command; 2] {
     [None, Some(&kernel.folder)].map(|folder| {
         let variable = format!("CAPNVME_SEL4_{}", kernel.arch);
