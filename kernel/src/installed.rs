@@ -110,6 +110,14 @@ impl Place {
         self.options().is_ok_and(|options| options.text("SEL4_ARCH") == arch.name())
     }
 
+    /// Checks the configuration, without building anything.
+    ///
+    /// # Errors
+    /// The first option that does not suit QEMU's machine of this architecture, with its mend.
+    pub fn check(&self, arch: Arch) -> Result<Installed> {
+        check(&self.options()?, self, arch)
+    }
+
     fn options(&self) -> Result<Options> {
         let options = serde_json::from_str(&self.read(CONFIGURATION)?);
         Ok(Options(options.with_context(|| format!("{} is no JSON", self.include.join(CONFIGURATION).display()))?))
@@ -286,6 +294,10 @@ const WARNINGS: &[(&str, &str)] = &[
         "KERNEL_SKIM_WINDOW",
         "the kernel changes address spaces at each entry, which is slow in QEMU, so times may be missed: configure it with \
          -DKernelSkimWindow=OFF",
+    ),
+    (
+        "FSGSBASE_MSR",
+        "the kernel takes segment bases for unchanged that another thread changed: configure it with -DKernelFSGSBase=inst",
     ),
     (
         "PRINTING",

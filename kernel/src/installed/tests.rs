@@ -147,7 +147,8 @@ fn option_comes_before_the_variables_and_the_architecture_s_own_first() {
     assert_eq!(found(Some(path(2)), both), Some(prefixes[2].place()));
     assert_eq!(found(None, both), Some(prefixes[1].place()));
     assert_eq!(found(None, &[("SEL4_PREFIX", 0), ("SEL4_PREFIX_aarch64", 1)]), Some(prefixes[0].place()));
-    assert_eq!(found(None, &[("SEL4_KERNEL", 0)]), None);
+    let alone = Place::of(Arch::X86_64, None, environment(&[("SEL4_KERNEL", 0)])).unwrap_err().to_string();
+    assert!(alone.starts_with("SEL4_KERNEL is set, and SEL4_INCLUDE_DIRS is not"), "{alone}");
     let error = Place::of(Arch::X86_64, Some(Path::new("/nowhere")), |_| None).unwrap_err().to_string();
     assert!(error.starts_with("--kernel: there is no /nowhere/bin/kernel.elf"), "{error}");
 }

@@ -79,7 +79,9 @@ pub(crate) fn check(project: &Project, folder: &Path, case: &Case) -> Result<Cou
     let placed = |text: &str| text.replace("FOLDER", &folder.display().to_string());
     let before = runs(project);
     let mut command = command(case.rights)?;
-    VARIABLES.iter().for_each(|name| drop(command.env_remove(name)));
+    for name in VARIABLES {
+        command.env_remove(name);
+    }
     command
         .current_dir(project.root())
         .args(case.arguments.iter().map(|argument| placed(argument)))

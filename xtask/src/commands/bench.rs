@@ -100,6 +100,9 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
     let mut json = bench.json.as_deref().map(Destination::open).transpose()?;
     let consent = if bench.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = chosen_kernel::prepare(project, consent, &bench.kernel.options(arch)?)?;
+    for file in &scenarios {
+        chosen_kernel::suits(&kernel, &Scenario::load(file)?)?;
+    }
     let programs = programs::build(project, &kernel, "info", None)?;
     let plugins = Plugins::compile(project)?;
     let runner = Runner { project, kernel: &kernel, programs: &programs };

@@ -38,7 +38,9 @@ pub(crate) fn check(project: &Project) -> Result<Counted> {
             }
             Deed::Run { arguments, fails } => {
                 let mut command = own::command(project, &program);
-                VARIABLES.iter().for_each(|name| drop(command.env_remove(name)));
+                for name in VARIABLES {
+                    command.env_remove(name);
+                }
                 let output = command.current_dir(folder.path()).args(arguments).output().context("cannot run it")?;
                 let printed = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
                 let last: Vec<_> = printed.iter().flat_map(|text| text.lines().rev().take(12)).collect();

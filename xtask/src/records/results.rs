@@ -245,9 +245,10 @@ impl Results {
         !self.passed && self.not_promised.is_empty()
     }
 
-    /// Notes the guarantees on which the scenario relies and which the kernel lacks, if the run did not pass.
+    /// Notes the guarantees on which the scenario relies and which the kernel lacks, if the run did not pass. A system that never started
+    /// shows nothing of the kernel, and has failed.
     pub(crate) fn take_promises(&mut self, relies_on: &[Guarantee]) {
-        if self.passed {
+        if self.passed || self.components.is_empty() {
             return;
         }
         let lacks = |name: &&str| self.kernel.as_ref().is_some_and(|kernel| kernel.leaves.contains_key(name));
@@ -492,6 +493,19 @@ pub(crate) mod tests {
 
     fn first_io(at_ns: u64) -> Report {
         Report::FirstIo { tenant: report::clip("a"), at_ns }
+    }
+
+    #[test]
+    fn only_a_system_that_started_can_miss_what_is_not_promised() {
+        let leaves = BTreeMap::from([(Guarantee::IoSpaceRevoke.as_str(), "")]);
+        let kernel = Some(OtherKernel { release: String::new(), file: None, leaves });
+        let mut results = Results { kernel, ..Results::default() };
+        results.take_promises(&[Guarantee::IoSpaceRevoke]);
+        assert!(results.failed());
+        let component = Component { component: 1, name: report::clip("w"), priority: 1, capabilities: 0, pages: 0 };
+        results.components.push(component);
+        results.take_promises(&[Guarantee::IoSpaceRevoke]);
+        assert!(!results.failed() && !results.passed);
     }
 
     #[test]

@@ -28,14 +28,25 @@ impl ChosenKernel {
     }
 
     /// The architectures for which there is an installed one.
+    ///
+    /// # Errors
+    /// A kernel that is named and does not suit, for one of these or for neither.
     pub(crate) fn architectures(&self) -> Result<Vec<Arch>> {
-        let mut found = Vec::new();
+        let (mut named, mut found) = (None, Vec::new());
         for arch in Arch::ALL {
-            if Place::named(arch, self.kernel.as_deref())?.is_some_and(|place| place.is_for(arch)) {
-                found.push(arch);
+            if let Some(place) = Place::named(arch, self.kernel.as_deref())? {
+                if place.is_for(arch) {
+                    place.check(arch)?;
+                    found.push(arch);
+                }
+                named = Some(place);
             }
         }
-        Ok(found)
+        match named {
+            // The refusal says what its configuration is for, or why it cannot be read.
+            Some(place) if found.is_empty() => place.check(Arch::X86_64).map(|_| found),
+            _ => Ok(found),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) enum TestCase {
     Linux(LinuxCheck),
     Simulation(String, Arch, Seeds),
     /// A simulation with the rules of a released kernel.
-    Stock(String),
+    Stock(String, Arch),
     Found(String),
     Experiment(&'static experiment::One),
     Soak,
@@ -83,7 +83,7 @@ impl TestCase {
             Self::Loader | Self::Smmu => Demand::Build,
             // A program of a user's own is built first.
             Self::Simulation(name, ..) if !is_linked(project, name) => Demand::Build,
-            Self::Simulation(..) | Self::Stock(_) | Self::Found(_) | Self::Experiment(_) | Self::Soak => {
+            Self::Simulation(..) | Self::Stock(..) | Self::Found(_) | Self::Experiment(_) | Self::Soak => {
                 Demand::Patient
             }
         }
@@ -127,7 +127,8 @@ impl fmt::Display for TestCase {
             Self::Linux(check) => write!(f, "linux: {check}"),
             Self::Simulation(name, Arch::X86_64, _) => write!(f, "simulation of {name}"),
             Self::Simulation(name, arch, _) => write!(f, "simulation of {name} on {arch}"),
-            Self::Stock(name) => write!(f, "simulation of {name} on the stock kernel"),
+            Self::Stock(name, Arch::X86_64) => write!(f, "simulation of {name} on the stock kernel"),
+            Self::Stock(name, arch) => write!(f, "simulation of {name} on the stock kernel of {arch}"),
             Self::Found(name) => write!(f, "found: {name}"),
             Self::Experiment(one) => write!(f, "experiment {}", one.name),
             Self::Soak => write!(f, "soak of {SOAK_SEEDS} seeds"),

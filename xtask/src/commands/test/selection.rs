@@ -59,6 +59,9 @@ const ON_STOCK: [&str; 10] = [
     "probe-revoke",
 ];
 
+/// Scenarios that are simulated with these rules on AArch64, too.
+const ON_STOCK_ARM: [&str; 3] = ["boot", "demo", "server-killed"];
+
 impl Names {
     /// The scenarios of the project.
     pub(super) fn of(project: &Project, kernel: &ChosenKernel) -> Result<Self> {
@@ -150,7 +153,9 @@ pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope,
     // Their other seeds are drawn on one machine; the soak draws both.
     let as_arm = as_arm.map(|name| TestCase::Simulation(name, Arch::Aarch64, Seeds::Own));
     let on_stock = ON_STOCK.into_iter().filter(|name| names.simulated.iter().any(|one| one == name));
-    let on_stock = on_stock.map(|name| TestCase::Stock(name.to_owned()));
+    let on_stock = on_stock.map(|name| TestCase::Stock(name.to_owned(), Arch::X86_64));
+    let as_stock_arm = ON_STOCK_ARM.into_iter().filter(|name| names.simulated_on_arm.iter().any(|one| one == name));
+    let as_stock_arm = as_stock_arm.map(|name| TestCase::Stock(name.to_owned(), Arch::Aarch64));
     let found = names.found.iter().cloned().map(TestCase::Found);
     let scenarios = names.on_qemu.iter().cloned().map(|name| TestCase::Scenario(name, Arch::X86_64));
     let on_arm = names.on_arm.iter().cloned().map(|name| TestCase::Scenario(name, Arch::Aarch64));
@@ -164,6 +169,7 @@ pub(super) fn chosen(names: &Names, linux: Vec<linux::LinuxCheck>, scope: Scope,
         .chain(simulations)
         .chain(as_arm)
         .chain(on_stock)
+        .chain(as_stock_arm)
         .chain(found)
         .chain(experiment::ALL.iter().map(TestCase::Experiment))
         .chain(scale::Scheduler::ALL.map(TestCase::Scale))
@@ -238,8 +244,8 @@ mod tests {
         assert_eq!(names("hostile-close on aarch64"), ["scenario hostile-close on aarch64"]);
         let on_arm = ["simulation of boot on aarch64", "scenario boot on aarch64", "installed kernel: boot on aarch64"];
         assert_eq!(names("boot on aarch64"), on_arm);
-        let on_stock = ["simulation of boot on the stock kernel", "simulation of demo on the stock kernel"];
-        assert_eq!(names("on the stock kernel"), on_stock);
+        let on_stock = ["boot on the stock kernel", "demo on the stock kernel", "boot on the stock kernel of aarch64"];
+        assert_eq!(names("on the stock kernel"), on_stock.map(|name| format!("simulation of {name}")));
         assert_eq!(names("check of").len(), check::Part::ALL.len());
         assert_eq!(names("bad input").len(), bad_input::cases().count());
         let all = names("");

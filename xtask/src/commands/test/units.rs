@@ -9,11 +9,15 @@ use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use kernel::Kernel;
 use serde_json::Value;
-use std::path::Path;
+use std::env::consts::ARCH;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Cargo's arguments for a build of all tests.
 const BUILD: [&str; 3] = ["test", "--no-run", "--message-format=json-render-diagnostics"];
+
+/// The package of the seam's seL4 side.
+const SEAM: &str = "platform-sel4";
 
 /// The build of the tests, begun before they run.
 pub(super) struct Ahead(Child);
@@ -62,19 +66,18 @@ pub(super) fn check(project: &Project, kernel: &Kernel) -> Result<Counted> {
     Ok(all)
 }
 
-/// The tests of the seam's seL4 side, for the interface of an installed kernel (a miniature) and for the project's own kernel. The crate
-/// is no default member, because its features would be those of all.
-fn seam_tests(project: &Project, kernel: &Kernel) -> [Command; 2] {
-    [None, Some(&kernel.folder)].map(|folder| {
-        let variable = format!("CAPNVME_SEL4_{}", kernel.arch);
+/// The tests of the seam's seL4 side, for the interface of an installed kernel (a miniature) and for the project's own kernel, if that is
+/// for the build machine's architecture. The crate is no default member, because its features would be those of all.
+fn seam_tests(project: &Project, kernel: &Kernel) -> Vec<Command> {
+    let variable = format!("CAPNVME_SEL4_{ARCH}");
+    let own = (kernel.arch.name() == ARCH).then_some(&kernel.folder);
+    let tests = |folder: Option<&PathBuf>| {
         let mut command = cargo_in(project.root());
-        command.args(["test", "--package", "platform-sel4", "--lib"]);
-        match folder {
-            Some(folder) => command.env(variable, folder),
-            None => command.env_remove(variable),
-        };
+        command.args(["test", "--package", SEAM, "--lib"]).env_remove(&variable);
+        command.envs(folder.map(|folder| (&variable, folder)));
         command
-    })
+    };
+    [tests(None)].into_iter().chain(own.map(|own| tests(Some(own)))).collect()
 }
 
 /// The test binary that one of cargo's messages reports, as a command in the folder of its package.
@@ -94,7 +97,9 @@ fn run(mut command: Command) -> Counted {
     match command.output() {
         Err(error) => failed(format!("cannot run {program}: {error}")),
         Ok(output) => {
-            let counted = count(&String::from_utf8_lossy(&output.stdout));
+            let of_seam = command.get_args().any(|argument| argument == SEAM);
+            let package = if of_seam { format!("-p {SEAM} ") } else { String::new() };
+            let counted = count(&String::from_utf8_lossy(&output.stdout), &package);
             if output.status.success() || !counted.failed.is_empty() {
                 return counted;
             }
@@ -105,12 +110,12 @@ fn run(mut command: Command) -> Counted {
 }
 
 /// Counts the tests in the output of the test harness.
-fn count(text: &str) -> Counted {
+fn count(text: &str, package: &str) -> Counted {
     let mut counted = Counted::default();
     for line in text.lines() {
         match line.strip_prefix("test ").and_then(|line| line.rsplit_once(" ... ")) {
             Some((_, "ok")) => counted.passed += 1,
-            Some((name, "FAILED")) => counted.failed.push(format!("{name}; see: cargo test {name}")),
+            Some((name, "FAILED")) => counted.failed.push(format!("{name}; see: cargo test {package}{name}")),
             _ => {}
         }
     }
@@ -125,7 +130,7 @@ mod tests {
     fn the_harness_is_counted_by_its_lines() {
         let text = "running 3 tests\ntest a::b ... ok\ntest c ... FAILED\ntest d ... ignored\ntest e ... ok\n\n\
                     test result: FAILED. 2 passed; 1 failed\n";
-        let counted = count(text);
+        let counted = count(text, "");
         assert_eq!(counted.passed, 2);
         assert_eq!(counted.failed, ["c; see: cargo test c"]);
     }
