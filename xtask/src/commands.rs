@@ -1,6 +1,6 @@
 //! The commands of `cargo xtask`, a module each, and the parts of the larger ones.
 //!
-//! Parts of `test` are `bad_input`, `counted`, `first_hour`, `hang`, `own_program`, `scale` and `conformance`; of `bench`, `bench_sim` and `profile`; of
+//! Parts of `test` are `bad_input`, `counted`, `first_hour`, `hang`, `own_program` and `scale`; of `bench`, `bench_sim` and `profile`; of
 //! `check`, `directions` and `documents`. `docs` uses `documents` too.
 //!
 //! A program without the feature `all-commands` has `demo`, `new`, `qemu` and `scenarios`, and `again`, which runs the whole program for

@@ -40,11 +40,11 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(not(feature = "all-commands"))]
 use commands::again::{
-    self, self as bench, self as check, self as completions, self as device, self as docs, self as experiment,
-    self as fuzz, self as linux, self as sim, self as soak, self as sweep, self as test,
+    self, self as bench, self as check, self as completions, self as conformance, self as device, self as docs,
+    self as experiment, self as fuzz, self as linux, self as sim, self as soak, self as sweep, self as test,
 };
 #[cfg(feature = "all-commands")]
-use commands::{bench, check, completions, device, docs, experiment, fuzz, linux, sim, soak, sweep, test};
+use commands::{bench, check, completions, conformance, device, docs, experiment, fuzz, linux, sim, soak, sweep, test};
 use commands::{demo, new, qemu, scenarios};
 use out::OutputError;
 use project::Project;
@@ -100,6 +100,8 @@ enum Command {
     Test(test::Test),
     /// Check format, lints, direction of dependencies and documentation
     Check(check::Check),
+    /// Compare the kernel's model in the simulator with the kernel, call by call
+    Conformance(conformance::Conformance),
     /// Measure operations in instructions
     Bench(bench::Bench),
     /// Regenerate a figure: data as CSV, picture as SVG
@@ -196,6 +198,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Fuzz(fuzz) => fuzz::run(&project, fuzz),
         Command::Test(test) => test::run(&project, test),
         Command::Check(check) => check::run(&project, check),
+        Command::Conformance(conformance) => conformance::run(&project, conformance),
         Command::Bench(bench) => bench::run(&project, bench),
         Command::Experiment(experiment) => experiment::run(&project, experiment),
         Command::Docs(docs) => docs::run(&project, docs),

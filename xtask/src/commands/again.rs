@@ -30,6 +30,7 @@ pub(crate) struct Again {
 pub(crate) use Again as Bench;
 pub(crate) use Again as Check;
 pub(crate) use Again as Completions;
+pub(crate) use Again as Conformance;
 pub(crate) use Again as Device;
 pub(crate) use Again as Docs;
 pub(crate) use Again as Experiment;

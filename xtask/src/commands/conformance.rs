@@ -1,4 +1,4 @@
-//! Compares the kernel's model with the kernel: sequences of calls run on both (`sim/conformance`).
+//! `cargo xtask conformance` compares the kernel's model with the kernel: sequences of calls run on both (`sim/conformance`).
 //!
 //! The interpreter runs on seL4 in QEMU, with all sequences of a suite as the payload of its image; the model runs here. The
 //! journals must be equal. A sequence whose journals differ is cut down, so that the report is short. The last image and its
@@ -11,7 +11,10 @@ use crate::image::programs;
 use crate::machine::Machine;
 use crate::out;
 use crate::project::{Project, write_whole};
-use anyhow::{Context, Result, ensure};
+use crate::setup::chosen_kernel::{self, ChosenKernel};
+use crate::setup::packages::Consent;
+use anyhow::{Context, Error, Result, ensure};
+use clap::Args;
 use kernel::{Arch, Kernel};
 use sim_conformance::Entry;
 use sim_conformance::compare::difference;
@@ -24,6 +27,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// The seeds of the generated sequences.
@@ -38,6 +42,34 @@ const SILENCE: Duration = Duration::from_secs(20);
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// Sequences in which an installed kernel differs, by what the model leaves out: `sim/FIDELITY.md` has the reasons.
 const DIFFERING: [(&str, Arch); 1] = [("a mapping has the rights of both the capability and the call", Arch::X86_64)];
+
+/// The kernel with which the model is compared.
+#[derive(Debug, Args)]
+pub(crate) struct Conformance {
+    /// The architecture: x86_64 or aarch64
+    #[arg(long, default_value = "x86_64")]
+    arch: String,
+    #[command(flatten)]
+    kernel: ChosenKernel,
+    /// Install missing packages through sudo without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Compares both suites, and prints the sequences whose answers differ.
+pub(crate) fn run(project: &Project, conformance: &Conformance) -> Result<ExitCode> {
+    let arch: Arch = conformance.arch.parse().map_err(Error::msg)?;
+    let consent = if conformance.yes { Consent::Given } else { Consent::NotAsked };
+    let kernel = chosen_kernel::prepare(project, consent, &conformance.kernel.options(arch)?)?;
+    let mut differing = 0;
+    for suite in Suite::ALL {
+        let counted = check(project, &kernel, suite)?;
+        counted.failed.iter().try_for_each(|reason| out::line(format_args!("FAIL  {reason}")))?;
+        out::line(format_args!("{suite}: {} sequences are equal, {} differ", counted.passed, counted.failed.len()))?;
+        differing += counted.failed.len();
+    }
+    Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
 
 /// Sequences that are compared together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
