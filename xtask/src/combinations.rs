@@ -1,7 +1,7 @@
 //! All combinations of the values of varied keys, numbered: the last key varies fastest. A sweep and an experiment run them.
 
 use crate::arguments;
-use anyhow::{Result, ensure};
+use anyhow::{Error, Result, ensure};
 use capdl::scenario::Setting;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -64,14 +64,14 @@ impl FromStr for Vary {
         let key = key.trim().to_owned();
         let mut values = Vec::new();
         for part in &written {
-            match arguments::range(part) {
-                Ok(range) => {
-                    let count = range.end - range.start;
-                    ensure!(count <= MOST, "{part} has {count} values: vary fewer, up to {MOST} runs");
-                    values.extend(range.map(|number| number.to_string()));
-                }
-                Err(_) => values.push((*part).to_owned()),
+            if !is_range(part) {
+                values.push((*part).to_owned());
+                continue;
             }
+            let range = arguments::range(part).map_err(Error::msg)?;
+            let count = range.end - range.start;
+            ensure!(count <= MOST, "{part} has {count} values: vary fewer, up to {MOST} runs");
+            values.extend(range.map(|number| number.to_string()));
         }
         let mut seen = BTreeSet::new();
         let twice = values.iter().find(|value| !seen.insert(value.as_str()));
@@ -86,6 +86,12 @@ impl fmt::Display for Vary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.key, self.written)
     }
+}
+
+/// Whether a value is written as a range of numbers, possible or not; `..` may also be in a text, such as a path.
+fn is_range(text: &str) -> bool {
+    let is_number = |end: &str| end.parse::<i128>().is_ok();
+    text.split_once("..").is_some_and(|(first, end)| is_number(first) && is_number(end))
 }
 
 /// Splits at the commas outside of quotes and brackets.
@@ -226,6 +232,10 @@ mod tests {
         let twice = |text: &str| text.parse::<Vary>().unwrap_err().to_string();
         assert_eq!(twice("a=x,y,x"), "a has the value x twice: write each once");
         assert_eq!(twice("a=2,0..4"), "a has the value 2 twice: write each once");
+        assert!(twice("a=0..0").starts_with("there is none from 0 up to 0"));
+        assert!(twice("a=1,5..3").starts_with("there is none from 5 up to 3"));
+        assert!(twice("a=-1..3").starts_with("for '-1' give a whole number"));
+        assert!("a=../b,1..x".parse::<Vary>().is_ok());
         assert!(twice("a=0..1000001").starts_with("0..1000001 has 1000001 values"));
         let many = "=0..1001";
         assert!(refusal(&[&format!("a{many}"), &format!("b{many}")]).starts_with("there are 1002001 combinations"));

@@ -124,6 +124,16 @@ pub(super) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "a sweep of no seeds",
+        arguments: &["sweep", "boot", "--vary", "seed=0..0"],
+        says: &[
+            "'seed=0..0' for '--vary <KEY=V1,V2>'",
+            "none from 0 up to 0",
+            "let the second number be the larger one",
+        ],
+        ..PLAIN
+    },
+    Case {
         name: "a part of a soak without an end",
         arguments: &["soak", "--part", "0/4"],
         says: &["were not provided: --count <COUNT>"],
