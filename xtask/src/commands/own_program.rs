@@ -4,9 +4,12 @@
 use crate::cargo::cargo_in;
 use crate::commands::counted::Counted;
 use crate::commands::new;
-use crate::image::own;
+use crate::image::{own, programs};
 use crate::project::Project;
+use crate::setup;
+use crate::setup::chosen_kernel::ChosenKernel;
 use anyhow::{Context, Result, ensure};
+use kernel::Arch;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
@@ -18,12 +21,17 @@ const NAME: &str = "my-program";
 /// A file that `scenarios/fat.toml` writes, and its content.
 const FILE: (&str, &str) = ("::DIR/HELLO.TXT", "In a folder.\n");
 
-/// Creates a program, tests it, and runs it in the simulator and on seL4: the run's results contain the program's own value.
+/// Creates a program, tests it, and runs it in the simulator and on seL4: the run's results contain the program's own value. Checks
+/// that its ELF file is where gdb is told.
 pub(crate) fn check(project: &Project) -> Result<Counted> {
     let place = tempfile::tempdir().context("there is no place for a program")?;
     let folder = new::make(project, &place.path().join(NAME))?;
     let test = cargo_in(&folder).args(["test", "--quiet", "--target-dir"]).arg(project.path("target")).output();
     succeeded(&test.context("cannot run cargo")?, "its test")?;
+    // Where gdb is told to find it (`qemu`). What an earlier test left there must not count.
+    let kernel = setup::build_kernel(project, &ChosenKernel::default().options(Arch::X86_64)?)?;
+    let elf = programs::path(project, &kernel, "info", NAME);
+    let _ = fs::remove_file(&elf);
     let (scenario, json) = (folder.join(format!("{NAME}.toml")), folder.join("results.json"));
     for world in ["--sim", "--arch=x86_64"] {
         let mut demo = this_program(project)?;
@@ -34,6 +42,7 @@ pub(crate) fn check(project: &Project) -> Result<Counted> {
         let own = &results["values"][0];
         ensure!(own["name"] == "blocks" && own["number"] == 256.0, "demo {world} has its result as {own}");
     }
+    ensure!(elf.is_file(), "gdb would not find the program: there is no {}", project.shown(&elf));
     Ok(Counted::one())
 }
 
