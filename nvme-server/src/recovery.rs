@@ -2,6 +2,8 @@
 //! a controller that is gone.
 
 pub(crate) mod controller;
+pub(crate) mod give_up;
+pub(crate) mod presence;
 pub(crate) mod queue_pairs;
 pub(crate) mod removal;
 pub(crate) mod timeouts;

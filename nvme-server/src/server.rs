@@ -2,10 +2,10 @@
 
 use crate::control_path::changes::Changes;
 use crate::control_path::control_plane;
-use crate::control_path::functions;
 use crate::control_path::identity::First;
 use crate::control_path::on_wake::OnWake;
 use crate::control_path::requests::ControlQueue;
+use crate::control_path::virtual_function::VirtualFunction;
 use crate::controller::admin::{AdminQueue, Tick};
 use crate::controller::device::{Device, Function, Health};
 use crate::controller::dma::{DmaPool, IoSpaceMap};
@@ -18,7 +18,7 @@ use crate::data_path::queues::Queues;
 use crate::data_path::ready::ReadySet;
 use crate::data_path::schedule::Schedule;
 use crate::data_path::split::extents;
-use crate::recovery::removal::Slot;
+use crate::recovery::presence::Arrival;
 use crate::sessions::acknowledgements::Acknowledgements;
 use crate::sessions::slot::slots;
 use crate::sessions::{calls, policy};
@@ -42,12 +42,12 @@ const _: () = assert!(MAX_SESSIONS == scheduler::MAX_SESSIONS, "the scheduler de
 /// Serves sessions for ever. If it cannot start, it logs and reports the reason, and refuses clients. It reports no failure if
 /// its slot has no controller.
 pub async fn run<P: Platform>(platform: P, environment: Environment) {
-    let slot = Slot::of(&platform, &environment);
-    if slot.is_some() {
+    let arrival = Arrival::of(&platform, &environment);
+    if arrival.is_some() {
         // The PCI server answers when it has read the slot.
         wait_for_pci_server(&platform, &environment).await;
     }
-    let is_empty = || slot.as_ref().is_some_and(|slot| slot.presence() != Presence::Present);
+    let is_empty = || arrival.as_ref().is_some_and(|arrival| arrival.presence() != Presence::Present);
     if is_empty() {
         info!("there is no controller in the slot");
         return refuse_all(&platform, &environment, Refusal::DeviceGone).await;
@@ -106,7 +106,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     }
     let queue_pairs = config.queue_pairs();
     // Before the claim: another arrival than the one that is claimed counts as none.
-    let slot = Slot::of(&platform, &environment);
+    let arrival = Arrival::of(&platform, &environment);
     let server = environment.cap(pci_api::names::PCI).ok_or("it has no PCI server")?;
     let mut client = PciClient::new(&platform, &environment, free).map_err(text)?;
     let device = client.claim(config.interrupts, queue_pairs.saturating_add(1)).await.map_err(text)?;
@@ -118,7 +118,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     info!("controller claimed, {} interrupt vectors", device.vectors.len());
     let ready = ReadySet::new();
     let slots = slots(&platform, &environment, &config, callers, &ready).ok_or("it has no CNode of its own")?;
-    let functions = functions::Function::all(&platform, &environment, &config).ok_or("it cannot watch a client")?;
+    let virtual_functions = VirtualFunction::all(&platform, &environment, &config).ok_or("it cannot watch a client")?;
     let policy = environment.cap(names::POLICY).ok_or("it has no policy component")?;
     let extents = extents(&config).map_err(text)?;
     let schedule = Schedule::new(&config, platform.ticks_per_second()).map_err(text)?;
@@ -149,10 +149,10 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
             space: RefCell::new(space),
             pool: RefCell::new(pool),
         },
-        slot,
+        arrival,
         queues: RefCell::new(Queues::new(queue_pairs)),
         slots: RefCell::new(slots),
-        functions: RefCell::new(functions),
+        virtual_functions: RefCell::new(virtual_functions),
         ready,
         first: Cell::new(0),
         extents: RefCell::new(extents),

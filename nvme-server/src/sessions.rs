@@ -8,4 +8,5 @@ pub(crate) mod policy;
 pub(crate) mod shares;
 pub(crate) mod slot;
 pub(crate) mod teardown;
+pub(crate) mod watched;
 pub(crate) mod windows;

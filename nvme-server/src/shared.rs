@@ -4,16 +4,16 @@
 //! across an await.
 
 use crate::control_path::changes::Changes;
-use crate::control_path::functions;
 use crate::control_path::identity::First;
 use crate::control_path::requests::{Control, ControlQueue};
+use crate::control_path::virtual_function::VirtualFunction;
 use crate::controller::device::{Device, Function, Health};
 use crate::controller::fault::DeviceFault;
 use crate::data_path::queues::Queues;
 use crate::data_path::ready::ReadySet;
 use crate::data_path::schedule::Schedule;
 use crate::data_path::session::Session;
-use crate::recovery::removal::Slot;
+use crate::recovery::presence::Arrival;
 use crate::sessions::acknowledgements::Acknowledgements;
 use crate::sessions::phase::Awaited;
 use crate::sessions::slot::SessionSlot;
@@ -38,14 +38,14 @@ pub(crate) struct Shared<P: Platform> {
     /// The disk that is served.
     pub first_seen: RefCell<First>,
     pub function: Function<P>,
-    /// The slot of a controller that may be removed.
-    pub slot: Option<Slot<P::Memory>>,
+    /// The arrival of a controller that may be removed.
+    pub arrival: Option<Arrival<P::Memory>>,
     /// The controller's I/O queue pairs.
     pub queues: RefCell<Queues<P>>,
     /// Sessions by number (badge - 1).
     pub slots: RefCell<Vec<SessionSlot<P>>>,
     /// The virtual functions of clients, by number.
-    pub functions: RefCell<Vec<functions::Function<P::Memory>>>,
+    pub virtual_functions: RefCell<Vec<VirtualFunction<P::Memory>>>,
     /// The sessions to poll.
     pub ready: Rc<ReadySet>,
     /// The one that is polled first in the next pass.
@@ -85,7 +85,7 @@ impl<P: Platform> Shared<P> {
 
     /// Whether the slot shows that the controller is gone.
     pub(crate) fn is_gone(&self) -> bool {
-        self.slot.as_ref().is_some_and(|slot| slot.presence() == Presence::Absent)
+        self.arrival.as_ref().is_some_and(|arrival| arrival.presence() == Presence::Absent)
     }
 
     /// The refusal of what needs a controller, without one.
@@ -120,7 +120,7 @@ impl<P: Platform> Shared<P> {
     /// Acknowledges the death of every client of whose session or function nothing is left, if the supervisor restarts any.
     pub(crate) fn acknowledge_deaths(&self) {
         if let Some(acknowledgements) = &self.acknowledgements {
-            let (mut slots, mut functions) = (self.slots.borrow_mut(), self.functions.borrow_mut());
+            let (mut slots, mut functions) = (self.slots.borrow_mut(), self.virtual_functions.borrow_mut());
             let of_sessions = (0..).zip(slots.iter_mut()).map(|(word, slot)| (word, slot.acknowledge_death()));
             let numbered = (0..).zip(functions.iter_mut());
             let of_functions =

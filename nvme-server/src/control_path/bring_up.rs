@@ -1,15 +1,16 @@
 //! Brings a claimed controller up: reset, admin queues, identity, number of queues, namespaces (NVM Express base
 //! specification 1.4, section 7.6.1). The same steps follow a fault.
 
+use crate::control_path::admin::execute;
 use crate::control_path::arbitration::{self, Weighing};
 use crate::control_path::identity::{First, Identity};
 use crate::control_path::{events, functions, namespaces};
 use crate::controller::admin;
 use crate::controller::fault::DeviceFault;
 use crate::controller::features;
-use crate::controller::inquiry::{self, Asks};
+use crate::controller::inquiry;
 use crate::controller::pci;
-use crate::controller::queue_pair::{QueuePair, Ring};
+use crate::controller::queue_pair::QueuePair;
 use crate::controller::reset::{disable, wait_ready};
 use crate::data_path::session::Abilities;
 use crate::shared::Shared;
@@ -123,65 +124,6 @@ fn admin_queue<P: Platform>(shared: &Shared<P>) -> Result<QueuePair<P::Memory, P
     let rings = (pool.take(1)?, pool.take(1)?);
     let controller = &shared.device.controller;
     QueuePair::new(QueueId::ADMIN, admin::ENTRIES, rings, controller.registers(), controller.cap().doorbells())
-}
-
-/// Submits an admin command and waits for it; again where the controller asks for that, until it says that it fails.
-///
-/// # Errors
-/// As [`AdminQueue::execute`](crate::controller::admin::AdminQueue::execute).
-pub(crate) async fn execute<P: Platform>(
-    shared: &Shared<P>,
-    build: impl Fn(nvme_spec::Cid) -> nvme_spec::Sqe,
-) -> Result<nvme_spec::Cqe, DeviceFault> {
-    let mut retries = 0u8;
-    loop {
-        let outcome = execute_once(shared, &build).await;
-        let Err(DeviceFault::Refused(status)) = outcome else { return outcome };
-        let Some(delay_ms) = shared.device.retry_delays.get().before_retry(status, retries) else { return outcome };
-        if !stays(shared, delay_ms).await {
-            return outcome;
-        }
-        retries = retries.saturating_add(1);
-    }
-}
-
-/// Waits for some milliseconds, to the next tick. Returns whether the controller neither failed nor went meanwhile.
-async fn stays<P: Platform>(shared: &Shared<P>, delay_ms: u32) -> bool {
-    let health = shared.device.health.get();
-    let ticks = shared.platform.ticks_per_second().saturating_mul(delay_ms.into()) / 1000;
-    let until = shared.platform.ticks().saturating_add(ticks);
-    while shared.platform.ticks() < until {
-        shared.device.tick.reset();
-        shared.device.tick.wait().await;
-        if shared.device.health.get() != health || shared.is_gone() {
-            return false;
-        }
-    }
-    true
-}
-
-async fn execute_once<P: Platform>(
-    shared: &Shared<P>,
-    build: impl FnOnce(nvme_spec::Cid) -> nvme_spec::Sqe,
-) -> Result<nvme_spec::Cqe, DeviceFault> {
-    shared.device.admin.execute(&shared.platform, &shared.device.tick, build).await
-}
-
-impl<P: Platform> Asks for &Shared<P> {
-    type Memory = P::Memory;
-
-    fn page(&self) -> &Ring<P::Memory> {
-        &self.device.identify_page
-    }
-
-    async fn must(&mut self, build: impl Fn(nvme_spec::Cid) -> nvme_spec::Sqe) -> Result<nvme_spec::Cqe, DeviceFault> {
-        execute(self, build).await
-    }
-
-    async fn wait(&mut self) {
-        self.device.tick.reset();
-        self.device.tick.wait().await;
-    }
 }
 
 /// Asks for as many queue pairs as the sessions want together; the controller may grant fewer.

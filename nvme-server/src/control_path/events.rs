@@ -5,7 +5,7 @@
 //! again; if a session's is not the one that it was, the controller is reset, and `recovery` ends that session. Left out: events of
 //! virtual functions, for which their clients do not ask.
 
-use crate::control_path::bring_up::execute;
+use crate::control_path::admin::execute;
 use crate::control_path::identity::Identity;
 use crate::control_path::namespaces;
 use crate::controller::device::Health;

@@ -10,18 +10,17 @@
 //! is revoked is set offline, withdrawn from its client by the PCI server, and loses its namespace. Neighbours: the PCI server
 //! gives the client the function itself. Left out: creating namespaces.
 
-use crate::control_path::bring_up::execute;
+use crate::control_path::admin::execute;
 use crate::control_path::requests::Control;
+use crate::control_path::virtual_function::{State, VirtualFunction};
 use crate::controller::device::Health;
 use crate::controller::fault::DeviceFault;
 use crate::controller::inquiry;
 use crate::controller::pci;
 use crate::controller::reset::disable;
-use crate::sessions::slot::Watched;
 use crate::shared::Shared;
 use alloc::vec::Vec;
-use blk_api::config::{FunctionConfig, ServerConfig};
-use blk_api::names;
+use blk_api::config::FunctionConfig;
 use blk_api::policy::{FunctionRight, Refusal};
 use nvme_spec::admin::{
     self, Attachment, Cns, ControllerResource, assign_to_secondary, modified_resources, namespace_attachment,
@@ -29,7 +28,7 @@ use nvme_spec::admin::{
 use nvme_spec::identify::{ControllerList, NamespaceList, PrimaryCapabilities, SecondaryList};
 use nvme_spec::{DataPointer, Nsid, Status, StatusCode};
 use platform::log::{error, info};
-use platform::{Environment, Incarnation, Memory, Platform};
+use platform::{Memory, Platform};
 use report::clip;
 
 /// Seconds that virtual functions may take to appear, with the reset of the physical one.
@@ -40,62 +39,12 @@ const RESOURCES: [ControllerResource; 2] = [ControllerResource::Queues, Controll
 /// As if the controller refused a function, which leaves all else as it is.
 const NO_FUNCTION: DeviceFault = DeviceFault::Refused(Status::new(StatusCode::InvalidControllerId));
 
-/// A client's virtual function.
-pub(crate) struct Function<M> {
-    client: Watched<M>,
-    state: State,
-    /// Whether the policy component grants it; `None` before its word.
-    granted: Option<bool>,
-    /// The same, as the PCI server has been told.
-    applied: Option<bool>,
-}
-
-/// The state of a function's controller for its client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Offline,
-    /// The client that is watched may drive it.
-    Online,
-    /// It cannot be set online for this client.
-    Refused,
-}
-
-impl<M: Memory> Function<M> {
-    /// Those of the configuration, all offline. `None` without the page of a client's liveness.
-    pub(crate) fn all<P: Platform<Memory = M>>(
-        platform: &P,
-        environment: &Environment,
-        config: &ServerConfig,
-    ) -> Option<Vec<Self>> {
-        let one = |(number, _): (u32, &FunctionConfig)| {
-            let page = platform.memory(environment.region(&names::function_liveness(number))?).ok()?;
-            Some(Self { client: Watched::new(page), state: State::Offline, granted: None, applied: None })
-        };
-        (0..).zip(&config.functions).map(one).collect()
-    }
-
-    /// Whether its state is another than its client needs and may have.
-    fn is_due(&self) -> bool {
-        let may_have = self.granted == Some(true);
-        let is_wrong = match self.state {
-            State::Offline => may_have && self.client.death().is_none(),
-            State::Online | State::Refused => !may_have || self.client.died(),
-        };
-        is_wrong || self.granted != self.applied
-    }
-
-    /// The death of its client, once the function is offline. Each death is returned once.
-    pub(crate) fn acknowledge_death(&mut self) -> Option<Incarnation> {
-        if self.state == State::Offline { self.client.new_death() } else { None }
-    }
-}
-
 /// Grants a client its function or revokes it, or begins to.
 ///
 /// # Errors
 /// [`Refusal::Busy`] until it is in force, [`Refusal::NoFunction`].
 pub(crate) fn set<P: Platform>(shared: &Shared<P>, right: &FunctionRight) -> Result<(), Refusal> {
-    let mut functions = shared.functions.borrow_mut();
+    let mut functions = shared.virtual_functions.borrow_mut();
     let place = usize::try_from(right.function).ok().and_then(|index| functions.get_mut(index));
     let function = place.ok_or(Refusal::NoFunction(right.function))?;
     function.granted = Some(right.granted != 0);
@@ -108,7 +57,7 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, right: &FunctionRight) -> Res
 
 /// Has the control plane follow clients that were started or died.
 pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
-    if shared.functions.borrow().iter().any(Function::is_due) {
+    if shared.virtual_functions.borrow().iter().any(VirtualFunction::is_due) {
         shared.control.pass(Control::Functions);
     }
 }
@@ -181,10 +130,10 @@ pub(crate) async fn follow_clients<P: Platform>(shared: &Shared<P>) {
 pub(crate) async fn restore<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
     for index in 0..shared.config.functions.len() {
         // That of a client that died stays offline until the next client.
-        let is_in_use = |function: &Function<P::Memory>| {
+        let is_in_use = |function: &VirtualFunction<P::Memory>| {
             function.state == State::Online && !function.client.died() && function.granted == Some(true)
         };
-        if shared.functions.borrow().get(index).is_some_and(is_in_use) {
+        if shared.virtual_functions.borrow().get(index).is_some_and(is_in_use) {
             set_online_for(shared, index).await?;
         }
     }
@@ -195,7 +144,7 @@ pub(crate) async fn restore<P: Platform>(shared: &Shared<P>) -> Result<(), Devic
 /// A fault of the primary controller.
 async fn follow_client<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
     let state = |shared: &Shared<P>| {
-        shared.functions.borrow().get(index).filter(|function| function.is_due()).map(|function| function.state)
+        shared.virtual_functions.borrow().get(index).filter(|function| function.is_due()).map(|function| function.state)
     };
     // It failed while another function was changed: it is reset first, and the next tick repeats this.
     if shared.device.health.get() == Health::Down {
@@ -215,10 +164,11 @@ async fn follow_client<P: Platform>(shared: &Shared<P>, index: usize) -> Result<
         }
         set_state(shared, index, State::Offline);
     }
-    let is_granted = |function: &Function<P::Memory>| (function.granted, function.applied) == (Some(true), Some(true));
-    let may_have = shared.functions.borrow().get(index).is_some_and(is_granted);
+    let is_granted =
+        |function: &VirtualFunction<P::Memory>| (function.granted, function.applied) == (Some(true), Some(true));
+    let may_have = shared.virtual_functions.borrow().get(index).is_some_and(is_granted);
     if state(shared) == Some(State::Offline) && may_have {
-        if let Some(function) = shared.functions.borrow_mut().get_mut(index) {
+        if let Some(function) = shared.virtual_functions.borrow_mut().get_mut(index) {
             function.client.refresh();
         }
         set_online_for(shared, index).await?;
@@ -228,8 +178,9 @@ async fn follow_client<P: Platform>(shared: &Shared<P>, index: usize) -> Result<
 
 /// Has the PCI server withdraw the function from its client, or restore it. A refusal is logged, and the next tick repeats this.
 async fn apply_right<P: Platform>(shared: &Shared<P>, index: usize) {
-    let right = |function: &Function<P::Memory>| (function.granted != function.applied).then_some(function.granted);
-    let asked = shared.functions.borrow().get(index).and_then(right).flatten();
+    let right =
+        |function: &VirtualFunction<P::Memory>| (function.granted != function.applied).then_some(function.granted);
+    let asked = shared.virtual_functions.borrow().get(index).and_then(right).flatten();
     let (Some(granted), Ok(number)) = (asked, u32::try_from(index)) else { return };
     let server = shared.function.server;
     let done = if granted {
@@ -239,7 +190,7 @@ async fn apply_right<P: Platform>(shared: &Shared<P>, index: usize) {
     };
     match done {
         Ok(()) => {
-            if let Some(function) = shared.functions.borrow_mut().get_mut(index) {
+            if let Some(function) = shared.virtual_functions.borrow_mut().get_mut(index) {
                 function.applied = Some(granted);
             }
         }
@@ -248,7 +199,7 @@ async fn apply_right<P: Platform>(shared: &Shared<P>, index: usize) {
 }
 
 fn set_state<P: Platform>(shared: &Shared<P>, index: usize, state: State) {
-    if let Some(function) = shared.functions.borrow_mut().get_mut(index) {
+    if let Some(function) = shared.virtual_functions.borrow_mut().get_mut(index) {
         function.state = state;
     }
 }

@@ -4,8 +4,8 @@
 //! that should exist; [`reconcile`] alone decides by which commands the controller gets there. Left out: their memory
 //! (`provision`), and the choice of the queue pairs.
 
+use crate::control_path::admin::execute;
 use crate::control_path::arbitration::{class_of_queue, priority};
-use crate::control_path::bring_up::execute;
 use crate::control_path::provision::{class_of, users};
 use crate::controller::fault::DeviceFault;
 use crate::data_path::io_queue::{Form, IoQueue, State};

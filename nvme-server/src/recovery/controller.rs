@@ -14,6 +14,7 @@ use crate::control_path::requests::Control;
 use crate::controller::device::Health;
 use crate::controller::fault::DeviceFault;
 use crate::data_path::session::Session;
+use crate::recovery::give_up::{abort_all, give_up};
 use crate::recovery::removal::{Removal, lose};
 use crate::sessions::phase::{Cause, Loss, Phase};
 use crate::sessions::slot::SessionSlot;
@@ -102,22 +103,6 @@ fn serve_again<P: Platform>(shared: &Shared<P>) {
         slot.poll();
     }
     shared.wake_data_plane();
-}
-
-/// Gives the controller up: requests in flight are answered with `status`, without a confirmed reset, once the device cannot
-/// reach the windows any more.
-pub(crate) fn give_up<P: Platform>(shared: &Shared<P>, status: Status) {
-    shared.schedule.borrow_mut().reset(shared.platform.ticks());
-    for slot in shared.slots.borrow_mut().iter_mut() {
-        slot.poll();
-        let Some(session) = slot.phase.session() else { continue };
-        shared.function.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
-    }
-    for index in abort_all(shared, |_| status) {
-        if let Some(slot) = shared.slots.borrow_mut().get_mut(index) {
-            slot.end(Cause::Expelled);
-        }
-    }
 }
 
 /// Brings up a controller that was disabled with nothing in flight. Open sessions keep to what it can do now, and those for
@@ -263,24 +248,4 @@ fn in_use<P: Platform>(shared: &Shared<P>, identity: &Identity) -> Vec<(Vec<usiz
         Some((Vec::from([index]), desired(slot.phase.session()?.queues.clone())))
     };
     open().filter_map(own).collect()
-}
-
-/// Answers all requests in flight, or submitted in part, with the session's `status`. Returns the sessions whose clients broke the
-/// protocol.
-fn abort_all<P: Platform>(shared: &Shared<P>, status: impl Fn(usize) -> Status) -> Vec<usize> {
-    let mut slots = shared.slots.borrow_mut();
-    let mut broken = Vec::new();
-    for command in shared.queues.borrow_mut().drain() {
-        let index = usize::from(command.work.session());
-        let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut()) else { continue };
-        session.lose(command, status(index));
-    }
-    for (index, slot) in slots.iter_mut().enumerate() {
-        let Some(session) = slot.phase.session_mut() else { continue };
-        session.cut_short(status(index));
-        if session.publish().is_err() {
-            broken.push(index);
-        }
-    }
-    broken
 }

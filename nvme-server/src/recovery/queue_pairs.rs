@@ -4,7 +4,7 @@
 //! Each step affects fewer clients than the next one: the command's client, the queue pair's clients, all clients. Requests
 //! that are given up in flight are answered with a status of their own, because it is unknown whether they were executed.
 
-use crate::control_path::bring_up::execute;
+use crate::control_path::admin::execute;
 use crate::control_path::reconcile::{Desired, reconcile};
 use crate::controller::fault::DeviceFault;
 use crate::data_path::io_queue::Form;

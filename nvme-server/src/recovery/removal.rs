@@ -11,52 +11,25 @@ use crate::controller::fault::DeviceFault;
 use crate::controller::interrupts::Vectors;
 use crate::controller::pci;
 use crate::controller::reset::shut_down;
-use crate::recovery::controller::give_up;
+use crate::recovery::give_up::give_up;
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::Status;
-use core::cell::Cell;
-use pci_api::names;
-use pci_api::presence::{Presence, Visit};
+use pci_api::presence::Presence;
 use platform::log::{info, warn};
-use platform::{Environment, Kernel, Memory, Platform};
+use platform::{Kernel, Platform};
 use report::clip;
 
 /// Seconds in which commands in flight may complete before the controller is shut down. The PCI server waits for longer than both
 /// take together.
 const DRAIN_SECONDS: u64 = 1;
 
-/// The slot of the controller that was claimed.
-pub(crate) struct Slot<M> {
-    page: M,
-    /// The arrival that was claimed.
-    arrivals: u32,
-    /// Whether its removal is under way.
-    leaves: Cell<bool>,
-}
-
-impl<M: Memory> Slot<M> {
-    /// The slot of the environment's controller, and the arrival that it shows now, whether there is a controller or not. `None`
-    /// for a controller that stays.
-    pub(crate) fn of<P: Platform<Memory = M>>(platform: &P, environment: &Environment) -> Option<Self> {
-        let page = platform.memory(environment.region(names::PRESENCE)?).ok()?;
-        let arrivals = Visit::load(&page).unwrap_or_default().arrivals;
-        Some(Self { page, arrivals, leaves: Cell::new(false) })
-    }
-
-    /// The state of the controller that was there at first. Another one in its place does not count.
-    pub(crate) fn presence(&self) -> Presence {
-        let visit = Visit::load(&self.page).unwrap_or_default();
-        if visit.arrivals == self.arrivals { visit.presence } else { Presence::Absent }
-    }
-}
-
 /// Polls the slot at a tick.
 pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
-    let Some(slot) = &shared.slot else { return };
-    match slot.presence() {
+    let Some(arrival) = &shared.arrival else { return };
+    match arrival.presence() {
         Presence::Present => {}
-        Presence::Leaving if slot.leaves.replace(true) => {}
+        Presence::Leaving if arrival.leaves.replace(true) => {}
         Presence::Leaving => shared.control.pass(Control::Leave),
         Presence::Absent => match shared.device.health.get() {
             Health::Gone => {}
@@ -119,11 +92,11 @@ pub(crate) async fn lose<P: Platform>(shared: &Shared<P>, removal: Removal) {
             let _ = shared.device.controller.disable();
             shared.report_failure(&alloc::format!("another disk is in the controller's place, {faults} faults"));
         }
-        Removal::Gone if shared.slot.is_some() => info!("the controller is gone"),
+        Removal::Gone if shared.arrival.is_some() => info!("the controller is gone"),
         Removal::Gone => shared.report_failure(&alloc::format!("the controller is gone, {faults} faults")),
     }
     give_up(shared, Status::DeviceGone);
-    if shared.slot.is_some() {
+    if shared.arrival.is_some() {
         release(shared).await;
     }
     shared.wake_data_plane();

@@ -7,11 +7,12 @@ use crate::data_path::queues::Allotment;
 use crate::data_path::ready::{Member, ReadySet};
 use crate::data_path::session::{PollResult, Session};
 use crate::sessions::phase::{Cause, Phase};
+use crate::sessions::watched::Watched;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::config::{Completion, ServerConfig, badge};
 use blk_api::names;
-use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Incarnation, Memory, Platform};
+use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Incarnation, Platform};
 
 /// A session's slot, whether it is open or not.
 pub(crate) struct SessionSlot<P: Platform> {
@@ -133,47 +134,6 @@ impl PendingCall {
         match self {
             Self::Deferred(label) | Self::Decided(label) => label,
         }
-    }
-}
-
-/// A client's liveness page, and the incarnation in which its session was opened.
-pub(crate) struct Watched<M> {
-    page: M,
-    incarnation: Incarnation,
-    /// The last death after which the supervisor was notified that nothing is left of the session.
-    acknowledged: Incarnation,
-}
-
-impl<M: Memory> Watched<M> {
-    /// Watches the client with this liveness page, in its first incarnation.
-    pub(crate) const fn new(page: M) -> Self {
-        Self { page, incarnation: Incarnation::FIRST, acknowledged: Incarnation::FIRST }
-    }
-
-    /// Watches the client's present incarnation from now on. A client that died since its call stays dead.
-    pub(crate) fn refresh(&mut self) {
-        if let Ok(incarnation) = Incarnation::load(&self.page)
-            && incarnation.is_alive()
-        {
-            self.incarnation = incarnation;
-        }
-    }
-
-    /// Its client's death, if that is dead.
-    pub(crate) fn death(&self) -> Option<Incarnation> {
-        Incarnation::load(&self.page).ok().filter(|incarnation| !incarnation.is_alive())
-    }
-
-    /// Its client's death, if that is dead; each death is returned once.
-    pub(crate) fn new_death(&mut self) -> Option<Incarnation> {
-        let death = self.death().filter(|death| *death != self.acknowledged)?;
-        self.acknowledged = death;
-        Some(death)
-    }
-
-    /// Whether the client that the session was opened for is not alive any more.
-    pub(crate) fn died(&self) -> bool {
-        Incarnation::load(&self.page).is_ok_and(|incarnation| incarnation != self.incarnation)
     }
 }
 
