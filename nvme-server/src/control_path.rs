@@ -1,11 +1,10 @@
 //! The control path: slow work at the controller, one request after another, while the data path goes on.
 //!
-//! [`control_plane`] takes the requests, and [`admin`] makes the commands. [`bring_up`] makes the controller ready for commands, and
+//! [`control_plane`] takes the requests. [`bring_up`] makes the controller ready for commands, and
 //! [`identity`] compares it with the first; [`provision`] and [`reconcile`] create the queue pairs that it should have; [`events`] acts on
 //! what the controller reports; [`reconfiguration`] and [`interrupts_change`] carry out the policy component's [`changes`].
 //! [`functions`] sets each [`virtual_function`] online, which a client drives itself.
 
-pub(crate) mod admin;
 pub(crate) mod arbitration;
 pub(crate) mod bring_up;
 pub(crate) mod changes;

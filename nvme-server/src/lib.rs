@@ -30,6 +30,4 @@ mod server;
 mod sessions;
 mod shared;
 
-/// The controller side, which knows the device and no session.
-pub(crate) use nvme_driver as controller;
 pub use server::run;

@@ -3,7 +3,6 @@
 
 pub(crate) mod controller;
 pub(crate) mod give_up;
-pub(crate) mod presence;
 pub(crate) mod queue_pairs;
 pub(crate) mod removal;
 pub(crate) mod timeouts;

@@ -6,19 +6,11 @@ use crate::control_path::identity::First;
 use crate::control_path::on_wake::OnWake;
 use crate::control_path::requests::ControlQueue;
 use crate::control_path::virtual_function::VirtualFunction;
-use crate::controller::admin::{AdminQueue, Tick};
-use crate::controller::device::{Device, Function, Health};
-use crate::controller::dma::{DmaPool, IoSpaceMap};
-use crate::controller::interrupts::Vectors;
-use crate::controller::pci::PciClient;
-use crate::controller::registers::Controller;
-use crate::controller::retry::RetryDelays;
 use crate::data_path::event_loop;
 use crate::data_path::queues::Queues;
 use crate::data_path::ready::ReadySet;
 use crate::data_path::schedule::Schedule;
 use crate::data_path::split::extents;
-use crate::recovery::presence::Arrival;
 use crate::sessions::acknowledgements::Acknowledgements;
 use crate::sessions::slot::slots;
 use crate::sessions::{calls, policy};
@@ -29,6 +21,14 @@ use blk_api::names;
 use blk_api::session::Refusal;
 use core::cell::{Cell, RefCell};
 use embassy_futures::join::join;
+use nvme_driver::admin::{AdminQueue, Tick};
+use nvme_driver::controller::{Controller, Health};
+use nvme_driver::dma::{DmaPool, IoSpaceMap};
+use nvme_driver::interrupts::Vectors;
+use nvme_driver::pci::PciClient;
+use nvme_driver::presence::Arrival;
+use nvme_driver::registers::Registers;
+use nvme_driver::retry::RetryDelays;
 use pci_api::presence::Presence;
 use platform::alarm::SERVER_US;
 use platform::log::{error, info};
@@ -111,7 +111,6 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let mut client = PciClient::new(&platform, &environment, free).map_err(text)?;
     let device = client.claim(config.interrupts, queue_pairs.saturating_add(1)).await.map_err(text)?;
     let pci_slots = client.into_slots();
-    let controller = Controller::new(device.registers);
     let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, &environment);
     let mut pool = DmaPool::new(&platform, &environment, &mut space).map_err(text)?;
     let identify_page = pool.take(1).map_err(text)?;
@@ -127,8 +126,9 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     let alarms = alarms.collect::<Option<_>>().ok_or("it cannot ask for all alarms")?;
     let masks_messages = platform.kernel().irq_masks_messages();
     Ok(Rc::new(Shared {
-        device: Device {
-            controller,
+        controller: Controller {
+            platform: platform.clone(),
+            registers: Registers::new(device.registers),
             admin: AdminQueue::new(),
             identify_page,
             tick: Tick::new(),
@@ -137,9 +137,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
             retry_delays: Cell::new(RetryDelays::default()),
             granted: Cell::new(0),
             is_introduced: Cell::new(false),
-        },
-        first_seen: RefCell::new(First::default()),
-        function: Function {
+            arrival,
             bdf: device.bdf,
             server,
             slots: RefCell::new(pci_slots),
@@ -149,7 +147,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
             space: RefCell::new(space),
             pool: RefCell::new(pool),
         },
-        arrival,
+        first_seen: RefCell::new(First::default()),
         queues: RefCell::new(Queues::new(queue_pairs)),
         slots: RefCell::new(slots),
         virtual_functions: RefCell::new(virtual_functions),

@@ -7,13 +7,10 @@ use crate::control_path::changes::Changes;
 use crate::control_path::identity::First;
 use crate::control_path::requests::{Control, ControlQueue};
 use crate::control_path::virtual_function::VirtualFunction;
-use crate::controller::device::{Device, Function, Health};
-use crate::controller::fault::DeviceFault;
 use crate::data_path::queues::Queues;
 use crate::data_path::ready::ReadySet;
 use crate::data_path::schedule::Schedule;
 use crate::data_path::session::Session;
-use crate::recovery::presence::Arrival;
 use crate::sessions::acknowledgements::Acknowledgements;
 use crate::sessions::phase::Awaited;
 use crate::sessions::slot::SessionSlot;
@@ -24,7 +21,8 @@ use blk_api::config::ServerConfig;
 use blk_api::session::Refusal;
 use core::cell::{Cell, RefCell};
 use extent_table::ExtentTable;
-use pci_api::presence::Presence;
+use nvme_driver::controller::{Controller, Health};
+use nvme_driver::fault::DeviceFault;
 use platform::log::error;
 use platform::{Cap, Environment, Kernel, Notification, Platform};
 use report::{Report, ResetScope, clip};
@@ -34,12 +32,9 @@ pub(crate) struct Shared<P: Platform> {
     pub platform: P,
     pub environment: Environment,
     pub config: ServerConfig,
-    pub device: Device<P>,
+    pub controller: Controller<P>,
     /// The disk that is served.
     pub first_seen: RefCell<First>,
-    pub function: Function<P>,
-    /// The arrival of a controller that may be removed.
-    pub arrival: Option<Arrival<P::Memory>>,
     /// The controller's I/O queue pairs.
     pub queues: RefCell<Queues<P>>,
     /// Sessions by number (badge - 1).
@@ -68,12 +63,12 @@ pub(crate) struct Shared<P: Platform> {
 impl<P: Platform> Shared<P> {
     /// Records a fault of the controller. No command is submitted from here on until it was reset.
     pub(crate) fn fail(&self, fault: DeviceFault) {
-        if self.device.health.get() != Health::Up {
+        if self.controller.health.get() != Health::Up {
             // A reset that is due already fixes this as well.
             return;
         }
-        self.device.health.set(Health::Down);
-        self.device.admin.give_up(fault);
+        self.controller.health.set(Health::Down);
+        self.controller.admin.give_up(fault);
         self.report_reset(fault);
         self.control.pass(Control::Recover);
     }
@@ -83,32 +78,27 @@ impl<P: Platform> Shared<P> {
         !self.slots.borrow().iter().any(|slot| slot.phase.session().is_some_and(Session::has_commands))
     }
 
-    /// Whether the slot shows that the controller is gone.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.arrival.as_ref().is_some_and(|arrival| arrival.presence() == Presence::Absent)
-    }
-
     /// The refusal of what needs a controller, without one.
     pub(crate) fn refusal(&self) -> Refusal {
-        if self.device.health.get() == Health::Gone { Refusal::DeviceGone } else { Refusal::Device }
+        if self.controller.health.get() == Health::Gone { Refusal::DeviceGone } else { Refusal::Device }
     }
 
     /// The status of entries that are taken without a controller.
     pub(crate) fn ended(&self) -> Status {
-        if self.device.health.get() == Health::Gone { Status::DeviceGone } else { Status::Closed }
+        if self.controller.health.get() == Health::Gone { Status::DeviceGone } else { Status::Closed }
     }
 
     /// Counts, logs and reports a fault for which the controller is reset.
     pub(crate) fn report_reset(&self, fault: DeviceFault) {
         self.count(fault);
-        let count = self.device.faults.get();
+        let count = self.controller.faults.get();
         let reason = clip(&alloc::format!("{fault} (fault {count})"));
         self.report(&Report::Reset { server: clip(&self.environment.name), scope: ResetScope::Controller, reason });
     }
 
     /// Counts and logs a fault of the controller.
     pub(crate) fn count(&self, fault: DeviceFault) {
-        self.device.faults.set(self.device.faults.get().saturating_add(1));
+        self.controller.faults.set(self.controller.faults.get().saturating_add(1));
         error!("controller fault: {}", clip::<96>(&alloc::format!("{fault}")).as_str());
     }
 

@@ -24,7 +24,7 @@ use nvme_driver::command::{self, Abilities};
 use nvme_driver::command_table::{CommandTable, Reserved};
 use nvme_driver::prp;
 use nvme_driver::split::{CommandLimits, Cursor, Piece, Run};
-use nvme_driver::{Controller, DeviceFault, Line, PrpLists, QueuePair, RetryDelays};
+use nvme_driver::{DeviceFault, Line, PrpLists, QueuePair, Registers, RetryDelays};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Lba, Nsid};
 use platform::{Cap, Endpoint, Environment, Iova, Kernel, Platform};
@@ -56,7 +56,7 @@ pub(crate) struct Function<P: Platform> {
     environment: Rc<Environment>,
     /// The PCI server.
     pci: Cap<Endpoint>,
-    controller: Controller<P::Mmio>,
+    controller: Registers<P::Mmio>,
     pair: QueuePair<P::Memory, P::Mmio>,
     /// The commands in flight. Each has a word: the user data of its request, or the request's place among the parts.
     commands: CommandTable<u64, Served>,

@@ -2,7 +2,7 @@
 //! knows a session or a client.
 //!
 //! A driver claims a controller ([`PciClient`]), resets it ([`disable`]), gives the function's address space its page
-//! tables and pool ([`IoSpaceMap`], [`DmaPool`]), configures the controller's admin queues ([`Controller::enable`]) and
+//! tables and pool ([`IoSpaceMap`], [`DmaPool`]), configures the controller's admin queues ([`Registers::enable`]) and
 //! submits commands ([`QueuePair`]), whose data it names by PRPs ([`PrpLists`]). Requests of `blk-api` become commands by
 //! [`split`] and [`command`], and [`command_table`] has those in flight. The NVMe server is such a driver; so is
 //! `nvme-probe`, which tests on the running system that the IOMMU and revocation hold.
@@ -21,9 +21,10 @@ extern crate alloc;
 extern crate std;
 
 pub mod admin;
+pub mod bring_up;
 pub mod command;
 pub mod command_table;
-pub mod device;
+pub mod controller;
 pub mod dma;
 pub mod fault;
 pub mod features;
@@ -31,6 +32,7 @@ pub mod inquiry;
 pub mod interrupts;
 pub mod pci;
 pub mod polled;
+pub mod presence;
 pub mod prp;
 pub mod queue_pair;
 pub mod registers;
@@ -40,13 +42,14 @@ pub mod secondary;
 pub mod split;
 pub mod stuck;
 
+pub use controller::{Controller, Health};
 pub use dma::{DmaPool, IoSpaceMap};
 pub use fault::DeviceFault;
 pub use pci::{Device, Interrupts, Line, PciClient, PciError, Vector};
 pub use polled::Polled;
 pub use prp::{PrpLists, list_pages};
 pub use queue_pair::{QueuePair, Ring};
-pub use registers::Controller;
+pub use registers::Registers;
 pub use reset::{disable, wait_enabled, wait_ready};
 pub use retry::RetryDelays;
 pub use stuck::Stuck;

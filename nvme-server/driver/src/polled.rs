@@ -6,7 +6,7 @@ use crate::admin::limit_seconds;
 use crate::dma::DmaPool;
 use crate::fault::DeviceFault;
 use crate::queue_pair::QueuePair;
-use crate::registers::Controller;
+use crate::registers::Registers;
 use crate::retry::RetryDelays;
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority};
 use nvme_spec::{Cid, Cqe, QueueId, Sqe};
@@ -31,7 +31,7 @@ impl<P: Platform> Polled<P> {
         id: QueueId,
         entries: u16,
         pool: &mut DmaPool<P>,
-        controller: &Controller<P::Mmio>,
+        controller: &Registers<P::Mmio>,
     ) -> Result<Self, DeviceFault> {
         let rings = (pool.take(1)?, pool.take(1)?);
         let mut pair = QueuePair::new(id, entries, rings, controller.registers(), controller.cap().doorbells())?;

@@ -14,7 +14,7 @@ pub const MOST_READY: Duration = Duration::from_secs(300);
 
 /// The registers, with the value read from CAP.
 #[derive(Clone, Debug)]
-pub struct Controller<R> {
+pub struct Registers<R> {
     registers: R,
     /// All zeroes until it was read.
     cap: Cell<Cap>,
@@ -22,8 +22,8 @@ pub struct Controller<R> {
     crto: Cell<Crto>,
 }
 
-impl<R: Mmio> Controller<R> {
-    /// Creates a controller of which nothing is known before [`Controller::identify`].
+impl<R: Mmio> Registers<R> {
+    /// Creates a controller of which nothing is known before [`Registers::identify`].
     pub const fn new(registers: R) -> Self {
         Self { registers, cap: Cell::new(Cap::from_bits(0)), crto: Cell::new(Crto::from_bits(0)) }
     }
@@ -94,7 +94,7 @@ impl<R: Mmio> Controller<R> {
         Ok(csts)
     }
 
-    /// Whether CSTS.RDY is 1. For use after [`Controller::disable`], when CFS does not show the present state.
+    /// Whether CSTS.RDY is 1. For use after [`Registers::disable`], when CFS does not show the present state.
     pub fn is_ready(&self) -> Result<bool, DeviceFault> {
         let csts = Csts::from_bits(self.registers.read32(Register::Csts.offset())?);
         if csts.is_absent() { Err(DeviceFault::Absent) } else { Ok(csts.rdy()) }

@@ -2,7 +2,7 @@
 //! before a controller loses its power (section 7.6.2).
 
 use crate::fault::DeviceFault;
-use crate::registers::Controller;
+use crate::registers::Registers;
 use platform::{Mmio, Platform};
 
 /// Milliseconds in which CSTS.RDY is polled in a loop, before each poll waits for a tick. Most controllers take no
@@ -18,7 +18,7 @@ const SHUTDOWN_SECONDS: u64 = 8;
 /// [`DeviceFault::TimedOut`], or [`DeviceFault::Absent`].
 pub async fn shut_down<P: Platform>(
     platform: &P,
-    controller: &Controller<impl Mmio>,
+    controller: &Registers<impl Mmio>,
     mut next_tick: impl AsyncFnMut(),
 ) -> Result<(), DeviceFault> {
     controller.shut_down()?;
@@ -32,7 +32,7 @@ pub async fn shut_down<P: Platform>(
 /// As [`wait_ready`].
 pub async fn disable<P: Platform>(
     platform: &P,
-    controller: &Controller<P::Mmio>,
+    controller: &Registers<P::Mmio>,
     mut next_tick: impl AsyncFnMut(),
 ) -> Result<(), DeviceFault> {
     match wait_until(platform, ready_seconds(controller), &mut next_tick, || controller.is_changing().map(|is| !is))
@@ -46,13 +46,13 @@ pub async fn disable<P: Platform>(
     wait_ready(platform, controller, next_tick, false).await
 }
 
-/// Waits until CSTS.RDY is `ready`, as long as the controller may take ([`Controller::ready_limit`]).
+/// Waits until CSTS.RDY is `ready`, as long as the controller may take ([`Registers::ready_limit`]).
 ///
 /// # Errors
 /// [`DeviceFault::TimedOut`], or [`DeviceFault::Absent`].
 pub async fn wait_ready<P: Platform>(
     platform: &P,
-    controller: &Controller<impl Mmio>,
+    controller: &Registers<impl Mmio>,
     mut next_tick: impl AsyncFnMut(),
     ready: bool,
 ) -> Result<(), DeviceFault> {
@@ -67,7 +67,7 @@ pub async fn wait_ready<P: Platform>(
 /// As [`wait_ready`]; [`DeviceFault::NotReady`] or [`DeviceFault::Fatal`] when it was reset.
 pub async fn wait_enabled<P: Platform>(
     platform: &P,
-    controller: &Controller<impl Mmio>,
+    controller: &Registers<impl Mmio>,
     mut next_tick: impl AsyncFnMut(),
 ) -> Result<(), DeviceFault> {
     wait_until(platform, ready_seconds(controller), &mut next_tick, || controller.is_changing().map(|is| !is)).await?;
@@ -75,7 +75,7 @@ pub async fn wait_enabled<P: Platform>(
 }
 
 /// Seconds in which CSTS.RDY follows CC.EN, as the controller states, and one more.
-fn ready_seconds(controller: &Controller<impl Mmio>) -> u64 {
+fn ready_seconds(controller: &Registers<impl Mmio>) -> u64 {
     controller.ready_limit().as_secs().saturating_add(1)
 }
 

@@ -6,7 +6,7 @@
 use crate::dma::{IoSpaceMap, Window};
 use crate::fault::DeviceFault;
 use crate::pci::{Device, Interrupts, PciClient, PciError};
-use crate::registers::Controller;
+use crate::registers::Registers;
 use blk_api::names;
 use pci_api::Refusal;
 use platform::{CPtr, Cap, Environment, Frame, Kernel, PAGE_BITS, Platform};
@@ -49,7 +49,7 @@ pub async fn claim<'a, P: Platform>(
 pub async fn online<P: Platform>(
     platform: &P,
     pci: &PciClient<'_, P>,
-    controller: &Controller<P::Mmio>,
+    controller: &Registers<P::Mmio>,
     deadline: u64,
 ) -> Result<(), DeviceFault> {
     loop {

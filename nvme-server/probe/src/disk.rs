@@ -1,7 +1,7 @@
 //! The controller, driven by polling: an admin queue, one I/O queue pair, one command at a time.
 
 use nvme_driver::{
-    Controller, DeviceFault, DmaPool, Interrupts, IoSpaceMap, PciClient, Polled, Stuck, disable, wait_ready,
+    DeviceFault, DmaPool, Interrupts, IoSpaceMap, PciClient, Polled, Registers, Stuck, disable, wait_ready,
 };
 use nvme_spec::admin::CqInterrupt;
 use nvme_spec::feature::NumberOfQueues;
@@ -40,7 +40,7 @@ impl<P: Platform> Disk<P> {
     ) -> Result<Self, Stuck> {
         let device = pci.claim(Interrupts::Msix, 1).await?;
         let registers = device.registers.clone();
-        let controller = Controller::new(device.registers);
+        let controller = Registers::new(device.registers);
         controller.identify()?;
         disable(platform, &controller, || next_tick(platform)).await?;
         pci.start().await?;

@@ -36,7 +36,7 @@ impl<P: Platform> Shared<P> {
     /// Returns the property by which the controller weighs queues: known from the first bring-up on, and constant after it.
     /// Sessions that share queue pairs cannot be weighed in this way.
     pub(crate) fn weighing(&self) -> Weighing {
-        if !self.device.controller.cap().ams_wrr() || self.config.queue_sharing != QueueSharing::Dedicated {
+        if !self.controller.registers.cap().ams_wrr() || self.config.queue_sharing != QueueSharing::Dedicated {
             return Weighing::Nothing;
         }
         match self.config.policy {

@@ -1,10 +1,10 @@
 //! The changes that the policy component has asked for and that are under way, and the notifications it waits for.
 
-use crate::controller::pci::Interrupts;
 use crate::data_path::queues::Allotment;
 use alloc::vec::Vec;
 use blk_api::policy::{Refusal, Removal, Share as AskedShare};
 use core::cell::{Cell, RefCell};
+use nvme_driver::pci::Interrupts;
 use platform::{Cap, Notification};
 use scheduler::Share;
 

@@ -8,7 +8,6 @@ use crate::control_path::identity::Identity;
 use crate::control_path::interrupts_change;
 use crate::control_path::reconfiguration::Outcome;
 use crate::control_path::requests::Control;
-use crate::controller::device::Health;
 use crate::recovery::controller::{bring_up_again, recover};
 use crate::recovery::queue_pairs::recover_queue_pairs;
 use crate::recovery::removal::leave;
@@ -17,6 +16,7 @@ use crate::sessions::opening::open;
 use crate::sessions::teardown::tear_down;
 use crate::shared::Shared;
 use blk_api::session::{DONE, Geometry, Refusal};
+use nvme_driver::controller::Health;
 use platform::log::warn;
 use platform::{Message, Platform};
 use report::clip;
@@ -31,7 +31,7 @@ pub(crate) async fn run<P: Platform>(shared: &Shared<P>) {
         let control = shared.control.next().await;
         // Recovery comes before any request, because a failed controller can do nothing else. So a queued recovery may be
         // done already when its turn comes.
-        if shared.device.health.get() == Health::Down {
+        if shared.controller.health.get() == Health::Down {
             identity = recover(shared).await;
         }
         match control {
@@ -71,7 +71,7 @@ async fn open_through_faults<P: Platform>(
     for _ in 0..OPENINGS {
         let known = identity.as_ref().ok_or_else(|| shared.refusal())?;
         match open(shared, known, index).await {
-            Err(_) if shared.device.health.get() == Health::Down => *identity = recover(shared).await,
+            Err(_) if shared.controller.health.get() == Health::Down => *identity = recover(shared).await,
             answer => return answer,
         }
     }

@@ -5,14 +5,13 @@
 //! again; if a session's is not the one that it was, the controller is reset, and `recovery` ends that session. Left out: events of
 //! virtual functions, for which their clients do not ask.
 
-use crate::control_path::admin::execute;
 use crate::control_path::identity::Identity;
 use crate::control_path::namespaces;
-use crate::controller::device::Health;
-use crate::controller::fault::DeviceFault;
 use crate::recovery::controller::losses;
 use crate::shared::Shared;
 use alloc::string::String;
+use nvme_driver::controller::{Controller, Health};
+use nvme_driver::fault::DeviceFault;
 use nvme_spec::admin::identify_controller;
 use nvme_spec::event::AsyncEvent;
 use nvme_spec::feature::{AsyncEvents, Feature, set_feature};
@@ -34,23 +33,26 @@ const WARNINGS: Warnings = Warnings::new()
     .with_backup(true);
 
 /// Has the controller report its warnings and, if it can, changes of namespaces.
-pub(crate) async fn watch<P: Platform>(shared: &Shared<P>, about: &identify::Controller) -> Result<(), DeviceFault> {
+pub(crate) async fn watch<P: Platform>(
+    controller: &Controller<P>,
+    about: &identify::Controller,
+) -> Result<(), DeviceFault> {
     let notices = Oaes::from_bits(about.oaes.get());
     let wanted = AsyncEvents::new()
         .with_warnings(WARNINGS.into_bits())
         .with_namespace_changed(notices.namespace_changed())
         .into_bits();
-    match execute(shared, |cid| set_feature(cid, Feature::AsyncEvents, wanted)).await {
+    match controller.execute(|cid| set_feature(cid, Feature::AsyncEvents, wanted)).await {
         Ok(_) => {}
         Err(DeviceFault::Refused(status)) => warn!("events stay as they are chosen: status {:#x}", status.to_raw()),
         Err(fault) => return Err(fault),
     }
-    shared.device.admin.request_event()
+    controller.admin.request_event()
 }
 
 /// Acts on the event that was reported, and requests the next one.
 pub(crate) async fn act<P: Platform>(shared: &Shared<P>, identity: &mut Option<Identity>) {
-    if shared.device.health.get() == Health::Up
+    if shared.controller.health.get() == Health::Up
         && let Some(known) = identity
         && let Err(fault) = try_act(shared, known).await
     {
@@ -59,14 +61,14 @@ pub(crate) async fn act<P: Platform>(shared: &Shared<P>, identity: &mut Option<I
 }
 
 async fn try_act<P: Platform>(shared: &Shared<P>, known: &mut Identity) -> Result<(), DeviceFault> {
-    let Some((cqe, count)) = shared.device.admin.take_event() else { return Ok(()) };
+    let Some((cqe, count)) = shared.controller.admin.take_event() else { return Ok(()) };
     if !cqe.status().is_success() {
         warn!("the controller reports no events: status {:#x}", cqe.status().to_raw());
         return Ok(());
     }
     let event = AsyncEvent::from_bits(cqe.dw0);
     warn!("the controller reports: {}", in_words(event).as_str());
-    clear(shared, event).await?;
+    clear(&shared.controller, event).await?;
     if event == AsyncEvent::NAMESPACE_CHANGED {
         look_again(shared, known).await?;
     }
@@ -74,13 +76,12 @@ async fn try_act<P: Platform>(shared: &Shared<P>, known: &mut Identity) -> Resul
         warn!("the controller reported {} events, and is not asked for more", count);
         return Ok(());
     }
-    shared.device.tick.reset();
-    shared.device.tick.wait().await;
-    shared.device.admin.request_event()
+    shared.controller.next_tick().await;
+    shared.controller.admin.request_event()
 }
 
 /// Reads the log page that the event names: until then, the controller keeps back events of the same type.
-async fn clear<P: Platform>(shared: &Shared<P>, event: AsyncEvent) -> Result<(), DeviceFault> {
+async fn clear<P: Platform>(controller: &Controller<P>, event: AsyncEvent) -> Result<(), DeviceFault> {
     let Some(page) = LogPage::from_raw(event.log_page()) else { return Ok(()) };
     let bytes = match page {
         // The newest entry.
@@ -88,9 +89,9 @@ async fn clear<P: Platform>(shared: &Shared<P>, event: AsyncEvent) -> Result<(),
         LogPage::Smart | LogPage::FirmwareSlots => size_of::<Smart>(),
         LogPage::ChangedNamespaces | LogPage::CommandEffects => PAGE_SIZE,
     };
-    let data = DataPointer::page(shared.device.identify_page.iova.bits());
+    let data = DataPointer::page(controller.identify_page.iova.bits());
     let read = LogRead::whole(page, bytes as u32);
-    match execute(shared, |cid| read.sqe(cid, Nsid::ALL, data)).await {
+    match controller.execute(|cid| read.sqe(cid, Nsid::ALL, data)).await {
         Ok(_) => Ok(()),
         Err(DeviceFault::Refused(status)) => {
             warn!("log page {:#x} is refused: status {:#x}", page as u8, status.to_raw());
@@ -105,9 +106,9 @@ async fn clear<P: Platform>(shared: &Shared<P>, event: AsyncEvent) -> Result<(),
 /// # Errors
 /// [`DeviceFault::NamespacesChanged`] if an open session's namespace is not as it was.
 async fn look_again<P: Platform>(shared: &Shared<P>, known: &mut Identity) -> Result<(), DeviceFault> {
-    let page = &shared.device.identify_page;
+    let page = &shared.controller.identify_page;
     let data = DataPointer::page(page.iova.bits());
-    execute(shared, |cid| identify_controller(cid, data)).await?;
+    shared.controller.execute(|cid| identify_controller(cid, data)).await?;
     let about: identify::Controller = page.memory.read(page.offset)?;
     known.namespaces = namespaces::find(shared, &about).await?;
     if losses(shared, known).iter().any(Option::is_some) { Err(DeviceFault::NamespacesChanged) } else { Ok(()) }

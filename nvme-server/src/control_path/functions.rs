@@ -10,18 +10,16 @@
 //! is revoked is set offline, withdrawn from its client by the PCI server, and loses its namespace. Neighbours: the PCI server
 //! gives the client the function itself. Left out: creating namespaces.
 
-use crate::control_path::admin::execute;
 use crate::control_path::requests::Control;
 use crate::control_path::virtual_function::{State, VirtualFunction};
-use crate::controller::device::Health;
-use crate::controller::fault::DeviceFault;
-use crate::controller::inquiry;
-use crate::controller::pci;
-use crate::controller::reset::disable;
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::config::FunctionConfig;
 use blk_api::policy::{FunctionRight, Refusal};
+use nvme_driver::controller::{Controller, Health};
+use nvme_driver::fault::DeviceFault;
+use nvme_driver::inquiry;
+use nvme_driver::pci;
 use nvme_spec::admin::{
     self, Attachment, Cns, ControllerResource, assign_to_secondary, modified_resources, namespace_attachment,
 };
@@ -70,34 +68,36 @@ pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
 /// A fault of the primary controller.
 pub(crate) async fn enable<P: Platform>(shared: &Shared<P>) -> Result<bool, DeviceFault> {
     let number = u16::try_from(shared.config.functions.len()).unwrap_or(u16::MAX);
-    if number == 0 || shared.function.has_functions.get() {
+    if number == 0 || shared.controller.has_functions.get() {
         return Ok(false);
     }
-    let capabilities: PrimaryCapabilities = identified(shared, Cns::PrimaryCapabilities, Nsid::NONE).await?;
+    let capabilities: PrimaryCapabilities =
+        identified(&shared.controller, Cns::PrimaryCapabilities, Nsid::NONE).await?;
     let primary = capabilities.cntlid.get();
-    if let Err(status) = inquiry::unless_refused(&mut &*shared, async |_| detach_all(shared).await).await? {
+    if let Err(status) =
+        inquiry::unless_refused(&mut &shared.controller, async |controller| detach_all(controller).await).await?
+    {
         let status = status.to_raw();
         shared.report_failure(&alloc::format!("functions may have other tenants' namespaces: status {status:#x}"));
-        shared.function.has_functions.set(true);
+        shared.controller.has_functions.set(true);
         return Ok(false);
     }
     for (resource, counts) in RESOURCES.into_iter().zip([capabilities.queues, capabilities.interrupts]) {
         if counts.primary.get() > 0 {
-            execute(shared, |cid| admin::allocate_to_primary(cid, primary, resource, 0)).await?;
+            shared.controller.execute(|cid| admin::allocate_to_primary(cid, primary, resource, 0)).await?;
         }
     }
-    disable(&shared.platform, &shared.device.controller, || shared.device.tick.wait()).await?;
+    shared.controller.disable().await?;
     let limit = shared.platform.ticks_per_second().saturating_mul(ENABLE_LIMIT_SECONDS);
     let deadline = shared.platform.ticks().saturating_add(limit);
     let outcome = loop {
         let is_last = shared.platform.ticks() >= deadline;
-        let outcome = pci::enable_functions(&shared.platform, shared.function.server, number).await;
+        let outcome = pci::enable_functions(&shared.platform, shared.controller.server, number).await;
         if is_last || outcome.as_ref().is_ok_and(|enabled| *enabled >= number) {
             break outcome;
         }
         // They may appear, and a refusal may pass, as after the PCI server's death.
-        shared.device.tick.reset();
-        shared.device.tick.wait().await;
+        shared.controller.next_tick().await;
     };
     match &outcome {
         Ok(enabled) if *enabled >= number => {}
@@ -107,7 +107,7 @@ pub(crate) async fn enable<P: Platform>(shared: &Shared<P>) -> Result<bool, Devi
         }
     }
     info!("{} of {} virtual functions", outcome.unwrap_or(0).min(number), number);
-    shared.function.has_functions.set(true);
+    shared.controller.has_functions.set(true);
     Ok(true)
 }
 
@@ -147,12 +147,12 @@ async fn follow_client<P: Platform>(shared: &Shared<P>, index: usize) -> Result<
         shared.virtual_functions.borrow().get(index).filter(|function| function.is_due()).map(|function| function.state)
     };
     // It failed while another function was changed: it is reset first, and the next tick repeats this.
-    if shared.device.health.get() == Health::Down {
+    if shared.controller.health.get() == Health::Down {
         return Ok(());
     }
     let was_online = matches!(state(shared), Some(State::Online | State::Refused));
     // A controller that has failed for good reaches no memory: the PCI server takes the function from it.
-    let obeys = shared.device.health.get() == Health::Up;
+    let obeys = shared.controller.health.get() == Health::Up;
     if was_online && obeys {
         end_commands(shared, index).await?;
     }
@@ -182,7 +182,7 @@ async fn apply_right<P: Platform>(shared: &Shared<P>, index: usize) {
         |function: &VirtualFunction<P::Memory>| (function.granted != function.applied).then_some(function.granted);
     let asked = shared.virtual_functions.borrow().get(index).and_then(right).flatten();
     let (Some(granted), Ok(number)) = (asked, u32::try_from(index)) else { return };
-    let server = shared.function.server;
+    let server = shared.controller.server;
     let done = if granted {
         pci::restore(&shared.platform, server, number).await
     } else {
@@ -207,7 +207,7 @@ fn set_state<P: Platform>(shared: &Shared<P>, index: usize, state: State) {
 /// Sets a function online for the client that is watched, or notes that this is refused.
 async fn set_online_for<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
     let tenant = shared.config.functions.get(index).map_or("", |function| function.tenant.as_str());
-    let is_up = !shared.device.health.get().is_over();
+    let is_up = !shared.controller.health.get().is_over();
     let state = match if is_up { set_online(shared, index).await } else { Err(DeviceFault::Absent) } {
         Ok(()) => {
             info!("virtual function {} is online for {}", index, tenant);
@@ -229,17 +229,17 @@ async fn set_online<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(),
     // An earlier server may have left it online.
     set_offline(shared, index).await?;
     let FunctionConfig { nsid, queue_pairs, .. } = *config(shared, index)?;
-    let controller = secondary(shared, index).await?;
+    let controller = secondary(&shared.controller, index).await?;
     // The admin queue pair and its interrupt come first.
     let count = queue_pairs.saturating_add(1);
     for resource in RESOURCES {
-        let done = execute(shared, |cid| assign_to_secondary(cid, controller, resource, count)).await?;
+        let done = shared.controller.execute(|cid| assign_to_secondary(cid, controller, resource, count)).await?;
         if modified_resources(done.dw0) != count {
             return Err(DeviceFault::Refused(Status::new(StatusCode::InvalidResourceCount)));
         }
     }
-    attachment(shared, Attachment::Attach, Nsid(nsid), &[controller]).await?;
-    execute(shared, |cid| admin::set_online(cid, controller)).await.map(drop)
+    attachment(&shared.controller, Attachment::Attach, Nsid(nsid), &[controller]).await?;
+    shared.controller.execute(|cid| admin::set_online(cid, controller)).await.map(drop)
 }
 
 /// After this the function's controller is reset and reaches no memory, and has no namespace.
@@ -250,14 +250,14 @@ async fn set_offline<P: Platform>(shared: &Shared<P>, index: usize) -> Result<()
 
 /// Sets the function's controller offline, which ends its commands.
 async fn end_commands<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
-    let controller = secondary(shared, index).await?;
-    execute(shared, |cid| admin::set_offline(cid, controller)).await.map(drop)
+    let controller = secondary(&shared.controller, index).await?;
+    shared.controller.execute(|cid| admin::set_offline(cid, controller)).await.map(drop)
 }
 
 async fn detach<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), DeviceFault> {
     let nsid = Nsid(config(shared, index)?.nsid);
-    let controller = secondary(shared, index).await?;
-    match attachment(shared, Attachment::Detach, nsid, &[controller]).await {
+    let controller = secondary(&shared.controller, index).await?;
+    match attachment(&shared.controller, Attachment::Detach, nsid, &[controller]).await {
         Err(DeviceFault::Refused(status)) if status.code() == StatusCode::NamespaceNotAttached => Ok(()),
         done => done,
     }
@@ -265,22 +265,22 @@ async fn detach<P: Platform>(shared: &Shared<P>, index: usize) -> Result<(), Dev
 
 /// Takes all namespaces from the secondary controllers, which are offline: attachments outlive resets and losses of power, so an
 /// earlier host may have left one tenant's namespace at another's function. Other controllers of the subsystem keep theirs.
-async fn detach_all<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault> {
-    let list: SecondaryList = identified(shared, Cns::SecondaryControllers, Nsid::NONE).await?;
+async fn detach_all<P: Platform>(controller: &Controller<P>) -> Result<(), DeviceFault> {
+    let list: SecondaryList = identified(controller, Cns::SecondaryControllers, Nsid::NONE).await?;
     let secondaries: Vec<u16> = list.listed().ok_or(NO_FUNCTION)?.iter().map(|entry| entry.scid.get()).collect();
-    let list: NamespaceList = identified(shared, Cns::AllocatedNamespaces, Nsid::NONE).await?;
+    let list: NamespaceList = identified(controller, Cns::AllocatedNamespaces, Nsid::NONE).await?;
     let allocated: Vec<Nsid> = list.iter().collect();
     // There may be more.
     if allocated.len() == list.nsids.len() {
         return Err(NO_FUNCTION);
     }
     for nsid in allocated {
-        let attached: ControllerList = identified(shared, Cns::AttachedControllers, nsid).await?;
+        let attached: ControllerList = identified(controller, Cns::AttachedControllers, nsid).await?;
         let attached = attached.listed().ok_or(NO_FUNCTION)?.iter().map(|id| id.get());
         let theirs: Vec<u16> = attached.filter(|id| secondaries.contains(id)).collect();
         if !theirs.is_empty() {
             info!("namespace {} is taken from {} controllers", nsid.0, theirs.len());
-            attachment(shared, Attachment::Detach, nsid, &theirs).await?;
+            attachment(controller, Attachment::Detach, nsid, &theirs).await?;
         }
     }
     Ok(())
@@ -291,20 +291,20 @@ fn config<P: Platform>(shared: &Shared<P>, index: usize) -> Result<&FunctionConf
 }
 
 async fn attachment<P: Platform>(
-    shared: &Shared<P>,
+    controller: &Controller<P>,
     operation: Attachment,
     nsid: Nsid,
     controllers: &[u16],
 ) -> Result<(), DeviceFault> {
-    let page = &shared.device.identify_page;
+    let page = &controller.identify_page;
     page.memory.write(page.offset, &ControllerList::of(controllers.iter().copied()))?;
     let data = DataPointer::page(page.iova.bits());
-    execute(shared, |cid| namespace_attachment(cid, operation, nsid, data)).await.map(drop)
+    controller.execute(|cid| namespace_attachment(cid, operation, nsid, data)).await.map(drop)
 }
 
 /// The identifier of the secondary controller of virtual function `index`, from 0.
-async fn secondary<P: Platform>(shared: &Shared<P>, index: usize) -> Result<u16, DeviceFault> {
-    let list: SecondaryList = identified(shared, Cns::SecondaryControllers, Nsid::NONE).await?;
+async fn secondary<P: Platform>(controller: &Controller<P>, index: usize) -> Result<u16, DeviceFault> {
+    let list: SecondaryList = identified(controller, Cns::SecondaryControllers, Nsid::NONE).await?;
     // VFN counts from 1.
     let is_its = |vfn: u16| usize::from(vfn).checked_sub(1) == Some(index);
     let found = list.listed().ok_or(NO_FUNCTION)?.iter().find(|entry| is_its(entry.vfn.get()));
@@ -313,12 +313,12 @@ async fn secondary<P: Platform>(shared: &Shared<P>, index: usize) -> Result<u16,
 
 /// Identifies what `cns` selects of `nsid`, from controller 0 on.
 async fn identified<P: Platform, T: zerocopy::FromBytes>(
-    shared: &Shared<P>,
+    controller: &Controller<P>,
     cns: Cns,
     nsid: Nsid,
 ) -> Result<T, DeviceFault> {
-    let page = &shared.device.identify_page;
+    let page = &controller.identify_page;
     let data = DataPointer::page(page.iova.bits());
-    execute(shared, |cid| admin::identify_controllers(cid, cns, nsid, 0, data)).await?;
+    controller.execute(|cid| admin::identify_controllers(cid, cns, nsid, 0, data)).await?;
     Ok(page.memory.read(page.offset)?)
 }

@@ -4,9 +4,9 @@
 //! in its place, which must not be taken for it. A namespace is compared on its own, so that one that was exchanged ends only its
 //! own sessions. Neighbours: `bring_up` reads the identity, `recovery` decides what becomes of sessions.
 
-use crate::controller::fault::DeviceFault;
 use crate::data_path::session::Abilities;
 use alloc::vec::Vec;
+use nvme_driver::fault::DeviceFault;
 use nvme_spec::{Nsid, identify};
 use platform::log::warn;
 

@@ -10,15 +10,14 @@
 
 use crate::control_path::changes::InterruptsChange;
 use crate::control_path::requests::Control;
-use crate::controller::device::Health;
-use crate::controller::fault::DeviceFault;
-use crate::controller::interrupts::Vectors;
-use crate::controller::pci::{Interrupts, PciClient, PciError, Vector, has};
-use crate::controller::reset::disable;
 use crate::sessions::slot::completed;
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::policy::Refusal;
+use nvme_driver::controller::Health;
+use nvme_driver::fault::DeviceFault;
+use nvme_driver::interrupts::Vectors;
+use nvme_driver::pci::{Interrupts, PciClient, PciError, Vector, has};
 use platform::log::{info, warn};
 use platform::{Kernel, Platform};
 use report::clip;
@@ -47,11 +46,11 @@ pub(crate) fn set<P: Platform>(shared: &Shared<P>, number: u64) -> Result<(), Re
     if shared.changes.interrupts.get().is_some() {
         return Err(Refusal::Busy);
     }
-    if shared.device.health.get() == Health::Gone {
+    if shared.controller.health.get() == Health::Gone {
         // The next incarnation has the controller.
         return Err(Refusal::Busy);
     }
-    if shared.function.vectors.borrow().by() == to {
+    if shared.controller.vectors.borrow().by() == to {
         return Ok(());
     }
     shared.changes.interrupts.set(Some(InterruptsChange { to, waits: false }));
@@ -73,7 +72,7 @@ pub(crate) fn go_on_when_drained<P: Platform>(shared: &Shared<P>) {
 impl InterruptsChange {
     /// Does what can be done now.
     pub(crate) async fn carry_out<P: Platform>(self, shared: &Shared<P>) -> Outcome {
-        if shared.device.health.get() != Health::Up || !function_has(shared, self.to).await {
+        if shared.controller.health.get() != Health::Up || !function_has(shared, self.to).await {
             return Outcome::Over;
         }
         if !shared.is_drained() {
@@ -82,32 +81,32 @@ impl InterruptsChange {
             return Outcome::Waits;
         }
         // Nothing is submitted to a controller that is down.
-        shared.device.health.set(Health::Down);
-        if let Err(fault) = disable(&shared.platform, &shared.device.controller, || shared.device.tick.wait()).await {
+        shared.controller.health.set(Health::Down);
+        if let Err(fault) = shared.controller.disable().await {
             return Outcome::Faulty(fault);
         }
-        let was = shared.function.vectors.borrow().by();
+        let was = shared.controller.vectors.borrow().by();
         let (by, vectors) = exchange(shared, self.to, was).await;
         let masks_messages = shared.platform.kernel().irq_masks_messages();
-        shared.function.vectors.replace(Vectors::new(vectors, by, masks_messages));
+        shared.controller.vectors.replace(Vectors::new(vectors, by, masks_messages));
         let mut slots = shared.slots.borrow_mut();
         for slot in slots.iter_mut() {
             if let Some(queues) = slot.phase.session().map(|session| session.queues.clone()) {
-                slot.listen_to_vectors(shared.function.vectors.borrow().bits_of(queues));
+                slot.listen_to_vectors(shared.controller.vectors.borrow().bits_of(queues));
             }
         }
-        shared.function.vectors.borrow().restart_count(|bit| completed(&slots, bit));
+        shared.controller.vectors.borrow().restart_count(|bit| completed(&slots, bit));
         Outcome::Disabled
     }
 
     /// Notifies the policy component that the change is over, and lets commands be submitted again.
     pub(crate) fn end<P: Platform>(self, shared: &Shared<P>) {
-        let by = shared.function.vectors.borrow().by();
+        let by = shared.controller.vectors.borrow().by();
         shared.changes.interrupts.set(None);
         shared.changes.holds_back.set(false);
         if by == self.to {
             info!("the controller interrupts by {} from now on", by.name());
-        } else if shared.device.health.get() == Health::Gone {
+        } else if shared.controller.health.get() == Health::Gone {
             info!("the controller went before it could interrupt by {}", self.to.name());
         } else {
             warn!("the controller cannot interrupt by {} and stays with {}", self.to.name(), by.name());
@@ -120,11 +119,11 @@ impl InterruptsChange {
 
 /// Whether the controller's function has this interrupt mode. If the PCI server does not list the function, the mode is tried.
 async fn function_has<P: Platform>(shared: &Shared<P>, interrupts: Interrupts) -> bool {
-    let slots = shared.function.slots.borrow().clone();
-    let pci = PciClient::resume(&shared.platform, &shared.environment, shared.function.server, slots);
+    let slots = shared.controller.slots.borrow().clone();
+    let pci = PciClient::resume(&shared.platform, &shared.environment, shared.controller.server, slots);
     for index in 0.. {
         match pci.function(index).await {
-            Ok(Some(function)) if function.bdf == shared.function.bdf => return has(&function, interrupts),
+            Ok(Some(function)) if function.bdf == shared.controller.bdf => return has(&function, interrupts),
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => return true,
         }
@@ -135,8 +134,8 @@ async fn function_has<P: Platform>(shared: &Shared<P>, interrupts: Interrupts) -
 /// Exchanges the interrupts of a disabled controller. Returns the mode and vectors it has now: the old mode, if the PCI server
 /// refuses the new one. With no vectors at all the controller is served at ticks.
 async fn exchange<P: Platform>(shared: &Shared<P>, to: Interrupts, was: Interrupts) -> (Interrupts, Vec<Vector>) {
-    let slots = shared.function.slots.borrow().clone();
-    let mut pci = PciClient::resume(&shared.platform, &shared.environment, shared.function.server, slots);
+    let slots = shared.controller.slots.borrow().clone();
+    let mut pci = PciClient::resume(&shared.platform, &shared.environment, shared.controller.server, slots);
     let max_vectors = shared.config.queue_pairs().saturating_add(1);
     let mut given = (was, Vec::new());
     for by in [to, was] {
@@ -148,7 +147,7 @@ async fn exchange<P: Platform>(shared: &Shared<P>, to: Interrupts, was: Interrup
             Err(error) => log_refusal(by, error),
         }
     }
-    shared.function.slots.replace(pci.into_slots());
+    shared.controller.slots.replace(pci.into_slots());
     given
 }
 

@@ -3,11 +3,12 @@
 //! A namespace that is not served is named in the log with the reason. Neighbours: `bring_up` asks for them at each bring-up.
 
 use crate::control_path::identity::Namespace;
-use crate::controller::fault::DeviceFault;
-use crate::controller::inquiry::{self, MAX_NAMESPACES};
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::config::Quirk;
+use nvme_driver::Controller;
+use nvme_driver::fault::DeviceFault;
+use nvme_driver::inquiry::{self, MAX_NAMESPACES};
 use nvme_spec::identify::{self, CommandSetId, NotPlain, PlainBlocks};
 use nvme_spec::{Nsid, Status};
 use platform::log::{info, warn};
@@ -19,9 +20,10 @@ pub(crate) async fn find<P: Platform>(
     shared: &Shared<P>,
     about: &identify::Controller,
 ) -> Result<Vec<Namespace>, DeviceFault> {
-    let (mut namespaces, cap) = (Vec::new(), shared.device.controller.cap());
-    for nsid in active(shared, about).await? {
-        let Some(command_set) = ask(shared, nsid, async |asks| inquiry::command_set(asks, cap, nsid).await).await?
+    let controller = &shared.controller;
+    let (mut namespaces, cap) = (Vec::new(), controller.registers.cap());
+    for nsid in active(controller, about).await? {
+        let Some(command_set) = ask(controller, nsid, async |asks| inquiry::command_set(asks, cap, nsid).await).await?
         else {
             continue;
         };
@@ -30,7 +32,7 @@ pub(crate) async fn find<P: Platform>(
             refuse(nsid, &reason);
             continue;
         }
-        let Some(described) = ask(shared, nsid, async |_| describe(shared, nsid).await).await? else { continue };
+        let Some(described) = ask(controller, nsid, async |_| describe(shared, nsid).await).await? else { continue };
         match described.plain(PAGE_BITS as u8) {
             Ok(PlainBlocks { blocks, shift }) => {
                 let media = identify::media(about, nsid, &described);
@@ -47,17 +49,17 @@ pub(crate) async fn find<P: Platform>(
 
 /// Asks the controller about a namespace. `None` if it refuses, which leaves the others as they are.
 async fn ask<'a, P: Platform, T>(
-    shared: &'a Shared<P>,
+    controller: &'a Controller<P>,
     nsid: Nsid,
-    question: impl AsyncFn(&mut &'a Shared<P>) -> Result<T, DeviceFault>,
+    question: impl AsyncFn(&mut &'a Controller<P>) -> Result<T, DeviceFault>,
 ) -> Result<Option<T>, DeviceFault> {
-    let answer = inquiry::unless_refused(&mut &*shared, question).await?;
+    let answer = inquiry::unless_refused(&mut &*controller, question).await?;
     let refused = |status: Status| refuse(nsid, &alloc::format!("is not identified: status {:#x}", status.to_raw()));
     Ok(answer.map_err(refused).ok())
 }
 
 async fn describe<P: Platform>(shared: &Shared<P>, nsid: Nsid) -> Result<identify::Namespace, DeviceFault> {
-    let mut described = inquiry::namespace(&mut &*shared, nsid).await?;
+    let mut described = inquiry::namespace(&mut &shared.controller, nsid).await?;
     if shared.config.quirks.contains(&Quirk::NguidChangesAtReset) {
         described.nguid = [0; 16];
     }
@@ -69,9 +71,12 @@ fn refuse(nsid: Nsid, reason: &str) {
 }
 
 /// Identifiers of the namespaces that may be active.
-async fn active<P: Platform>(shared: &Shared<P>, about: &identify::Controller) -> Result<Vec<Nsid>, DeviceFault> {
-    let version = shared.device.controller.version()?;
-    let (identifiers, are_listed) = inquiry::namespaces(&mut &*shared, version, about).await?;
+async fn active<P: Platform>(
+    controller: &Controller<P>,
+    about: &identify::Controller,
+) -> Result<Vec<Nsid>, DeviceFault> {
+    let version = controller.registers.version()?;
+    let (identifiers, are_listed) = inquiry::namespaces(&mut &*controller, version, about).await?;
     if !are_listed {
         info!("the controller has no list of its namespaces: {} are tried", identifiers.len());
         if about.nn.get() > MAX_NAMESPACES {

@@ -4,9 +4,6 @@
 //! the controller (`reconcile`).
 
 use crate::control_path::identity::Identity;
-use crate::controller::fault::DeviceFault;
-use crate::controller::prp::{PrpLists, list_pages};
-use crate::controller::queue_pair::QueuePair;
 use crate::data_path::in_flight::InFlight;
 use crate::data_path::io_queue::{IoQueue, State};
 use crate::data_path::queues::Allotment;
@@ -15,6 +12,9 @@ use alloc::vec::Vec;
 use blk_api::config::Class;
 use blk_api::queue_sharing::QueueSharing;
 use core::ops::Range;
+use nvme_driver::fault::DeviceFault;
+use nvme_driver::prp::{PrpLists, list_pages};
+use nvme_driver::queue_pair::QueuePair;
 use nvme_spec::QueueId;
 use platform::Platform;
 
@@ -48,7 +48,7 @@ pub(crate) fn make<P: Platform>(
     numbers: Range<u16>,
 ) -> Result<(), DeviceFault> {
     let missing: Vec<u16> = numbers.filter(|number| shared.queues.borrow().get(*number).is_none()).collect();
-    let mark = shared.function.pool.borrow().mark();
+    let mark = shared.controller.pool.borrow().mark();
     let made: Result<Vec<_>, _> = missing.iter().map(|number| queue(shared, identity, *number)).collect();
     match made {
         Ok(made) => {
@@ -57,7 +57,7 @@ pub(crate) fn make<P: Platform>(
             Ok(())
         }
         Err(fault) => {
-            shared.function.pool.borrow_mut().rewind(mark);
+            shared.controller.pool.borrow_mut().rewind(mark);
             Err(fault)
         }
     }
@@ -69,14 +69,14 @@ pub(crate) fn users<P: Platform>(shared: &Shared<P>, number: u16) -> impl Iterat
 }
 
 fn queue<P: Platform>(shared: &Shared<P>, identity: &Identity, number: u16) -> Result<IoQueue<P>, DeviceFault> {
-    let controller = &shared.device.controller;
+    let controller = &shared.controller.registers;
     let id = QueueId(number.checked_add(1).ok_or(DeviceFault::OwnMemory)?);
     let user = users(shared, number).next();
     let own = user.and_then(|user| shared.config.sessions.get(user)).map_or(1, |session| session.most_depth);
     let depth = shared.config.queue_sharing.common().map_or(own, |(_, depth)| depth);
     let in_flight = depth.min(most_in_flight(shared)).max(1);
     let entries = in_flight.saturating_add(1);
-    let mut pool = shared.function.pool.borrow_mut();
+    let mut pool = shared.controller.pool.borrow_mut();
     let sq = pool.take_bytes(u64::from(entries).saturating_mul(64))?;
     let cq = pool.take_bytes(u64::from(entries).saturating_mul(16))?;
     // A discard's range is written into the list page, so each place has one.
@@ -99,6 +99,6 @@ fn queue<P: Platform>(shared: &Shared<P>, identity: &Identity, number: u16) -> R
 
 /// The most commands that a queue pair can hold: one slot stays empty, and no queue is larger than MQES.
 pub(crate) fn most_in_flight<P: Platform>(shared: &Shared<P>) -> u16 {
-    let entries = u16::try_from(shared.device.controller.cap().max_queue_entries()).unwrap_or(u16::MAX);
+    let entries = u16::try_from(shared.controller.registers.cap().max_queue_entries()).unwrap_or(u16::MAX);
     entries.saturating_sub(1).min(InFlight::MAX)
 }

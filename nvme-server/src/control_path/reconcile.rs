@@ -4,16 +4,15 @@
 //! that should exist; [`reconcile`] alone decides by which commands the controller gets there. Left out: their memory
 //! (`provision`), and the choice of the queue pairs.
 
-use crate::control_path::admin::execute;
 use crate::control_path::arbitration::{class_of_queue, priority};
 use crate::control_path::provision::{class_of, users};
-use crate::controller::fault::DeviceFault;
 use crate::data_path::io_queue::{Form, IoQueue, State};
 use crate::data_path::queues::Queues;
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::config::Completion;
 use core::ops::Range;
+use nvme_driver::fault::DeviceFault;
 use nvme_spec::admin::{CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, delete_io_cq, delete_io_sq};
 use platform::Platform;
 
@@ -91,11 +90,11 @@ fn plan<P: Platform>(queues: &Queues<P>, desired: &[Desired]) -> Vec<Step> {
 }
 
 async fn take<P: Platform>(shared: &Shared<P>, steps: &[Step]) -> Result<(), DeviceFault> {
-    let health = shared.device.health.get();
+    let health = shared.controller.health.get();
     for (done, step) in steps.iter().enumerate() {
         // A controller that failed meanwhile gets no more commands.
         let taken =
-            if shared.device.health.get() == health { step.take(shared).await } else { Err(DeviceFault::NotReady) };
+            if shared.controller.health.get() == health { step.take(shared).await } else { Err(DeviceFault::NotReady) };
         let Err(fault) = taken else { continue };
         if is_refused(fault) {
             for step in steps.iter().take(done).rev() {
@@ -144,15 +143,15 @@ async fn create<P: Platform>(shared: &Shared<P>, number: u16, form: Form) -> Res
         let pair = &queue.pair;
         (pair.id(), pair.entries().saturating_sub(1), [&pair.cq, &pair.sq].map(|ring| ring.iova.bits()))
     };
-    let vector = shared.function.vectors.borrow().of_queue(number);
+    let vector = shared.controller.vectors.borrow().of_queue(number);
     let interrupt = if polled { CqInterrupt::Disabled } else { CqInterrupt::Vector(vector) };
     let cq = CreateIoCq { qid, qsize_z, interrupt, memory: QueueMemory::Contiguous(cq_page) };
-    execute(shared, |cid| cq.sqe(cid)).await?;
+    shared.controller.execute(|cid| cq.sqe(cid)).await?;
     let (priority, memory) = (priority(form.class), QueueMemory::Contiguous(sq_page));
     let sq = CreateIoSq { qid, qsize_z, cqid: qid, priority, memory };
-    if let Err(fault) = execute(shared, |cid| sq.sqe(cid)).await {
+    if let Err(fault) = shared.controller.execute(|cid| sq.sqe(cid)).await {
         if is_refused(fault) {
-            execute(shared, |cid| delete_io_cq(cid, qid)).await.map_err(inconsistent)?;
+            shared.controller.execute(|cid| delete_io_cq(cid, qid)).await.map_err(inconsistent)?;
         }
         return Err(fault);
     }
@@ -164,8 +163,8 @@ async fn create<P: Platform>(shared: &Shared<P>, number: u16, form: Form) -> Res
 async fn delete<P: Platform>(shared: &Shared<P>, number: u16) -> Result<(), DeviceFault> {
     set_state(shared, number, State::Draining);
     let qid = shared.queues.borrow().get(number).map(|queue| queue.pair.id()).ok_or(DeviceFault::OwnMemory)?;
-    execute(shared, |cid| delete_io_sq(cid, qid)).await?;
-    execute(shared, |cid| delete_io_cq(cid, qid)).await?;
+    shared.controller.execute(|cid| delete_io_sq(cid, qid)).await?;
+    shared.controller.execute(|cid| delete_io_cq(cid, qid)).await?;
     set_state(shared, number, State::Absent);
     Ok(())
 }

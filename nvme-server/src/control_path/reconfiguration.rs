@@ -11,7 +11,6 @@ use crate::control_path::identity::Identity;
 use crate::control_path::provision::{make, numbers_of};
 use crate::control_path::reconcile::{Desired, is_refused, reconcile};
 use crate::control_path::requests::Control;
-use crate::controller::device::Health;
 use crate::data_path::io_queue::IoQueue;
 use crate::data_path::queues::Allotment;
 use crate::data_path::session::Session;
@@ -21,6 +20,7 @@ use crate::shared::Shared;
 use blk_api::policy::{Refusal, Share as AskedShare};
 use blk_api::queue_sharing::QueueSharing;
 use core::ops::Range;
+use nvme_driver::controller::Health;
 use platform::Platform;
 use platform::log::{info, warn};
 use report::clip;
@@ -130,8 +130,8 @@ impl Reconfiguration {
         if let Some(session) = slot.phase.session_mut() {
             session.set_queues(numbers.clone(), max_transfer.unwrap_or_default());
         }
-        slot.listen_to_vectors(shared.function.vectors.borrow().bits_of(numbers));
-        shared.function.vectors.borrow().restart_count(|bit| completed(&slots, bit));
+        slot.listen_to_vectors(shared.controller.vectors.borrow().bits_of(numbers));
+        shared.controller.vectors.borrow().restart_count(|bit| completed(&slots, bit));
     }
 
     /// Ends it: the policy component is notified, and the session goes on.
@@ -159,7 +159,7 @@ impl Reconfiguration {
         }
         shared.wake_data_plane();
         // One that went with its controller is made when that is back.
-        let refused = done.err().filter(|_| shared.device.health.get() != Health::Gone);
+        let refused = done.err().filter(|_| shared.controller.health.get() != Health::Gone);
         shared.changes.reconfiguration_refused.set(refused.map(|refusal| (self.share, refusal)));
         // Its retry finds the work done.
         shared.notify_policy();

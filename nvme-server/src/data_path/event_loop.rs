@@ -3,7 +3,6 @@
 use crate::control_path::functions;
 use crate::control_path::interrupts_change;
 use crate::control_path::requests::Control;
-use crate::controller::device::Health;
 use crate::data_path::alarm::Alarm;
 use crate::data_path::pass::{Pass, serve};
 use crate::recovery::removal;
@@ -11,6 +10,7 @@ use crate::sessions::calls;
 use crate::sessions::policy;
 use crate::sessions::slot::completed;
 use crate::shared::Shared;
+use nvme_driver::controller::Health;
 use platform::{Badge, Event, Platform};
 
 /// Passes over the ready sessions between two events.
@@ -86,7 +86,7 @@ impl State {
 
 /// Makes the sessions ready that the signal may concern.
 fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
-    let vectors = shared.function.vectors.borrow();
+    let vectors = shared.controller.vectors.borrow();
     if vectors.may_concern_admin(badge) {
         poll_admin(shared);
     }
@@ -114,14 +114,14 @@ fn on_signal<P: Platform>(shared: &Shared<P>, badge: Badge) {
 #[inline(never)]
 fn on_tick<P: Platform>(shared: &Shared<P>) {
     let storm =
-        shared.function.vectors.borrow().on_tick(&shared.platform, |bit| completed(&shared.slots.borrow(), bit));
+        shared.controller.vectors.borrow().on_tick(&shared.platform, |bit| completed(&shared.slots.borrow(), bit));
     poll_admin(shared);
-    shared.device.tick.signal(());
+    shared.controller.tick.signal(());
     calls::on_tick(shared);
     functions::on_tick(shared);
     removal::on_tick(shared);
     shared.acknowledge_deaths();
-    match shared.device.health.get() {
+    match shared.controller.health.get() {
         Health::Up => {}
         Health::Down => return,
         Health::Dead | Health::Gone => {
@@ -133,7 +133,7 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
             return;
         }
     }
-    if let Some(fault) = shared.device.controller.check().err().or(storm) {
+    if let Some(fault) = shared.controller.registers.check().err().or(storm) {
         return shared.fail(fault);
     }
     let (now, ticks_per_second) = (shared.platform.ticks(), shared.platform.ticks_per_second());
@@ -151,7 +151,7 @@ fn on_tick<P: Platform>(shared: &Shared<P>) {
 
 /// Takes what the controller has completed in the admin queue.
 fn poll_admin<P: Platform>(shared: &Shared<P>) {
-    match shared.device.admin.poll() {
+    match shared.controller.admin.poll() {
         Ok(true) => shared.control.pass(Control::Event),
         Ok(false) => {}
         Err(fault) => shared.fail(fault),

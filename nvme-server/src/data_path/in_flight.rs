@@ -3,12 +3,12 @@
 //! The table keeps a client's memory for the device: until a command is released, its window stays mapped. Left out: the
 //! commands' identifiers (`nvme_driver::command_table`).
 
-use crate::controller::command_table::{CommandTable, MOST_IN_FLIGHT, Reserved};
-use crate::controller::fault::DeviceFault;
 use crate::recovery::timeouts::Waiting;
 use blk_api::config::ServerConfig;
 use blk_api::request::Opcode;
 use core::fmt;
+use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT, Reserved};
+use nvme_driver::fault::DeviceFault;
 use nvme_spec::Cid;
 use scheduler::Kind;
 

@@ -3,17 +3,17 @@
 //! It turns a piece of a request into a submitted command. Left out: the choice of the queue pair, and the handling of
 //! completions (`session`).
 
-use crate::controller::command;
-use crate::controller::command_table::Reserved;
-use crate::controller::dma::Window;
-use crate::controller::fault::DeviceFault;
-use crate::controller::prp::PrpLists;
-use crate::controller::queue_pair::QueuePair;
-use crate::controller::split::Piece;
 use crate::data_path::in_flight::{Command, InFlight};
 use crate::data_path::ready::Bits;
 use blk_api::config::Class;
 use blk_api::request::Opcode;
+use nvme_driver::command;
+use nvme_driver::command_table::Reserved;
+use nvme_driver::dma::Window;
+use nvme_driver::fault::DeviceFault;
+use nvme_driver::prp::PrpLists;
+use nvme_driver::queue_pair::QueuePair;
+use nvme_driver::split::Piece;
 use nvme_spec::Nsid;
 use platform::Platform;
 

@@ -1,7 +1,5 @@
 //! One pass over the ready sessions: completions, turns in the scheduling policy's order, doorbells and answers.
 
-use crate::controller::device::Health;
-use crate::controller::fault::DeviceFault;
 use crate::data_path::io_queue::IoQueue;
 use crate::data_path::queues::Queues;
 use crate::data_path::schedule::{Batch, Schedule};
@@ -13,6 +11,8 @@ use crate::shared::Shared;
 use blk_api::Status;
 use blk_api::config::Completion;
 use blk_api::ring::RingError;
+use nvme_driver::controller::Health;
+use nvme_driver::fault::DeviceFault;
 use platform::Platform;
 use platform::log::warn;
 use report::clip;
@@ -43,7 +43,7 @@ pub(crate) fn serve<P: Platform>(shared: &Shared<P>) -> Pass {
         shared.fail(fault);
         pass = Pass::default();
     }
-    shared.function.vectors.borrow().acknowledge(&shared.platform);
+    shared.controller.vectors.borrow().acknowledge(&shared.platform);
     pass
 }
 
@@ -74,7 +74,7 @@ fn take_all_completions<P: Platform>(
     schedule: &mut Schedule,
     now: u64,
 ) -> Result<(), DeviceFault> {
-    if shared.device.health.get() != Health::Up {
+    if shared.controller.health.get() != Health::Up {
         return Ok(());
     }
     let mut batch = schedule.batch(now);
@@ -143,7 +143,7 @@ fn poll_all<P: Platform>(
     schedule: &mut Schedule,
     now: u64,
 ) {
-    let up = shared.device.health.get() == Health::Up;
+    let up = shared.controller.health.get() == Health::Up;
     for index in shared.ready.sessions().from(first) {
         let Some(slot) = slots.get_mut(index) else { continue };
         if !up || !slot.phase.has_queues() {
@@ -188,7 +188,7 @@ fn take_turns<P: Platform>(
     pass: &mut Pass,
 ) -> Result<(), DeviceFault> {
     let is_idle = !schedule.has_waiters();
-    if is_idle || shared.device.health.get() != Health::Up || shared.changes.holds_back.get() {
+    if is_idle || shared.controller.health.get() != Health::Up || shared.changes.holds_back.get() {
         return Ok(());
     }
     let mut table = shared.extents.borrow_mut();
@@ -327,7 +327,7 @@ fn expel<P: Platform>(slot: &mut SessionSlot<P>, error: RingError) {
 fn serve_without_controller<P: Platform>(shared: &Shared<P>, slot: &mut SessionSlot<P>, index: usize) {
     slot.wait_for_signal();
     let loss = slot.phase.loss();
-    if loss.is_none() && !shared.device.health.get().is_over() {
+    if loss.is_none() && !shared.controller.health.get().is_over() {
         return;
     }
     slot.phase.drained().into_iter().for_each(|awaited| shared.drained(index, awaited));

@@ -4,13 +4,13 @@
 //! the controller's identifiers are one more, since its queue pair 0 is the admin queue's. A queue pair that was made is
 //! kept for good: pool memory is not returned. Left out: their creation at the controller (`reconcile`).
 
-use crate::controller::fault::DeviceFault;
 use crate::data_path::in_flight::Command;
 use crate::data_path::io_queue::{IoQueue, State};
 use crate::data_path::schedule::Batch;
 use crate::recovery::timeouts::DISCOUNT_SECONDS;
 use alloc::vec::Vec;
 use core::ops::Range;
+use nvme_driver::fault::DeviceFault;
 use platform::Platform;
 
 /// The number of a session's own queue pairs, and their depth.
@@ -114,7 +114,7 @@ impl<P: Platform> Queues<P> {
     /// Resets all queue pairs, after a confirmed reset of the controller, which has none of them any more.
     ///
     /// # Errors
-    /// As [`QueuePair::reset`](crate::controller::queue_pair::QueuePair::reset).
+    /// As [`QueuePair::reset`](nvme_driver::queue_pair::QueuePair::reset).
     pub(crate) fn reset(&mut self) -> Result<(), DeviceFault> {
         for queue in self.by_number.iter_mut().flatten() {
             queue.pair.reset()?;

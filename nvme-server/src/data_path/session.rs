@@ -12,11 +12,8 @@ mod submission;
 
 pub(crate) use retries::Retries;
 
-pub(crate) use crate::controller::command::Abilities;
+pub(crate) use nvme_driver::command::Abilities;
 
-use crate::controller::dma::Window;
-use crate::controller::fault::DeviceFault;
-use crate::controller::retry::RetryDelays;
 use crate::data_path::io_queue::Target;
 use crate::data_path::queues::Queues;
 use crate::data_path::split::{CommandLimits, Cursor};
@@ -27,6 +24,9 @@ use blk_api::request::Bounds;
 use blk_api::ring::{RingError, ServerEnd};
 use blk_api::session::Statistics;
 use core::ops::Range;
+use nvme_driver::dma::Window;
+use nvme_driver::fault::DeviceFault;
+use nvme_driver::retry::RetryDelays;
 use nvme_spec::Nsid;
 use platform::{Cap, Notification, Platform};
 

@@ -1,13 +1,13 @@
 //! Locates the blocks of a session's requests: each command asks the table of extents whether the session may, and where its
 //! blocks lie. The policy component installs and removes the records, and a session that is closed has none. Left out: the
-//! cuts that make commands of a request ([`crate::controller::split`]).
+//! cuts that make commands of a request ([`nvme_driver::split`]).
 
-use crate::controller::split::Run;
 use blk_api::config::ServerConfig;
 use blk_api::request::{Opcode, Simple};
 use extent_table::{ExtentTable, Located, Merging, Miss, Record, Right, SizeError};
+use nvme_driver::split::Run;
 
-pub(crate) use crate::controller::split::{CommandLimits, Cursor, Piece};
+pub(crate) use nvme_driver::split::{CommandLimits, Cursor, Piece};
 
 /// The table of the server that is configured so, without records.
 ///

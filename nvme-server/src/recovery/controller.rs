@@ -5,14 +5,12 @@
 //! cannot be brought up is given up: its sessions lose their windows and their requests are answered without it. So is one that is
 //! gone, or exchanged for another (`removal`).
 
-use crate::control_path::bring_up::{bring_up, reach};
+use crate::control_path::bring_up::bring_up;
 use crate::control_path::functions;
 use crate::control_path::identity::{Identity, Namespace};
 use crate::control_path::provision::{make_common, users};
 use crate::control_path::reconcile::{Desired, is_refused, reconcile};
 use crate::control_path::requests::Control;
-use crate::controller::device::Health;
-use crate::controller::fault::DeviceFault;
 use crate::data_path::session::Session;
 use crate::recovery::give_up::{abort_all, give_up};
 use crate::recovery::removal::{Removal, lose};
@@ -22,6 +20,8 @@ use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::Status;
 use core::ops::Range;
+use nvme_driver::controller::Health;
+use nvme_driver::fault::DeviceFault;
 use platform::Platform;
 use platform::log::{info, warn};
 
@@ -50,13 +50,12 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
     for attempt in 0..RESETS {
         if attempt > 0 {
             // Another attempt at once would fail likewise: the controller gets a tick.
-            shared.device.tick.reset();
-            shared.device.tick.wait().await;
+            shared.controller.next_tick().await;
         }
-        if shared.is_gone() {
+        if shared.controller.is_gone() {
             break;
         }
-        let reached = reach(shared).await;
+        let reached = shared.controller.reach().await;
         if reached == Err(DeviceFault::Absent) {
             // It had all its time to come back.
             lose(shared, Removal::Gone).await;
@@ -80,7 +79,7 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
             }
         }
     }
-    if shared.is_gone() {
+    if shared.controller.is_gone() {
         lose(shared, Removal::Gone).await;
         return None;
     }
@@ -88,9 +87,11 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
         lose(shared, Removal::Exchanged).await;
         return None;
     }
-    shared.device.health.set(Health::Dead);
-    shared
-        .report_failure(&alloc::format!("the controller cannot be brought up, {} faults", shared.device.faults.get()));
+    shared.controller.health.set(Health::Dead);
+    shared.report_failure(&alloc::format!(
+        "the controller cannot be brought up, {} faults",
+        shared.controller.faults.get()
+    ));
     give_up(shared, Status::ControllerReset);
     shared.wake_data_plane();
     None
@@ -98,7 +99,7 @@ pub(crate) async fn recover<P: Platform>(shared: &Shared<P>) -> Option<Identity>
 
 /// Lets commands be submitted again.
 fn serve_again<P: Platform>(shared: &Shared<P>) {
-    shared.device.health.set(Health::Up);
+    shared.controller.health.set(Health::Up);
     for slot in shared.slots.borrow_mut().iter_mut() {
         slot.poll();
     }
@@ -170,7 +171,7 @@ fn fit_sessions<P: Platform>(shared: &Shared<P>, identity: &Identity) {
         let (queues, mut slots) = (shared.queues.borrow(), shared.slots.borrow_mut());
         if let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut()) {
             let max_transfer = queues.max_transfer(session.queues.clone(), identity.max_transfer);
-            session.adapt(max_transfer, identity.abilities, shared.device.retry_delays.get());
+            session.adapt(max_transfer, identity.abilities, shared.controller.retry_delays.get());
         }
     }
 }
@@ -188,7 +189,7 @@ fn lose_session<P: Platform>(shared: &Shared<P>, index: usize, loss: Loss) {
     let (tenant, reason) = (session.config.tenant.as_str(), loss.reason());
     warn!("session {} ended: {}", tenant, reason);
     shared.report_failure(&alloc::format!("the session of {tenant} ended: {reason}"));
-    shared.function.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
+    shared.controller.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
     slot.phase.lose(loss);
     slot.poll();
     if was_draining {

@@ -13,7 +13,7 @@ pub(crate) fn give_up<P: Platform>(shared: &Shared<P>, status: Status) {
     for slot in shared.slots.borrow_mut().iter_mut() {
         slot.poll();
         let Some(session) = slot.phase.session() else { continue };
-        shared.function.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
+        shared.controller.space.borrow().unmap_pages(&session.target.window, 0..session.target.window.pages);
     }
     for index in abort_all(shared, |_| status) {
         if let Some(slot) = shared.slots.borrow_mut().get_mut(index) {

@@ -4,14 +4,13 @@
 //! Each step affects fewer clients than the next one: the command's client, the queue pair's clients, all clients. Requests
 //! that are given up in flight are answered with a status of their own, because it is unknown whether they were executed.
 
-use crate::control_path::admin::execute;
 use crate::control_path::reconcile::{Desired, reconcile};
-use crate::controller::fault::DeviceFault;
 use crate::data_path::io_queue::Form;
 use crate::shared::Shared;
 use alloc::string::String;
 use alloc::vec::Vec;
 use blk_api::Status;
+use nvme_driver::fault::DeviceFault;
 use nvme_spec::admin::{CommandName, abort, was_aborted};
 use platform::Platform;
 use report::{Report, ResetScope, clip};
@@ -49,8 +48,7 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault>
             aborts.push(number);
             report_recovery(shared, &late, ResetScope::Command);
             // The data plane takes the completion meanwhile.
-            shared.device.tick.reset();
-            shared.device.tick.wait().await;
+            shared.controller.next_tick().await;
             continue;
         }
         recreate(shared, &late).await?;
@@ -61,7 +59,7 @@ async fn try_recover<P: Platform>(shared: &Shared<P>) -> Result<(), DeviceFault>
 
 /// Whether the controller aborted it.
 async fn abort_oldest<P: Platform>(shared: &Shared<P>, late: &Late) -> Result<bool, DeviceFault> {
-    match execute(shared, |cid| abort(cid, late.oldest)).await {
+    match shared.controller.execute(|cid| abort(cid, late.oldest)).await {
         Ok(cqe) => Ok(was_aborted(cqe.dw0)),
         Err(DeviceFault::Refused(_)) => Ok(false),
         Err(fault) => Err(fault),

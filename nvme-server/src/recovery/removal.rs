@@ -6,15 +6,15 @@
 //! Neighbours: `controller` recovers from faults, and comes here when there is nothing to recover.
 
 use crate::control_path::requests::Control;
-use crate::controller::device::Health;
-use crate::controller::fault::DeviceFault;
-use crate::controller::interrupts::Vectors;
-use crate::controller::pci;
-use crate::controller::reset::shut_down;
 use crate::recovery::give_up::give_up;
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use blk_api::Status;
+use nvme_driver::controller::Health;
+use nvme_driver::fault::DeviceFault;
+use nvme_driver::interrupts::Vectors;
+use nvme_driver::pci;
+use nvme_driver::reset::shut_down;
 use pci_api::presence::Presence;
 use platform::log::{info, warn};
 use platform::{Kernel, Platform};
@@ -26,32 +26,32 @@ const DRAIN_SECONDS: u64 = 1;
 
 /// Polls the slot at a tick.
 pub(crate) fn on_tick<P: Platform>(shared: &Shared<P>) {
-    let Some(arrival) = &shared.arrival else { return };
+    let Some(arrival) = &shared.controller.arrival else { return };
     match arrival.presence() {
         Presence::Present => {}
-        Presence::Leaving if arrival.leaves.replace(true) => {}
+        Presence::Leaving if arrival.begin_to_leave() => {}
         Presence::Leaving => shared.control.pass(Control::Leave),
-        Presence::Absent => match shared.device.health.get() {
+        Presence::Absent => match shared.controller.health.get() {
             Health::Gone => {}
             Health::Up | Health::Dead => {
-                shared.device.health.set(Health::Down);
-                shared.device.admin.give_up(DeviceFault::Absent);
+                shared.controller.health.set(Health::Down);
+                shared.controller.admin.give_up(DeviceFault::Absent);
                 shared.control.pass(Control::Recover);
             }
             // Whatever waits for a command of it waits no longer.
-            Health::Down => shared.device.admin.give_up(DeviceFault::Absent),
+            Health::Down => shared.controller.admin.give_up(DeviceFault::Absent),
         },
     }
 }
 
 /// Shuts the controller down, so that nothing that it acknowledged is lost with its power, and lets go of it.
 pub(crate) async fn leave<P: Platform>(shared: &Shared<P>) {
-    let controller = &shared.device.controller;
-    if !shared.device.health.get().is_over() {
+    let controller = &shared.controller.registers;
+    if !shared.controller.health.get().is_over() {
         info!("shutting the controller down");
         drain(shared).await;
-        shared.device.health.set(Health::Down);
-        let shut_down = shut_down(&shared.platform, controller, || shared.device.tick.wait()).await;
+        shared.controller.health.set(Health::Down);
+        let shut_down = shut_down(&shared.platform, controller, || shared.controller.tick.wait()).await;
         if let Err(fault) = shut_down.and_then(|()| controller.disable()) {
             warn!("the controller did not shut down: {}", clip::<96>(&alloc::format!("{fault}")).as_str());
         }
@@ -64,9 +64,8 @@ async fn drain<P: Platform>(shared: &Shared<P>) {
     shared.changes.holds_back.set(true);
     let limit = shared.platform.ticks_per_second().saturating_mul(DRAIN_SECONDS);
     let deadline = shared.platform.ticks().saturating_add(limit);
-    while shared.device.health.get() == Health::Up && !shared.is_drained() && shared.platform.ticks() < deadline {
-        shared.device.tick.reset();
-        shared.device.tick.wait().await;
+    while shared.controller.health.get() == Health::Up && !shared.is_drained() && shared.platform.ticks() < deadline {
+        shared.controller.next_tick().await;
     }
 }
 
@@ -82,32 +81,32 @@ pub(crate) enum Removal {
 /// Ends all sessions' requests, because the controller is gone, and releases the claim of one in a slot. A disk in its place is
 /// disabled and not used.
 pub(crate) async fn lose<P: Platform>(shared: &Shared<P>, removal: Removal) {
-    if shared.device.health.replace(Health::Gone) == Health::Gone {
+    if shared.controller.health.replace(Health::Gone) == Health::Gone {
         return;
     }
-    let faults = shared.device.faults.get();
+    let faults = shared.controller.faults.get();
     match removal {
         Removal::Exchanged => {
             // It may be gone as well by now.
-            let _ = shared.device.controller.disable();
+            let _ = shared.controller.registers.disable();
             shared.report_failure(&alloc::format!("another disk is in the controller's place, {faults} faults"));
         }
-        Removal::Gone if shared.arrival.is_some() => info!("the controller is gone"),
+        Removal::Gone if shared.controller.arrival.is_some() => info!("the controller is gone"),
         Removal::Gone => shared.report_failure(&alloc::format!("the controller is gone, {faults} faults")),
     }
     give_up(shared, Status::DeviceGone);
-    if shared.arrival.is_some() {
+    if shared.controller.arrival.is_some() {
         release(shared).await;
     }
     shared.wake_data_plane();
 }
 
 async fn release<P: Platform>(shared: &Shared<P>) {
-    let by = shared.function.vectors.borrow().by();
+    let by = shared.controller.vectors.borrow().by();
     // Their handlers end with the claim.
-    shared.function.vectors.replace(Vectors::new(Vec::new(), by, shared.platform.kernel().irq_masks_messages()));
-    if let Err(error) = pci::release(&shared.platform, shared.function.server).await {
+    shared.controller.vectors.replace(Vectors::new(Vec::new(), by, shared.platform.kernel().irq_masks_messages()));
+    if let Err(error) = pci::release(&shared.platform, shared.controller.server).await {
         warn!("the controller is not released: {}", clip::<96>(&alloc::format!("{error}")).as_str());
     }
-    shared.function.space.borrow_mut().end();
+    shared.controller.space.borrow_mut().end();
 }

@@ -7,8 +7,6 @@
 use crate::control_path::identity::{Identity, Namespace};
 use crate::control_path::provision::{make, numbers_of};
 use crate::control_path::reconcile::{Desired, reconcile};
-use crate::controller::dma::Window;
-use crate::controller::fault::DeviceFault;
 use crate::data_path::budget;
 use crate::data_path::session::{Parts, Retries, Session};
 use crate::data_path::split::CommandLimits;
@@ -24,6 +22,8 @@ use blk_api::request::Bounds;
 use blk_api::ring::ServerEnd;
 use blk_api::session::{Geometry, Refusal};
 use core::ops::Range;
+use nvme_driver::dma::Window;
+use nvme_driver::fault::DeviceFault;
 use platform::log::{error, info};
 use platform::{Cap, Platform};
 use report::{Report, clip};
@@ -117,7 +117,7 @@ fn fill_slot<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<'_,
         bounds,
         command_limits: CommandLimits::of(max_transfer, shift),
         abilities: identity.abilities,
-        retries: Retries::new(shared.device.retry_delays.get(), shared.platform.ticks_per_second()),
+        retries: Retries::new(shared.controller.retry_delays.get(), shared.platform.ticks_per_second()),
         window,
         namespace_blocks: namespace.blocks,
         refusals: budget::refusals(shared.config.sessions.len()),
@@ -127,11 +127,11 @@ fn fill_slot<P: Platform>(shared: &Shared<P>, index: usize, opening: Opening<'_,
         client,
         kernel: shared.platform.kernel().clone(),
     });
-    slot.listen_to_vectors(shared.function.vectors.borrow().bits_of(session.queues.clone()));
+    slot.listen_to_vectors(shared.controller.vectors.borrow().bits_of(session.queues.clone()));
     slot.phase = Phase::Open(Box::new(session));
     slot.poll();
     let (pages_left, io_tables_left) =
-        (shared.function.pool.borrow().left(), shared.function.space.borrow().tables_left());
+        (shared.controller.pool.borrow().left(), shared.controller.space.borrow().tables_left());
     shared.report(&Report::Opened { tenant: clip(&config.tenant), pages_left, io_tables_left });
     info!("session {} open on {} queue pairs", config.tenant.as_str(), geometry.queue_pairs);
     Ok(geometry)

@@ -7,7 +7,6 @@
 //! before, the policy component is signalled at its end, and retries. Left out: the owners of the blocks (`blk_api::policy`).
 
 use crate::control_path::{functions, interrupts_change};
-use crate::controller::device::Health;
 use crate::sessions::shares;
 use crate::shared::Shared;
 use blk_api::policy::{
@@ -15,6 +14,7 @@ use blk_api::policy::{
     SET_INTERRUPTS, SET_SHARE, Share, WRITE,
 };
 use extent_table::{InstallError, RecordError, Rights};
+use nvme_driver::controller::Health;
 use platform::{Kernel, Message, OutOfBounds, Platform};
 
 /// Handles a call of the policy component.
@@ -68,7 +68,7 @@ const fn short(_: OutOfBounds) -> Refusal {
 /// Sets a share at once, unless queue pairs are reconfigured for it. Without a controller that was removed, it waits for an
 /// incarnation that has it.
 fn set_share<P: Platform>(shared: &Shared<P>, share: &Share) -> Result<(), Refusal> {
-    if shared.device.health.get() == Health::Gone {
+    if shared.controller.health.get() == Health::Gone {
         return Err(Refusal::Busy);
     }
     if let Some((_, why)) = shared.changes.reconfiguration_refused.take().filter(|(refused, _)| refused == share) {

@@ -80,7 +80,7 @@ pub(crate) fn judge<P: Platform>(
 fn most<P: Platform>(shared: &Shared<P>, index: usize) -> Allotment {
     let config = shared.config.sessions.get(index);
     let (queue_pairs, depth) = config.map_or((0, 0), |config| (config.most_queue_pairs, config.most_depth));
-    let granted = shared.device.granted.get();
+    let granted = shared.controller.granted.get();
     if granted == 0 {
         return Allotment { queue_pairs, depth };
     }

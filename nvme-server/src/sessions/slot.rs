@@ -1,6 +1,5 @@
 //! The slots of sessions: the state of a session whether it is open or not, and the choice of when it is polled.
 
-use crate::controller::dma::Window;
 use crate::data_path::budget::Budget;
 use crate::data_path::hybrid::History;
 use crate::data_path::queues::Allotment;
@@ -12,6 +11,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::config::{Completion, ServerConfig, badge};
 use blk_api::names;
+use nvme_driver::dma::Window;
 use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Incarnation, Platform};
 
 /// A session's slot, whether it is open or not.

@@ -2,7 +2,6 @@
 
 use crate::control_path::identity::Identity;
 use crate::control_path::reconcile::{Desired, reconcile};
-use crate::controller::device::Health;
 use crate::data_path::session::Session;
 use crate::recovery::controller::recover;
 use crate::sessions::calls::answer_pending;
@@ -12,6 +11,7 @@ use crate::sessions::windows::unmap_window;
 use crate::shared::Shared;
 use blk_api::queue_sharing::QueueSharing;
 use blk_api::session::{DONE, Refusal};
+use nvme_driver::controller::Health;
 use platform::log::info;
 use platform::{Message, Platform};
 use report::{Report, clip};
@@ -22,12 +22,12 @@ pub(crate) async fn tear_down<P: Platform>(shared: &Shared<P>, identity: &mut Op
     let Some((session, cause)) = drained else { return };
     let is_own = shared.config.queue_sharing == QueueSharing::Dedicated;
     if is_own
-        && shared.device.health.get() == Health::Up
+        && shared.controller.health.get() == Health::Up
         && let Err(fault) = reconcile(shared, &Desired::absent(session.queues.clone())).await
     {
         shared.fail(fault);
     }
-    if shared.device.health.get() == Health::Down {
+    if shared.controller.health.get() == Health::Down {
         // Without deleted queues the window stays the device's until a reset is confirmed.
         *identity = recover(shared).await;
     }
@@ -38,7 +38,7 @@ pub(crate) async fn tear_down<P: Platform>(shared: &Shared<P>, identity: &mut Op
     shared.extents.borrow_mut().clear(index);
     shared.schedule.borrow_mut().set_waiting(index, false, shared.platform.ticks());
     report_end(shared, &session, cause);
-    shared.function.vectors.borrow().restart_count(|bit| completed(&shared.slots.borrow(), bit));
+    shared.controller.vectors.borrow().restart_count(|bit| completed(&shared.slots.borrow(), bit));
     match cause {
         Cause::Closed => answer_pending(shared, index, &Message::new(DONE)),
         Cause::Expelled => answer_pending(shared, index, &Message::new(Refusal::Expelled as u32)),

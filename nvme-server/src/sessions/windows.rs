@@ -1,9 +1,9 @@
 //! A session's window in the controller's address space: reserved once, mapped while the session is open.
 
-use crate::controller::dma::Window;
 use crate::shared::Shared;
 use blk_api::config::SessionConfig;
 use blk_api::names;
+use nvme_driver::dma::Window;
 use platform::{Environment, Platform};
 
 /// Pages of a window that are mapped or unmapped before other work has a turn.
@@ -19,7 +19,7 @@ pub(crate) fn window<P: Platform>(shared: &Shared<P>, index: usize, config: &Ses
         let first = environment.cap(&name)?;
         let pages = environment.cap_count(&name);
         (u64::from(pages) << platform::PAGE_BITS >= config.window_bytes).then_some(())?;
-        let iova = shared.function.space.borrow_mut().reserve_window(first, config.window_bytes)?;
+        let iova = shared.controller.space.borrow_mut().reserve_window(first, config.window_bytes)?;
         slot.window = Some(Window { first, pages, iova });
     }
     slot.window
@@ -29,7 +29,7 @@ pub(crate) fn window<P: Platform>(shared: &Shared<P>, index: usize, config: &Ses
 /// large.
 pub(crate) async fn map_window<P: Platform>(shared: &Shared<P>, window: &Window) -> platform::Result<()> {
     for first in (0..window.pages).step_by(PORTION) {
-        let mapped = shared.function.space.borrow_mut().map_pages(window, portion(window, first));
+        let mapped = shared.controller.space.borrow_mut().map_pages(window, portion(window, first));
         if let Err(error) = mapped {
             unmap_window(shared, window).await;
             return Err(error);
@@ -42,7 +42,7 @@ pub(crate) async fn map_window<P: Platform>(shared: &Shared<P>, window: &Window)
 /// Takes a window from the device, likewise. Nothing may be in flight.
 pub(crate) async fn unmap_window<P: Platform>(shared: &Shared<P>, window: &Window) {
     for first in (0..window.pages).step_by(PORTION) {
-        shared.function.space.borrow().unmap_pages(window, portion(window, first));
+        shared.controller.space.borrow().unmap_pages(window, portion(window, first));
         shared.platform.yield_now().await;
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{ARENA, Act, Setup, System, TICKS_PER_SECOND, entry, session};
 use blk_api::session::Refusal;
-use nvme_driver::{Controller, DeviceFault, wait_ready};
+use nvme_driver::{DeviceFault, Registers, wait_ready};
 use nvme_spec::admin::Opcode;
 use nvme_spec::feature::Feature;
 use nvme_spec::registers::{Cap, Register};
@@ -131,7 +131,7 @@ fn assert_time_out(to: u8, expected: std::ops::Range<u32>) {
     let known = system.world.state().controller.read(Register::Cap.offset(), AccessSize::Eight);
     system.world.state().controller.lies.shape.cap = Some(Cap::from_bits(known).with_to(to).into_bits());
     let registers = system.world.mmio(Vaddr::new(ARENA), 8192).unwrap();
-    let controller = Controller::new(registers);
+    let controller = Registers::new(registers);
     controller.identify().unwrap();
     let ticks = Cell::new(0);
     let tick = async || {

@@ -20,7 +20,7 @@ use nvme_driver::features;
 use nvme_driver::inquiry::{self, Asks};
 use nvme_driver::split::CommandLimits;
 use nvme_driver::{
-    Controller, DeviceFault, DmaPool, IoSpaceMap, PciClient, PciError, Polled, PrpLists, QueuePair, RetryDelays, Ring,
+    DeviceFault, DmaPool, IoSpaceMap, PciClient, PciError, Polled, PrpLists, QueuePair, Registers, RetryDelays, Ring,
     disable, list_pages, secondary, wait_enabled,
 };
 use nvme_spec::admin::{self, CqInterrupt};
@@ -84,7 +84,7 @@ impl<P: Platform> Function<P> {
         let pci = environment.cap(pci_api::names::PCI).ok_or(OpenError::Missing(pci_api::names::PCI))?;
         IoSpaceMap::release(platform.kernel(), environment);
         let (client, device) = secondary::claim(platform, environment, deadline).await?;
-        let controller = Controller::new(device.registers);
+        let controller = Registers::new(device.registers);
         secondary::online(platform, &client, &controller, deadline).await?;
         controller.identify()?;
         disable(platform, &controller, || pause(platform)).await?;
@@ -165,7 +165,7 @@ impl<P: Platform> Function<P> {
 }
 
 /// The commands of the queue pair: as many as a session's rings hold, if the controller's queues hold them.
-fn depth<R: platform::Mmio>(controller: &Controller<R>, options: Options) -> u16 {
+fn depth<R: platform::Mmio>(controller: &Registers<R>, options: Options) -> u16 {
     // One slot of a queue stays empty.
     let most = u16::try_from(controller.cap().max_queue_entries()).unwrap_or(u16::MAX).saturating_sub(1);
     let wanted = u16::try_from(options.ring_entries).unwrap_or(u16::MAX);
@@ -174,7 +174,7 @@ fn depth<R: platform::Mmio>(controller: &Controller<R>, options: Options) -> u16
 
 fn io_pair<P: Platform>(
     pool: &mut DmaPool<P>,
-    controller: &Controller<P::Mmio>,
+    controller: &Registers<P::Mmio>,
     depth: u16,
 ) -> Result<QueuePair<P::Memory, P::Mmio>, DeviceFault> {
     let entries = depth.saturating_add(1);
@@ -207,7 +207,7 @@ impl Identity {
         platform: &P,
         admin: &mut Polled<P>,
         page: &Ring<P::Memory>,
-        controller: &Controller<P::Mmio>,
+        controller: &Registers<P::Mmio>,
     ) -> Result<Self, OpenError> {
         let data = DataPointer::page(page.iova.bits());
         let memory = |_| DeviceFault::OwnMemory;

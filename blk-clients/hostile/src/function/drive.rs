@@ -5,7 +5,7 @@ use super::content::Content;
 use blk_api::names;
 use nvme_driver::dma::Window;
 use nvme_driver::{
-    Controller, DeviceFault, DmaPool, IoSpaceMap, PciClient, Polled, Ring, disable, secondary, wait_enabled,
+    DeviceFault, DmaPool, IoSpaceMap, PciClient, Polled, Registers, Ring, disable, secondary, wait_enabled,
 };
 use nvme_spec::admin::{self, CqInterrupt};
 use nvme_spec::feature::NumberOfQueues;
@@ -40,7 +40,7 @@ pub(super) struct Drive<'a, P: Platform> {
     pub(super) bdf: u16,
     pub(super) io_space: Cap<IoSpace>,
     pub(super) registers: P::Mmio,
-    pub(super) controller: Controller<P::Mmio>,
+    pub(super) controller: Registers<P::Mmio>,
     pub(super) admin: Polled<P>,
     pub(super) io: Polled<P>,
     /// Its window, and the page number of each buffer in it.
@@ -81,7 +81,7 @@ impl<'a, P: Platform> Drive<'a, P> {
         IoSpaceMap::release(platform.kernel(), environment);
         let (pci, device) = secondary::claim(platform, environment, deadline).await?;
         let registers = device.registers.clone();
-        let controller = Controller::new(device.registers);
+        let controller = Registers::new(device.registers);
         secondary::online(platform, &pci, &controller, deadline).await?;
         controller.identify()?;
         disable(platform, &controller, || platform.yield_now()).await?;

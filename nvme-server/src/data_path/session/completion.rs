@@ -1,13 +1,13 @@
 //! Completes commands and answers the client.
 
 use super::{Pending, PollResult, ServeError, Session};
-use crate::controller::command::failure;
-use crate::controller::fault::DeviceFault;
 use crate::data_path::in_flight::{Command, Served};
 use crate::data_path::queues::Queues;
 use blk_api::Status;
 use blk_api::ring::{Completed, RingError};
 use blk_api::session::Statistics;
+use nvme_driver::command::failure;
+use nvme_driver::fault::DeviceFault;
 use platform::{Kernel, Platform};
 use scheduler::Kind;
 

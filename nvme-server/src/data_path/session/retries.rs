@@ -7,13 +7,13 @@
 //! ring has entries, no entry is taken. Neighbours: [`RetryDelays`] decides which commands wait and for how long.
 
 use super::Session;
-use crate::controller::retry::RetryDelays;
 use crate::data_path::in_flight::{Command, Served, Work};
 use crate::data_path::split::Cursor;
 use alloc::vec::Vec;
 use blk_api::Status;
 use blk_api::config::ServerConfig;
 use blk_api::request::{MAX_SEGMENTS, Request, Segment};
+use nvme_driver::retry::RetryDelays;
 use platform::Platform;
 
 /// The rules of retries, and the commands that wait.

@@ -4,7 +4,6 @@
 //! about all others. Left out: a queue pair's part (`io_queue`), and how requests are cut (`split`).
 
 use super::{Pending, ServeError, Session};
-use crate::controller::fault::DeviceFault;
 use crate::data_path::in_flight::{Command, Served, Work};
 use crate::data_path::queues::Queues;
 use crate::data_path::schedule::Batch;
@@ -15,6 +14,7 @@ use blk_api::request::{Opcode, Request};
 use blk_api::ring::RingError;
 use core::ops::Range;
 use extent_table::Miss;
+use nvme_driver::fault::DeviceFault;
 use platform::Platform;
 use scheduler::Quantum;
 

@@ -1,6 +1,6 @@
 //! The presence of a controller in a slot, which may be removed (`pci_api::presence`).
 //!
-//! Neighbour: `removal` acts on it.
+//! Left out: what becomes of commands when the controller goes.
 
 use core::cell::Cell;
 use pci_api::names;
@@ -8,26 +8,31 @@ use pci_api::presence::{Presence, Visit};
 use platform::{Environment, Memory, Platform};
 
 /// The arrival of the controller that was claimed.
-pub(crate) struct Arrival<M> {
+pub struct Arrival<M> {
     page: M,
     /// The arrivals in its slot up to this one.
     arrivals: u32,
     /// Whether its removal is under way.
-    pub leaves: Cell<bool>,
+    leaves: Cell<bool>,
 }
 
 impl<M: Memory> Arrival<M> {
     /// The arrival that the slot of the environment's controller shows now, whether there is a controller or not. `None` for a
     /// controller that stays.
-    pub(crate) fn of<P: Platform<Memory = M>>(platform: &P, environment: &Environment) -> Option<Self> {
+    pub fn of<P: Platform<Memory = M>>(platform: &P, environment: &Environment) -> Option<Self> {
         let page = platform.memory(environment.region(names::PRESENCE)?).ok()?;
         let arrivals = Visit::load(&page).unwrap_or_default().arrivals;
         Some(Self { page, arrivals, leaves: Cell::new(false) })
     }
 
     /// The state of the controller that was there at first. Another one in its place does not count.
-    pub(crate) fn presence(&self) -> Presence {
+    pub fn presence(&self) -> Presence {
         let visit = Visit::load(&self.page).unwrap_or_default();
         if visit.arrivals == self.arrivals { visit.presence } else { Presence::Absent }
+    }
+
+    /// Notes that its removal is under way. Returns whether that was known.
+    pub fn begin_to_leave(&self) -> bool {
+        self.leaves.replace(true)
     }
 }
