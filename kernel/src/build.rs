@@ -99,7 +99,7 @@ impl Kernel {
 
     /// Defects that the project's own kernel does not have. One that lacks a fix is built to be seen to fail.
     pub fn gaps(&self) -> impl Iterator<Item = &'static Gap> {
-        Gap::of(self.arch).filter(|_| self.installed.is_some())
+        self.installed.iter().flat_map(|installed| Gap::of(self.arch, installed.release))
     }
 
     /// QEMU's model of the processor.

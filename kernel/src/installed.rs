@@ -155,6 +155,14 @@ pub struct Release {
     pub last: Option<u8>,
 }
 
+impl Release {
+    /// Whether one release can be both.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        let begins_before_end = |one: Self, other: Self| other.last.is_none_or(|last| one.first <= last);
+        begins_before_end(self, other) && begins_before_end(other, self)
+    }
+}
+
 impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.last {

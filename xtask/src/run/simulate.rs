@@ -23,6 +23,7 @@ use anyhow::{Result, ensure};
 use capdl::scenario::{Backend, Machine};
 use capdl::{Arch, KernelKind, Scenario, System};
 use kernel::gaps::Gap;
+use kernel::installed::Release;
 use sim::{Account, Disk, Progress, Simulation};
 use sim_fault::Fault;
 use std::io::{BufReader, Read};
@@ -133,8 +134,9 @@ pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
 fn kernel(scenario: &Scenario) -> Option<OtherKernel> {
     let Machine { arch, kernel, .. } = scenario.machine;
     let lacks = |gap: &&Gap| sim::missing_corrections(kernel).any(|name| name == gap.fix.as_str());
-    let leaves = Gap::of(arch).filter(lacks).map(|gap| (gap.fix.as_str(), gap.leaves)).collect();
-    let release = "stock seL4 of 13.0.0 to 16.0.0".to_owned();
+    let stock = Release { first: 13, last: Some(16) };
+    let leaves = Gap::of(arch, stock).filter(lacks).map(|gap| (gap.fix.as_str(), gap.leaves)).collect();
+    let release = format!("stock {stock}");
     (kernel == KernelKind::Stock).then_some(OtherKernel { release, file: None, leaves })
 }
 
