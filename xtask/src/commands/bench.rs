@@ -26,7 +26,7 @@ use crate::setup::vfio_user;
 use anyhow::{Context, Error, Result, bail, ensure};
 use capdl::Scenario;
 use clap::Args;
-use gates::{judged_against, missed_by};
+use gates::{Judged, judged_against, missed_by};
 use kernel::Arch;
 use report::Measured;
 use serde::Serialize;
@@ -123,8 +123,9 @@ pub(crate) fn run(project: &Project, bench: &Bench) -> Result<ExitCode> {
     }
     let written = Benchmarks { benchmarks: gates::with_former_names(&all.benchmarks) };
     json.map(|mut json| json.write_json(Format::Benchmarks, &written)).transpose()?;
-    out::line(format_args!("{}", table(arch, &all.benchmarks).fit(out::columns())))?;
-    let missed = missed(arch, &all.benchmarks);
+    let judged = Judged::of(&kernel);
+    out::line(format_args!("{}", table(judged, &all.benchmarks).fit(out::columns())))?;
+    let missed = missed(judged, &all.benchmarks);
     missed.iter().try_for_each(|sentence| out::line(format_args!("FAIL {sentence}")))?;
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -167,7 +168,7 @@ impl Known {
         let mut unsteady = None;
         loop {
             let own = middle(runs.clone())?;
-            let missed = missed_by(arch, &own, &known);
+            let missed = missed_by(Judged::of(runner.kernel), &own, &known);
             if missed.is_empty() || runs.len() >= MOST_RUNS {
                 self.add(arch, own);
                 return Ok(match missed.is_empty() {
@@ -271,11 +272,11 @@ fn benchmark(measured: &Measured, instructions: &Instructions) -> Result<Benchma
     })
 }
 
-fn missed(arch: Arch, benchmarks: &[Benchmark]) -> Vec<String> {
-    benchmarks.iter().flat_map(|one| missed_by(arch, one, benchmarks)).collect()
+fn missed(judged: Judged, benchmarks: &[Benchmark]) -> Vec<String> {
+    benchmarks.iter().flat_map(|one| missed_by(judged, one, benchmarks)).collect()
 }
 
-fn table(arch: Arch, benchmarks: &[Benchmark]) -> Sheet {
+fn table(judged: Judged, benchmarks: &[Benchmark]) -> Sheet {
     let mut components: Vec<&str> =
         benchmarks.iter().flat_map(|one| one.by_component.keys().map(String::as_str)).collect();
     components.sort_unstable();
@@ -287,10 +288,9 @@ fn table(arch: Arch, benchmarks: &[Benchmark]) -> Sheet {
         let (least, most) = one.spread;
         let in_all = [format!("{:.0}", one.instructions_per_op), format!("{least:.0} to {most:.0}")];
         let numbers = in_all.into_iter().chain(parts.map(|number| format!("{number:.0}")));
-        let gate = Gate::of(&one.name);
         let whole = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.0}"));
-        let most = whole(gate.and_then(|gate| gate.instructions(arch)));
-        let goal = whole(gate.and_then(|gate| gate.goal(arch)));
+        let most = whole(judged.most(&one.name));
+        let goal = whole(judged.goal(&one.name));
         sheet.numbers(&one.name, numbers.chain([format!("{:.3}", one.doorbells_per_op), most, goal]));
     }
     sheet
