@@ -18,18 +18,18 @@ use platform::{Cap, Endpoint, Platform};
 /// Whether commands may be submitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Health {
-    /// It works.
+    /// The controller takes commands.
     Up,
-    /// It is being brought up, for the first time or again.
+    /// The controller is being brought up, for the first time or again.
     Down,
-    /// It could not be brought up.
+    /// The controller could not be brought up.
     Dead,
-    /// It is not there any more. None of its registers is accessed: they may be unmapped.
+    /// The controller is not there any more. None of its registers is accessed: they may be unmapped.
     Gone,
 }
 
 impl Health {
-    /// Whether it will not take commands any more.
+    /// Returns whether the controller will take no commands any more.
     #[must_use]
     pub const fn is_over(self) -> bool {
         match self {
@@ -51,33 +51,33 @@ pub struct Controller<P: Platform> {
     pub identify_page: Ring<P::Memory>,
     /// The supervisor's tick.
     pub tick: Tick,
-    /// Whether it takes commands.
+    /// The controller's condition, which says whether commands may be submitted.
     pub health: Cell<Health>,
-    /// Its faults since the start.
+    /// Number of the controller's faults since the start.
     pub faults: Cell<u64>,
     /// Delays before retries that the controller states, once it was brought up.
     pub retry_delays: Cell<RetryDelays>,
     /// I/O queue pairs that the controller granted; 0 before it was brought up.
     pub granted: Cell<u16>,
-    /// Whether it was reported; after a reset it is not reported again.
+    /// The controller was reported; a reset does not report it again.
     pub is_introduced: Cell<bool>,
-    /// The arrival of one that may be removed.
+    /// The arrival of a controller that may be removed.
     pub arrival: Option<Arrival<P::Memory>>,
-    /// The address of its function: bus << 8 | device << 3 | function.
+    /// The address of the controller's function: bus << 8 | device << 3 | function.
     pub bdf: u16,
     /// The PCI server's endpoint.
     pub server: Cap<Endpoint>,
     /// Slots for capabilities from the PCI server.
     pub slots: RefCell<pci::Slots>,
-    /// Its interrupts.
+    /// The controller's interrupts.
     pub vectors: RefCell<Vectors>,
-    /// Whether it may master the bus.
+    /// The controller may master the bus.
     pub masters_bus: Cell<bool>,
-    /// Whether its virtual functions are enabled.
+    /// The controller's virtual functions are enabled.
     pub has_functions: Cell<bool>,
-    /// Its address space: the memory that it reaches.
+    /// The controller's address space: the memory that it reaches.
     pub space: RefCell<IoSpaceMap<P::Kernel>>,
-    /// The pool of queue pairs' memory in it.
+    /// The pool of queue pairs' memory in that address space.
     pub pool: RefCell<DmaPool<P>>,
 }
 
@@ -119,7 +119,7 @@ impl<P: Platform> Controller<P> {
         self.tick.wait().await;
     }
 
-    /// Whether its slot shows that it is gone.
+    /// Returns whether the slot shows that the controller is gone.
     pub fn is_gone(&self) -> bool {
         self.arrival.as_ref().is_some_and(|arrival| arrival.presence() == Presence::Absent)
     }

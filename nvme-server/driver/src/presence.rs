@@ -12,7 +12,7 @@ pub struct Arrival<M> {
     page: M,
     /// The arrivals in its slot up to this one.
     arrivals: u32,
-    /// Whether its removal is under way.
+    /// The controller's removal is under way.
     leaves: Cell<bool>,
 }
 
@@ -31,7 +31,7 @@ impl<M: Memory> Arrival<M> {
         if visit.arrivals == self.arrivals { visit.presence } else { Presence::Absent }
     }
 
-    /// Notes that its removal is under way. Returns whether that was known.
+    /// Notes that the controller's removal is under way. Returns whether that was known.
     pub fn begin_to_leave(&self) -> bool {
         self.leaves.replace(true)
     }

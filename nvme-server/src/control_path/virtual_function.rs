@@ -12,9 +12,9 @@ use platform::{Environment, Incarnation, Memory, Platform};
 pub(crate) struct VirtualFunction<M> {
     pub client: Watched<M>,
     pub state: State,
-    /// Whether the policy component grants it; `None` before its word.
+    /// The policy component grants the function; `None` before its word.
     pub granted: Option<bool>,
-    /// The same, as the PCI server has been told.
+    /// The grant that the PCI server has been told.
     pub applied: Option<bool>,
 }
 
@@ -22,14 +22,14 @@ pub(crate) struct VirtualFunction<M> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Offline,
-    /// The client that is watched may drive it.
+    /// The client that is watched may drive the function.
     Online,
-    /// It cannot be set online for this client.
+    /// The function cannot be set online for this client.
     Refused,
 }
 
 impl<M: Memory> VirtualFunction<M> {
-    /// Those of the configuration, all offline. `None` without the page of a client's liveness.
+    /// The functions of the configuration, all offline. `None` without the page of a client's liveness.
     pub(crate) fn all<P: Platform<Memory = M>>(
         platform: &P,
         environment: &Environment,
@@ -42,7 +42,7 @@ impl<M: Memory> VirtualFunction<M> {
         (0..).zip(&config.functions).map(one).collect()
     }
 
-    /// Whether its state is another than its client needs and may have.
+    /// Returns whether the function's state is another than the client needs and may have.
     pub(crate) fn is_due(&self) -> bool {
         let may_have = self.granted == Some(true);
         let is_wrong = match self.state {
@@ -52,7 +52,7 @@ impl<M: Memory> VirtualFunction<M> {
         is_wrong || self.granted != self.applied
     }
 
-    /// The death of its client, once the function is offline. Each death is returned once.
+    /// The death of the function's client, once the function is offline. Each death is returned once.
     pub(crate) fn acknowledge_death(&mut self) -> Option<Incarnation> {
         if self.state == State::Offline { self.client.new_death() } else { None }
     }

@@ -25,19 +25,19 @@ impl<M: Memory> Watched<M> {
         }
     }
 
-    /// Its client's death, if that is dead.
+    /// The client's death, if the client is dead.
     pub(crate) fn death(&self) -> Option<Incarnation> {
         Incarnation::load(&self.page).ok().filter(|incarnation| !incarnation.is_alive())
     }
 
-    /// Its client's death, if that is dead; each death is returned once.
+    /// The client's death, if the client is dead; each death is returned once.
     pub(crate) fn new_death(&mut self) -> Option<Incarnation> {
         let death = self.death().filter(|death| *death != self.acknowledged)?;
         self.acknowledged = death;
         Some(death)
     }
 
-    /// Whether the client that the session was opened for is not alive any more.
+    /// Returns whether the client that the session was opened for is not alive any more.
     pub(crate) fn died(&self) -> bool {
         Incarnation::load(&self.page).is_ok_and(|incarnation| incarnation != self.incarnation)
     }

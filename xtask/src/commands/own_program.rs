@@ -21,14 +21,14 @@ const NAME: &str = "my-program";
 /// A file that `scenarios/fat.toml` writes, and its content.
 const FILE: (&str, &str) = ("::DIR/HELLO.TXT", "In a folder.\n");
 
-/// Creates a program, tests it, and runs it in the simulator and on seL4: the run's results contain the program's own value. Checks
-/// that its ELF file is where gdb is told.
+/// Creates a program, tests it, and runs it in the simulator and on seL4. The run's results must contain the program's own value, and
+/// its ELF file must be at the path that `qemu` prints for gdb.
 pub(crate) fn check(project: &Project) -> Result<Counted> {
     let place = tempfile::tempdir().context("there is no place for a program")?;
     let folder = new::make(project, &place.path().join(NAME))?;
     let test = cargo_in(&folder).args(["test", "--quiet", "--target-dir"]).arg(project.path("target")).output();
     succeeded(&test.context("cannot run cargo")?, "its test")?;
-    // Where gdb is told to find it (`qemu`). What an earlier test left there must not count.
+    // An earlier test may have left an ELF file at that path.
     let kernel = setup::build_kernel(project, &ChosenKernel::default().options(Arch::X86_64)?)?;
     let elf = programs::path(project, &kernel, "info", NAME);
     let _ = fs::remove_file(&elf);
