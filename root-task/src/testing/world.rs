@@ -1,9 +1,8 @@
 //! The surroundings of the kernel: the HPET, the events while the root task waits, reports.
 
 use super::super::hpet::{self, Hpet};
-use super::super::{BuildError, Services};
+use super::super::{BuildError, Fault, Services};
 use super::HPET;
-use crate::boot::Fault;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
