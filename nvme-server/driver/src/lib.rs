@@ -31,6 +31,7 @@ pub mod features;
 pub mod inquiry;
 pub mod interrupts;
 pub mod pci;
+pub mod plan;
 pub mod polled;
 pub mod presence;
 pub mod prp;
@@ -39,6 +40,7 @@ pub mod registers;
 pub mod reset;
 pub mod retry;
 pub mod secondary;
+pub mod silence;
 pub mod split;
 pub mod stuck;
 
