@@ -5,7 +5,6 @@ use super::ControlPlane;
 use crate::control_plane::arbitration::{self, Weighing};
 use crate::control_plane::identity::{First, Identity};
 use crate::control_plane::{events, functions};
-use crate::data_plane::session::Abilities;
 use crate::link::Link;
 use nvme_driver::fault::DeviceFault;
 use nvme_driver::features;
@@ -14,9 +13,6 @@ use nvme_spec::identify;
 use platform::Platform;
 use platform::log::info;
 use report::{Report, clip};
-
-/// The largest transfer of one command, whatever the controller allows: bounds the list pages of each place in flight.
-const MAX_TRANSFER: u64 = 2 << 20;
 
 impl<P: Platform> ControlPlane<'_, P> {
     /// Brings the controller up after [`Controller::reach`](nvme_driver::Controller::reach) has found it.
@@ -34,7 +30,7 @@ impl<P: Platform> ControlPlane<'_, P> {
         if functions::enable(link).await? {
             controller.start(weighing.arbitration()).await?;
         }
-        let about = controller.describe().await?;
+        let about = inquiry::describe(&mut &*controller).await?;
         self.first_seen.check(&about)?;
         controller.retry_delays.set(inquiry::retry_delays(&mut &*controller, &about).await?);
         if weighing != Weighing::Nothing {
@@ -48,17 +44,11 @@ impl<P: Platform> ControlPlane<'_, P> {
         }
         let queue_pairs = controller.number_of_queues(link.config.queue_pairs()).await?;
         let (version, cap) = (controller.registers.version()?, controller.registers.cap());
-        let limits = inquiry::nvm_limits(&mut &*controller, version, cap).await?;
+        let (max_transfer, abilities) = inquiry::limits(&mut &*controller, version, cap, &about).await?;
         let namespaces = self.find_namespaces(&about).await?;
         features::set(&mut &*controller, namespaces.iter().map(|namespace| namespace.nsid)).await?;
         events::watch(controller, &about).await?;
-        let limit = about.max_transfer_bytes(cap.min_page_bytes()).unwrap_or(MAX_TRANSFER);
-        let identity = Identity {
-            queue_pairs,
-            max_transfer: limit.min(MAX_TRANSFER),
-            abilities: Abilities::of(&about, &limits, cap.min_page_bytes()),
-            namespaces,
-        };
+        let identity = Identity { queue_pairs, max_transfer, abilities, namespaces };
         report_identity(link, &about, &identity)?;
         Ok(identity)
     }

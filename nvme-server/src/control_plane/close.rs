@@ -30,7 +30,7 @@ impl<P: Platform> ControlPlane<'_, P> {
             // Without deleted queues the window stays the device's until a reset is confirmed.
             self.recover().await;
         }
-        unmap_window(link, &session.target.window).await;
+        unmap_window(link, &session.window).await;
         link.with(|data| data.forget(index));
         report_end(link, &session, cause);
         match cause {

@@ -10,14 +10,14 @@ use crate::control_plane::recover::losses;
 use alloc::string::String;
 use nvme_driver::controller::{Controller, Health};
 use nvme_driver::fault::DeviceFault;
-use nvme_spec::admin::identify_controller;
+use nvme_driver::inquiry;
 use nvme_spec::event::AsyncEvent;
 use nvme_spec::feature::{AsyncEvents, Feature, set_feature};
 use nvme_spec::identify::{self, Oaes};
 use nvme_spec::log::{ErrorEntry, LogPage, LogRead, Smart, Warnings};
 use nvme_spec::{DataPointer, Nsid};
 use platform::log::warn;
-use platform::{Memory, PAGE_SIZE, Platform};
+use platform::{PAGE_SIZE, Platform};
 
 /// Events that are acted on until the next reset: a controller that reports more must not keep the server busy.
 const MOST_EVENTS: u16 = 64;
@@ -85,10 +85,7 @@ impl<P: Platform> ControlPlane<'_, P> {
     /// # Errors
     /// [`DeviceFault::NamespacesChanged`] if an open session's namespace is not as it was.
     async fn look_again(&mut self) -> Result<(), DeviceFault> {
-        let page = &self.link.controller.identify_page;
-        let data = DataPointer::page(page.iova.bits());
-        self.link.controller.execute(|cid| identify_controller(cid, data)).await?;
-        let about: identify::Controller = page.memory.read(page.offset)?;
+        let about = inquiry::describe(&mut &*self.link.controller).await?;
         let namespaces = self.find_namespaces(&about).await?;
         let Some(known) = &mut self.identity else { return Ok(()) };
         known.namespaces = namespaces;

@@ -10,7 +10,7 @@ pub(super) fn give_up<P: Platform>(link: &Link<P>, status: Status) {
     link.with(|data| {
         let space = link.controller.space.borrow();
         for (_, session) in data.sessions() {
-            space.unmap_pages(&session.target.window, 0..session.target.window.pages);
+            space.unmap_pages(&session.window, 0..session.window.pages);
         }
         data.answer_all(|_| status);
         data.poll_all();

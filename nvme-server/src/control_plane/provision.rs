@@ -4,7 +4,7 @@
 //! the controller (`reconcile`).
 
 use crate::control_plane::identity::Identity;
-use crate::data_plane::in_flight::InFlight;
+use crate::data_plane::in_flight;
 use crate::data_plane::io_queue::{IoQueue, State};
 use crate::data_plane::queue_operations::users;
 use crate::data_plane::queues::Allotment;
@@ -13,9 +13,9 @@ use alloc::vec::Vec;
 use blk_api::config::{Class, ServerConfig};
 use blk_api::queue_sharing::QueueSharing;
 use core::ops::Range;
+use nvme_driver::Controller;
 use nvme_driver::fault::DeviceFault;
-use nvme_driver::prp::{PrpLists, list_pages};
-use nvme_driver::queue_pair::QueuePair;
+use nvme_driver::queue::{Queue, most_commands};
 use nvme_spec::QueueId;
 use platform::Platform;
 
@@ -61,36 +61,18 @@ pub(super) fn make<P: Platform>(link: &Link<P>, max_transfer: u64, numbers: Rang
 }
 
 fn queue<P: Platform>(link: &Link<P>, max_transfer: u64, number: u16) -> Result<IoQueue<P>, DeviceFault> {
-    let controller = &link.controller.registers;
     let id = QueueId(number.checked_add(1).ok_or(DeviceFault::OwnMemory)?);
     let user = users(&link.config, number).next();
     let own = user.and_then(|user| link.config.sessions.get(user)).map_or(1, |session| session.most_depth);
     let depth = link.config.queue_sharing.common().map_or(own, |(_, depth)| depth);
-    let in_flight = depth.min(most_in_flight(link)).max(1);
-    let entries = in_flight.saturating_add(1);
-    let mut pool = link.controller.pool.borrow_mut();
-    let sq = pool.take_bytes(u64::from(entries).saturating_mul(64))?;
-    let cq = pool.take_bytes(u64::from(entries).saturating_mul(16))?;
-    // A discard's range is written into the list page, so each place has one.
-    let pages = list_pages(max_transfer).max(1);
-    let list = pool.take(pages.saturating_mul(u64::from(in_flight)))?;
-    let mut pair = QueuePair::new(id, entries, (sq, cq), controller.registers(), controller.cap().doorbells())?;
-    pair.reset()?;
+    let Controller { registers, pool, .. } = &*link.controller;
+    let depth = depth.min(most_commands(registers)).max(1);
     Ok(IoQueue {
-        pair,
-        in_flight: InFlight::new(in_flight),
-        lists: PrpLists::new(list, in_flight, pages)?,
-        max_transfer,
+        queue: Queue::new(registers, &mut pool.borrow_mut(), id, depth, max_transfer, in_flight::NONE)?,
         last_completion: 0,
         state: State::Absent,
         class: user.map_or(Class::Medium, |user| class_of(link, user)),
         users: users(&link.config, number).collect(),
         has_waiter: false,
     })
-}
-
-/// The most commands that a queue pair can hold: one slot stays empty, and no queue is larger than MQES.
-pub(super) fn most_in_flight<P: Platform>(link: &Link<P>) -> u16 {
-    let entries = u16::try_from(link.controller.registers.cap().max_queue_entries()).unwrap_or(u16::MAX);
-    entries.saturating_sub(1).min(InFlight::MAX)
 }

@@ -7,13 +7,13 @@
 
 use crate::control_plane::arbitration::Weighing;
 use crate::control_plane::changes::Reconfiguration;
-use crate::control_plane::provision::most_in_flight;
 use crate::data_plane::queues::Allotment;
 use crate::link::Link;
 use blk_api::config::{Class, RateLimit};
 use blk_api::policy::{Refusal, Share};
 use blk_api::queue_sharing::QueueSharing;
 use nvme_driver::Health;
+use nvme_driver::queue::most_commands;
 use platform::Platform;
 use scheduler::{MIN_PIECE, Resource, ShareError};
 
@@ -102,5 +102,5 @@ fn most<P: Platform>(link: &Link<P>, index: usize) -> Allotment {
         return Allotment { queue_pairs, depth };
     }
     let left = granted.saturating_sub(link.config.queue_pairs_of(index).start);
-    Allotment { queue_pairs: queue_pairs.min(left), depth: depth.min(most_in_flight(link)) }
+    Allotment { queue_pairs: queue_pairs.min(left), depth: depth.min(most_commands(&link.controller.registers)) }
 }

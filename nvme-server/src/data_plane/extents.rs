@@ -1,13 +1,13 @@
 //! Locates the blocks of a session's requests: each command asks the table of extents whether the session may, and where its
 //! blocks lie. The policy component installs and removes the records, and a session that is closed has none. Left out: the
-//! cuts that make commands of a request ([`nvme_driver::split`]).
+//! cuts that make commands of a request ([`nvme_driver::cursor`]).
 
 use blk_api::config::ServerConfig;
 use blk_api::request::{Opcode, Simple};
 use extent_table::{ExtentTable, Located, Merging, Miss, Record, Right, SizeError};
-use nvme_driver::split::Run;
+use nvme_driver::cursor::Run;
 
-pub(crate) use nvme_driver::split::{CommandLimits, Cursor, Piece};
+pub(crate) use nvme_driver::cursor::{CommandLimits, Piece};
 
 /// The table of the server that is configured so, without records.
 ///
@@ -81,6 +81,7 @@ mod tests {
     use alloc::vec::Vec;
     use blk_api::request::{Bounds, Entry, MAX_SEGMENTS, Request, Segment};
     use extent_table::{ExtentTable, Merging, Record, Rights};
+    use nvme_driver::cursor::Cursor;
     use proptest::prelude::*;
 
     const LIMITS: CommandLimits = CommandLimits { data_blocks: 8, bare_blocks: 100, block_shift: 9 };

@@ -1,13 +1,12 @@
 //! The commands a queue pair has in flight.
 //!
-//! The table keeps a client's memory for the device: until a command is released, its window stays mapped. Left out: the
-//! commands' identifiers (`nvme_driver::command_table`).
+//! The table keeps a client's memory for the device: until a command is released, its window stays mapped. Neighbour:
+//! `nvme_driver::command_table` has the commands' identifiers.
 
 use blk_api::config::ServerConfig;
 use blk_api::request::Opcode;
 use core::fmt;
-use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT, Reserved};
-use nvme_driver::fault::DeviceFault;
+use nvme_driver::command_table::CommandTable;
 use nvme_driver::silence::Waiting;
 use nvme_spec::Cid;
 use scheduler::Kind;
@@ -112,81 +111,43 @@ pub(crate) enum Accounting {
     Discounted,
 }
 
-/// A table of as many places as commands may be in flight.
-#[derive(Debug)]
-pub(crate) struct InFlight(CommandTable<Command, Accounting>);
+/// A table of the commands in flight.
+pub(crate) type InFlight = CommandTable<Command, Accounting>;
 
-const _: () = assert!(CommandTable::<Command, Accounting>::PLACE_BYTES <= ServerConfig::HEAP_A_COMMAND);
+const _: () = assert!(InFlight::PLACE_BYTES <= ServerConfig::HEAP_A_COMMAND);
 
-impl InFlight {
-    /// The most commands a queue pair may have in flight.
-    pub(crate) const MAX: u16 = MOST_IN_FLIGHT;
+/// The contents of places that never had a command.
+pub(crate) const NONE: (Command, Accounting) = {
+    let work = Work::new(0, Opcode::Flush, 0);
+    (Command { work, submitted: 0, first: 0, offset: 0, request: Served::Whole(0) }, Accounting::Counted)
+};
 
-    /// A table of `depth` places, at most [`InFlight::MAX`].
-    pub(crate) fn new(depth: u16) -> Self {
-        let work = Work::new(0, Opcode::Flush, 0);
-        let none = Command { work, submitted: 0, first: 0, offset: 0, request: Served::Whole(0) };
-        Self(CommandTable::new(depth, (none, Accounting::Counted)))
-    }
+/// Discounts the commands submitted before `then`, and returns them.
+pub(crate) fn discount(table: &mut InFlight, then: u64) -> impl Iterator<Item = Command> + '_ {
+    let late = move |(command, accounting): &(&Command, &mut Accounting)| {
+        **accounting == Accounting::Counted && command.submitted < then
+    };
+    table.tags_mut().filter(late).map(|(command, accounting)| {
+        *accounting = Accounting::Discounted;
+        *command
+    })
+}
 
-    /// Takes a place for `command`, if one is free.
-    #[inline(always)]
-    pub(crate) fn reserve(&mut self, command: Command) -> Option<Reserved> {
-        self.0.reserve(command, Accounting::Counted)
-    }
+/// The identifier of the command that was submitted first.
+pub(crate) fn oldest(table: &InFlight) -> Option<Cid> {
+    table.in_flight().min_by_key(|(_, command)| command.submitted).map(|(cid, _)| cid)
+}
 
-    /// Frees the place; returns its command, and the command's accounting.
-    ///
-    /// # Errors
-    /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
-    #[inline(always)]
-    pub(crate) fn release(&mut self, cid: Cid) -> Result<(&Command, Accounting), DeviceFault> {
-        self.0.release(cid)
-    }
+/// Returns whether a command of `session` was submitted before or at `then`.
+pub(crate) fn has_any_of(table: &InFlight, session: u8, then: u64) -> bool {
+    table.in_flight().any(|(_, command)| command.work.session() == session && command.submitted <= then)
+}
 
-    /// Changes the most commands in flight to `depth`. None is in flight.
-    pub(crate) fn set_depth(&mut self, depth: u16) {
-        self.0.set_depth(depth);
-    }
-
-    /// Whether a place is free.
-    #[inline(always)]
-    pub(crate) fn has_room(&self) -> bool {
-        self.0.has_room()
-    }
-
-    /// Takes every command out, after a confirmed reset, as [`InFlight::release`] does.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Command, Accounting)> + '_ {
-        self.0.drain()
-    }
-
-    /// Discounts the commands submitted before `then`, and returns them.
-    pub(crate) fn discount(&mut self, then: u64) -> impl Iterator<Item = Command> + '_ {
-        let late = move |(command, accounting): &(&Command, &mut Accounting)| {
-            **accounting == Accounting::Counted && command.submitted < then
-        };
-        self.0.tags_mut().filter(late).map(|(command, accounting)| {
-            *accounting = Accounting::Discounted;
-            *command
-        })
-    }
-
-    /// The identifier of the command that was submitted first.
-    pub(crate) fn oldest(&self) -> Option<Cid> {
-        self.0.in_flight().min_by_key(|(_, command)| command.submitted).map(|(cid, _)| cid)
-    }
-
-    /// Whether a command of `session` was submitted before or at `then`.
-    pub(crate) fn has_any_of(&self, session: u8, then: u64) -> bool {
-        self.0.in_flight().any(|(_, command)| command.work.session() == session && command.submitted <= then)
-    }
-
-    /// The commands that the controller has not completed.
-    pub(crate) fn waiting(&self) -> Option<Waiting> {
-        let commands = || self.0.in_flight().map(|(_, command)| command);
-        let since = commands().map(|command| command.submitted).min()?;
-        Some(Waiting { since, long: commands().any(|command| command.work.kind() == Kind::Other) })
-    }
+/// The commands that the controller has not completed.
+pub(crate) fn waiting(table: &InFlight) -> Option<Waiting> {
+    let commands = || table.in_flight().map(|(_, command)| command);
+    let since = commands().map(|command| command.submitted).min()?;
+    Some(Waiting { since, long: commands().any(|command| command.work.kind() == Kind::Other) })
 }
 
 #[cfg(test)]
@@ -201,37 +162,43 @@ mod tests {
 
     #[test]
     fn a_command_is_known_by_its_session_and_its_time() {
-        let mut table = InFlight::new(3);
-        table.reserve(Command { work: Work::new(1, Opcode::Read, 0), ..command(5) }).unwrap();
-        table.reserve(Command { work: Work::new(2, Opcode::Read, 0), ..command(9) }).unwrap();
-        assert!(table.has_any_of(1, 5) && !table.has_any_of(1, 4));
-        assert!(!table.has_any_of(2, 8) && !table.has_any_of(3, 9));
+        let mut table = InFlight::new(3, NONE);
+        table
+            .reserve(Command { work: Work::new(1, Opcode::Read, 0), ..command(5) }, Accounting::Counted)
+            .unwrap()
+            .spend();
+        table
+            .reserve(Command { work: Work::new(2, Opcode::Read, 0), ..command(9) }, Accounting::Counted)
+            .unwrap()
+            .spend();
+        assert!(has_any_of(&table, 1, 5) && !has_any_of(&table, 1, 4));
+        assert!(!has_any_of(&table, 2, 8) && !has_any_of(&table, 3, 9));
     }
 
     #[test]
     fn what_is_discounted_is_reported_once_and_is_still_in_flight() {
-        let mut table = InFlight::new(3);
-        let late = table.reserve(command(4)).unwrap();
-        table.reserve(command(5)).unwrap();
+        let mut table = InFlight::new(3, NONE);
+        let late = table.reserve(command(4), Accounting::Counted).unwrap();
+        table.reserve(command(5), Accounting::Counted).unwrap().spend();
         let discounted =
-            |table: &mut InFlight, then| -> Vec<u64> { table.discount(then).map(|one| one.submitted).collect() };
+            |table: &mut InFlight, then| -> Vec<u64> { discount(table, then).map(|one| one.submitted).collect() };
         assert_eq!(discounted(&mut table, 5), [4]);
         assert_eq!(discounted(&mut table, 5), [0_u64; 0]);
         assert_eq!(discounted(&mut table, 6), [5]);
-        assert_eq!(table.waiting(), Some(Waiting { since: 4, long: false }));
+        assert_eq!(waiting(&table), Some(Waiting { since: 4, long: false }));
         assert_eq!(table.release(late.cid), Ok((&command(4), Accounting::Discounted)));
-        let next = table.reserve(command(6)).unwrap();
+        let next = table.reserve(command(6), Accounting::Counted).unwrap();
         assert_eq!(table.release(next.cid), Ok((&command(6), Accounting::Counted)));
     }
 
     #[test]
     fn draining_empties_the_table() {
-        let mut table = InFlight::new(3);
-        table.reserve(command(5)).unwrap();
-        table.reserve(command(4)).unwrap();
-        assert_eq!(table.waiting(), Some(Waiting { since: 4, long: false }));
+        let mut table = InFlight::new(3, NONE);
+        table.reserve(command(5), Accounting::Counted).unwrap().spend();
+        table.reserve(command(4), Accounting::Counted).unwrap().spend();
+        assert_eq!(waiting(&table), Some(Waiting { since: 4, long: false }));
         assert_eq!(table.drain().count(), 2);
-        assert_eq!(table.waiting(), None);
-        assert!((0..3).all(|_| table.reserve(command(1)).is_some()) && !table.has_room());
+        assert_eq!(waiting(&table), None);
+        assert!((0..3).all(|_| table.reserve(command(1), Accounting::Counted).is_some()) && !table.has_room());
     }
 }

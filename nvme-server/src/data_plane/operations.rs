@@ -112,7 +112,7 @@ impl<P: Platform> DataPlane<P> {
         session.cut_short(loss.status());
         // Its client is answered once more when it is polled. A ring-index error has no consequence any more.
         let _ = session.publish();
-        let lost = Lost { tenant: session.config.tenant.clone(), window: session.target.window, was_draining };
+        let lost = Lost { tenant: session.config.tenant.clone(), window: session.window, was_draining };
         slot.phase.lose(loss);
         slot.poll();
         Some(lost)
@@ -150,7 +150,7 @@ impl<P: Platform> DataPlane<P> {
     pub(crate) fn replace_queues(&mut self, index: usize, numbers: Range<u16>) {
         let Self { controller, slots, queues, .. } = self;
         let Some(slot) = slots.get_mut(index) else { return };
-        let max_transfer = queues.of(numbers.clone()).map(|queue| queue.max_transfer).min();
+        let max_transfer = queues.of(numbers.clone()).map(|queue| queue.queue.max_transfer).min();
         if let Some(session) = slot.phase.session_mut() {
             session.set_queues(numbers.clone(), max_transfer.unwrap_or_default());
         }

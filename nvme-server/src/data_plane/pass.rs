@@ -250,8 +250,8 @@ fn take_completions<P: Platform>(
 ) -> Result<bool, DeviceFault> {
     // Consecutive completions mostly belong to one session.
     let mut of: Option<(u8, &mut Session<P>)> = None;
-    while let Some(end) = queue.pair.complete()? {
-        let (command, accounting) = queue.in_flight.release(end.cid())?;
+    while let Some(end) = queue.queue.pair.complete()? {
+        let (command, accounting) = queue.queue.commands.release(end.cid())?;
         batch.completed(command, accounting);
         let number = command.work.session();
         let session = match of {
@@ -270,7 +270,7 @@ fn take_completions<P: Platform>(
         session.completed(command, end.status(), now);
         of = Some((number, session));
     }
-    if !queue.pair.release()? {
+    if !queue.queue.pair.release()? {
         return Ok(false);
     }
     queue.last_completion = now;

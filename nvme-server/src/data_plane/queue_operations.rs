@@ -1,6 +1,7 @@
 //! Operations on queue pairs, for the control plane.
 
 use super::DataPlane;
+use crate::data_plane::in_flight::oldest;
 use crate::data_plane::io_queue::{IoQueue, State};
 use crate::data_plane::slot::SessionSlot;
 use alloc::vec::Vec;
@@ -75,7 +76,7 @@ impl<P: Platform> DataPlane<P> {
     pub(crate) fn prepare(&mut self, number: u16, form: Form) -> Result<Prepared, DeviceFault> {
         let queue = self.queues.get_mut(number).ok_or(DeviceFault::OwnMemory)?;
         queue.set_form(form)?;
-        let pair = &queue.pair;
+        let pair = &queue.queue.pair;
         Ok(Prepared { id: pair.id(), entries: pair.entries(), sq: pair.sq.iova, cq: pair.cq.iova })
     }
 
@@ -86,7 +87,7 @@ impl<P: Platform> DataPlane<P> {
     pub(crate) fn set_queue_state(&mut self, number: u16, state: State) -> Result<QueueId, DeviceFault> {
         let queue = self.queues.get_mut(number).ok_or(DeviceFault::OwnMemory)?;
         queue.state = state;
-        Ok(queue.pair.id())
+        Ok(queue.queue.pair.id())
     }
 
     /// Has the next bring-up create queue pairs as they were before these steps.
@@ -156,7 +157,7 @@ impl<P: Platform> DataPlane<P> {
     pub(crate) fn late(&self) -> Option<Late> {
         let number = self.queues.overdue(self.platform.ticks(), self.platform.ticks_per_second())?;
         let queue = self.queues.get(number)?;
-        let oldest = CommandName { sq: queue.pair.id(), cid: queue.in_flight.oldest()? };
+        let oldest = CommandName { sq: queue.queue.pair.id(), cid: oldest(&queue.queue.commands)? };
         Some(Late { number, form: queue.form(), oldest })
     }
 
@@ -168,7 +169,7 @@ impl<P: Platform> DataPlane<P> {
         let Self { platform, slots, queues, schedule, .. } = self;
         let queue = queues.get_mut(number).ok_or(DeviceFault::OwnMemory)?;
         let mut batch = schedule.batch(platform.ticks());
-        for (command, accounting) in queue.in_flight.drain() {
+        for (command, accounting) in queue.queue.commands.drain() {
             batch.aborted(&command, accounting);
             let session = slots.get_mut(usize::from(command.work.session())).and_then(|slot| slot.phase.session_mut());
             session.into_iter().for_each(|session| session.lose(command, Status::TimedOut));

@@ -4,7 +4,7 @@
 //! the controller's identifiers are one more, since its queue pair 0 is the admin queue's. A queue pair that was made is
 //! kept for good: pool memory is not returned. Left out: their creation at the controller (`reconcile`).
 
-use crate::data_plane::in_flight::Command;
+use crate::data_plane::in_flight::{Command, discount, waiting};
 use crate::data_plane::io_queue::{IoQueue, State};
 use crate::data_plane::schedule::Batch;
 use alloc::vec::Vec;
@@ -59,7 +59,7 @@ impl<P: Platform> Queues<P> {
 
     /// The largest transfer, bytes, of one command on any of these: `most`, or less where their list pages suffice for less.
     pub(crate) fn max_transfer(&self, numbers: Range<u16>, most: u64) -> u64 {
-        self.of(numbers).fold(most, |least, queue| least.min(queue.max_transfer))
+        self.of(numbers).fold(most, |least, queue| least.min(queue.queue.max_transfer))
     }
 
     /// The first of `numbers` that takes a command, from `turn` on and around.
@@ -87,9 +87,8 @@ impl<P: Platform> Queues<P> {
     /// The number of a queue pair with an answer overdue.
     pub(crate) fn overdue(&self, now: u64, ticks_per_second: u64) -> Option<u16> {
         let numbered = (0u16..).zip(&self.by_number).filter_map(|(number, queue)| Some((number, queue.as_ref()?)));
-        let mut waiting = numbered.filter_map(|(number, queue)| Some((number, queue, queue.in_flight.waiting()?)));
-        let late =
-            waiting.find(|(_, queue, waiting)| waiting.is_too_long(queue.last_completion, now, ticks_per_second));
+        let mut late = numbered.filter_map(|(number, queue)| Some((number, queue, waiting(&queue.queue.commands)?)));
+        let late = late.find(|(_, queue, waiting)| waiting.is_too_long(queue.last_completion, now, ticks_per_second));
         late.map(|(number, ..)| number)
     }
 
@@ -97,7 +96,7 @@ impl<P: Platform> Queues<P> {
     pub(crate) fn discount(&mut self, batch: &mut Batch<'_>, now: u64, ticks_per_second: u64) {
         let then = now.saturating_sub(ticks_per_second.saturating_mul(DISCOUNT_SECONDS));
         for queue in self.by_number.iter_mut().flatten() {
-            queue.in_flight.discount(then).for_each(|command| batch.discount(&command));
+            discount(&mut queue.queue.commands, then).for_each(|command| batch.discount(&command));
         }
     }
 
@@ -106,7 +105,7 @@ impl<P: Platform> Queues<P> {
         self.by_number
             .iter_mut()
             .flatten()
-            .flat_map(|queue| queue.in_flight.drain())
+            .flat_map(|queue| queue.queue.commands.drain())
             .map(|(command, _)| command)
             .collect()
     }
@@ -117,7 +116,7 @@ impl<P: Platform> Queues<P> {
     /// As [`QueuePair::reset`](nvme_driver::queue_pair::QueuePair::reset).
     pub(crate) fn reset(&mut self) -> Result<(), DeviceFault> {
         for queue in self.by_number.iter_mut().flatten() {
-            queue.pair.reset()?;
+            queue.queue.pair.reset()?;
             queue.state = State::Absent;
         }
         Ok(())

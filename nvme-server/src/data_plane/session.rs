@@ -14,18 +14,19 @@ pub(crate) use retries::Retries;
 
 pub(crate) use nvme_driver::command::Abilities;
 
-use crate::data_plane::extents::{CommandLimits, Cursor};
-use crate::data_plane::io_queue::Target;
+use crate::data_plane::extents::CommandLimits;
+use crate::data_plane::in_flight::has_any_of;
 use crate::data_plane::queues::Queues;
-use alloc::vec::Vec;
-use blk_api::Status;
 use blk_api::config::{Interrupts, ServerConfig, SessionConfig};
 use blk_api::request::Bounds;
 use blk_api::ring::{RingError, ServerEnd};
 use blk_api::session::Statistics;
 use core::ops::Range;
+use nvme_driver::Engine;
+use nvme_driver::command::Target;
 use nvme_driver::dma::Window;
 use nvme_driver::fault::DeviceFault;
+use nvme_driver::pending::Pending;
 use nvme_driver::retry::RetryDelays;
 use nvme_spec::Nsid;
 use platform::{Cap, Notification, Platform};
@@ -64,18 +65,7 @@ impl From<DeviceFault> for ServeError {
     }
 }
 
-/// A request of several commands that are on their way.
-///
-/// `open` counts the commands submitted and not completed, plus one while a cursor has more to submit.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    user_data: u64,
-    open: u32,
-    status: Status,
-    device_status: u16,
-}
-
-const _: () = assert!(size_of::<Option<Pending>>() + size_of::<u16>() <= ServerConfig::HEAP_A_REQUEST);
+const _: () = assert!(Pending::PLACE_BYTES <= ServerConfig::HEAP_A_REQUEST);
 
 /// An open session.
 pub(crate) struct Session<P: Platform> {
@@ -89,6 +79,7 @@ pub(crate) struct Session<P: Platform> {
     /// Its interrupts by mode; the sum is among the statistics.
     pub interrupts: report::Interrupts,
     pub target: Target,
+    pub window: Window,
     /// Blocks of the namespace when the session was opened.
     pub namespace_blocks: u64,
     ring: ServerEnd<P::Memory>,
@@ -110,10 +101,7 @@ pub(crate) struct Session<P: Platform> {
     /// Its requests that were taken and not answered.
     outstanding: u32,
     /// Those of them that were not submitted as one command.
-    pending: Vec<Option<Pending>>,
-    free: Vec<u16>,
-    /// The request that is being cut into commands, and its place in `pending`.
-    current: Option<(Cursor, u16)>,
+    engine: Engine,
     /// The number of the retry that this is, 0 for a first try.
     retrying: u8,
     retries: Retries,
@@ -144,7 +132,8 @@ impl<P: Platform> Session<P> {
         // A ring has at most 4096 entries (`blk_api::ring::MAX_ENTRIES`).
         let entries = config.ring_entries.min(blk_api::ring::MAX_ENTRIES) as u16;
         Self {
-            target: Target { nsid: Nsid(config.nsid), window },
+            target: Target { nsid: Nsid(config.nsid), window: window.iova },
+            window,
             namespace_blocks,
             config,
             bounds,
@@ -164,9 +153,8 @@ impl<P: Platform> Session<P> {
             kernel,
             command_limits,
             abilities,
-            pending: (0..entries).map(|_| None).collect(),
-            free: (0..entries).rev().collect(),
-            current: None,
+            // As many places as the ring has entries are enough for all requests that are outstanding.
+            engine: Engine::new(entries),
             retrying: 0,
             retries,
         }
@@ -209,7 +197,7 @@ impl<P: Platform> Session<P> {
 
     /// Whether a command is in flight that was submitted before or at `then`, in ticks of the clock.
     pub(crate) fn has_commands_of(&self, queues: &Queues<P>, then: u64) -> bool {
-        queues.of(self.queues.clone()).any(|queue| queue.in_flight.has_any_of(self.number, then))
+        queues.of(self.queues.clone()).any(|queue| has_any_of(&queue.queue.commands, self.number, then))
     }
 
     /// Commands that were completed.
@@ -230,7 +218,7 @@ impl<P: Platform> Session<P> {
     /// Whether the client was asked to signal and has submitted nothing. A ring-index error is left to a poll.
     #[inline]
     pub(crate) fn is_asleep(&mut self) -> bool {
-        self.is_signalled && self.current.is_none() && !self.ring.has_entries().unwrap_or(true)
+        self.is_signalled && !self.engine.is_cutting() && !self.ring.has_entries().unwrap_or(true)
     }
 
     /// Asks the client not to signal.

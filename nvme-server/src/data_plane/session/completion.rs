@@ -1,6 +1,6 @@
 //! Completes commands and answers the client.
 
-use super::{Pending, PollResult, ServeError, Session};
+use super::{PollResult, ServeError, Session};
 use crate::data_plane::in_flight::{Command, Served};
 use crate::data_plane::queues::Queues;
 use blk_api::Status;
@@ -8,6 +8,7 @@ use blk_api::ring::{Completed, RingError};
 use blk_api::session::Statistics;
 use nvme_driver::command::failure;
 use nvme_driver::fault::DeviceFault;
+use nvme_driver::pending::Answer;
 use platform::{Kernel, Platform};
 use scheduler::Kind;
 
@@ -32,7 +33,7 @@ impl<P: Platform> Session<P> {
     fn ring(&mut self, queues: &mut Queues<P>) -> Result<(), DeviceFault> {
         for number in self.queues.clone() {
             let Some(queue) = queues.get_mut(number) else { continue };
-            let rung = queue.pair.ring()?;
+            let rung = queue.queue.pair.ring()?;
             self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(rung));
             if rung && number == self.turn {
                 self.next_turn();
@@ -65,7 +66,7 @@ impl<P: Platform> Session<P> {
             }
             match command.request {
                 Served::Whole(user_data) => self.answer(user_data, Status::Success, 0),
-                Served::Part(place) => self.close_one(place),
+                Served::Part(place) => self.close_one(place, Status::Success, 0),
             }
         } else {
             self.fail(command, status, now);
@@ -82,15 +83,7 @@ impl<P: Platform> Session<P> {
         let (status, device_status) = (failure(command.work.opcode(), status), status.without_more().to_raw());
         match command.request {
             Served::Whole(user_data) => self.answer(user_data, status, device_status),
-            Served::Part(place) => {
-                if let Some(Some(pending)) = self.pending.get_mut(usize::from(place))
-                    && pending.status == Status::Success
-                {
-                    // The first failure is the one to report.
-                    (pending.status, pending.device_status) = (status, device_status);
-                }
-                self.close_one(place)
-            }
+            Served::Part(place) => self.close_one(place, status, device_status),
         }
     }
 
@@ -101,18 +94,18 @@ impl<P: Platform> Session<P> {
         self.ring.reply(&Completed { user_data, status: status as u16, device_status, reserved: 0 });
     }
 
-    /// Counts one open command less, or that the last was submitted; replies when none is open.
+    /// Counts one open command less, which ended with this status; replies when none is open.
     #[inline]
-    pub(super) fn close_one(&mut self, place: u16) {
-        let Some(slot) = self.pending.get_mut(usize::from(place)) else { return };
-        let Some(pending) = slot else { return };
-        pending.open = pending.open.wrapping_sub(1);
-        if pending.open > 0 {
-            return;
+    pub(super) fn close_one(&mut self, place: u16, status: Status, device_status: u16) {
+        let answer = self.engine.pending.end_one(place, status, device_status);
+        self.answer_if(answer);
+    }
+
+    /// Answers a request that was taken off the ring, if its last command has ended.
+    #[inline]
+    pub(super) fn answer_if(&mut self, answer: Option<Answer>) {
+        if let Some(Answer { user_data, status, device_status }) = answer {
+            self.answer(user_data, status, device_status);
         }
-        let Pending { user_data, status, device_status, .. } = *pending;
-        *slot = None;
-        self.free.push(place);
-        self.answer(user_data, status, device_status);
     }
 }

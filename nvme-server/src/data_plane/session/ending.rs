@@ -13,8 +13,8 @@ impl<P: Platform> Session<P> {
     /// with `status` after their commands in flight. Returns whether there was one.
     pub(crate) fn cut_short(&mut self, status: Status) -> bool {
         let waited = self.end_retries(status);
-        let Some((_, place)) = self.current.take() else { return waited };
-        self.abandon(Served::Part(place), status);
+        let Some(answer) = self.engine.cut_short(status) else { return waited };
+        self.answer_if(answer);
         true
     }
 
@@ -29,17 +29,15 @@ impl<P: Platform> Session<P> {
         match request {
             Served::Whole(user_data) => self.answer(user_data, status, 0),
             Served::Part(place) => {
-                if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
-                    pending.status = status;
-                }
-                self.close_one(place);
+                let answer = self.engine.pending.abandon(place, status);
+                self.answer_if(answer);
             }
         }
     }
 
     /// Answers entries with `status`, because there is no controller any more. Returns whether more of them wait.
     pub(crate) fn answer_ended(&mut self, status: Status) -> Result<bool, RingError> {
-        for _ in 0..self.pending.len() {
+        for _ in 0..self.engine.pending.most() {
             if self.ring.answerable(self.outstanding)? == 0 {
                 break;
             }

@@ -7,7 +7,6 @@
 //! ring has entries, no entry is taken. Neighbours: [`RetryDelays`] decides which commands wait and for how long.
 
 use super::Session;
-use crate::data_plane::extents::Cursor;
 use crate::data_plane::in_flight::{Command, Served, Work};
 use alloc::vec::Vec;
 use blk_api::Status;
@@ -62,7 +61,7 @@ impl<P: Platform> Session<P> {
         }
         let place = match command.request {
             Served::Part(place) => place,
-            Served::Whole(user_data) => match self.take_place(user_data) {
+            Served::Whole(user_data) => match self.engine.pending.begin(user_data) {
                 Some(place) => place,
                 None => return false,
             },
@@ -78,24 +77,26 @@ impl<P: Platform> Session<P> {
 
     /// Whether entries are left on the ring because of commands that wait.
     pub(super) fn has_too_many_retries(&self) -> bool {
-        self.retries.waiting.len() >= self.pending.len().min(ServerConfig::WAITING_RETRIES)
+        self.retries.waiting.len() >= self.engine.pending.most().min(ServerConfig::WAITING_RETRIES)
     }
 
     /// Goes on with a command that is due, if there is one: at once, or after the request that is being cut into commands.
     pub(crate) fn go_on_with_retry(&mut self, now: u64) {
         self.retries.are_due = self.retries.waiting.iter().any(|one| one.due <= now);
-        if self.current.is_some() {
+        if self.engine.is_cutting() {
             return;
         }
         let due = self.retries.take_due(now);
         self.retrying = due.map_or(0, |due| due.work.retries().saturating_add(1));
-        self.current = due.map(|due| (Cursor::new(self.request_of(&due)), due.place));
+        if let Some(due) = due {
+            self.engine.resume(self.request_of(&due), due.place);
+        }
     }
 
     /// The request for what a command did.
     fn request_of(&self, &Waiting { work, first, offset, place, .. }: &Waiting) -> Request {
         let (opcode, bytes) = (work.opcode(), work.bytes());
-        let user_data = self.pending.get(usize::from(place)).and_then(Option::as_ref).map_or(0, |one| one.user_data);
+        let user_data = self.engine.pending.user_data(place).unwrap_or_default();
         let mut segments = [Segment::default(); MAX_SEGMENTS];
         let segment_count = u8::from(opcode.moves_data());
         let [segment, ..] = &mut segments;

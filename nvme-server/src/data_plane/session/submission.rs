@@ -3,14 +3,14 @@
 //! [`Session::take_turn`] submits as much as the scheduler's quantum lets it. Most requests go the short way; the general way decides
 //! about all others. Left out: a queue pair's part (`io_queue`), and how requests are cut (`split`).
 
-use super::{Pending, ServeError, Session};
+use super::{ServeError, Session};
 use crate::data_plane::extents::Extents;
-use crate::data_plane::extents::{self, CommandLimits, Cursor, Piece};
-use crate::data_plane::in_flight::{Command, Served, Work};
+use crate::data_plane::extents::{self, CommandLimits, Piece};
+use crate::data_plane::in_flight::{Accounting, Command, Served, Work};
 use crate::data_plane::queues::Queues;
 use crate::data_plane::schedule::Batch;
 use blk_api::Status;
-use blk_api::request::{Opcode, Request};
+use blk_api::request::Opcode;
 use blk_api::ring::RingError;
 use core::ops::Range;
 use extent_table::Miss;
@@ -24,8 +24,8 @@ enum Taken {
     Nothing,
     /// An entry that was answered at once.
     Answered,
-    /// A request, and its place among the pending.
-    Request(Cursor, u16),
+    /// A request, which is being cut.
+    Request,
 }
 
 /// Rest of the ring after [`Session::submit_simple`].
@@ -99,7 +99,7 @@ impl<P: Platform> Session<P> {
     /// The client broke the protocol, and the session must end.
     #[inline]
     pub(crate) fn wants_turn(&mut self, queues: &mut Queues<P>) -> Result<bool, RingError> {
-        let has_work = self.current.is_some() || (self.can_answer()? && self.ring.has_entries()?);
+        let has_work = self.engine.is_cutting() || (self.can_answer()? && self.ring.has_entries()?);
         Ok(has_work && self.has_room(queues))
     }
 
@@ -111,7 +111,7 @@ impl<P: Platform> Session<P> {
     #[inline]
     pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_, P>) -> Result<(), ServeError> {
         let waits = loop {
-            if self.current.is_none() && self.submit_simple(turn)? == Rest::None {
+            if !self.engine.is_cutting() && self.submit_simple(turn)? == Rest::None {
                 break false;
             }
             if !self.wants_turn(turn.queues)? {
@@ -161,7 +161,7 @@ impl<P: Platform> Session<P> {
             let served = Served::Whole(request.user_data);
             let work = Work::new(self.number, request.opcode, bytes);
             let command = Command { work, submitted, first: request.lba, offset, request: served };
-            if queue.submit(&self.target, request.opcode, piece, command).is_err() {
+            if queue.queue.submit(&self.target, request.opcode, piece, bytes, command, Accounting::Counted).is_err() {
                 break Ok(Rest::Unknown);
             }
             self.ring.advance();
@@ -183,14 +183,13 @@ impl<P: Platform> Session<P> {
     /// As [`Session::take_turn`].
     #[inline(never)]
     fn submit_next(&mut self, turn: &mut Turn<'_, P>) -> Result<(), ServeError> {
-        let (cursor, place) = match self.current.take() {
-            Some(stalled) => stalled,
-            None => match self.take_request(turn)? {
+        if !self.engine.is_cutting() {
+            match self.take_request(turn)? {
                 Taken::Nothing | Taken::Answered => return Ok(()),
-                Taken::Request(cursor, place) => (cursor, place),
-            },
-        };
-        self.submit_commands(turn, cursor, place)
+                Taken::Request => {}
+            }
+        }
+        self.submit_commands(turn)
     }
 
     /// Whether a command could be submitted; if not, the session is polled again when one can.
@@ -219,7 +218,10 @@ impl<P: Platform> Session<P> {
         self.outstanding = self.outstanding.wrapping_add(1);
         let refusal = match entry.check(&self.bounds) {
             Ok(request) => match self.abilities.answer_now(request.opcode) {
-                None => return self.begin(request),
+                None => {
+                    self.engine.begin(request)?;
+                    return Ok(Taken::Request);
+                }
                 Some(answer) => answer,
             },
             Err(status) => {
@@ -232,50 +234,26 @@ impl<P: Platform> Session<P> {
         Ok(Taken::Answered)
     }
 
-    /// Begins a request. As many places as the ring has entries are enough for all that are outstanding.
-    fn begin(&mut self, request: Request) -> Result<Taken, ServeError> {
-        let place = self.take_place(request.user_data).ok_or(DeviceFault::OwnMemory)?;
-        Ok(Taken::Request(Cursor::new(request), place))
-    }
-
-    /// Takes a place among the pending for a request of which there is something to submit.
-    pub(super) fn take_place(&mut self, user_data: u64) -> Option<u16> {
-        let place = self.free.pop()?;
-        let slot = self.pending.get_mut(usize::from(place))?;
-        *slot = Some(Pending { user_data, open: 1, status: Status::Success, device_status: 0 });
-        Some(place)
-    }
-
-    /// Submits commands for a request until it is done, or the turn is over or places in flight have run out: then it waits.
-    /// One that misses is answered so when those of its commands that were submitted are done.
-    fn submit_commands(&mut self, turn: &mut Turn<'_, P>, mut cursor: Cursor, place: u16) -> Result<(), ServeError> {
-        let (opcode, mut limits) = (cursor.opcode(), turn.limits);
-        if !opcode.moves_data() {
-            limits.bare_blocks = limits.bare_blocks.min(self.abilities.most_blocks(opcode, limits.block_shift));
-        }
-        while !cursor.finished() {
-            let Some(queue) = self.queue_with_room(turn.queues).filter(|_| turn.left > 0) else {
-                self.current = Some((cursor, place));
-                return Ok(());
-            };
-            let extents = &mut turn.extents;
-            let submitted = match cursor.next(|opcode, first, blocks| extents.run(opcode, first, blocks), limits) {
-                Ok(Some(piece)) => self.submit(turn, queue, opcode, piece, place),
-                Ok(None) => Err(DeviceFault::OwnMemory),
+    /// Submits commands for the request that is being cut until it is done, or the turn is over or places in flight have run out: then
+    /// it waits. One that misses is answered so when those of its commands that were submitted are done. After a fault it stays for the
+    /// reset, which answers it.
+    fn submit_commands(&mut self, turn: &mut Turn<'_, P>) -> Result<(), ServeError> {
+        let mut status = Status::Success;
+        while let Some(opcode) = self.engine.to_submit() {
+            let Some(queue) = self.queue_with_room(turn.queues).filter(|_| turn.left > 0) else { return Ok(()) };
+            let (extents, limits) = (&mut turn.extents, self.abilities.limits(opcode, turn.limits));
+            match self.engine.next(|opcode, first, blocks| extents.run(opcode, first, blocks), limits) {
+                Ok(Some((piece, place))) => self.submit(turn, queue, opcode, piece, place)?,
+                Ok(None) => return Err(DeviceFault::OwnMemory.into()),
                 Err(miss) => {
-                    self.miss(place, miss);
+                    status = self.miss(miss);
                     self.refuse(turn);
                     break;
                 }
-            };
-            if let Err(fault) = submitted {
-                return Err(self.stall(cursor, place, fault));
-            }
-            if let Some(Some(pending)) = self.pending.get_mut(usize::from(place)) {
-                pending.open = pending.open.wrapping_add(1);
             }
         }
-        self.close_one(place);
+        let answer = self.engine.end(status);
+        self.answer_if(answer);
         if self.retries.are_due || self.retrying > 0 {
             self.go_on_with_retry(turn.now);
         }
@@ -291,26 +269,15 @@ impl<P: Platform> Session<P> {
         turn.left = if self.refusals_left == 0 { 0 } else { turn.left.saturating_sub(1) };
     }
 
-    /// Ends a request that lacks the right to its next blocks, or the record of them.
+    /// Counts a request that lacks the right to its next blocks, or the record of them. Returns its status.
     #[cold]
-    fn miss(&mut self, place: u16, miss: Miss) {
+    fn miss(&mut self, miss: Miss) -> Status {
         let (status, count) = match miss {
             Miss::NotInstalled => (Status::NotInstalled, &mut self.statistics.not_installed),
             Miss::Forbidden => (Status::Forbidden, &mut self.statistics.forbidden),
         };
         *count = count.wrapping_add(1);
-        if let Some(Some(pending)) = self.pending.get_mut(usize::from(place))
-            && pending.status == Status::Success
-        {
-            pending.status = status;
-        }
-    }
-
-    /// Keeps a request of which a command could not be submitted for the reset, which answers it.
-    #[cold]
-    fn stall(&mut self, cursor: Cursor, place: u16, fault: DeviceFault) -> ServeError {
-        self.current = Some((cursor, place));
-        ServeError::Device(fault)
+        status
     }
 
     /// The queue pair of this turn, or another if that is full: a batch stays together, so that one doorbell rings it.
@@ -334,7 +301,7 @@ impl<P: Platform> Session<P> {
         let (first, offset, request) = (piece.first, piece.offset as u32, Served::Part(place));
         let command = Command { work, submitted: turn.now, first, offset, request };
         let Some(queue) = turn.queues.get_mut(queue) else { return Err(DeviceFault::OwnMemory) };
-        queue.submit(&self.target, opcode, piece, command)?;
+        queue.queue.submit(&self.target, opcode, piece, bytes, command, Accounting::Counted)?;
         self.in_flight = self.in_flight.wrapping_add(1);
         turn.submitted(&command);
         self.statistics.commands = self.statistics.commands.wrapping_add(1);

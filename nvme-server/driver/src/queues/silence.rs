@@ -14,6 +14,12 @@ const COMMAND_SECONDS: u64 = 120;
 /// would wait for nothing. If the device has not lost it, it holds more than it should.
 pub const DISCOUNT_SECONDS: u64 = 1;
 
+/// Seconds that a queue pair with commands in flight may complete nothing, with or without one among them that may be long.
+#[must_use]
+pub const fn limit_seconds(is_long: bool) -> u64 {
+    if is_long { LONG_SILENCE_SECONDS } else { SILENCE_SECONDS }
+}
+
 /// A queue pair's wait for its oldest command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waiting {
@@ -24,10 +30,11 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Whether the wait is a fault at `now`, with the last completion taken at `last_completion`.
+    /// Returns whether the wait is a fault at `now`, with the last completion taken at `last_completion`.
+    #[must_use]
     pub fn is_too_long(self, last_completion: u64, now: u64, ticks_per_second: u64) -> bool {
         let Self { since, long } = self;
-        let silence = if long { LONG_SILENCE_SECONDS } else { SILENCE_SECONDS };
+        let silence = limit_seconds(long);
         let past = |from: u64, seconds: u64| now.saturating_sub(from) > ticks_per_second.saturating_mul(seconds);
         // A queue pair that was idle is not silent: nothing was asked of it.
         past(since.max(last_completion), silence) || past(since, COMMAND_SECONDS)

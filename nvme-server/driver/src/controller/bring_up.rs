@@ -7,11 +7,10 @@ use crate::fault::DeviceFault;
 use crate::pci;
 use crate::queue_pair::QueuePair;
 use crate::reset::{disable, wait_ready};
-use nvme_spec::admin::identify_controller;
+use nvme_spec::QueueId;
 use nvme_spec::feature::NumberOfQueues;
 use nvme_spec::registers::Arbitration;
-use nvme_spec::{DataPointer, QueueId, identify};
-use platform::{Memory, Platform};
+use platform::Platform;
 
 /// Seconds, at least, that a controller has to come back after its registers read as all ones. A function must answer within
 /// the same time after a reset (PCI Express base specification 4.0, section 6.6.1).
@@ -74,24 +73,6 @@ impl<P: Platform> Controller<P> {
         let rings = (pool.take(1)?, pool.take(1)?);
         let (registers, doorbells) = (self.registers.registers(), self.registers.cap().doorbells());
         QueuePair::new(QueueId::ADMIN, admin::ENTRIES, rings, registers, doorbells)
-    }
-
-    /// The description of itself by a controller that this driver can use.
-    ///
-    /// # Errors
-    /// [`DeviceFault::Unusable`] for another one; and as [`Controller::execute`].
-    pub async fn describe(&self) -> Result<identify::Controller, DeviceFault> {
-        let page = &self.identify_page;
-        let data = DataPointer::page(page.iova.bits());
-        self.execute(|cid| identify_controller(cid, data)).await?;
-        let about: identify::Controller = page.memory.read(page.offset)?;
-        if !about.supports_standard_entries() {
-            return Err(DeviceFault::Unusable("the controller's queue entries have other sizes than 64 and 16 bytes"));
-        }
-        if !about.kind().does_io() {
-            return Err(DeviceFault::Unusable("the controller is for discovery or administration alone (CNTRLTYPE)"));
-        }
-        Ok(about)
     }
 
     /// Asks for this number of I/O queue pairs, at least one. Returns the number that the controller grants: fewer, or more.

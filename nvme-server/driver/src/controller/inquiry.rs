@@ -4,6 +4,7 @@
 //! A controller that refuses a question is used as one to which the standard gives no answer, and a namespace of which it refuses
 //! to say something is left out ([`unless_refused`]). Left out: what is concluded of the answers.
 
+use crate::command::Abilities;
 use crate::fault::DeviceFault;
 use crate::queue_pair::Ring;
 use crate::retry::RetryDelays;
@@ -44,6 +45,42 @@ fn page(asks: &impl Asks) -> DataPointer {
     DataPointer::page(asks.page().iova.bits())
 }
 
+/// The description of itself by a controller that a driver can use.
+///
+/// # Errors
+/// [`DeviceFault::Unusable`] for another one; and as [`Asks::must`].
+pub async fn describe(asks: &mut impl Asks) -> Result<identify::Controller, DeviceFault> {
+    let data = page(asks);
+    asks.must(|cid| admin::identify_controller(cid, data)).await?;
+    let place = asks.page();
+    let about: identify::Controller = place.memory.read(place.offset)?;
+    if !about.supports_standard_entries() {
+        return Err(DeviceFault::Unusable("the controller's queue entries have other sizes than 64 and 16 bytes"));
+    }
+    if !about.kind().does_io() {
+        return Err(DeviceFault::Unusable("the controller is for discovery or administration alone (CNTRLTYPE)"));
+    }
+    Ok(about)
+}
+
+/// The largest transfer of one command, bytes, whatever the controller allows: bounds the list pages of each command in flight.
+const MAX_TRANSFER: u64 = 2 << 20;
+
+/// The largest transfer of one command that is used, bytes, and the optional operations that the controller supports.
+///
+/// # Errors
+/// As [`Asks::must`], but for a refusal.
+pub async fn limits(
+    asks: &mut impl Asks,
+    version: Vs,
+    cap: Cap,
+    about: &identify::Controller,
+) -> Result<(u64, Abilities), DeviceFault> {
+    let limits = nvm_limits(asks, version, cap).await?;
+    let max_transfer = about.max_transfer_bytes(cap.min_page_bytes()).unwrap_or(MAX_TRANSFER).min(MAX_TRANSFER);
+    Ok((max_transfer, Abilities::of(about, &limits, cap.min_page_bytes())))
+}
+
 /// The delays before retries that the controller will name. It names them to a host that says that it keeps them (Host Behavior
 /// Support, base specification 1.4, section 5.21.1.22).
 ///
@@ -69,7 +106,7 @@ pub async fn retry_delays(asks: &mut impl Asks, about: &identify::Controller) ->
 ///
 /// # Errors
 /// As [`Asks::must`], but for a refusal.
-pub async fn nvm_limits(asks: &mut impl Asks, version: Vs, cap: Cap) -> Result<NvmLimits, DeviceFault> {
+async fn nvm_limits(asks: &mut impl Asks, version: Vs, cap: Cap) -> Result<NvmLimits, DeviceFault> {
     if !NvmLimits::are_stated(version, cap.css_other()) {
         return Ok(NvmLimits::NONE);
     }

@@ -1,9 +1,9 @@
 //! The commands that do requests, and the outcome of a request from the controller's status.
 
 use crate::command_table::Reserved;
+use crate::cursor::{CommandLimits, Piece};
 use crate::fault::DeviceFault;
 use crate::prp::{self, PrpLists};
-use crate::split::Piece;
 use blk_api::Status;
 use blk_api::request::Opcode;
 use nvme_spec::identify::{self, NvmLimits};
@@ -44,6 +44,13 @@ impl Abilities {
         u32::try_from(blocks.unwrap_or(u64::MAX)).unwrap_or(u32::MAX).clamp(1, Blocks::MAX)
     }
 
+    /// The limits of a command of this operation, where `limits` are those of any.
+    #[must_use]
+    pub fn limits(self, opcode: Opcode, limits: CommandLimits) -> CommandLimits {
+        let most = if opcode.moves_data() { Blocks::MAX } else { self.most_blocks(opcode, limits.block_shift) };
+        CommandLimits { bare_blocks: limits.bare_blocks.min(most), ..limits }
+    }
+
     /// The status of a request that needs no command. A discard is a hint and may be ignored; zeroes need the command.
     #[must_use]
     #[inline]
@@ -56,22 +63,30 @@ impl Abilities {
     }
 }
 
-/// The command for a piece of a request: on the namespace `nsid`, with its data in the window at `window` for the
-/// controller. `bytes` are those of the piece's blocks.
+/// The part of a command that is the same for all commands of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The namespace.
+    pub nsid: Nsid,
+    /// The address of the client's window for the controller.
+    pub window: Iova,
+}
+
+/// The command for a piece of a request at a target. `bytes` are those of the piece's blocks.
 ///
 /// # Errors
 /// [`DeviceFault::OwnMemory`] for a piece that no command can do: the splitter makes none.
 #[inline(always)]
 pub fn build<M: Memory>(
     lists: &PrpLists<M>,
-    nsid: Nsid,
-    window: Iova,
+    target: &Target,
     opcode: Opcode,
     piece: Piece,
     bytes: u32,
-    reserved: Reserved,
+    reserved: &Reserved,
 ) -> Result<Sqe, DeviceFault> {
-    let Reserved { index, cid } = reserved;
+    let (Reserved { index, cid }, Target { nsid, window }) = (reserved, *target);
+    let (index, cid) = (*index, *cid);
     if opcode == Opcode::Flush {
         return Ok(nvm::flush(cid, nsid));
     }

@@ -54,13 +54,22 @@ pub const MOST_IN_FLIGHT: u16 = 1024;
 /// No place: their numbers are smaller.
 const NONE: u16 = u16::MAX;
 
-/// A reserved place: with it, submitting the command cannot fail for lack of one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A reserved place: with it, submitting the command cannot fail for lack of one. It is spent by the submission, or taken back.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "a place that is not spent is lost"]
 pub struct Reserved {
     /// The place: the number of the command's PRP list pages.
     pub index: u16,
     /// The command's identifier.
     pub cid: Cid,
+}
+
+impl Reserved {
+    /// Spends the reservation: the command with this identifier was submitted, or is released.
+    #[inline(always)]
+    pub fn spend(self) -> Cid {
+        self.cid
+    }
 }
 
 impl<C: Copy, T: Copy> CommandTable<C, T> {
@@ -208,8 +217,7 @@ mod tests {
         }
         // The last place of a full table, through all generations.
         let mut table = table(64);
-        let all: Vec<_> = core::iter::from_fn(|| table.reserve(0, 'a')).collect();
-        let mut last = *all.last().unwrap();
+        let mut last = core::iter::from_fn(|| table.reserve(0, 'a')).last().unwrap();
         for _ in 0..=u16::MAX {
             assert_ne!(last.cid, Cid::NONE);
             table.release(last.cid).unwrap();
@@ -259,7 +267,7 @@ mod tests {
     fn a_changed_tag_is_released_with_its_command() {
         let mut table = table(3);
         let late = table.reserve(4, 'a').unwrap();
-        table.reserve(5, 'a').unwrap();
+        table.reserve(5, 'a').unwrap().spend();
         table.tags_mut().filter(|(command, _)| **command == 4).for_each(|(_, tag)| *tag = 'z');
         assert_eq!(table.release(late.cid), Ok((&4, 'z')));
         let next = table.reserve(6, 'b').unwrap();
@@ -269,8 +277,8 @@ mod tests {
     #[test]
     fn draining_empties_the_table() {
         let mut table = table(3);
-        table.reserve(5, 'a').unwrap();
-        table.reserve(4, 'b').unwrap();
+        table.reserve(5, 'a').unwrap().spend();
+        table.reserve(4, 'b').unwrap().spend();
         assert_eq!(table.in_flight().map(|(_, command)| *command).collect::<Vec<_>>(), [5, 4]);
         assert_eq!(table.drain().count(), 2);
         assert_eq!(table.in_flight().count(), 0);
