@@ -5,7 +5,7 @@
 //! [`io_queue`] reserves a place ([`in_flight`]) and builds the command with `nvme_driver::prp`; `nvme_driver::queue_pair` submits
 //! and rings. A completion goes from `queue_pair` through `in_flight` to `session::completion`, which answers.
 //!
-//! [`ready`] knows which sessions may have work, and [`schedule`] asks the scheduling policy which of them has its turn. The control
+//! [`readiness`] knows which sessions may have work, and [`schedule`] asks the scheduling policy which of them has its turn. The control
 //! plane and the policy component's calls change the data plane by named operations alone: [`operations`], [`queue_operations`],
 //! [`rights`] and [`calls`]. None of them waits.
 
@@ -22,7 +22,7 @@ mod pass;
 pub(crate) mod phase;
 pub(crate) mod queue_operations;
 pub(crate) mod queues;
-pub(crate) mod ready;
+pub(crate) mod readiness;
 pub(crate) mod rights;
 pub(crate) mod schedule;
 pub(crate) mod session;
@@ -40,7 +40,7 @@ use extent_table::ExtentTable;
 use nvme_driver::Controller;
 use platform::{Cap, Environment, Notification, Platform};
 use queues::Queues;
-use ready::ReadySet;
+use readiness::ReadySet;
 use schedule::Schedule;
 use slot::SessionSlot;
 

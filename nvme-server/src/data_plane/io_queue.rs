@@ -3,7 +3,7 @@
 //! Left out: the choice of the queue pair, and the handling of completions (`session`).
 
 use crate::data_plane::in_flight::{Accounting, Command};
-use crate::data_plane::ready::Bits;
+use crate::data_plane::readiness::Bits;
 use blk_api::config::Class;
 use nvme_driver::fault::DeviceFault;
 use nvme_driver::plan::Form;

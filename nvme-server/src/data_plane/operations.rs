@@ -4,7 +4,7 @@ use super::DataPlane;
 use crate::data_plane::phase::{Cause, Loss, Phase};
 use crate::data_plane::queues::Allotment;
 use crate::data_plane::session::{Abilities, Session};
-use crate::data_plane::slot::{SessionSlot, completed};
+use crate::data_plane::slot::completed;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -38,7 +38,7 @@ impl<P: Platform> DataPlane<P> {
         let Some(slot) = self.slots.get_mut(index) else { return };
         slot.listen_to_vectors(self.controller.vectors.borrow().bits_of(session.queues.clone()));
         slot.phase = Phase::Open(Box::new(session));
-        slot.poll();
+        slot.place.wake();
     }
 
     /// Takes out session `index`, which has ended and has nothing in flight, and the cause.
@@ -59,7 +59,7 @@ impl<P: Platform> DataPlane<P> {
 
     /// Polls all sessions.
     pub(crate) fn poll_all(&mut self) {
-        self.slots.iter_mut().for_each(SessionSlot::poll);
+        self.slots.iter_mut().for_each(|slot| slot.place.wake());
         self.wake();
     }
 
@@ -114,7 +114,7 @@ impl<P: Platform> DataPlane<P> {
         let _ = session.publish();
         let lost = Lost { tenant: session.config.tenant.clone(), window: session.window, was_draining };
         slot.phase.lose(loss);
-        slot.poll();
+        slot.place.wake();
         Some(lost)
     }
 
@@ -141,7 +141,7 @@ impl<P: Platform> DataPlane<P> {
             return true;
         }
         slot.phase.drain();
-        slot.poll();
+        slot.place.wake();
         self.wake();
         false
     }
@@ -163,7 +163,7 @@ impl<P: Platform> DataPlane<P> {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.allotment = allotment.unwrap_or(slot.allotment);
             slot.phase.go_on();
-            slot.poll();
+            slot.place.wake();
         }
         self.resume_queues(self.config.queue_pairs_of(index));
         self.wake();

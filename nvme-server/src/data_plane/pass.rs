@@ -5,6 +5,7 @@ use crate::data_plane::extents::Extents;
 use crate::data_plane::io_queue::IoQueue;
 use crate::data_plane::phase::{Cause, Loss, Phase};
 use crate::data_plane::queues::Queues;
+use crate::data_plane::readiness::Readiness;
 use crate::data_plane::schedule::Batch;
 use crate::data_plane::session::{PollResult, ServeError, Session};
 use crate::data_plane::slot::SessionSlot;
@@ -100,31 +101,31 @@ impl<P: Platform> DataPlane<P> {
                 continue;
             }
             if slot.polled == PollResult::None {
-                if slot.is_asleep() {
+                if slot.has_nothing() {
                     // The signal was for another session with the same badge bit.
-                    slot.wait_for_signal();
+                    slot.place.set(Readiness::Asleep);
                     continue;
                 }
                 slot.polled = PollResult::Nothing;
             }
-            let idle_polls = slot.idle_polls();
-            let wants_turn = match &mut slot.phase {
+            let idle_polls = slot.place.idle_polls();
+            let found = match &mut slot.phase {
                 Phase::Open(session) | Phase::Draining(session) => poll(session, queues, slot.completion, idle_polls),
                 Phase::Closing(session, _) => {
                     if session.cut_short(Status::Closed) {
                         slot.polled = PollResult::Completions;
                     }
-                    Ok(false)
+                    Ok(Readiness::Asleep)
                 }
                 Phase::Closed | Phase::Lost(..) | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => {
-                    Ok(false)
+                    Ok(Readiness::Asleep)
                 }
             };
-            let wants_turn = wants_turn.unwrap_or_else(|error| {
+            slot.found = found.unwrap_or_else(|error| {
                 expel(slot, error);
-                false
+                Readiness::Asleep
             });
-            schedule.set_waiting(index, wants_turn, now);
+            schedule.set_waiting(index, slot.found == Readiness::WaitsTurn, now);
         }
     }
 
@@ -144,7 +145,11 @@ impl<P: Platform> DataPlane<P> {
                 }
                 Decision::Nothing => return Ok(()),
             };
-            let Some((polled, session)) = slots.get_mut(index).and_then(SessionSlot::serving) else {
+            let Some(SessionSlot { phase, polled, found, .. }) = slots.get_mut(index) else {
+                schedule.set_waiting(index, false, now);
+                continue;
+            };
+            let Some(session) = phase.serving_mut() else {
                 schedule.set_waiting(index, false, now);
                 continue;
             };
@@ -157,7 +162,7 @@ impl<P: Platform> DataPlane<P> {
                 schedule.served.push(index);
             }
             match taken {
-                Ok(()) => {}
+                Ok(rest) => *found = rest,
                 Err(ServeError::Device(fault)) => return Err(fault),
                 Err(ServeError::Client(error)) => {
                     schedule.set_waiting(index, false, now);
@@ -211,31 +216,44 @@ impl<P: Platform> DataPlane<P> {
             slot.budget.found_something();
         }
         slot.phase.drained().into_iter().for_each(|awaited| jobs.drained(index, awaited));
-        let idle_polls = if progress { 1 } else { slot.idle_polls().saturating_add(1) };
-        let again = match &mut slot.phase {
+        let idle_polls = if progress { 1 } else { slot.place.idle_polls().saturating_add(1) };
+        let readiness = match &mut slot.phase {
             Phase::Open(session) | Phase::Draining(session) => {
+                let waits_turn = slot.found == Readiness::WaitsTurn;
                 let keeps_polling = match slot.completion {
                     // A completion raises the vector, and a new entry is signalled.
                     Completion::Interrupt => false,
-                    Completion::Polled => {
-                        session.has_commands() || (idle_polls <= IDLE_POLLS && !schedule.is_waiting(index))
-                    }
+                    Completion::Polled => session.has_commands() || (idle_polls <= IDLE_POLLS && !waits_turn),
                     Completion::Hybrid => session.has_commands() && slot.history.polls_again(idle_polls),
                 };
                 if keeps_polling && polled == PollResult::Turn {
                     // It is polled without signals. A ring-index error comes again, typed, at the next poll.
                     let _ = session.awake();
                 }
-                keeps_polling || polls_once_more(session, queues, schedule.is_waiting(index))
+                let rest = if keeps_polling {
+                    Ok(Readiness::Ready { idle_polls })
+                } else if waits_turn {
+                    // It has its turn without being polled, and its client need not signal for that.
+                    session.awake().map(|()| slot.found)
+                } else {
+                    session.rest(slot.found, queues)
+                };
+                match rest {
+                    Ok(Readiness::WaitsTurn) if !waits_turn => Readiness::Ready { idle_polls },
+                    Ok(readiness) => readiness,
+                    // A ring-index error comes again, typed, at the next poll.
+                    Err(_) => Readiness::Ready { idle_polls },
+                }
             }
-            Phase::Closing(..) => slot.completion == Completion::Polled,
-            Phase::Closed | Phase::Lost(..) | Phase::Drained(..) | Phase::TearingDown(_) | Phase::Expelled => false,
+            Phase::Closing(..) if slot.completion == Completion::Polled => Readiness::Ready { idle_polls },
+            Phase::Closing(..)
+            | Phase::Closed
+            | Phase::Lost(..)
+            | Phase::Drained(..)
+            | Phase::TearingDown(_)
+            | Phase::Expelled => Readiness::Asleep,
         };
-        if again {
-            slot.poll_after(idle_polls)
-        } else {
-            slot.wait_for_signal()
-        }
+        slot.place.set(readiness);
         Ok(())
     }
 }
@@ -259,8 +277,8 @@ fn take_completions<P: Platform>(
             _ => {
                 let slot = slots.get_mut(usize::from(number)).ok_or(DeviceFault::OwnMemory)?;
                 slot.polled = PollResult::Completions;
-                slot.poll_too();
-                if slot.idle_polls() > 0 {
+                slot.place.wake_too();
+                if slot.place.idle_polls() > 0 {
                     slot.history.found();
                 }
                 // A session ends only when it has nothing in flight.
@@ -276,7 +294,9 @@ fn take_completions<P: Platform>(
     queue.last_completion = now;
     if core::mem::take(&mut queue.has_waiter) {
         for user in queue.users {
-            slots.get_mut(user).into_iter().for_each(SessionSlot::poll_too);
+            if let Some(slot) = slots.get_mut(user).filter(|slot| slot.place.readiness() == Readiness::NoRoom) {
+                slot.place.wake();
+            }
         }
     }
     Ok(true)
@@ -294,7 +314,7 @@ fn expel<P: Platform>(slot: &mut SessionSlot<P>, error: RingError) {
 /// it needs, so that no client waits for ever.
 #[cold]
 fn serve_without_controller<P: Platform>(slot: &mut SessionSlot<P>, index: usize, health: Health, jobs: &Jobs) {
-    slot.wait_for_signal();
+    slot.place.set(Readiness::Asleep);
     let loss = slot.phase.loss();
     if loss.is_none() && !health.is_over() {
         return;
@@ -304,7 +324,7 @@ fn serve_without_controller<P: Platform>(slot: &mut SessionSlot<P>, index: usize
     let ended = if health == Health::Gone { Status::DeviceGone } else { Status::Closed };
     let status = loss.map_or(ended, Loss::status);
     if slot.phase.open_mut().is_some_and(|session| session.answer_ended(status).unwrap_or(false)) {
-        slot.poll();
+        slot.place.wake();
     }
 }
 
@@ -315,22 +335,10 @@ fn poll<P: Platform>(
     queues: &mut Queues<P>,
     completion: Completion,
     idle_polls: u16,
-) -> Result<bool, RingError> {
-    let wants_turn = session.wants_turn(queues)?;
+) -> Result<Readiness, RingError> {
+    let found = session.wants(queues)?;
     if idle_polls == 0 && completion == Completion::Polled {
         session.awake()?;
     }
-    Ok(wants_turn)
-}
-
-/// Whether a session that is not polled further is polled once more because entries came, or waits for a signal. Its client
-/// has been signalling all along, unless it was asked not to; in that case the ring is polled once more.
-#[inline]
-fn polls_once_more<P: Platform>(session: &mut Session<P>, queues: &mut Queues<P>, is_held_back: bool) -> bool {
-    // A ring-index error comes again, typed, at the next poll.
-    if is_held_back {
-        // It has its turn without being polled, and its client need not signal for that.
-        return session.awake().is_err();
-    }
-    session.prepare_sleep(queues).unwrap_or(true)
+    Ok(found)
 }

@@ -107,7 +107,7 @@ impl<P: Platform> DataPlane<P> {
         for step in steps {
             for user in users(&self.config, step.number()) {
                 if let Some(slot) = self.slots.get_mut(user).filter(|slot| slot.phase.session().is_some()) {
-                    slot.poll();
+                    slot.place.wake();
                     self.wake();
                 }
             }

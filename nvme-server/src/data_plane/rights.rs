@@ -40,7 +40,7 @@ impl<P: Platform> DataPlane<P> {
         match self.extents.install(index, record) {
             Ok(_) => {
                 if session.refill_refusals() {
-                    slot.poll_too();
+                    slot.place.wake_too();
                 }
                 Ok(())
             }

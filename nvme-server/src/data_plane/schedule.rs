@@ -138,15 +138,6 @@ impl Schedule {
         }
     }
 
-    /// Whether session `index` waits for its turn.
-    #[inline]
-    pub(crate) fn is_waiting(&self, index: usize) -> bool {
-        match self.bypass {
-            Bypass::On { waits } => waits,
-            Bypass::Off => self.policy.waits(session(index)),
-        }
-    }
-
     /// Chooses the session whose turn it is.
     #[inline]
     pub(crate) fn next(&mut self, now: u64) -> Decision {
@@ -484,7 +475,7 @@ mod tests {
         [0; 5].iter().for_each(|_| schedule.batch(0).submitted(&of_session(0, 4096, Kind::Read)));
         let limit = RateLimit { per_second: 1000, burst: 2 };
         schedule.set_share(0, Class::Low, 1, [Some(limit), None], 0).unwrap();
-        assert!(schedule.is_waiting(0));
+        assert!(schedule.has_waiters());
         for _ in 0..2 {
             assert!(matches!(schedule.next(0), Decision::Serve { .. }));
             schedule.batch(0).submitted(&of_session(0, 4096, Kind::Read));

@@ -17,6 +17,7 @@ pub(crate) use nvme_driver::command::Abilities;
 use crate::data_plane::extents::CommandLimits;
 use crate::data_plane::in_flight::has_any_of;
 use crate::data_plane::queues::Queues;
+use crate::data_plane::readiness::Readiness;
 use blk_api::config::{Interrupts, ServerConfig, SessionConfig};
 use blk_api::request::Bounds;
 use blk_api::ring::{RingError, ServerEnd};
@@ -205,19 +206,20 @@ impl<P: Platform> Session<P> {
         self.statistics.commands.wrapping_sub(u64::from(self.in_flight))
     }
 
-    /// Asks the client to signal; returns whether there are entries nevertheless that can be taken.
-    pub(crate) fn prepare_sleep(&mut self, queues: &mut Queues<P>) -> Result<bool, RingError> {
+    /// Has the session wait for a signal, where this pass has `found` nothing that could be done: the client is asked to signal, and
+    /// then the ring is looked at again. Returns the session's readiness, which is [`Readiness::WaitsTurn`] if there is something to do after
+    /// all.
+    pub(crate) fn rest(&mut self, found: Readiness, queues: &mut Queues<P>) -> Result<Readiness, RingError> {
         if core::mem::replace(&mut self.is_signalled, true) {
             // It was asked before the ring was polled.
-            return Ok(false);
+            return Ok(found);
         }
-        // Without room for commands or answers entries cannot be taken, and a completion wakes us anyway.
-        Ok(self.ring.prepare_sleep()? && self.can_answer()? && self.has_room(queues))
+        if self.ring.prepare_sleep()? { self.wants(queues) } else { Ok(found) }
     }
 
-    /// Whether the client was asked to signal and has submitted nothing. A ring-index error is left to a poll.
+    /// Whether the client signals and has submitted nothing. A ring-index error is left to a poll.
     #[inline]
-    pub(crate) fn is_asleep(&mut self) -> bool {
+    pub(crate) fn has_nothing(&mut self) -> bool {
         self.is_signalled && !self.engine.is_cutting() && !self.ring.has_entries().unwrap_or(true)
     }
 

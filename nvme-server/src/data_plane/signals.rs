@@ -17,8 +17,8 @@ impl<P: Platform> DataPlane<P> {
             let Some(slot) = slots.get_mut(index) else { continue };
             let raised = badge.has(slot.vector_bits);
             // Other clients signal with the same bit.
-            if raised || (badge.has(slot.client_bit) && slot.budget.hears_signal() && !slot.is_asleep()) {
-                slot.poll();
+            if raised || (badge.has(slot.client_bit) && slot.budget.hears_signal() && !slot.has_nothing()) {
+                slot.place.wake();
             }
             if let Some(session) = slot.phase.session_mut().filter(|_| raised) {
                 session.count_interrupt(vectors.by());
@@ -37,7 +37,7 @@ impl<P: Platform> DataPlane<P> {
     /// Polls every session once, because a signal may have been lost, and checks timeouts. Returns whether a queue pair is late.
     pub(super) fn end_tick(&mut self) -> bool {
         for slot in &mut self.slots {
-            slot.poll();
+            slot.place.wake();
             // The device reaches no window after the controller's end, so the sessions of clients that die then are torn down as
             // any other.
             slot.check_client();

@@ -4,7 +4,7 @@ use crate::data_plane::budget::Budget;
 use crate::data_plane::hybrid::History;
 use crate::data_plane::phase::{Cause, Phase};
 use crate::data_plane::queues::Allotment;
-use crate::data_plane::ready::{Member, ReadySet};
+use crate::data_plane::readiness::{Place, Readiness, ReadySet};
 use crate::data_plane::session::{PollResult, Session};
 use crate::watched::Watched;
 use alloc::rc::Rc;
@@ -31,11 +31,12 @@ pub(crate) struct SessionSlot<P: Platform> {
     pub client_bit: u64,
     /// The badge bits of its queue pairs; other queue pairs may share them.
     pub vector_bits: u64,
-    ready: Member,
-    /// Polls in a row that found nothing.
-    idle_polls: u16,
+    /// Whether it may run now.
+    pub place: Place,
     /// The outcome of this pass for it.
     pub polled: PollResult,
+    /// Its readiness as this pass found it.
+    pub found: Readiness,
     /// Its way to notice completions.
     pub completion: Completion,
     /// For a hybrid session, the history of whether polling for them paid.
@@ -62,55 +63,17 @@ impl<P: Platform> SessionSlot<P> {
         self.phase.session().is_some_and(Session::has_commands)
     }
 
-    /// Polls it in the next pass, after `idle_polls` polls in a row that found nothing.
-    #[inline]
-    pub(crate) fn poll_after(&mut self, idle_polls: u16) {
-        self.idle_polls = idle_polls;
-        self.ready.insert();
-    }
-
-    /// Polls it in the next pass, because something may have happened.
-    #[inline]
-    pub(crate) fn poll(&mut self) {
-        self.poll_after(0);
-    }
-
-    /// Polls it in the next pass, if it was not to be polled anyway.
-    #[inline]
-    pub(crate) fn poll_too(&mut self) {
-        if !self.ready.is_ready() {
-            self.poll();
-        }
-    }
-
-    /// Polls it when it is signalled.
-    #[inline]
-    pub(crate) fn wait_for_signal(&mut self) {
-        self.ready.remove();
-    }
-
-    /// Polls in a row that found nothing.
-    #[inline]
-    pub(crate) const fn idle_polls(&self) -> u16 {
-        self.idle_polls
-    }
-
     /// Sets the bits with which its queue pairs signal.
     pub(crate) fn listen_to_vectors(&mut self, bits: u64) {
         self.vector_bits = bits;
-        self.ready.listen(bits);
+        self.place.listen(bits);
     }
 
-    /// The session while it may have turns, and the place to note that it had one.
-    pub(crate) fn serving(&mut self) -> Option<(&mut PollResult, &mut Session<P>)> {
-        Some((&mut self.polled, self.phase.serving_mut()?))
-    }
-
-    /// Whether it waits for a signal of its client, which has submitted nothing.
+    /// Whether its client, which signals, has submitted nothing: a signal with its bit was another client's.
     #[inline]
-    pub(crate) fn is_asleep(&mut self) -> bool {
+    pub(crate) fn has_nothing(&mut self) -> bool {
         match &mut self.phase {
-            Phase::Open(session) => self.completion == Completion::Interrupt && session.is_asleep(),
+            Phase::Open(session) => self.completion == Completion::Interrupt && session.has_nothing(),
             _ => false,
         }
     }
@@ -118,7 +81,7 @@ impl<P: Platform> SessionSlot<P> {
     /// Begins to end the session; its teardown follows when nothing is in flight any more.
     pub(crate) fn end(&mut self, cause: Cause) {
         self.phase.end(cause);
-        self.poll();
+        self.place.wake();
     }
 }
 
@@ -162,8 +125,8 @@ pub(crate) fn slots<P: Platform>(
         let budget = if sharers.count() == 1 { Budget::new() } else { Budget::with_shared_badge() };
         let caller = environment.slot(CPtr::new(callers.checked_add(u64::from(number))?))?;
         let page = platform.memory(environment.region(&names::liveness(number))?).ok()?;
-        let member = Member::new(ready, index);
-        member.listen(client_bit);
+        let place = Place::new(ready, index);
+        place.listen(client_bit);
         slots.push(SessionSlot {
             client: Watched::new(page),
             phase: Phase::Closed,
@@ -173,9 +136,9 @@ pub(crate) fn slots<P: Platform>(
             caller,
             client_bit,
             vector_bits: 0,
-            ready: member,
-            idle_polls: 0,
+            place,
             polled: PollResult::None,
+            found: Readiness::Asleep,
             completion: session.completion,
             history: History::new(),
         });

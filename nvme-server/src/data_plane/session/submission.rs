@@ -8,6 +8,7 @@ use crate::data_plane::extents::Extents;
 use crate::data_plane::extents::{self, CommandLimits, Piece};
 use crate::data_plane::in_flight::{Accounting, Command, Served, Work};
 use crate::data_plane::queues::Queues;
+use crate::data_plane::readiness::Readiness;
 use crate::data_plane::schedule::Batch;
 use blk_api::Status;
 use blk_api::request::Opcode;
@@ -92,38 +93,43 @@ impl<P: Platform> Session<P> {
         Turn { queues, extents, batch, left: quantum.commands, limits, now }
     }
 
-    /// Whether it has entries, or the rest of one, and room for their commands. Where it has none in queue pairs that it
-    /// shares, it is polled again when there is some.
+    /// The session's readiness without a turn: [`Readiness::WaitsTurn`] if it has entries, or the rest of one, and room for their
+    /// commands. Where it has none in queue pairs that it shares, it is polled again when there is some.
     ///
     /// # Errors
     /// The client broke the protocol, and the session must end.
     #[inline]
-    pub(crate) fn wants_turn(&mut self, queues: &mut Queues<P>) -> Result<bool, RingError> {
-        let has_work = self.engine.is_cutting() || (self.can_answer()? && self.ring.has_entries()?);
-        Ok(has_work && self.has_room(queues))
+    pub(crate) fn wants(&mut self, queues: &mut Queues<P>) -> Result<Readiness, RingError> {
+        if !self.engine.is_cutting() {
+            if !self.ring.has_entries()? {
+                return Ok(Readiness::Asleep);
+            }
+            if !self.can_answer()? {
+                return Ok(Readiness::HeldBack);
+            }
+        }
+        Ok(if self.has_room(queues) { Readiness::WaitsTurn } else { Readiness::NoRoom })
     }
 
     /// Submits commands until the turn's quantum is used, or there is nothing to submit or no room; reports to the batch whether
-    /// the session wants another turn. Most requests go the short way ([`Session::submit_simple`]).
+    /// the session wants another turn, and returns its readiness. Most requests go the short way ([`Session::submit_simple`]).
     ///
     /// # Errors
     /// [`ServeError`]: the client's, and the session must end; or the device's, and it must be reset.
     #[inline]
-    pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_, P>) -> Result<(), ServeError> {
-        let waits = loop {
+    pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_, P>) -> Result<Readiness, ServeError> {
+        let found = loop {
             if !self.engine.is_cutting() && self.submit_simple(turn)? == Rest::None {
-                break false;
+                break Readiness::Asleep;
             }
-            if !self.wants_turn(turn.queues)? {
-                break false;
-            }
-            if turn.left == 0 {
-                break true;
+            let found = self.wants(turn.queues)?;
+            if found != Readiness::WaitsTurn || turn.left == 0 {
+                break found;
             }
             self.submit_next(turn)?;
         };
-        turn.batch.set_waiting(self.number, waits);
-        Ok(())
+        turn.batch.set_waiting(self.number, found == Readiness::WaitsTurn);
+        Ok(found)
     }
 
     /// Submits reads and writes that are one command each, until the ring's next entry is another request or none, the turn
@@ -131,7 +137,7 @@ impl<P: Platform> Session<P> {
     /// about it.
     ///
     /// # Errors
-    /// As [`Session::wants_turn`].
+    /// As [`Session::wants`].
     #[inline(always)]
     fn submit_simple(&mut self, turn: &mut Turn<'_, P>) -> Result<Rest, RingError> {
         let Some(number) = self.queue_with_room(turn.queues) else { return Ok(Rest::Unknown) };

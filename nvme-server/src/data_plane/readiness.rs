@@ -1,8 +1,21 @@
-//! The ready set: a bit for each session that may have work, so that the cost of a pass depends on those sessions alone and
-//! not on the number of all sessions.
+//! Whether a session may run now, and the set of those that are polled in the next pass.
 //!
-//! A session becomes ready by a signal that may concern it, by a completion, by a tick, or because it is polled. Left out:
-//! the sessions that wait for a turn, which the scheduling policy knows (`schedule`).
+//! ```text
+//!                     signal, completion, tick
+//!        Asleep ----------------------------------> Ready { idle_polls } <---+ polled on: commands are in flight,
+//!          ^                                          |  |  |  |             | or few polls in a row found nothing
+//!          |   nothing to take; the client signals    |  |  |  +-------------+
+//!          +------------------------------------------+  |  |
+//!                                                        |  +--> WaitsTurn   until the scheduling policy serves it
+//!                         something to take, and no turn |
+//!                         or no room for it              +--+--> HeldBack    until the tick, or a record is installed
+//!                                                           +--> NoRoom      until a command completes in its queue pairs
+//! ```
+//!
+//! Every state but `Ready` goes to `Ready` by the event that it waits for, and at each tick, so that a lost signal costs time and no
+//! more. The ready set has a bit for each session in `Ready`: the cost of a pass depends on those sessions alone. A session falls
+//! asleep in two steps, which `blk-api/tests/sleep.rs` shows to lose nothing: the client is asked to signal, then the ring is looked
+//! at again. Left out: the order of those that wait for a turn (`schedule`).
 
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
@@ -44,18 +57,34 @@ impl ReadySet {
     }
 }
 
-/// One session's membership of the ready set.
-pub(crate) struct Member {
-    set: Rc<ReadySet>,
-    bit: u128,
+/// Whether a session may run now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Readiness {
+    /// There is nothing to do for it, and a signal tells when there is.
+    Asleep,
+    /// It is polled in the next pass, after some polls in a row that found nothing.
+    Ready { idle_polls: u16 },
+    /// It has entries, and the scheduling policy knows that it waits.
+    WaitsTurn,
+    /// It has entries, and its refusals are used up, or its client has taken no answers.
+    HeldBack,
+    /// It has entries, and its queue pairs are full.
+    NoRoom,
 }
 
-impl Member {
-    /// Creates the membership of session `index`.
+/// One session's readiness, with its bit of the ready set.
+pub(crate) struct Place {
+    set: Rc<ReadySet>,
+    bit: u128,
+    readiness: Readiness,
+}
+
+impl Place {
+    /// The place of session `index`, which is asleep.
     pub(crate) fn new(set: &Rc<ReadySet>, index: usize) -> Self {
         // Sessions are no more than bits.
         let Bits(bit) = Bits::from_iter([index]);
-        Self { set: Rc::clone(set), bit }
+        Self { set: Rc::clone(set), bit, readiness: Readiness::Asleep }
     }
 
     /// Adds it to the listeners of signals with any of these bits.
@@ -68,22 +97,39 @@ impl Member {
         }
     }
 
-    /// Makes it ready.
-    #[inline]
-    pub(crate) fn insert(&self) {
-        self.set.ready.set(self.set.ready.get() | self.bit);
+    /// The session's readiness.
+    #[inline(always)]
+    pub(crate) const fn readiness(&self) -> Readiness {
+        self.readiness
     }
 
-    /// Makes it not ready.
-    #[inline]
-    pub(crate) fn remove(&self) {
-        self.set.ready.set(self.set.ready.get() & !self.bit);
+    /// Polls in a row that found nothing.
+    #[inline(always)]
+    pub(crate) const fn idle_polls(&self) -> u16 {
+        if let Readiness::Ready { idle_polls } = self.readiness { idle_polls } else { 0 }
     }
 
-    /// Whether it is ready.
+    /// Sets the session's readiness.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, readiness: Readiness) {
+        self.readiness = readiness;
+        let ready = self.set.ready.get();
+        let is_ready = matches!(readiness, Readiness::Ready { .. });
+        self.set.ready.set(if is_ready { ready | self.bit } else { ready & !self.bit });
+    }
+
+    /// Has it polled in the next pass, because something may have happened.
     #[inline]
-    pub(crate) fn is_ready(&self) -> bool {
-        self.set.ready.get() & self.bit != 0
+    pub(crate) fn wake(&mut self) {
+        self.set(Readiness::Ready { idle_polls: 0 });
+    }
+
+    /// Has it polled in the next pass, if it was not to be polled anyway.
+    #[inline]
+    pub(crate) fn wake_too(&mut self) {
+        if !matches!(self.readiness, Readiness::Ready { .. }) {
+            self.wake();
+        }
     }
 }
 
@@ -158,16 +204,30 @@ mod tests {
     #[test]
     fn signal_readies_each_listener_separately() {
         let set = ReadySet::new();
-        let (first, last) = (Member::new(&set, 0), Member::new(&set, 127));
+        let (mut first, mut last) = (Place::new(&set, 0), Place::new(&set, 127));
         first.listen(0b101);
         last.listen(0b110);
         let listeners = |badge| set.listeners(Badge(badge)).collect::<Vec<_>>();
         assert_eq!((listeners(0b001), listeners(0b010), listeners(0b100)), (vec![0], vec![127], vec![0, 127]));
         assert!(set.listeners(Badge(0b1000)).is_empty());
-        first.insert();
-        last.insert();
-        first.remove();
-        assert_eq!((first.is_ready(), last.is_ready()), (false, true));
+        first.wake();
+        last.wake();
+        first.set(Readiness::NoRoom);
         assert_eq!(set.sessions().collect::<Vec<_>>(), [127]);
+    }
+
+    #[test]
+    fn the_ready_set_has_who_is_ready() {
+        let set = ReadySet::new();
+        let mut place = Place::new(&set, 3);
+        for readiness in [Readiness::Asleep, Readiness::WaitsTurn, Readiness::HeldBack, Readiness::NoRoom] {
+            place.set(Readiness::Ready { idle_polls: 7 });
+            place.wake_too();
+            assert_eq!((place.idle_polls(), set.sessions().count()), (7, 1), "it was to be polled anyway");
+            place.set(readiness);
+            assert!(set.sessions().is_empty() && place.idle_polls() == 0);
+            place.wake_too();
+            assert_eq!(place.readiness(), Readiness::Ready { idle_polls: 0 });
+        }
     }
 }
