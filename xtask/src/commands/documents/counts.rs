@@ -38,7 +38,7 @@ const EXPERIMENTS: &str = "docs/guide/experiments.md";
 const COUNTS: &[Count] = &[
     count("README.md", "p99.9 is {} ms", Point("neighbour", "4096,paced", "victim_p999_ms", 1.0, 2)),
     count("README.md", "it waits for {} ms", Point("neighbour", "4096,round-robin", "victim_p50_ms", 1.0, 0)),
-    count("docs/ARCHITECTURE.md", "system, {} times:", Constant("capdl/src/check/tests/mutations.rs", "MUTATIONS")),
+    count("docs/structure.md", "system, {} times:", Constant("capdl/src/check/tests/mutations.rs", "MUTATIONS")),
     count("docs/benchmarks.md", "fails below {} simulated", Constant("xtask/src/commands/bench_sim.rs", "REACH")),
     count("docs/benchmarks.md", "at most {} ns and 150", Constant(LOOKUP, "MOST_NS")),
     count("docs/benchmarks.md", "ns and {} instructions among", Constant(LOOKUP, "MOST_INSTRUCTIONS")),
