@@ -1,5 +1,5 @@
 //! Costs in virtual time. The defaults for kernel operations are cycles that the seL4 project publishes for a Skylake
-//! processor (call 718, reply 576, notify 753, interrupt 1638; at 3 GHz). The others are estimates of that order, and marked as such.
+//! processor (SEEDS F1). The others are estimates of that order, and marked as such.
 
 /// Nanoseconds of virtual time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
