@@ -28,7 +28,7 @@ pub(super) fn wrong_links(texts: &Texts, exists: impl Fn(&str) -> bool) -> Vec<S
     wrong
 }
 
-fn parser(text: &str) -> Parser<'_> {
+pub(super) fn parser(text: &str) -> Parser<'_> {
     Parser::new_ext(text, Options::ENABLE_TABLES)
 }
 
