@@ -13,7 +13,7 @@ pub(crate) struct Received {
     pub(crate) badge: u64,
     /// The message's description.
     pub(crate) info: u64,
-    /// Its first words.
+    /// The message's first words.
     pub(crate) words: [u64; REGISTER_WORDS],
 }
 

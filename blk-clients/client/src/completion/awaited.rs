@@ -30,7 +30,7 @@ pub(crate) enum Ended {
     Otherwise,
 }
 
-/// Those requests, and what they are expected to take.
+/// Requests that are awaited, and what they are expected to take.
 #[derive(Debug)]
 pub(crate) struct Awaited {
     /// Never grows beyond its initial capacity: there are as many slots.

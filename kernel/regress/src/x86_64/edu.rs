@@ -71,7 +71,7 @@ impl Edu {
         self.transfer(iova, BUFFER, 0, AtEnd::Silence)
     }
 
-    /// The same with an interrupt at the end.
+    /// Loads the word at `iova` into the device's buffer, with an interrupt at the end.
     pub(crate) fn load_and_interrupt(&self, iova: u64) -> Check {
         self.transfer(iova, BUFFER, 0, AtEnd::Interrupt)?;
         self.write(REGISTER_INTERRUPT_ACK, u32::MAX);

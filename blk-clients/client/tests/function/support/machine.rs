@@ -292,7 +292,7 @@ impl Machine {
         state.bus.vectors.clear();
     }
 
-    /// It is restored, and set online.
+    /// Restores the function, and sets it online.
     pub(crate) fn restore(&self) {
         self.state().is_withdrawn = false;
         self.set_online();
