@@ -74,7 +74,7 @@ impl Provision {
         self.driver
     }
 
-    /// Those that can be claimed, in order.
+    /// Virtual functions that can be claimed, in order.
     #[must_use]
     pub fn found(&self) -> &[Function] {
         match &self.step {
