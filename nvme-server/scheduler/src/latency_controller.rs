@@ -74,7 +74,7 @@ pub(crate) enum Admission {
     Later(Option<u64>),
 }
 
-/// One class's latency controller.
+/// The latency controller of a class.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyController {
     baseline: Baseline,

@@ -8,7 +8,7 @@
 //! The bound counts in baselines of the protected class, by the cost model. So it also corrects a model whose costs are too
 //! high by a constant factor.
 
-/// One baseline; of a pace, the whole device.
+/// A single baseline; of a pace, the whole device.
 pub(crate) const WHOLE: u64 = 1024;
 /// The greatest bound; the cost model may be too high by as much.
 pub(crate) const MOST: u64 = WHOLE * 1024;
