@@ -24,7 +24,7 @@ pub struct Costs {
     pub register_read_ns: u64,
     /// Writing a device's register: posted; an estimate.
     pub register_write_ns: u64,
-    /// One pause of a component that polls: 16 of 140 cycles, as on a Skylake processor at 3 GHz.
+    /// A pause of a component that polls: 16 of 140 cycles, as on a Skylake processor at 3 GHz.
     pub pause_ns: u64,
     /// Computation of a component from one wait to the next, without its accesses; an estimate.
     pub turn_ns: u64,

@@ -64,7 +64,7 @@ pub(crate) struct Plug {
 /// Something that was done at a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotEvent {
-    /// Its time, in nanoseconds of virtual time.
+    /// The event's time, in nanoseconds of virtual time.
     pub at_ns: u64,
     /// The controller's number in the scenario.
     pub controller: usize,

@@ -62,7 +62,7 @@ impl Checker {
         [Self::Data, Self::Authority, Self::Liveness, Self::Accounting, Self::Fairness, Self::Kernel];
 }
 
-/// One broken law.
+/// A broken law.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// Time of its detection, in nanoseconds of virtual time.
@@ -71,7 +71,7 @@ pub struct Finding {
     pub checker: Checker,
     /// The subject.
     pub subject: Subject,
-    /// One sentence without its subject and full stop: the event, and the state that should have been.
+    /// A sentence without its subject and full stop: the event, and the state that should have been.
     pub text: String,
 }
 

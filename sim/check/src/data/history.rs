@@ -24,11 +24,11 @@ const PAST_LIMIT: usize = 16;
 /// The end of an attempt to write, for one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Effect {
-    /// It was done.
+    /// The operation was done.
     Happened,
-    /// It was done or not, and is over.
+    /// The operation was done or not, and is over.
     Perhaps,
-    /// It was done or not, and may still be done.
+    /// The operation was done or not, and may still be done.
     Unknown,
 }
 
