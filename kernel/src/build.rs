@@ -355,7 +355,7 @@ pub(crate) fn pack_for_multiboot(kernel: &Kernel) -> Result<()> {
     fs::rename(&small, &kernel.elf32).with_context(|| format!("cannot write {}", kernel.elf32.display()))
 }
 
-/// One text that changes when the compiler does; an error that names the missing packages when a tool is not there.
+/// A text that changes when the compiler does; an error that names the missing packages when a tool is not there.
 fn tools(arch: Arch) -> Result<String> {
     check_tools(arch, is_there)?;
     let compiler = format!("{}gcc", tool_prefix(arch));

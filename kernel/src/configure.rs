@@ -56,7 +56,7 @@ impl Config {
     }
 }
 
-/// The same for both machines. An option that is not listed is off, multi-core and virtual machines among them.
+/// Options of both machines. An option that is not listed is off, multi-core and virtual machines among them.
 const COMMON: &[(&str, u32)] = &[
     ("WORD_SIZE", 64),
     ("MAX_NUM_NODES", 1),

@@ -126,7 +126,7 @@ cap_types!(
     IoPort,
     /// The right to make interrupt handlers.
     IrqControl,
-    /// One interrupt.
+    /// An interrupt.
     IrqHandler,
     /// The right to make ASID pools.
     AsidControl,

@@ -17,14 +17,14 @@ const IN_HAND_NS: u64 = 500 * NS_PER_MS;
 
 /// A slot, and the controllers that are put into it.
 pub(crate) struct Slot {
-    /// Its number in the scenario.
+    /// The controller's number in the scenario.
     controller: usize,
     /// The bus below the port.
     bus: BusId,
     config: FunctionConfig,
     /// The scenario's own controller, while it is out.
     own: Option<Inside>,
-    /// Another one, while it is out.
+    /// The other controller, while it is out.
     other: Option<Inside>,
     /// Whether the other one is in the slot, or was the last that was.
     is_others: bool,

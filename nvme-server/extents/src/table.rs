@@ -69,7 +69,7 @@ pub enum SizeError {
 #[derive(Clone, Copy, Debug)]
 struct Session {
     tree: Tree,
-    /// Its order of use.
+    /// The session's order of use.
     order: u16,
     records: usize,
 }

@@ -21,7 +21,7 @@ struct Account {
     tenant: String,
     nsid: u32,
     writable: bool,
-    /// Its blocks from 0 on, ascending and without gaps.
+    /// The session's blocks from 0 on, ascending and without gaps.
     runs: Vec<Run>,
 }
 

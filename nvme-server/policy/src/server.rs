@@ -11,7 +11,7 @@ use platform::{Cap, Endpoint, Incarnation, Kernel, Message, Platform};
 pub(crate) struct Server<P: Platform> {
     platform: P,
     endpoint: Cap<Endpoint>,
-    /// Its liveness page.
+    /// The server's liveness page.
     page: P::Memory,
 }
 

@@ -69,15 +69,15 @@ const fn named(commands: &Commands) -> u64 {
 /// Where a session stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
-    /// It has no command to submit.
+    /// The session has no command to submit.
     Away,
     /// In its line.
     InLine,
-    /// Its limit is used up.
+    /// The session's limit is used up.
     Parked,
 }
 
-/// One session.
+/// A session's place, share and limits.
 #[derive(Clone, Debug)]
 struct Flow {
     share: Share,

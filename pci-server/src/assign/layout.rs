@@ -167,7 +167,7 @@ struct Item {
     align: u64,
     bytes: u64,
     what: What,
-    /// Its beginning: on the root bus an address, behind a bridge counted from the window's beginning.
+    /// The item's beginning: on the root bus an address, behind a bridge counted from the window's beginning.
     at: u64,
 }
 

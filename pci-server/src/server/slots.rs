@@ -28,7 +28,7 @@ pub(super) struct Slot<M> {
     port: Port,
     /// The buses behind the port.
     numbers: BusNumbers,
-    /// Its place in the kept page.
+    /// The slot's place in the kept page.
     index: usize,
     state: State,
     visit: Visit,

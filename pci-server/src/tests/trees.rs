@@ -106,9 +106,9 @@ pub(super) struct Tested {
 /// Registers that are not as the model has them, by their place in configuration space.
 #[derive(Clone, Debug, Default)]
 struct Lies {
-    /// Those that keep nothing.
+    /// Registers that keep nothing.
     frozen: Vec<u64>,
-    /// Those that read something else.
+    /// Registers that read something else.
     pretended: BTreeMap<u64, u32>,
 }
 

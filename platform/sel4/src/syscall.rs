@@ -19,7 +19,7 @@ pub(crate) struct Received {
 
 /// An answer that waits for the next system call: when that is a wait, both are one call, and the kernel's quickest.
 static ANSWER_WAITS: AtomicBool = AtomicBool::new(false);
-/// Its description and words.
+/// The answer's description and words.
 static ANSWER: [AtomicU64; 1 + REGISTER_WORDS] = [const { AtomicU64::new(0) }; 1 + REGISTER_WORDS];
 
 /// Sends and waits for the answer.

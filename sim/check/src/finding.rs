@@ -153,7 +153,7 @@ impl fmt::Display for Checker {
     }
 }
 
-/// One line for each finding kept, and one with the number of the others.
+/// A line for each finding kept, and one with the number of the others.
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Finding { at_ns, checker, subject, text } in &self.kept {

@@ -106,7 +106,7 @@ impl Letter {
     }
 }
 
-/// One call. Every one but [`Op::Nothing`] gets one answer, unless its thread never returns from it.
+/// A call of a sequence. Every one but [`Op::Nothing`] gets one answer, unless its thread never returns from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[expect(
     missing_docs,

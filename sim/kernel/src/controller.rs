@@ -194,7 +194,7 @@ impl Controller {
 }
 
 impl Line {
-    /// Whether it requests its kernel interrupt.
+    /// Whether the line requests its kernel interrupt.
     fn requests(&self) -> bool {
         let asks = match self.trigger {
             None => false,

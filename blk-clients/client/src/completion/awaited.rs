@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Chosen {
-    /// Its slot.
+    /// The request's slot.
     index: u32,
     completion: Completion,
     class: Class,

@@ -7,8 +7,8 @@ use nvme_driver::DeviceFault;
 
 /// Seconds in which nothing may be completed.
 const SECONDS: u64 = 10;
-/// The same while a command is a part of a request, as each that moves no data is: flushes, zeroes and discards may rewrite much of
-/// the media.
+/// Seconds in which nothing may be completed while a command is a part of a request, as each that moves no data is: flushes,
+/// zeroes and discards may rewrite much of the media.
 const LONG_SECONDS: u64 = 60;
 
 /// Seconds that a function may be silent, with or without a command in flight that may be long.

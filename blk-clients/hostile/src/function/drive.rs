@@ -48,7 +48,7 @@ pub(super) struct Drive<'a, P: Platform> {
     window: Window,
     /// The page of the pool for the controller's answers.
     about: Ring<P::Memory>,
-    /// Its pool's first address for the function.
+    /// The pool's first address for the function.
     pool: Iova,
     pub(super) nsid: Nsid,
     pub(super) blocks: u64,

@@ -122,13 +122,13 @@ pub(crate) fn receiver() -> &'static [u8] {
     unsafe { sys::between(&raw const regress_receiver, &raw const regress_timer) }
 }
 
-/// Those of the program that reads the timer.
+/// The instructions of the program that reads the timer.
 fn timer() -> &'static [u8] {
     // SAFETY: as in `receiver`.
     unsafe { sys::between(&raw const regress_timer, &raw const regress_counter) }
 }
 
-/// Those of the program that reads the counter.
+/// The instructions of the program that reads the counter.
 fn counter() -> &'static [u8] {
     // SAFETY: as in `receiver`.
     unsafe { sys::between(&raw const regress_counter, &raw const regress_end) }

@@ -136,7 +136,7 @@ pub(crate) struct Controller {
     /// The Arbitration feature, once it was set.
     pub weights: Option<ArbitrationWeights>,
     model: sim_nvme::Controller,
-    /// Those of virtual functions, which nobody drives.
+    /// Controllers of virtual functions, which nobody drives.
     secondaries: Vec<sim_nvme::Controller>,
     /// Commands fetched and not over, oldest first.
     in_flight: Vec<(u16, Sqe)>,
