@@ -228,7 +228,7 @@ pub enum CommandEffect {
     StalePhase,
     /// The completion is posted without an interrupt.
     LoseInterrupt,
-    /// One bit of the data it moves is wrong; it completes with success.
+    /// A single bit of the data that the command moves is wrong; it completes with success.
     CorruptData,
     /// The data it moves go to, or come from, 4 KiB beyond the address in its PRPs. If that is possible, it completes
     /// with success.
@@ -330,7 +330,7 @@ pub struct ComponentFault {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ComponentEffect {
-    /// It dies, as by a fault, at the await with this number, counted from 1, or at the end of its work if that is
+    /// The component dies, as by a fault, at the await with this number, counted from 1, or at the end of its work if that is
     /// earlier.
     Crash {
         /// The number of the await.
