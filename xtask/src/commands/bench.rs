@@ -69,7 +69,7 @@ struct Benchmarks {
     benchmarks: Vec<Benchmark>,
 }
 
-/// One benchmark's numbers.
+/// A benchmark's numbers.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 struct Benchmark {
     name: String,

@@ -15,7 +15,7 @@ const READERS: &str = "my-";
 const DEFINING: [&str; 11] =
     ["fn", "const", "static", "struct", "enum", "union", "trait", "type", "mod", "macro_rules!", "use"];
 
-/// One sentence for each name that stands for nothing. `exists` says whether the project has a path.
+/// A sentence for each name that stands for nothing. `exists` says whether the project has a path.
 pub(super) fn wrong_names(texts: &Texts, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let known = Known::of(texts);
     let mut wrong = Vec::new();

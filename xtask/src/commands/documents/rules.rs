@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 const CODE: &str = "capdl/check/src/lib.rs";
 const DOCUMENT: &str = "docs/structure.md";
 
-/// One sentence for each rule that the checker or the table lacks.
+/// A sentence for each rule that the checker or the table lacks.
 pub(super) fn wrong_rules(texts: &Texts) -> Vec<String> {
     let lines = |path: &str, begin: &'static str, end: &'static str| {
         let lines = texts.get(path).map(String::as_str).unwrap_or_default().lines();
