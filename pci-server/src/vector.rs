@@ -25,7 +25,7 @@ impl Vector {
         made.inspect_err(|_| resources.irqs.put(irq))
     }
 
-    /// The same of the kernel interrupt `irq`, which the caller has taken and keeps when this fails.
+    /// Makes the handler of the kernel interrupt `irq`, which the caller has taken and keeps when this fails.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ pub enum Impossible {
     List(ExtendedError),
     /// The capability.
     Capability(SriovError),
-    /// Their BARs.
+    /// The BARs of the virtual functions.
     Bar,
 }
 

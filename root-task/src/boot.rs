@@ -13,10 +13,10 @@ use report::FaultKind;
 /// Bits of every path in every CSpace of ours: the guard fills what the CNode's slots leave.
 pub(crate) const PATH_BITS: u8 = 64;
 
-/// One untyped the kernel handed over.
+/// An untyped that the kernel handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UntypedInfo {
-    /// Its capability.
+    /// The untyped's capability.
     pub cptr: Cap<Untyped>,
     /// First byte.
     pub paddr: Paddr,
@@ -63,7 +63,7 @@ pub struct BootInfo {
 /// A component's fault, independent of the kernel's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Its kind.
+    /// The fault's kind.
     pub kind: FaultKind,
     /// The address or capability slot it was about, 0 where there is none.
     pub address: u64,

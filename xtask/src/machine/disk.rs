@@ -31,7 +31,7 @@ pub(crate) struct UserDisk {
     pub(crate) path: PathBuf,
     /// Treatment of tenants' writes.
     pub(crate) writing: Writing,
-    /// Its size in bytes.
+    /// The disk's size in bytes.
     pub(crate) bytes: u64,
 }
 

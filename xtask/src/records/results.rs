@@ -205,7 +205,7 @@ pub(crate) struct Compared {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
 pub(crate) struct Reset {
-    /// Its server.
+    /// The controller's server.
     #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
     pub(crate) component: Name,
     /// Size of the recreated part.
@@ -226,7 +226,7 @@ pub(crate) struct Failed {
     pub(crate) component: Name,
     /// Time in nanoseconds of the machine's clock, if the machine reported it.
     pub(crate) at_ns: Option<u64>,
-    /// One sentence.
+    /// The reason, in one sentence.
     #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
     pub(crate) reason: report::Text,
 }

@@ -59,7 +59,7 @@ pub(crate) struct Image<'a> {
     pub(crate) controller: &'a Controller,
     /// The namespace.
     pub(crate) namespace: &'a Namespace,
-    /// Its id.
+    /// The namespace's id.
     pub(crate) nsid: u32,
     /// The file.
     pub(crate) path: PathBuf,
