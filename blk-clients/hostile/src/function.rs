@@ -33,7 +33,7 @@ use drive::Drive;
 pub(crate) use last::reports_end_itself;
 use nvme_driver::{DeviceFault, Stuck};
 use nvme_spec::Status;
-use platform::{Environment, Platform};
+use platform::{Abuse, Environment, Platform};
 use workload::{Hostile, LastAttack};
 
 /// Claims of the function while it is reset from elsewhere each time.
@@ -50,7 +50,7 @@ pub(crate) struct Attacker<'a, P: Platform> {
 }
 
 /// Runs all rounds of all attacks, and then the last one. Returns whether all were refused.
-pub(crate) async fn run<P: Platform>(
+pub(crate) async fn run<P: Abuse>(
     platform: &P,
     environment: &Environment,
     program: &Program<P, Hostile>,

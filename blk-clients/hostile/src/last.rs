@@ -8,7 +8,7 @@ use crate::capabilities::judge_call;
 use crate::{floods, processor};
 use blk_api::ring::{CONSUMED, PRODUCED};
 use blk_client::Refusal;
-use platform::{Memory, Platform, Vaddr};
+use platform::{Abuse, Memory, Platform, Vaddr};
 use workload::LastAttack;
 
 /// An address that no component has mapped: below every program.
@@ -39,7 +39,7 @@ pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
 }
 
 /// Runs the last attack.
-pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
+pub(crate) async fn run<P: Abuse>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
     attacker.verdicts.last_round();
     match last {
         LastAttack::Close => attacker.outlive(close).await?,
@@ -139,7 +139,7 @@ async fn impossible_index<P: Platform>(attacker: &mut Attacker<'_, P>, last: Las
 }
 
 /// Accesses memory without asking the platform.
-fn poke<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
+fn poke<P: Abuse>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
     attacker.verdicts.report_end();
     match attacker.session.platform().poke(vaddr, write) {
         Err(_) => attacker.report(name, true, format_args!("the platform: it does not touch what was not given")),

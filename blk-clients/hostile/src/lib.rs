@@ -29,12 +29,12 @@ mod verdicts;
 
 use attacker::{Attacker, Stuck};
 use blk_client::{Program, Session};
-use platform::{Endpoint, Environment, Platform};
+use platform::{Abuse, Endpoint, Environment, Platform};
 use verdicts::Verdicts;
 use workload::{Hostile, LastAttack};
 
 /// Runs the program: executes the environment's configuration and reports.
-pub async fn run<P: Platform>(platform: P, environment: Environment) {
+pub async fn run<P: Abuse>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Hostile>::start(&platform, &environment) else { return };
     let Program { client, config: hostile, reporter } = &program;
     program.open(&platform).await;

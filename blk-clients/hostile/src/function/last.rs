@@ -2,7 +2,7 @@
 
 use super::{Attacker, Stuck, calls, cnode, kept, resets};
 use pci_api::names::ARENA;
-use platform::{PAGE_SIZE, Platform, Vaddr};
+use platform::{Abuse, PAGE_SIZE, Vaddr};
 use workload::LastAttack;
 
 /// An address that no component has mapped: below every program.
@@ -14,7 +14,7 @@ pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
 }
 
 /// Runs the last attack.
-pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
+pub(super) async fn run<P: Abuse>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
     attacker.verdicts.last_round();
     match last {
         LastAttack::Close => {
@@ -67,7 +67,7 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
 }
 
 /// Accesses memory without asking the platform.
-fn poke<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
+fn poke<P: Abuse>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
     attacker.verdicts.report_end();
     match attacker.platform.poke(vaddr, write) {
         Err(_) => attacker.report(name, true, format_args!("the platform: it does not touch what was not given")),
