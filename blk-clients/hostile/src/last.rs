@@ -9,7 +9,7 @@ use crate::{floods, processor};
 use blk_api::ring::{CONSUMED, PRODUCED};
 use blk_client::Refusal;
 use platform::{Abuse, Memory, Platform, Vaddr};
-use workload::LastAttack;
+use workload::{LastAttack, attacks};
 
 /// An address that no component has mapped: below every program.
 const UNMAPPED: Vaddr = Vaddr::new(0x1000);
@@ -70,6 +70,7 @@ pub(crate) async fn run<P: Abuse>(attacker: &mut Attacker<'_, P>, last: LastAtta
 
 /// Closes the session, and goes on using it.
 async fn close<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::CLOSE);
     let control = attacker.session.control().clone();
     let closed = control.close().await;
     attacker.check_alive()?;
@@ -103,6 +104,7 @@ async fn stays_silent<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(),
 
 /// Writes an impossible index, with a request behind it so that the server reads it. The server must close the session.
 async fn impossible_index<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::RING);
     let (entries, produced) = (attacker.session.options().ring_entries, attacker.produced());
     let (name, place, index) = match last {
         LastAttack::TailBackwards => ("take the tail back", PRODUCED, produced.wrapping_sub(1)),
@@ -140,6 +142,7 @@ async fn impossible_index<P: Platform>(attacker: &mut Attacker<'_, P>, last: Las
 
 /// Accesses memory without asking the platform.
 fn poke<P: Abuse>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
+    attacker.verdicts.begin(&attacks::MEMORY);
     attacker.verdicts.report_end();
     match attacker.session.platform().poke(vaddr, write) {
         Err(_) => attacker.report(name, true, format_args!("the platform: it does not touch what was not given")),

@@ -3,7 +3,7 @@
 use super::{Attacker, Stuck, calls, cnode, kept, resets};
 use pci_api::names::ARENA;
 use platform::{Abuse, PAGE_SIZE, Vaddr};
-use workload::LastAttack;
+use workload::{LastAttack, attacks};
 
 /// An address that no component has mapped: below every program.
 const UNMAPPED: Vaddr = Vaddr::new(0x1000);
@@ -20,6 +20,7 @@ pub(super) async fn run<P: Abuse>(attacker: &mut Attacker<'_, P>, last: LastAtta
         LastAttack::Close => {
             resets::fill(attacker)?;
             attacker.drive.pci.release().await?;
+            attacker.verdicts.begin(&attacks::RELEASE);
             attacker.report("release its function with commands in flight", true, format_args!("the PCI server"));
         }
         LastAttack::UnmappedRead => poke(attacker, "read unmapped memory", UNMAPPED, None),
@@ -68,6 +69,7 @@ pub(super) async fn run<P: Abuse>(attacker: &mut Attacker<'_, P>, last: LastAtta
 
 /// Accesses memory without asking the platform.
 fn poke<P: Abuse>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
+    attacker.verdicts.begin(&attacks::OWN_MEMORY);
     attacker.verdicts.report_end();
     match attacker.platform.poke(vaddr, write) {
         Err(_) => attacker.report(name, true, format_args!("the platform: it does not touch what was not given")),
