@@ -26,7 +26,7 @@ use scheduler::Share;
 pub(crate) enum Outcome {
     /// Commands are in flight: retried when they have ended.
     Waits,
-    /// It is done, or undone.
+    /// The change is done, or undone.
     Over(Result<(), Refusal>),
     /// The controller failed, and is brought up with the queue pairs as they were.
     Faulty,

@@ -18,7 +18,7 @@ pub(crate) fn table(config: &ServerConfig) -> Result<ExtentTable, SizeError> {
     ExtentTable::new(config.records as usize, config.sessions.len(), merging)
 }
 
-/// One session's part of the table.
+/// A session's part of the table.
 pub(crate) struct Extents<'a> {
     table: &'a mut ExtentTable,
     session: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Extents<'a> {
 }
 
 impl<'a> Extents<'a> {
-    /// That of session `session`.
+    /// The part of session `session`.
     pub(crate) fn new(table: &'a mut ExtentTable, session: usize) -> Self {
         let newest = table.newest(session);
         Self { table, session, newest }

@@ -14,11 +14,11 @@ use scheduler::Kind;
 /// A command in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Command {
-    /// Its work for the device.
+    /// The command's work for the device.
     pub work: Work,
     /// Time of its submission, in ticks.
     pub submitted: u64,
-    /// Its first block, as the session numbers it, and first byte in the window: it can be submitted again.
+    /// First block, as the session numbers it, and first byte in the window: it can be submitted again.
     pub first: u64,
     pub offset: u32,
     /// The request that it serves.
@@ -36,7 +36,7 @@ impl Work {
         Self((bytes as u64) << 32 | (session as u64) << 8 | opcode as u64)
     }
 
-    /// The same as a retry with this number; 0 is none.
+    /// The work as a retry with this number; 0 is none.
     #[inline]
     pub(crate) const fn retried(self, retries: u8) -> Self {
         Self(self.0 | (retries as u64) << 24)
@@ -56,7 +56,7 @@ impl Work {
         }
     }
 
-    /// The same with a tag that tells it from works with others.
+    /// The work with a tag, which tells it from works with other tags.
     #[inline(always)]
     pub(crate) const fn tagged(self, tag: u8) -> Self {
         Self(self.0 | (tag as u64) << 16)
@@ -80,7 +80,7 @@ impl Work {
         }
     }
 
-    /// Its bytes.
+    /// Bytes of the command.
     #[inline(always)]
     pub(crate) const fn bytes(self) -> u32 {
         (self.0 >> 32) as u32
@@ -96,7 +96,7 @@ impl fmt::Debug for Work {
 /// The request that a command serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Served {
-    /// All of one, with this user data: its completion answers the request.
+    /// A whole request, with this user data: the command's completion answers the request.
     Whole(u64),
     /// A part of the one in this place of the session's request table.
     Part(u16),
@@ -105,7 +105,7 @@ pub(crate) enum Served {
 /// Whether the scheduler counts a command as work of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Accounting {
-    /// It is counted.
+    /// The command is counted.
     Counted,
     /// Not any more, because its completion has become uncertain.
     Discounted,

@@ -1,4 +1,4 @@
-//! One pass over the ready sessions: completions, turns in the scheduling policy's order, doorbells and answers.
+//! A pass over the ready sessions: completions, turns in the scheduling policy's order, doorbells and answers.
 
 use crate::data_plane::DataPlane;
 use crate::data_plane::extents::Extents;

@@ -19,7 +19,7 @@ use platform::{Iova, Platform};
 pub(crate) struct Late {
     pub number: u16,
     pub form: Form,
-    /// Its oldest command.
+    /// The queue pair's oldest command.
     pub oldest: CommandName,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn users(config: &ServerConfig, number: u16) -> impl Iterator<Item = 
 }
 
 impl<P: Platform> DataPlane<P> {
-    /// Those of the queue pairs that were not made yet.
+    /// The queue pairs among these that were not made yet.
     pub(crate) fn not_made(&self, numbers: Range<u16>) -> Vec<u16> {
         numbers.filter(|number| self.queues.get(*number).is_none()).collect()
     }

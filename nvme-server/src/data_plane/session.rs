@@ -1,4 +1,4 @@
-//! One open session: its ring, its requests, its commands in flight.
+//! An open session: its ring, its requests, its commands in flight.
 //!
 //! In a pass a session takes completions ([`Session::completed`]), submits in its turn ([`Session::take_turn`]), and rings
 //! and publishes ([`Session::end_poll`]). Identifier, slot, list pages and the answer's place of a command are reserved
@@ -35,20 +35,20 @@ use platform::{Cap, Notification, Platform};
 /// The outcome of a pass for a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PollResult {
-    /// It was not polled.
+    /// The session was not polled.
     None,
     /// There was nothing.
     Nothing,
-    /// It had completions.
+    /// The session had completions.
     Completions,
-    /// It had a turn.
+    /// The session had a turn.
     Turn,
 }
 
 /// Reason for which serving a session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ServeError {
-    /// Its client broke the protocol: this session ends.
+    /// The client broke the protocol: this session ends.
     Client(RingError),
     /// The controller cannot be trusted: it is reset.
     Device(DeviceFault),
@@ -77,7 +77,7 @@ pub(crate) struct Session<P: Platform> {
     /// The numbers of its queue pairs.
     pub queues: Range<u16>,
     pub statistics: Statistics,
-    /// Its interrupts by mode; the sum is among the statistics.
+    /// The session's interrupts by mode; the sum is among the statistics.
     pub interrupts: report::Interrupts,
     pub target: Target,
     pub window: Window,

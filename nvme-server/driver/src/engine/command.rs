@@ -21,7 +21,7 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// Those of a controller, whose smallest page is `min_page_bytes`, with its `limits`.
+    /// The abilities of a controller, whose smallest page is `min_page_bytes`, with its `limits`.
     #[must_use]
     pub fn of(about: &identify::Controller, limits: &NvmLimits, min_page_bytes: u32) -> Self {
         let optional = about.optional_nvm();

@@ -46,7 +46,7 @@ pub struct Piece {
 pub struct Run {
     /// The first of them.
     pub lba: u64,
-    /// Their number: at least 1, at most as many as were asked for.
+    /// Number of blocks: at least 1, at most as many as were asked for.
     pub blocks: u64,
 }
 

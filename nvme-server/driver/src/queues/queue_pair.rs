@@ -17,7 +17,7 @@ pub struct Ring<M> {
     pub memory: M,
     /// Bytes from its beginning.
     pub offset: usize,
-    /// Its address for the controller.
+    /// The queue's address for the controller.
     pub iova: Iova,
 }
 
@@ -78,12 +78,12 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
         })
     }
 
-    /// Its identifier.
+    /// The queue pair's identifier.
     pub fn id(&self) -> QueueId {
         self.id
     }
 
-    /// Its entries.
+    /// Entries of either queue.
     pub fn entries(&self) -> u16 {
         self.entries
     }

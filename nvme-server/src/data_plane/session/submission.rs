@@ -208,7 +208,7 @@ impl<P: Platform> Session<P> {
         has_room
     }
 
-    /// Whether one more entry may be taken: its request could be answered, and the session is within its refusals.
+    /// Returns whether one more entry may be taken: its request could be answered, and the session is within its refusals.
     #[inline]
     pub(super) fn can_answer(&mut self) -> Result<bool, RingError> {
         Ok(self.refusals_left > 0 && self.ring.answerable(self.outstanding)? > 0)
