@@ -88,6 +88,6 @@ impl Engine {
     /// answer, if none of its commands is open.
     pub fn cut_short(&mut self, status: Status) -> Option<Option<Answer>> {
         let (_, place) = self.current.take()?;
-        Some(self.pending.abandon(place, status))
+        Some(self.pending.overrule(place, status))
     }
 }

@@ -186,9 +186,9 @@ mod tests {
         assert_eq!(discounted(&mut table, 5), [0_u64; 0]);
         assert_eq!(discounted(&mut table, 6), [5]);
         assert_eq!(waiting(&table), Some(Waiting { since: 4, long: false }));
-        assert_eq!(table.release(late.cid), Ok((&command(4), Accounting::Discounted)));
+        assert_eq!(table.complete(late.cid), Ok((&command(4), Accounting::Discounted)));
         let next = table.reserve(command(6), Accounting::Counted).unwrap();
-        assert_eq!(table.release(next.cid), Ok((&command(6), Accounting::Counted)));
+        assert_eq!(table.complete(next.cid), Ok((&command(6), Accounting::Counted)));
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         table.reserve(command(5), Accounting::Counted).unwrap().spend();
         table.reserve(command(4), Accounting::Counted).unwrap().spend();
         assert_eq!(waiting(&table), Some(Waiting { since: 4, long: false }));
-        assert_eq!(table.drain().count(), 2);
+        assert_eq!(table.take_all().count(), 2);
         assert_eq!(waiting(&table), None);
         assert!((0..3).all(|_| table.reserve(command(1), Accounting::Counted).is_some()) && !table.has_room());
     }

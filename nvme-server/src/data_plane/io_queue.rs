@@ -43,7 +43,7 @@ impl<P: Platform> IoQueue<P> {
     }
 
     /// Takes no commands from now on.
-    pub(crate) fn drain(&mut self) {
+    pub(crate) fn stop(&mut self) {
         if self.state == State::Serving {
             self.state = State::Draining;
         }

@@ -174,7 +174,7 @@ impl<P: Platform> Phase<P> {
     }
 
     /// Has the data plane wait until no command is in flight, as the queue pairs will change.
-    pub(crate) fn drain(&mut self) {
+    pub(crate) fn begin_to_drain(&mut self) {
         self.change(|phase| match phase {
             Self::Open(session) => Self::Draining(session),
             other => other,
@@ -210,7 +210,7 @@ impl<P: Platform> Phase<P> {
 
     /// The control plane's wait that ends because no command is in flight any more; returned once.
     #[inline]
-    pub(crate) fn drained(&mut self) -> Option<Awaited> {
+    pub(crate) fn take_awaited(&mut self) -> Option<Awaited> {
         let session = match self {
             Self::Draining(session) | Self::Closing(session, _) => session,
             Self::Open(_)

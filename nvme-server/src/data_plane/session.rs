@@ -92,7 +92,7 @@ pub(crate) struct Session<P: Platform> {
     refusals: u16,
     refusals_left: u16,
     /// The queue pair at which the next batch begins.
-    turn: u16,
+    next_queue: u16,
     /// The queue pairs that its commands go to: all, or the slower ones that the scheduling policy allows.
     usable: Range<u16>,
     /// The client was asked to signal when it submits.
@@ -141,7 +141,7 @@ impl<P: Platform> Session<P> {
             number,
             refusals,
             refusals_left: refusals,
-            turn: queues.start,
+            next_queue: queues.start,
             usable: queues.clone(),
             queues,
             is_signalled: true,
@@ -177,8 +177,8 @@ impl<P: Platform> Session<P> {
     pub(crate) fn set_queues(&mut self, queues: Range<u16>, max_transfer: u64) {
         let limits = CommandLimits::of(max_transfer, self.bounds.block_shift);
         self.command_limits.data_blocks = self.command_limits.data_blocks.min(limits.data_blocks);
-        if !queues.contains(&self.turn) {
-            self.turn = queues.start;
+        if !queues.contains(&self.next_queue) {
+            self.next_queue = queues.start;
         }
         self.usable = queues.clone();
         self.queues = queues;
@@ -236,10 +236,10 @@ impl<P: Platform> Session<P> {
     }
 
     #[inline]
-    fn next_turn(&mut self) {
-        self.turn = self.turn.wrapping_add(1);
-        if self.turn >= self.usable.end {
-            self.turn = self.usable.start;
+    fn advance_queue(&mut self) {
+        self.next_queue = self.next_queue.wrapping_add(1);
+        if self.next_queue >= self.usable.end {
+            self.next_queue = self.usable.start;
         }
     }
 }
