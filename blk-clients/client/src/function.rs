@@ -398,8 +398,7 @@ impl<P: Platform> Function<P> {
 
     /// Submits commands for a request until it is done, or there is no room. Returns whether it is done.
     fn submit_commands(&mut self, mut cursor: Cursor, place: u16) -> Result<bool, DeviceFault> {
-        let bare_blocks = self.abilities.most_blocks(cursor.opcode(), self.bounds.block_shift);
-        let limits = CommandLimits { bare_blocks, ..self.limits };
+        let limits = self.abilities.limits(cursor.opcode(), self.limits);
         while !cursor.finished() {
             if !self.commands.has_room() {
                 self.backlog.current = Some((cursor, place));

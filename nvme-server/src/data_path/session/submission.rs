@@ -251,7 +251,7 @@ impl<P: Platform> Session<P> {
     fn submit_commands(&mut self, turn: &mut Turn<'_, P>, mut cursor: Cursor, place: u16) -> Result<(), ServeError> {
         let (opcode, mut limits) = (cursor.opcode(), turn.limits);
         if !opcode.moves_data() {
-            limits.bare_blocks = limits.bare_blocks.min(self.abilities.most_blocks(opcode, limits.block_shift));
+            limits = self.abilities.limits(opcode, limits);
         }
         while !cursor.finished() {
             let Some(queue) = self.queue_with_room(turn.queues).filter(|_| turn.left > 0) else {
@@ -259,7 +259,7 @@ impl<P: Platform> Session<P> {
                 return Ok(());
             };
             let extents = &mut turn.extents;
-            let submitted = match cursor.next(|opcode, first, blocks| extents.run(opcode, first, blocks), limits) {
+            let submitted = match cursor.next(|right, first, blocks| extents.run(right, first, blocks), limits) {
                 Ok(Some(piece)) => self.submit(turn, queue, opcode, piece, place),
                 Ok(None) => Err(DeviceFault::OwnMemory),
                 Err(miss) => {
