@@ -11,6 +11,7 @@ pub mod pending;
 
 use crate::fault::DeviceFault;
 use blk_api::Status;
+use blk_api::operation::Right;
 use blk_api::request::{Opcode, Request};
 use cursor::{CommandLimits, Cursor, Piece, Run};
 use pending::{Answer, Pending};
@@ -67,7 +68,7 @@ impl Engine {
     #[inline]
     pub fn next<E>(
         &mut self,
-        locate: impl FnOnce(Opcode, u64, u64) -> Result<Run, E>,
+        locate: impl FnOnce(Right, u64, u64) -> Result<Run, E>,
         limits: CommandLimits,
     ) -> Result<Option<(Piece, u16)>, E> {
         let Some((cursor, place)) = &mut self.current else { return Ok(None) };

@@ -48,6 +48,7 @@ impl Work {
     }
 
     /// The operation.
+    #[inline(always)]
     pub(crate) const fn opcode(self) -> Opcode {
         match Opcode::from_raw(self.0 as u8) {
             Some(opcode) => opcode,
@@ -68,16 +69,10 @@ impl Work {
         (self.0 >> 8) as u8
     }
 
-    /// Whether the command reads its bytes, writes them, or moves none.
+    /// The kind of the work's operation.
     #[inline(always)]
     pub(crate) const fn kind(self) -> Kind {
-        const READ: u8 = Opcode::Read as u8;
-        const WRITE: u8 = Opcode::Write as u8;
-        match self.0 as u8 {
-            READ => Kind::Read,
-            WRITE => Kind::Write,
-            _ => Kind::Other,
-        }
+        self.opcode().kind()
     }
 
     /// Bytes of the command.

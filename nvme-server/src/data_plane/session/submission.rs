@@ -248,7 +248,7 @@ impl<P: Platform> Session<P> {
         while let Some(opcode) = self.engine.to_submit() {
             let Some(queue) = self.queue_with_room(turn.queues).filter(|_| turn.left > 0) else { return Ok(()) };
             let (extents, limits) = (&mut turn.extents, self.abilities.limits(opcode, turn.limits));
-            match self.engine.next(|opcode, first, blocks| extents.run(opcode, first, blocks), limits) {
+            match self.engine.next(|right, first, blocks| extents.run(right, first, blocks), limits) {
                 Ok(Some((piece, place))) => self.submit(turn, queue, opcode, piece, place)?,
                 Ok(None) => return Err(DeviceFault::OwnMemory.into()),
                 Err(miss) => {
