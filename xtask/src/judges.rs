@@ -4,6 +4,7 @@
 //! `probe` need more, the images or the specification; the run calls them.
 
 pub(crate) mod arrivals;
+pub(crate) mod attacks;
 pub(crate) mod causes;
 pub(crate) mod completions;
 pub(crate) mod digests;

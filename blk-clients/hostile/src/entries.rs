@@ -5,10 +5,11 @@ use crate::verdicts::sentence;
 use alloc::vec;
 use blk_client::{Entry, Opcode, Segment};
 use platform::Platform;
-use workload::Hostile;
+use workload::{Hostile, attacks};
 
 /// Runs all attacks of this module.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &Hostile) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::REQUESTS);
     foreign_blocks(attacker, hostile).await?;
     for lie in LIES {
         let mut entry = attacker.honest();

@@ -9,6 +9,7 @@
 
 extern crate alloc;
 
+pub mod attacks;
 pub mod names;
 
 use alloc::string::String;
@@ -315,6 +316,22 @@ impl LastAttack {
             | Self::Panic
             | Self::Silence
             | Self::Flood => false,
+        }
+    }
+
+    /// Whether no round of other attacks comes before it.
+    #[must_use]
+    pub const fn is_alone(self) -> bool {
+        match self {
+            // The revocation would come in the middle of a round.
+            Self::KeepFunction => true,
+            // The flood begins at once, with a full budget.
+            Self::FloodServers => true,
+            // It needs nothing of them.
+            Self::ClearCspace => true,
+            // Each incarnation would repeat all of them.
+            Self::ForbiddenInstructions => true,
+            _ => false,
         }
     }
 

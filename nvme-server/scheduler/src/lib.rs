@@ -53,6 +53,7 @@ mod winner_tree;
 pub use blk_api::config::{Class, ClassWeights, RateLimit};
 pub use dedicated::Dedicated;
 pub use device_direct::DeviceDirect;
+pub use flow_table::{FlowTable, Lines};
 pub use paced::Paced;
 pub use policy::{Commands, Decision, Kind, Policy, Quantum};
 pub use round_robin::RoundRobin;
