@@ -57,8 +57,8 @@ pub(crate) const fn alarms_us(role: Role) -> &'static [u32] {
 pub(crate) enum State {
     /// The component is alive.
     Alive,
-    /// The component ended, and is restarted once a driver's device is silent and a client's session is torn down. A client with a function of
-    /// its own waits for both.
+    /// The component ended, and is restarted once a driver's device is silent and a client's session is torn down. A client with
+    /// a function of its own waits for both.
     Waits {
         /// Time of its end, in ticks of the clock.
         since: u64,
@@ -70,7 +70,7 @@ pub(crate) enum State {
 }
 
 impl Thread {
-    /// Returns whether the component runs, or could.
+    /// Whether the component runs, or could.
     pub(crate) fn is_alive(&self) -> bool {
         self.state == State::Alive
     }

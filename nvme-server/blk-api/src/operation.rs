@@ -119,7 +119,7 @@ impl Opcode {
         self.row().data
     }
 
-    /// Whether it moves data through the window.
+    /// Whether the operation moves data through the window.
     #[must_use]
     #[inline(always)]
     pub const fn moves_data(self) -> bool {
@@ -133,7 +133,7 @@ impl Opcode {
         self.row().right
     }
 
-    /// Whether it changes what blocks hold: these are the operations that need the right to write.
+    /// Whether the operation changes what blocks hold: these are the operations that need the right to write.
     ///
     /// A request that changes nothing can always be retried, whatever became of the first attempt: a read, verify or compare is about
     /// the current content, and a flush covers all that was acknowledged before the first attempt, and more. A request that changes

@@ -79,7 +79,7 @@ pub trait Policy {
     /// The table of its sessions. Calls that a policy does not answer in its own way go to it.
     fn flow_table(&self) -> &FlowTable;
 
-    /// The policy's table of flows, to be changed.
+    /// The policy's flow table, to be changed.
     fn flow_table_mut(&mut self) -> &mut FlowTable;
 
     /// The session has a command waiting, and room in its queues for it.
