@@ -4,17 +4,17 @@
 //! `probe` need more, the images or the specification; the run calls them.
 
 pub(crate) mod arrivals;
-pub(crate) mod causes;
-pub(crate) mod completions;
-pub(crate) mod digests;
-pub(crate) mod image_check;
-pub(crate) mod installed;
-pub(crate) mod interrupts;
+pub mod causes;
+pub mod completions;
+pub mod digests;
+pub mod image_check;
+pub mod installed;
+pub mod interrupts;
 pub(crate) mod leaks;
-pub(crate) mod limits;
-pub(crate) mod missing;
-pub(crate) mod probe;
+pub mod limits;
+pub mod missing;
+pub mod probe;
 pub(crate) mod proportions;
 pub(crate) mod spans;
-pub(crate) mod times;
-pub(crate) mod verdict;
+pub mod times;
+pub mod verdict;

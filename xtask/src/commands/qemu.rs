@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// Arguments of the command.
 #[derive(Debug, Args)]
-pub(crate) struct Qemu {
+pub struct Qemu {
     /// The scenario: a name in scenarios/, or a TOML file
     scenario: String,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub(crate) struct Qemu {
 }
 
 /// Runs until QEMU ends or the user ends it.
-pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
+pub fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
     let arch: Arch = qemu.arch.parse().map_err(Error::msg)?;
     let mut scenario = Scenario::load_with(&file, Some(arch), &qemu.settings.set)?;
@@ -72,7 +72,7 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let kernel = chosen_kernel::prepare(project, consent, &options)?;
     chosen_kernel::suits(&kernel, &scenario)?;
     let programs = programs::build(project, &kernel, filter.compiled(), Some(&scenario))?;
-    let runner = Runner { project, kernel: &kernel, programs: &programs };
+    let runner = Runner { project, kernel: &kernel, programs: &programs, serve: None };
     let (no_iommu, settings) = (qemu.no_iommu, qemu.settings.set.as_slice());
     let options = Options { disk: disk.as_ref(), settings, show: Some(&filter), no_iommu, ..Options::default() };
     let start = if qemu.debug { Start::WaitsForGdb } else { Start::AtOnce };

@@ -17,13 +17,13 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The root task's program.
-pub(crate) const ROOT_TASK: &str = "root-task";
+pub const ROOT_TASK: &str = "root-task";
 
 /// Link address of root tasks.
 const ROOT_TASK_BASE: u64 = 0x0040_0000;
 
 /// Every program of a system and its link address.
-pub(crate) const PROGRAMS: &[(&str, u64)] = &[
+pub const PROGRAMS: &[(&str, u64)] = &[
     (ROOT_TASK, ROOT_TASK_BASE),
     ("console", 0x0200_0000),
     ("pci-server", 0x0300_0000),
@@ -43,13 +43,13 @@ pub(crate) const PROGRAMS: &[(&str, u64)] = &[
 pub(crate) const INTERPRETER: &str = "sim-conformance";
 
 /// The feature of every program for seL4.
-pub(crate) const FEATURES: &str = "sel4";
+pub const FEATURES: &str = "sel4";
 /// The features of the root task that executes kill orders.
-pub(crate) const INJECTING: &str = "sel4,fault-injection";
+pub const INJECTING: &str = "sel4,fault-injection";
 
 /// The built programs: ELF files with debug information, by name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Programs {
+pub struct Programs {
     files: BTreeMap<&'static str, Vec<u8>>,
     /// The product's root task.
     product: OnceLock<Vec<u8>>,
@@ -61,13 +61,13 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// The ELF file of the program `name`.
-    pub(crate) fn elf(&self, name: &str) -> Result<&[u8]> {
+    pub fn elf(&self, name: &str) -> Result<&[u8]> {
         self.files.get(name).map(Vec::as_slice).with_context(|| format!("there is no program {name}"))
     }
 
     /// The ELF file of the root task, built for the first system that needs it: the one that `injects` faults for a scenario that
     /// [has moments](Scenario::has_moments), or else the product's.
-    pub(crate) fn root_task(&self, project: &Project, kernel: &Kernel, injects: bool) -> Result<&[u8]> {
+    pub fn root_task(&self, project: &Project, kernel: &Kernel, injects: bool) -> Result<&[u8]> {
         let kept = if injects { &self.injecting } else { &self.product };
         if let Some(built) = kept.get() {
             return Ok(built);
@@ -79,13 +79,13 @@ impl Programs {
     }
 
     /// A copy of these programs in which the root task `product` boots every system.
-    pub(crate) fn with_product_alone(&self, product: &[u8]) -> Self {
+    pub fn with_product_alone(&self, product: &[u8]) -> Self {
         let always = || OnceLock::from(product.to_vec());
         Self { product: always(), injecting: always(), ..self.clone() }
     }
 
     /// The lowest level of log messages compiled in.
-    pub(crate) fn level(&self) -> &str {
+    pub fn level(&self) -> &str {
         &self.level
     }
 
@@ -97,7 +97,7 @@ impl Programs {
 
 /// Builds programs for `kernel`: those of one scenario, or all of components. `level` is the lowest level of log messages compiled
 /// in.
-pub(crate) fn build(project: &Project, kernel: &Kernel, level: &str, scenario: Option<&Scenario>) -> Result<Programs> {
+pub fn build(project: &Project, kernel: &Kernel, level: &str, scenario: Option<&Scenario>) -> Result<Programs> {
     let is_used = |name: &str| scenario.is_none_or(|scenario| runs(scenario, kernel.arch, name));
     let built =
         build_some(project, std::slice::from_ref(kernel), level, is_used)?.pop().context("no programs were built")?;
@@ -111,7 +111,7 @@ fn runs(scenario: &Scenario, arch: Arch, name: &str) -> bool {
 }
 
 /// Builds all components' programs for each of the kernels, which differ only in their architectures.
-pub(crate) fn build_each(project: &Project, kernels: &[Kernel], level: &str) -> Result<Vec<Programs>> {
+pub fn build_each(project: &Project, kernels: &[Kernel], level: &str) -> Result<Vec<Programs>> {
     build_some(project, kernels, level, |_| true)
 }
 
@@ -135,13 +135,13 @@ fn build_some(
 }
 
 /// Whether the ELF file of a root task contains the module that executes kill orders, by its debug information.
-pub(crate) fn injects(elf: &[u8]) -> bool {
+pub fn injects(elf: &[u8]) -> bool {
     const MODULE: &[u8] = b"injection.rs";
     elf.windows(MODULE.len()).any(|bytes| bytes == MODULE)
 }
 
 /// Builds the conformance suite's program for `kernel`; returns its ELF file.
-pub(crate) fn build_interpreter(project: &Project, kernel: &Kernel) -> Result<Vec<u8>> {
+pub fn build_interpreter(project: &Project, kernel: &Kernel) -> Result<Vec<u8>> {
     let step = Step::new("building the interpreter of conformance sequences");
     build_one(project, kernel, "info", (INTERPRETER, FEATURES), &step)
 }
@@ -149,7 +149,7 @@ pub(crate) fn build_interpreter(project: &Project, kernel: &Kernel) -> Result<Ve
 /// The cargo command `verb` (`build` or `clippy`) for some of the programs, or all of their crates without any.
 ///
 /// All crates are selected in any case. So their dependencies have the same features in each call, and are compiled once.
-pub(crate) fn cargo(
+pub fn cargo(
     project: &Project,
     kernels: &[Kernel],
     level: &str,
@@ -242,7 +242,7 @@ pub(crate) fn link_arguments(project: &Project, base: u64) -> [String; 2] {
 }
 
 /// Path of a program's ELF file. Both forms of the root task have one path, which holds the one built last.
-pub(crate) fn path(project: &Project, kernel: &Kernel, level: &str, name: &str) -> PathBuf {
+pub fn path(project: &Project, kernel: &Kernel, level: &str, name: &str) -> PathBuf {
     folder(project, kernel, level).join(kernel::target(kernel.arch)).join("release").join(name)
 }
 
