@@ -1,34 +1,30 @@
 //! The server's start: claims the controller, creates the state, and runs both planes.
 
-use crate::control_path::changes::Changes;
-use crate::control_path::control_plane;
-use crate::control_path::identity::First;
-use crate::control_path::on_wake::OnWake;
-use crate::control_path::requests::ControlQueue;
-use crate::control_path::virtual_function::VirtualFunction;
-use crate::data_path::event_loop;
-use crate::data_path::queues::Queues;
-use crate::data_path::ready::ReadySet;
-use crate::data_path::schedule::Schedule;
-use crate::data_path::split::extents;
-use crate::sessions::acknowledgements::Acknowledgements;
-use crate::sessions::slot::slots;
-use crate::sessions::{calls, policy};
-use crate::shared::Shared;
+use crate::acknowledgements::Acknowledgements;
+use crate::control_plane::ControlPlane;
+use crate::control_plane::changes::Changes;
+use crate::control_plane::virtual_function::VirtualFunction;
+use crate::data_plane::event_loop;
+use crate::data_plane::{DataPlane, Signals};
+use crate::doors;
+use crate::jobs::Jobs;
+use crate::link::{Lent, Link};
+use crate::on_wake::OnWake;
 use alloc::rc::Rc;
 use blk_api::config::ServerConfig;
 use blk_api::names;
 use blk_api::session::Refusal;
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use embassy_futures::join::join;
 use nvme_driver::admin::{AdminQueue, Tick};
-use nvme_driver::controller::{Controller, Health};
 use nvme_driver::dma::{DmaPool, IoSpaceMap};
 use nvme_driver::interrupts::Vectors;
 use nvme_driver::pci::PciClient;
 use nvme_driver::presence::Arrival;
 use nvme_driver::registers::Registers;
 use nvme_driver::retry::RetryDelays;
+use nvme_driver::{Controller, Health};
 use pci_api::presence::Presence;
 use platform::alarm::SERVER_US;
 use platform::log::{error, info};
@@ -53,8 +49,8 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
         return refuse_all(&platform, &environment, Refusal::DeviceGone).await;
     }
     match start(platform.clone(), environment.clone()).await {
-        Ok(shared) => {
-            join(event_loop::run(&shared), OnWake::new(control_plane::run(&shared))).await;
+        Ok(link) => {
+            join(event_loop::run(&link), OnWake::new(ControlPlane::new(&link).run())).await;
         }
         Err(reason) if is_empty() => {
             info!("the controller is gone: {}", reason.as_str());
@@ -81,10 +77,10 @@ async fn wait_for_pci_server<P: Platform>(platform: &P, environment: &Environmen
 async fn refuse_all<P: Platform>(platform: &P, environment: &Environment, refusal: Refusal) {
     loop {
         if let Event::Message(badge, message) = platform.next_event().await {
-            calls::delete_received(platform, environment, &message);
+            doors::delete_received(platform, environment, &message);
             let answer = match badge {
                 Badge(blk_api::policy::BADGE) => {
-                    policy::without_controller(&message, platform.ticks(), refusal == Refusal::DeviceGone)
+                    doors::policy::without_controller(&message, platform.ticks(), refusal == Refusal::DeviceGone)
                 }
                 _ => Message::new(refusal as u32),
             };
@@ -93,7 +89,7 @@ async fn refuse_all<P: Platform>(platform: &P, environment: &Environment, refusa
     }
 }
 
-async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<Shared<P>>, alloc::string::String> {
+async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Link<P>, alloc::string::String> {
     let config: ServerConfig = environment.config().ok_or("its configuration does not decode")?;
     if config.sessions.len() > MAX_SESSIONS {
         return Err("more sessions than it can serve".into());
@@ -104,66 +100,69 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Rc<
     if free.is_empty() {
         return Err("too few free slots".into());
     }
-    let queue_pairs = config.queue_pairs();
-    // Before the claim: another arrival than the one that is claimed counts as none.
-    let arrival = Arrival::of(&platform, &environment);
-    let server = environment.cap(pci_api::names::PCI).ok_or("it has no PCI server")?;
-    let mut client = PciClient::new(&platform, &environment, free).map_err(text)?;
-    let device = client.claim(config.interrupts, queue_pairs.saturating_add(1)).await.map_err(text)?;
-    let pci_slots = client.into_slots();
-    let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, &environment);
-    let mut pool = DmaPool::new(&platform, &environment, &mut space).map_err(text)?;
-    let identify_page = pool.take(1).map_err(text)?;
-    info!("controller claimed, {} interrupt vectors", device.vectors.len());
-    let ready = ReadySet::new();
-    let slots = slots(&platform, &environment, &config, callers, &ready).ok_or("it has no CNode of its own")?;
-    let virtual_functions = VirtualFunction::all(&platform, &environment, &config).ok_or("it cannot watch a client")?;
+    let controller = Rc::new(claim(&platform, &environment, &config, free).await?);
+    let functions = VirtualFunction::all(&platform, &environment, &config).ok_or("it cannot watch a client")?;
     let policy = environment.cap(names::POLICY).ok_or("it has no policy component")?;
-    let extents = extents(&config).map_err(text)?;
-    let schedule = Schedule::new(&config, platform.ticks_per_second()).map_err(text)?;
     let acknowledgements = Acknowledgements::new(&platform, &environment).map_err(text)?;
     let alarms = (0..).zip(SERVER_US).map(|(number, _)| environment.cap_at(names::ALARM, number));
     let alarms = alarms.collect::<Option<_>>().ok_or("it cannot ask for all alarms")?;
-    let masks_messages = platform.kernel().irq_masks_messages();
-    Ok(Rc::new(Shared {
-        controller: Controller {
-            platform: platform.clone(),
-            registers: Registers::new(device.registers),
-            admin: AdminQueue::new(),
-            identify_page,
-            tick: Tick::new(),
-            health: Cell::new(Health::Down),
-            faults: Cell::new(0),
-            retry_delays: Cell::new(RetryDelays::default()),
-            granted: Cell::new(0),
-            is_introduced: Cell::new(false),
-            arrival,
-            bdf: device.bdf,
-            server,
-            slots: RefCell::new(pci_slots),
-            vectors: RefCell::new(Vectors::new(device.vectors, device.interrupts, masks_messages)),
-            masters_bus: Cell::new(false),
-            has_functions: Cell::new(false),
-            space: RefCell::new(space),
-            pool: RefCell::new(pool),
-        },
-        first_seen: RefCell::new(First::default()),
-        queues: RefCell::new(Queues::new(queue_pairs)),
-        slots: RefCell::new(slots),
-        virtual_functions: RefCell::new(virtual_functions),
-        ready,
-        first: Cell::new(0),
-        extents: RefCell::new(extents),
-        schedule: RefCell::new(schedule),
-        acknowledgements,
-        changes: Changes::new(policy),
-        control: ControlQueue::new(),
-        alarms,
-        nudge,
+    let (config, jobs) = (Rc::new(config), Rc::new(Jobs::new()));
+    let shared = (&config, &controller, &jobs);
+    let data = DataPlane::new(&platform, &environment, shared, callers, Signals { policy, nudge })?;
+    Ok(Link {
         platform,
         environment,
         config,
-    }))
+        controller,
+        jobs,
+        changes: Changes::default(),
+        functions: RefCell::new(functions),
+        acknowledgements,
+        alarms,
+        policy,
+        data: Lent::new(data),
+    })
+}
+
+/// Claims the controller, whose capabilities come to the slots `free`.
+async fn claim<P: Platform>(
+    platform: &P,
+    environment: &Environment,
+    config: &ServerConfig,
+    free: Range<u64>,
+) -> Result<Controller<P>, alloc::string::String> {
+    // Before the claim: another arrival than the one that is claimed counts as none.
+    let arrival = Arrival::of(platform, environment);
+    let server = environment.cap(pci_api::names::PCI).ok_or("it has no PCI server")?;
+    let mut client = PciClient::new(platform, environment, free).map_err(text)?;
+    let device = client.claim(config.interrupts, config.queue_pairs().saturating_add(1)).await.map_err(text)?;
+    let slots = client.into_slots();
+    let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, environment);
+    let mut pool = DmaPool::new(platform, environment, &mut space).map_err(text)?;
+    let identify_page = pool.take(1).map_err(text)?;
+    info!("controller claimed, {} interrupt vectors", device.vectors.len());
+    let masks_messages = platform.kernel().irq_masks_messages();
+    Ok(Controller {
+        platform: platform.clone(),
+        registers: Registers::new(device.registers),
+        admin: AdminQueue::new(),
+        identify_page,
+        tick: Tick::new(),
+        health: Cell::new(Health::Down),
+        faults: Cell::new(0),
+        retry_delays: Cell::new(RetryDelays::default()),
+        granted: Cell::new(0),
+        is_introduced: Cell::new(false),
+        arrival,
+        bdf: device.bdf,
+        server,
+        slots: RefCell::new(slots),
+        vectors: RefCell::new(Vectors::new(device.vectors, device.interrupts, masks_messages)),
+        masters_bus: Cell::new(false),
+        has_functions: Cell::new(false),
+        space: RefCell::new(space),
+        pool: RefCell::new(pool),
+    })
 }
 
 /// Mints the server's notification, with a badge of no sender, into the first free slot.

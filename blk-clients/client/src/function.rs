@@ -5,14 +5,13 @@
 //! server, so both paths answer a request with the same status. They protect nobody else: the function's namespace is the
 //! session's alone, and its address space has only the session's memory.
 //!
-//! Neighbours: `opening` brings the function up, `parts` has the requests of several commands, and `nvme-driver` is what the
-//! NVMe server drives its function with. A function whose controller was reset, by the NVMe server's successor for instance, is
+//! Neighbours: `opening` brings the function up; queue pair, engine and bring-up are those of `nvme-driver`, with which the NVMe server
+//! drives its function. A function whose controller was reset, by the NVMe server's successor for instance, is
 //! brought up again, and unanswered requests are submitted again. While the function is withdrawn from the client, requests are
 //! answered here, and it is asked for again now and then ([`Function::withdraw`]). A function that is silent with commands in
 //! flight is brought up again, too ([`silence`]). Left out: a limit on interrupts.
 
 use crate::function::backlog::Backlog;
-use crate::function::parts::{Parts, outcome};
 use crate::function::silence::Silence;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -20,18 +19,19 @@ use blk_api::Status;
 use blk_api::request::{Bounds, Entry, Opcode, Simple};
 use blk_api::ring::Completed;
 use core::convert::Infallible;
-use nvme_driver::command::{self, Abilities};
-use nvme_driver::command_table::{CommandTable, Reserved};
+use nvme_driver::command::{self, Abilities, Target};
+use nvme_driver::cursor::{CommandLimits, Run};
+use nvme_driver::pending::Answer;
 use nvme_driver::prp;
-use nvme_driver::split::{CommandLimits, Cursor, Piece, Run};
-use nvme_driver::{DeviceFault, Line, PrpLists, QueuePair, Registers, RetryDelays};
+use nvme_driver::queue::Queue;
+use nvme_driver::silence::limit_seconds;
+use nvme_driver::{DeviceFault, Engine, Line, Registers, RetryDelays};
+use nvme_spec::Lba;
 use nvme_spec::nvm::{self, Blocks};
-use nvme_spec::{Lba, Nsid};
-use platform::{Cap, Endpoint, Environment, Iova, Kernel, Platform};
+use platform::{Cap, Endpoint, Environment, Kernel, Platform};
 
 mod backlog;
 mod opening;
-mod parts;
 mod silence;
 
 /// Polls in a row without a completion after which the controller's status is read.
@@ -57,14 +57,10 @@ pub(crate) struct Function<P: Platform> {
     /// The PCI server.
     pci: Cap<Endpoint>,
     controller: Registers<P::Mmio>,
-    pair: QueuePair<P::Memory, P::Mmio>,
-    /// The commands in flight. Each has a word: the user data of its request, or the request's place among the parts.
-    commands: CommandTable<u64, Served>,
-    /// The list pages of its commands.
-    lists: PrpLists<P::Memory>,
-    nsid: Nsid,
-    /// The window's address for the function.
-    window: Iova,
+    /// The queue pair. Each command has a word: the user data of its request, or the request's place at the engine and its operation
+    /// ([`Part`]).
+    queue: Queue<P, u64, Served>,
+    target: Target,
     bounds: Bounds,
     /// The bounds of requests that are one command.
     small: Bounds,
@@ -74,7 +70,7 @@ pub(crate) struct Function<P: Platform> {
     delays: RetryDelays,
     /// Interrupts that stay masked until they are acknowledged.
     masked_lines: Vec<Line>,
-    parts: Parts,
+    engine: Engine,
     backlog: Backlog,
     /// Polls since the last completion.
     in_vain: u32,
@@ -118,8 +114,26 @@ pub(crate) enum Taken {
 enum Served {
     /// All of one.
     Whole,
-    /// Not all of one that is among the [`Parts`].
+    /// A part of one that is pending at the engine.
     Part,
+}
+
+/// The request that a command serves a part of, by its place at the engine, and the request's operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Part {
+    place: u16,
+    opcode: Opcode,
+}
+
+impl Part {
+    fn word(self) -> u64 {
+        u64::from(self.opcode as u8) << 16 | u64::from(self.place)
+    }
+
+    fn of(word: u64) -> Self {
+        // The word was made of one.
+        Self { place: word as u16, opcode: Opcode::from_raw((word >> 16) as u8).unwrap_or(Opcode::Flush) }
+    }
 }
 
 impl<P: Platform> Function<P> {
@@ -144,16 +158,17 @@ impl<P: Platform> Function<P> {
         if !self.backlog.is_behind
             && let Some(Simple { opcode, lba, blocks, user_data, segment }) = entry.simple(&self.small)
             && let Some(blocks) = Blocks::below(Lba(lba), blocks, Lba(self.small.blocks))
-            && let Some(start) = self.window.checked_add(u64::from(segment.offset))
+            && let Some(start) = self.target.window.checked_add(u64::from(segment.offset))
             && let Some(data) = prp::without_list(start, segment.len)
-            && let Some(Reserved { cid, .. }) = self.commands.reserve(user_data, Served::Whole)
+            && let Some(reserved) = self.queue.commands.reserve(user_data, Served::Whole)
         {
+            let cid = reserved.spend();
             let sqe = if opcode == Opcode::Read {
-                nvm::read(cid, self.nsid, blocks, data)
+                nvm::read(cid, self.target.nsid, blocks, data)
             } else {
-                nvm::write(cid, self.nsid, blocks, data)
+                nvm::write(cid, self.target.nsid, blocks, data)
             };
-            self.pair.submit(&sqe);
+            self.queue.pair.submit(&sqe);
             self.until_ring = self.until_ring.wrapping_sub(1);
             if self.until_ring == 0
                 && let Err(fault) = self.ring()
@@ -172,7 +187,7 @@ impl<P: Platform> Function<P> {
     #[inline(always)]
     pub(crate) fn ring(&mut self) -> Result<(), DeviceFault> {
         self.until_ring = RING_AFTER;
-        self.doorbells = self.doorbells.wrapping_add(u64::from(self.pair.ring()?));
+        self.doorbells = self.doorbells.wrapping_add(u64::from(self.queue.pair.ring()?));
         Ok(())
     }
 
@@ -224,8 +239,8 @@ impl<P: Platform> Function<P> {
     /// Takes the next completion of a command: its word, its part of a request, its status.
     #[inline(always)]
     fn take(&mut self) -> Result<Option<(u64, Served, nvme_spec::Status)>, DeviceFault> {
-        let Some(end) = self.pair.complete()? else { return Ok(None) };
-        let (word, served) = self.commands.release(end.cid())?;
+        let Some(end) = self.queue.pair.complete()? else { return Ok(None) };
+        let (word, served) = self.queue.commands.release(end.cid())?;
         Ok(Some((*word, served, end.status())))
     }
 
@@ -275,7 +290,7 @@ impl<P: Platform> Function<P> {
     /// [`DeviceFault::OwnMemory`]: a defect.
     #[inline(always)]
     pub(crate) fn release(&mut self) -> Result<(), DeviceFault> {
-        if self.pair.release()? {
+        if self.queue.pair.release()? {
             self.in_vain = 0;
             self.silence.ends();
         }
@@ -286,7 +301,7 @@ impl<P: Platform> Function<P> {
     #[inline(never)]
     pub(crate) fn pause(&mut self) -> bool {
         for _ in 0..POLLS {
-            if self.pair.has_completion() {
+            if self.queue.pair.has_completion() {
                 self.waits = self.waits.wrapping_add(1);
                 return self.waits.is_multiple_of(WAITS_A_YIELD);
             }
@@ -314,16 +329,7 @@ impl<P: Platform> Function<P> {
             self.in_vain = 0;
             self.check()?;
         }
-        Ok(!self.backlog.answers.is_empty() || self.pair.has_completion())
-    }
-
-    /// Submits the command for a piece of the request in this place. An error ends the session.
-    fn submit_piece(&mut self, opcode: Opcode, piece: Piece, place: u16) -> Result<(), DeviceFault> {
-        let reserved = self.commands.reserve(u64::from(place), Served::Part).ok_or(DeviceFault::OwnMemory)?;
-        let bytes = piece.blocks << self.bounds.block_shift;
-        let sqe = command::build(&self.lists, self.nsid, self.window, opcode, piece, bytes, reserved)?;
-        self.pair.submit(&sqe);
-        Ok(())
+        Ok(!self.backlog.answers.is_empty() || self.queue.pair.has_completion())
     }
 
     /// Forbids all requests from now on, and forgets those in flight: the function is not the client's any more, and its registers
@@ -334,8 +340,10 @@ impl<P: Platform> Function<P> {
     pub(crate) fn withdraw(&mut self) -> Result<(), DeviceFault> {
         let pause = self.platform.ticks_per_second().saturating_mul(WITHDRAWN_MS) / 1000;
         self.withdrawn = Some(self.platform.ticks().saturating_add(pause));
-        self.pair.reset()?;
+        self.queue.pair.reset()?;
         self.backlog.forget();
+        // Requests that were begun are answered by the session, and those of the next opening have an engine of their own.
+        self.engine.cut_short(Status::Forbidden);
         Ok(())
     }
 
@@ -360,62 +368,46 @@ impl<P: Platform> Function<P> {
     /// Submits as much of the backlog as there is room for.
     #[inline(never)]
     fn catch_up(&mut self) -> Result<(), DeviceFault> {
-        loop {
-            let (cursor, place) = match self.backlog.current.take() {
-                Some(current) => current,
-                None if !self.commands.has_room() => break,
-                None => match self.backlog.next() {
-                    Some(entry) => match self.begin(&entry)? {
-                        Some(begun) => begun,
-                        None => continue,
-                    },
-                    None => break,
-                },
-            };
-            if !self.submit_commands(cursor, place)? {
-                break;
+        while self.queue.commands.has_room() {
+            if !self.engine.is_cutting() {
+                let Some(entry) = self.backlog.next() else { break };
+                self.begin(&entry)?;
+                continue;
             }
+            self.submit_commands()?;
         }
-        self.backlog.is_behind = self.backlog.current.is_some() || !self.backlog.entries.is_empty();
+        self.backlog.is_behind = self.engine.is_cutting() || !self.backlog.entries.is_empty();
         Ok(())
     }
 
     /// Begins a request, or answers it at once.
-    fn begin(&mut self, entry: &Entry) -> Result<Option<(Cursor, u16)>, DeviceFault> {
+    fn begin(&mut self, entry: &Entry) -> Result<(), DeviceFault> {
         let answer = match entry.check(&self.bounds) {
             Ok(request) => match self.abilities.answer_now(request.opcode) {
-                None => {
-                    let place = self.parts.begin(&request).ok_or(DeviceFault::OwnMemory)?;
-                    return Ok(Some((Cursor::new(request), place)));
-                }
+                None => return self.engine.begin(request),
                 Some(answer) => answer,
             },
             Err(status) => status,
         };
         self.backlog.answer(entry.user_data, answer);
-        Ok(None)
+        Ok(())
     }
 
-    /// Submits commands for a request until it is done, or there is no room. Returns whether it is done.
-    fn submit_commands(&mut self, mut cursor: Cursor, place: u16) -> Result<bool, DeviceFault> {
-        let bare_blocks = self.abilities.most_blocks(cursor.opcode(), self.bounds.block_shift);
-        let limits = CommandLimits { bare_blocks, ..self.limits };
-        while !cursor.finished() {
-            if !self.commands.has_room() {
-                self.backlog.current = Some((cursor, place));
-                return Ok(false);
+    /// Submits commands for the request that is being cut until it is done, or there is no room.
+    fn submit_commands(&mut self) -> Result<(), DeviceFault> {
+        while let Some(opcode) = self.engine.to_submit() {
+            if !self.queue.commands.has_room() {
+                return Ok(());
             }
             // The namespace is the session's, so its blocks have the same numbers there.
             let here = |_, lba, blocks| Ok::<_, Infallible>(Run { lba, blocks });
-            let Ok(piece) = cursor.next(here, limits);
-            let piece = piece.ok_or(DeviceFault::OwnMemory)?;
-            self.parts.add_one(place);
-            self.submit_piece(cursor.opcode(), piece, place)?;
+            let Ok(next) = self.engine.next(here, self.abilities.limits(opcode, self.limits));
+            let (piece, place) = next.ok_or(DeviceFault::OwnMemory)?;
+            let bytes = piece.blocks << self.bounds.block_shift;
+            self.queue.submit(&self.target, opcode, piece, bytes, Part { place, opcode }.word(), Served::Part)?;
         }
-        if let Some(completed) = self.parts.end_one(place, |_| (Status::Success, 0)) {
-            self.backlog.answers.push_back(completed);
-        }
-        Ok(true)
+        self.backlog.answers.extend(self.engine.end(Status::Success).map(Completed::from));
+        Ok(())
     }
 
     /// The answer to the request of a completed command, if it was its last one.
@@ -424,10 +416,13 @@ impl<P: Platform> Function<P> {
             Served::Whole => {
                 // Only reads and writes are one command.
                 let (status, device_status) = outcome(Opcode::Read, status);
-                Some(Completed { user_data: word, status: status as u16, device_status, reserved: 0 })
+                Some(Answer { user_data: word, status, device_status }.into())
             }
-            // It was made of 16 bits.
-            Served::Part => self.parts.end_one(word as u16, |opcode| outcome(opcode, status)),
+            Served::Part => {
+                let Part { place, opcode } = Part::of(word);
+                let (status, device_status) = outcome(opcode, status);
+                self.engine.pending.end_one(place, status, device_status).map(Completed::from)
+            }
         }
     }
 
@@ -453,7 +448,7 @@ impl<P: Platform> Function<P> {
         self.release()?;
         if self.backlog.is_behind {
             self.catch_up()?;
-            self.pair.ring()?;
+            self.queue.pair.ring()?;
         }
         self.in_vain = self.in_vain.wrapping_add(1);
         if self.in_vain.is_multiple_of(POLLS_IN_VAIN) {
@@ -468,10 +463,21 @@ impl<P: Platform> Function<P> {
     /// [`DeviceFault::TimedOut`], or what its status shows.
     #[cold]
     fn check(&mut self) -> Result<(), DeviceFault> {
-        let mut parts = self.commands.tags_mut().map(|(_, served)| *served == Served::Part);
-        let limit = parts.next().map(|first| silence::limit_seconds(first || parts.any(|is_part| is_part)));
+        let mut parts = self.queue.commands.tags_mut().map(|(_, served)| *served == Served::Part);
+        let limit = parts.next().map(|first| limit_seconds(first || parts.any(|is_part| is_part)));
         let (now, rate) = (self.platform.ticks(), self.platform.ticks_per_second());
         let checked = self.controller.check().and_then(|_| self.silence.check(limit, now, rate));
         checked.inspect_err(|fault| self.fault = *fault)
+    }
+}
+
+/// The status with which a command answers its request, and the controller's. One that the controller asks for again has failed here:
+/// the request is made again (`device::retries`).
+fn outcome(opcode: Opcode, status: nvme_spec::Status) -> (Status, u16) {
+    match status.without_more() {
+        status if status.is_success() => (Status::Success, 0),
+        // A discard is a hint, and done if it is not done at once.
+        status if status.asks_for_retry() && opcode != Opcode::Discard => (Status::DeviceError, status.to_raw()),
+        status => (command::failure(opcode, status), status.to_raw()),
     }
 }

@@ -172,6 +172,51 @@ impl Share {
     }
 }
 
+/// A call of the policy component.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// [`INSTALL`].
+    Install(Record),
+    /// [`REMOVE`].
+    Remove(Range),
+    /// [`CLEAR`], for the session of this number.
+    Clear(u64),
+    /// [`DRAINED`].
+    Drained(Removal),
+    /// [`SET_SHARE`].
+    SetShare(Share),
+    /// [`SET_INTERRUPTS`], to the mode of this number.
+    SetInterrupts(u64),
+    /// [`SET_FUNCTION`].
+    SetFunction(FunctionRight),
+}
+
+impl Call {
+    /// Returns whether a call of the policy component has this label.
+    #[must_use]
+    pub const fn has_label(label: u32) -> bool {
+        matches!(label, INSTALL | REMOVE | CLEAR | DRAINED | SET_SHARE | SET_INTERRUPTS | SET_FUNCTION)
+    }
+
+    /// The call that a message makes.
+    ///
+    /// # Errors
+    /// [`Refusal::BadRequest`] for a message that is no call of this interface, or too short.
+    pub fn decode(message: &Message) -> Result<Self, Refusal> {
+        let call = match message.label {
+            INSTALL => message.payload().map(Self::Install),
+            REMOVE => message.payload().map(Self::Remove),
+            CLEAR => message.payload().map(Self::Clear),
+            DRAINED => message.payload().map(Self::Drained),
+            SET_SHARE => message.payload().map(Self::SetShare),
+            SET_INTERRUPTS => message.payload().map(Self::SetInterrupts),
+            SET_FUNCTION => message.payload().map(Self::SetFunction),
+            _ => return Err(Refusal::BadRequest),
+        };
+        call.map_err(|_| Refusal::BadRequest)
+    }
+}
+
 /// Blocks of the caller's that it wants records for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]

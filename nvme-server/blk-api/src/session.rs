@@ -132,9 +132,49 @@ pub const STATISTICS: u32 = 3;
 /// Does nothing and answers: the cost of a call.
 pub const PING: u32 = 4;
 
+/// A client's call, by its label.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// [`OPEN`].
+    Open,
+    /// [`CLOSE`].
+    Close,
+    /// [`STATISTICS`].
+    Statistics,
+    /// [`PING`].
+    Ping,
+    /// A call that the policy component alone may make.
+    OfPolicy,
+    /// Not a call of this interface.
+    Unknown(u32),
+}
+
+impl Call {
+    /// The call with this label.
+    #[must_use]
+    pub const fn from_label(label: u32) -> Self {
+        match label {
+            OPEN => Self::Open,
+            CLOSE => Self::Close,
+            STATISTICS => Self::Statistics,
+            PING => Self::Ping,
+            _ if crate::policy::Call::has_label(label) => Self::OfPolicy,
+            _ => Self::Unknown(label),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_of_clients_and_of_the_policy_component_are_told_apart() {
+        let calls = [OPEN, CLOSE, STATISTICS, PING, crate::policy::INSTALL, crate::policy::SET_FUNCTION, 99];
+        let known = [Call::Open, Call::Close, Call::Statistics, Call::Ping, Call::OfPolicy, Call::OfPolicy];
+        assert_eq!(calls.map(Call::from_label)[..6], known);
+        assert_eq!(Call::from_label(99), Call::Unknown(99));
+    }
 
     #[test]
     fn refusal_is_known_by_its_label() {

@@ -1,11 +1,25 @@
-//! The claimed controller: its registers, its function on the bus, the memory it reaches, and its condition.
+//! A controller: the claimed one with its condition, and by file the steps of driving it that concern no I/O queue.
+
+pub mod admin;
+pub mod bring_up;
+pub mod dma;
+pub mod features;
+pub mod inquiry;
+pub mod interrupts;
+pub mod pci;
+pub mod polled;
+pub mod presence;
+pub mod registers;
+pub mod reset;
+pub mod retry;
+pub mod secondary;
+pub mod stuck;
 
 use crate::admin::{AdminQueue, Tick};
 use crate::dma::{DmaPool, IoSpaceMap};
 use crate::fault::DeviceFault;
 use crate::inquiry::Asks;
 use crate::interrupts::Vectors;
-use crate::pci;
 use crate::presence::Arrival;
 use crate::queue_pair::Ring;
 use crate::registers::Registers;

@@ -4,7 +4,7 @@
 //! A driver claims a controller ([`PciClient`]), resets it ([`disable`]), gives the function's address space its page
 //! tables and pool ([`IoSpaceMap`], [`DmaPool`]), configures the controller's admin queues ([`Registers::enable`]) and
 //! submits commands ([`QueuePair`]), whose data it names by PRPs ([`PrpLists`]). Requests of `blk-api` become commands by
-//! [`split`] and [`command`], and [`command_table`] has those in flight. The NVMe server is such a driver; so is
+//! the [`engine`], and [`command_table`] has those in flight. The NVMe server is such a driver; so is
 //! `nvme-probe`, which tests on the running system that the IOMMU and revocation hold.
 //!
 //! Neighbours: `nvme-spec` has the wire types, `pci-api` the PCI server's requests, and `blk-api` the names in a driver's
@@ -20,30 +20,21 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod admin;
-pub mod bring_up;
-pub mod command;
-pub mod command_table;
 pub mod controller;
-pub mod dma;
+pub mod engine;
 pub mod fault;
-pub mod features;
-pub mod inquiry;
-pub mod interrupts;
-pub mod pci;
-pub mod polled;
-pub mod presence;
-pub mod prp;
-pub mod queue_pair;
-pub mod registers;
-pub mod reset;
-pub mod retry;
-pub mod secondary;
-pub mod split;
-pub mod stuck;
+pub mod queues;
+
+pub use controller::{
+    admin, bring_up, dma, features, inquiry, interrupts, pci, polled, presence, registers, reset, retry,
+};
+pub use controller::{secondary, stuck};
+pub use engine::{command, cursor, pending};
+pub use queues::{command_table, plan, prp, queue, queue_pair, silence};
 
 pub use controller::{Controller, Health};
 pub use dma::{DmaPool, IoSpaceMap};
+pub use engine::Engine;
 pub use fault::DeviceFault;
 pub use pci::{Device, Interrupts, Line, PciClient, PciError, Vector};
 pub use polled::Polled;

@@ -4,7 +4,6 @@ use alloc::collections::VecDeque;
 use blk_api::Status;
 use blk_api::request::Entry;
 use blk_api::ring::Completed;
-use nvme_driver::split::Cursor;
 
 /// Entries that are not submitted yet, and answers that wait to be taken. Neither queue grows beyond its first capacity.
 pub(super) struct Backlog {
@@ -13,8 +12,6 @@ pub(super) struct Backlog {
     /// The most entries, and the most answers.
     most: usize,
     pub(super) entries: VecDeque<Entry>,
-    /// The request that is being cut into commands, and its place among the parts.
-    pub(super) current: Option<(Cursor, u16)>,
     pub(super) answers: VecDeque<Completed>,
 }
 
@@ -23,13 +20,7 @@ impl Backlog {
     pub(super) fn new(most: u32) -> Self {
         let most = most as usize;
         let room = most.saturating_add(1);
-        Self {
-            is_behind: false,
-            most,
-            entries: VecDeque::with_capacity(room),
-            current: None,
-            answers: VecDeque::with_capacity(room),
-        }
+        Self { is_behind: false, most, entries: VecDeque::with_capacity(room), answers: VecDeque::with_capacity(room) }
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -49,7 +40,6 @@ impl Backlog {
     pub(super) fn forget(&mut self) {
         self.entries.clear();
         self.answers.clear();
-        self.current = None;
         self.is_behind = true;
     }
 

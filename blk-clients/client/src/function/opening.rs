@@ -6,7 +6,6 @@
 
 use super::{Backlog, Function, RING_AFTER, Served};
 use crate::error::OpenError;
-use crate::function::parts::Parts;
 use crate::function::silence::Silence;
 use crate::session::Options;
 use alloc::boxed::Box;
@@ -14,29 +13,27 @@ use alloc::rc::Rc;
 use blk_api::request::Bounds;
 use blk_api::ring::Completed;
 use blk_api::session::Geometry;
-use nvme_driver::command::Abilities;
-use nvme_driver::command_table::{CommandTable, MOST_IN_FLIGHT};
+use nvme_driver::command::{Abilities, Target};
+use nvme_driver::cursor::CommandLimits;
 use nvme_driver::features;
 use nvme_driver::inquiry::{self, Asks};
-use nvme_driver::split::CommandLimits;
+use nvme_driver::queue::{Queue, most_commands};
 use nvme_driver::{
-    DeviceFault, DmaPool, IoSpaceMap, PciClient, PciError, Polled, PrpLists, QueuePair, Registers, RetryDelays, Ring,
-    disable, list_pages, secondary, wait_enabled,
+    DeviceFault, DmaPool, Engine, IoSpaceMap, PciClient, PciError, Polled, Registers, RetryDelays, Ring, disable,
+    secondary, wait_enabled,
 };
-use nvme_spec::admin::{self, CqInterrupt};
+use nvme_spec::admin::CqInterrupt;
 use nvme_spec::feature::NumberOfQueues;
 use nvme_spec::identify::{self, CommandSetId, NotPlain, PlainBlocks};
 use nvme_spec::registers::{Arbitration, Cap, Vs};
-use nvme_spec::{Cid, Cqe, DataPointer, Nsid, QueueId, Sqe};
+use nvme_spec::{Cid, Cqe, Nsid, QueueId, Sqe};
 use pci_api::Refusal;
-use platform::{Environment, Kernel, Memory, PAGE_BITS, Platform};
+use platform::{Environment, Kernel, Mmio, PAGE_BITS, Platform};
 
 /// Entries of the admin queues.
 const ADMIN_ENTRIES: u16 = 8;
 /// The I/O queue pair.
 const IO_QUEUE: QueueId = QueueId(1);
-/// The largest transfer of one command, whatever the controller allows, as in the NVMe server: bounds the list pages.
-const MAX_TRANSFER: u64 = 2 << 20;
 /// The largest request, as at the NVMe server.
 const MAX_REQUEST: u64 = 2 << 20;
 /// log2 of the bytes of the largest block.
@@ -97,20 +94,19 @@ impl<P: Platform> Function<P> {
         controller.enable(&admin.pair.sq, &admin.pair.cq, ADMIN_ENTRIES, Arbitration::RoundRobin)?;
         wait_enabled(platform, &controller, || pause(platform)).await?;
         let page = pool.take(1)?;
-        let identity = Identity::read(platform, &mut admin, &page, &controller).await?;
         let mut asks = Asking { platform, admin: &mut admin, page };
+        let identity = Identity::read(&mut asks, &controller).await?;
         features::set(&mut asks, core::iter::once(identity.nsid)).await?;
         let one = NumberOfQueues::pairs(1).ok_or(DeviceFault::OwnMemory)?;
         admin.must(|cid| one.set(cid)).await?;
-        let depth = depth(&controller, options);
-        let pair = io_pair(&mut pool, &controller, depth)?;
+        let wanted = u16::try_from(options.ring_entries).unwrap_or(u16::MAX);
+        let depth = wanted.min(most_commands(&controller)).max(1);
+        let none = (0, Served::Whole);
+        let queue = Queue::new(&controller, &mut pool, IO_QUEUE, depth, identity.max_transfer, none)?;
         // Vector 0 is the admin queue's, and is shared where it is the only one.
         let vector = u16::from(device.vectors.len() > 1);
         let interrupt = if options.polls { CqInterrupt::Disabled } else { CqInterrupt::Vector(vector) };
-        admin.create(&pair, interrupt).await?;
-        // A discard's range is written into the list page, so each command has one.
-        let pages = list_pages(identity.max_transfer).max(1);
-        let lists = PrpLists::new(pool.take(pages.saturating_mul(u64::from(depth)))?, depth, pages)?;
+        admin.create(&queue.pair, interrupt).await?;
         let masks = platform.kernel().irq_masks_messages();
         let block_shift = identity.block_shift;
         let limits = CommandLimits::of(identity.max_transfer, block_shift);
@@ -136,11 +132,8 @@ impl<P: Platform> Function<P> {
             environment: Rc::clone(environment),
             pci,
             controller,
-            pair,
-            commands: CommandTable::new(depth, (0, Served::Whole)),
-            lists,
-            nsid: identity.nsid,
-            window: window.iova,
+            queue,
+            target: Target { nsid: identity.nsid, window: window.iova },
             small: Bounds { max_blocks: bounds.max_blocks.min(limits.data_blocks), ..bounds.clone() },
             bounds,
             limits,
@@ -148,7 +141,7 @@ impl<P: Platform> Function<P> {
             delays: identity.delays,
             masked_lines: device.vectors.iter().filter(|_| masks).map(|vector| vector.line).collect(),
             // One for each command, and one for a request that has none yet.
-            parts: Parts::new(depth.saturating_add(1)),
+            engine: Engine::new(depth.saturating_add(1)),
             backlog: Backlog::new(options.ring_entries),
             in_vain: 0,
             waits: 0,
@@ -162,27 +155,6 @@ impl<P: Platform> Function<P> {
         };
         Ok((function, geometry))
     }
-}
-
-/// The commands of the queue pair: as many as a session's rings hold, if the controller's queues hold them.
-fn depth<R: platform::Mmio>(controller: &Registers<R>, options: Options) -> u16 {
-    // One slot of a queue stays empty.
-    let most = u16::try_from(controller.cap().max_queue_entries()).unwrap_or(u16::MAX).saturating_sub(1);
-    let wanted = u16::try_from(options.ring_entries).unwrap_or(u16::MAX);
-    wanted.min(most).clamp(1, MOST_IN_FLIGHT)
-}
-
-fn io_pair<P: Platform>(
-    pool: &mut DmaPool<P>,
-    controller: &Registers<P::Mmio>,
-    depth: u16,
-) -> Result<QueuePair<P::Memory, P::Mmio>, DeviceFault> {
-    let entries = depth.saturating_add(1);
-    let bytes = |entry: usize| u64::from(entries).saturating_mul(entry as u64);
-    let rings = (pool.take_bytes(bytes(size_of::<Sqe>()))?, pool.take_bytes(bytes(size_of::<Cqe>()))?);
-    let mut pair = QueuePair::new(IO_QUEUE, entries, rings, controller.registers(), controller.cap().doorbells())?;
-    pair.reset()?;
-    Ok(pair)
 }
 
 /// The controller's identity, as far as the data path needs it.
@@ -199,41 +171,19 @@ struct Identity {
 }
 
 impl Identity {
-    /// Asks the controller, which writes its answers to `page`, for itself and its first namespace.
+    /// Asks the controller for itself and its first namespace.
     ///
     /// # Errors
     /// [`OpenError::Device`], and [`OpenError::BadGeometry`] for a namespace that cannot be used.
-    async fn read<P: Platform>(
-        platform: &P,
-        admin: &mut Polled<P>,
-        page: &Ring<P::Memory>,
-        controller: &Registers<P::Mmio>,
-    ) -> Result<Self, OpenError> {
-        let data = DataPointer::page(page.iova.bits());
-        let memory = |_| DeviceFault::OwnMemory;
-        admin.must(|cid| admin::identify_controller(cid, data)).await?;
-        let about: identify::Controller = page.memory.read(page.offset).map_err(memory)?;
-        if !about.supports_standard_entries() {
-            return Err(
-                DeviceFault::Unusable("the controller's queue entries have other sizes than 64 and 16 bytes").into()
-            );
-        }
-        if !about.kind().does_io() {
-            return Err(
-                DeviceFault::Unusable("the controller is for discovery or administration alone (CNTRLTYPE)").into()
-            );
-        }
-        let limit = about.max_transfer_bytes(controller.cap().min_page_bytes()).unwrap_or(MAX_TRANSFER);
-        let max_transfer = limit.min(MAX_TRANSFER);
+    async fn read<R: Mmio>(asks: &mut impl Asks, controller: &Registers<R>) -> Result<Self, OpenError> {
+        let about = inquiry::describe(asks).await?;
         let (version, cap) = (controller.version()?, controller.cap());
-        let mut asks = Asking { platform, admin, page: page.clone() };
-        let (nsid, plain, media) = first_namespace(&mut asks, version, cap, &about).await?;
+        let (max_transfer, abilities) = inquiry::limits(asks, version, cap, &about).await?;
+        let (nsid, plain, media) = first_namespace(asks, version, cap, &about).await?;
         if 1 << plain.shift > max_transfer {
             return Err(OpenError::BadGeometry);
         }
-        let delays = inquiry::retry_delays(&mut asks, &about).await?;
-        let limits = inquiry::nvm_limits(&mut asks, version, cap).await?;
-        let abilities = Abilities::of(&about, &limits, controller.cap().min_page_bytes());
+        let delays = inquiry::retry_delays(asks, &about).await?;
         Ok(Self { nsid, blocks: plain.blocks, block_shift: plain.shift, media, max_transfer, abilities, delays })
     }
 }

@@ -1,20 +1,10 @@
 //! The time in which a function with commands in flight completes nothing. A controller that lost a command is silent once it has
 //! completed the others.
 //!
-//! The limits are those of the NVMe server. Left out: a command that was lost while others are completed all the time.
+//! The limits are those of the NVMe server ([`limit_seconds`](nvme_driver::silence::limit_seconds)). A command that is a part of a
+//! request may be long, as each that moves no data is. Left out: a command that was lost while others are completed all the time.
 
 use nvme_driver::DeviceFault;
-
-/// Seconds in which nothing may be completed.
-const SECONDS: u64 = 10;
-/// The same while a command is a part of a request, as each that moves no data is: flushes, zeroes and discards may rewrite much of
-/// the media.
-const LONG_SECONDS: u64 = 60;
-
-/// Seconds that a function may be silent, with or without a command in flight that may be long.
-pub(super) const fn limit_seconds(is_long: bool) -> u64 {
-    if is_long { LONG_SECONDS } else { SECONDS }
-}
 
 /// A silence, if there is one.
 #[derive(Clone, Copy, Default, Debug)]

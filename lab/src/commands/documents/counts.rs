@@ -47,7 +47,7 @@ const COUNTS: &[Count] = &[
     count(
         "docs/guide/priority.md",
         "together have {} refusals",
-        Constant("nvme-server/src/data_path/budget.rs", "REFUSALS"),
+        Constant("nvme-server/src/data_plane/budget.rs", "REFUSALS"),
     ),
     count("docs/guide/simulate.md", "the first {} seeds", Constant(RUNNING, "SOAK_SEEDS")),
     count("docs/guide/tests.md", "both), {} drawn systems", Constant(RUNNING, "SOAK_SEEDS")),

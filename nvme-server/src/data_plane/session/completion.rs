@@ -1,0 +1,111 @@
+//! Completes commands and answers the client.
+
+use super::{PollResult, ServeError, Session};
+use crate::data_plane::in_flight::{Command, Served};
+use crate::data_plane::queues::Queues;
+use blk_api::Status;
+use blk_api::ring::{Completed, RingError};
+use blk_api::session::Statistics;
+use nvme_driver::command::failure;
+use nvme_driver::fault::DeviceFault;
+use nvme_driver::pending::Answer;
+use platform::{Kernel, Platform};
+use scheduler::Kind;
+
+impl<P: Platform> Session<P> {
+    /// Rings for the submitted commands and publishes the answers: each doorbell and signal at most once.
+    ///
+    /// # Errors
+    /// As [`Session::take_turn`].
+    #[inline]
+    pub(crate) fn end_poll(&mut self, queues: &mut Queues<P>, polled: PollResult) -> Result<(), ServeError> {
+        if polled == PollResult::Turn {
+            self.ring(queues)?;
+        }
+        if polled != PollResult::Nothing {
+            self.publish()?;
+        }
+        Ok(())
+    }
+
+    /// Rings for the commands submitted in this pass.
+    #[inline]
+    fn ring(&mut self, queues: &mut Queues<P>) -> Result<(), DeviceFault> {
+        for number in self.queues.clone() {
+            let Some(queue) = queues.get_mut(number) else { continue };
+            let rung = queue.queue.pair.ring()?;
+            self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(rung));
+            if rung && number == self.turn {
+                self.next_turn();
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes the answers, and how far the client's entries were taken.
+    pub(crate) fn publish(&mut self) -> Result<(), RingError> {
+        self.ring.release()?;
+        if self.ring.publish()? {
+            self.statistics.notifications = self.statistics.notifications.wrapping_add(1);
+            self.kernel.signal(self.client);
+        }
+        Ok(())
+    }
+
+    /// Handles the completion of a command, taken `now`.
+    #[inline(always)]
+    pub(crate) fn completed(&mut self, command: &Command, status: nvme_spec::Status, now: u64) {
+        self.in_flight = self.in_flight.wrapping_sub(1);
+        if status.is_success() {
+            let Statistics { read_bytes, written_bytes, .. } = &mut self.statistics;
+            let bytes = u64::from(command.work.bytes());
+            match command.work.kind() {
+                Kind::Read => *read_bytes = read_bytes.wrapping_add(bytes),
+                Kind::Write => *written_bytes = written_bytes.wrapping_add(bytes),
+                Kind::Other => {}
+            }
+            match command.request {
+                Served::Whole(user_data) => self.answer(user_data, Status::Success, 0),
+                Served::Part(place) => self.close_one(place, Status::Success, 0),
+            }
+        } else {
+            self.fail(command, status, now);
+        }
+    }
+
+    /// Records the failure of a command, or keeps it for a retry.
+    #[cold]
+    fn fail(&mut self, command: &Command, status: nvme_spec::Status, now: u64) {
+        self.statistics.errors = self.statistics.errors.wrapping_add(1);
+        if self.keep(command, status, now) {
+            return;
+        }
+        let (status, device_status) = (failure(command.work.opcode(), status), status.without_more().to_raw());
+        match command.request {
+            Served::Whole(user_data) => self.answer(user_data, status, device_status),
+            Served::Part(place) => self.close_one(place, status, device_status),
+        }
+    }
+
+    /// Answers a request that was taken off the ring.
+    #[inline(always)]
+    pub(super) fn answer(&mut self, user_data: u64, status: Status, device_status: u16) {
+        self.outstanding = self.outstanding.wrapping_sub(1);
+        self.ring.reply(&Completed { user_data, status: status as u16, device_status, reserved: 0 });
+    }
+
+    /// Counts one open command less, which ended with this status; replies when none is open.
+    #[inline]
+    pub(super) fn close_one(&mut self, place: u16, status: Status, device_status: u16) {
+        let answer = self.engine.pending.end_one(place, status, device_status);
+        self.answer_if(answer);
+    }
+
+    /// Answers a request that was taken off the ring, if its last command has ended.
+    #[inline]
+    pub(super) fn answer_if(&mut self, answer: Option<Answer>) {
+        if let Some(Answer { user_data, status, device_status }) = answer {
+            self.answer(user_data, status, device_status);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The doors: messages of clients and of the policy component, decoded to calls, and answered.
+
+pub(crate) mod policy;
+
+use crate::link::Link;
+use blk_api::policy::BADGE;
+use blk_api::session::Call;
+use platform::log::error;
+use platform::{Badge, Environment, Kernel, Message, Platform};
+
+/// Handles a call, or a message that was sent like one.
+#[inline(never)]
+pub(crate) fn on_message<P: Platform>(link: &Link<P>, badge: Badge, message: &Message) {
+    delete_received(&link.platform, &link.environment, message);
+    let answer = if badge == Badge(BADGE) {
+        Some(policy::answer(link, message))
+    } else {
+        let index = usize::try_from(badge.0.wrapping_sub(1)).unwrap_or(usize::MAX);
+        link.with(|data| data.on_call(index, Call::from_label(message.label))).map(|answer| answer.message())
+    };
+    if let Some(answer) = answer {
+        link.platform.kernel().reply(&answer);
+    }
+}
+
+/// Deletes a capability that came with a message. No client's call needs one, and it would block the slot for those from
+/// the PCI server.
+pub(crate) fn delete_received<P: Platform>(platform: &P, environment: &Environment, message: &Message) {
+    let slot = environment.receive_slot.filter(|_| message.cap_received).and_then(|slot| environment.slot(slot));
+    if let Some(slot) = slot
+        && let Err(reason) = platform.kernel().cnode_delete(slot)
+    {
+        error!("the kernel refused deleting a received capability: {}", reason);
+    }
+}
