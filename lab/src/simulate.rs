@@ -6,6 +6,7 @@
 
 use crate::contents;
 use anyhow::{Result, ensure};
+use capdl::programs::ROOT_TASK;
 use capdl::scenario::{Backend, Machine};
 use capdl::{Arch, KernelKind, Scenario, System};
 use kernel::gaps::Gap;
@@ -17,7 +18,6 @@ use std::iter;
 use std::path::Path;
 use std::time::Duration;
 use workload::LastProbe;
-use xtask::image::programs::ROOT_TASK;
 use xtask::judges::causes::{self, Injected, Reason};
 use xtask::judges::times::{self, NotJudged};
 use xtask::judges::{image_check, installed, missing, probe, verdict};

@@ -21,7 +21,7 @@ use interrupted::{Going, Left};
 use outside::Outside;
 
 use crate::image;
-use crate::image::programs::{Programs, ROOT_TASK};
+use crate::image::programs::Programs;
 use crate::image::{boot, own};
 use crate::judges::causes::{self, Injected, Reason};
 use crate::judges::times::{self, NotJudged};
@@ -39,6 +39,7 @@ use crate::records::lateness::Lateness;
 use crate::records::results::{Results, hex};
 use crate::setup::{chosen_kernel, vfio_user};
 use anyhow::{Context, Result, ensure};
+use capdl::programs::ROOT_TASK;
 use capdl::scenario::{Setting, Workload};
 use capdl::{Scenario, System};
 use capdl_spec::Component;

@@ -7,13 +7,14 @@
 
 use crate::commands::{directions, documents};
 use anyhow::{Context, Result, bail};
+use capdl::programs::ROOT_TASK;
 use clap::Args;
 use kernel::{Arch, BuildOptions, Kernel};
 use std::fmt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use xtask::cargo::cargo_in;
-use xtask::image::programs::{self, FEATURES, INJECTING, ROOT_TASK};
+use xtask::image::programs::{self, FEATURES, INJECTING};
 use xtask::out;
 use xtask::progress::Step;
 use xtask::project::{Project, write_whole};

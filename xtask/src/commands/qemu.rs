@@ -1,7 +1,7 @@
 //! `cargo xtask qemu`: keeps a scenario running, with its log on the terminal; with `--debug` QEMU waits for gdb.
 
 use crate::arguments::Settings;
-use crate::image::programs::{self, ROOT_TASK};
+use crate::image::programs;
 use crate::machine::Machine;
 use crate::machine::disk::{UserDisk, Writing};
 use crate::machine::qemu::Start;
@@ -13,6 +13,7 @@ use crate::setup::chosen_kernel::{self, ChosenKernel};
 use crate::setup::packages::Consent;
 use anyhow::{Error, Result};
 use capdl::Scenario;
+use capdl::programs::ROOT_TASK;
 use capdl_spec::Specification;
 use clap::Args;
 use kernel::{Arch, BuildOptions, Kernel, Profile};

@@ -8,36 +8,14 @@ use crate::progress::Step;
 use crate::project::Project;
 use anyhow::{Context, Result};
 use capdl::Scenario;
-use capdl::programs::IOMMU_SERVER;
+use capdl::programs::{ROOT_TASK, Row, TABLE};
+use capdl_spec::Role;
 use kernel::{Arch, Kernel};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
-
-/// The root task's program.
-pub const ROOT_TASK: &str = "root-task";
-
-/// Link address of root tasks.
-const ROOT_TASK_BASE: u64 = 0x0040_0000;
-
-/// Every program of a system and its link address.
-pub const PROGRAMS: &[(&str, u64)] = &[
-    (ROOT_TASK, ROOT_TASK_BASE),
-    ("console", 0x0200_0000),
-    ("pci-server", 0x0300_0000),
-    ("nvme-server", 0x0400_0000),
-    ("bench", 0x0500_0000),
-    ("digest", 0x0600_0000),
-    ("hostile", 0x0700_0000),
-    ("nvme-probe", 0x0800_0000),
-    ("policy", 0x0900_0000),
-    ("flood", 0x0a00_0000),
-    ("iommu-server", 0x0b00_0000),
-    ("edu-driver", 0x0c00_0000),
-    ("signal", 0x0d00_0000),
-];
 
 /// The root task of the conformance suite, which runs without the others.
 pub(crate) const INTERPRETER: &str = "sim-conformance";
@@ -98,16 +76,17 @@ impl Programs {
 /// Builds programs for `kernel`: those of one scenario, or all of components. `level` is the lowest level of log messages compiled
 /// in.
 pub fn build(project: &Project, kernel: &Kernel, level: &str, scenario: Option<&Scenario>) -> Result<Programs> {
-    let is_used = |name: &str| scenario.is_none_or(|scenario| runs(scenario, kernel.arch, name));
+    let is_used = |row: &Row| scenario.is_none_or(|scenario| runs(scenario, kernel.arch, row));
     let built =
         build_some(project, std::slice::from_ref(kernel), level, is_used)?.pop().context("no programs were built")?;
     scenario.map(|scenario| built.root_task(project, kernel, scenario.has_moments()).map(drop)).transpose()?;
     Ok(built)
 }
 
-/// Whether a component of the scenario's system runs the program `name` on this architecture.
-fn runs(scenario: &Scenario, arch: Arch, name: &str) -> bool {
-    scenario.programs().contains(&name) || name == IOMMU_SERVER && arch == Arch::Aarch64
+/// Whether a component of the scenario's system runs this program on this architecture.
+fn runs(scenario: &Scenario, arch: Arch, row: &Row) -> bool {
+    let is_used = scenario.programs().contains(&row.name) || row.role == Some(Role::IommuServer);
+    is_used && row.on.contains(&arch)
 }
 
 /// Builds all components' programs for each of the kernels, which differ only in their architectures.
@@ -120,10 +99,10 @@ fn build_some(
     project: &Project,
     kernels: &[Kernel],
     level: &str,
-    is_used: impl Fn(&str) -> bool,
+    is_used: impl Fn(&Row) -> bool,
 ) -> Result<Vec<Programs>> {
-    let components = PROGRAMS.iter().map(|(name, _)| *name).filter(|name| *name != ROOT_TASK);
-    let names: Vec<_> = components.filter(|name| is_used(name)).collect();
+    let components = TABLE.iter().filter(|row| row.role.is_some() && is_used(row));
+    let names: Vec<_> = components.map(|row| row.name).collect();
     let step = Step::new("building the programs for seL4");
     cargo::build(&mut cargo(project, kernels, level, "build", &names, FEATURES), "the programs for seL4", &step)?;
     let of = |kernel| {
@@ -169,7 +148,7 @@ pub fn cargo(
 /// Adds the arguments and environment that every build for seL4 has.
 fn for_sel4(command: &mut Command, project: &Project, kernels: &[Kernel], level: &str) {
     command.arg("--release");
-    for (name, _) in PROGRAMS {
+    for Row { name, .. } in TABLE {
         // With the version, because an external crate is also called `digest`.
         command.args(["--package", &format!("{name}@{}", env!("CARGO_PKG_VERSION"))]);
     }
@@ -181,8 +160,13 @@ fn for_sel4(command: &mut Command, project: &Project, kernels: &[Kernel], level:
         command.args(["--target", kernel::target(kernel.arch)]);
         command.env(format!("CAPNVME_SEL4_{}", kernel.arch.name()), &kernel.folder);
     }
-    let base = |(name, base): &(&str, u64)| format!(" {}={base:#x}", name.replace('-', "_"));
-    let bases: String = PROGRAMS.iter().chain(&[(INTERPRETER, ROOT_TASK_BASE)]).map(base).collect();
+    let base = |row: &Row| {
+        // The interpreter is a root task.
+        let interpreter = (row.name == ROOT_TASK).then_some(INTERPRETER);
+        let names = [row.name].into_iter().chain(interpreter);
+        names.map(|name| format!(" {}={:#x}", name.replace('-', "_"), row.base)).collect::<String>()
+    };
+    let bases: String = TABLE.iter().map(base).collect();
     command
         .env("CAPNVME_BASES", bases + " ")
         .env("RUSTC_WORKSPACE_WRAPPER", project.path("platform/sel4/rustc-with-base"))
@@ -261,9 +245,7 @@ mod tests {
     #[test]
     fn a_scenario_needs_the_programs_of_its_components() {
         let boot = Scenario::load(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/boot.toml"))).unwrap();
-        let of = |arch| -> Vec<_> {
-            PROGRAMS.iter().map(|(name, _)| *name).filter(|name| runs(&boot, arch, name)).collect()
-        };
+        let of = |arch| -> Vec<_> { TABLE.iter().filter(|row| runs(&boot, arch, row)).map(|row| row.name).collect() };
         assert_eq!(of(Arch::X86_64), ["console", "pci-server", "nvme-server", "bench", "policy"]);
         assert_eq!(of(Arch::Aarch64), ["console", "pci-server", "nvme-server", "bench", "policy", "iommu-server"]);
     }

@@ -3,10 +3,10 @@
 //! The plugin (`plugin/count.c`) is compiled on demand, for each QEMU. It writes its counts at every marker; this module turns the markers
 //! around a measured part into instructions by component.
 
-use crate::image::programs::PROGRAMS;
 use crate::project::Project;
 use crate::run::Device;
 use anyhow::{Context, Result, ensure};
+use capdl::programs::TABLE;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -127,8 +127,8 @@ fn name(part: u64) -> String {
     if part == KERNEL {
         return KERNEL_NAME.to_owned();
     }
-    let here = PROGRAMS.iter().find(|(_, base)| base >> PART_BITS == part);
-    here.map_or("elsewhere", |(name, _)| name).to_owned()
+    let here = TABLE.iter().find(|row| row.base >> PART_BITS == part);
+    here.map_or("elsewhere", |row| row.name).to_owned()
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! Each program's ELF file has the strings that its log frames refer to; its debug information has their places.
 
-use crate::image::programs::ROOT_TASK;
 use anyhow::{Context, Result, bail};
 use capdl::Scenario;
+use capdl::programs::ROOT_TASK;
 use capdl_spec::Role;
 use defmt_decoder::{Frame, Location, Locations, Table};
 use report::Name;

@@ -1,10 +1,10 @@
 //! Typed results of a run: filled from the components' reports, read by tables, JSON and verdicts.
 
-use crate::image::programs::ROOT_TASK;
 use crate::records::lateness::Lateness;
 use crate::records::plan::{Plan, Planned};
 use crate::records::timeline::Timeline;
 use capdl::Scenario;
+use capdl::programs::ROOT_TASK;
 use capdl::scenario::{Guarantee, Tenant};
 use capdl_spec::Role;
 use report::{

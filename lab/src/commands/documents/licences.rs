@@ -3,10 +3,10 @@
 use super::Texts;
 use super::made::replace_part;
 use anyhow::{Context, Result, ensure};
+use capdl::programs::TABLE;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use xtask::cargo::cargo_in;
-use xtask::image::programs::PROGRAMS;
 use xtask::project::Project;
 
 /// Writes the table.
@@ -86,7 +86,7 @@ fn table(metadata: &Value) -> String {
 
 /// The project's crates that are linked into programs for seL4.
 fn in_programs<'a>(ours: &BTreeMap<&'a str, &str>, nodes: &BTreeMap<&'a str, &'a Value>) -> BTreeSet<&'a str> {
-    let is_program = |name: &str| PROGRAMS.iter().any(|(program, _)| *program == name);
+    let is_program = |name: &str| TABLE.iter().any(|row| row.name == name);
     let mut next: Vec<&str> = ours.iter().filter(|(_, name)| is_program(name)).map(|(id, _)| *id).collect();
     let mut found = BTreeSet::new();
     while let Some(id) = next.pop() {
