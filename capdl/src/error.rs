@@ -8,7 +8,7 @@ pub enum BuildError {
     /// A program is missing.
     #[error("the program `{program}` was not given: build it first")]
     NoProgram {
-        /// Its name.
+        /// The program's name.
         program: String,
     },
     /// A program's file cannot be read.
@@ -22,7 +22,7 @@ pub enum BuildError {
     /// A program cannot be loaded.
     #[error("the program `{program}` {reason}")]
     BadProgram {
-        /// Its name.
+        /// The program's name.
         program: String,
         /// The reason.
         reason: String,

@@ -65,7 +65,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Those of `names` that are there, parsed.
+    /// The programs of `names` that are there, parsed.
     pub(crate) fn among(&self, names: &[&str]) -> Result<Vec<(String, Program)>, BuildError> {
         let there = self.files.keys().filter(|name| names.contains(&name.as_str()));
         there.map(|name| Ok((name.clone(), self.program(name)?))).collect()

@@ -77,7 +77,7 @@ pub const MAX_COPIES: u16 = 256;
 /// A checked scenario. A tenant with `copies` is already expanded into so many tenants.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
-    /// Its name.
+    /// The scenario's name.
     pub name: String,
     /// Description in one sentence: what the scenario shows.
     pub description: String,

@@ -93,7 +93,7 @@ impl Clock {
     }
 }
 
-/// One component's ring and what was reported about it.
+/// A component's ring and what was reported about it.
 struct Ring<M> {
     component: u16,
     consumer: Consumer<M>,

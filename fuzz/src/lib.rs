@@ -23,7 +23,7 @@ pub mod scenario;
 /// A target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name: that of its module, of its program (`fuzz-NAME`) and of its folder of kept inputs.
+    /// The target's name: that of its module, of its program (`fuzz-NAME`) and of its folder of kept inputs.
     pub name: &'static str,
     /// Panics when this input violates the law.
     pub law: fn(&[u8], Subject),

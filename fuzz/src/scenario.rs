@@ -25,7 +25,7 @@ macro_rules! scenarios {
     ($($name:literal),* $(,)?) => { [$(include_str!(concat!("../../scenarios/", $name, ".toml"))),*] };
 }
 
-/// One for each kind of thing that a scenario can name.
+/// A scenario for each kind of thing that a scenario can name.
 const SCENARIOS: [&str; 15] = scenarios![
     "boot",
     "demo",
@@ -95,7 +95,7 @@ fn programs(subject: Subject) -> &'static Programs {
     }
 }
 
-/// One of the project's scenarios with some words and lines changed.
+/// A scenario of the project with some words and lines changed.
 fn changed(input: &mut Unstructured<'_>) -> String {
     let base = SCENARIOS[input.int_in_range(0..=SCENARIOS.len() - 1).unwrap_or(0)];
     let mut lines: Vec<String> =

@@ -24,9 +24,9 @@ pub struct Fault {
     pub stream: StreamId,
     /// The reason.
     pub kind: FaultKind,
-    /// Its address, in faults that have one.
+    /// The transaction's address, in faults that have one.
     pub iova: Option<Iova>,
-    /// Its direction, in faults that have an address.
+    /// The transaction's direction, in faults that have an address.
     pub direction: Option<Direction>,
 }
 

@@ -24,7 +24,7 @@ const POOL_PAGES: usize = 16;
 /// Address of the configuration space of the device 00:01.0.
 const CONFIG: u64 = ECAM + (1 << 15);
 const BAR: u64 = 0x1000_0000;
-/// Its buffer, as its DMA names it, and its registers.
+/// The device's buffer, as its DMA names it, and its registers.
 const BUFFER: u64 = 0x4_0000;
 const SOURCE: u64 = 0x80;
 const DESTINATION: u64 = 0x88;

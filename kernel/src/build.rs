@@ -73,7 +73,7 @@ impl BuildOptions {
 /// A kernel with all that programs for it are built from.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// Its architecture.
+    /// The kernel's architecture.
     pub arch: Arch,
     /// The output folder, `target/kernel/<name>/`: the files that the other fields name; the user-level interface (XML, bitfield
     /// definitions, headers) in `libsel4/`; and of a kernel built here the configuration, the generated headers, and `source/`, the
@@ -81,7 +81,7 @@ pub struct Kernel {
     pub folder: PathBuf,
     /// The kernel as the linker made it, with symbols.
     pub elf64: PathBuf,
-    /// The same in a 32-bit container for QEMU's multiboot loader (`-kernel`): on x86_64 alone.
+    /// The kernel in a 32-bit container for QEMU's multiboot loader (`-kernel`): on x86_64 alone.
     pub elf32: PathBuf,
     /// Properties of a kernel that the user installed; none of one built here.
     pub installed: Option<Installed>,
@@ -355,7 +355,7 @@ pub(crate) fn pack_for_multiboot(kernel: &Kernel) -> Result<()> {
     fs::rename(&small, &kernel.elf32).with_context(|| format!("cannot write {}", kernel.elf32.display()))
 }
 
-/// One text that changes when the compiler does; an error that names the missing packages when a tool is not there.
+/// A text that changes when the compiler does; an error that names the missing packages when a tool is not there.
 fn tools(arch: Arch) -> Result<String> {
     check_tools(arch, is_there)?;
     let compiler = format!("{}gcc", tool_prefix(arch));

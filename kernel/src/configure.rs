@@ -12,7 +12,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// One core of the architecture's machine, release or debug.
+    /// A configuration for one core of the architecture's machine, release or debug.
     pub fn new(arch: Arch, profile: Profile) -> Self {
         let mut options = COMMON.to_vec();
         options.extend_from_slice(match arch {
@@ -26,7 +26,7 @@ impl Config {
         Self { options }
     }
 
-    /// The same for `cores` cores. Only for the check that such a kernel links: the rest of this project runs on one.
+    /// This configuration for `cores` cores. Only for the check that such a kernel links: the rest of this project runs on one.
     pub fn with_cores(mut self, cores: u32) -> Self {
         for (name, value) in &mut self.options {
             if *name == "MAX_NUM_NODES" {
@@ -56,7 +56,7 @@ impl Config {
     }
 }
 
-/// The same for both machines. An option that is not listed is off, multi-core and virtual machines among them.
+/// Options of both machines. An option that is not listed is off, multi-core and virtual machines among them.
 const COMMON: &[(&str, u32)] = &[
     ("WORD_SIZE", 64),
     ("MAX_NUM_NODES", 1),

@@ -113,7 +113,7 @@ impl FromStr for FixName {
     }
 }
 
-/// One replacement in one file of the kernel's source.
+/// A replacement in one file of the kernel's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edit {
     /// The file, relative to the kernel's source folder.
@@ -127,7 +127,7 @@ pub struct Edit {
 /// A defect of the kernel and the edits that correct it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fix {
-    /// Its name.
+    /// The fix's name.
     pub name: FixName,
     /// The architectures with the defect: the other's code is right, or has no such thing.
     pub on: &'static [Arch],
@@ -143,7 +143,7 @@ impl Fix {
         [x86_64::FIXES, aarch64::FIXES, shared::FIXES].into_iter().flatten()
     }
 
-    /// Those of an architecture, in the order of application.
+    /// Fixes of an architecture, in the order of application.
     pub fn of(arch: Arch) -> impl Iterator<Item = &'static Fix> {
         Self::all().filter(move |fix| fix.on.contains(&arch))
     }

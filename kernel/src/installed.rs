@@ -156,7 +156,7 @@ pub struct Release {
 }
 
 impl Release {
-    /// Whether one release can be both.
+    /// Whether a single release can be both.
     pub(crate) fn overlaps(self, other: Self) -> bool {
         let begins_before_end = |one: Self, other: Self| other.last.is_none_or(|last| one.first <= last);
         begins_before_end(self, other) && begins_before_end(other, self)

@@ -59,7 +59,7 @@ pub const TOOLS: &[(&str, &str)] = &[
     ("python3", "python3"),
 ];
 
-/// Those it runs besides for AArch64.
+/// Tools that the build runs besides for AArch64.
 pub const CROSS_TOOLS: &[(&str, &str)] = &[
     ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
     ("aarch64-linux-gnu-cpp", "gcc-aarch64-linux-gnu"),

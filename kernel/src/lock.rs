@@ -1,4 +1,4 @@
-//! One builder at a time per output folder, because two of them would write into each other's source copy.
+//! A single builder at a time per output folder, because two of them would write into each other's source copy.
 //!
 //! The lock is the operating system's lock on a file: it ends with the process that holds it, so a build that was
 //! killed does not block the next one.

@@ -21,7 +21,7 @@ use crate::{boot, complaint, elf, files, qemu};
 
 /// Longest time without a sign of life. Much longer than any step of a test takes, for build machines that are busy.
 const SILENCE: Duration = Duration::from_secs(12);
-/// The same without the fix: so many times what the whole test took with it, and no less than this.
+/// Longest time without a sign of life without the fix: so many times what the whole test took with it, and no less than this.
 const TIMES: u32 = 2;
 const LEAST_SILENCE: Duration = Duration::from_secs(2);
 /// Longest time for a whole test.

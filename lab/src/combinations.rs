@@ -124,7 +124,7 @@ pub(crate) struct Combinations {
 }
 
 impl Combinations {
-    /// All of them.
+    /// All combinations of these settings and values.
     ///
     /// # Errors
     /// A key that is varied twice, or too many runs.

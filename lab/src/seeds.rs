@@ -24,7 +24,7 @@ pub(crate) struct Tally {
 /// A run that did not pass.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
-    /// Its seed.
+    /// The run's seed.
     pub(crate) seed: u64,
     /// Why.
     pub(crate) reasons: Vec<String>,

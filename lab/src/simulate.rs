@@ -1,4 +1,4 @@
-//! One run of a scenario in the simulator: the same system, the same parser of its serial line and the same verdict as on QEMU,
+//! A run of a scenario in the simulator: the same system, the same parser of its serial line and the same verdict as on QEMU,
 //! and the checkers' findings in addition.
 //!
 //! Time is virtual, in the results too. Disks are in memory; a user's disk is read, and never written. A run with a folder leaves
@@ -36,8 +36,8 @@ use xtask::run::Collector;
 const STEP_NS: u64 = 1_000_000;
 /// Time the system continues after the last expected event, to catch unexpected ones.
 const END_NS: u64 = 50_000_000;
-/// The same after a probe's last attack: an IOMMU server records blocked accesses at a tick, and the supervisor reads that at the
-/// next.
+/// Time the system continues after a probe's last attack: an IOMMU server records blocked accesses at a tick, and the supervisor
+/// reads that at the next.
 const PROBE_END_NS: u64 = 110_000_000;
 
 /// Time after the first failure of which the last events are kept, too.

@@ -52,7 +52,7 @@ pub enum LeftOut {
     TooDeep,
     /// There are more functions than the scan covers.
     TooMany,
-    /// Its BARs, bridge windows or bus numbers do not keep the values written.
+    /// The function's BARs, bridge windows or bus numbers do not keep the values written.
     Forgets,
     /// A bridge above it is left out.
     Behind,

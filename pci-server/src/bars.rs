@@ -21,7 +21,7 @@ use virtio_drivers::transport::pci::bus::Command;
 pub struct SizedBars {
     /// The possible ones.
     pub bars: heapless::Vec<Bar, 6>,
-    /// Whether one of them is impossible.
+    /// Whether some BAR is impossible.
     pub impossible: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One driver's claim: its resources of a function, and their return.
+//! A driver's claim: its resources of a function, and their return.
 //!
 //! A claim is filled step by step, and each step is recorded before the next. When one fails, or when the driver releases,
 //! [`Claim::close`] takes back everything recorded. Bus mastering is off before anything is taken that the device might
@@ -25,13 +25,13 @@ use virtio_drivers::transport::pci::bus::Command;
 /// The driver of a claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Driver<'a> {
-    /// Its configuration from the system's model.
+    /// The driver's configuration from the system's model.
     pub config: &'a pci_api::DriverConfig,
-    /// Its number, from 0.
+    /// The driver's number, from 0.
     pub index: usize,
     /// Number of drivers.
     pub count: usize,
-    /// Its VSpace.
+    /// The driver's VSpace.
     pub vspace: Cap<VSpace>,
 }
 

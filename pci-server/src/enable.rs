@@ -28,7 +28,7 @@ const NS_PER_MS: u64 = 1_000_000;
 pub enum Refused {
     /// The function describes no possible virtual functions.
     NotPhysical,
-    /// They, or their physical function, cannot be used.
+    /// The virtual functions, or their physical function, cannot be used.
     Unusable(Unusable),
     /// None were asked for, or more than there are, or than the server records.
     Number {

@@ -17,7 +17,7 @@ use report::{PciFunction, Report};
 /// A function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
-    /// Its BDF.
+    /// The function's BDF.
     pub bdf: Bdf,
     /// The bridges above it, from the nearest up to the one on the root bus.
     pub path: Vec<Bdf>,
@@ -25,25 +25,25 @@ pub struct Function {
     pub vendor: u16,
     /// Device id.
     pub device: u16,
-    /// Its class code.
+    /// The function's class code.
     pub class_code: ClassCode,
-    /// Its BARs, those of I/O ports too.
+    /// The function's BARs, those of I/O ports too.
     pub bars: heapless::Vec<Bar, 6>,
     /// MSI-X, when it has it.
     pub msix: Option<MsixCapability>,
     /// MSI, when it has one that can be used.
     pub msi: Option<MsiCapability>,
-    /// Its interrupt pin as it arrives at the root bus, when it has one.
+    /// The function's interrupt pin as it arrives at the root bus, when it has one.
     pub root_pin: Option<RootPin>,
     /// The value of its interrupt pin register.
     pub pin_register: u8,
     /// The id its requests carry when they reach the IOMMU.
     pub requester_id: Bdf,
-    /// Its properties as a bridge.
+    /// The function's properties as a bridge.
     pub bridge: Option<Bridge>,
-    /// Its virtual functions, when it describes possible ones.
+    /// The function's virtual functions, when it describes possible ones.
     pub virtual_functions: Option<VirtualFunctions>,
-    /// Its place among the virtual functions of another, when it is one.
+    /// The function's place among the virtual functions of another, when it is one.
     pub virtual_of: Option<VirtualOf>,
     /// Reason why no driver can have it, if so.
     pub unusable: Option<Unusable>,
@@ -52,20 +52,20 @@ pub struct Function {
 /// The place of a virtual function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VirtualOf {
-    /// Its physical function.
+    /// The physical function.
     pub physical: Bdf,
     /// Byte offset of the physical function's SR-IOV capability.
     pub capability: u16,
-    /// Its number, from 0.
+    /// The virtual function's number, from 0.
     pub number_z: u16,
 }
 
 /// Properties that only a bridge has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bridge {
-    /// Its buses.
+    /// The bridge's buses.
     pub numbers: BusNumbers,
-    /// Its effect on requester ids.
+    /// The bridge's effect on requester ids.
     pub kind: BridgeKind,
     /// Addresses it forwards downwards, except prefetchable ones.
     pub memory: Option<MemoryWindow>,
@@ -84,15 +84,15 @@ impl Bridge {
 /// Reason why a function cannot be given to any driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unusable {
-    /// It is a bridge, or of a header type that is not an endpoint's.
+    /// The function is a bridge, or of a header type that is not an endpoint's.
     NoEndpoint,
-    /// Its list of capabilities is impossible.
+    /// The function's list of capabilities is impossible.
     Capabilities,
-    /// Its MSI-X capability is impossible, or points outside its BARs.
+    /// The function's MSI-X capability is impossible, or points outside its BARs.
     Msix,
     /// Registers lie before the MSI-X table or the PBA in the same page, which is never given away.
     TableSharesPage,
-    /// It was left out when addresses were assigned.
+    /// The function was left out when addresses were assigned.
     Unassigned,
     /// An impossible BAR.
     Bar,
@@ -152,7 +152,7 @@ impl Function {
         self.path.first().copied()
     }
 
-    /// Its memory BARs.
+    /// The function's memory BARs.
     pub fn memory_bars(&self) -> impl Iterator<Item = &Bar> {
         self.bars.iter().filter(|bar| bar.is_memory())
     }

@@ -122,7 +122,7 @@ impl<M: Mmio> Interrupts<M> {
         Ok(Self { bdf, requester_id, driver: driver.index, source, way, vector_count, vectors: Vec::new() })
     }
 
-    /// Their source.
+    /// Source of the interrupts.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source

@@ -45,13 +45,13 @@ enum Step {
     Idle,
     /// The physical function is under reset, and the note has its BARs.
     Resetting,
-    /// It was reset and is as before.
+    /// The physical function was reset and is as before.
     Reset,
-    /// It was reset and does not work any more.
+    /// The physical function was reset and does not work any more.
     Failed,
-    /// They were enabled, and are not to be accessed yet.
+    /// The virtual functions were enabled, and are not to be accessed yet.
     Appearing,
-    /// They are there, in order.
+    /// The virtual functions are there, in order.
     Found(Vec<Function>),
 }
 
@@ -74,7 +74,7 @@ impl Provision {
         self.driver
     }
 
-    /// Those that can be claimed, in order.
+    /// Virtual functions that can be claimed, in order.
     #[must_use]
     pub fn found(&self) -> &[Function] {
         match &self.step {

@@ -19,11 +19,11 @@ use virtio_drivers::transport::pci::bus::Command;
 /// The function that is being sized or reset: 0 for none, otherwise [`UNDER_WAY`], the number of its BARs << 16, and its place.
 const FUNCTION: usize = 0;
 const UNDER_WAY: u32 = 1 << 31;
-/// Its command register.
+/// The function's command register.
 const COMMAND: usize = 4;
 /// Byte offset in its configuration space of the first BAR.
 const FIRST: usize = 8;
-/// Its BARs, a word each.
+/// The function's BARs, a word each.
 const BARS: usize = 12;
 /// Registers of a bridge from its first BAR on that a note can hold: its BARs, buses and windows.
 pub(crate) const NOTED_BRIDGE: u8 = 9;

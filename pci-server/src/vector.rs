@@ -10,13 +10,13 @@ use platform::{Cap, IrqHandler, IrqSource, Kernel, Platform, Trigger};
 /// A vector's interrupt. The handler stays here; copies that drivers get die with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Vector {
-    /// Its number among the function's vectors.
+    /// The vector's number among the function's vectors.
     pub index: u16,
     /// The kernel interrupt.
     pub irq: u8,
     /// The interrupt line; messages have none.
     pub line: Option<u8>,
-    /// Its handler.
+    /// The vector's handler.
     pub handler: Cap<IrqHandler>,
 }
 
@@ -37,7 +37,7 @@ impl Vector {
         made.inspect_err(|_| resources.irqs.put(irq))
     }
 
-    /// The same of the kernel interrupt `irq`, which the caller has taken and keeps when this fails.
+    /// Makes the handler of the kernel interrupt `irq`, which the caller has taken and keeps when this fails.
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ impl CPtr {
         self.0
     }
 
-    /// The same slot, declared to hold a `T`. A wrong declaration leads to an `InvalidCapability` at the first invocation.
+    /// This slot, declared to hold a `T`. A wrong declaration leads to an `InvalidCapability` at the first invocation.
     #[must_use]
     pub const fn cast<T: CapType>(self) -> Cap<T> {
         Cap { cptr: self, object: PhantomData }
@@ -126,7 +126,7 @@ cap_types!(
     IoPort,
     /// The right to make interrupt handlers.
     IrqControl,
-    /// One interrupt.
+    /// An interrupt.
     IrqHandler,
     /// The right to make ASID pools.
     AsidControl,
@@ -186,7 +186,7 @@ pub enum TableLevel {
 }
 
 impl TableLevel {
-    /// All of them, from the one below the root on: the order in which they are mapped.
+    /// All levels, from the one below the root on: the order in which they are mapped.
     pub const ALL: [Self; 3] = [Self::One, Self::Two, Self::Three];
 
     /// The level of this number, 1 to 3.

@@ -14,7 +14,7 @@ pub type Name = heapless::String<32>;
 /// A run of capabilities of one kind in consecutive slots.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NamedCaps {
-    /// Its name.
+    /// The capabilities' name.
     pub name: Name,
     /// First slot.
     pub first: CPtr,
@@ -38,7 +38,7 @@ pub enum RegionKind {
 /// A named region of the component's address space.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Region {
-    /// Its name.
+    /// The region's name.
     pub name: Name,
     /// First byte.
     pub vaddr: Vaddr,
@@ -73,7 +73,7 @@ impl Region {
 pub struct Environment {
     /// The component's number: its badge at the supervisor and its id in the log.
     pub component: u16,
-    /// Its name.
+    /// The component's name.
     pub name: Name,
     /// The capability to its own CNode, when it has one (only servers do).
     pub cnode: Option<CPtr>,
@@ -87,11 +87,11 @@ pub struct Environment {
     pub receive_slot: Option<CPtr>,
     /// The object that it waits on: an endpoint with a bound notification, or a notification.
     pub wait: Option<CPtr>,
-    /// Its capabilities.
+    /// The component's capabilities.
     pub caps: Vec<NamedCaps>,
-    /// Its memory.
+    /// The component's memory.
     pub regions: Vec<Region>,
-    /// Its own configuration, in postcard; see [`Environment::config`].
+    /// The component's own configuration, in postcard; see [`Environment::config`].
     pub config: Vec<u8>,
 }
 

@@ -49,7 +49,7 @@ impl Badge {
 /// An event that a component waits for.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// One or more notification capabilities were signalled: their badges, ORed, with [`Badge::SIGNAL`] set.
+    /// Signals of notification capabilities, at least one: their badges, ORed, with [`Badge::SIGNAL`] set.
     Signal(Badge),
     /// A message arrived at the component's endpoint, from the holder of the capability with this badge.
     Message(Badge, Message),

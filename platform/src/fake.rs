@@ -23,7 +23,7 @@ impl Ram {
         Self { bytes: Rc::new(RefCell::new(vec![0; bytes])), writable: true }
     }
 
-    /// The same bytes, mapped read-only.
+    /// These bytes, mapped read-only.
     #[must_use]
     pub fn read_only(&self) -> Self {
         Self { writable: false, ..self.clone() }

@@ -196,9 +196,9 @@ pub trait Kernel: Clone + 'static {
 /// Whether a thread starts when its registers are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Resume {
-    /// It runs from now on.
+    /// The thread runs from now on.
     Now,
-    /// It stays as it was.
+    /// The thread stays as it was.
     Later,
 }
 
@@ -207,9 +207,9 @@ pub enum Resume {
 pub enum IrqSource {
     /// A line of the interrupt controller: on x86_64 a pin of the I/O APIC, on AArch64 an interrupt of the GIC.
     Line {
-        /// Its number.
+        /// The line's number.
         line: u8,
-        /// Its trigger.
+        /// The line's trigger.
         trigger: Trigger,
     },
     /// A message that a PCI function writes.

@@ -169,7 +169,7 @@ pub const FORBIDDEN_INSTRUCTIONS: usize = 20;
 pub struct ProcessorState {
     /// What was tried.
     pub name: &'static str,
-    /// Whether its registers were its own all the time, and not another component's.
+    /// Whether the component's registers were its own all the time, and not another component's.
     pub is_own: bool,
 }
 
@@ -188,6 +188,6 @@ pub mod alarm {
 pub mod marker {
     /// A measured part begins.
     pub const BEGIN: u8 = 1;
-    /// It ends.
+    /// The end of the marked section.
     pub const END: u8 = 2;
 }

@@ -1,4 +1,4 @@
-//! One set of log macros: defmt's on the target (feature `defmt`), those of the `log` crate on the build machine.
+//! Log macros: defmt's on the target (feature `defmt`), those of the `log` crate on the build machine.
 //!
 //! Arguments are integers, strings, or types that have both `defmt::Format` and `Display`; placeholders are `{}`,
 //! `{:x}` and `{:#x}`, which both support.

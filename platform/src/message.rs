@@ -104,7 +104,7 @@ impl Message {
         Self::in_registers(label, few, words.len())
     }
 
-    /// The same message with a capability to send along.
+    /// This message with a capability to send along.
     #[must_use]
     pub const fn and_cap(mut self, cap: CPtr) -> Self {
         self.cap = Some(cap);

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// One device untyped: its range and its slot.
+/// A device untyped: its range and its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DeviceUntyped {
     /// First byte, aligned to the size.

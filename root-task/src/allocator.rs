@@ -14,13 +14,13 @@ use platform::{CNode, Cap, Kernel, ObjectType, Untyped};
 /// `count` objects that are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Demand {
-    /// Their type.
+    /// The objects' type.
     pub object_type: ObjectType,
     /// Size argument of retype, for types without a fixed size.
     pub size_bits: u8,
-    /// Their number; they lie in consecutive slots.
+    /// The number of objects; they lie in consecutive slots.
     pub count: u64,
-    /// Whether they are consecutive in memory, too.
+    /// Whether the objects are consecutive in memory, too.
     pub contiguous: bool,
 }
 

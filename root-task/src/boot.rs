@@ -9,10 +9,10 @@ use platform::{
     Platform, Region, Tcb, Untyped, VSpace,
 };
 
-/// One untyped the kernel handed over.
+/// An untyped that the kernel handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UntypedInfo {
-    /// Its capability.
+    /// The untyped's capability.
     pub cptr: Cap<Untyped>,
     /// First byte.
     pub paddr: Paddr,

@@ -24,7 +24,7 @@ pub enum BuildError {
     Specification {
         /// The object, empty for the whole.
         object: String,
-        /// Its defect, worded to follow its name.
+        /// The object's defect, worded to follow its name.
         reason: &'static str,
     },
     /// The kernel refused.
@@ -38,7 +38,7 @@ pub enum BuildError {
     },
     /// Memory or registers of the root task's own cannot be reached.
     OutOfBounds {
-        /// Their name.
+        /// Name of the memory or registers.
         what: &'static str,
     },
 }

@@ -130,7 +130,7 @@ const fn is_milestone(need: &Need) -> bool {
     matches!(need.counted, Counted::Milestone(_))
 }
 
-/// Those of the needs that the supervisor counts.
+/// Needs that the supervisor counts.
 fn of_supervisor(needs: &[Need]) -> impl Iterator<Item = &Need> {
     needs.iter().filter(|need| !is_milestone(need))
 }

@@ -18,7 +18,7 @@ impl Restarts {
         Self { policy, recent_ms: Vec::new(), times: 0 }
     }
 
-    /// Whether it may be restarted after a fault of its own at `now_ms`; counts the fault if so.
+    /// Whether the component may be restarted after a fault of its own at `now_ms`; counts the fault if so.
     pub(crate) fn take(&mut self, now_ms: u64) -> bool {
         let Some(RestartPolicy { times, within_ms }) = self.policy else { return false };
         self.recent_ms.retain(|then| now_ms.saturating_sub(*then) < u64::from(within_ms));
@@ -29,7 +29,7 @@ impl Restarts {
         true
     }
 
-    /// Whether it may be restarted at all, however it ended.
+    /// Whether the component may be restarted at all, however it ended.
     pub(crate) fn has_any(&self) -> bool {
         self.policy.is_some_and(|policy| policy.times > 0)
     }

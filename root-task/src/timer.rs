@@ -48,7 +48,7 @@ pub const fn is_reached(deadline: u32, now: u32) -> bool {
 /// A running timer. Times are the counter's, which wraps around.
 #[derive(Debug)]
 pub(crate) struct Timer<T> {
-    /// Its interrupt, acknowledged after every one.
+    /// The timer's interrupt, acknowledged after every one.
     pub(crate) handler: Cap<IrqHandler>,
     one_shot: T,
     next_tick: u32,

@@ -257,13 +257,13 @@ fn check_fill(object: &Object, fill: &Fill) -> Result<(), BuildError> {
 pub(crate) struct Part {
     /// First byte, from the start of the data.
     data: u64,
-    /// Its place in the frame.
+    /// The data's place in the frame.
     place: usize,
     len: usize,
 }
 
 impl Part {
-    /// Its bytes in the frame.
+    /// The data's bytes in the frame.
     const fn range(&self) -> Range<usize> {
         self.place..self.place.saturating_add(self.len)
     }

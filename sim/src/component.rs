@@ -50,11 +50,11 @@ struct Ring {
 
 /// The component that a platform belongs to.
 pub(crate) struct Identity {
-    /// Its thread.
+    /// The component's thread.
     pub(crate) thread: ThreadId,
-    /// Its name.
+    /// The component's name.
     pub(crate) name: String,
-    /// Its memory.
+    /// The component's memory.
     pub(crate) regions: Vec<Region>,
     /// The notification or endpoint that it waits on.
     pub(crate) wait: Option<CPtr>,

@@ -38,7 +38,7 @@ struct Running {
 /// A component that panicked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Panic {
-    /// Its name.
+    /// The component's name.
     pub component: String,
     /// Virtual time of the panic.
     pub at_ns: u64,

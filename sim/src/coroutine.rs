@@ -25,11 +25,11 @@ thread_local! {
 
 /// How a turn of a coroutine ended.
 pub(crate) enum Turn {
-    /// It was suspended.
+    /// The coroutine was suspended.
     Suspended,
-    /// It ran to its end.
+    /// The coroutine ran to its end.
     Ended,
-    /// It panicked.
+    /// The coroutine panicked.
     Panicked(Box<dyn Any + Send>),
 }
 

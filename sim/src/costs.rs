@@ -1,5 +1,5 @@
 //! Costs in virtual time. The defaults for kernel operations are cycles that the seL4 project publishes for a Skylake
-//! processor (call 718, reply 576, notify 753, interrupt 1638; at 3 GHz). The others are estimates of that order, and marked as such.
+//! processor (SEEDS F1). The others are estimates of that order, and marked as such.
 
 /// Nanoseconds of virtual time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub struct Costs {
     pub register_read_ns: u64,
     /// Writing a device's register: posted; an estimate.
     pub register_write_ns: u64,
-    /// One pause of a component that polls: 16 of 140 cycles, as on a Skylake processor at 3 GHz.
+    /// A pause of a component that polls: 16 of 140 cycles, as on a Skylake processor at 3 GHz.
     pub pause_ns: u64,
     /// Computation of a component from one wait to the next, without its accesses; an estimate.
     pub turn_ns: u64,

@@ -1,4 +1,4 @@
-//! One controller of a scenario in its PCI function, for a virtual machine that is not simulated: QEMU has the PCI tree, the
+//! A controller of a scenario in its PCI function, for a virtual machine that is not simulated: QEMU has the PCI tree, the
 //! BARs and the MSI-X table, and time is real.
 //!
 //! `sim-vfio-user` serves it. A fault of the whole controller can also come from outside while it is served, because only an

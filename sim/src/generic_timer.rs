@@ -3,7 +3,7 @@
 //!
 //! Left out: the virtual half, with which the kernel measures time slices, and the mask bit.
 
-/// Its interrupt (Arm Base System Architecture, section 3.8.1).
+/// The timer's interrupt (Arm Base System Architecture, section 3.8.1).
 pub(crate) const LINE: u8 = 30;
 /// Ticks of the counter a second.
 pub(crate) const HZ: u64 = 1_000_000_000 / TICK_NS;

@@ -28,7 +28,7 @@ const DEVICES: u32 = u32::MAX;
 /// The content of a namespace before the run.
 #[derive(Clone)]
 pub struct Disk {
-    /// Its content.
+    /// Content of the namespace.
     pub base: Arc<dyn sim_nvme::Base>,
 }
 
@@ -253,7 +253,7 @@ impl Machine {
         self.controllers.iter().enumerate().filter_map(one)
     }
 
-    /// The same, and those that are put into their slots in their place, each with the number of the place.
+    /// All controllers, with those that are put into slots in the place of others, each with the number of the place.
     pub(crate) fn all_controllers(&self) -> impl Iterator<Item = (u32, &Controller)> {
         let all = |(index, id): (usize, &FunctionId)| {
             let devices = self.tree.device(*id).into_iter().chain(self.plug.all_out(index));

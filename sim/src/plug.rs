@@ -17,14 +17,14 @@ const IN_HAND_NS: u64 = 500 * NS_PER_MS;
 
 /// A slot, and the controllers that are put into it.
 pub(crate) struct Slot {
-    /// Its number in the scenario.
+    /// The controller's number in the scenario.
     controller: usize,
     /// The bus below the port.
     bus: BusId,
     config: FunctionConfig,
     /// The scenario's own controller, while it is out.
     own: Option<Inside>,
-    /// Another one, while it is out.
+    /// The other controller, while it is out.
     other: Option<Inside>,
     /// Whether the other one is in the slot, or was the last that was.
     is_others: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Plug {
 /// Something that was done at a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotEvent {
-    /// Its time, in nanoseconds of virtual time.
+    /// The event's time, in nanoseconds of virtual time.
     pub at_ns: u64,
     /// The controller's number in the scenario.
     pub controller: usize,

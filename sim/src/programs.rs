@@ -17,7 +17,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::OnceLock;
 
-/// One incarnation of a component.
+/// An incarnation of a component.
 pub type Incarnation = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The library of a program.

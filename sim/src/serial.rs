@@ -1,7 +1,7 @@
 //! The first serial port, as a program that only sends needs it (PC16550D). A byte written to the transmitter is on
 //! the line at once, there is always room, and nothing is ever received.
 
-/// Its first I/O port.
+/// The first I/O port.
 const FIRST: u16 = 0x3f8;
 /// The port whose bytes go out on the line.
 pub(crate) const TRANSMITTER: u16 = FIRST + TRANSMIT;

@@ -1,4 +1,4 @@
-//! One machine with one system on it, from its boot to the account of its run.
+//! A machine with one system on it, from its boot to the account of its run.
 
 use crate::components::{Components, Panic};
 use crate::costs::Costs;

@@ -41,17 +41,17 @@ pub fn scenario(seed: u64) -> String {
 /// A drawn controller, as far as the faults depend on it.
 struct Controller {
     name: String,
-    /// Its server's component.
+    /// The component of the controller's server.
     server: String,
-    /// Its policy component.
+    /// The controller's policy component.
     policy: String,
-    /// Its tenants with loads, which retry requests that the controller fails.
+    /// The controller's tenants with loads, which retry requests that the controller fails.
     loads: Vec<String>,
-    /// Its tenant that attacks, if any. It would hold a failed request against the server.
+    /// The controller's tenant that attacks, if any. It would hold a failed request against the server.
     attacker: Option<String>,
     /// A vector that it has: 1, or 0 where there is only that.
     vector: u64,
-    /// Its virtual functions.
+    /// The controller's virtual functions.
     functions: u64,
     /// The tenants with loads that drive them.
     function_loads: Vec<String>,

@@ -14,7 +14,7 @@ pub enum Kind {
     Runs,
     /// An invocation: its name, whose letters enter the hash, and whether it was refused.
     Invoked {
-        /// Its name.
+        /// The invocation's name.
         name: Name,
         /// Whether the kernel refused it.
         refused: bool,
@@ -61,7 +61,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// One event.
+/// An event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// Virtual time of the event.

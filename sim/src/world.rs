@@ -24,7 +24,7 @@ const SLICE_NS: u64 = 10_000_000;
 /// Percentage at which a thread is not slowed.
 const FULL_PACE: u64 = 100;
 
-/// One simulated machine and everything in it. It belongs to one thread of the build machine.
+/// A simulated machine and everything in it. It belongs to one thread of the build machine.
 pub(crate) struct World {
     state: RefCell<State>,
     costs: Costs,
@@ -61,7 +61,7 @@ pub(crate) struct State {
 /// A marker that a component passed (`Platform::marker`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
-    /// Its id (`platform::marker`).
+    /// The mark's id (`platform::marker`).
     pub id: u8,
     /// Virtual time.
     pub at_ns: u64,

@@ -41,7 +41,7 @@ impl Machine {
         Self::start_with(Command::new(kernel::qemu::program(arch)), arguments, folder, &[])
     }
 
-    /// The same with this QEMU, which inherits these ends of sockets.
+    /// Starts the machine with this QEMU, which inherits these ends of sockets.
     pub fn start_with(program: Command, arguments: &[OsString], folder: &Path, inside: &[Inside]) -> Result<Self> {
         let said = folder.join("qemu");
         let errors = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
@@ -131,7 +131,7 @@ impl Machine {
     }
 }
 
-/// The same command, which the system ends when this process ends, for any reason.
+/// A command of `program`, which the system ends when this process ends, for any reason.
 pub fn ended_with_us(program: &Command) -> Command {
     let setter = Path::new("/usr/bin/setpriv");
     let mut command = if setter.exists() {

@@ -20,7 +20,7 @@ pub(crate) enum OutputError {
     /// The reader closed the pipe.
     #[error("standard output is closed")]
     Closed,
-    /// It cannot be written.
+    /// The output cannot be written.
     #[error("cannot write to standard output ({0}): redirect it to a place with room")]
     Failed(io::Error),
 }

@@ -1,4 +1,4 @@
-//! One run of a scenario on QEMU: builds the system, starts the machine, reads its serial line to the end of the run, and judges.
+//! A run of a scenario on QEMU: builds the system, starts the machine, reads its serial line to the end of the run, and judges.
 //!
 //! A run leaves its files in the folder `target/runs/<scenario>-<n>/`: the system as capDL text (`system.cdl`) and as a picture
 //! of its capabilities (`system.svg`), the timeline (`timeline.svg`, written by the calling command), QEMU's command (`command`),

@@ -8,7 +8,7 @@ use alloc::vec;
 
 const SUB_BITS: u32 = 6;
 const SUB_BUCKETS: u64 = 1 << SUB_BITS;
-/// One group of exact values and one for each further power of two of 64 bits.
+/// A group of exact values and one for each further power of two of 64 bits.
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) << SUB_BITS;
 
 /// Counts of values.

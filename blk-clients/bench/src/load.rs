@@ -59,7 +59,7 @@ pub(crate) struct Load<'a, P: Platform> {
     counts: Cell<bool>,
 }
 
-/// One request of a load.
+/// A request of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Operation {
     pub(crate) access: Access,

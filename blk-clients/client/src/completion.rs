@@ -29,6 +29,6 @@ pub enum Completion {
 }
 
 impl Completion {
-    /// All of them.
+    /// All ways to await a completion.
     pub const ALL: [Self; 4] = [Self::Interrupt, Self::Polled, Self::SleepThenPoll, Self::Automatic];
 }

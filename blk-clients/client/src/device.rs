@@ -75,7 +75,7 @@ struct State<P: Platform> {
     slots: Slots<P::Memory>,
     /// There is a policy component to ask for records.
     asks: bool,
-    /// It waits for a controller that is gone.
+    /// The device waits for a controller that is gone.
     waits: bool,
     /// The error that ended the session.
     over: Option<Error>,

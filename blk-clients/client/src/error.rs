@@ -34,13 +34,13 @@ pub enum Error {
 /// Reason for which a session's own function is unusable; one byte, because results of every poll contain it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FunctionFault {
-    /// Its registers read as all ones.
+    /// The function's registers read as all ones.
     Absent,
-    /// Its controller failed, or was reset and does not come back.
+    /// The function's controller failed, or was reset and does not come back.
     Failed,
-    /// It completed what was not submitted.
+    /// The function completed what was not submitted.
     Impossible,
-    /// It, or the PCI server, does not do what is asked.
+    /// The function, or the PCI server, does not do what is asked.
     Unusable,
 }
 

@@ -36,7 +36,7 @@ mod silence;
 
 /// Polls in a row without a completion after which the controller's status is read.
 const POLLS_IN_VAIN: u32 = 4096;
-/// The same for polls before a sleep, each after an event.
+/// Polls before a sleep, each after an event, after which the controller's status is read.
 const WAKES_IN_VAIN: u32 = 8;
 /// Polls of a wait, at most.
 const POLLS: u32 = 32;
@@ -112,7 +112,7 @@ pub(crate) enum Taken {
 /// The part of a request that a command serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Served {
-    /// All of one.
+    /// The whole of a request.
     Whole,
     /// A part of one that is pending at the engine.
     Part,

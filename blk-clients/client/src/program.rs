@@ -13,7 +13,7 @@ use workload::Client;
 pub struct Program<P: Platform, C> {
     /// The description that every client gets.
     pub client: Client,
-    /// Its own configuration.
+    /// The program's own configuration.
     pub config: C,
     /// The reporter of its results.
     pub reporter: Reporter<P>,

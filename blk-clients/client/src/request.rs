@@ -1,4 +1,4 @@
-//! One request as a future.
+//! A request as a future.
 
 use crate::completion::Completion;
 use crate::device::Device;

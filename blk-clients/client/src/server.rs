@@ -13,7 +13,7 @@ use report::{Reconnected, Report};
 /// The server of a session.
 pub(crate) struct Server<P: Platform> {
     platform: P,
-    /// Its liveness page; without one, its state is unknown. A client with a function of its own has none.
+    /// The server's liveness page; without one, its state is unknown. A client with a function of its own has none.
     page: Option<P::Memory>,
     /// Without a page, whether the session's own function was reset.
     is_lost: Cell<bool>,

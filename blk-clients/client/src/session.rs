@@ -264,7 +264,7 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    /// The same, counted here, for a session with a function of its own.
+    /// Doorbells that the client counted itself, for a session with a function of its own.
     pub(crate) fn own_doorbells(&self) -> Option<u64> {
         match &self.path {
             Path::Server(_) | Path::Closed(_) => None,

@@ -98,7 +98,7 @@ struct Slot {
     undecided: u8,
     /// In the queue of requests due for submission, the time in ticks before which it is not; else 0.
     not_before: u64,
-    /// Its place among the requests that are awaited by choice; 0 for none.
+    /// The request's place among those that are awaited by choice; 0 for none.
     awaited: u32,
 }
 
@@ -135,7 +135,8 @@ pub(crate) struct Slots<M: Memory> {
     changes: Changes,
     /// Indices of requests that missed, in their order. Never grows beyond its initial capacity.
     missed: VecDeque<u32>,
-    /// Likewise of requests due for submission: they wait for no other request any more, or are retries.
+    /// Indices of requests due for submission: they wait for no other request any more, or are retries. Never grows beyond its
+    /// initial capacity.
     due: VecDeque<u32>,
     /// Number of retries of requests without the controller's verdict.
     retries: u64,

@@ -23,7 +23,7 @@ pub struct ByteStream<P: Platform> {
     position: u64,
     /// The bytes of the cached block.
     block: Vec<u8>,
-    /// Its address, if there is one.
+    /// The block's address, if there is one.
     kept: Option<u64>,
     /// The cached block differs from the session's.
     is_unwritten: bool,

@@ -226,7 +226,7 @@ impl FakeServer {
         self.records.len()
     }
 
-    /// Whether it needs records.
+    /// Whether the client needs records.
     pub(crate) const fn has_records(&self) -> bool {
         self.most_records.is_some()
     }

@@ -47,7 +47,7 @@ const fn once() -> u32 {
 }
 
 impl File {
-    /// Its contents.
+    /// Contents of the file.
     #[must_use]
     pub fn contents(&self) -> String {
         self.text.repeat(self.times as usize)

@@ -67,7 +67,7 @@ struct Facts {
     window_bytes: u32,
 }
 
-/// One invalid word of an otherwise valid read.
+/// An invalid word of an otherwise valid read.
 struct Lie {
     name: &'static str,
     apply: fn(&mut Entry, &Facts),

@@ -45,7 +45,7 @@ pub(crate) struct Attacker<'a, P: Platform> {
     environment: &'a Environment,
     drive: Drive<'a, P>,
     verdicts: Verdicts<'a, P>,
-    /// Whether it detaches neighbours' namespaces.
+    /// Whether the attacker detaches neighbours' namespaces.
     detaches: bool,
 }
 

@@ -31,9 +31,9 @@ pub struct Client {
     pub window_bytes: u64,
     /// Start of its first extent on the namespace, in blocks: for reports that the build machine compares.
     pub first_block: u64,
-    /// It polls for completions and yields, instead of sleeping.
+    /// The client polls for completions and yields, instead of sleeping.
     pub polls: bool,
-    /// It keeps its requests while its controller is gone, and repeats them when that is back.
+    /// The client keeps its requests while its controller is gone, and repeats them when that is back.
     pub waits: bool,
     /// The moment at which it opens its session, by its number (`report::milestones`).
     pub opens: Option<u16>,
@@ -97,7 +97,7 @@ pub struct Bench {
     /// An unreadable block, in the session's own numbering. Reads that touch it must fail with a media error, at least once.
     /// Writes and all other requests must be done.
     pub bad_block: Option<u64>,
-    /// Whether its rights to some blocks are taken while it runs, and whether they come back.
+    /// Whether the tenant's rights to some blocks are taken while it runs, and whether they come back.
     pub forbidden: Forbidden,
     /// Flush after this many writes, 0 for never.
     pub flush_every: u64,
@@ -223,7 +223,7 @@ impl Default for Digest {
 pub struct Signal {
     /// Round trips, the same for both.
     pub operations: u64,
-    /// Whether it signals first and measures; the other one answers.
+    /// Whether this client signals first and measures; the other one answers.
     pub leads: bool,
     /// The leader's instruction-count markers around the run have this benchmark name.
     pub measure: String,
@@ -262,22 +262,23 @@ pub struct Hostile {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LastAttack {
-    /// It closes its session.
+    /// The attacker closes its session.
     #[default]
     Close,
-    /// It publishes a tail beyond the ring; the server closes its session for it.
+    /// The attacker publishes a tail beyond the ring; the server closes its session for it.
     TailBeyondRing,
-    /// It moves its tail backwards, likewise.
+    /// The attacker moves its tail backwards; the server closes its session for it.
     TailBackwards,
-    /// It claims to have read completions that never existed, likewise.
+    /// The attacker claims to have read completions that never existed; the server closes its session for it.
     HeadBeyondRing,
-    /// It reads memory that is not mapped, a fault that ends it.
+    /// The attacker reads memory that is not mapped, a fault that ends it.
     UnmappedRead,
-    /// It writes the completion ring, which it holds read-only.
+    /// The attacker writes the completion ring, which it holds read-only.
     ReadOnlyWrite,
-    /// It writes registers in its arena that are not its own function's. Of a tenant with a function alone.
+    /// The attacker writes registers in its arena that are not its own function's. Of a tenant with a function alone.
     ForeignRegisters,
-    /// It floods its function until that is revoked, and goes on using it. Of a tenant with a function alone, and its only attack.
+    /// The attacker floods its function until that is revoked, and goes on using it. Of a tenant with a function alone, and its
+    /// only attack.
     KeepFunction,
     /// The client calls the PCI server and the IOMMU server without end, by permitted calls. For a tenant with a function alone, and its only attack.
     FloodServers,
@@ -287,11 +288,11 @@ pub enum LastAttack {
     /// The program executes every instruction that user level must not execute, one in each incarnation: each is a fault. It counts them on
     /// its first block.
     ForbiddenInstructions,
-    /// It panics.
+    /// The attacker panics.
     Panic,
-    /// It stops answering with requests in flight.
+    /// The attacker stops answering with requests in flight.
     Silence,
-    /// It submits without end.
+    /// The attacker submits without end.
     Flood,
 }
 
@@ -337,9 +338,9 @@ pub struct Flood {
     pub milliseconds: u64,
     /// Milliseconds of one turn.
     pub turn_milliseconds: u64,
-    /// Whether it sleeps between requests: it publishes as many as may be in flight at once and waits for answers. Otherwise
-    /// it publishes each request by itself, polls and never sleeps. Signals are then sent in a burst at each tick, and calls
-    /// of the policy component wait for the tick when they are refused as too many.
+    /// Whether the client sleeps between requests: it publishes as many as may be in flight at once and waits for answers.
+    /// Otherwise it publishes each request by itself, polls and never sleeps. Signals are then sent in a burst at each tick, and
+    /// calls of the policy component wait for the tick when they are refused as too many.
     pub waits: bool,
     /// Maximum number of requests in flight; 0 for as many as the ring holds.
     pub depth: u16,
@@ -398,7 +399,7 @@ pub enum FloodKind {
 }
 
 impl FloodKind {
-    /// All of them.
+    /// All kinds of floods.
     pub const ALL: [Self; 11] = [
         Self::Requests,
         Self::Zeroes,

@@ -110,7 +110,7 @@ pub struct Tenant {
     pub nsid: u32,
     /// The tenant's blocks, in the order of its own numbering.
     pub extents: Vec<Extent>,
-    /// Whether it may write.
+    /// Whether the tenant may write.
     pub writable: bool,
     /// The tenant's share at the start. The depth is that of queue pairs of its own.
     pub share: Entitlement,
@@ -124,7 +124,7 @@ pub struct Tenant {
     pub ring_entries: u32,
     /// Bytes of its window.
     pub window_bytes: u64,
-    /// Whether its requests wait for the return of its controller.
+    /// Whether the tenant's requests wait for the return of its controller.
     pub waits: bool,
     /// The moment at which it opens, by its number.
     pub opens: Option<u16>,

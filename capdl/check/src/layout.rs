@@ -14,7 +14,7 @@ pub const DIRECTORY_BYTES: u64 = 1 << 30;
 pub const ENVIRONMENT_VADDR: u64 = 0x1000_0000;
 /// Where the IPC buffer is mapped.
 pub const IPC_BUFFER_VADDR: u64 = 0x1010_0000;
-/// One past the stack.
+/// The end of the stack: the first address above it.
 pub const STACK_TOP: u64 = 0x1030_0000;
 /// Pages of stack; the page below is not mapped.
 pub const STACK_PAGES: u32 = 32;

@@ -132,7 +132,7 @@ pub enum Rule {
 pub struct Leak {
     /// The rule.
     pub rule: Rule,
-    /// One sentence: the component, the object that it reaches, and the way.
+    /// The path in one sentence: the component, the object that it reaches, and the way.
     pub path: String,
 }
 

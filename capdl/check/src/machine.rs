@@ -39,7 +39,7 @@ pub struct Machine {
 /// An SMMU, and the parts of its machine that its server needs.
 #[derive(Clone, Debug)]
 pub struct Smmu {
-    /// Its first register.
+    /// The SMMU's first register.
     pub registers: u64,
     /// The page that functions write their interrupts to.
     pub messages: u64,

@@ -47,7 +47,7 @@ pub fn of(role: Role) -> Option<&'static str> {
 /// A program to load.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Program {
-    /// Its architecture.
+    /// The program's architecture.
     pub arch: Arch,
     /// First instruction.
     pub entry: u64,
@@ -64,7 +64,7 @@ pub struct Segment {
     pub len: u64,
     /// Contents of the first bytes; the others are zero.
     pub bytes: Vec<u8>,
-    /// Whether it may be written.
+    /// Whether the segment may be written.
     pub writable: bool,
     /// Whether code runs from it.
     pub executable: bool,

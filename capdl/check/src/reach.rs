@@ -19,7 +19,7 @@ pub(super) struct Held {
     pub(super) badge: u64,
     /// How it is reached, in words.
     pub(super) path: String,
-    /// Whether it lies in the component's own CSpace.
+    /// Whether the capability lies in the component's own CSpace.
     pub(super) own: bool,
 }
 

@@ -6,7 +6,7 @@ use crate::layout::{FAULT_SLOT, LARGE_PAGE, frame_bytes};
 use capdl_spec::{CapRun, Component, Mapping, ObjectId, ObjectKind, ROOT_BITS};
 use std::collections::BTreeMap;
 
-/// One past the last address of user space on x86_64.
+/// The end of user space on x86_64: the first address above it.
 const USER_END: u64 = 1 << 47;
 
 /// Levels of paging structures: the kind, its name in refusals, and log2 of the bytes that one structure covers.

@@ -74,7 +74,7 @@ impl FromStr for Arch {
 pub struct Specification {
     /// The scenario's name.
     pub name: String,
-    /// Its architecture, which determines the machine.
+    /// The system's architecture, which determines the machine.
     pub arch: Arch,
     /// All objects.
     pub objects: Vec<Object>,
@@ -149,9 +149,9 @@ pub struct Kill {
 /// `count` objects of a kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Object {
-    /// Its name, unique.
+    /// The object's name, unique.
     pub name: String,
-    /// Its kind.
+    /// The object's kind.
     pub kind: ObjectKind,
     /// How many, at least 1.
     pub count: u32,
@@ -189,7 +189,7 @@ pub enum ObjectKind {
     VSpace,
     /// A translation table.
     TranslationTable {
-        /// Its level: 1 below the root to 3, whose entries are small frames.
+        /// The table's level: 1 below the root to 3, whose entries are small frames.
         level: u8,
     },
     /// A 4 KiB frame.
@@ -242,7 +242,7 @@ pub struct Mapping {
     pub object: ObjectId,
     /// Where the first is mapped.
     pub vaddr: u64,
-    /// Whether it may be written.
+    /// Whether the mapping may be written.
     pub writable: bool,
     /// Whether code runs from it: never both with `writable`.
     pub executable: bool,
@@ -266,11 +266,11 @@ pub struct CapRun {
 /// A component's thread.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Component {
-    /// Its number, 1 and up: the badge of its fault endpoint.
+    /// The component's number, 1 and up: the badge of its fault endpoint.
     pub id: u16,
-    /// Its name.
+    /// The component's name.
     pub name: String,
-    /// Its role.
+    /// The component's role.
     pub role: Role,
     /// The name of its program.
     pub program: String,
@@ -278,14 +278,14 @@ pub struct Component {
     pub server: Option<u16>,
     /// Scheduling priority, below the root task's 255.
     pub priority: u8,
-    /// Its [`ObjectKind::Tcb`].
+    /// The component's [`ObjectKind::Tcb`].
     pub tcb: ObjectId,
     /// The [`ObjectKind::CNode`] of its capabilities: its CSpace root, if it has no `root`.
     pub cnode: ObjectId,
     /// For a client that holds its own CNode, and could delete whatever lies there: a CNode of two slots above it, the CSpace root.
     /// Slot 0 has the CNode, and [`Component::fault_slot`] the fault endpoint. No component holds a capability to it.
     pub root: Option<ObjectId>,
-    /// Its VSpace root.
+    /// The component's VSpace root.
     pub vspace: ObjectId,
     /// The small frame of its IPC buffer.
     pub ipc_buffer: ObjectId,
@@ -305,7 +305,7 @@ pub struct Component {
     pub keeps: Option<ObjectId>,
     /// Limit on its restarts after faults; without one it stays dead.
     pub restart: Option<RestartPolicy>,
-    /// Its number as a driver at the PCI server. The PCI server takes its device back before it is started again.
+    /// The component's number as a driver at the PCI server. The PCI server takes its device back before it is started again.
     pub driver: Option<u8>,
     /// The first of its numbers by which it may ask the supervisor for alarms (`platform::Badge::alarm`), one for each length
     /// that its role has (`platform::alarm`).

@@ -25,7 +25,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 8] = [
         Self::Console,
         Self::PciServer,

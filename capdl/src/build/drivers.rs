@@ -49,7 +49,7 @@ pub(super) struct Server {
     pub(super) driver: Driver,
     pub(super) endpoint: ObjectId,
     pub(super) event: ObjectId,
-    /// Its page of teardown acknowledgements, where a client of its own is started again.
+    /// The server's page of teardown acknowledgements, where a client of its own is started again.
     pub(super) teardown_acks: Option<ObjectId>,
 }
 

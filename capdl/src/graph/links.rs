@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Control,
 }
 
-/// One connection. Components by index.
+/// A connection. Components by index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Link {
     pub(super) from: usize,
@@ -31,7 +31,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Whether it runs between these two.
+    /// Whether the connection runs between these two.
     pub(super) const fn joins(&self, one: usize, other: usize) -> bool {
         (self.from == one && self.to == other) || (self.from == other && self.to == one)
     }

@@ -48,7 +48,7 @@ pub(crate) fn sample(base: u64) -> Vec<u8> {
     elf(base + 0x2900, &segments)
 }
 
-/// The same for an architecture.
+/// A sample program for an architecture.
 pub(crate) fn sample_for(arch: Arch, base: u64) -> Vec<u8> {
     let mut elf = sample(base);
     let machine = match arch {
@@ -64,7 +64,7 @@ pub(crate) fn samples() -> Programs {
     samples_for(Arch::X86_64)
 }
 
-/// The same for an architecture.
+/// All programs of a system, for an architecture.
 pub(crate) fn samples_for(arch: Arch) -> Programs {
     // A user's own, too.
     let names = TABLE.iter().map(|row| row.name).filter(|name| *name != ROOT_TASK).chain(["fat"]);

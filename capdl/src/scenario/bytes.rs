@@ -9,7 +9,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     deserializer.deserialize_any(Bytes)
 }
 
-/// The same, where it may be left out.
+/// Bytes from a number or a string with a binary unit, where they may be left out.
 pub(super) fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     deserialize(deserializer).map(Some)
 }

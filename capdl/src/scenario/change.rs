@@ -24,11 +24,11 @@ pub struct Change {
 /// The kinds of change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum What {
-    /// It loses all rights to these blocks of its namespace.
+    /// The tenant loses all rights to these blocks of its namespace.
     Revoke(Vec<Blocks>),
-    /// It has these rights to blocks that are among its extents, and no others.
+    /// The tenant has these rights to blocks that are among its extents, and no others.
     Grant(Vec<Extent>),
-    /// It is entitled to another share of the controller.
+    /// The tenant is entitled to another share of the controller.
     Entitle(Entitlement),
 }
 

@@ -25,7 +25,7 @@ impl Scenario {
         programs
     }
 
-    /// Whether its root task announces moments or kills: it is the one with fault injection then.
+    /// Whether the scenario's root task announces moments or kills: it is the one with fault injection then.
     #[must_use]
     pub fn has_moments(&self) -> bool {
         let Self { moments, changes, controllers, kills, .. } = self;
@@ -59,13 +59,13 @@ impl Scenario {
         names
     }
 
-    /// Whether it has a component with this name on one machine or the other.
+    /// Whether the scenario has a component with this name on one machine or the other.
     #[must_use]
     pub fn may_have(&self, name: &str) -> bool {
         name == IOMMU_SERVER || self.components().iter().any(|component| component == name)
     }
 
-    /// Whether it can run only where a component drives the IOMMU.
+    /// Whether the scenario can run only where a component drives the IOMMU.
     #[must_use]
     pub fn needs_iommu_server(&self) -> bool {
         let expected = self.expect.restarts.keys().chain(&self.expect.faults);

@@ -19,7 +19,7 @@ pub struct Controller {
     /// Where it sits.
     #[serde(default)]
     pub attach: Attach,
-    /// Whether it can be inserted and removed while the system runs, in the slot of its root port.
+    /// Whether the controller can be inserted and removed while the system runs, in the slot of its root port.
     #[serde(default)]
     pub hot_plug: bool,
     /// I/O queue pairs it has, those of its virtual functions included.
@@ -118,9 +118,9 @@ pub struct Model {
     #[serde(deserialize_with = "bytes::deserialize")]
     #[cfg_attr(feature = "schema", schemars(with = "super::schema::Size"))]
     pub register_bytes: u64,
-    /// Whether its MSI-X table and pending bits are in BAR 4, and not behind its registers.
+    /// Whether the controller's MSI-X table and pending bits are in BAR 4, and not behind its registers.
     pub table_bar: bool,
-    /// Whether its function is in power state D3hot at the start.
+    /// Whether the controller's function is in power state D3hot at the start.
     pub d3hot: bool,
     /// Whether the ports and bridges above it are in D3hot at the start.
     pub bridges_d3hot: bool,
@@ -472,7 +472,7 @@ pub struct NamespaceModel {
     pub metadata: u16,
     /// Type of the protection information that it claims to have in use (DPS), 1 to 3; 0 for none. The NVMe server serves 0 alone.
     pub protection: u8,
-    /// Whether it is attached to no controller, and its identifier a gap among those of the others.
+    /// Whether the namespace is attached to no controller, and its identifier a gap among those of the others.
     pub inactive: bool,
     /// The virtual function that an earlier host left it attached to, from 1 on; 0 for none.
     pub left_attached_to: u8,

@@ -11,7 +11,7 @@ pub struct ScenarioError {
     pub file: String,
     /// The line, from 1, where one is to blame.
     pub line: Option<usize>,
-    /// One sentence.
+    /// The reason, in one sentence.
     pub message: String,
     /// Refusals of later lines.
     pub others: Vec<Self>,

@@ -109,7 +109,7 @@ pub struct Span {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedQueues {
-    /// Their number.
+    /// The number of queue pairs.
     pub queue_pairs: u16,
     /// Commands each of them can hold.
     pub depth: u16,

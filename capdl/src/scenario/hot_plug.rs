@@ -24,11 +24,11 @@ pub enum Moved {
     Requested,
     /// The controller was taken out after that.
     Out,
-    /// It was pulled out.
+    /// The controller was pulled out.
     Pulled,
-    /// It was put in.
+    /// The controller was put in.
     In,
-    /// Another one was put in.
+    /// Another controller was put in.
     OtherIn,
 }
 

@@ -107,7 +107,7 @@ impl When {
         }
     }
 
-    /// Whether it is the start itself, at which nothing can happen yet.
+    /// Whether the condition is the start itself, at which nothing can happen yet.
     pub(super) const fn is_start(&self) -> bool {
         self.at.is_none() && self.after_ms == 0
     }

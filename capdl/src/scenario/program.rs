@@ -56,11 +56,11 @@ pub enum Workload {
 /// A user's own crate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Own {
-    /// Its name: that of its folder.
+    /// The program's name: that of its folder.
     pub name: String,
-    /// Its folder: as written, and resolved from the scenario's own folder once a file was loaded.
+    /// The program's folder: as written, and resolved from the scenario's own folder once a file was loaded.
     pub path: PathBuf,
-    /// Its configuration, in JSON.
+    /// The program's configuration, in JSON.
     pub config: String,
 }
 
@@ -78,7 +78,7 @@ impl Workload {
         }
     }
 
-    /// Its configuration, as the program reads it ([`workload::Client::config`]).
+    /// The workload's configuration, as the program reads it ([`workload::Client::config`]).
     #[must_use]
     pub fn config(&self) -> String {
         match self {

@@ -50,7 +50,7 @@ pub struct Tenant {
     /// Blocks, in the order of the tenant's own numbering. A tenant that drives a function has its whole namespace, and names none.
     #[serde(default)]
     pub extents: Vec<Extent>,
-    /// Whether it may write.
+    /// Whether the tenant may write.
     #[serde(default = "default_writable")]
     pub writable: bool,
     /// Bytes of its window, a multiple of 4096 up to 256M.
@@ -60,14 +60,15 @@ pub struct Tenant {
     /// Entries of its rings, a power of two.
     #[serde(default = "default_ring_entries")]
     pub ring_entries: u32,
-    /// Whether its requests wait for the return of a controller that is removed. Otherwise they fail, as the controller is gone.
+    /// Whether the tenant's requests wait for the return of a controller that is removed. Otherwise they fail, as the controller
+    /// is gone.
     #[serde(default)]
     pub waits: bool,
     /// How the server and the client notice completions.
     #[serde(default = "default_completion")]
     pub completion: Completion,
-    /// Whether it may ask the supervisor for an alarm, to sleep for a part of the time that a request takes. Each alarm costs the
-    /// supervisor's time, before that of all servers.
+    /// Whether the tenant may ask the supervisor for an alarm, to sleep for a part of the time that a request takes. Each alarm
+    /// costs the supervisor's time, before that of all servers.
     #[serde(default)]
     pub alarm: bool,
     /// Scheduling priority of its component, 1 or more and below the servers'; that of its class without it
@@ -173,7 +174,7 @@ impl Tenant {
         self.depth = to.depth.unwrap_or(self.depth);
     }
 
-    /// Whether its server polls for it, and so never sleeps.
+    /// Whether the tenant's server polls for it, and so never sleeps.
     #[must_use]
     pub fn is_polled_for(&self) -> bool {
         self.completion == Completion::Polled && self.path == Path::Server

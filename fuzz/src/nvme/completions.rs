@@ -62,7 +62,7 @@ fn law(input: &[u8], subject: Subject) {
     );
 }
 
-/// One step of a client or of the controller.
+/// Takes a step of a client or of the controller.
 fn take(system: &mut System, input: &mut Unstructured<'_>, subject: Subject) -> Result<()> {
     let index = usize::from(input.arbitrary::<bool>()?);
     match input.int_in_range(0..=9u8)? {

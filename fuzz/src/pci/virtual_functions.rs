@@ -51,7 +51,7 @@ const STEPS: usize = 64;
 struct Known {
     claimed: bool,
     started: bool,
-    /// Its function was withdrawn: the pages stay until the reset is over, even of a dead driver.
+    /// The driver's function was withdrawn: the pages stay until the reset is over, even of a dead driver.
     withdrawn: bool,
     dead: bool,
 }
@@ -175,7 +175,7 @@ impl Run {
         Ok(())
     }
 
-    /// The same, or a register begins to lie, or all say the truth again.
+    /// Takes such a step, or a register begins to lie, or all say the truth again.
     fn step_of_liars(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         match input.int_in_range(0..=3u8)? {
             0 => self.lie(input)?,

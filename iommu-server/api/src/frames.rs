@@ -59,7 +59,7 @@ impl Run {
 /// A frame that a function may reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// Its address.
+    /// The frame's address.
     pub paddr: Paddr,
     /// Whether the function may also write it.
     pub is_writable: bool,

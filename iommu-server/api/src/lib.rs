@@ -134,11 +134,11 @@ pub struct ServerConfig {
 /// A driver, and the part of the server's pages that is kept for it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Driver {
-    /// Its name.
+    /// The driver's name.
     pub name: alloc::string::String,
     /// The most translation tables of its domain: [`tables`] of its arrays of frames.
     pub tables: u32,
-    /// Whether it is a client, whose calls are bounded from tick to tick.
+    /// Whether the driver is a client, whose calls are bounded from tick to tick.
     pub is_client: bool,
 }
 

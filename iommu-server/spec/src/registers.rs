@@ -94,7 +94,7 @@ impl Register {
         Self::ALL.into_iter().find(|register| register.offset() == offset)
     }
 
-    /// Whether it is 64 bits wide.
+    /// Whether the register is 64 bits wide.
     #[must_use]
     pub const fn is_wide(self) -> bool {
         matches!(self, Self::GerrorIrqCfg0 | Self::StrtabBase | Self::CmdqBase | Self::EventqBase | Self::EventqIrqCfg0)

@@ -15,9 +15,9 @@ const ENTRIES: u32 = 128;
 
 /// A machine with an SMMU and a device with a buffer.
 pub(crate) trait Bench {
-    /// Its registers.
+    /// The SMMU's registers.
     type Registers: Mmio;
-    /// Its memory for tables.
+    /// The SMMU's memory for tables.
     type Tables: Memory;
 
     /// Starts a new incarnation of the driver.

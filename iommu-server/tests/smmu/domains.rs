@@ -119,7 +119,7 @@ fn invalid_addresses_are_refused_and_take_nothing() {
     domains.map(1, IOVA, SLOT, true).unwrap();
 }
 
-/// One frame at addresses that share no table takes as many tables as the domain may have, and no other domain's.
+/// A frame at addresses that share no table takes as many tables as the domain may have, and no other domain's.
 #[test]
 fn sparse_addresses_take_no_page_of_another_domain() {
     let (machine, mut domains) = domains();

@@ -9,7 +9,7 @@ use sim_smmu::{Direction, Faults, Profile, Refusal};
 
 use crate::machine::{ATTACHABLE, IOVAS, Machine, PADDRS, Reach, STREAMS};
 
-/// One operation; numbers are places in the machine's lists.
+/// An operation; numbers are places in the machine's lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Attach(usize),
@@ -22,7 +22,7 @@ pub(crate) enum Op {
     Restart,
     /// The command queue does not advance during the next operation.
     Stuck,
-    /// It dies after this many accesses of the next operation, and again after this many of its start.
+    /// The server dies after this many accesses of the next operation, and again after this many of its start.
     Crash(u64, u64),
 }
 

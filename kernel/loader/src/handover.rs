@@ -21,9 +21,9 @@ pub struct Handover {
     pub image_start: u64,
     /// The byte behind it.
     pub image_end: u64,
-    /// Its physical address less its virtual one, modulo 2^64.
+    /// The image's physical address less its virtual one, modulo 2^64.
     pub image_offset: u64,
-    /// Its first instruction, virtual.
+    /// The image's first instruction, virtual.
     pub image_entry: u64,
 }
 
@@ -31,7 +31,7 @@ impl Handover {
     /// Words of a handover.
     pub const WORDS: usize = size_of::<Self>() / size_of::<u64>();
 
-    /// Its bytes in memory.
+    /// The handover's bytes in memory.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
         let Self { memory_bytes, kernel_entry, kernel_base, image_start, image_end, image_offset, image_entry } = *self;

@@ -36,7 +36,7 @@ const ACCESSED: u64 = 1 << 10;
 /// User level cannot execute from it.
 const NEVER_EXECUTED_BY_USERS: u64 = 1 << 54;
 
-/// One of the trees.
+/// A tree of tables, by the addresses that it translates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Root {
     /// For addresses whose upper bits are zero, `TTBR0_EL1`.

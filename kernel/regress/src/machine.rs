@@ -29,7 +29,7 @@ pub(crate) const VSPACE: Slot = values::CAP_VSPACE as Slot;
 pub(crate) struct Frame {
     /// The capability through which this program sees it.
     pub(crate) mapped: Slot,
-    /// Another one, not mapped anywhere; copies are made from it.
+    /// Another capability, not mapped anywhere; copies are made from it.
     pub(crate) spare: Slot,
     address: usize,
 }
@@ -223,7 +223,7 @@ impl Machine {
         Ok(tcb)
     }
 
-    /// The same with a thread that is made already.
+    /// Starts the program in a thread that is made already.
     pub(crate) fn start_made(
         &mut self,
         tcb: Slot,
@@ -244,7 +244,7 @@ pub(crate) fn configure(tcb: Slot, vspace: Slot, fault_endpoint: Slot, priority:
         .map_err(|error| Failure::Broken("configuring a thread", error))
 }
 
-/// The same with the address of an IPC buffer, or the kernel's error. The frame is this program's own buffer.
+/// Configures a thread with the address of an IPC buffer, or returns the kernel's error. The frame is this program's own buffer.
 pub(crate) fn configure_with_buffer(
     tcb: Slot,
     vspace: Slot,

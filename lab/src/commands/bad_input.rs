@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use xtask::project::Project;
 
-/// One wrong input.
+/// A wrong input.
 pub(crate) struct Case {
     /// The defect of the input; names the test.
     pub(crate) name: &'static str,

@@ -70,7 +70,7 @@ struct Benchmarks {
     benchmarks: Vec<Benchmark>,
 }
 
-/// One benchmark's numbers.
+/// A benchmark's numbers.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 struct Benchmark {
     name: String,
@@ -283,7 +283,7 @@ fn table(judged: Judged, benchmarks: &[Benchmark]) -> Sheet {
     components.sort_unstable();
     components.dedup();
     let first = ["instructions an operation", "in all", "fewest to most"];
-    let mut sheet = Sheet::new(first.iter().chain(&components).chain(&["doorbells", "at most", "asked for"]).copied());
+    let mut sheet = Sheet::new(first.iter().chain(&components).chain(&["doorbells", "at most", "goal"]).copied());
     for one in benchmarks {
         let parts = components.iter().map(|name| one.by_component.get(*name).copied().unwrap_or(0.0));
         let (least, most) = one.spread;

@@ -64,9 +64,7 @@ fn speed(project: &Project) -> Result<ExitCode> {
         ))?;
         best = best.max(rate);
     }
-    out::line(format_args!(
-        "simulated 4 KiB requests a second, with checkers, at best: {best:.0} (asked for: {REACH:.0})"
-    ))?;
+    out::line(format_args!("simulated 4 KiB requests a second, with checkers, at best: {best:.0} (goal: {REACH:.0})"))?;
     Ok(if best >= REACH { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One part of the check.
+/// A part of the check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// Dependencies between the crates.

@@ -74,9 +74,9 @@ pub(crate) fn run(project: &Project, conformance: &Conformance) -> Result<ExitCo
 /// Sequences that are compared together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Suite {
-    /// Those written by topic.
+    /// Sequences written by topic.
     Written,
-    /// Those generated from seeds.
+    /// Sequences generated from seeds.
     Generated,
 }
 

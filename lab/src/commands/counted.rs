@@ -16,7 +16,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// One test that passed.
+    /// A single test that passed.
     pub(crate) fn one() -> Self {
         Self { passed: 1, ..Self::default() }
     }

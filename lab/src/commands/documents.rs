@@ -1,10 +1,11 @@
 //! The documents: checks of their form, and their generated parts.
 //!
-//! [`check`] looks for defects that only a person can fix: links, citations, the book's order, commands, rules. [`made`]
-//! generates the parts that have a source, such as figures, tables and numbers: a check compares them, and
-//! `cargo xtask docs --redraw` writes them. Left out: whether a document's statements are true.
+//! [`check`] looks for defects that only a person can fix: links, citations, the order of the book, commands, rules, names of
+//! code, openings of doc comments. [`made`] generates the parts that have a source, such as figures, tables and numbers: a check
+//! compares them, and `cargo xtask docs --redraw` writes them. Left out: whether a document's statements are true.
 
 mod benchmarks;
+mod code_names;
 mod compliance;
 mod counts;
 mod extract;
@@ -12,6 +13,7 @@ mod ids;
 mod licences;
 mod links;
 mod made;
+mod openings;
 mod options;
 mod pictures;
 mod reference;
@@ -38,8 +40,8 @@ const ENDINGS: [&str; 6] = ["md", "rs", "toml", "csv", "svg", "json"];
 /// Texts by their paths below the project's root.
 pub(super) type Texts = BTreeMap<String, String>;
 
-/// Checks links, citations, the order of the book, commands and output that documents show, the table of rules, and the
-/// tests of the compliance page.
+/// Checks links, citations, the order of the book, commands and output that documents show, the table of rules, the tests of
+/// the compliance page, names of code, and the openings of doc comments.
 ///
 /// # Errors
 /// One sentence for each place that is wrong, or a file that cannot be read.
@@ -52,6 +54,8 @@ pub(crate) fn check(project: &Project) -> Result<()> {
     wrong.extend(rules::wrong_rules(&texts));
     wrong.extend(extract::wrong_lines(&texts));
     wrong.extend(compliance::unknown_tests(&texts));
+    wrong.extend(code_names::wrong_names(&texts, |path| project.path(path).exists()));
+    wrong.extend(openings::wrong_openings(&texts));
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("; ")) }
 }
 

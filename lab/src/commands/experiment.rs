@@ -34,7 +34,7 @@ use xtask::reports::sheet::{Sheet, Value};
 /// Arguments of an experiment.
 #[derive(Debug, Args)]
 pub(crate) struct Experiment {
-    /// Its name, or `list` for all there are
+    /// Name of the experiment, or `list` for all there are
     name: String,
     /// Run it on seL4 in QEMU, if it supports that
     #[arg(long)]
@@ -99,11 +99,11 @@ impl Outcome {
 
 /// An experiment.
 pub(crate) struct One {
-    /// Its name.
+    /// The experiment's name.
     pub(crate) name: &'static str,
     /// Subject of the figure, with its row of SEEDS.
     shows: &'static str,
-    /// Whether it can be run on QEMU too.
+    /// Whether the experiment can be run on QEMU too.
     on_qemu: bool,
     /// Runs it.
     run: fn(&Lab<'_>, Grid) -> Result<Outcome>,

@@ -56,7 +56,7 @@ pub(crate) struct Fuzz {
 /// A target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
-    /// Its name.
+    /// The target's name.
     pub(crate) name: String,
     /// Subject of the target, in one line.
     pub(crate) about: String,

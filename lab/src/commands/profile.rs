@@ -112,7 +112,7 @@ fn differences(with: &Instructions, without: &Instructions) -> Vec<String> {
         .collect()
 }
 
-/// One run: the measurement, and the histogram, whose sums equal the counts of the run.
+/// Runs once: the measurement, and the histogram, whose sums equal the counts of the run.
 fn measure(runner: &Runner<'_>, file: &Path, plugins: &Plugins) -> Result<(Measured, String)> {
     let (measured, folder) =
         bench::run_once(runner, file, Options { counter: Some(plugins), histogram: true, ..Options::default() })?;

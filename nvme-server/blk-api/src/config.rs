@@ -11,7 +11,7 @@ use core::ops::Range;
 use platform::Badge;
 use serde::{Deserialize, Serialize};
 
-/// One NVMe server.
+/// Configuration of an NVMe server.
 ///
 /// Its environment names what belongs to it: capabilities `pci` (endpoint), `event` (its notification, unbadged, to
 /// badge for interrupts), `dma` (frames of its own pool, also the region `dma`), `io-table` (IO page tables); for
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub struct ServerConfig {
     /// The controller's interrupt mode to begin with.
     pub interrupts: Interrupts,
-    /// Its scheduling policy, which chooses the next command for the controller.
+    /// The server's scheduling policy, which chooses the next command for the controller.
     pub policy: SchedulingPolicy,
     /// Relative weights of the classes below urgent, where the scheduling policy goes by weight.
     pub class_weights: ClassWeights,
@@ -44,7 +44,7 @@ pub struct ServerConfig {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Quirk {
-    /// Its namespaces have another NGUID after each reset, so that they are known by everything else.
+    /// The controller's namespaces have another NGUID after each reset, so that they are known by everything else.
     NguidChangesAtReset,
 }
 
@@ -105,16 +105,16 @@ impl ServerConfig {
     }
 }
 
-/// One session and the limits of its client's requests.
+/// A session and the limits of its client's requests.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SessionConfig {
     /// The tenant.
     pub tenant: String,
-    /// Its class to begin with.
+    /// The session's class to begin with.
     pub class: Class,
     /// The most urgent class that it may ever have.
     pub highest: Class,
-    /// Its weight against the other sessions of its class; at least 1.
+    /// The session's weight against the other sessions of its class; at least 1.
     pub weight: u16,
     /// Commands a second.
     pub iops_limit: Option<RateLimit>,
@@ -134,7 +134,7 @@ pub struct SessionConfig {
     pub nsid: u32,
     /// Blocks it numbers. The policy component knows their place on the namespace ([`crate::policy`]).
     pub blocks: u64,
-    /// Whether it may write.
+    /// Whether the session may write.
     pub writable: bool,
     /// The server's way to notice completions on its queue pairs.
     pub completion: Completion,
@@ -150,7 +150,7 @@ pub struct SessionConfig {
 pub struct FunctionConfig {
     /// The tenant.
     pub tenant: String,
-    /// Its namespace, which nobody else has.
+    /// The function's namespace, which nobody else has.
     pub nsid: u32,
     /// I/O queue pairs, each with an interrupt. The admin queue pair has another.
     pub queue_pairs: u16,
@@ -171,10 +171,10 @@ pub enum Interrupts {
 }
 
 impl Interrupts {
-    /// All of them.
+    /// All interrupt modes.
     pub const ALL: [Self; 3] = [Self::Msix, Self::Msi, Self::Intx];
 
-    /// Its number in messages.
+    /// The mode's number in messages.
     #[must_use]
     pub const fn number(self) -> u64 {
         self as u64
@@ -186,7 +186,7 @@ impl Interrupts {
         Self::ALL.into_iter().find(|one| one.number() == number)
     }
 
-    /// Its name.
+    /// The mode's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -202,7 +202,7 @@ impl Interrupts {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulingPolicy {
-    /// One line for all, command by command.
+    /// A single line for all sessions, command by command.
     RoundRobin,
     /// The most urgent class first, and nothing held back.
     Dedicated,
@@ -262,7 +262,7 @@ impl RateLimit {
     /// Bytes below which a limit of bandwidth lets no request pass.
     pub const LEAST_BYTES: u64 = 4096;
 
-    /// Whether one request of `units` units passes, in a second and at once.
+    /// Whether a request of `units` units passes, in a second and at once.
     #[must_use]
     pub const fn passes(self, units: u64) -> bool {
         self.per_second >= units && self.burst >= units
@@ -285,16 +285,16 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them, most urgent first.
+    /// All classes, most urgent first.
     pub const ALL: [Self; 4] = [Self::Urgent, Self::High, Self::Medium, Self::Low];
 
-    /// Its number in messages.
+    /// The class's number in messages.
     #[must_use]
     pub const fn number(self) -> u32 {
         self as u32
     }
 
-    /// Its place in [`Class::ALL`].
+    /// The class's place in [`Class::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -306,7 +306,7 @@ impl Class {
         Self::ALL.into_iter().find(|class| class.number() == number)
     }
 
-    /// Its name.
+    /// The class's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -12,7 +12,7 @@ pub struct Extent {
     pub first: u64,
     /// Blocks, at least 1.
     pub blocks: u64,
-    /// Whether they may be written, by a session that may write at all.
+    /// Whether the blocks may be written, by a session that may write at all.
     #[serde(default = "default_writable")]
     pub writable: bool,
 }
@@ -39,7 +39,7 @@ impl Extent {
         Self { first, blocks, writable: true }
     }
 
-    /// One past the last block, unless that is beyond all numbers.
+    /// The number after the last block, unless that is beyond all numbers.
     #[must_use]
     pub const fn end(self) -> Option<u64> {
         self.first.checked_add(self.blocks)

@@ -12,7 +12,7 @@ pub const IO_TABLE: &str = "io-table";
 pub const ALARM: &str = "alarm";
 /// The NVMe server's page of teardown acknowledgements.
 pub const TEARDOWN_ACKS: &str = "teardown-acks";
-/// Its signal to the supervisor that the page has a new acknowledgement.
+/// The NVMe server's signal to the supervisor that this page has a new acknowledgement.
 pub const TORN_DOWN: &str = "torn-down";
 
 /// The call to the NVMe server, of a client or of the policy component.

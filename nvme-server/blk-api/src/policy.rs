@@ -24,7 +24,7 @@ pub const BADGE: u64 = 1 << 27;
 pub const INSTALL: u32 = 16;
 /// Takes the rights to a [`Range`]: no command that is submitted from now on reaches its blocks. Answered with the [`Removal`].
 pub const REMOVE: u32 = 17;
-/// The same for all blocks of one session, whose number is sent, a `u64`.
+/// Takes the rights to all blocks of a session, whose number is sent, a `u64`.
 pub const CLEAR: u32 = 18;
 
 /// Changes a session's [`Share`], whether it is open or not, for as long as the server runs. Answered at once. If queue pairs
@@ -119,9 +119,9 @@ pub const BANDWIDTH: u32 = 2;
 pub struct Share {
     /// The session, from 0.
     pub session: u32,
-    /// Its class, by [`Class::number`].
+    /// The session's class, by [`Class::number`].
     pub class: u32,
-    /// Its weight against the other sessions of its class; 1 to 65535.
+    /// The session's weight against the other sessions of its class; 1 to 65535.
     pub weight: u32,
     /// [`IOPS`], [`BANDWIDTH`], both or none: which limits there are.
     pub limits: u32,
@@ -246,14 +246,14 @@ pub enum Refusal {
     NotOpen(u64),
     /// No blocks, from this number on.
     Empty {
-        /// Their first number.
+        /// The number where the blocks would begin.
         first: u64,
     },
     /// Blocks beyond those that the session numbers.
     BeyondSession {
         /// The first of them.
         first: u64,
-        /// Their number.
+        /// The number of blocks.
         blocks: u64,
         /// Blocks the session has.
         has: u64,
@@ -262,7 +262,7 @@ pub enum Refusal {
     BeyondNamespace {
         /// The first of them, on the namespace.
         lba: u64,
-        /// Their number.
+        /// The number of blocks.
         blocks: u64,
         /// Blocks the namespace has.
         has: u64,
@@ -271,11 +271,11 @@ pub enum Refusal {
     UnknownRights(u32),
     /// Another record of the session has some of the blocks elsewhere or with other rights: remove it first.
     Contradicts {
-        /// Its first block in the session's numbering.
+        /// The other record's first block in the session's numbering.
         first: u64,
-        /// Its first block on the namespace.
+        /// The other record's first block on the namespace.
         lba: u64,
-        /// Its blocks.
+        /// The other record's blocks.
         blocks: u64,
     },
     /// A class that does not exist.
@@ -502,20 +502,20 @@ pub struct Change {
 /// A change of a session's rights, or of its share. Its numbering stays as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum What {
-    /// It may neither read nor write these blocks of its namespace any more.
+    /// The session may neither read nor write these blocks of its namespace any more.
     Revoke(Vec<Blocks>),
-    /// It has these rights to these extents from now on. It numbers them already.
+    /// The session has these rights to these extents from now on. It numbers them already.
     Grant(Vec<Extent>),
-    /// It has this share of the controller from now on ([`SET_SHARE`]).
+    /// The session has this share of the controller from now on ([`SET_SHARE`]).
     Entitle(Entitlement),
 }
 
 /// A session's share of the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Entitlement {
-    /// Its class.
+    /// The session's class.
     pub class: Class,
-    /// Its weight within it.
+    /// The session's weight within its class.
     pub weight: u16,
     /// Commands a second.
     pub iops: Option<RateLimit>,
@@ -527,16 +527,16 @@ pub struct Entitlement {
     pub depth: u16,
 }
 
-/// One session that holds extents.
+/// A session that holds extents.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Holder {
     /// The tenant.
     pub tenant: String,
     /// The namespace.
     pub nsid: u32,
-    /// Its blocks, in the order of its own numbering.
+    /// The session's blocks, in the order of its own numbering.
     pub extents: Vec<Extent>,
-    /// Whether it may write. If not, none of its extents may be written.
+    /// Whether the session may write. If not, none of its extents may be written.
     pub writable: bool,
 }
 

@@ -21,7 +21,7 @@ pub enum QueueSharing {
         /// Commands each of them may hold.
         depth: u16,
     },
-    /// One queue pair for the sessions of each core.
+    /// A queue pair for the sessions of each core.
     PerCore {
         /// Cores.
         cores: u16,

@@ -146,13 +146,13 @@ impl Opcode {
         })
     }
 
-    /// Whether it moves data through the window.
+    /// Whether the operation moves data through the window.
     #[must_use]
     pub const fn moves_data(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
 
-    /// Whether it changes what blocks hold.
+    /// Whether the operation changes what blocks hold.
     ///
     /// A read or a flush can always be retried, whatever became of the first attempt: the read returns the current content,
     /// and the flush covers all that was acknowledged before the first attempt, and more. A request that changes blocks can
@@ -193,9 +193,9 @@ pub struct Bounds {
     pub max_blocks: u32,
     /// Bytes of the window.
     pub window_bytes: u64,
-    /// Whether it may write.
+    /// Whether the session may write.
     pub writable: bool,
-    /// Its blocks: its own numbering runs from 0 to this.
+    /// The session's blocks: its own numbering runs from 0 to this.
     pub blocks: u64,
 }
 
@@ -212,7 +212,7 @@ impl Bounds {
 }
 
 impl Entry {
-    /// Its first half.
+    /// The entry's first half.
     #[must_use]
     #[inline(always)]
     pub const fn head(&self) -> Head {
@@ -229,7 +229,7 @@ impl Entry {
         Some(Simple { opcode, lba: *lba, blocks: *blocks, user_data: *user_data, segment: *segment })
     }
 
-    /// Whether its operation changes blocks ([`Opcode::changes_blocks`]).
+    /// Whether the entry's operation changes blocks ([`Opcode::changes_blocks`]).
     #[must_use]
     #[inline]
     pub fn changes_blocks(&self) -> bool {

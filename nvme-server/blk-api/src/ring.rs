@@ -100,7 +100,7 @@ impl From<OutOfBounds> for RingError {
     }
 }
 
-/// One direction, as its producer holds it: `own` is written by the producer, `peer` by the consumer.
+/// A direction, as its producer holds it: `own` is written by the producer, `peer` by the consumer.
 struct Producer<M: Memory, S: IntoBytes + Immutable + 'static> {
     own: M,
     peer: M,
@@ -111,7 +111,7 @@ struct Producer<M: Memory, S: IntoBytes + Immutable + 'static> {
     consumed: u32,
 }
 
-/// One direction, as its consumer holds it.
+/// A direction, as its consumer holds it.
 struct Consumer<M: Memory, S: FromBytes + 'static> {
     own: M,
     peer: M,

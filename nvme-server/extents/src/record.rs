@@ -6,9 +6,9 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Right {
-    /// It reads them, or compares them with its data.
+    /// The request reads the blocks, or compares them with its data.
     Read = 1,
-    /// It writes them, or discards their contents.
+    /// The request writes the blocks, or discards their contents.
     Write = 2,
 }
 
@@ -55,23 +55,23 @@ pub struct Record {
 /// The reason why a record is impossible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordError {
-    /// It has no blocks.
+    /// The record has no blocks.
     Empty {
         /// The session's block where it would begin.
         first: u64,
     },
-    /// Its end is beyond all numbers of the session.
+    /// The record's end is beyond all numbers of the session.
     BeyondNumbers {
         /// The session's block where it would begin.
         first: u64,
-        /// Its blocks.
+        /// The record's blocks.
         blocks: u64,
     },
-    /// Its end is beyond all blocks a namespace can have.
+    /// The record's end is beyond all blocks a namespace can have.
     BeyondNamespace {
         /// The namespace's block where it would begin.
         lba: u64,
-        /// Its blocks.
+        /// The record's blocks.
         blocks: u64,
     },
 }
@@ -101,14 +101,14 @@ impl Record {
         self.first
     }
 
-    /// Its first block on the namespace.
+    /// The record's first block on the namespace.
     #[must_use]
     #[inline]
     pub const fn lba(&self) -> u64 {
         self.lba
     }
 
-    /// Its blocks, at least 1.
+    /// The record's blocks, at least 1.
     #[must_use]
     #[inline]
     pub const fn blocks(&self) -> u64 {
@@ -136,7 +136,7 @@ impl Record {
         Some(Located { lba: self.lba.wrapping_add(into), blocks: if blocks < left { blocks } else { left } })
     }
 
-    /// One past the session's number of its last block.
+    /// The session's number after that of the record's last block.
     #[must_use]
     #[inline]
     pub const fn end(&self) -> u64 {

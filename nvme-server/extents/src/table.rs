@@ -39,10 +39,10 @@ pub struct Removed {
 /// Whether records become one where one record could replace them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Merging {
-    /// They do, when they touch: one record ends where the other begins, in the session's numbers and on the namespace,
+    /// Records become one when they touch: one ends where the other begins, in the session's numbers and on the namespace,
     /// and both give the same rights.
     On,
-    /// They stay as they were installed, for comparison (SEEDS M5). Those that overlap still become one, because a block
+    /// Records stay as they were installed, for comparison (SEEDS M5). Those that overlap still become one, because a block
     /// is in one record only.
     Off,
 }
@@ -69,7 +69,7 @@ pub enum SizeError {
 #[derive(Clone, Copy, Debug)]
 struct Session {
     tree: Tree,
-    /// Its order of use.
+    /// The session's order of use.
     order: u16,
     records: usize,
 }

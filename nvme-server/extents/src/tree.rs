@@ -17,7 +17,7 @@ use node::{ENTRIES, MIN, Node};
 /// No node, no place.
 pub(crate) const NOTHING: u16 = u16::MAX;
 
-/// One session's tree.
+/// A session's tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree {
     /// The least number in it; greater than all numbers when it is empty.

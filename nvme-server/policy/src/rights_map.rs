@@ -21,7 +21,7 @@ struct Account {
     tenant: String,
     nsid: u32,
     writable: bool,
-    /// Its blocks from 0 on, ascending and without gaps.
+    /// The session's blocks from 0 on, ascending and without gaps.
     runs: Vec<Run>,
 }
 
@@ -63,18 +63,18 @@ pub(crate) enum Unsound {
         tenant: String,
         /// The first of them on the namespace.
         lba: u64,
-        /// Their number.
+        /// The number of blocks.
         blocks: u64,
     },
     /// Two sessions have the same block, and one of them may write it; or one session has a block twice.
     Overlaps {
         /// The tenant of the extent.
         tenant: String,
-        /// Its first block on the namespace.
+        /// The extent's first block on the namespace.
         lba: u64,
         /// The tenant of the other extent.
         other: String,
-        /// Its first block on the namespace.
+        /// The other extent's first block on the namespace.
         other_lba: u64,
     },
 }

@@ -11,7 +11,7 @@ use platform::{Cap, Endpoint, Incarnation, Kernel, Message, Platform};
 pub(crate) struct Server<P: Platform> {
     platform: P,
     endpoint: Cap<Endpoint>,
-    /// Its liveness page.
+    /// The server's liveness page.
     page: P::Memory,
 }
 
@@ -21,12 +21,12 @@ impl<P: Platform> Server<P> {
         Self { platform, endpoint, page }
     }
 
-    /// Its current incarnation.
+    /// The server's current incarnation.
     pub(crate) fn incarnation(&self) -> Option<Incarnation> {
         Incarnation::load(&self.page).ok()
     }
 
-    /// Whether it is alive.
+    /// Whether the server is alive.
     pub(crate) fn is_alive(&self) -> bool {
         self.incarnation().is_some_and(Incarnation::is_alive)
     }

@@ -32,7 +32,7 @@ const PAGES: u64 = 0x2000_0000;
 const NEVER_MAPPED: Iova = Iova::new(PAGES + 0x10_0000);
 /// A physical address below this is none of the device's addresses of the probe's pages.
 const BELOW_PAGES: u64 = 0x1000_0000;
-/// Likewise at and above this.
+/// A physical address at or above this is none of them either.
 const ABOVE_PAGES: u64 = 0x4000_0000;
 
 /// Index of the untyped of pages that stay.
@@ -271,7 +271,7 @@ impl<'a, P: Platform> Prober<'a, P> {
         Ok(iova)
     }
 
-    /// The same, and checks that the device reaches it both ways.
+    /// Maps the page for the device, and checks that the device reaches it both ways.
     async fn map_and_use(&mut self, page: &Page<P::Mmio>) -> Result<Iova, Stuck> {
         let iova = self.map(page, Rights::READ_WRITE).await?;
         if self.reaches(page, iova).await? && self.takes(page, iova).await? {

@@ -31,7 +31,7 @@ impl Content {
 pub(crate) struct Page<R> {
     /// Not mapped for the processor by this capability.
     pub frame: Cap<Frame>,
-    /// Its physical address.
+    /// The page's physical address.
     pub paddr: Paddr,
     /// The address of the probe's view.
     pub vaddr: Vaddr,
@@ -52,7 +52,7 @@ impl<R: Mmio> Page<R> {
         Ok(self.matching(content, PAGE_WORDS)? == PAGE_WORDS)
     }
 
-    /// Whether its first 512 bytes, the least size of a block, are this.
+    /// Whether the page's first 512 bytes, the least size of a block, are this.
     pub(crate) fn has_block(&self, content: Content) -> Result<bool, Stuck> {
         Ok(self.matching(content, BLOCK_WORDS)? == BLOCK_WORDS)
     }
@@ -110,7 +110,7 @@ impl<P: Platform> Workshop<P> {
         self.environment.cap_at(names::MEMORY, index).ok_or(Stuck::Missing("run memory"))
     }
 
-    /// Whether it has untypeds to make pages of. Where a component drives the IOMMU, the pages are given instead.
+    /// Whether the probe has untypeds to make pages of. Where a component drives the IOMMU, the pages are given instead.
     pub(crate) fn makes_pages(&self) -> bool {
         self.environment.cap_count(names::MEMORY) > 0
     }

@@ -1,4 +1,4 @@
-//! One limit of one session: a token bucket, kept as the time at which it would be full again.
+//! A limit of one session: a token bucket, kept as the time at which it would be full again.
 //!
 //! That form (the virtual scheduling of the generic cell rate algorithm, ITU-T I.371) needs no refilling. A command
 //! moves the time on; the rest of the bucket is the span from that time to now plus the burst.
@@ -30,7 +30,7 @@ impl Bucket {
         bucket
     }
 
-    /// The same session's bucket under another limit: used units stay used.
+    /// The session's bucket under another limit: used units stay used.
     pub(crate) fn with_limit(self, limit: RateLimit) -> Self {
         Self { full_at: self.full_at, ..Self::new(limit) }
     }

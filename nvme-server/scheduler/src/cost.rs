@@ -55,7 +55,7 @@ struct Epoch {
     /// When the last of them came.
     last: u64,
     done: Load,
-    /// Their latencies together, nanoseconds.
+    /// The sum of their latencies, nanoseconds.
     inside: u64,
 }
 

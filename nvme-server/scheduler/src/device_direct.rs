@@ -17,7 +17,7 @@ use blk_api::config::Class;
 /// Lead over the least served session at which a session of weight 1 uses its second queue, bytes: more than one turn of
 /// the shortest commands, and a few of the longest.
 const SECOND_LEAD: u64 = 512 << 10;
-/// The same for its third.
+/// Lead at which such a session uses its third queue, bytes.
 const THIRD_LEAD: u64 = 1 << 20;
 /// Pieces of the smallest size in a turn: those of the longest command, so that a session's speed follows its lead.
 const TURN: u16 = 32;

@@ -20,9 +20,9 @@ const TURN: u16 = 8;
 /// Whether sessions of different classes stand in one line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lines {
-    /// One for all; class and weight do not count.
+    /// A single line for all; class and weight do not count.
     One,
-    /// One a class.
+    /// A line for each class.
     PerClass,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Lines {
 pub(crate) struct Load {
     /// Commands.
     pub commands: u64,
-    /// Their bytes.
+    /// Bytes of these commands.
     pub bytes: u64,
 }
 
@@ -69,15 +69,15 @@ const fn named(commands: &Commands) -> u64 {
 /// Where a session stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
-    /// It has no command to submit.
+    /// The session has no command to submit.
     Away,
     /// In its line.
     InLine,
-    /// Its limit is used up.
+    /// The session's limit is used up.
     Parked,
 }
 
-/// One session.
+/// A session's place, share and limits.
 #[derive(Clone, Debug)]
 struct Flow {
     share: Share,

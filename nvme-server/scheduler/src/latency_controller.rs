@@ -58,7 +58,7 @@ const LEAST_STUCK_NS: u64 = 1_000_000;
 
 /// Nanoseconds between two pauses of the lower classes, if nothing else shows the baseline.
 const PROBE_EVERY_NS: u64 = 256_000_000;
-/// The same while a baseline is unknown.
+/// Nanoseconds between two pauses while a baseline is unknown.
 const PROBE_AGAIN_NS: u64 = 64_000_000;
 /// The longest pause, nanoseconds.
 const PROBE_NS: u64 = 10_000_000;
@@ -74,7 +74,7 @@ pub(crate) enum Admission {
     Later(Option<u64>),
 }
 
-/// One class's latency controller.
+/// The latency controller of a class.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyController {
     baseline: Baseline,
@@ -323,7 +323,7 @@ impl LatencyController {
         self.clean_since = self.clean_since.max(now);
     }
 
-    /// Whether one more command of the lower classes stays within the bound.
+    /// Whether a further command of the lower classes stays within the bound.
     #[inline]
     fn holds_little(&self, lower: Load, cost: &CostModel) -> bool {
         lower.commands == 0 || cost.of(lower.plus(Load { commands: 1, bytes: u64::from(MIN_PIECE) })) <= self.bearable()

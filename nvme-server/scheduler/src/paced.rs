@@ -48,10 +48,10 @@ const PROTECTED: [Class; 3] = [Class::Urgent, Class::High, Class::Medium];
 pub struct Paced {
     flow_table: FlowTable,
     starvation: StarvationGuard,
-    /// One tracker for each class.
+    /// A tracker for each class.
     contention: [ContentionTracker; CLASSES],
     in_flight_limit: InFlightLimit,
-    /// One controller for each of `PROTECTED`.
+    /// A controller for each of `PROTECTED`.
     controllers: [LatencyController; PROTECTED.len()],
 }
 

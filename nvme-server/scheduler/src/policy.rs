@@ -19,11 +19,11 @@ pub enum Kind {
 pub struct Commands {
     /// The session that they belong to.
     pub session: SessionId,
-    /// Their kind.
+    /// The commands' kind.
     pub kind: Kind,
     /// Bytes that each moves, or bytes of the blocks that it names without moving them; 0 for a flush.
     pub bytes: u32,
-    /// Their number.
+    /// The number of commands.
     pub count: u16,
 }
 
@@ -47,7 +47,7 @@ pub struct Quantum {
 impl Quantum {
     /// No bound.
     pub const ALL: Self = Self { commands: u16::MAX, bytes: u32::MAX, named: u32::MAX, fastest: None };
-    /// One command, however long.
+    /// A single command, however long.
     pub(crate) const ONE: Self = Self { commands: 1, ..Self::ALL };
 }
 

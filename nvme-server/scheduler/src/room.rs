@@ -8,7 +8,7 @@
 //! The bound counts in baselines of the protected class, by the cost model. So it also corrects a model whose costs are too
 //! high by a constant factor.
 
-/// One baseline; of a pace, the whole device.
+/// A single baseline; of a pace, the whole device.
 pub(crate) const WHOLE: u64 = 1024;
 /// The greatest bound; the cost model may be too high by as much.
 pub(crate) const MOST: u64 = WHOLE * 1024;
@@ -16,7 +16,7 @@ pub(crate) const MOST: u64 = WHOLE * 1024;
 const LEAST: u64 = WHOLE / 32;
 /// A command is late if it takes more than so many baselines.
 const LATE: u64 = 3;
-/// One of so many commands may be late, whatever the device does.
+/// A single command of so many may be late, whatever the device does.
 const BORNE: i64 = 128;
 /// The credit that a late command costs.
 const ONE: i64 = 1 << 20;

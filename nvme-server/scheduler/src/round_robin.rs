@@ -1,4 +1,4 @@
-//! One line for all sessions: neither class nor weight counts.
+//! A single line for all sessions: neither class nor weight counts.
 
 use crate::flow_table::{FlowTable, Lines};
 use crate::policy::{Commands, Decision, Policy, Quantum};

@@ -19,9 +19,9 @@ pub(crate) const CLASSES: usize = Class::ALL.len();
 /// A session's class, weight and limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
-    /// Its class.
+    /// The session's class.
     pub class: Class,
-    /// Its weight among the sessions of its class; at least 1.
+    /// The session's weight among the sessions of its class; at least 1.
     pub weight: u16,
     /// Commands a second.
     pub iops_limit: Option<RateLimit>,
@@ -40,7 +40,7 @@ impl Share {
 /// A session as the specification has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tenant {
-    /// Its share to begin with.
+    /// The tenant's share to begin with.
     pub share: Share,
     /// The most urgent class that it may ever be given.
     pub highest: Class,
@@ -67,7 +67,7 @@ pub enum ShareError {
     /// More sessions than [`MAX_SESSIONS`].
     #[error("{count} sessions are more than {MAX_SESSIONS}")]
     TooManySessions {
-        /// Their number.
+        /// The number of sessions.
         count: usize,
     },
     /// A weight of zero.

@@ -226,7 +226,7 @@ pub const fn identify_controllers(cid: Cid, cns: Cns, nsid: Nsid, first: u16, da
 pub struct CommandName {
     /// The SQ it was submitted to.
     pub sq: QueueId,
-    /// Its identifier there.
+    /// The command's identifier there.
     pub cid: Cid,
 }
 

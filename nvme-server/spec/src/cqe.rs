@@ -48,7 +48,7 @@ impl CqeEnd {
         Self::new().with_dw2(Dw2::new().with_sqid(sq.0)).with_dw3(Dw3::new().with_phase(phase.bit()))
     }
 
-    /// The same with the other phase tag.
+    /// This entry with the other phase tag.
     #[must_use]
     pub const fn next_phase(self) -> Self {
         Self::from_bits(self.into_bits() ^ Self::PHASE)
@@ -184,7 +184,7 @@ impl Cqe {
 pub struct SqPosition {
     /// The SQ.
     pub sq: QueueId,
-    /// Its head, in entries.
+    /// The SQ's head, in entries.
     pub head: u16,
 }
 

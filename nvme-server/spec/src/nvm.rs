@@ -98,13 +98,13 @@ impl Blocks {
         self.start
     }
 
-    /// Their number: 1..=65536.
+    /// The number of blocks: 1..=65536.
     #[must_use]
     pub const fn count(self) -> u32 {
         (self.nlb_z as u32).saturating_add(1)
     }
 
-    /// Their number less one, as in NLB.
+    /// The number of blocks less one, as in NLB.
     #[must_use]
     pub const fn nlb_z(self) -> u16 {
         self.nlb_z
@@ -219,7 +219,7 @@ pub struct DsmAttributes {
     __: u32,
 }
 
-/// One range of Dataset Management (section 6.7, figure 362).
+/// A range of Dataset Management (section 6.7, figure 362).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Range {
@@ -275,7 +275,7 @@ pub struct CopyDw12 {
     pub lr: bool,
 }
 
-/// One source range of Copy, format 0 (NVM command set specification 1.0).
+/// A source range of Copy, format 0 (NVM command set specification 1.0).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CopyRange {

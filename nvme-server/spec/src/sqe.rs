@@ -129,7 +129,7 @@ impl Sqe {
         }
     }
 
-    /// The same command under another identifier.
+    /// This command under another identifier.
     #[must_use]
     pub const fn with_cid(mut self, cid: Cid) -> Self {
         self.cdw0 = self.cdw0.with_cid(cid.0);

@@ -90,25 +90,25 @@ impl Status {
         (passes || self.retry_delay_index() != 0) && !self.is_success() && !self.do_not_retry()
     }
 
-    /// The same status with another CRD, of which 2 bits count.
+    /// This status with another CRD, of which 2 bits count.
     #[must_use]
     pub const fn with_retry_delay_index(self, index: u8) -> Self {
         Self(self.0 & !(3 << CRD_SHIFT) | ((index & 3) as u16) << CRD_SHIFT)
     }
 
-    /// The same status with M set.
+    /// This status with M set.
     #[must_use]
     pub const fn with_more(self) -> Self {
         Self(self.0 | MORE)
     }
 
-    /// The same status without M, for those who do not read the error log.
+    /// This status without M, for those who do not read the error log.
     #[must_use]
     pub const fn without_more(self) -> Self {
         Self(self.0 & !MORE)
     }
 
-    /// The same status with DNR set.
+    /// This status with DNR set.
     #[must_use]
     pub const fn with_do_not_retry(self) -> Self {
         Self(self.0 | DNR)

@@ -9,7 +9,7 @@ use platform::Memory;
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// One step of a client or of the controller.
+/// A step of a client or of the controller.
 #[derive(Clone, Debug)]
 enum Step {
     /// These bytes as entries from the present tail on.

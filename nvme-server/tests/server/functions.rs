@@ -62,7 +62,7 @@ fn advance(system: &System, index: usize) {
     advance_incarnation(&system.drivers[index]);
 }
 
-/// Its namespace's number.
+/// The number of the function's namespace.
 fn nsid(index: u16) -> Nsid {
     Nsid(2 + u32::from(index))
 }

@@ -169,7 +169,7 @@ pub struct Count(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Function {
-    /// Its BDF.
+    /// The function's BDF.
     pub bdf: u16,
     /// The bridge above it, 0xffff on a root bus.
     pub parent: u16,
@@ -297,10 +297,10 @@ pub enum IntxRouting {
     Virt,
 }
 
-/// One driver and its rights. Its VSpace is capability number `badge - 1` of the run `driver-vspace`.
+/// A driver and its rights. Its VSpace is capability number `badge - 1` of the run `driver-vspace`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DriverConfig {
-    /// Its name, for the log.
+    /// The driver's name, for the log.
     pub name: alloc::string::String,
     /// The functions it may claim.
     pub allowed: Match,
@@ -326,7 +326,7 @@ pub enum Match {
     ClassCode {
         /// Class, subclass, programming interface.
         class_code: [u8; 3],
-        /// Its number among them, from 0.
+        /// The function's number among them, from 0.
         index: u16,
     },
     /// The functions of the device in the hot-plug slot with this physical number, whichever device that is. Nothing else
@@ -336,7 +336,7 @@ pub enum Match {
     Virtual {
         /// The driver that enables it: its place in [`ServerConfig::drivers`], from 0.
         driver: u16,
-        /// Its number among the virtual functions of that driver's function, from 0.
+        /// The function's number among the virtual functions of that driver's function, from 0.
         index: u16,
     },
 }

@@ -10,28 +10,28 @@ pub const ARENA: &str = "arena";
 
 /// The PCI server's right to make interrupt handlers.
 pub const IRQ_CONTROL: &str = "irq-control";
-/// Its source of IOSpaces. Where a component keeps them, a run: the server's own call to that, and one for each driver.
+/// The server's source of IOSpaces. Where a component keeps them, a run: the server's own call to that, and one for each driver.
 pub const IO_SPACE_MASTER: &str = "io-space-master";
-/// Its run of device untypeds, in the order of [`ServerConfig::pci_windows`](crate::ServerConfig::pci_windows).
+/// The server's run of device untypeds, in the order of [`ServerConfig::pci_windows`](crate::ServerConfig::pci_windows).
 pub const PCI_WINDOW: &str = "pci-window";
-/// Its region of configuration space.
+/// The server's region of configuration space.
 pub const ECAM: &str = "ecam";
-/// Its VSpace.
+/// The server's VSpace.
 pub const OWN_VSPACE: &str = "own-vspace";
 /// The run of its drivers' VSpaces.
 pub const DRIVER_VSPACE: &str = "driver-vspace";
-/// Its run of signals to the supervisor, one for each driver, that nothing of the driver is in flight any more.
+/// The server's run of signals to the supervisor, one for each driver, that nothing of the driver is in flight any more.
 pub const SILENCED: &str = "silenced";
-/// Its page that outlives it: the note of the BAR that is being sized.
+/// The server's page that outlives it: the note of the BAR that is being sized.
 pub const SIZING: &str = "sizing";
 
-/// Its view of the liveness page of driver number `driver`, from 0.
+/// The server's view of the liveness page of driver number `driver`, from 0.
 #[must_use]
 pub fn liveness(driver: u32) -> String {
     format!("liveness-{driver}")
 }
 
-/// Its page of presence of driver number `driver`, from 0, where that is for a slot.
+/// The server's page of presence of driver number `driver`, from 0, where that is for a slot.
 #[must_use]
 pub fn presence(driver: u32) -> String {
     format!("presence-{driver}")

@@ -8,12 +8,13 @@ use platform::{Memory, OutOfBounds};
 /// The device in a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Presence {
-    /// It is gone, or there never was one: its registers read all ones. The driver releases its claim without touching it.
+    /// The controller is gone, or there never was one: its registers read all ones. The driver releases its claim without
+    /// touching it.
     #[default]
     Absent,
-    /// It can be claimed.
+    /// The controller can be claimed.
     Present,
-    /// It is to be removed: the driver shuts it down and releases its claim.
+    /// The controller is to be removed: the driver shuts it down and releases its claim.
     Leaving,
 }
 
@@ -37,7 +38,7 @@ impl Visit {
         Self { arrivals: self.arrivals.wrapping_add(1) & most, presence: Presence::Present }
     }
 
-    /// The same arrival in another state.
+    /// This arrival in another state.
     #[must_use]
     pub const fn with(self, presence: Presence) -> Self {
         Self { presence, ..self }

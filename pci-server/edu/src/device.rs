@@ -75,7 +75,7 @@ impl<R: Mmio> Device<R> {
         self.registers.write32(FACTORIAL, steps)
     }
 
-    /// Whether it goes on.
+    /// Whether the computation goes on.
     pub(crate) fn is_computing(&self) -> Result<bool, OutOfBounds> {
         Ok(self.registers.read32(STATUS)? & COMPUTING != 0)
     }

@@ -21,7 +21,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Its number in the PCI server's interface.
+    /// The mode's number in the PCI server's interface.
     pub(crate) const fn to_api(self) -> u16 {
         match self {
             Self::Pin => INTERRUPTS_INTX,
@@ -29,7 +29,7 @@ impl Mode {
         }
     }
 
-    /// Its name, for people.
+    /// The mode's name, for people.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Pin => "INTx",
@@ -46,7 +46,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// The same for a report.
+    /// These counts for a report.
     pub(crate) const fn report(self) -> report::Interrupts {
         report::Interrupts { msix: 0, msi: self.messages, intx: self.pins }
     }
@@ -81,7 +81,7 @@ pub(crate) async fn no_interrupt<P: Platform>(platform: &P, mode: Mode, when: &'
     no_interrupt_within(platform, QUIET_TICKS, mode, when).await
 }
 
-/// The same for this many ticks.
+/// Waits this many ticks. `when` names the step before it in an error.
 pub(crate) async fn no_interrupt_within<P: Platform>(
     platform: &P,
     ticks: u32,

@@ -28,9 +28,9 @@ pub enum BarKind {
 /// Whether reading has side effects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Prefetch {
-    /// It has, or may have.
+    /// Reading has side effects, or may have.
     NonPrefetchable,
-    /// It has none; bridges may forward it in their prefetchable window.
+    /// Reading has none; bridges may forward it in their prefetchable window.
     Prefetchable,
 }
 
@@ -72,7 +72,7 @@ pub enum BarError {
     Misaligned {
         /// Which BAR.
         index: u8,
-        /// Its address.
+        /// The BAR's address.
         address: u64,
     },
 }
@@ -172,7 +172,7 @@ impl Bar {
         self.kind
     }
 
-    /// Its first address, a multiple of the size. 0 when it was not placed yet.
+    /// The BAR's first address, a multiple of the size. 0 when it was not placed yet.
     #[must_use]
     pub const fn address(self) -> u64 {
         self.address
@@ -190,7 +190,7 @@ impl Bar {
         self.address | self.size.wrapping_sub(1)
     }
 
-    /// The same at another address. `None` for one that it cannot have: not a multiple of the size, or with too many bits.
+    /// This BAR at another address. `None` for one that it cannot have: not a multiple of the size, or with too many bits.
     #[must_use]
     pub const fn at(self, address: u64) -> Option<Self> {
         let reaches = match self.kind {
@@ -200,7 +200,7 @@ impl Bar {
         if reaches && address & self.size.wrapping_sub(1) == 0 { Some(Self { address, ..self }) } else { None }
     }
 
-    /// The same `number` sizes further: the part of virtual function `number`, counted from 0 (PCIe 9.3.3.14). `None` when it
+    /// This BAR `number` sizes further: the part of virtual function `number`, counted from 0 (PCIe 9.3.3.14). `None` when it
     /// has no such address.
     #[must_use]
     pub fn following(self, number: u16) -> Option<Self> {
@@ -208,7 +208,7 @@ impl Bar {
         self.at(self.address.checked_add(offset)?)
     }
 
-    /// Whether it decodes memory.
+    /// Whether the BAR decodes memory.
     #[must_use]
     pub const fn is_memory(self) -> bool {
         matches!(self.kind, BarKind::Memory32(_) | BarKind::Memory64(_))

@@ -249,7 +249,7 @@ pub enum BridgeKind {
     /// PCI Express above, conventional PCI below: all requests from below carry its secondary bus, device 0, function 0
     /// (PCIe to PCI/PCI-X Bridge Specification 2.3).
     ExpressToPci {
-        /// Its secondary bus.
+        /// The bridge's secondary bus.
         secondary: u8,
     },
     /// Conventional PCI above: requests on a conventional bus carry no id, and get the bridge's own.

@@ -54,7 +54,7 @@ pub enum PortType {
     IntegratedEndpoint = 9,
     /// 10: event collector of a root complex.
     EventCollector = 10,
-    /// One the standard reserves.
+    /// A type that the standard reserves.
     Reserved = 15,
 }
 

@@ -86,7 +86,7 @@ pub enum MsiError {
         /// Multiple Message Capable.
         capable: u8,
     },
-    /// Its registers end beyond configuration space.
+    /// The capability's registers end beyond configuration space.
     BeyondSpace {
         /// Where it begins.
         offset: u8,

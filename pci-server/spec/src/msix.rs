@@ -35,7 +35,7 @@ pub struct Control {
 pub struct MsixCapability {
     /// Where the capability begins in configuration space.
     pub offset: u8,
-    /// Its control register when it was read.
+    /// The control register when the capability was read.
     pub control: Control,
     /// The table.
     pub table: Place,
@@ -142,7 +142,7 @@ impl Place {
         (self.offset as u64).saturating_add(self.bytes as u64)
     }
 
-    /// Whether it lies within a BAR of this size.
+    /// Whether the place lies within a BAR of this size.
     #[must_use]
     pub const fn fits(self, bar_bytes: u64) -> bool {
         self.end() <= bar_bytes
@@ -206,7 +206,7 @@ impl Entry {
         Message { address: (self.address as u64) | ((self.address_upper as u64) << 32), data: self.data }
     }
 
-    /// Whether it is masked.
+    /// Whether the entry is masked.
     #[must_use]
     pub const fn is_masked(self) -> bool {
         self.control & 1 != 0

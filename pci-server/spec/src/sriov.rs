@@ -62,13 +62,13 @@ pub struct Capabilities {
 pub struct Control {
     /// There are virtual functions.
     pub vf_enable: bool,
-    /// They can migrate.
+    /// Virtual functions can migrate.
     pub vf_migration_enable: bool,
     /// Migration interrupts.
     pub vf_migration_interrupt: bool,
-    /// They answer memory cycles (VF MSE).
+    /// Virtual functions answer memory cycles (VF MSE).
     pub vf_memory_space: bool,
-    /// Their routing ids may have any device number, because the port above forwards by ARI.
+    /// Routing ids of virtual functions may have any device number, because the port above forwards by ARI.
     pub ari_capable_hierarchy: bool,
     /// Everything else: to be written back as read.
     #[bits(11)]
@@ -119,9 +119,9 @@ pub struct Sriov {
     pub offset: u16,
     /// Virtual functions there can be, at least 1.
     pub total: u16,
-    /// Their routing ids, for the NumVFs that was set when they were read.
+    /// Routing ids of the virtual functions, for the NumVFs that was set when they were read.
     pub routing: Routing,
-    /// Their device id.
+    /// Device id of the virtual functions.
     pub device: u16,
 }
 

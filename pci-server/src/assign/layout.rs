@@ -21,7 +21,7 @@ const LOW_END: u64 = 1 << 32;
 pub enum MemoryType {
     /// Below 4 GiB.
     Low,
-    /// The same, and in prefetchable windows too.
+    /// Below 4 GiB, and in prefetchable windows too.
     LowPrefetchable,
     /// Anywhere; behind a bridge below 4 GiB.
     Any,
@@ -38,11 +38,11 @@ impl MemoryType {
 /// Prefetchable windows a bridge can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Prefetchable {
-    /// It has none.
+    /// The bridge has none.
     Absent,
-    /// One below 4 GiB.
+    /// A window below 4 GiB.
     Low,
-    /// One anywhere.
+    /// A window anywhere.
     Any,
 }
 
@@ -89,7 +89,7 @@ pub struct Need {
 pub enum Part {
     /// The function's own BARs; with a bridge, everything behind it.
     Own,
-    /// Its virtual functions' BARs.
+    /// The BARs of the function's virtual functions.
     Virtual,
 }
 
@@ -98,7 +98,7 @@ pub enum Part {
 pub struct Node {
     /// The number of the bridge right above it, smaller than its own; none on the root bus.
     pub parent: Option<usize>,
-    /// Its prefetchable window, for a bridge.
+    /// The function's prefetchable window, for a bridge.
     pub bridge: Option<Prefetchable>,
     /// Ranges that it needs.
     pub needs: Vec<Need>,
@@ -109,14 +109,14 @@ pub struct Node {
 pub struct Placed {
     /// The need.
     pub need: Need,
-    /// Its first address.
+    /// The range's first address.
     pub address: u64,
 }
 
 /// Ranges and bridge windows of a function.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Place {
-    /// Its ranges. Those of a part that is left out are not among them.
+    /// The function's ranges. Those of a part that is left out are not among them.
     pub ranges: Vec<Placed>,
     /// As a bridge: its window for all memory, and the prefetchable one. One without need is none.
     pub windows: [Option<Range<u64>>; 2],
@@ -167,7 +167,7 @@ struct Item {
     align: u64,
     bytes: u64,
     what: What,
-    /// Its beginning: on the root bus an address, behind a bridge counted from the window's beginning.
+    /// The item's beginning: on the root bus an address, behind a bridge counted from the window's beginning.
     at: u64,
 }
 

@@ -29,17 +29,17 @@ use virtio_drivers::transport::pci::bus::Command;
 /// A function of the tree.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    /// Its BDF.
+    /// The function's BDF.
     pub(super) bdf: Bdf,
     /// The number of the bridge right above it.
     pub(super) parent: Option<usize>,
-    /// Its memory BARs.
+    /// The function's memory BARs.
     pub(super) bars: Vec<Bar>,
-    /// Its properties as a bridge.
+    /// The function's properties as a bridge.
     pub(super) bridge: Option<FoundBridge>,
-    /// Its virtual functions, if it has any.
+    /// The function's virtual functions, if it has any.
     pub(super) virtual_functions: Option<VirtualFunctions>,
-    /// It is a port at which room is reserved.
+    /// The function is a port at which room is reserved.
     pub(super) reserves: bool,
     /// Reason why it gets nothing, if so.
     pub(super) left_out: Option<LeftOut>,

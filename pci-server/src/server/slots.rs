@@ -28,7 +28,7 @@ pub(super) struct Slot<M> {
     port: Port,
     /// The buses behind the port.
     numbers: BusNumbers,
-    /// Its place in the kept page.
+    /// The slot's place in the kept page.
     index: usize,
     state: State,
     visit: Visit,
@@ -37,7 +37,7 @@ pub(super) struct Slot<M> {
 }
 
 impl<M: platform::Memory> Slot<M> {
-    /// Its physical number.
+    /// The slot's physical number.
     pub(super) const fn number(&self) -> u16 {
         self.port.number()
     }
@@ -52,7 +52,7 @@ impl<M: platform::Memory> Slot<M> {
         self.numbers.forwards(function.bus())
     }
 
-    /// Whether its functions can be claimed.
+    /// Whether the slot's functions can be claimed.
     pub(super) const fn is_open(&self) -> bool {
         self.state.is_open()
     }

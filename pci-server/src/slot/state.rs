@@ -76,7 +76,7 @@ pub enum State {
         /// The end.
         until_ns: u64,
     },
-    /// Its functions can be claimed.
+    /// The slot's functions can be claimed.
     On,
     /// The button was pressed: a second press until this time withdraws the request.
     Withdrawable {
@@ -230,7 +230,7 @@ impl State {
         }
     }
 
-    /// Whether its functions can be claimed.
+    /// Whether the slot's functions can be claimed.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::On | Self::Withdrawable { .. })

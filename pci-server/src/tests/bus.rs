@@ -21,7 +21,7 @@ pub(super) enum Effect {
     Msix(bool),
     /// The function was reset.
     Reset,
-    /// Its virtual functions were enabled or disabled.
+    /// The function's virtual functions were enabled or disabled.
     VirtualFunctions(bool),
     /// A BAR was written while the function decoded memory.
     MovedWhileDecoding,

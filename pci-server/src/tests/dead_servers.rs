@@ -91,7 +91,7 @@ fn server_death_during_start_leaves_every_bar_intact() {
 /// Virtual functions that the dead server enabled are disabled, and their capabilities not read for a second.
 #[test]
 fn successor_waits_after_virtual_functions() {
-    /// Its place in the kept page.
+    /// Place of the mark of enabled virtual functions in the kept page.
     const ENABLED: usize = 48;
     let machine = at_work().machine;
     let marked = |machine: &Machine| machine.state().kept.get(&ENABLED).copied().unwrap_or(0) != 0;

@@ -26,7 +26,7 @@ enum Manner {
     Fickle,
     /// The value written, in bits drawn for each register; in the other bits the value drawn at first.
     Odd,
-    /// The same, with headers that are bridges' or endpoints', and bridges that keep their numbers and windows.
+    /// Values as those of `Odd`, with headers that are bridges' or endpoints', and bridges that keep their numbers and windows.
     Plausible,
 }
 

@@ -26,7 +26,7 @@ fn device(control: u16) -> Device {
     Device::endpoint(0x02_00_00).bar32(0, 0xc000_0000, 0x1000).pin(1).msi(control)
 }
 
-/// One driver that may have `max_vectors` of a function with this message control.
+/// A system of a driver that may have `max_vectors` of a function with this message control.
 fn system(control: u16, max_vectors: u16, irqs: (u8, u8)) -> System {
     let mut only = driver("only", Match::Bdf(here().to_raw()), 1);
     only.max_vectors = max_vectors;

@@ -138,7 +138,7 @@ impl Slotted {
         }
     }
 
-    /// The same for a server that is stopped after `writes` writes. Returns whether it was not.
+    /// Lets time pass for a server that is stopped after `writes` writes. Returns whether it was not.
     pub(super) fn wait_until(&mut self, ms: u64, writes: u32) -> bool {
         self.system.machine.state_mut().writes_left = Some(writes);
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.wait(ms)));

@@ -361,7 +361,7 @@ fn arrivals_are_counted_across_server_death() {
     }
 }
 
-/// The same for the press that withdraws a removal.
+/// A server's death at any write is made up for after the press that withdraws a removal, too.
 #[test]
 fn server_death_during_a_withdrawal_is_made_up_for() {
     for writes in 0.. {

@@ -237,7 +237,7 @@ impl System {
         Self::successor_for(machine, &config(), writes)
     }
 
-    /// The same for a server with this configuration.
+    /// Starts a server with this configuration, otherwise as [`System::successor`].
     pub(super) fn successor_for(machine: &Machine, config: &ServerConfig, writes: Option<u32>) -> Option<Self> {
         {
             let mut state = machine.state_mut();

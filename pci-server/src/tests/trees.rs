@@ -51,7 +51,7 @@ impl Node {
         Self::Endpoint { bars: bars.to_vec(), virtual_functions: None }
     }
 
-    /// One BAR of 16 KiB.
+    /// A function with a BAR of 16 KiB.
     pub(super) fn nvme() -> Self {
         Self::endpoint(&[(BarKind::Memory64(Prefetch::NonPrefetchable), 14)])
     }
@@ -106,9 +106,9 @@ pub(super) struct Tested {
 /// Registers that are not as the model has them, by their place in configuration space.
 #[derive(Clone, Debug, Default)]
 struct Lies {
-    /// Those that keep nothing.
+    /// Registers that keep nothing.
     frozen: Vec<u64>,
-    /// Those that read something else.
+    /// Registers that read something else.
     pretended: BTreeMap<u64, u32>,
 }
 
@@ -158,7 +158,7 @@ impl Tested {
         (enumerate(&mut config, &note, &self.windows, &left_out), left_out)
     }
 
-    /// The same for a server that is stopped after `writes` writes. Returns whether it finished before.
+    /// Runs a server's start as [`Tested::assign`], stopped after `writes` writes. Returns whether it finished before.
     pub(super) fn assign_until(&mut self, writes: u32) -> bool {
         self.until(writes, |tested| {
             tested.assign();
@@ -176,7 +176,7 @@ impl Tested {
         virtual_functions::place(functions, &self.windows, BUSES);
     }
 
-    /// The same for a server that is stopped after `writes` writes. Returns whether it finished before.
+    /// Runs a server's start as [`Tested::enumerate`], stopped after `writes` writes. Returns whether it finished before.
     pub(super) fn enumerate_until(&mut self, writes: u32) -> bool {
         self.until(writes, |tested| {
             tested.enumerate();

@@ -35,7 +35,7 @@ fn behind_port() -> Tested {
     Tested::new(&[Node::Port(Some(Box::new(controller())))], vec![WINDOW])
 }
 
-/// The same after firmware, which gave virtual functions no addresses.
+/// A root port, and the controller behind it, after firmware, which gave virtual functions no addresses.
 fn with_firmware() -> Tested {
     let mut tested = behind_port();
     assert!(tested.run_firmware());

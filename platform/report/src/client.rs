@@ -21,7 +21,7 @@ pub struct Refused {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reconnected {
-    /// Its tenant.
+    /// The client's tenant.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// Nanoseconds of machine time when the session was open again.
@@ -34,13 +34,13 @@ pub struct Reconnected {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
-    /// Its tenant.
+    /// The load's tenant.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
-    /// Its class.
+    /// The tenant's class.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub class: Name,
-    /// Its hardware queue pairs.
+    /// The tenant's hardware queue pairs.
     pub queue_pairs: u16,
     /// Requests it kept in flight.
     pub depth: u16,
@@ -76,7 +76,7 @@ pub struct Load {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Progress {
-    /// Its tenant.
+    /// The client's tenant.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// Nanoseconds of machine time when the interval began: the last one's end, or the load's begin.
@@ -116,7 +116,7 @@ pub struct Attack {
     /// The attempt.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub attack: Text,
-    /// Whether it was stopped.
+    /// Whether the attack was stopped.
     pub refused: bool,
     /// The obstacle that stopped it, in the attacker's words.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
@@ -140,7 +140,7 @@ pub struct Measured {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Value {
-    /// Its tenant.
+    /// The client's tenant.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// Name of the quantity.
@@ -148,7 +148,7 @@ pub struct Value {
     pub name: Name,
     /// The number.
     pub number: f64,
-    /// Its unit; empty for none.
+    /// The value's unit; empty for none.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub unit: Name,
 }

@@ -48,7 +48,7 @@ pub fn clip<const N: usize>(text: &str) -> heapless::String<N> {
     clipped
 }
 
-/// One record.
+/// A record of results.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Report {
     /// The machine as the kernel describes it (root task).
@@ -77,7 +77,7 @@ pub enum Report {
     Session(Session),
     /// A session is open (NVMe server).
     Opened {
-        /// Its tenant.
+        /// The session's tenant.
         tenant: Name,
         /// Pages of its own memory that the server has not handed out: no fewer for a session that is opened again.
         pages_left: u32,
@@ -88,7 +88,7 @@ pub enum Report {
     Progress(Progress),
     /// A client's first verified transfer.
     FirstIo {
-        /// Its tenant.
+        /// The client's tenant.
         tenant: Name,
         /// Nanoseconds of machine time since the time stamp counter was zero.
         at_ns: u64,
@@ -97,7 +97,7 @@ pub enum Report {
     Load(Load),
     /// Result of the digest reader.
     Digest(Digest),
-    /// One attack and its outcome.
+    /// An attack and its outcome.
     Attack(Attack),
     /// A measured part of the benchmark: operations between two markers of the instruction counter.
     Measured(Measured),
@@ -107,12 +107,12 @@ pub enum Report {
     Failure {
         /// The component that checked.
         component: Name,
-        /// One sentence.
+        /// The reason, in one sentence.
         reason: Text,
     },
     /// A client's work is over.
     Done {
-        /// Its tenant.
+        /// The client's tenant.
         tenant: Name,
         /// Everything it checked held.
         passed: bool,
@@ -134,7 +134,7 @@ pub enum Report {
     Interrupted {
         /// The driver.
         driver: Name,
-        /// Their number by mode.
+        /// The number of interrupts by mode.
         interrupts: Interrupts,
     },
     /// A driver claimed a function (PCI server).

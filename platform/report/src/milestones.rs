@@ -23,7 +23,7 @@ pub const MOST_MOMENTS: u16 = 1024;
 /// An event of a client's work that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Milestone {
-    /// It is open and prepared, and begins once its moment has come.
+    /// The client is open and prepared, and begins once its moment has come.
     Ready,
     /// A verified transfer; without verification, a transfer.
     Verified,
@@ -42,7 +42,7 @@ pub enum Milestone {
 }
 
 impl Milestone {
-    /// All of them.
+    /// All milestones.
     pub const ALL: [Self; 8] = [
         Self::Ready,
         Self::Verified,
@@ -54,7 +54,7 @@ impl Milestone {
         Self::Finished,
     ];
 
-    /// Its number in a specification.
+    /// The milestone's number in a specification.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8

@@ -10,7 +10,7 @@ pub struct Controller {
     /// The server that owns it.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub server: Name,
-    /// Its address on the bus.
+    /// The controller's address on the bus.
     pub bdf: u16,
     /// PCI vendor id from its identity.
     pub vendor: u16,
@@ -43,7 +43,7 @@ pub struct Namespace {
     /// The server that serves it.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub server: Name,
-    /// Its id.
+    /// The namespace's id.
     pub nsid: u32,
     /// Blocks.
     pub blocks: u64,
@@ -55,7 +55,7 @@ pub struct Namespace {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Session {
-    /// Its tenant.
+    /// The session's tenant.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
     /// Reason of its end: empty for an orderly close.
@@ -102,7 +102,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// All of them.
+    /// All interrupts, whatever their mode.
     #[must_use]
     pub const fn total(&self) -> u64 {
         let Self { msix, msi, intx } = *self;
@@ -115,7 +115,7 @@ impl Interrupts {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ResetScope {
-    /// One command was aborted.
+    /// A command was aborted.
     Command,
     /// A queue pair was recreated.
     QueuePair,

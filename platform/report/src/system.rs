@@ -25,12 +25,12 @@ pub struct Machine {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Component {
-    /// Its number.
+    /// The component's number.
     pub component: u16,
-    /// Its name.
+    /// The component's name.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub name: Name,
-    /// Its scheduling priority.
+    /// The component's scheduling priority.
     pub priority: u8,
     /// Capabilities installed in its CSpace.
     pub capabilities: u32,
@@ -63,7 +63,7 @@ pub struct Installed {
 pub struct Fault {
     /// The component's number.
     pub component: u16,
-    /// Its name.
+    /// The component's name.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub name: Name,
     /// Kind of the fault.
@@ -103,7 +103,7 @@ pub enum FaultKind {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restart {
-    /// Its name.
+    /// The component's name.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub name: Name,
     /// Number of its restarts, with this one.
@@ -124,9 +124,9 @@ pub struct Blocked {
     pub requester_id: u16,
     /// The first one's address, unless the function has no address space at all.
     pub address: Option<u64>,
-    /// Whether that one was a write.
+    /// Whether the blocked transaction was a write.
     pub is_write: bool,
-    /// Their number.
+    /// The number of blocked transactions.
     pub times: u32,
 }
 
@@ -137,7 +137,7 @@ pub type Bars = heapless::Vec<(u8, u64, u64), 6>;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PciFunction {
-    /// Its address on the bus.
+    /// The function's address on the bus.
     pub bdf: u16,
     /// The bridge above it.
     pub parent: Option<u16>,
@@ -147,7 +147,7 @@ pub struct PciFunction {
     pub device: u16,
     /// Class, subclass, programming interface.
     pub class_code: [u8; 3],
-    /// Its memory BARs: index, bus address, bytes.
+    /// The function's memory BARs: index, bus address, bytes.
     #[cfg_attr(feature = "schema", schemars(with = "alloc::vec::Vec<(u8, u64, u64)>"))]
     pub bars: Bars,
     /// MSI-X vectors it has.

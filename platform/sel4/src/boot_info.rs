@@ -33,16 +33,16 @@ pub struct BootInfo {
     pub untypeds: Vec<BootUntyped>,
 }
 
-/// One untyped of the boot info.
+/// An untyped of the boot info.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BootUntyped {
-    /// Its capability.
+    /// The untyped's capability.
     pub cap: Cap<Untyped>,
-    /// Its physical address.
+    /// The untyped's physical address.
     pub paddr: Paddr,
     /// log2 of its bytes.
     pub size_bits: u8,
-    /// It is not ordinary memory: frames made of it are not cleared, and nothing else can be made of it.
+    /// The untyped is no ordinary memory: frames made of it are not cleared, and nothing else can be made of it.
     pub is_device: bool,
 }
 
@@ -51,11 +51,11 @@ pub mod initial {
     use super::constant;
     use platform::{AsidControl, AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Tcb, VSpace};
 
-    /// Its own thread.
+    /// The root task's own thread.
     pub const TCB: Cap<Tcb> = slot(constant::seL4_CapInitThreadTCB);
-    /// Its CNode: the whole of its CSpace, addressed with depth 64.
+    /// The root task's CNode: the whole of its CSpace, addressed with depth 64.
     pub const CNODE: Cap<CNode> = slot(constant::seL4_CapInitThreadCNode);
-    /// Its VSpace.
+    /// The root task's VSpace.
     pub const VSPACE: Cap<VSpace> = slot(constant::seL4_CapInitThreadVSpace);
     /// All interrupts.
     pub const IRQ_CONTROL: Cap<IrqControl> = slot(constant::seL4_CapIRQControl);

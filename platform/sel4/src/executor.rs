@@ -35,7 +35,7 @@ pub(crate) struct Inbox {
     has_message: Cell<bool>,
     /// The message as it came: badge, description, words in registers.
     message: Cell<Received>,
-    /// The same message, if it has more words or capabilities.
+    /// The whole message, if it has more words or capabilities.
     long_message: Cell<Message>,
     /// Whether a future waits for an event.
     is_awaited: Cell<bool>,

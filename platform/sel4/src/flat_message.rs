@@ -8,7 +8,7 @@ use platform::{CPtr, MESSAGE_WORDS};
 /// A message to send or a message that came.
 #[derive(Clone, Debug)]
 pub struct FlatMessage {
-    /// Its label.
+    /// The message's label.
     pub label: u32,
     /// To send: the capability to send along. Received: always `None`.
     pub cap: Option<CPtr>,

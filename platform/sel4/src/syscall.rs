@@ -13,13 +13,13 @@ pub(crate) struct Received {
     pub(crate) badge: u64,
     /// The message's description.
     pub(crate) info: u64,
-    /// Its first words.
+    /// The message's first words.
     pub(crate) words: [u64; REGISTER_WORDS],
 }
 
 /// An answer that waits for the next system call: when that is a wait, both are one call, and the kernel's quickest.
 static ANSWER_WAITS: AtomicBool = AtomicBool::new(false);
-/// Its description and words.
+/// The answer's description and words.
 static ANSWER: [AtomicU64; 1 + REGISTER_WORDS] = [const { AtomicU64::new(0) }; 1 + REGISTER_WORDS];
 
 /// Sends and waits for the answer.

@@ -36,7 +36,7 @@ pub struct Share {
     /// Sessions with the same number here are compared: those of one class on one controller, with requests of one
     /// size.
     pub group: u32,
-    /// Its weight against the others of the group; at least 1.
+    /// The session's weight against the others of the group; at least 1.
     pub weight: u32,
     /// The number of requests in flight that is enough for full speed. Half its depth, say, so that the moment
     /// between an answer and the next request does not count as a pause; at least 1.

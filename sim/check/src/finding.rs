@@ -62,7 +62,7 @@ impl Checker {
         [Self::Data, Self::Authority, Self::Liveness, Self::Accounting, Self::Fairness, Self::Kernel];
 }
 
-/// One broken law.
+/// A broken law.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// Time of its detection, in nanoseconds of virtual time.
@@ -71,7 +71,7 @@ pub struct Finding {
     pub checker: Checker,
     /// The subject.
     pub subject: Subject,
-    /// One sentence without its subject and full stop: the event, and the state that should have been.
+    /// A sentence without its subject and full stop: the event, and the state that should have been.
     pub text: String,
 }
 
@@ -153,7 +153,7 @@ impl fmt::Display for Checker {
     }
 }
 
-/// One line for each finding kept, and one with the number of the others.
+/// A line for each finding kept, and one with the number of the others.
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Finding { at_ns, checker, subject, text } in &self.kept {

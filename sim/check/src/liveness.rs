@@ -27,7 +27,7 @@ pub struct Liveness {
     faults_until_ns: u64,
     /// Unanswered requests, and the times at which they were submitted.
     waiting: RapidHashMap<RequestId, u64>,
-    /// The same in the order of submission; answered requests are among them until they are cleared away.
+    /// Unanswered requests in the order of submission; answered requests are among them until they are cleared away.
     order: VecDeque<(u64, RequestId)>,
     /// Components that can run: since when, and whether that was reported already.
     runnable: BTreeMap<u32, (u64, Reported)>,

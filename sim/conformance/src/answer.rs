@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// The answer to one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It was done, and has no result.
+    /// The call was done, and has no result.
     Done,
-    /// It was refused.
+    /// The call was refused.
     Refused(Error),
     /// A physical address: the sequences' untyped that it lies in, and the offset from its start.
     Address(u8, u64),
@@ -26,7 +26,7 @@ pub enum Answer {
     Message {
         /// The sender's badge.
         badge: u64,
-        /// Its label.
+        /// The message's label.
         label: u32,
         /// Number of words.
         words: u8,
@@ -96,9 +96,9 @@ impl Answer {
 /// A message that arrived, on the kernel or on its model.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'a> {
-    /// Its label.
+    /// The message's label.
     pub label: u32,
-    /// Its words.
+    /// The message's words.
     pub words: &'a [u64],
     /// Whether a capability came into the receive slot.
     pub cap: bool,
@@ -137,7 +137,7 @@ const fn number(error: Error) -> u64 {
     }
 }
 
-/// One line of a journal: the call number `index` of `thread` was answered.
+/// A line of a journal: the call number `index` of `thread` was answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Entry {
     /// The thread's number.

@@ -18,7 +18,7 @@ pub enum CSpaceLayout {
     Root {
         /// The first slot for sequences.
         first: u64,
-        /// Its capabilities from boot.
+        /// The root thread's capabilities from boot.
         boot: Boot,
     },
     /// A helper's, with the capability to its CNode in this slot.

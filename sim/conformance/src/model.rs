@@ -100,7 +100,7 @@ struct Part<'a> {
     calls: &'a [Op],
     /// The number of its next call.
     next: usize,
-    /// Whether it made that call and has not run since. With the model's answer, if it came at once.
+    /// Whether the thread made that call and has not run since. With the model's answer, if it came at once.
     made: Option<Option<Answer>>,
 }
 

@@ -27,7 +27,7 @@ impl Slot {
     pub const VSPACE: Self = Self(0x101);
     /// The root thread's TCB.
     pub const TCB: Self = Self(0x102);
-    /// Its ASID pool.
+    /// The root thread's ASID pool.
     pub const ASID_POOL: Self = Self(0x103);
     /// The right to make ASID pools.
     pub const ASID_CONTROL: Self = Self(0x104);
@@ -71,7 +71,7 @@ pub enum Shown {
 /// A message to send: `words` words, counted up from `first`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Letter {
-    /// Its label: from [`Letter::FIRST_LABEL`] on, for the lower ones are the kernel's own.
+    /// The message's label: from [`Letter::FIRST_LABEL`] on, for the lower ones are the kernel's own.
     pub label: u16,
     /// Number of words.
     pub words: u8,
@@ -91,14 +91,14 @@ impl Letter {
         Self { label, words: 1, first, cap: None }
     }
 
-    /// The same with a capability.
+    /// This message with a capability.
     #[must_use]
     pub const fn and_cap(mut self, cap: Slot) -> Self {
         self.cap = Some(cap);
         self
     }
 
-    /// The same with this number of words.
+    /// This message with this number of words.
     #[must_use]
     pub const fn long(mut self, words: u8) -> Self {
         self.words = words;
@@ -106,7 +106,7 @@ impl Letter {
     }
 }
 
-/// One call. Every one but [`Op::Nothing`] gets one answer, unless its thread never returns from it.
+/// A call of a sequence. Every one but [`Op::Nothing`] gets one answer, unless its thread never returns from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[expect(
     missing_docs,

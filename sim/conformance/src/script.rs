@@ -50,7 +50,7 @@ impl fmt::Display for Topic {
 pub struct Script {
     /// The behaviour that it shows, or the seed it was made from.
     pub name: String,
-    /// Its topic.
+    /// The sequence's topic.
     pub topic: Topic,
     /// The kernel that it is for.
     pub arch: Arch,

@@ -95,16 +95,16 @@ pub struct Boot {
     pub io_spaces: Cap<IoSpace>,
 }
 
-/// One untyped from boot.
+/// An untyped from boot.
 #[derive(Clone, Copy, Debug)]
 pub struct BootUntyped {
     /// The capability.
     pub cap: Cap<Untyped>,
-    /// Its physical address.
+    /// The untyped's physical address.
     pub paddr: Paddr,
     /// log2 of its bytes.
     pub size_bits: u8,
-    /// Whether it is device memory.
+    /// Whether the untyped is device memory.
     pub is_device: bool,
 }
 

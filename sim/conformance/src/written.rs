@@ -13,7 +13,7 @@ mod vspace;
 
 use crate::script::Script;
 
-/// All of them.
+/// All sequences by topic.
 #[must_use]
 pub fn all() -> Vec<Script> {
     [

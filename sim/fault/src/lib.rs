@@ -1,7 +1,48 @@
-//! Faults as data: kind, place, time and frequency of each. A scenario lists them (`[[fault]]`), a soak run draws them,
-//! and the models act on them. The same seed makes the same faults hit.
+//! The fault model of the simulator: each fault as data, with its effect and the reason why the system survives it.
 //!
-//! Neighbours: `capdl` reads them from scenario files and checks the names in them; `sim-nvme` acts on
+//! A scenario lists faults (`[[fault]]`), a soak draws them, and the models act on them. The same seed makes the same faults
+//! hit. To survive means: no tenant reaches another's memory or blocks, no acknowledged and flushed write is lost, and every
+//! request ends. Faults cost time. Where they cost more, the table says so.
+//!
+//! A fault of commands ([`CommandFault`]) hits commands by queue, opcode, namespace, blocks, time, count and chance:
+//!
+//! | effect | why it is survivable |
+//! |---|---|
+//! | `status` | the server passes an error of the device to the client as a typed status; a client may retry |
+//! | `not-now` | the state passes: the server retries, as a new command, after the delay that the controller names |
+//! | `delay` | nothing relies on an order of completions; a command that is late beyond its timeout is aborted |
+//! | `drop-completion` | the timeout frees the request: abort, then another queue pair, then a reset; the client resubmits |
+//! | `duplicate-completion` | each command identifier has a generation, so the second one names no command: a reset |
+//! | `wrong-cid` | the identifier is that of no command in flight, and so recognised: a reset |
+//! | `wrong-sqhd`, `late-sqhd` | the driver counts completions and does not use SQHD |
+//! | `stale-phase` | the driver does not see the completion; the queue pair is late, and recreated as after a drop |
+//! | `lose-interrupt` | the queue pairs are polled at each tick, 20 times a second |
+//! | `corrupt-data` | isolation holds; the data is lost. A client that verifies notices, and reports it |
+//! | `wrong-address` | the IOMMU blocks what is outside of the function's memory. Inside it nothing does: the simulator's authority checker fails the run |
+//!
+//! A fault of a controller ([`ControllerFault`]) happens at a time:
+//!
+//! | effect | why it is survivable |
+//! |---|---|
+//! | `spurious-interrupt` | a pass finds no completion; a vector that does not stop is stopped by the server |
+//! | `fatal-status` | a tick reads CSTS; a reset brings the controller up again, and clients resubmit |
+//! | `all-ones` | no value is used; each of three attempts waits a second for the registers. Without an end, the controller is reported as lost, and requests end with `DeviceGone` |
+//! | `stuck-queue-pair` | the timeout recreates that queue pair; the others go on. The admin queue returns by a reset |
+//! | `never-ready` | bringing it up ends at CAP.TO; after three attempts the controller is reported as lost, and requests end |
+//! | `event` | events are logged and their log page is read; changed namespaces are compared before they are used again |
+//! | `removal` | the server touches nothing more; requests end with `DeviceGone`, or wait for the controller's return |
+//! | `power-loss` | a tick sees that the controller is not ready: a reset. Writes that were not flushed may be lost, as on any disk with a cache |
+//!
+//! A fault of a component ([`ComponentFault`]):
+//!
+//! | effect | why it is survivable |
+//! |---|---|
+//! | `crash` | the supervisor restarts it, or its capabilities are withdrawn; its peers notice by its liveness page |
+//! | `slow` | nobody waits for a peer without a timeout, and a client is charged for its own time |
+//!
+//! Faults do not reach virtual functions, the memory, the bus, the processor or the kernel.
+//!
+//! Neighbours: `capdl` reads faults from scenario files and checks the names in them; `sim-nvme` acts on
 //! [`CommandFault`]s and [`ControllerFault`]s, `sim` on [`ComponentFault`]s. Left out: the effect of a hit on a model,
 //! and any randomness: a fault has a probability, and the model's generator draws.
 
@@ -187,7 +228,7 @@ pub enum CommandEffect {
     StalePhase,
     /// The completion is posted without an interrupt.
     LoseInterrupt,
-    /// One bit of the data it moves is wrong; it completes with success.
+    /// A single bit of the data that the command moves is wrong; it completes with success.
     CorruptData,
     /// The data it moves go to, or come from, 4 KiB beyond the address in its PRPs. If that is possible, it completes
     /// with success.
@@ -289,7 +330,7 @@ pub struct ComponentFault {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ComponentEffect {
-    /// It dies, as by a fault, at the await with this number, counted from 1, or at the end of its work if that is
+    /// The component dies, as by a fault, at the await with this number, counted from 1, or at the end of its work if that is
     /// earlier.
     Crash {
         /// The number of the await.
@@ -335,6 +376,22 @@ mod tests {
         let Fault::Command(fault) = parse(text) else { panic!("a command's") };
         let status = PassingState::CommandInterrupted;
         assert_eq!(fault.effect, CommandEffect::NotNow { status, crd: 2, dnr: false });
+    }
+
+    #[test]
+    fn the_fault_model_has_a_row_for_each_effect() {
+        let rows: Vec<_> = include_str!("lib.rs").lines().filter_map(|line| line.strip_prefix("//! | `")).collect();
+        let kinds = ["[command]", "[controller]\nat_ns = 0", "[component]\ncomponent = \"\""];
+        let lacks = |kind: &str| {
+            let error = toml::from_str::<Fault>(&format!("{kind}\neffect = \"explode\"")).unwrap_err();
+            let names: Vec<_> = error.message().split('`').skip(3).step_by(2).map(str::to_owned).collect();
+            assert!(names.len() > 1, "{error}");
+            let has_row =
+                |name: &str| rows.iter().any(|row| row.split(" |").next().is_some_and(|cell| cell.contains(name)));
+            names.into_iter().filter(|name| !has_row(name)).collect::<Vec<_>>()
+        };
+        let lacking: Vec<_> = kinds.into_iter().flat_map(lacks).collect();
+        assert!(lacking.is_empty(), "{lacking:?}");
     }
 
     #[test]

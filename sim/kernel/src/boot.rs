@@ -49,7 +49,7 @@ const DEVICE_TOP: u64 = 1 << 47;
 /// Whether the machine has an IOMMU that the kernel drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Iommu {
-    /// It has one, with page tables of three levels.
+    /// The machine has an IOMMU, with page tables of three levels.
     Present,
     /// There is none: every device reaches all memory.
     Absent,
@@ -111,35 +111,35 @@ impl MachineConfig {
     }
 }
 
-/// One untyped that the kernel hands over.
+/// An untyped that the kernel hands over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BootUntyped {
-    /// Its capability.
+    /// The untyped's capability.
     pub cptr: Cap<Untyped>,
     /// First byte.
     pub paddr: Paddr,
     /// log2 of its bytes.
     pub size_bits: u8,
-    /// Whether it is device memory.
+    /// Whether the untyped is device memory.
     pub is_device: bool,
 }
 
 /// The root task and its environment.
 #[derive(Clone, Debug)]
 pub struct RootTask {
-    /// Its thread, which runs.
+    /// The root task's thread, which runs.
     pub thread: ThreadId,
     /// Untypeds of all unused memory.
     pub untypeds: Vec<BootUntyped>,
     /// Empty slots of its CNode.
     pub free_slots: Range<u64>,
-    /// Its CNode, the whole of its CSpace, addressed with depth 64.
+    /// The root task's CNode, the whole of its CSpace, addressed with depth 64.
     pub cnode: Cap<CNode>,
     /// log2 of that CNode's slots.
     pub cnode_bits: u8,
-    /// Its VSpace.
+    /// The root task's VSpace.
     pub vspace: Cap<VSpace>,
-    /// Its thread's capability.
+    /// The capability to the root task's thread.
     pub tcb: Cap<Tcb>,
     /// The ASID pool of its VSpace, with room for others.
     pub asid_pool: Cap<AsidPool>,
@@ -155,7 +155,7 @@ pub struct RootTask {
     pub ipc_buffer: Vaddr,
     /// The buffer's frame.
     pub ipc_buffer_frame: Cap<Frame>,
-    /// Its payload, up to the end of the last page, mapped.
+    /// The root task's payload, up to the end of the last page, mapped.
     pub payload: Region,
     /// Addresses for frames, without paging structures below the second level.
     pub mapping_area: Region,

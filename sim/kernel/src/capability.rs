@@ -69,14 +69,14 @@ pub enum Mapping {
     None,
     /// In a VSpace.
     VSpace {
-        /// Its address space identifier.
+        /// The VSpace's address space identifier.
         asid: u16,
         /// First byte.
         vaddr: u64,
     },
     /// In an IOSpace.
     IoSpace {
-        /// Its PCI requester id.
+        /// The PCI requester id of the IOSpace.
         requester_id: u16,
         /// First byte.
         iova: u64,
@@ -124,7 +124,7 @@ pub enum Capability {
         paddr: u64,
         /// log2 of its bytes.
         size_bits: u8,
-        /// Whether it is device memory.
+        /// Whether the untyped is device memory.
         is_device: bool,
         /// Bytes used from the start.
         used: u64,
@@ -153,7 +153,7 @@ pub enum Capability {
         thread: ThreadId,
         /// Whether the reply may carry a capability.
         can_grant: bool,
-        /// Whether it is the thread's own, from which the others derive.
+        /// Whether the capability is the thread's own, from which the others derive.
         is_master: bool,
     },
     /// A CNode.
@@ -164,7 +164,7 @@ pub enum Capability {
         radix: u8,
         /// The guard.
         guard: u64,
-        /// Its bits.
+        /// The guard's bits.
         guard_bits: u8,
     },
     /// A thread.
@@ -173,7 +173,7 @@ pub enum Capability {
     Domain,
     /// The right to make interrupt handlers.
     IrqControl,
-    /// One kernel interrupt.
+    /// A kernel interrupt.
     IrqHandler(u8),
     /// The rest of an object that is being deleted.
     Zombie {
@@ -186,18 +186,18 @@ pub enum Capability {
     Frame {
         /// First byte.
         paddr: u64,
-        /// Its size.
+        /// The frame's size.
         size: FrameSize,
         /// Access that its mappings may allow.
         rights: VmRights,
-        /// Whether it is device memory.
+        /// Whether the frame is device memory.
         is_device: bool,
         /// The mapping made through this capability.
         mapping: Mapping,
     },
     /// A paging structure below the root.
     Table {
-        /// Its level.
+        /// The structure's level.
         level: TableLevel,
         /// The structure's number.
         table: TableId,
@@ -208,7 +208,7 @@ pub enum Capability {
     VSpace {
         /// The root structure's number.
         table: TableId,
-        /// Its identifier, 0 for none yet.
+        /// The address space identifier, 0 for none yet.
         asid: u16,
     },
     /// The right to make pools of address space identifiers.
@@ -217,7 +217,7 @@ pub enum Capability {
     AsidPool {
         /// The pool's number.
         pool: AsidPoolId,
-        /// Its first identifier.
+        /// The pool's first identifier.
         base: u16,
     },
     /// The right to issue I/O ports.

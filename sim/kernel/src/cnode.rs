@@ -16,7 +16,7 @@ const WORD_BITS: u8 = 64;
 /// A failed lookup of a path (seL4 manual, section 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LookupFailure {
-    /// It does not start in a CNode.
+    /// The path does not start in a CNode.
     InvalidRoot,
     /// There is nothing where it ends.
     MissingCapability {

@@ -88,7 +88,7 @@ impl Controller {
         self.last.len()
     }
 
-    /// Their number as the kernel's interface gives it: on AArch64 that of the last one.
+    /// Number of kernel interrupts as the kernel's interface gives it: on AArch64 that of the last one.
     pub(crate) const fn irq_count(&self) -> u8 {
         match self.arch {
             Arch::X86_64 => VECTORS,
@@ -194,7 +194,7 @@ impl Controller {
 }
 
 impl Line {
-    /// Whether it requests its kernel interrupt.
+    /// Whether the line requests its kernel interrupt.
     fn requests(&self) -> bool {
         let asks = match self.trigger {
             None => false,

@@ -22,7 +22,7 @@ enum Finish {
 enum Finalised {
     /// The capability can be removed; with the interrupt, if it was one's last handler.
     Removable(Option<u8>),
-    /// It has to stay.
+    /// The capability has to stay.
     Kept,
 }
 

@@ -30,21 +30,21 @@ const SYSCALL_SP: usize = 16;
 /// The invalid action of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It accessed memory that is not mapped for this access.
+    /// The thread accessed memory that is not mapped for this access.
     Vm {
         /// The address.
         vaddr: u64,
         /// The access.
         access: Access,
     },
-    /// It used a path that leads to no capability.
+    /// The thread used a path that leads to no capability.
     Capability {
         /// The path.
         cptr: CPtr,
-        /// Whether it was receiving.
+        /// Whether the thread was receiving.
         is_receiving: bool,
     },
-    /// It made a system call that does not exist.
+    /// The thread made a system call that does not exist.
     UnknownSyscall(u64),
     /// The processor raised an exception.
     Exception(u32),

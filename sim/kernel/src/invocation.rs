@@ -43,7 +43,7 @@ pub(crate) struct Invocation<'a> {
     pub(crate) service: CPtr,
     /// The method's number.
     pub(crate) label: u32,
-    /// Its arguments, in the order of the kernel's interface.
+    /// The invocation's arguments, in the order of the kernel's interface.
     pub(crate) words: &'a [u64],
     /// Extra capabilities.
     pub(crate) caps: &'a [CPtr],

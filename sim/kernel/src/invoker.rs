@@ -16,7 +16,7 @@ use platform::{
 };
 use std::rc::Rc;
 
-/// One thread's access to the model.
+/// A thread's access to the model.
 #[derive(Clone)]
 pub struct Invoker {
     kernel: Rc<RefCell<crate::Kernel>>,
@@ -32,7 +32,7 @@ impl Invoker {
         Self { kernel, thread, invocations: Rc::default(), others: Rc::new(|| ()) }
     }
 
-    /// The same invoker, with `others` run after each message and signal: in it a test makes the invocations of other threads.
+    /// This invoker, with `others` run after each message and signal: in it a test makes the invocations of other threads.
     #[must_use]
     pub fn with_others(self, others: impl Fn() + 'static) -> Self {
         Self { others: Rc::new(others), ..self }

@@ -67,7 +67,7 @@ impl PhysicalMemory {
         Some(self.shared(paddr)?.bytes())
     }
 
-    /// The same page, to keep: later writes to memory do not change the kept page.
+    /// The page that `paddr` lies in, to keep: later writes to memory do not change the kept page.
     #[inline]
     #[must_use]
     pub fn shared(&self, paddr: Paddr) -> Option<&SharedPage> {

@@ -31,7 +31,7 @@ pub(crate) struct Slot {
     pub(crate) next: Option<SlotId>,
     /// Whether others can derive from it.
     pub(crate) is_revocable: bool,
-    /// Whether it began a family of its own, apart from others with the same badge.
+    /// Whether the capability began a family of its own, apart from others with the same badge.
     pub(crate) is_first: bool,
 }
 

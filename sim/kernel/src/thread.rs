@@ -31,40 +31,40 @@ const REGISTERS: usize = 20;
 /// The state of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThreadState {
-    /// It runs or is ready to.
+    /// The thread runs or is ready to.
     Running,
-    /// It is ready to repeat its last operation.
+    /// The thread is ready to repeat its last operation.
     Restart,
-    /// It does nothing until it is resumed.
+    /// The thread does nothing until it is resumed.
     Inactive,
-    /// It waits for a message.
+    /// The thread waits for a message.
     BlockedOnReceive {
         /// The endpoint.
         endpoint: EndpointId,
-        /// Whether its answer to a call may carry a capability.
+        /// Whether the thread's answer to a call may carry a capability.
         answer_can_grant: bool,
     },
-    /// It waits for a receiver.
+    /// The thread waits for a receiver.
     BlockedOnSend {
         /// The endpoint.
         endpoint: EndpointId,
         /// The badge of the capability it sends through.
         badge: u64,
-        /// Whether that capability has grant.
+        /// Whether the capability has grant.
         can_grant: bool,
-        /// Whether that capability has grant or grant-reply.
+        /// Whether the capability has grant or grant-reply.
         can_be_answered: bool,
-        /// Whether it waits for a reply afterwards.
+        /// Whether the thread waits for a reply afterwards.
         is_call: bool,
     },
-    /// It waits for a reply.
+    /// The thread waits for a reply.
     BlockedOnReply,
-    /// It waits for a signal.
+    /// The thread waits for a signal.
     BlockedOnNotification(NotificationId),
 }
 
 impl ThreadState {
-    /// Whether it runs or is ready to.
+    /// Whether the thread runs or is ready to.
     #[must_use]
     pub const fn is_runnable(self) -> bool {
         matches!(self, Self::Running | Self::Restart)
@@ -82,7 +82,7 @@ pub(crate) struct Thread {
     /// The highest priority it may give.
     pub(crate) max_controlled: u8,
     pub(crate) slice_ticks: u8,
-    /// Whether it is in the ready queue of its priority.
+    /// Whether the thread is in the ready queue of its priority.
     pub(crate) is_ready: bool,
     pub(crate) ready_prev: Option<ThreadId>,
     pub(crate) ready_next: Option<ThreadId>,
@@ -97,7 +97,7 @@ pub(crate) struct Thread {
     /// The message it sends, from the operation on until it is taken.
     pub(crate) outgoing: Message,
     pub(crate) delivery: Option<Delivery>,
-    /// Whether it has not run since it entered the kernel: a restart then repeats the operation.
+    /// Whether the thread has not run since it entered the kernel: a restart then repeats the operation.
     pub(crate) is_in_operation: bool,
     pub(crate) context: UserContext,
     /// Number of writes of its registers.

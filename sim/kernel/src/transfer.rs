@@ -18,9 +18,9 @@ const LABEL_MASK: u32 = (1 << 20) - 1;
 enum Passed {
     /// None was received, or none was sent.
     Not,
-    /// It lies in the receiver's slot.
+    /// The capability lies in the receiver's slot.
     Received,
-    /// It named the endpoint itself: its badge came instead.
+    /// The capability named the endpoint itself: its badge came instead.
     Unwrapped,
 }
 

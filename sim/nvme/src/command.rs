@@ -26,7 +26,7 @@ pub(crate) struct Command {
     pub(crate) dw0: u32,
     /// Effects of faults on it.
     pub(crate) effects: Effects,
-    /// Its own entry of the schedule; other entries for its slot are stale.
+    /// The command's own entry of the schedule; other entries for its slot are stale.
     due: u64,
 }
 

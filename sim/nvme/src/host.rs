@@ -69,7 +69,7 @@ pub enum Level {
 /// How many bytes a register access moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessSize {
-    /// One byte.
+    /// A single byte.
     One,
     /// Two bytes.
     Two,

@@ -22,7 +22,7 @@ pub struct NamespaceConfig {
     pub nguid: [u8; 16],
     /// EUI-64, all zeroes for none.
     pub eui64: [u8; 8],
-    /// Its I/O command set, which namespaces of another command set than the NVM one only claim to have.
+    /// The namespace's I/O command set, which namespaces of another command set than the NVM one only claim to have.
     pub command_set: CommandSetId,
     /// Bytes of metadata of each block, in every format (LBAF.MS).
     pub metadata: u16,

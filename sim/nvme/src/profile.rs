@@ -124,7 +124,7 @@ impl Profile {
     }
 
     /// QEMU's controller before a null device, as a driver on an emulated machine sees it: 0.15 ms a command, many of them
-    /// at a time. A round number of the order that was measured (FACTS-NVME, noisy neighbour, victim alone).
+    /// at a time. A round number of the order that was measured (SEEDS F2, alone).
     #[must_use]
     pub const fn emulated() -> Self {
         Self {

@@ -65,7 +65,7 @@ fn naive(first: u64, entries: &[u64], bytes: u64, page: u64, step: u64) -> Vec<u
         .collect()
 }
 
-/// The same from the walker's pieces.
+/// Addresses from the walker's pieces.
 fn walked(pieces: &[Piece], step: u64) -> Vec<u64> {
     pieces
         .iter()

@@ -60,7 +60,7 @@ pub struct Record {
     pub postings: u8,
 }
 
-/// One piece of data moved.
+/// A piece of data moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
     /// The SQ of the command it was for.
@@ -71,7 +71,7 @@ pub struct Transfer {
     pub address: u64,
     /// Bytes.
     pub bytes: u32,
-    /// Its direction.
+    /// The direction of the transfer.
     pub direction: Direction,
 }
 

@@ -20,7 +20,7 @@ pub trait Base: Send + Sync {
     /// Fills `bytes` with the data at `offset`, in bytes from the start of the namespace.
     fn read(&self, offset: u64, bytes: &mut [u8]);
 
-    /// Whether it holds zeroes and nothing else, so that deallocating costs no memory.
+    /// Whether the base holds zeroes and nothing else, so that deallocating costs no memory.
     fn is_zeroes(&self) -> bool {
         false
     }

@@ -38,7 +38,7 @@ pub enum ViolationKind {
         /// Offset in BAR0.
         offset: u64,
     },
-    /// Ones written to bits that are reserved, or a reserved value to a field.
+    /// Reserved bits written as ones, or a reserved value written to a field.
     ReservedBits {
         /// Offset in BAR0.
         offset: u64,
@@ -167,7 +167,7 @@ pub enum ViolationKind {
     },
 }
 
-/// One doorbell.
+/// A doorbell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Doorbell {
     /// The tail of this SQ.

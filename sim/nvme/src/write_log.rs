@@ -70,7 +70,7 @@ pub(crate) struct Times {
     pub(crate) durable_ns: u64,
 }
 
-/// One write.
+/// A write in the log.
 #[derive(Debug)]
 struct Entry {
     old: Old,

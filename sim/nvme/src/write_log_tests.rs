@@ -10,7 +10,7 @@ fn times(programmed_ns: u64, durable_ns: u64) -> Times {
     Times { written_ns: 0, programmed_ns, durable_ns }
 }
 
-/// One write of the random histories: blocks `start..start + count`, all bytes `tag`; zeroes when `tag` is 0.
+/// A write of the random histories: blocks `start..start + count`, all bytes `tag`; zeroes when `tag` is 0.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     start: u64,

@@ -8,7 +8,7 @@ use crate::view::View;
 #[derive(Debug)]
 pub(crate) struct Functions<D> {
     places: Vec<Option<Box<Function<D>>>>,
-    /// Those that have a device inside, ascending: few among bridges and ports, and looked up at each event.
+    /// Functions that have a device inside, ascending: few among bridges and ports, and looked up at each event.
     devices: Vec<FunctionId>,
 }
 

@@ -24,9 +24,9 @@ pub struct FunctionConfig {
     pub class: ClassCode,
     /// Subsystem vendor id and subsystem id.
     pub subsystem: (u16, u16),
-    /// Its BARs; the place after a 64-bit one stays `None`.
+    /// The function's BARs; the place after a 64-bit one stays `None`.
     pub bars: [Option<BarConfig>; BARS],
-    /// Its interrupt pin.
+    /// The function's interrupt pin.
     pub pin: Option<Pin>,
     /// MSI-X.
     pub msix: Option<MsixConfig>,
@@ -34,7 +34,7 @@ pub struct FunctionConfig {
     pub msi: Option<MsiConfig>,
     /// PCI Express or not.
     pub bus_type: BusType,
-    /// Whether it can be reset alone.
+    /// Whether the function can be reset alone.
     pub function_level_reset: FunctionLevelReset,
     /// Virtual functions.
     pub sriov: Option<SriovConfig>,

@@ -1,4 +1,4 @@
-//! One function: its configuration space, its interrupts, and its inside.
+//! A function: its configuration space, its interrupts, and its inside.
 //!
 //! Neighbours: `layout` has the registers' places; `effects` applies writes to them; `view` computes [`Route`] from all
 //! bridges above.
@@ -45,7 +45,7 @@ impl<D> Function<D> {
 pub(crate) enum Reach {
     /// Nowhere: removed, switched off, or not enabled.
     Gone,
-    /// It is there, but it or a bridge above it is not bus master.
+    /// The function is there, but it or a bridge above it is not bus master.
     NotMaster,
     /// To the root.
     Root,
@@ -54,7 +54,7 @@ pub(crate) enum Reach {
 /// Properties of a function that follow from the bridges above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
-    /// Its BDF now; on a bus without a number, with bus 0.
+    /// The function's BDF now; on a bus without a number, with bus 0.
     pub(crate) bdf: Bdf,
     /// The requester id of its requests at the root.
     pub(crate) requester_id: u16,
@@ -128,12 +128,12 @@ impl Core {
         Command::from_bits(self.space.read(COMMAND) as u16)
     }
 
-    /// Whether it is in D0; in D3hot only configuration space answers (PCI Power Management 5.4.1).
+    /// Whether the function is in D0; in D3hot only configuration space answers (PCI Power Management 5.4.1).
     pub(crate) fn is_on(&self) -> bool {
         self.space.read(POWER_CONTROL) & 0b11 == 0
     }
 
-    /// Whether its BARs answer. Those of a virtual function depend on its physical function.
+    /// Whether the function's BARs answer. Those of a virtual function depend on its physical function.
     pub(crate) fn decodes_memory(&self) -> bool {
         self.command().memory_space() && self.is_on()
     }

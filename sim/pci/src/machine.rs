@@ -39,7 +39,7 @@ pub trait Device {
 /// 9.3.3.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VirtualFunction {
-    /// It exists.
+    /// The virtual function exists.
     Enabled,
     /// Nothing reaches it.
     Disabled,

@@ -43,9 +43,9 @@ pub struct PortConfig {
     pub vendor: u16,
     /// Device id.
     pub device: u16,
-    /// Its kind.
+    /// The port's kind.
     pub kind: PortKind,
-    /// Its slot, if devices below it can be taken out. Only root ports and switches' downstream ports have one.
+    /// The port's slot, if devices below it can be taken out. Only root ports and switches' downstream ports have one.
     pub slot: Option<SlotConfig>,
     /// The device numbers at which the device below answers.
     pub numbers: DeviceNumbers,

@@ -15,7 +15,7 @@ use pci_spec::Bdf;
 /// A bus, as seen from the root.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
-    /// Its number, when all bridges above agree on one.
+    /// The bus's number, when all bridges above agree on one.
     pub(crate) number: Option<u8>,
     /// Whether requests from here reach the root: everything above is on and bus master.
     pub(crate) up: Up,

@@ -17,9 +17,9 @@ const ENTRIES: u64 = 512;
 /// A page that a stream reaches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reached {
-    /// Its first address for the stream.
+    /// The page's first address for the stream.
     pub iova: Iova,
-    /// Its physical address.
+    /// The page's physical address.
     pub paddr: Paddr,
     /// Whether the stream may write it.
     pub writable: bool,

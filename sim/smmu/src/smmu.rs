@@ -43,9 +43,9 @@ pub enum Direction {
 /// The reason why a transaction was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// It was aborted without an event.
+    /// The transaction was aborted without an event.
     Aborted,
-    /// It was aborted, with this event.
+    /// The transaction was aborted, with this event.
     Event(EventKind),
 }
 

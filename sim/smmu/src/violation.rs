@@ -17,7 +17,7 @@ pub enum Violation {
     ReadOnly(Register),
     /// A register written while the part that it configures is enabled (section 6.3).
     WhileEnabled(Register),
-    /// Ones in reserved bits, or a value that the SMMU does not support.
+    /// Reserved bits written as ones, or a value that the SMMU does not support.
     Reserved(Register, u64),
     /// CR0, IRQ_CTRL or GBPA written before the last write took effect.
     HandshakePending(Register),
@@ -31,9 +31,9 @@ pub enum Violation {
     StreamTable,
     /// A command that is illegal here (section 4.1.2).
     Command {
-        /// Its first word.
+        /// The command's first word.
         word0: u64,
-        /// Its second.
+        /// The command's second word.
         word1: u64,
     },
     /// Reserved or unsupported fields in the level 1 descriptor, entry or context descriptor of a stream.

@@ -61,11 +61,11 @@ pub(super) fn asked(
 /// How a request ended, as far as its blocks are concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
-    /// It was done.
+    /// The request was done.
     Done,
-    /// It was done or not, and is over.
+    /// The request was done or not, and is over.
     Perhaps,
-    /// It was done or not, and may still be.
+    /// The request was done or not, and may still be.
     Unknown,
 }
 

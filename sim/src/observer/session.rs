@@ -19,9 +19,9 @@ use zerocopy::FromBytes;
 /// Whether a session's client follows the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Trust {
-    /// It follows the protocol: a published request stays as it is, and so does its window until the answer.
+    /// The client follows the protocol: a published request stays as it is, and so does its window until the answer.
     Follows,
-    /// It attacks: its published requests cannot be relied on.
+    /// The client attacks: its published requests cannot be relied on.
     Attacks,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Session {
     pub(crate) function: Option<u32>,
     /// The requester id of its controller's or its function's transfers, from its component's start on.
     pub(crate) requester: Option<u16>,
-    /// Whether its requests can be judged.
+    /// Whether the session's requests can be judged.
     pub(crate) trust: Trust,
     /// The session goes on when its controller is back.
     waits_for_controller: bool,
@@ -77,13 +77,13 @@ struct Flights {
 /// A request in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
-    /// Its number for the checkers; its parts have the numbers after it.
+    /// The request's number for the checkers; its parts have the numbers after it.
     pub(crate) number: u64,
     /// When it was submitted.
     pub(crate) asked_ns: u64,
-    /// Its operation.
+    /// The request's operation.
     pub(crate) opcode: Opcode,
-    /// Its blocks on the namespace, one part for each extent that it touches.
+    /// The request's blocks on the namespace, one part for each extent that it touches.
     pub(crate) ranges: Ranges,
     /// The segments of its data in the window: offset and bytes.
     pub(crate) segments: heapless::Vec<(u32, u32), MAX_SEGMENTS>,

@@ -88,7 +88,7 @@ impl sim_pci::Machine for Memory {
 /// A driver's side of one controller.
 #[derive(Clone, Copy, Default)]
 struct Driver {
-    /// Its number: 0 for the primary controller.
+    /// The controller's number: 0 for the primary controller.
     number: u64,
     /// Commands so far by queue, the admin queue first.
     commands: [u16; 2],

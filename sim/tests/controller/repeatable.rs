@@ -1,4 +1,4 @@
-//! The same seed and the same calls give the same answers, and records report all events.
+//! A seed and a sequence of calls give the same answers each time, and records report all events.
 
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Cid, Lba, Nsid, Status};

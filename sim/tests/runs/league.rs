@@ -1,4 +1,4 @@
-//! One honest tenant among thirty that misbehave (`scenarios/hostile-league.toml`), compared with the same tenant alone.
+//! An honest tenant among thirty that misbehave (`scenarios/hostile-league.toml`), compared with the same tenant alone.
 
 use super::{iops, run_for, scenario};
 use capdl::ThreadOrder;

@@ -26,7 +26,7 @@ fn alone(policy: (SchedulingPolicy, Arbitration), media: Media) -> Scenario {
     scenario
 }
 
-/// The same scenario with `count` tenants of class low with this workload beside it.
+/// This scenario with `count` tenants of class low with this workload beside it.
 fn beside(alone: &Scenario, count: u64, workload: &Workload) -> Scenario {
     let mut scenario = alone.clone();
     let alice = scenario.tenants[0].clone();

@@ -28,7 +28,7 @@ const fn form_of(number: usize) -> Form {
     if number.is_multiple_of(2) { Form::OneByOne } else { Form::FullRing }
 }
 
-/// The same scenario with these tenants beside it: class, kinds and form of each.
+/// This scenario with these tenants beside it: class, kinds and form of each.
 fn beside(alone: &Scenario, floods: impl Iterator<Item = (Class, Vec<FloodKind>, Form)>) -> Scenario {
     let mut scenario = alone.clone();
     let alice = alone.tenants[0].clone();

@@ -51,7 +51,7 @@ fn a_change_that_is_not_in_the_checkers_eyes_is_found() {
     assert!(findings.contains("done, although its rights were taken before"), "{findings}");
 }
 
-/// The same scenario in a quarter of the time, with fewer requests in flight. The first change is carried out after 75 ms.
+/// The scenario in a quarter of the time, with fewer requests in flight. The first change is carried out after 75 ms.
 fn hurried() -> Scenario {
     let mut scenario = scenario("revoked");
     for change in &mut scenario.changes {

@@ -5,7 +5,7 @@ use capdl::Arch;
 
 const READ: u8 = 2;
 
-/// One tenant that reads into a window of four pages, with six reads in flight in turn, for three ticks.
+/// A tenant that reads into a window of four pages, with six reads in flight in turn, for three ticks.
 fn reader_of_pages(arch: Arch) -> Scenario {
     let text = r#"
 name = "pages"

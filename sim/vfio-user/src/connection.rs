@@ -23,7 +23,7 @@ use zerocopy::IntoBytes;
 pub(crate) const MAX_MESSAGE: usize = MAX_TRANSFER as usize + 64;
 /// Messages received while a write waits. When these are reached, the client has to read first.
 const MAX_WAITING: usize = 1024;
-/// The same, in bytes.
+/// Bytes of messages received while a write waits.
 const MAX_WAITING_BYTES: usize = 8 << 20;
 
 /// How long a client may take.
@@ -238,7 +238,7 @@ enum ReceiveError {
     System(Errno),
 }
 
-/// One read of the socket, with the file descriptors that come with it. Those that are not kept are closed.
+/// Reads the socket once, with the file descriptors that come with it. Those that are not kept are closed.
 fn receive_some(stream: &UnixStream, place: &mut [u8], fds: &mut Vec<OwnedFd>) -> Result<usize, ReceiveError> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -47,7 +47,7 @@ pub(crate) const HEADER_BYTES: usize = size_of::<Header>();
 pub(crate) struct Header {
     /// Chosen by the sender of the command, and repeated in the reply.
     pub(crate) id: u16,
-    /// One of [`command`].
+    /// The message's command, of [`command`].
     pub(crate) command: u16,
     /// Size of the message, header included.
     pub(crate) bytes: u32,
@@ -219,7 +219,7 @@ pub(crate) mod irq_index {
 #[repr(C)]
 pub(crate) struct IrqSet {
     pub(crate) argsz: u32,
-    /// One data bit and one action bit of [`irq_set_flag`].
+    /// A data bit and an action bit of [`irq_set_flag`].
     pub(crate) flags: u32,
     pub(crate) index: u32,
     pub(crate) start: u32,
@@ -249,7 +249,7 @@ pub(crate) struct RegionAccess {
 }
 const _: () = assert!(size_of::<RegionAccess>() == 16);
 
-/// One write of "VFIO_USER_REGION_WRITE_MULTI". They follow their number, 64 bits; the reply is the number done.
+/// A write of "VFIO_USER_REGION_WRITE_MULTI". They follow their number, 64 bits; the reply is the number done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct SmallWrite {

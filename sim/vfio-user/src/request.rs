@@ -103,7 +103,7 @@ pub(crate) enum IrqAction {
     SetEvents(Vec<OwnedFd>),
     /// All of the type lose their eventfds.
     Disable,
-    /// Those of the range that are chosen are signalled, as the device does.
+    /// Chosen members of the range are signalled, as the device does.
     Trigger(Chosen),
     /// Pins only.
     Mask(Chosen),
@@ -115,7 +115,7 @@ pub(crate) enum IrqAction {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Chosen {
     All,
-    /// One for each member.
+    /// A choice for each member.
     These(Vec<bool>),
 }
 

@@ -1,4 +1,4 @@
-//! One client, from its first message to its last: the loop, requests that need no device, and the device's calls.
+//! A client, from its first message to its last: the loop, requests that need no device, and the device's calls.
 //!
 //! The loop advances the device, executes deferred requests, and then waits for a message, the device's next event or
 //! the request to stop. Only this module calls the device, which sees the session as its [`Host`](crate::Host)

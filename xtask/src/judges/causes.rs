@@ -60,7 +60,7 @@ impl Reason {
         Self { text, of: Some(of.to_owned()), follows: true, at_ns: None }
     }
 
-    /// The same with its time, if that is known.
+    /// This reason with its time, if that is known.
     pub fn at(self, at_ns: Option<u64>) -> Self {
         Self { at_ns, ..self }
     }

@@ -31,10 +31,10 @@ pub(crate) const WHOLE_RUN: Range<u64> = 0..u64::MAX;
 /// The result of a row whose time is not judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum NotJudged {
-    /// It is reported, and the run may pass.
+    /// The row is reported, and the run may pass.
     #[default]
     Reported,
-    /// It fails the run.
+    /// The row fails the run.
     Fails,
 }
 
@@ -48,7 +48,7 @@ impl NotJudged {
 /// An expectation of a time or a rate that a run missed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Missed {
-    /// One sentence.
+    /// The missed expectation, in one sentence.
     pub sentence: String,
     /// Part of the run that it is about, nanoseconds of machine time; `None` if no lateness explains it.
     pub(crate) during: Option<Range<u64>>,

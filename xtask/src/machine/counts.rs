@@ -38,7 +38,7 @@ impl Plugins {
         Ok(Self { machine: of_machine, vfio_user: compile(project, "count-vfio-user.so", "-DINTERFACE=7")? })
     }
 
-    /// That of the QEMU which has these controllers.
+    /// The plugin of the QEMU which has these controllers.
     pub fn of(&self, device: Device) -> &Path {
         match device {
             Device::Qemu => &self.machine,

@@ -31,7 +31,7 @@ pub struct UserDisk {
     pub path: PathBuf,
     /// Treatment of tenants' writes.
     pub writing: Writing,
-    /// Its size in bytes.
+    /// The disk's size in bytes.
     pub bytes: u64,
 }
 

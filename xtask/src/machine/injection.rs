@@ -49,7 +49,7 @@ enum Way {
     Models(Vec<Sender<ControllerEffect>>),
 }
 
-/// One action.
+/// An action on a controller.
 #[derive(Clone, Copy)]
 struct Act<'a> {
     index: usize,

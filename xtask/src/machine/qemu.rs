@@ -96,7 +96,7 @@ pub enum Time<'a> {
     Counted {
         /// The plugin.
         plugin: &'a Path,
-        /// Its argument.
+        /// The plugin's argument.
         argument: &'a str,
     },
 }
@@ -109,9 +109,9 @@ pub(crate) fn device_id(index: usize) -> String {
 /// A controller that is put into a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Which {
-    /// That of the scenario.
+    /// The controller of the scenario.
     Own,
-    /// Another one, with a serial number of its own, which stores nothing.
+    /// Another controller, with a serial number of its own, which stores nothing.
     Other,
 }
 
@@ -281,7 +281,7 @@ pub fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
 /// Place of a device.
 struct Place {
     bus: String,
-    /// Its number on the bus, if that is not QEMU's choice.
+    /// The number on the bus, if that is not QEMU's choice.
     address: Option<String>,
 }
 

@@ -77,7 +77,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// The same filter, if all its components are among those of `scenario`.
+    /// This filter, if all its components are among those of `scenario`.
     ///
     /// # Errors
     /// The first component that does not exist, with those that do.
@@ -133,7 +133,7 @@ struct Known {
 pub struct Line {
     /// The component's name.
     pub component: String,
-    /// Its level.
+    /// The line's level.
     pub level: Level,
     /// The whole line, without its end.
     pub text: String,

@@ -205,7 +205,7 @@ pub struct Compared {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reset {
-    /// Its server.
+    /// The controller's server.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub component: Name,
     /// Size of the recreated part.
@@ -226,7 +226,7 @@ pub struct Failed {
     pub component: Name,
     /// Time in nanoseconds of the machine's clock, if the machine reported it.
     pub at_ns: Option<u64>,
-    /// One sentence.
+    /// The reason, in one sentence.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub reason: report::Text,
 }

@@ -44,43 +44,43 @@ pub struct Event {
 pub enum What {
     /// A component was started.
     Started,
-    /// Its session is open.
+    /// The component's session is open.
     Opened,
-    /// Its session was closed in an orderly way.
+    /// The component's session was closed in an orderly way.
     Closed,
-    /// Its session was ended by the server.
+    /// The component's session was ended by the server.
     Expelled,
-    /// It was refused a session.
+    /// The component was refused a session.
     Refused,
-    /// One of its attacks was stopped.
+    /// An attack of the component was stopped.
     AttackRefused,
-    /// One of its attacks was not stopped.
+    /// An attack of the component was not stopped.
     AttackDone,
-    /// It faulted.
+    /// The component faulted.
     Faulted,
-    /// It was killed by the scenario.
+    /// The component was killed by the scenario.
     Killed,
-    /// It can run again.
+    /// The component can run again.
     Restarted,
-    /// It has its session again.
+    /// The component has its session again.
     Reconnected,
-    /// Its controller was made to fail, by the scenario.
+    /// The server's controller was made to fail, by the scenario.
     Broken,
-    /// Its controller was inserted or removed, or is to be, by the scenario.
+    /// The server's controller was inserted or removed, or is to be, by the scenario.
     Moved,
-    /// Its controller, or a part of it, is recreated.
+    /// The server's controller, or a part of it, is recreated.
     Reset,
-    /// Its rights were revoked.
+    /// The component's rights were revoked.
     Revoked,
     /// Rights were granted to it.
     Granted,
-    /// Its share was changed.
+    /// The component's share was changed.
     Entitled,
     /// The interrupt mode of its controller changed.
     Interrupts,
     /// A check of it failed.
     Failed,
-    /// Its work is over.
+    /// The component's work is over.
     Done,
 }
 

@@ -55,7 +55,7 @@ impl Sheet {
         self.rows.push(std::iter::once(Value::Word(name.to_owned())).chain(numbers).collect());
     }
 
-    /// Whether it has no rows.
+    /// Whether the sheet has no rows.
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

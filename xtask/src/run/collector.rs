@@ -49,12 +49,12 @@ impl<'a> Collector<'a> {
         Self { results, decoder, reader: Reader::new(), serial, log, show, live_log: None }
     }
 
-    /// The same collector, with another destination of its log.
+    /// This collector, with another destination of its log.
     pub(crate) fn logging_to(self, log: Box<dyn Write>) -> Self {
         Self { log, ..self }
     }
 
-    /// The same collector, which also shows events beside `step`.
+    /// This collector, which also shows events beside `step`.
     pub fn telling(self, step: Option<&'a Step>) -> Self {
         Self { live_log: step.map(LiveLog::new), ..self }
     }

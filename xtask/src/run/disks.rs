@@ -59,7 +59,7 @@ pub(crate) struct Image<'a> {
     pub controller: &'a Controller,
     /// The namespace.
     pub namespace: &'a Namespace,
-    /// Its id.
+    /// The namespace's id.
     pub nsid: u32,
     /// The file.
     pub path: PathBuf,

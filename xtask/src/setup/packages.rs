@@ -18,7 +18,7 @@ const SCHEDULERS: &[&str] = &["parallel", "slurm-client", "slurm-wlm-basic-plugi
 pub enum Use {
     /// Systems on QEMU's machine of one architecture.
     Machine(Arch),
-    /// All of it: the tests.
+    /// The whole project: the tests.
     Everything,
     /// Parts of a soak on several machines.
     Schedulers,

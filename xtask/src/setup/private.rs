@@ -37,9 +37,9 @@ pub(super) struct Tool {
 /// An installed tool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Installed {
-    /// Its folder.
+    /// The tool's folder.
     pub(super) folder: PathBuf,
-    /// Its version.
+    /// The tool's version.
     pub(super) version: String,
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn run<P: Platform>(platform: &P, device: &Device<P>, bench: &B
 struct Load<'a, P: Platform> {
     device: &'a Device<P>,
     shape: Shape,
-    /// One range for each request in flight, and the request's operation.
+    /// A range for each request in flight, and the request's operation.
     ranges: Vec<(Opcode, WindowRange<P::Memory>)>,
     choice: Choice,
 }

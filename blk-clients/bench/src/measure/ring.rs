@@ -22,7 +22,7 @@ pub(super) async fn run<P: Platform>(session: &mut Session<P>, bench: &Bench) ->
 
 struct Load<'a, P: Platform> {
     session: &'a mut Session<P>,
-    /// One range for each request in flight; a request's user data is the index.
+    /// A range for each request in flight; a request's user data is the index.
     entries: Vec<Entry>,
     shape: Shape,
     /// Submitted so far.

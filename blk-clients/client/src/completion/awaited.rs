@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Chosen {
-    /// Its slot.
+    /// The request's slot.
     index: u32,
     completion: Completion,
     class: Class,
@@ -30,7 +30,7 @@ pub(crate) enum Ended {
     Otherwise,
 }
 
-/// Those requests, and what they are expected to take.
+/// Requests that are awaited, and what they are expected to take.
 #[derive(Debug)]
 pub(crate) struct Awaited {
     /// Never grows beyond its initial capacity: there are as many slots.

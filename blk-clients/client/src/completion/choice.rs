@@ -5,7 +5,7 @@ use super::Completion;
 use platform::alarm;
 
 /// Costs of waking a client, in nanoseconds: of a signal of the server and the wait that it ends, and of an interrupt and that
-/// wait (FACTS-SEL4, costs published for a processor of 3 GHz: a signal 753 cycles, an interrupt 1638, and a wait of some 400).
+/// wait (SEEDS F1: a signal 753 cycles at 3 GHz, an interrupt 1638; and a wait of some 400).
 const SIGNAL_NS: u64 = 400;
 const INTERRUPT_NS: u64 = 700;
 /// Lateness of an alarm: the timer's interrupt, the supervisor's work and its signal. An estimate: four crossings, and reads of the
@@ -21,7 +21,7 @@ pub(crate) struct Means {
     pub polls: bool,
     /// Something signals the client when a completion is there, if it asks for that.
     pub is_signalled: bool,
-    /// It may ask the supervisor for an alarm.
+    /// The client may ask the supervisor for an alarm.
     pub has_alarm: bool,
     /// Cost of a wake-up by such a signal.
     pub wake_ticks: u64,

@@ -11,7 +11,7 @@ use sim_fault::{CommandEffect, CommandFault, ControllerEffect, Fault, PassingSta
 use sim_nvme::config::{CommandLimits, Config};
 use sim_nvme::{Later, NamespaceConfig};
 
-/// One second, in the machine's time.
+/// A second in the machine's time.
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A device whose controller does not complete its first `times` commands, or none.

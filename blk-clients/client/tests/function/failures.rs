@@ -7,7 +7,7 @@ use fake_platform::block_on;
 use platform::Platform;
 use sim_fault::{Blocks, CommandEffect, CommandFault, ControllerEffect, Fault, QueueKind};
 
-/// One second, in the machine's time.
+/// A second in the machine's time.
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A fault of the first `times` commands that name block 3, or of all.

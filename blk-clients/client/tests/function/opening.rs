@@ -7,7 +7,7 @@ use pci_api::{CLAIM, IO_SPACE, LIST, RELEASE, START, VECTOR};
 use platform::Memory;
 use sim_fault::ControllerEffect;
 
-/// One second, in the machine's time.
+/// A second in the machine's time.
 const SECOND_NS: u64 = 1_000_000_000;
 /// The calls of an opening at which nothing is missing.
 const OPENING: [u32; 5] = [CLAIM, IO_SPACE, VECTOR, VECTOR, START];

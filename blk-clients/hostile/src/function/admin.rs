@@ -146,7 +146,7 @@ async fn queues<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck
     Ok(())
 }
 
-/// Its completion queue again, with a vector that is not its own.
+/// Creates the function's completion queue again, with a vector that is not its own.
 async fn vectors<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let drive = &mut attacker.drive;
     drive.admin.must(|cid| admin::delete_io_sq(cid, IO_QUEUE)).await?;

@@ -37,7 +37,7 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(
     queues(attacker).await
 }
 
-/// Its own page, at the address that a function without an IOMMU would have for it.
+/// Names the attacker's own page, at the address that a function without an IOMMU would have for it.
 async fn own_physical_address<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let drive = &mut attacker.drive;
     let place = Iova::new(drive.paddr(GUARD_PAGE)?.bits());

@@ -1,4 +1,4 @@
-//! Its function, driven by polling with one command at a time, and its window as the commands' memory.
+//! The attacker's function, driven by polling with one command at a time, and its window as the commands' memory.
 
 use super::Stuck;
 use super::content::Content;
@@ -43,12 +43,12 @@ pub(super) struct Drive<'a, P: Platform> {
     pub(super) controller: Registers<P::Mmio>,
     pub(super) admin: Polled<P>,
     pub(super) io: Polled<P>,
-    /// Its window, and the page number of each buffer in it.
+    /// The attacker's window, and the page number of each buffer in it.
     pub(super) memory: P::Memory,
     window: Window,
     /// The page of the pool for the controller's answers.
     about: Ring<P::Memory>,
-    /// Its pool's first address for the function.
+    /// The pool's first address for the function.
     pool: Iova,
     pub(super) nsid: Nsid,
     pub(super) blocks: u64,
@@ -166,7 +166,7 @@ impl<'a, P: Platform> Drive<'a, P> {
         &self.about
     }
 
-    /// Whether its controller was reset by somebody else, or is offline.
+    /// Whether the function's controller was reset by somebody else, or is offline.
     pub(super) fn was_reset(&self) -> bool {
         self.controller.check().is_err_and(DeviceFault::shows_reset)
     }
@@ -219,7 +219,7 @@ impl<'a, P: Platform> Drive<'a, P> {
         Ok(self.admin.execute(build).await?.status())
     }
 
-    /// One block of its own namespace.
+    /// A block of the function's own namespace.
     pub(super) fn block(lba: Lba) -> Result<Blocks, Stuck> {
         Blocks::new(lba, 1).ok_or(Stuck::Missing("a block"))
     }

@@ -19,7 +19,7 @@ pub(super) struct Wanted {
     pub(super) entries: Vec<Entry>,
 }
 
-/// One of these capabilities, or those to the objects of one array.
+/// A wanted capability, or those to the objects of one array.
 pub(super) struct Entry {
     pub(super) object: String,
     pub(super) badge: u64,

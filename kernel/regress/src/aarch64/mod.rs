@@ -44,7 +44,7 @@ pub(crate) fn run(name: &[u8], machine: &mut Machine) -> Check {
     }
 }
 
-/// One system call: number, capability, message info, and the words that travel in registers.
+/// Makes a system call: number, capability, message info, and the words that travel in registers.
 pub(crate) fn system_call(number: i64, capability: Slot, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
     let (info_out, word_out): (u64, u64);
     // SAFETY: this is the kernel's calling convention; all registers it changes are listed. It keeps memory as it is
@@ -122,13 +122,13 @@ pub(crate) fn receiver() -> &'static [u8] {
     unsafe { sys::between(&raw const regress_receiver, &raw const regress_timer) }
 }
 
-/// Those of the program that reads the timer.
+/// The instructions of the program that reads the timer.
 fn timer() -> &'static [u8] {
     // SAFETY: as in `receiver`.
     unsafe { sys::between(&raw const regress_timer, &raw const regress_counter) }
 }
 
-/// Those of the program that reads the counter.
+/// The instructions of the program that reads the counter.
 fn counter() -> &'static [u8] {
     // SAFETY: as in `receiver`.
     unsafe { sys::between(&raw const regress_counter, &raw const regress_end) }

@@ -20,7 +20,7 @@ const IDENTITY: u32 = 0x11e8_1234;
 const COMMAND: u32 = 0b110;
 const MSI_CAPABILITY: u32 = 0x05;
 
-/// Its registers take 1 MiB of the PC's hole for PCI, which ends below the interrupt controllers.
+/// The registers take 1 MiB of the PC's hole for PCI, which ends below the interrupt controllers.
 const BAR_BITS: u8 = 20;
 const PCI_HOLE: core::ops::Range<u64> = 0xc000_0000..0xfec0_0000;
 
@@ -35,7 +35,7 @@ const REGISTER_DMA_COMMAND: usize = 0x98;
 const DMA_START: u64 = 1;
 const DMA_TO_MEMORY: u64 = 2;
 const DMA_INTERRUPT: u64 = 4;
-/// Its buffer in its own numbering.
+/// The device's buffer in its own numbering.
 const BUFFER: u64 = 0x40000;
 
 /// The device, ready for DMA.
@@ -71,7 +71,7 @@ impl Edu {
         self.transfer(iova, BUFFER, 0, AtEnd::Silence)
     }
 
-    /// The same with an interrupt at the end.
+    /// Loads the word at `iova` into the device's buffer, with an interrupt at the end.
     pub(crate) fn load_and_interrupt(&self, iova: u64) -> Check {
         self.transfer(iova, BUFFER, 0, AtEnd::Interrupt)?;
         self.write(REGISTER_INTERRUPT_ACK, u32::MAX);

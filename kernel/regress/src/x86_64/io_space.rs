@@ -5,7 +5,7 @@ use crate::sys::{self, Slot, values};
 use crate::verdict::{Check, Failure};
 
 impl Frame {
-    /// Its first word.
+    /// The frame's first word.
     pub(crate) fn read(&self) -> u64 {
         // SAFETY: the frame is mapped at this address and nothing of this program lies there.
         unsafe { sys::volatile_read(self.address()) }

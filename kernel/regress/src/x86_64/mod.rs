@@ -70,7 +70,7 @@ pub(crate) fn run(name: &[u8], machine: &mut Machine) -> Check {
     }
 }
 
-/// One system call: number, capability, message info, and the words that travel in registers.
+/// Makes a system call: number, capability, message info, and the words that travel in registers.
 pub(crate) fn system_call(number: i64, capability: Slot, info: u64, words: [u64; REGISTER_WORDS]) -> Received {
     let (info_out, word_out): (u64, u64);
     // SAFETY: this is the kernel's calling convention; all registers it changes are listed. It keeps memory as it is

@@ -35,7 +35,7 @@ const FUNCTION: &str = "path = \"function\"\nnamespace = 2";
 const FUNCTION_OF_NOTHING: &str = "controller = \"b\"\npath = \"function\"\nnamespace = 2";
 const THIRD_NAMESPACE: &str = "path = \"function\"\nnamespace = 3";
 const FIRST_NAMESPACE: &str = "path = \"function\"";
-/// One more than all bytes of any namespace, in units of 1 GiB.
+/// A size beyond all bytes of any namespace, by one unit of 1 GiB.
 const VAST: &str = "[[controller]]\nname = \"a\"\n[[controller.namespace]]\nsize = \"1073741825G\"\n";
 
 /// The configuration of a kernel that the project cannot boot.

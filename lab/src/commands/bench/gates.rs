@@ -145,7 +145,7 @@ pub(super) fn judged_against(name: &str) -> impl Iterator<Item = &'static str> {
     NO_MORE_THAN.iter().filter(move |(one, ..)| *one == name).map(|(.., other)| *other)
 }
 
-/// One sentence for each gate that `one` misses; `others` are the benchmarks it is compared with. The run with the fewest
+/// A sentence for each gate that `one` misses; `others` are the benchmarks it is compared with. The run with the fewest
 /// instructions is judged: the excess of other runs, polls without result and timer ticks, depends on the build machine.
 pub(super) fn missed_by(judged: Judged, one: &Benchmark, others: &[Benchmark]) -> Vec<String> {
     let (mut missed, name, cost) = (Vec::new(), &one.name, one.spread.0);

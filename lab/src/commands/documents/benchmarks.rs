@@ -42,7 +42,7 @@ fn filled(text: &str) -> Result<String> {
             for (heading, cell) in headings.iter().zip(&mut cells) {
                 match heading.as_str() {
                     "at most" => *cell = gate.instructions(arch).map(|most| grouped(most, 0)).unwrap_or_default(),
-                    "asked for" => *cell = gate.goal(arch).map(|goal| grouped(goal, 0)).unwrap_or_default(),
+                    "goal" => *cell = gate.goal(arch).map(|goal| grouped(goal, 0)).unwrap_or_default(),
                     "times x86_64" => *cell = on_pc.map(|pc| format!("{:.2}", instructions / pc)).unwrap_or_default(),
                     _ => {}
                 }
@@ -72,7 +72,7 @@ mod tests {
                 GATES.iter().map(|gate| format!("| `{}` | 1,000 | {wrong} | {wrong} |\n", gate.name)).collect();
             format!("| benchmark | in all | {columns} |\n|---|---:|---:|---:|\n{rows}\n")
         };
-        format!("{}### AArch64\n\n{}", rows("at most | asked for"), rows("at most | times x86_64"))
+        format!("{}### AArch64\n\n{}", rows("at most | goal"), rows("at most | times x86_64"))
     }
 
     #[test]
@@ -102,8 +102,7 @@ mod tests {
 
     #[test]
     fn a_table_without_the_column_of_instructions_stays_and_stands_for_no_row() {
-        let other =
-            "### A current kernel\n\n| benchmark | 16.0.0 | asked for |\n|---|---:|---:|\n| `ipc-call` | 1 | 2 |\n";
+        let other = "### A current kernel\n\n| benchmark | 16.0.0 | goal |\n|---|---:|---:|\n| `ipc-call` | 1 | 2 |\n";
         let all = filled(&tables("")).unwrap();
         assert_eq!(filled(&format!("{all}{other}")).unwrap(), format!("{all}{other}"));
         assert!(filled(other).is_err());

@@ -6,7 +6,7 @@ const DOCUMENT: &str = "docs/compliance.md";
 /// Folder of the tests whose names have no file.
 const HOME: &str = "sim/tests/controller/";
 
-/// One sentence for each test in a table of the page that does not exist.
+/// A sentence for each test in a table of the page that does not exist.
 pub(super) fn unknown_tests(texts: &Texts) -> Vec<String> {
     let rows = texts.get(DOCUMENT).map(String::as_str).unwrap_or_default().lines();
     let rows = (1..).zip(rows).filter(|(_, line)| line.starts_with("| "));

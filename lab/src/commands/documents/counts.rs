@@ -1,10 +1,10 @@
-//! Numbers in the documents' sentences that are constants of the code, or points of a figure's data.
+//! Numbers in the documents' sentences that are constants of the code, points of a figure's data, or measurements of another page.
 //!
-//! Left out: numbers printed by tests, and measurements, which stand in the documents as they were found.
+//! Left out: numbers printed by tests, and measurements in their own tables, which stand there as they were found.
 
 use super::Texts;
 use super::made::document;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use xtask::project::Project;
 
 /// A number in a document.
@@ -22,9 +22,11 @@ enum Source {
     Constant(&'static str, &'static str),
     /// A point of a figure's data: the figure's name, the beginning of the line, the column, a factor, decimals.
     Point(&'static str, &'static str, &'static str, f64, usize),
+    /// A measurement in a table of `docs/benchmarks.md`: the first cell of the row, without its number, and the column.
+    Measured(&'static str, &'static str),
 }
 
-use Source::{Constant, Point};
+use Source::{Constant, Measured, Point};
 
 const fn count(document: &'static str, words: &'static str, source: Source) -> Count {
     Count { document, words, source }
@@ -33,12 +35,56 @@ const fn count(document: &'static str, words: &'static str, source: Source) -> C
 const RUNNING: &str = "lab/src/commands/test/running.rs";
 const ENGINE: &str = "lab/src/commands/fuzz/engine.rs";
 const LOOKUP: &str = "lab/src/commands/experiment/lookup.rs";
+const BENCHMARKS: &str = "docs/benchmarks.md";
 const EXPERIMENTS: &str = "docs/guide/experiments.md";
 
 const COUNTS: &[Count] = &[
     count("README.md", "p99.9 is {} ms", Point("neighbour", "4096,paced", "victim_p999_ms", 1.0, 2)),
-    count("README.md", "it waits for {} ms", Point("neighbour", "4096,round-robin", "victim_p50_ms", 1.0, 0)),
-    count("docs/ARCHITECTURE.md", "system, {} times:", Constant("capdl/src/check/tests/mutations.rs", "MUTATIONS")),
+    count("README.md", "simulator, nothing held back | {} |", Point("neighbour", ",paced", "victim_p50_ms", 1.0, 2)),
+    count("README.md", "held back | 0.15 | {} |", Point("neighbour", "4096,round-robin", "victim_p50_ms", 1.0, 0)),
+    count(
+        "README.md",
+        "held back | 0.15 | 32 | {} |",
+        Point("neighbour", "131072,round-robin", "victim_p50_ms", 1.0, 0),
+    ),
+    count("README.md", "simulator, policy `paced` | {} |", Point("neighbour", ",paced", "victim_p50_ms", 1.0, 2)),
+    count(
+        "README.md",
+        "simulator, policy `paced` | 0.15 | {} |",
+        Point("neighbour", "4096,paced", "victim_p50_ms", 1.0, 2),
+    ),
+    count(
+        "README.md",
+        "simulator, policy `paced` | 0.15 | 0.15 | {} |",
+        Point("neighbour", "131072,paced", "victim_p50_ms", 1.0, 2),
+    ),
+    count("README.md", "QEMU, nothing held back | {} |", Point("neighbour-qemu", ",paced", "victim_p50_ms", 1.0, 2)),
+    count("README.md", "held back | 0.21 | {} |", Point("neighbour-qemu", "4096,round-robin", "victim_p50_ms", 1.0, 0)),
+    count(
+        "README.md",
+        "held back | 0.21 | 33 | {} |",
+        Point("neighbour-qemu", "131072,round-robin", "victim_p50_ms", 1.0, 0),
+    ),
+    count("README.md", "QEMU, policy `paced` | {} |", Point("neighbour-qemu", ",paced", "victim_p50_ms", 1.0, 2)),
+    count(
+        "README.md",
+        "QEMU, policy `paced` | 0.21 | {} |",
+        Point("neighbour-qemu", "4096,paced", "victim_p50_ms", 1.0, 2),
+    ),
+    count(
+        "README.md",
+        "QEMU, policy `paced` | 0.21 | 0.44 | {} |",
+        Point("neighbour-qemu", "131072,paced", "victim_p50_ms", 1.0, 2),
+    ),
+    count("README.md", "lead to {} and", Point("neighbour-qemu", "4096,paced", "ratio", 1.0, 1)),
+    count("README.md", "2.1 and {} times", Point("neighbour-qemu", "131072,paced", "ratio", 1.0, 1)),
+    count("README.md", "by interrupts | {} |", Measured("`read-4k-qd1-interrupt`", "in all")),
+    count("README.md", "| {} by `pread`", Measured("`pread`, depth 1", "kernel")),
+    count("README.md", "`pread`, {} by", Measured("io_uring, depth 1", "kernel")),
+    count("README.md", "depth 32 | {} |", Measured("`read-4k-qd32-interrupt`", "in all")),
+    count("README.md", "| {} by io_uring", Measured("io_uring, depth 32, eight submitted at a time", "kernel")),
+    count("README.md", "by io_uring, {} with", Measured("the same with registered buffers and files", "kernel")),
+    count("docs/structure.md", "system, {} times:", Constant("capdl/src/check/tests/mutations.rs", "MUTATIONS")),
     count("docs/benchmarks.md", "fails below {} simulated", Constant("lab/src/commands/bench_sim.rs", "REACH")),
     count("docs/benchmarks.md", "at most {} ns and 150", Constant(LOOKUP, "MOST_NS")),
     count("docs/benchmarks.md", "ns and {} instructions among", Constant(LOOKUP, "MOST_INSTRUCTIONS")),
@@ -152,6 +198,7 @@ impl Source {
                 let value = if times < 0.0 { (1.0 - value) * -times } else { value * times };
                 (value, decimals)
             }
+            Measured(row, column) => (measured(texts, row, column)?, 0),
         };
         Ok(grouped(value, decimals))
     }
@@ -176,6 +223,24 @@ fn point(texts: &Texts, file: &str, line: &str, column: &str) -> Result<f64> {
     let begin = format!("{line},");
     let value = lines.find(|one| one.starts_with(&begin)).zip(at).and_then(|(line, at)| line.split(',').nth(at));
     value.and_then(|value| value.parse().ok()).with_context(|| format!("{file} has no {column} of {line}"))
+}
+
+fn measured(texts: &Texts, row: &str, column: &str) -> Result<f64> {
+    let text = texts.get(BENCHMARKS).with_context(|| format!("{BENCHMARKS} is not there"))?;
+    let cells = |line: &'_ str| line.split('|').map(str::trim).map(str::to_owned).collect::<Vec<_>>();
+    let (mut headings, mut before) = (Vec::new(), Vec::new());
+    for line in text.lines() {
+        let cells = cells(line);
+        if line.starts_with("|---") {
+            headings = before;
+        } else if cells.get(1).is_some_and(|name| name == row) {
+            let at = headings.iter().position(|heading| heading == column);
+            let value = at.and_then(|at| cells.get(at)).and_then(|cell| cell.replace(',', "").parse().ok());
+            return value.with_context(|| format!("{BENCHMARKS} has no number of {row} in the column {column}"));
+        }
+        before = cells;
+    }
+    bail!("{BENCHMARKS} has no row of {row}")
 }
 
 /// A number with groups of three digits.
@@ -210,12 +275,19 @@ mod tests {
                 "a.rs",
                 "/// Most.\npub(super) const MOST: u64 = 450_000;\nconst REACH: f64 = 60.5;\nconst NAME: &str = \"a\";",
             ),
+            (
+                BENCHMARKS,
+                "| a read | in all |\n|---|---:|\n| `four` | 1,478 |\n\n| a read | most | in all |\n|---|\n| five | 5 | 6 |",
+            ),
             ("docs/figures/f.csv", "policy,part,iops\npaced,0.062,41252.0\npaced-too,1,1\n"),
         ]);
         let number = |source: Source| source.number(&texts).map_err(|error| error.to_string());
         assert_eq!(number(Constant("a.rs", "MOST")).as_deref(), Ok("450,000"));
         assert_eq!(number(Point("f", "paced", "iops", 1e-3, 1)).as_deref(), Ok("41.3"));
         assert_eq!(number(Point("f", "paced", "part", -100.0, 0)).as_deref(), Ok("94"));
+        assert_eq!(number(Measured("`four`", "in all")).as_deref(), Ok("1,478"));
+        assert_eq!(number(Measured("five", "in all")).as_deref(), Ok("6"));
+        assert_eq!(number(Measured("six", "in all")).unwrap_err(), "docs/benchmarks.md has no row of six");
         assert_eq!(number(Constant("a.rs", "NAME")).unwrap_err(), "a.rs has no constant NAME that is a number");
         assert_eq!(number(Point("f", "pace", "part", 1.0, 0)).unwrap_err(), "docs/figures/f.csv has no part of pace");
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 const SHORT: (&str, &str) = ("README.md", "## What the demo shows");
 const LONG: &str = "docs/guide/demo.md";
 
-/// One sentence for each line that the longer output lacks.
+/// A sentence for each line that the longer output lacks.
 pub(super) fn wrong_lines(texts: &Texts) -> Vec<String> {
     let text = |path: &str| texts.get(path).map(String::as_str).unwrap_or_default();
     let (path, heading) = SHORT;

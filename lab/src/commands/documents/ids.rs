@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// The document whose tables define the ids.
 const SOURCES: &str = "docs/sources.md";
 
-/// One sentence for each id that no row defines.
+/// A sentence for each id that no row defines.
 pub(super) fn unknown_ids(texts: &Texts) -> Vec<String> {
     let known: BTreeSet<_> =
         texts.get(SOURCES).map(String::as_str).unwrap_or_default().lines().filter_map(defined).collect();

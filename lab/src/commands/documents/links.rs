@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-/// One sentence for each link without a target.
+/// A sentence for each link without a target.
 pub(super) fn wrong_links(texts: &Texts, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let documents = || texts.iter().filter(|(path, _)| path.ends_with(".md"));
     let headings: BTreeMap<_, _> = documents().map(|(path, text)| (path.as_str(), anchors(text))).collect();
@@ -28,7 +28,7 @@ pub(super) fn wrong_links(texts: &Texts, exists: impl Fn(&str) -> bool) -> Vec<S
     wrong
 }
 
-fn parser(text: &str) -> Parser<'_> {
+pub(super) fn parser(text: &str) -> Parser<'_> {
     Parser::new_ext(text, Options::ENABLE_TABLES)
 }
 

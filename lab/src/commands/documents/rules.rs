@@ -1,12 +1,12 @@
-//! The rules of the authority checker: each has a row in the architecture's table, and each row names a rule.
+//! The rules of the authority checker: each has a row in the table of the structure's page, and each row names a rule.
 
 use super::Texts;
 use std::collections::BTreeSet;
 
 const CODE: &str = "capdl/check/src/lib.rs";
-const DOCUMENT: &str = "docs/ARCHITECTURE.md";
+const DOCUMENT: &str = "docs/structure.md";
 
-/// One sentence for each rule that the checker or the table lacks.
+/// A sentence for each rule that the checker or the table lacks.
 pub(super) fn wrong_rules(texts: &Texts) -> Vec<String> {
     let lines = |path: &str, begin: &'static str, end: &'static str| {
         let lines = texts.get(path).map(String::as_str).unwrap_or_default().lines();
@@ -27,13 +27,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_and_architecture_have_the_same_rules() {
+    fn code_and_document_have_the_same_rules() {
         let code = "pub enum Rule {\n    /// One,\n    One,\n    Two,\n}\n    Three,\n";
         let document =
             "| `Zero` |\n\n| rule | what it says |\n|---|---|\n| `One` | one |\n| `Four` | four |\n\n| `Five` |\n";
         assert_eq!(
             wrong_rules(&texts(&[(CODE, code), (DOCUMENT, document)])),
-            ["docs/ARCHITECTURE.md lacks the rule Two", "capdl/check/src/lib.rs lacks the rule Four"]
+            ["docs/structure.md lacks the rule Two", "capdl/check/src/lib.rs lacks the rule Four"]
         );
     }
 }

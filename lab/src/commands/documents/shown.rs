@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 /// Beginning of each command.
 const BEGIN: &str = "cargo xtask ";
 
-/// One sentence for each shown command or option that does not exist.
+/// A sentence for each shown command or option that does not exist.
 pub(super) fn unknown_commands(texts: &Texts, program: &Command) -> Vec<String> {
     let mut wrong = Vec::new();
     for (path, text) in texts.iter().filter(|(path, _)| path.ends_with(".md")) {

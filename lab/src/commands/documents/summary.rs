@@ -12,7 +12,7 @@ pub(in crate::commands) fn chapters(summary: &str) -> Vec<String> {
     links(summary).into_iter().map(|(link, _)| resolved(SUMMARY, &link)).collect()
 }
 
-/// One sentence for each document whose place in the book is wrong or missing.
+/// A sentence for each document whose place in the book is wrong or missing.
 pub(super) fn wrong_chapters(texts: &Texts) -> Vec<String> {
     let Some(summary) = texts.get(SUMMARY) else { return vec![format!("{SUMMARY} is not there")] };
     let (mut known, mut wrong) = (BTreeSet::new(), Vec::new());

@@ -18,7 +18,7 @@ const THICK: u32 = 2;
 const LEGEND: i32 = 78;
 const ROW: i32 = 20;
 
-/// One panel.
+/// A panel of a chart.
 pub(crate) struct Panel {
     /// Title above the panel.
     pub(crate) title: String,
@@ -36,7 +36,7 @@ pub(crate) struct Panel {
 pub(crate) struct Line {
     /// Name in the legend.
     pub(crate) name: String,
-    /// Its points, from left to right.
+    /// The line's points, from left to right.
     pub(crate) points: Vec<(f64, f64)>,
 }
 

@@ -1,5 +1,4 @@
-//! A noisy neighbour beside a tenant of a higher class, policy by policy (issue: priority that holds; FACTS-NVME, noisy
-//! neighbour).
+//! A noisy neighbour beside a tenant of a higher class, policy by policy.
 //!
 //! The controller serves 4,000 times 4 KiB per second after a burst, on QEMU and in the simulator. The victim waits a millisecond
 //! between its reads: without that wait, the limit alone would hold it back.
@@ -147,12 +146,11 @@ fn misses(row: &Row, world: World) -> Vec<String> {
     }
     for ((is, most), name) in row.percentiles().into_iter().zip(REACH_MS).zip(["p50", "p99", "p99.9"]) {
         if is > most {
-            misses.push(format!("{policy} beside {size} KiB: the victim's {name} is {is} ms, and {most} is asked for"));
+            misses.push(format!("{policy} beside {size} KiB: the victim's {name} is {is} ms, and the goal is {most}"));
         }
     }
     if *total < LEAST_TOTAL {
-        misses
-            .push(format!("{policy} beside {size} KiB: {total} IOPS of 4 KiB in all, and {LEAST_TOTAL} are asked for"));
+        misses.push(format!("{policy} beside {size} KiB: {total} IOPS of 4 KiB in all, and the goal is {LEAST_TOTAL}"));
     }
     misses
 }
@@ -160,7 +158,7 @@ fn misses(row: &Row, world: World) -> Vec<String> {
 /// The required latencies, as a line of the chart.
 fn asked() -> Line {
     let points = REACH_MS.into_iter().enumerate().map(|(index, ms)| (index as f64, ms)).collect();
-    Line { name: "asked for, at most".into(), points }
+    Line { name: "goal, at most".into(), points }
 }
 
 fn picture(rows: &[Row<'_>], world: World) -> String {

@@ -1,4 +1,4 @@
-//! One queue for two tenants (SEEDS V13): the part of each, policy by policy.
+//! A single queue for two tenants (SEEDS V13): the part of each, policy by policy.
 //!
 //! The controller serves 40,000 times 4 KiB per second and takes 32 commands at once; the rest waits in its queues. In the first
 //! case one tenant is sixteen times as deep as the other, in the second its requests are 32 times as large.

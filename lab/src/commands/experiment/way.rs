@@ -7,7 +7,7 @@ use blk_api::queue_sharing::QueueSharing;
 /// A way of submission: a scheduling policy, and which tenants share queue pairs.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
-    /// Its name in data and pictures.
+    /// The way's name in data and pictures.
     pub(super) name: &'static str,
     /// `[server] policy`.
     policy: &'static str,
@@ -15,7 +15,7 @@ pub(super) struct Way {
     queues: QueueSharing,
 }
 
-/// One queue for all tenants, the thesis's starting point.
+/// A single queue for all tenants, the thesis's starting point.
 pub(super) const ONE_QUEUE: Way =
     Way { name: "one queue", policy: "round-robin", queues: QueueSharing::Shared { queue_pairs: 1, depth: 128 } };
 /// A queue for each of eight cores.

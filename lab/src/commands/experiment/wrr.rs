@@ -86,7 +86,7 @@ fn misses(rows: &[Row]) -> Vec<String> {
         let asked = if *weighed_by == NOBODY { 1.0 / CLASSES.len() as f64 } else { *weight };
         if (part / asked - 1.0).abs() > TOLERANCE {
             misses.push(format!(
-                "weighed by {weighed_by}, class {class} has {part} of the work, and {asked:.3} is asked for"
+                "weighed by {weighed_by}, class {class} has {part} of the work, and its weight is {asked:.3}"
             ));
         }
         if (total_iops / unweighed - 1.0).abs() > TOLERANCE {
@@ -148,7 +148,7 @@ mod tests {
     fn parts_and_the_sum_are_held_to_five_of_a_hundred() {
         assert!(misses(&rows([0.61, 0.294, 0.096], 381_000.0)).is_empty());
         let off = misses(&rows([0.6, 0.306, 0.094], 400_000.0));
-        assert_eq!(off, ["weighed by the controller, class low has 0.094 of the work, and 0.100 is asked for"]);
+        assert_eq!(off, ["weighed by the controller, class low has 0.094 of the work, and its weight is 0.100"]);
         let off = misses(&rows([0.6, 0.3, 0.1], 379_000.0));
         assert_eq!(off, ["weighed by the controller there are 379000 IOPS, and 400000 by nobody"]);
     }

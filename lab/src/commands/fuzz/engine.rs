@@ -67,7 +67,7 @@ pub(crate) struct Searched {
 pub(crate) struct Finding {
     /// Description of the failure, one sentence.
     pub(crate) what: String,
-    /// Its file, relative to the project.
+    /// The input's file, relative to the project.
     pub(crate) input: String,
 }
 

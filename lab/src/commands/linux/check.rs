@@ -58,11 +58,11 @@ struct Written {
     controller: toml::Table,
 }
 
-/// One check; `Display` writes its name.
+/// A check on Linux; `Display` writes its name.
 pub(crate) enum LinuxCheck {
     /// Jobs, on this controller.
     Jobs(Box<Jobs>, Device),
-    /// The same commands on both controllers.
+    /// All commands on both controllers, compared.
     Sweep,
 }
 
@@ -82,7 +82,7 @@ impl LinuxCheck {
         matches!(self, Self::Jobs(jobs, _) if jobs.is_full)
     }
 
-    /// Whether it keeps one processor busy, so that another may run beside it.
+    /// Whether the check keeps one processor busy, so that another may run beside it.
     pub(crate) const fn may_run_beside(&self) -> bool {
         matches!(self, Self::Jobs(..))
     }

@@ -1,4 +1,4 @@
-//! One run of a Linux guest: boots it with a controller and a job, and reads what the job reports.
+//! A run of a Linux guest: boots it with a controller and a job, and reads what the job reports.
 
 use crate::model;
 use anyhow::Result;

@@ -12,10 +12,10 @@ use std::path::Path;
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
-/// One of the functions an address belongs to.
+/// A function that an address belongs to, among others where some are inlined.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Frame {
-    /// Its name, with its modules.
+    /// The function's name, with its modules.
     pub(super) function: String,
     /// File and line in it, if known.
     pub(super) place: Option<String>,

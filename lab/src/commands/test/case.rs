@@ -9,7 +9,7 @@ use kernel::{Arch, FixName};
 use std::fmt;
 use xtask::project::Project;
 
-/// One test, by its subject; `Display` writes its name.
+/// A test, by its subject; `Display` writes its name.
 pub(super) enum TestCase {
     Units,
     Check(check::Part),
@@ -55,7 +55,7 @@ impl TestCase {
         }
     }
 
-    /// Its demand on the build machine.
+    /// The test's demand on the build machine.
     pub(super) fn demand(&self, project: &Project) -> Demand {
         match self {
             Self::Scenario(name, _) | Self::Model(name) | Self::Installed(name, _) => {
@@ -103,7 +103,7 @@ pub(super) enum Demand {
     Counted,
     /// Processors that nobody else needs.
     Patient,
-    /// One processor.
+    /// A single processor.
     Processor,
     /// All processors, at least for a part of its time.
     Build,

@@ -1,4 +1,4 @@
-//! One node of a tree: entries in the order of their keys.
+//! A node of a tree: entries in the order of their keys.
 
 /// Entries of a node, a power of two because searches go by halves. Tests use few, so that small trees are high.
 pub(crate) const ENTRIES: usize = if cfg!(test) { 4 } else { 256 };

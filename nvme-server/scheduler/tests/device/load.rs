@@ -10,7 +10,7 @@ pub struct Load {
     /// The operations of its requests, in turn.
     pub operations: [Operation; 2],
     pub bytes: u32,
-    /// Its requests are refused: they take turns and never reach the device.
+    /// The load's requests are refused: they take turns and never reach the device.
     pub is_refused: bool,
     /// All its requests are for one block.
     pub is_hot: bool,

@@ -9,7 +9,7 @@ pub const COUNTS: [usize; 4] = [1, 7, 13, 31];
 /// Bytes of their requests; the last is the largest transfer.
 pub const SIZES: [u32; 3] = [4096, 65_536, 524_288];
 
-/// Their operations.
+/// Operations of the neighbours.
 pub const WORK: [(&str, [Operation; 2]); 6] = [
     ("read", [Operation::Read; 2]),
     ("write", [Operation::Write; 2]),

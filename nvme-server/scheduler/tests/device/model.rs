@@ -57,7 +57,7 @@ pub struct Asked {
     pub bytes: u32,
     /// The work of the command, in multiples of another's.
     pub times: u64,
-    /// Whether it names the block that others name, too.
+    /// Whether the command names the block that others name, too.
     pub is_hot: bool,
 }
 

@@ -42,7 +42,7 @@ fn paced_is_no_worse_than_where_nothing_is_held_back() {
     }
 }
 
-/// One neighbour and many, under `paced` alone.
+/// A single neighbour and many, under `paced` alone.
 #[test]
 fn write_cache_of_a_device_hides_no_load() {
     let device = Device::simulated().into_iter().find(|(name, _)| *name == "flash with cache").unwrap();

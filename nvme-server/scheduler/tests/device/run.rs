@@ -58,7 +58,7 @@ struct State {
     /// Requests so far.
     begun: usize,
     random: u64,
-    /// The same for the places of requests.
+    /// The random state for the places of requests.
     place: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::{Cid, DataPointer, Nsid, QueueId, Sqe};
 /// The memory of a queue's entries (PC and PRP1 of both create commands).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueMemory {
-    /// One contiguous piece at this address, aligned to a memory page.
+    /// A single contiguous piece at this address, aligned to a memory page.
     Contiguous(u64),
     /// Pages named by the PRP list at this address; not for controllers with [`crate::registers::Cap::cqr`].
     Listed(u64),

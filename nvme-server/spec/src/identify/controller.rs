@@ -236,7 +236,7 @@ pub enum ControllerType {
 }
 
 impl ControllerType {
-    /// Whether it has I/O queues and namespaces.
+    /// Whether the controller has I/O queues and namespaces.
     #[must_use]
     pub const fn does_io(self) -> bool {
         matches!(self, Self::NotReported | Self::Io)

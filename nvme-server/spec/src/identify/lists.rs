@@ -102,7 +102,7 @@ pub enum CommandSetId {
     KeyValue,
     /// 02h: blocks in zones, which are written in their order.
     Zoned,
-    /// Another one.
+    /// Another command set.
     Other(u8),
 }
 
@@ -120,7 +120,7 @@ impl CommandSetId {
 }
 
 impl CommandSetId {
-    /// Its number.
+    /// The command set's number.
     #[must_use]
     pub const fn to_raw(self) -> u8 {
         match self {

@@ -155,7 +155,7 @@ pub enum NotPlain {
     },
     /// Protection information is in use (DPS).
     Protection {
-        /// Its type, 1 to 7.
+        /// The type of protection, 1 to 7.
         kind: u8,
     },
     /// 64 bits cannot hold the size in bytes.

@@ -52,7 +52,7 @@ pub(crate) enum Wires {
     Intx {
         masked: bool,
     },
-    /// The same of a pin that others share: the PCI server acknowledges.
+    /// A pin that others share, masked as the own one: the PCI server acknowledges.
     SharedIntx {
         masked: bool,
     },

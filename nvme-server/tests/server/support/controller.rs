@@ -35,7 +35,7 @@ pub(crate) struct Shape {
     pub queue_pairs: u16,
     /// Blocks of 512 bytes of namespace 1.
     pub blocks: u64,
-    /// Whether it supports Write Zeroes and Dataset Management.
+    /// Whether the controller supports Write Zeroes and Dataset Management.
     pub optional: bool,
     /// CAP.AMS has weighted round robin.
     pub weighted: bool,
@@ -76,7 +76,7 @@ pub(crate) type Describe = Box<dyn FnMut(u8, &mut [u8])>;
 
 /// Answers of the controller that the model need not know.
 pub(crate) struct Lies {
-    /// Its shape, as it was made or as a test changed it.
+    /// The controller's shape, as it was made or as a test changed it.
     pub shape: Shape,
     /// DW0 of the answer to Number of Queues, where it is not made of the shape.
     pub granted: Option<u32>,
@@ -136,7 +136,7 @@ pub(crate) struct Controller {
     /// The Arbitration feature, once it was set.
     pub weights: Option<ArbitrationWeights>,
     model: sim_nvme::Controller,
-    /// Those of virtual functions, which nobody drives.
+    /// Controllers of virtual functions, which nobody drives.
     secondaries: Vec<sim_nvme::Controller>,
     /// Commands fetched and not over, oldest first.
     in_flight: Vec<(u16, Sqe)>,
@@ -279,7 +279,7 @@ impl Controller {
         io.map(|(_, priority)| priority).collect()
     }
 
-    /// Its arbitration between them.
+    /// The controller's arbitration between its I/O SQs.
     pub(crate) fn arbitration(&mut self) -> Arbitration {
         self.configuration().ams()
     }

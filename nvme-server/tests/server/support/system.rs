@@ -128,7 +128,7 @@ impl Tenant {
         self
     }
 
-    /// Its share at the start.
+    /// The tenant's share at the start.
     pub(crate) fn entitlement(&self) -> Entitlement {
         let SessionConfig { class, weight, queue_pairs, depth, .. } = self.config;
         let (iops, bandwidth) = (self.config.iops_limit, self.config.bandwidth_limit);
@@ -160,7 +160,7 @@ pub(crate) struct Client {
     pub window: Ram,
     pub ring_client: Ram,
     pub ring_server: Ram,
-    /// Its liveness page.
+    /// The client's liveness page.
     pub liveness: Ram,
     pub end: ClientEnd<Ram>,
     entries: u32,
@@ -325,7 +325,7 @@ impl System {
         }
     }
 
-    /// The same for a session that need not be open.
+    /// Has records installed for a session that need not be open.
     pub(crate) fn try_install(&mut self, index: usize) {
         for record in self.records[index].clone() {
             let _ = self.policy(Message::with(policy::INSTALL, &record));
@@ -440,7 +440,7 @@ impl System {
         self.ack_of(&self.clients[index].liveness, index)
     }
 
-    /// The same of virtual function `index`.
+    /// Whether the supervisor was notified about virtual function `index`, and the number of such notifications.
     pub(crate) fn function_ack(&self, index: usize) -> (bool, u64) {
         self.ack_of(&self.drivers[index], self.clients.len() + index)
     }

@@ -173,7 +173,7 @@ impl Constants {
 struct Condition {
     /// Whether the text around it counts.
     outer: bool,
-    /// Whether its present branch does.
+    /// Whether the present branch counts.
     holds: bool,
     /// Whether an earlier branch did.
     is_over: bool,

@@ -81,7 +81,7 @@ pub(crate) fn ticks() -> u64 {
     ticks
 }
 
-/// Its ticks a second.
+/// Ticks of the counter a second.
 pub(crate) fn ticks_per_second() -> u64 {
     let frequency;
     // SAFETY: as for `ticks`.

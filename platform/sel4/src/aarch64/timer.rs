@@ -3,7 +3,7 @@
 
 use core::arch::asm;
 
-/// Its interrupt: the same on every machine with a GIC (Arm Base System Architecture, section 3.8.1).
+/// The timer's interrupt: the same on every machine with a GIC (Arm Base System Architecture, section 3.8.1).
 pub const TIMER_LINE: u8 = 30;
 
 /// `CNTP_CTL_EL0`: the timer interrupts.

@@ -24,11 +24,11 @@ const PAST_LIMIT: usize = 16;
 /// The end of an attempt to write, for one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Effect {
-    /// It was done.
+    /// The operation was done.
     Happened,
-    /// It was done or not, and is over.
+    /// The operation was done or not, and is over.
     Perhaps,
-    /// It was done or not, and may still be done.
+    /// The operation was done or not, and may still be done.
     Unknown,
 }
 
@@ -372,7 +372,7 @@ impl Later {
         later
     }
 
-    /// Whether one of the chosen, other than the value itself, must come after a value first known at this moment.
+    /// Whether a chosen one, other than the value itself, must come after a value first known at this moment.
     fn overtakes(&self, first_known: u64, own: Option<usize>) -> bool {
         let latest = if own.is_some() && own == self.holder { self.second } else { self.latest };
         latest.is_some_and(|moment| first_known < moment)

@@ -38,7 +38,7 @@ pub(super) struct Attempt<'a> {
 /// The new content of blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Contents<'a> {
-    /// One content for each block.
+    /// A content for each block.
     Each(&'a [Hash]),
     /// Zeroes in all blocks.
     Zeroes,

@@ -28,7 +28,7 @@ pub enum Discard {
 pub enum WriteCache {
     /// None that can have been read or was answered.
     None,
-    /// Those that no completed flush covers: a flush covers the writes that were answered before it was submitted.
+    /// Contents that no completed flush covers: a flush covers the writes that were answered before it was submitted.
     Volatile,
 }
 
@@ -65,7 +65,7 @@ pub enum Operation<'a> {
     Write {
         /// The blocks.
         range: BlockRange,
-        /// One hash per block, in the order of the range.
+        /// A hash for each block, in the order of the range.
         hashes: &'a [Hash],
         /// Force Unit Access or not.
         persistence: Persistence,

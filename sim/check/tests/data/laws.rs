@@ -1,4 +1,4 @@
-//! One case for each law, with the defect that breaks it beside it.
+//! A case for each law, with the defect that breaks it beside it.
 
 use sim_check::Checker;
 

@@ -40,7 +40,7 @@ impl Random {
         self.below(100) < percent
     }
 
-    /// One of them.
+    /// Draws a member of the list.
     pub(super) fn one<T: Copy>(&self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }

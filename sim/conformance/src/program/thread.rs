@@ -1,4 +1,4 @@
-//! One thread of a sequence: reads its calls, makes them, writes the answers into the journal.
+//! A thread of a sequence: reads its calls, makes them, writes the answers into the journal.
 //!
 //! Helpers run this too. They may not allocate, and get their arguments in one word: their [`Part`].
 

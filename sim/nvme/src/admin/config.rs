@@ -61,9 +61,9 @@ pub struct PowerLevel {
 /// Whether a power state processes I/O commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// It does.
+    /// The state processes I/O commands.
     Operational,
-    /// It does not: an I/O command makes the controller leave it.
+    /// The state processes none: an I/O command makes the controller leave it.
     NonOperational,
 }
 

@@ -175,7 +175,7 @@ fn every_field_of_a_feature_reads_back_as_it_was_set() {
     driver.assert_clean();
 }
 
-/// One CQ at a time, on each vector in turn.
+/// A single CQ at a time, on each vector in turn.
 #[test]
 fn coalescing_can_be_disabled_for_each_vector() {
     let mut driver = Driver::new(config());

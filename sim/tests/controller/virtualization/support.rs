@@ -131,7 +131,7 @@ impl Subsystem {
     }
 }
 
-/// One block at the start of a namespace.
+/// A block at the start of a namespace.
 fn first_block() -> Blocks {
     Blocks::new(Lba(0), 1).unwrap()
 }

@@ -263,7 +263,7 @@ impl World {
     }
 }
 
-/// One of a few addresses in two neighbouring page tables.
+/// An address of a few in two neighbouring page tables.
 fn address(page: u8) -> u64 {
     u64::from(page % 8) << 12 | u64::from(page >> 7) << 21
 }

@@ -40,9 +40,9 @@ const SLOT_OFF: u16 = 0x400 | 0x300;
 pub(crate) struct Function {
     /// The address of its configuration space.
     configuration: u64,
-    /// Its bus.
+    /// The function's bus.
     pub(super) bus: u8,
-    /// Its device and function number in one byte.
+    /// The function's device and function number in one byte.
     pub(super) devfn: u8,
     /// The configuration space of the port whose slot it sits in.
     slot: Option<u64>,

@@ -27,8 +27,8 @@ impl Area {
     }
 }
 
-/// One sentence for each pair of texts that lie on each other, and for each text that goes beyond the picture, or beyond the box in which
-/// it begins.
+/// A sentence for each pair of texts that lie on each other, and for each text that goes beyond the picture, or beyond the box in
+/// which it begins.
 pub(crate) fn faults(svg: &str) -> Vec<String> {
     let size: Vec<f64> = value(svg, "viewBox").split(' ').map(|number| number.parse().unwrap()).collect();
     let [left, top, width, height] = size.try_into().unwrap();

@@ -159,7 +159,7 @@ pub(super) struct State {
     caps: Vec<NamedCaps>,
     /// A client that waits receives a tick when nothing else comes.
     ticks_come: bool,
-    /// Those that came.
+    /// Ticks that came.
     ticks: u64,
     /// Time at which the alarm goes off that the client asked for.
     alarm_at_ns: Option<u64>,
@@ -292,7 +292,7 @@ impl Machine {
         state.bus.vectors.clear();
     }
 
-    /// It is restored, and set online.
+    /// Restores the function, and sets it online.
     pub(crate) fn restore(&self) {
         self.state().is_withdrawn = false;
         self.set_online();

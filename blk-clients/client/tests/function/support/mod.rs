@@ -17,7 +17,7 @@ pub(crate) fn session(machine: &Machine) -> Session<Machine> {
     try_session(machine).expect("a session")
 }
 
-/// The same, if it can be opened.
+/// A session of the machine, if it can be opened.
 pub(crate) fn try_session(machine: &Machine) -> Result<Session<Machine>, OpenError> {
     block_on(Session::open(machine.clone(), &machine.environment(), machine.options()))
 }

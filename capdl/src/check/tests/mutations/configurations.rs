@@ -196,7 +196,7 @@ fn any<'a, T>(all: &'a [T], chance: &mut Rng) -> Option<&'a T> {
     chance.choice(all.iter())
 }
 
-/// One change of configurations: of one node, of one field of a tenant everywhere, or an exchange of two components'.
+/// Changes configurations once: one node, one field of a tenant everywhere, or an exchange of two components'.
 pub(super) fn configuration(image: &mut Image, chance: &mut Rng) -> Option<String> {
     let trees = trees(image);
     let tree = any(&trees, chance)?;

@@ -31,7 +31,7 @@ pub(super) fn mutate(valid: &Image, seed: u64) -> Option<Mutant> {
     (image.specification != valid.specification || image.data != valid.data).then_some(Mutant { image, what })
 }
 
-/// One of `all`.
+/// Draws a member of `all`.
 fn any<'a, T>(all: &'a [T], chance: &mut Rng) -> &'a T {
     &all[chance.usize(..all.len())]
 }
@@ -388,7 +388,7 @@ fn announcement(image: &mut Image, chance: &mut Rng) -> String {
     format!("kills are {kills:?} and moments {moments:?}")
 }
 
-/// One number of a component's environment.
+/// Changes a number of a component's environment.
 fn environment(image: &mut Image, chance: &mut Rng) -> Option<String> {
     let who = any(&image.specification.components, chance).name.clone();
     let addresses: Vec<u64> = image.mappings.iter().map(|mapping| mapping.vaddr).collect();

@@ -42,7 +42,7 @@ pub(super) enum Fact {
     Reaches { who: Who, thing: Thing, badge: u64, rights: u8 },
     /// The objects that it runs with.
     Thread { who: Who, tcb: Thing, cspace: Thing, vspace: Thing, bound: Option<Thing> },
-    /// It starts in its own code on its own stack.
+    /// The component starts in its own code on its own stack.
     Starts { who: Who, in_code: bool, on_stack: bool },
     /// The objects that the supervisor ticks, writes, leaves unchanged and waits for.
     Supervised {
@@ -58,11 +58,11 @@ pub(super) enum Fact {
         frames: Option<Thing>,
         presence: Option<Thing>,
     },
-    /// Its identity where it calls: the receiver, and the badge.
+    /// The component's identity where it calls: the receiver, and the badge.
     Known { who: Who, by: Who, badge: u64 },
     /// The components that its signals wake, and with which bits.
     Wakes { who: Who, whom: Who, bits: u64 },
-    /// Its environment, by a hash.
+    /// The component's environment, by a hash.
     Configured { who: Who, name: String, hash: u64 },
     /// Against a server: below it, beside it, or above it.
     Order { who: Who, against: Who, is: Ordering },
@@ -288,7 +288,7 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// Its relations to others: the components that it calls and wakes, and its priority against servers.
+    /// The component's relations to others: those that it calls and wakes, and its priority against servers.
     fn others(&self, who: Who, facts: &mut BTreeSet<Fact>) {
         for other in 0..self.specification.components.len() {
             let receives = |object: ObjectId| {

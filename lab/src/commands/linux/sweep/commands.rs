@@ -17,7 +17,7 @@ const RANGE: u32 = 32;
 
 /// A command.
 pub(super) struct Command {
-    /// Its name for people and for explanations.
+    /// The command's name for people and for explanations.
     pub(super) label: String,
     device: Device,
     opcode: u32,

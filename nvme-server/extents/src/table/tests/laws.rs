@@ -5,7 +5,7 @@ use crate::model::Model;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// One call.
+/// A call of the table.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Install(usize, Record),
