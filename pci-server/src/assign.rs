@@ -17,11 +17,10 @@ mod scan;
 
 use self::layout::{Layout, MemoryType, Need, Node, Part, Place, Placed, Prefetchable, lay_out};
 use self::scan::{Found, close, scan};
-use crate::bars::PciWindows;
+use crate::addresses::PciWindows;
 use crate::config_space::ConfigSpace;
-use crate::function::Bridge;
+use crate::function::{Bridge, VirtualFunctions};
 use crate::sizing::Note;
-use crate::virtual_functions::VirtualFunctions;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;

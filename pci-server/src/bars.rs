@@ -4,17 +4,17 @@
 //! ones, which the library's own sizing does not check. This module decides which BARs may be given away: those of whole
 //! pages, inside the device memory the server holds, without overlap, and reachable.
 
+use crate::addresses::{PciWindows, page_range};
 use crate::config_space::ConfigSpace;
 use crate::function::{Function, Unusable};
-use crate::sizing::Note;
+use crate::sizing::{Note, read_sizes};
 use crate::virtual_functions;
 use alloc::vec::Vec;
 use core::ops::Range;
-use pci_spec::bar::{RawBar, decode_all};
-use pci_spec::header::{BARS_TYPE_0, offset};
+use pci_spec::bar::decode_all;
+use pci_spec::header::offset;
 use pci_spec::{Bar, Bdf};
-use platform::{Memory, Mmio, OutOfBounds, PAGE_SIZE, Paddr};
-use virtio_drivers::transport::pci::bus::Command;
+use platform::{Memory, Mmio, OutOfBounds};
 
 /// The BARs of a function, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -46,84 +46,6 @@ pub fn size<M: Mmio>(
         }
     }
     Ok(sized)
-}
-
-/// Reads the values and sizes of `count` BARs of `bdf`, up to six, of which the first is at byte `first`. Otherwise as
-/// [`size`].
-pub(crate) fn read_sizes<M: Mmio>(
-    config: &mut ConfigSpace<M>,
-    note: &Note<impl Memory>,
-    bdf: Bdf,
-    first: u16,
-    count: u8,
-) -> Result<heapless::Vec<RawBar, 6>, OutOfBounds> {
-    note.take(config, bdf, first, count)?;
-    let decoding = Command::IO_SPACE | Command::MEMORY_SPACE;
-    let before = config.change_command(bdf, Command::empty(), decoding);
-    let registers = (first..).step_by(4).take(count.min(BARS_TYPE_0).into());
-    let raw = registers
-        .map(|register| {
-            let value = config.read_extended(bdf, register);
-            config.write_extended(bdf, register, u32::MAX);
-            let sized = config.read_extended(bdf, register);
-            config.write_extended(bdf, register, value);
-            RawBar { value, sized }
-        })
-        .collect();
-    config.change_command(bdf, before.intersection(decoding), Command::empty());
-    note.strike()?;
-    Ok(raw)
-}
-
-/// The physical memory that BARs may lie in: the server's device untypeds.
-#[derive(Clone, Debug)]
-pub struct PciWindows {
-    /// Disjoint, not touching, ascending.
-    ranges: Vec<Range<u64>>,
-}
-
-impl PciWindows {
-    /// The PCI windows of untypeds with these addresses and log2 sizes.
-    #[must_use]
-    pub fn new(untypeds: &[(Paddr, u8)]) -> Self {
-        let mut all: Vec<Range<u64>> = untypeds
-            .iter()
-            .filter_map(|(paddr, bits)| {
-                let bytes = 1u64.checked_shl(u32::from(*bits))?;
-                Some(paddr.bits()..paddr.bits().checked_add(bytes)?)
-            })
-            .collect();
-        all.sort_by_key(|range| range.start);
-        let mut ranges: Vec<Range<u64>> = Vec::new();
-        for range in all {
-            match ranges.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => ranges.push(range),
-            }
-        }
-        Self { ranges }
-    }
-
-    /// The PCI windows, disjoint and ascending.
-    #[must_use]
-    pub fn ranges(&self) -> &[Range<u64>] {
-        &self.ranges
-    }
-
-    /// Whether all of `range` lies in the PCI windows.
-    #[must_use]
-    pub fn cover(&self, range: &Range<u64>) -> bool {
-        self.ranges.iter().any(|window| window.start <= range.start && range.end <= window.end)
-    }
-}
-
-/// The whole pages a BAR touches, as physical addresses. Those at the very top end at the last address.
-#[must_use]
-pub fn page_range(bar: &Bar) -> Range<u64> {
-    let page = PAGE_SIZE as u64;
-    let start = bar.address() & !page.wrapping_sub(1);
-    let end = bar.last().checked_add(1).and_then(|end| end.checked_next_multiple_of(page));
-    start..end.unwrap_or(u64::MAX)
 }
 
 /// Whether each memory BAR still has the address at which it was found: a function that was reset since has lost them.

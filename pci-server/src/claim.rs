@@ -6,14 +6,14 @@
 //! `server` decides which driver may claim a function; `pages` maps, `interrupts` knows the interrupt modes, `reset` resets.
 //! Left out: the reset of other devices, which their drivers do.
 
-use crate::bars;
+use crate::addresses::page_of;
 use crate::config_space::ConfigSpace;
 use crate::enumerate::find_msix;
-use crate::function::Function;
+use crate::function::{Function, withheld};
 use crate::interrupts::{Interrupts, Source};
-use crate::pages::{Page, frame_of, map, page_of, take_back};
+use crate::pages::{Page, frame_of, map, take_back};
 use crate::resources::{Resources, refused};
-use crate::{msi, msix};
+use crate::{bars, msi, msix};
 use alloc::vec::Vec;
 use pci_api::{BarRun, Bound, Claimed, MAX_RUNS, Refusal};
 use pci_spec::msix::{MsixCapability, Place};
@@ -136,7 +136,7 @@ impl<M: Mmio> Claim<M> {
     ) -> Result<(), Refusal> {
         let pages = bar.size().div_ceil(PAGE_SIZE as u64).min(driver.config.pages.into());
         for number in 0..pages {
-            if msix::withheld(self.msix.as_ref(), bar.index(), number) {
+            if withheld(self.msix.as_ref(), bar.index(), number) {
                 continue;
             }
             let vaddr = self.next_vaddr(driver)?;

@@ -9,11 +9,10 @@
 use crate::assign::write_bar;
 use crate::config_space::ConfigSpace;
 use crate::enumerate::{MAX_FUNCTIONS, find_msix, silence};
-use crate::function::{Function, Unusable, VirtualOf};
-use crate::msix;
-use crate::reset;
+use crate::function::{Function, Unusable, VirtualFunctions, VirtualOf};
 use crate::sizing::Note;
-use crate::virtual_functions::{self, VirtualFunctions, disable};
+use crate::virtual_functions::{self, disable};
+use crate::{msix, reset};
 use alloc::vec::Vec;
 use core::fmt;
 use pci_spec::header::{HeaderType, Layout, NO_VENDOR};

@@ -5,14 +5,13 @@
 //! walked yet. Any other bridge is recorded, and nothing behind it is read. Neighbours: `bars` sizes the functions found
 //! here and decides which can be given away; `assign` numbers buses and places BARs before, where firmware has not.
 
+use crate::addresses::PciWindows;
 use crate::assign::LeftOut;
-use crate::bars::{self, PciWindows};
+use crate::bars;
 use crate::config_space::ConfigSpace;
 use crate::function::{Bridge, Function, Unusable};
-use crate::msi;
-use crate::msix;
 use crate::sizing::Note;
-use crate::virtual_functions;
+use crate::{msi, msix, virtual_functions};
 use alloc::vec::Vec;
 use pci_spec::bridge::{self, BusNumbers, MemoryWindow, PrefetchableRegisters};
 use pci_spec::capability::{self, CapabilityError, id};

@@ -1,15 +1,16 @@
 //! Records of functions: one for each that answered, in the order of the bus walk.
 
-use crate::msix;
-use crate::pages::page_of;
-use crate::virtual_functions::VirtualFunctions;
+use crate::addresses::page_of;
+
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 use pci_api::IntxRouting;
 use pci_spec::bridge::{BusNumbers, MemoryWindow};
 use pci_spec::intx::RootPin;
 use pci_spec::msi::MsiCapability;
 use pci_spec::msix::MsixCapability;
+use pci_spec::sriov::{self, Sriov};
 use pci_spec::{Bar, Bdf, BridgeKind, ClassCode};
 use platform::{PAGE_SIZE, Paddr};
 use report::{PciFunction, Report};
@@ -47,6 +48,25 @@ pub struct Function {
     pub virtual_of: Option<VirtualOf>,
     /// Reason why no driver can have it, if so.
     pub unusable: Option<Unusable>,
+}
+
+/// The virtual functions of a physical function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VirtualFunctions {
+    /// Their number and their routing ids, when all of them are enabled.
+    pub sriov: Sriov,
+    /// The first one's part of each BAR. Those of the others follow.
+    pub bars: heapless::Vec<Bar, { sriov::BARS }>,
+    /// Reason why they cannot be used, if so.
+    pub unusable: Option<Unusable>,
+}
+
+impl VirtualFunctions {
+    /// The addresses that `bar` of all of them needs.
+    pub(crate) fn range(&self, bar: &Bar) -> Option<Range<u64>> {
+        let bytes = sriov::bytes(bar, self.sriov.total)?;
+        Some(bar.address()..bar.address().checked_add(bytes)?)
+    }
 }
 
 /// The place of a virtual function.
@@ -161,7 +181,7 @@ impl Function {
     pub fn given_pages(&self) -> impl Iterator<Item = (u8, Paddr)> {
         self.memory_bars().flat_map(|bar| {
             let pages = 0..bar.size().div_ceil(PAGE_SIZE as u64);
-            let given = pages.filter(|number| !msix::withheld(self.msix.as_ref(), bar.index(), *number));
+            let given = pages.filter(|number| !withheld(self.msix.as_ref(), bar.index(), *number));
             given.filter_map(|number| Some((bar.index(), page_of(bar, number).ok()?)))
         })
     }
@@ -219,4 +239,12 @@ impl Function {
             buses: self.bridge.map(|bridge| (bridge.numbers.secondary(), bridge.numbers.subordinate())),
         })
     }
+}
+
+/// Whether page `page` of BAR `bar` holds a part of the table or the PBA.
+#[must_use]
+pub fn withheld(msix: Option<&MsixCapability>, bar: u8, page: u64) -> bool {
+    msix.is_some_and(|msix| {
+        [msix.table, msix.pending].iter().any(|place| place.bar == bar && place.pages().contains(&page))
+    })
 }

@@ -11,14 +11,15 @@
 //! a driver gets to enable its controller (see `msix`), and two modes are never on together (PCI 6.8.1.3, 6.8.2.3).
 //! Neighbours: `claim` has one of these; `server` decides which pins are shared.
 
+use crate::addresses::page_of;
+use crate::bound::Vector;
 use crate::claim::Driver;
 use crate::function::Function;
 use crate::msi::{self, Run};
 use crate::msix::{self, Table};
-use crate::pages::{Page, map, page_of, take_back};
+use crate::pages::{Page, map, take_back};
 use crate::resources::{Resources, refused};
 use crate::shared_line;
-use crate::vector::Vector;
 use alloc::vec::Vec;
 use pci_api::{BY_HANDLER, BY_SERVER, Bound, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, Refusal};
 use pci_spec::Bdf;

@@ -28,8 +28,10 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod addresses;
 pub mod assign;
 pub mod bars;
+mod bound;
 pub mod claim;
 pub mod config_space;
 pub mod enable;

@@ -5,9 +5,9 @@
 //! vector stays masked until it is bound. Where it has none, a message of an unbound vector reaches a kernel interrupt
 //! without a handler, which no other function gets meanwhile. Neighbours: `interrupts` calls this; `msix` is MSI-X.
 
+use crate::bound::Vector;
 use crate::config_space::ConfigSpace;
 use crate::resources::Resources;
-use crate::vector::Vector;
 use core::ops::Range;
 use pci_api::Refusal;
 use pci_spec::Bdf;

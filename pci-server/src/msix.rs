@@ -13,14 +13,6 @@ use pci_spec::msi;
 use pci_spec::msix::{CONTROL_OFFSET, Control, Entry, MsixCapability, Place, VectorControl};
 use platform::{Mmio, OutOfBounds, PAGE_BITS};
 
-/// Whether page `page` of BAR `bar` holds a part of the table or the PBA.
-#[must_use]
-pub fn withheld(msix: Option<&MsixCapability>, bar: u8, page: u64) -> bool {
-    msix.is_some_and(|msix| {
-        [msix.table, msix.pending].iter().any(|place| place.bar == bar && place.pages().contains(&page))
-    })
-}
-
 /// Reason why a function's table and PBA cannot be kept apart from the rest of its registers, if so.
 ///
 /// The places of registers are not known. But a table or PBA that begins inside a page has something before it in that

@@ -6,9 +6,8 @@
 use crate::resources::{Resources, refused};
 use alloc::vec::Vec;
 use pci_api::Refusal;
-use pci_spec::Bar;
 use platform::log::error;
-use platform::{CPtr, CacheAttributes, Cap, Error, Frame, Kernel, PAGE_SIZE, Paddr, Platform, Rights, VSpace, Vaddr};
+use platform::{CPtr, CacheAttributes, Cap, Error, Frame, Kernel, Paddr, Platform, Rights, VSpace, Vaddr};
 
 /// A page that was given away: the frame that stays here, and the copy it is mapped by.
 #[derive(Clone, Copy, Debug)]
@@ -16,12 +15,6 @@ pub(crate) struct Page {
     /// The frame that stays.
     pub frame: Cap<Frame>,
     copy: CPtr,
-}
-
-/// Physical address of page `number` of `bar`, which is page aligned.
-pub(crate) fn page_of(bar: &Bar, number: u64) -> Result<Paddr, Refusal> {
-    let offset = number.checked_mul(PAGE_SIZE as u64).ok_or(Refusal::Unusable)?;
-    Paddr::new(bar.address()).checked_add(offset).ok_or(Refusal::Unusable)
 }
 
 /// The frame of the device page at `paddr`, which is made once and stays.

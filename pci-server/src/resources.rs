@@ -3,10 +3,10 @@
 //! All of them are the server's own and return when a claim ends. Left out: which driver has what (`claim`) and which may
 //! (`server`).
 
-use crate::bars::PciWindows;
+use crate::addresses::PciWindows;
+use crate::bound::SharedLine;
 use crate::config_space::ConfigSpace;
 use crate::reset::Resets;
-use crate::shared_line::SharedLine;
 use alloc::vec::Vec;
 use core::ops::Range;
 use pci_api::{Refusal, ServerConfig, names};

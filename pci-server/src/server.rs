@@ -20,16 +20,15 @@
 use crate::assign::assign;
 use crate::claim::{Claim, Driver};
 use crate::enumerate::{MAX_DEPTH, enumerate, find_msix};
-use crate::function::Function;
+use crate::function::{Function, VirtualFunctions};
 use crate::interrupts::Kind;
-use crate::msix;
 use crate::power::wake_all;
 use crate::predecessor::tidy;
 use crate::provision::Provision;
 use crate::resources::{Missing, Resources, pci_windows};
-use crate::shared_line;
 use crate::sizing::Note;
-use crate::virtual_functions::{self, VirtualFunctions};
+use crate::virtual_functions;
+use crate::{msix, shared_line};
 use alloc::vec::Vec;
 use pci_api::{
     BAR_FRAME, CLAIM, Count, DriverConfig, GRANTED, INTERRUPTS, IO_SPACE, Index, LIST, RELEASE, RESTORE, Refusal,

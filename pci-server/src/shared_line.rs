@@ -9,14 +9,14 @@
 //! Neighbours: `claim` joins and leaves, `server` passes on the signals. Left out: a limit on a driver's signals. The driver
 //! gets no further signal until it has finished (`docs/decisions`).
 
+use crate::bound::{SharedLine, Sharer, Vector};
 use crate::config_space::ConfigSpace;
 use crate::resources::{Resources, refused};
-use crate::vector::Vector;
 use alloc::vec::Vec;
 use pci_api::Refusal;
 use pci_spec::Bdf;
 use platform::log::{error, info, warn};
-use platform::{Badge, CPtr, Cap, Kernel, Mmio, Notification, Platform};
+use platform::{Badge, Cap, Kernel, Mmio, Notification, Platform};
 use virtio_drivers::transport::pci::bus::Command;
 
 /// Interrupts of a line that no function wanted, between two ticks.
@@ -25,36 +25,6 @@ const IDLE_INTERRUPTS: u32 = 1024;
 const DRIVER_BITS: usize = 32;
 /// Bits for lines, from [`DRIVER_BITS`] on: this many can be shared at once. No routing has more than 8.
 const LINE_BITS: u32 = 30;
-
-/// A line that claims share.
-#[derive(Debug)]
-pub struct SharedLine {
-    line: u8,
-    /// The bit of [`LINE_BITS`] that distinguishes its signals from those of other lines, whatever their numbers.
-    bit: u32,
-    interrupt: Vector,
-    /// Notification of the server itself, which the handler signals.
-    own: Cap<Notification>,
-    sharers: Vec<Sharer>,
-    /// Interrupts since the last tick that no function wanted.
-    idle: u32,
-    /// Whether there were too many of them, so that the line is not acknowledged before the tick.
-    stopped: bool,
-}
-
-/// A function's part in a line.
-#[derive(Debug)]
-struct Sharer {
-    bdf: Bdf,
-    /// The number of its driver.
-    driver: usize,
-    /// The slot of the driver's badged notification.
-    notification: CPtr,
-    /// Notification that the driver signals when it has finished.
-    resume: Cap<Notification>,
-    /// The function's pin is disabled until then.
-    disabled: bool,
-}
 
 /// Binds the function at `bdf`, which driver number `driver` claimed, to `notification`, which is taken out of its
 /// slot. Returns the notification that the driver signals when it has finished with an interrupt. It ends with [`leave`].

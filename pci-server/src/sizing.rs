@@ -13,6 +13,8 @@
 
 use crate::config_space::ConfigSpace;
 use pci_spec::Bdf;
+use pci_spec::bar::RawBar;
+use pci_spec::header::BARS_TYPE_0;
 use platform::{Memory, Mmio, OutOfBounds};
 use virtio_drivers::transport::pci::bus::Command;
 
@@ -156,4 +158,31 @@ const fn slot(index: usize) -> usize {
 fn words(first: u16, count: u8) -> impl Iterator<Item = (u16, usize)> {
     let registers = (first..).step_by(size_of::<u32>()).take(count.min(NOTED_BRIDGE).into());
     registers.zip((BARS..).step_by(size_of::<u32>()))
+}
+
+/// Reads the values and sizes of `count` BARs of `bdf`, up to six, of which the first is at byte `first`. Otherwise as
+/// [`size`](crate::bars::size).
+pub(crate) fn read_sizes<M: Mmio>(
+    config: &mut ConfigSpace<M>,
+    note: &Note<impl Memory>,
+    bdf: Bdf,
+    first: u16,
+    count: u8,
+) -> Result<heapless::Vec<RawBar, 6>, OutOfBounds> {
+    note.take(config, bdf, first, count)?;
+    let decoding = Command::IO_SPACE | Command::MEMORY_SPACE;
+    let before = config.change_command(bdf, Command::empty(), decoding);
+    let registers = (first..).step_by(4).take(count.min(BARS_TYPE_0).into());
+    let raw = registers
+        .map(|register| {
+            let value = config.read_extended(bdf, register);
+            config.write_extended(bdf, register, u32::MAX);
+            let sized = config.read_extended(bdf, register);
+            config.write_extended(bdf, register, value);
+            RawBar { value, sized }
+        })
+        .collect();
+    config.change_command(bdf, before.intersection(decoding), Command::empty());
+    note.strike()?;
+    Ok(raw)
 }

@@ -1,24 +1,12 @@
 //! An interrupt made for one vector of a claim, or for a line that claims share: a kernel interrupt, its handler,
 //! and the line it comes by, if it does.
 
+use crate::bound::Vector;
 use crate::resources::{Resources, refused};
 use pci_api::Refusal;
 use pci_spec::Bdf;
 use platform::log::error;
 use platform::{Cap, IrqHandler, IrqSource, Kernel, Platform, Trigger};
-
-/// A vector's interrupt. The handler stays here; copies that drivers get die with it.
-#[derive(Clone, Copy, Debug)]
-pub struct Vector {
-    /// The vector's number among the function's vectors.
-    pub index: u16,
-    /// The kernel interrupt.
-    pub irq: u8,
-    /// The interrupt line; messages have none.
-    pub line: Option<u8>,
-    /// The vector's handler.
-    pub handler: Cap<IrqHandler>,
-}
 
 impl Vector {
     /// Makes the handler of a fresh kernel interrupt: of interrupt line `line`, or of messages. Bound to nothing yet.

@@ -6,10 +6,10 @@
 //! physical function, `assign` gives their BARs addresses, where no firmware has placed anything. Firmware that places only
 //! other BARs leaves theirs to [`place`].
 
-use crate::bars::{PciWindows, page_range, read_sizes};
+use crate::addresses::{PciWindows, page_range};
 use crate::config_space::ConfigSpace;
-use crate::function::{Function, Unusable, VirtualOf};
-use crate::sizing::Note;
+use crate::function::{Function, Unusable, VirtualFunctions, VirtualOf};
+use crate::sizing::{Note, read_sizes};
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
@@ -20,17 +20,6 @@ use pci_spec::sriov::{self, Control, Sriov, SriovError, offset};
 use pci_spec::{Bar, Bdf};
 use platform::log::info;
 use platform::{Memory, Mmio};
-
-/// The virtual functions of a physical function.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct VirtualFunctions {
-    /// The number and the routing ids of the virtual functions, when all of them are enabled.
-    pub sriov: Sriov,
-    /// The first one's part of each BAR. Those of the others follow.
-    pub bars: heapless::Vec<Bar, { sriov::BARS }>,
-    /// Reason why they cannot be used, if so.
-    pub unusable: Option<Unusable>,
-}
 
 /// Reason why a description of virtual functions is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,14 +47,6 @@ impl Impossible {
 impl fmt::Display for Impossible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())
-    }
-}
-
-impl VirtualFunctions {
-    /// The addresses that `bar` of all of them needs.
-    fn range(&self, bar: &Bar) -> Option<Range<u64>> {
-        let bytes = sriov::bytes(bar, self.sriov.total)?;
-        Some(bar.address()..bar.address().checked_add(bytes)?)
     }
 }
 

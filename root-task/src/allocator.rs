@@ -6,6 +6,7 @@
 //! Untypeds are opened from the smallest that has room, because the kernel clears the whole of an untyped at its first
 //! retype. In a machine with much memory the large ones stay closed, and boot does not wait for unused memory.
 
+use crate::boot::bytes;
 use crate::{BootInfo, BuildError};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -22,11 +23,6 @@ pub struct Demand {
     pub count: u64,
     /// Whether the objects are consecutive in memory, too.
     pub contiguous: bool,
-}
-
-/// 2^`bits`, 0 for more than 64 bits hold.
-pub(crate) fn bytes(bits: u8) -> u64 {
-    1u64.checked_shl(u32::from(bits)).unwrap_or(0)
 }
 
 #[derive(Debug)]

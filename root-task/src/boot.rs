@@ -1,13 +1,17 @@
 //! The machine as the kernel hands it to the root task, in terms of the seam alone, so that tests can supply the same.
 
+use crate::error::BuildError;
 use crate::timer::OneShot;
-use crate::{BuildError, Fault};
 use alloc::vec::Vec;
 use core::ops::Range;
 use platform::{
     AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Message, Notification, ObjectType, OutOfBounds, Paddr,
     Platform, Region, Tcb, Untyped, VSpace,
 };
+use report::FaultKind;
+
+/// Bits of every path in every CSpace of ours: the guard fills what the CNode's slots leave.
+pub(crate) const PATH_BITS: u8 = 64;
 
 /// An untyped that the kernel handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +60,17 @@ pub struct BootInfo {
     pub retype_limit: u64,
 }
 
+/// A component's fault, independent of the kernel's numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// Its kind.
+    pub kind: FaultKind,
+    /// The address or capability slot it was about, 0 where there is none.
+    pub address: u64,
+    /// The instruction.
+    pub instruction: u64,
+}
+
 /// Services of the runtime for the root task alone, in addition to [`platform::Platform`], which every component has.
 pub trait Services<P: Platform>: Clone + 'static {
     /// The machine's timer.
@@ -77,17 +92,22 @@ pub trait Services<P: Platform>: Clone + 'static {
     fn start_log(&self, region: &Region, console: Cap<Notification>) -> Result<(), OutOfBounds>;
 }
 
+/// 2^`bits`, 0 for more than 64 bits hold.
+pub(crate) fn bytes(bits: u8) -> u64 {
+    1u64.checked_shl(u32::from(bits)).unwrap_or(0)
+}
+
 impl BootInfo {
     /// The root task's slot `cptr`, in the form for CNode invocations.
     #[must_use]
     pub fn slot(&self, cptr: CPtr) -> platform::AbsoluteCPtr {
-        platform::AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: crate::cspace::PATH_BITS }
+        platform::AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: PATH_BITS }
     }
 
     /// Bytes of ordinary memory.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let ordinary = self.untypeds.iter().filter(|untyped| !untyped.is_device);
-        ordinary.fold(0, |sum, untyped| sum.saturating_add(crate::allocator::bytes(untyped.size_bits)))
+        ordinary.fold(0, |sum, untyped| sum.saturating_add(bytes(untyped.size_bits)))
     }
 }

@@ -4,12 +4,12 @@ use crate::allocator::Allocator;
 #[cfg(feature = "fault-injection")]
 use crate::moments::Moments;
 use crate::objects::Objects;
+use crate::state::Build;
 use crate::supervisor::Supervisor;
 use crate::{BootInfo, BuildError, Services};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec;
-use alloc::vec::Vec;
 use capdl_spec::{ObjectId, ObjectKind, Specification};
 use platform::log::info;
 use platform::{Badge, CPtr, CapData, Kernel, Memory, Notification, PAGE_SIZE, Platform, Rights, ticks_to_ns};
@@ -23,26 +23,6 @@ const CONSOLE: &str = "console.event";
 const INJECTION_REFUSED: &str = "it has kill orders or moments, and this root task was built without fault injection";
 /// The root task's own number, in logs and in its badge at the console.
 pub(crate) const OWN_COMPONENT: u16 = 0;
-
-/// Input and state of the build. The supervisor keeps it and rebuilds parts from it.
-pub(crate) struct Build<P: Platform> {
-    pub(crate) platform: P,
-    pub(crate) boot: BootInfo,
-    pub(crate) specification: Rc<Specification>,
-    /// The payload, and the offset in it of the data that frames are filled with.
-    pub(crate) payload: P::Memory,
-    pub(crate) data: usize,
-    pub(crate) allocator: Allocator,
-    pub(crate) objects: Objects,
-    /// By object: the first capability of each frame is used up by a mapping.
-    pub(crate) mapped: Vec<bool>,
-    /// By VSpace: pages mapped.
-    pub(crate) pages: BTreeMap<ObjectId, u32>,
-    /// By CNode: capabilities installed.
-    pub(crate) installed: BTreeMap<ObjectId, u32>,
-    /// A scratch slot of the root task, once it was needed.
-    pub(crate) scratch_slot: Option<CPtr>,
-}
 
 /// Builds the system in `payload` and starts its components, which run as soon as the caller waits.
 ///
@@ -116,15 +96,6 @@ fn read_specification<M: Memory>(payload: &M) -> Result<(Specification, usize), 
 }
 
 impl<P: Platform> Build<P> {
-    pub(crate) fn kernel(&self) -> &P::Kernel {
-        self.platform.kernel()
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Option<ObjectId> {
-        let index = self.specification.objects.iter().position(|object| object.name == name)?;
-        ObjectId::try_from(index).ok()
-    }
-
     /// Starts the root task's log. Its ring is an object of the specification like any other, so that the console's right to
     /// read it stands there, too. A system without a console has no ring.
     fn start_log<S: Services<P>>(&mut self, services: &S) -> Result<(), BuildError> {

@@ -5,15 +5,13 @@
 //! stops the machine when one of them is copied.
 
 use crate::BuildError;
-use crate::build::Build;
+use crate::boot::PATH_BITS;
 use crate::objects::object;
+use crate::state::Build;
 use alloc::rc::Rc;
 use capdl_spec::{CapRun, Component, Object, ObjectKind, ROOT_BITS, Specification};
 use platform::{AbsoluteCPtr, Badge, CNode, CPtr, CapData, Kernel, Platform, Rights};
 use report::{Installed, Report, clip};
-
-/// Bits of every path in every CSpace of ours: the guard fills what the CNode's slots leave.
-pub(crate) const PATH_BITS: u8 = 64;
 
 /// Rights, as the specification has them, of a capability to call: write and grant-reply.
 const CALL: u8 = 2 | 8;

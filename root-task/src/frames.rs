@@ -4,8 +4,8 @@
 //! component is re-instantiated, so the table is written once. The server maps it read-only, so it stays as it is.
 
 use crate::BuildError;
-use crate::build::Build;
 use crate::objects::object;
+use crate::state::Build;
 use alloc::rc::Rc;
 use capdl_spec::{Component, ObjectId, ObjectKind, Specification};
 use iommu_api::frames::{Run, Runs};

@@ -45,18 +45,21 @@ mod objects;
 mod panic_serial;
 mod reinstantiation;
 mod restarts;
+mod state;
 mod supervisor;
 mod sweep;
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "the tests' own numbers")]
 mod testing;
+mod thread;
 mod threads;
 pub mod timer;
+mod timer_setup;
 mod vspace;
 
 pub use allocator::{Allocator, Demand};
-pub use boot::{BootInfo, Services, UntypedInfo};
+pub use boot::{BootInfo, Fault, Services, UntypedInfo};
 pub use build::boot;
 pub use error::BuildError;
 pub use panic_serial::panic_frame;
-pub use supervisor::{Fault, Supervisor};
+pub use supervisor::Supervisor;

@@ -3,8 +3,8 @@
 //! IOMMU blocked, and the presence of devices in hot-plug slots.
 
 use crate::BuildError;
-use crate::build::Build;
 use crate::objects::object;
+use crate::state::Build;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use capdl_spec::{ObjectId, TeardownAck};

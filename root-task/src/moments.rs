@@ -2,18 +2,17 @@
 //!
 //! A moment needs milestones that components count in the first pages of their log rings (`report::milestones`), and deaths and
 //! restarts that the supervisor counts. A restarted component counts from the beginning again. Milestones beside a restart of the
-//! same component are those of the later incarnation. Something that has happened once stays so. An announced moment is written into the same page of every component, and clients and policy components are
-//! ticked: nobody waits for the next tick. Left out: the kill orders that wait for moments (`injection`).
+//! same component are those of the later incarnation. Something that has happened once stays so. An announced moment is written
+//! into the same page of every component. Left out: the kill orders that wait for moments (`injection`).
 
-use crate::build::Build;
-use crate::supervisor::Supervisor;
-use crate::threads::{State, Thread};
-use crate::{BuildError, Services};
+use crate::error::BuildError;
+use crate::state::Build;
+use crate::thread::{State, Thread};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use capdl_spec::{Counted, Need, ObjectKind, Role, Specification};
-use platform::{Kernel, Platform, Rights};
+use capdl_spec::{Counted, Need, ObjectKind, Specification};
+use platform::{Platform, Rights};
 use report::milestones::Watched;
 
 /// A moment that has not come.
@@ -80,8 +79,8 @@ impl<P: Platform> Moments<P> {
         self.pending.iter().filter_map(|pending| pending.at_us)
     }
 
-    /// Announces the moments that have come after so many microseconds.
-    pub(crate) fn announce<S: Services<P>>(&mut self, elapsed_us: u64, supervisor: &Supervisor<P, S>) {
+    /// Announces the moments that have come after so many microseconds. Returns whether there is one.
+    pub(crate) fn announce(&mut self, elapsed_us: u64, threads: &[Thread]) -> bool {
         let Self { pages, pending, come, .. } = self;
         let before = pending.len();
         pending.retain_mut(|pending| {
@@ -90,7 +89,7 @@ impl<P: Platform> Moments<P> {
                 let waiting: BTreeSet<u16> = of_supervisor(&pending.needs).map(|need| need.component).collect();
                 pending.needs.retain(|need| {
                     let is_now = is_milestone(need) == of_client && (!of_client || !waiting.contains(&need.component));
-                    !(is_now && has_happened(need, &supervisor.threads, pages))
+                    !(is_now && has_happened(need, threads, pages))
                 });
             }
             if pending.needs.is_empty() {
@@ -106,9 +105,7 @@ impl<P: Platform> Moments<P> {
             }
             !has_come
         });
-        if pending.len() < before {
-            tick_those_that_wait(supervisor);
-        }
+        pending.len() < before
     }
 }
 
@@ -133,17 +130,6 @@ const fn is_milestone(need: &Need) -> bool {
 /// Needs that the supervisor counts.
 fn of_supervisor(needs: &[Need]) -> impl Iterator<Item = &Need> {
     needs.iter().filter(|need| !is_milestone(need))
-}
-
-/// Signals the clients and policy components that are alive, as at a tick.
-fn tick_those_that_wait<P: Platform, S: Services<P>>(supervisor: &Supervisor<P, S>) {
-    let roles = supervisor.build.specification.components.iter().map(|one| (one.id, one.role));
-    let waits: BTreeSet<u16> =
-        roles.filter(|(_, role)| matches!(role, Role::Client | Role::Policy)).map(|(id, _)| id).collect();
-    let alive = supervisor.threads.iter().filter(|thread| thread.is_alive() && waits.contains(&thread.id));
-    for notification in alive.filter_map(|thread| thread.tick) {
-        supervisor.build.platform.kernel().signal(notification);
-    }
 }
 
 /// The frames that are the component's log ring.

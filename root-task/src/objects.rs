@@ -209,7 +209,7 @@ fn make_devices<K: Kernel>(
 ) -> Result<Range<u64>, BuildError> {
     let refused = || BuildError::refused("make of device memory", &object.name);
     let (paddr, stride) = match object.kind {
-        ObjectKind::DeviceUntyped { paddr, size_bits } => (paddr, crate::allocator::bytes(size_bits)),
+        ObjectKind::DeviceUntyped { paddr, size_bits } => (paddr, crate::boot::bytes(size_bits)),
         ObjectKind::LargeDeviceFrame { paddr } => (paddr, LARGE_PAGE),
         ObjectKind::SmallDeviceFrame { paddr } => (paddr, PAGE_SIZE as u64),
         _ => return Err(BuildError::specification(&object.name, "is of a kind that cannot be made")),

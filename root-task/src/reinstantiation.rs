@@ -16,9 +16,9 @@
 //! which is done before.
 
 use crate::BuildError;
-use crate::build::Build;
 use crate::cspace::{is_moved, revokes};
 use crate::objects::object;
+use crate::state::Build;
 use crate::vspace::Part;
 use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
@@ -59,7 +59,7 @@ impl<P: Platform> Build<P> {
         let refused = || BuildError::refused("take a capability from", &component.name);
         let bits = crate::cspace::cnode_bits(&specification, component.cnode)?;
         let mut slot = 0u64;
-        let end = crate::allocator::bytes(bits);
+        let end = crate::boot::bytes(bits);
         while slot < end {
             let run = specification.caps.iter().find(|run| run.cnode == component.cnode && run.slot == slot);
             let (count, kind) = match run {

@@ -22,34 +22,24 @@
 
 mod arrivals;
 mod deaths;
+#[cfg(feature = "fault-injection")]
+mod injecting;
 mod relations;
 mod restarting;
 mod time;
 
 use crate::Services;
-use crate::build::Build;
 #[cfg(feature = "fault-injection")]
 use crate::injection::Injection;
 use crate::liveness::LivenessPages;
 #[cfg(feature = "fault-injection")]
 use crate::moments::Moments;
-use crate::threads::Thread;
+use crate::state::Build;
+use crate::thread::Thread;
 use crate::timer::Timer;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use platform::{Badge, CPtr, Event, Platform};
-use report::FaultKind;
-
-/// A component's fault, independent of the kernel's numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fault {
-    /// The fault's kind.
-    pub kind: FaultKind,
-    /// The address or capability slot it was about, 0 where there is none.
-    pub address: u64,
-    /// The instruction.
-    pub instruction: u64,
-}
 
 /// The root task from now on.
 pub struct Supervisor<P: Platform, S: Services<P>> {
@@ -114,15 +104,6 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
                 Event::Signal(badge) => self.signalled(badge),
                 Event::Message(badge, message) => self.fault(badge, &message),
             }
-        }
-    }
-
-    /// Has the fault injection act on the system that it is a part of.
-    #[cfg(feature = "fault-injection")]
-    fn inject(&mut self) {
-        if let Some(mut injection) = self.injection.take() {
-            injection.act(self);
-            self.injection = Some(injection);
         }
     }
 

@@ -6,8 +6,8 @@
 //! which components receive capabilities.
 
 use crate::BuildError;
-use crate::build::Build;
 use crate::objects::object;
+use crate::state::Build;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec;

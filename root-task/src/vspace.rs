@@ -4,8 +4,8 @@
 //! other one gets a copy, which stays in the root task's CNode, so that deleting it ends that mapping.
 
 use crate::BuildError;
-use crate::build::Build;
 use crate::objects::{LARGE_PAGE, PAGE_TABLES, object};
+use crate::state::Build;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use capdl_spec::{Fill, Mapping, Object, ObjectId, ObjectKind};

@@ -8,7 +8,7 @@ use crate::panics;
 use crate::programs::{self, IMAGE_BYTES};
 use crate::root::Root;
 use crate::trace::Kind;
-use crate::world::{State, World};
+use crate::world::{Progress, State, World};
 use platform::{CPtr, Environment, PAGE_SIZE, Vaddr};
 use sim_fault::{ComponentEffect, ComponentFault};
 use sim_kernel::{Access, Fault, ThreadId};
@@ -52,8 +52,18 @@ impl Components {
         Self { root: Some(root), faults, running: Vec::new(), panics: Vec::new() }
     }
 
+    /// Runs the processor until `until_ns` of virtual time.
+    pub(crate) fn run(&mut self, world: &Rc<World>, until_ns: u64) -> Progress {
+        loop {
+            match world.next_thread(until_ns) {
+                Ok(thread) => self.resume(world, thread),
+                Err(progress) => return progress,
+            }
+        }
+    }
+
     /// Runs `thread`, which must be runnable, until it is suspended, ends or panics.
-    pub(crate) fn resume(&mut self, world: &Rc<World>, thread: ThreadId) {
+    fn resume(&mut self, world: &Rc<World>, thread: ThreadId) {
         let starts = world.view().kernel.starts(thread);
         let place = thread.number() as usize;
         if self.running.get(place).and_then(Option::as_ref).is_none_or(|running| running.starts != starts) {

@@ -4,8 +4,8 @@
 //! `sim-vfio-user` serves it. A fault of the whole controller can also come from outside while it is served, because only an
 //! observer of the machine knows when its system works ([`Exported::take_faults_from`]).
 
+use crate::disk::Disk;
 use crate::inside::{Inside, Up};
-use crate::machine::Disk;
 use crate::topology::{self, ALONE_ECAM, faults_of};
 use capdl::Scenario;
 use sim_fault::{ControllerEffect, Fault};

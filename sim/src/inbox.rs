@@ -3,32 +3,14 @@
 //! after a wake-up. Arrivals are kept until `next_event` takes them: signals as one badge, messages one at a time.
 
 use crate::coroutine;
-use crate::invocations::SimKernel;
+use crate::invocations::{Received, SimKernel};
 use platform::{Badge, CPtr, Event, Message};
-use sim_kernel::Delivery;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-
-/// A signal or message that a wait returned.
-pub(crate) enum Received {
-    Signal(Badge),
-    Message(Badge, Box<Message>),
-}
-
-impl Received {
-    /// Converts a delivery; `None` when nothing was there.
-    pub(crate) fn of(delivery: Delivery) -> Option<Self> {
-        match delivery {
-            Delivery::Signal(badge) => Some(Self::Signal(badge)),
-            Delivery::Message(badge, message) => Some(Self::Message(badge, message)),
-            Delivery::Reply(_) | Delivery::Nothing | Delivery::Restart => None,
-        }
-    }
-}
 
 /// Signals and messages that arrived.
 pub(crate) struct Inbox {

@@ -1,20 +1,37 @@
 //! The kernel's invocations by a component. Each costs time, is carried out by the kernel model, and may cost the processor.
 
 use crate::coroutine;
-use crate::inbox::Received;
+
 use crate::trace::{Kind, Name};
 use crate::world::{State, World};
 use capdl::Arch;
 use iommu_api::calls;
 use platform::x86_64::PortIo;
 use platform::{
-    AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
+    AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
     IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType,
     Paddr, Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
 };
 use sim_kernel::{Capability, Delivery, ThreadId};
 use std::ops::Range;
 use std::rc::Rc;
+
+/// A signal or message that a wait returned.
+pub(crate) enum Received {
+    Signal(Badge),
+    Message(Badge, Box<Message>),
+}
+
+impl Received {
+    /// Converts a delivery; `None` when nothing was there.
+    pub(crate) fn of(delivery: Delivery) -> Option<Self> {
+        match delivery {
+            Delivery::Signal(badge) => Some(Self::Signal(badge)),
+            Delivery::Message(badge, message) => Some(Self::Message(badge, message)),
+            Delivery::Reply(_) | Delivery::Nothing | Delivery::Restart => None,
+        }
+    }
+}
 
 /// The invocations of one thread.
 #[derive(Clone)]

@@ -9,12 +9,15 @@ mod contents;
 mod controllers;
 mod functions;
 mod holdings;
+mod numbers;
 mod pages;
 mod rights;
 mod session;
 mod shares;
 
-use crate::machine::{Disk, Machine};
+use crate::disk::Disk;
+use crate::iommu::DeviceMemory;
+use crate::machine::Machine;
 use crate::translations::Translations;
 use blk_api::request::Opcode;
 use blk_api::{Status, names};
@@ -22,9 +25,9 @@ use capdl::Scenario;
 use capdl::scenario::Backend;
 use capdl_spec::{Component, Role, Specification};
 use contents::{End, answered, asked, initial, request_id};
-use controllers::ControllerReports;
-use functions::Functions;
-use holdings::{Counted, Holdings};
+use controllers::{Checkers, ControllerReports};
+use functions::{Functions, Judges};
+use holdings::{Counted, Holdings, needed};
 use pages::Pages;
 use platform::{PAGE_BITS, PAGE_SIZE, Paddr, Region, RegionKind, Vaddr};
 use rights::Rights as Changing;
@@ -34,7 +37,7 @@ use sim_check::{
     Subject, WriteCache,
 };
 use sim_kernel::{Access, IoFault, Kernel, ThreadId, ThreadState};
-use sim_nvme::ViolationKind;
+use sim_nvme::{Event, ViolationKind};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -128,7 +131,7 @@ impl Observer {
         }
         let mut servers: Vec<String> =
             (0..scenario.controllers.len()).map(|number| server_of(specification, number)).collect();
-        for ((physical, tenant), number) in functions::all(scenario).zip(servers.len() as u32..) {
+        for ((physical, tenant), number) in numbers::all(scenario).zip(servers.len() as u32..) {
             let name = scenario.controllers.get(physical).map_or("", |controller| controller.name.as_str());
             findings.name(Subject::Controller(number), format!("a virtual function of {name}"));
             servers.push(tenant.map(|tenant| tenant.name.clone()).unwrap_or_default());
@@ -420,6 +423,20 @@ impl Observer {
         }
     }
 
+    /// Records an event of a controller, which reads `memory`.
+    pub(crate) fn happened(&mut self, controller: u32, event: &Event, memory: DeviceMemory<'_>, now_ns: u64) {
+        self.commands += u64::from(matches!(event, Event::Over(_)));
+        if matches!(event, Event::Reset) {
+            self.was_reset(controller, now_ns);
+        }
+        let Self { controllers, functions, sessions, changing, data, accounting, findings, .. } = self;
+        if let Some(reported) = controllers.get_mut(controller as usize) {
+            reported.happened(controller, event, now_ns, Checkers { data, accounting, findings });
+        }
+        let judges = Judges { sessions, rights: changing, data, findings };
+        functions.happened(controller, event, memory, now_ns, judges);
+    }
+
     /// Ends the observation and reports the last findings.
     pub(crate) fn finish(&mut self, machine: &Machine, kernel: &Kernel, now_ns: u64) {
         self.inspect(kernel, now_ns);
@@ -529,12 +546,6 @@ fn server_of(specification: &Specification, number: usize) -> String {
         role => role == Role::Probe,
     };
     specification.components.iter().find(drives).map_or_else(String::new, |one| one.name.clone())
-}
-
-/// Returns the names of the servers that a driver cannot do without.
-fn needed(specification: &Specification) -> impl Iterator<Item = &str> {
-    let is_needed = |one: &&Component| matches!(one.role, Role::PciServer | Role::IommuServer);
-    specification.components.iter().filter(is_needed).map(|one| one.name.as_str())
 }
 
 /// Returns how many deaths the server named `server` survives. Only for a server that is dead in the end, by itself or

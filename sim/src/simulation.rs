@@ -2,8 +2,9 @@
 
 use crate::components::{Components, Panic};
 use crate::costs::Costs;
+use crate::disk::Disk;
 use crate::log::{self, LogLine};
-use crate::machine::{Defect, Disk, Machine};
+use crate::machine::{Defect, Machine};
 use crate::observer::Observer;
 use crate::panics;
 use crate::plug::SlotEvent;
@@ -82,7 +83,7 @@ impl Simulation {
 
     /// Lets virtual time pass until `until_ns` after the start.
     pub fn run_until(&mut self, until_ns: u64) -> Progress {
-        let progress = self.world.run(&mut self.components, until_ns);
+        let progress = self.components.run(&self.world, until_ns);
         let State { observer, kernel, now_ns, .. } = &mut *self.world.outside();
         observer.check(kernel, *now_ns);
         if *now_ns >= self.inspect_ns {

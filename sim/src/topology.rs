@@ -2,9 +2,9 @@
 //! (`xtask/src/machine/qemu.rs`), so that a system finds the same on both.
 
 use crate::board::Places;
+use crate::disk::Disk;
 use crate::edu::Edu;
 use crate::inside::{Inside, Nvme};
-use crate::machine::Disk;
 use crate::plug::{Around, Plug, Slot};
 use capdl::scenario::{
     Arbitration, Attach, CommandSet, Controller, FUNCTION_QUEUES, Interrupts, Later, Media, Model, Namespace,

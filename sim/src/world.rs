@@ -5,11 +5,11 @@
 //! then. After that the operation is carried out on the models. At its end, in [`World::leave`], another thread may get
 //! the processor, exactly where the kernel could take it. Every choice is drawn from one generator.
 
+use crate::coroutine;
 use crate::costs::Costs;
 use crate::machine::Machine;
 use crate::observer::Observer;
 use crate::trace::{Entry, Kind, Trace};
-use crate::{components, coroutine};
 use capdl::ThreadOrder;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -168,33 +168,32 @@ impl World {
         }
     }
 
-    /// Runs the processor until `until_ns` of virtual time.
-    pub(crate) fn run(self: &Rc<Self>, components: &mut components::Components, until_ns: u64) -> Progress {
+    /// Lets virtual time pass until a thread runs next, which is returned.
+    ///
+    /// # Errors
+    /// The state of the processor when `until_ns` is reached first, or no thread will run.
+    pub(crate) fn next_thread(&self, until_ns: u64) -> Result<ThreadId, Progress> {
+        let mut state = self.state.borrow_mut();
         loop {
-            let thread = {
-                let mut state = self.state.borrow_mut();
-                if state.now_ns >= until_ns {
-                    return Progress::Running;
+            if state.now_ns >= until_ns {
+                return Err(Progress::Running);
+            }
+            if state.kernel.halted().is_some() {
+                return Err(Progress::Quiet);
+            }
+            match state.pick() {
+                Some(thread) => return Ok(thread),
+                None if state.due_ns == u64::MAX => return Err(Progress::Quiet),
+                None if state.due_ns > until_ns => {
+                    state.idle_until(until_ns);
+                    return Err(Progress::Running);
                 }
-                if state.kernel.halted().is_some() {
-                    return Progress::Quiet;
+                None => {
+                    let due_ns = state.due_ns;
+                    state.idle_until(due_ns);
+                    state.happen(self.costs.interrupt_ns);
                 }
-                match state.pick() {
-                    Some(thread) => thread,
-                    None if state.due_ns == u64::MAX => return Progress::Quiet,
-                    None if state.due_ns > until_ns => {
-                        state.idle_until(until_ns);
-                        return Progress::Running;
-                    }
-                    None => {
-                        let due_ns = state.due_ns;
-                        state.idle_until(due_ns);
-                        state.happen(self.costs.interrupt_ns);
-                        continue;
-                    }
-                }
-            };
-            components.resume(self, thread);
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::bus::{Device, Effect, at};
 use super::machine::Act;
 use super::system::{System, WINDOW, config, driver};
-use crate::bars::PciWindows;
+use crate::addresses::PciWindows;
 use pci_api::{INTERRUPTS_MSIX, Match, Refusal};
 use pci_spec::Bdf;
 use platform::Paddr;

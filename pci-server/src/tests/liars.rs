@@ -1,8 +1,8 @@
 //! Configuration space with arbitrary answers: assigning ends, nothing panics, and no function gets another's registers.
 
 use super::trees::Page;
+use crate::addresses::{PciWindows, page_range};
 use crate::assign::assign;
-use crate::bars::{PciWindows, page_range};
 use crate::config_space::ConfigSpace;
 use crate::enumerate::{MAX_FUNCTIONS, enumerate};
 use crate::sizing::Note;

@@ -1,7 +1,7 @@
 //! The modelled PCI tree as configuration space, and random trees.
 
+use crate::addresses::PciWindows;
 use crate::assign::{LeftOut, assign};
-use crate::bars::PciWindows;
 use crate::config_space::ConfigSpace;
 use crate::enumerate::enumerate;
 use crate::function::Function;

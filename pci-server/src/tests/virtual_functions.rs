@@ -2,8 +2,7 @@
 
 use super::bus::at;
 use super::trees::{Node, Tested, WINDOW, nodes};
-use crate::function::{Function, Unusable};
-use crate::virtual_functions::VirtualFunctions;
+use crate::function::{Function, Unusable, VirtualFunctions};
 use pci_spec::bar::Prefetch;
 use pci_spec::sriov::{Routing, Sriov, offset};
 use pci_spec::{BarKind, Bdf};

@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::{self, Happens, Machine, TICK, TestPlatform, TestServices, machine, page};
 use alloc::string::ToString;
+use alloc::vec::Vec;
 use capdl_spec::{CapRun, Component, Fill, Mapping, Object, ObjectKind, Role};
 use core::pin::pin;
 use core::task::{Context, Waker};

@@ -1,8 +1,9 @@
 //! The end of a component: by a fault, with a server that it needs, or for good.
 
-use super::{Fault, Supervisor};
+use super::Supervisor;
 use crate::Services;
-use crate::threads::{State, Thread};
+use crate::boot::Fault;
+use crate::thread::{State, Thread};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use platform::log::{error, warn};

@@ -1,7 +1,7 @@
 //! Relations between components, as the specification has them: servers, dependents, watchers, callers.
 
 use crate::BuildError;
-use crate::build::Build;
+use crate::state::Build;
 use alloc::vec::Vec;
 use capdl_spec::{ObjectId, ObjectKind, Specification, TeardownAck};
 use platform::{CPtr, Kernel, Platform};

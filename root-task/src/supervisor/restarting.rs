@@ -1,7 +1,7 @@
 //! Restarts a component that ended, or gives it up: once its device is silent and its session torn down.
 
 use super::Supervisor;
-use crate::threads::{State, Thread};
+use crate::thread::{State, Thread};
 use crate::{BuildError, Services};
 use alloc::string::ToString;
 use alloc::vec::Vec;

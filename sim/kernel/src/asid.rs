@@ -1,21 +1,12 @@
 //! Address space identifiers, in pools of 512: each names at most one VSpace.
 
-use crate::Arch;
-use crate::Kernel;
 use crate::arena::{AsidPoolId, TableId, ThreadId};
 use crate::capability::Capability;
 use crate::invocation::{Invocation, Stop};
+use crate::kernel::Kernel;
 use crate::label;
 use crate::object::{PAGE_BITS, TABLE_ENTRIES};
 use platform::{AbsoluteCPtr, AsidControl, AsidPool, Cap, Error, Result, Untyped, VSpace};
-
-/// Number of pools that the kernel can have.
-pub(crate) const fn pools(arch: Arch) -> usize {
-    match arch {
-        Arch::X86_64 => 8,
-        Arch::Aarch64 => 128,
-    }
-}
 
 const POOL_BITS: u32 = 9;
 

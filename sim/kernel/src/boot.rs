@@ -5,14 +5,14 @@
 
 use crate::arena::{TableId, ThreadId};
 use crate::capability::{Capability, FrameSize, Mapping, TablePlace, VmRights};
+use crate::kernel::Kernel;
 use crate::memory::PhysicalMemory;
-use crate::object::{PAGE_BITS, SLOT_BITS, TCB_BITS, TableObject};
+use crate::object::{Entry, PAGE_BITS, SLOT_BITS, TCB_BITS, TableObject};
 use crate::rules::{Ports, Rules};
 use crate::slots::SlotId;
 use crate::thread::ThreadState;
 use crate::untyped::{MAX_UNTYPED_BITS, MIN_UNTYPED_BITS};
-use crate::vspace::Entry;
-use crate::{Arch, AsidPoolId, Kernel};
+use crate::{Arch, AsidPoolId};
 use core::ops::Range;
 use platform::{
     AsidControl, AsidPool, CNode, CPtr, Cap, Frame, IoPort, IoSpace, IrqControl, Name, PAGE_SIZE, Paddr, Region,

@@ -1,45 +1,17 @@
 //! CNodes: the lookup of paths, and the invocations that copy, mint, move, delete, revoke and save capabilities.
 
-use crate::Arch;
-use crate::Kernel;
 use crate::arena::ThreadId;
 use crate::capability::{Capability, data_word, low_bits};
+use crate::fault::LookupFailure;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
-use crate::label;
+use crate::kernel::Kernel;
 use crate::rules::Ports;
 use crate::slots::SlotId;
+use crate::{Arch, label};
 use platform::{AbsoluteCPtr, CPtr, CapData, Error, Result, Rights};
 
 /// Bits of a path through a thread's whole CSpace.
 const WORD_BITS: u8 = 64;
-
-/// A failed lookup of a path (seL4 manual, section 3.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LookupFailure {
-    /// The path does not start in a CNode.
-    InvalidRoot,
-    /// There is nothing where it ends.
-    MissingCapability {
-        /// Bits that were left.
-        bits_left: u8,
-    },
-    /// A CNode takes more bits than are left, or bits are left over.
-    DepthMismatch {
-        /// Bits that the CNode takes.
-        bits_found: u8,
-        /// Bits that were left.
-        bits_left: u8,
-    },
-    /// The path differs from a CNode's guard.
-    GuardMismatch {
-        /// The guard.
-        guard: u64,
-        /// Bits that were left.
-        bits_left: u8,
-        /// Bits of the guard.
-        bits_found: u8,
-    },
-}
 
 impl Kernel {
     /// See [`platform::Kernel::cnode_copy`].

@@ -6,11 +6,12 @@ use crate::arena::ThreadId;
 use crate::boot::TCB_SLOT;
 use crate::capability::Capability;
 use crate::invocation::{Invocation, Outcome};
+use crate::kernel::Kernel;
 use crate::rules::Interface;
 use crate::slots::SlotId;
-use crate::thread::target;
+use crate::tcb::target;
 use crate::vspace::X86_64_USER_TOP;
-use crate::{Arch, Kernel, label};
+use crate::{Arch, label};
 use platform::{CNode, CPtr, Cap, Error, Frame, Result, Tcb, VSpace, Vaddr};
 
 /// Alignment of an IPC buffer in bytes, on 5.0.0.

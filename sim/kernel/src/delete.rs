@@ -3,9 +3,9 @@
 //! A CNode or a thread has slots that must be emptied first: its last capability becomes a zombie, which shrinks until
 //! nothing is left. Left out: the kernel's preemption points; a revocation is complete when it returns.
 
-use crate::Kernel;
 use crate::arena::ThreadId;
 use crate::capability::{Capability, Dying, Mapping};
+use crate::kernel::Kernel;
 use crate::slots::SlotId;
 use crate::thread::THREAD_SLOTS;
 

@@ -4,8 +4,8 @@
 //! but found by comparing neighbours. Results therefore depend on neighbours, here as in seL4: whether a capability is an
 //! object's last is decided by its two neighbours alone.
 
-use crate::Kernel;
 use crate::capability::{Capability, Dying};
+use crate::kernel::Kernel;
 use crate::object::{ENDPOINT_BITS, NOTIFICATION_BITS, PAGE_BITS, SLOT_BITS, TCB_BITS};
 use crate::rules::{Correction, Ports};
 use crate::slots::SlotId;
@@ -174,7 +174,7 @@ impl Kernel {
                 Ok(Capability::Frame { paddr, size, rights, is_device, mapping })
             }
             Capability::Table { level: platform::TableLevel::One, .. } if self.arch == crate::Arch::X86_64 => {
-                self.halt(crate::Halt::DerivedPdpt);
+                self.halt(crate::kernel::Halt::DerivedPdpt);
                 Ok(Capability::Null)
             }
             Capability::Table { place: None, .. }

@@ -4,42 +4,14 @@
 
 use crate::arena::{EndpointId, ThreadId};
 use crate::capability::Capability;
+use crate::delivery::{Authority, Delivery, Receive, Send};
 use crate::invocation::Outcome;
-use crate::notification::Receive;
+use crate::kernel::Kernel;
 use crate::object::Waiting;
 use crate::schedule::OnEqual;
 use crate::slots::SlotId;
 use crate::thread::ThreadState;
-use crate::{Delivery, Kernel};
-use platform::{Badge, Error, Rights};
-
-/// The way in which a message is sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Send {
-    /// The sender waits for a receiver.
-    Waiting,
-    /// The message is lost without a receiver.
-    Polling,
-    /// The sender waits for a receiver and then for the reply.
-    Call,
-}
-
-/// The rights of a sender's capability.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Authority {
-    pub(crate) badge: u64,
-    /// Whether capabilities go along.
-    pub(crate) can_grant: bool,
-    /// Whether a call is answered.
-    pub(crate) can_be_answered: bool,
-}
-
-impl Authority {
-    /// The authority of a sender's endpoint capability.
-    const fn of(badge: u64, rights: Rights) -> Self {
-        Self { badge, can_grant: rights.grant, can_be_answered: rights.grant || rights.grant_reply }
-    }
-}
+use platform::{Badge, Error};
 
 impl Kernel {
     /// Sends the outgoing message of `thread` through the capability in `slot`: to an endpoint, a notification, or the
@@ -161,17 +133,15 @@ impl Kernel {
     }
 
     fn enter_endpoint_queue(&mut self, endpoint: EndpointId, thread: ThreadId, waiting: Waiting) {
-        let queue = self.queue_append(self.endpoints[endpoint].queue, thread);
         let object = &mut self.endpoints[endpoint];
-        object.queue = queue;
+        object.queue.append(&mut self.threads, thread);
         object.waiting = waiting;
     }
 
     fn leave_endpoint_queue(&mut self, endpoint: EndpointId, thread: ThreadId) {
-        let queue = self.queue_remove(self.endpoints[endpoint].queue, thread);
         let object = &mut self.endpoints[endpoint];
-        object.queue = queue;
-        if queue.head.is_none() {
+        object.queue.remove(&mut self.threads, thread);
+        if object.queue.head.is_none() {
             object.waiting = Waiting::Nobody;
         }
     }

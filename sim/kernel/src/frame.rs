@@ -2,14 +2,13 @@
 //!
 //! Neighbours: `vspace` for the structures above frames, `iospace` for mappings that devices use.
 
-use crate::Arch;
-use crate::Kernel;
 use crate::arena::ThreadId;
 use crate::capability::{Capability, FrameSize, Mapping, VmRights};
 use crate::invocation::{Found, Invocation, Outcome, Stop};
-use crate::label;
+use crate::kernel::Kernel;
+use crate::object::Entry;
 use crate::rules::Interface;
-use crate::vspace::Entry;
+use crate::{Arch, label};
 use platform::{CacheAttributes, Cap, Error, Frame, Paddr, Result, Rights, TableLevel, VSpace, Vaddr};
 
 impl Kernel {

@@ -3,36 +3,14 @@
 //! On an interrupt the kernel masks its line until the handler is acknowledged. Neighbour: `controller` has the lines: which
 //! of them request an interrupt, and which can be masked.
 
-use crate::Arch;
-use crate::Kernel;
 use crate::arena::ThreadId;
 use crate::capability::Capability;
-use crate::controller::{Controller, Level};
+use crate::controller::Level;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
-use crate::label;
-use crate::rules::Interface;
+use crate::kernel::Kernel;
 use crate::slots::SlotId;
+use crate::{Arch, label};
 use platform::{AbsoluteCPtr, CPtr, Cap, Error, IrqControl, IrqHandler, IrqSource, Notification, Result, Trigger};
-
-/// The interrupt controller and the kernel's table of handlers.
-#[derive(Clone, Debug)]
-pub(crate) struct Interrupts {
-    /// The notifications to signal, a slot for each interrupt.
-    first: SlotId,
-    /// The source of each interrupt that has a handler.
-    sources: Vec<Option<IrqSource>>,
-    controller: Controller,
-    undelivered: u64,
-}
-
-impl Interrupts {
-    pub(crate) fn new(arch: Arch, interface: Interface, slots: &mut crate::slots::Slots) -> Self {
-        let controller = Controller::new(arch, interface);
-        let irqs = controller.irqs();
-        let slot_bits = irqs.next_power_of_two().ilog2() as u8;
-        Self { first: slots.add(slot_bits), sources: vec![None; irqs], controller, undelivered: 0 }
-    }
-}
 
 impl Kernel {
     /// See [`platform::Kernel::irq_control_get`].

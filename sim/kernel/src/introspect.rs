@@ -1,12 +1,11 @@
 //! Views for checkers: the capabilities that threads hold, and the memory mapped for threads and devices.
 
-use crate::Kernel;
 use crate::arena::{IoTableId, TableId, ThreadId};
 use crate::capability::{Capability, VmRights};
-use crate::iospace::IoEntry;
+use crate::kernel::Kernel;
+use crate::object::{Entry, IoEntry};
 use crate::slots::SlotId;
 use crate::thread::ThreadState;
-use crate::vspace::Entry;
 use platform::{CNode, Cap, UserContext};
 
 /// A capability and the path that leads to it.

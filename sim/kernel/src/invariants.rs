@@ -4,15 +4,13 @@
 //! lie inside the untypeds they come from and do not overlap; what is mapped is mapped by a capability; queues hold
 //! exactly the threads that are in the state for them.
 
-use crate::Kernel;
 use crate::arena::{TableId, ThreadId};
 use crate::capability::{Capability, Dying, Mapping};
-use crate::iospace::IoEntry;
-use crate::object::{Signalled, TABLE_ENTRIES, Waiting};
+use crate::kernel::Kernel;
+use crate::object::{Entry, IoEntry, Signalled, TABLE_ENTRIES, Waiting};
 use crate::rules::Correction;
 use crate::slots::SlotId;
 use crate::thread::{THREAD_SLOT_BITS, ThreadState};
-use crate::vspace::Entry;
 use crate::vspace::shift;
 use core::cmp::Reverse;
 use platform::TableLevel;
@@ -211,7 +209,7 @@ impl Kernel {
             }
         }
         let (pages, tables) = (sorted(pages), sorted(tables));
-        for asid in 1..=((crate::asid::pools(self.arch) * TABLE_ENTRIES) - 1) as u16 {
+        for asid in 1..=((crate::object::asid_pools(self.arch) * TABLE_ENTRIES) - 1) as u16 {
             let Some(root) = self.vspace_of(asid) else { continue };
             ensure(self.tables.get(root).is_some(), || format!("identifier {asid} names no VSpace"))?;
             self.check_table(asid, (root, 0, None), &pages, &tables)?;
@@ -288,7 +286,7 @@ impl Kernel {
             ensure((object.waiting == Waiting::Nobody) == object.queue.head.is_none(), || {
                 format!("{endpoint:?} is {:?}", object.waiting)
             })?;
-            for thread in self.queued(object.queue) {
+            for thread in object.queue.iter(&self.threads) {
                 let fits = match self.threads[thread].state {
                     ThreadState::BlockedOnSend { endpoint: at, .. } => {
                         at == endpoint && object.waiting == Waiting::Senders
@@ -305,7 +303,7 @@ impl Kernel {
             ensure((object.state == Signalled::Awaited) == object.queue.head.is_some(), || {
                 format!("{notification:?} is {:?}", object.state)
             })?;
-            for thread in self.queued(object.queue) {
+            for thread in object.queue.iter(&self.threads) {
                 let fits = self.threads[thread].state == ThreadState::BlockedOnNotification(notification);
                 ensure(fits && queued.insert(thread), || format!("{thread:?} waits wrongly at {notification:?}"))?;
             }

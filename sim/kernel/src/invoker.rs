@@ -2,7 +2,8 @@
 //!
 //! Left out: scheduling. A test makes the invocations of other threads, at the latest in [`Invoker::with_others`].
 
-use crate::{Delivery, ThreadId};
+use crate::ThreadId;
+use crate::delivery::Delivery;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::future::poll_fn;
@@ -19,7 +20,7 @@ use std::rc::Rc;
 /// A thread's access to the model.
 #[derive(Clone)]
 pub struct Invoker {
-    kernel: Rc<RefCell<crate::Kernel>>,
+    kernel: Rc<RefCell<crate::kernel::Kernel>>,
     thread: ThreadId,
     invocations: Rc<Cell<u64>>,
     others: Rc<dyn Fn()>,
@@ -28,7 +29,7 @@ pub struct Invoker {
 impl Invoker {
     /// The invoker of `thread`.
     #[must_use]
-    pub fn new(kernel: Rc<RefCell<crate::Kernel>>, thread: ThreadId) -> Self {
+    pub fn new(kernel: Rc<RefCell<crate::kernel::Kernel>>, thread: ThreadId) -> Self {
         Self { kernel, thread, invocations: Rc::default(), others: Rc::new(|| ()) }
     }
 
@@ -52,7 +53,7 @@ impl Invoker {
 
     /// The kernel.
     #[must_use]
-    pub fn kernel(&self) -> &RefCell<crate::Kernel> {
+    pub fn kernel(&self) -> &RefCell<crate::kernel::Kernel> {
         &self.kernel
     }
 
@@ -63,7 +64,7 @@ impl Invoker {
     }
 
     /// Makes a system call that other threads may have been waiting for.
-    fn reach(&self, act: impl FnOnce(&mut crate::Kernel, ThreadId)) {
+    fn reach(&self, act: impl FnOnce(&mut crate::kernel::Kernel, ThreadId)) {
         self.invocations.set(self.invocations.get() + 1);
         act(&mut self.kernel.borrow_mut(), self.thread);
         (self.others)();

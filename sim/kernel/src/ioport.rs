@@ -1,10 +1,10 @@
 //! I/O ports: the ranges that the control capability issues, on kernels that have it, and whether a capability covers an access. The
 //! machine makes the access itself.
 
-use crate::Kernel;
 use crate::arena::ThreadId;
 use crate::capability::Capability;
 use crate::invocation::{Invocation, Stop};
+use crate::kernel::Kernel;
 use crate::label;
 use platform::{AbsoluteCPtr, Cap, Error, IoPort, Result};
 

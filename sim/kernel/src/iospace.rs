@@ -7,14 +7,16 @@
 //! A table keeps its number while its address has a table, and a new table there takes it. An entry of a deleted table leads to its
 //! old entries, to nothing after the memory was cleared, or to the new table.
 
-use crate::Kernel;
+use crate::access::Access;
 use crate::arena::{IoTableId, ThreadId};
 use crate::capability::{Capability, FrameSize, IoTablePlace, Mapping, VmRights};
+use crate::fault::IoFault;
 use crate::invocation::{Found, Invocation, Outcome, Stop};
+use crate::kernel::Kernel;
 use crate::label;
-use crate::object::{IoTableObject, TABLE_ENTRIES};
+use crate::object::{IoEntry, IoTableObject, TABLE_ENTRIES};
 use crate::rules::Correction;
-use crate::vspace::{Access, index};
+use crate::vspace::index;
 use core::ops::Range;
 use platform::{Cap, Error, Frame, IoPageTable, IoSpace, Iova, Paddr, Result, Rights};
 
@@ -25,79 +27,12 @@ const PAGE_BITS: u32 = 12;
 /// DMA faults that are kept: the first ones, which show the cause.
 const KEPT_FAULTS: usize = 1024;
 
-/// An entry of an IO page table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum IoEntry {
-    Empty,
-    Table(IoTableId),
-    Page { paddr: u64, read: bool, write: bool },
-}
-
-/// DMA that the IOMMU stopped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct IoFault {
-    /// The requester id of the access.
-    pub requester_id: u16,
-    /// The address.
-    pub iova: u64,
-    /// The kind of access.
-    pub access: Access,
-}
-
 /// The end of a walk through IO page tables.
 struct Reached {
     table: IoTableId,
     place: usize,
     /// Levels that were left: 0 where pages are mapped.
     left: u8,
-}
-
-/// Walks cached at a time: more than the pages of queues and windows that a busy device moves between.
-const KNOWN_WALKS: usize = 256;
-
-/// Results of walks through the tables, cached until anything in them changes.
-#[derive(Clone, Debug)]
-pub(crate) struct KnownWalks {
-    walks: Box<[KnownWalk; KNOWN_WALKS]>,
-    generation: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct KnownWalk {
-    /// Generation of the tables when the walk was made; the entry is valid only in the current generation.
-    generation: u64,
-    requester_id: u16,
-    is_write: bool,
-    page: u64,
-    frame: u64,
-}
-
-impl KnownWalks {
-    pub(crate) fn new() -> Self {
-        Self { walks: Box::new([KnownWalk::default(); KNOWN_WALKS]), generation: 1 }
-    }
-
-    pub(crate) const fn forget(&mut self) {
-        self.generation += 1;
-    }
-
-    const fn place(page: u64, access: Access) -> usize {
-        (page * 2 + matches!(access, Access::Write) as u64) as usize % KNOWN_WALKS
-    }
-
-    fn frame(&self, requester_id: u16, page: u64, access: Access) -> Option<u64> {
-        let known = &self.walks[Self::place(page, access)];
-        let is_it = known.generation == self.generation
-            && known.page == page
-            && known.requester_id == requester_id
-            && known.is_write == (access == Access::Write);
-        is_it.then_some(known.frame)
-    }
-
-    fn learn(&mut self, requester_id: u16, page: u64, access: Access, frame: u64) {
-        let (generation, is_write) = (self.generation, access == Access::Write);
-        self.walks[Self::place(page, access)] = KnownWalk { generation, requester_id, is_write, page, frame };
-    }
 }
 
 impl Kernel {

@@ -1,6 +1,7 @@
 //! Memory as a thread has it mapped: every access is translated by its VSpace.
 
-use crate::{Access, Invoker, Kernel};
+use crate::kernel::Kernel;
+use crate::{Access, Invoker};
 use core::ops::Range;
 use platform::{Memory, OutOfBounds, PAGE_SIZE, Paddr, Region, RegionKind};
 use zerocopy::{FromBytes, Immutable, IntoBytes};

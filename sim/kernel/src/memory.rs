@@ -1,6 +1,6 @@
 //! Physical memory: the content of RAM, page by page. A page that was never written is not stored and reads as zeros.
 //!
-//! Neighbours: [`crate::Kernel`] clears the memory that a retype takes into use; callers that run a component or a device
+//! Neighbours: [`crate::kernel::Kernel`] clears the memory that a retype takes into use; callers that run a component or a device
 //! read and write here after they translated an address. Left out: device registers, which are no memory.
 
 use core::fmt;

@@ -1,19 +1,13 @@
 //! Notifications: badges accumulate until a thread takes them.
 
 use crate::arena::{NotificationId, ThreadId};
+use crate::delivery::{Delivery, Receive};
+use crate::kernel::Kernel;
 use crate::object::Signalled;
 use crate::queue::Queue;
 use crate::schedule::OnEqual;
 use crate::thread::ThreadState;
-use crate::{Delivery, Kernel};
 use platform::Badge;
-
-/// Whether a receiver that finds nothing waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Receive {
-    Waiting,
-    Polling,
-}
 
 impl Kernel {
     /// Adds `badge` to the notification, or gives it to a waiting thread: in its queue, or on an endpoint when bound.
@@ -49,10 +43,9 @@ impl Kernel {
     }
 
     fn leave_notification_queue(&mut self, notification: NotificationId, thread: ThreadId) {
-        let queue = self.queue_remove(self.notifications[notification].queue, thread);
         let object = &mut self.notifications[notification];
-        object.queue = queue;
-        if queue.head.is_none() {
+        object.queue.remove(&mut self.threads, thread);
+        if object.queue.head.is_none() {
             object.state = Signalled::No;
         }
     }
@@ -63,10 +56,9 @@ impl Kernel {
             self.threads[thread].delivery = Some(Delivery::Signal(Badge(badges)));
         } else if receive == Receive::Waiting {
             self.set_state(thread, ThreadState::BlockedOnNotification(notification));
-            let queue = self.queue_append(self.notifications[notification].queue, thread);
             let object = &mut self.notifications[notification];
             object.state = Signalled::Awaited;
-            object.queue = queue;
+            object.queue.append(&mut self.threads, thread);
         }
     }
 

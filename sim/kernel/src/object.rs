@@ -1,10 +1,10 @@
 //! Kernel objects: the state of each kind, and the memory that it takes.
 
-use crate::arena::{TableId, ThreadId};
-use crate::iospace::IoEntry;
+use crate::Arch;
+use crate::arena::{IoTableId, TableId, ThreadId};
+use crate::capability::VmRights;
 use crate::queue::Queue;
 use crate::slots::SlotId;
-use crate::vspace::Entry;
 use platform::ObjectType;
 
 /// log2 of the bytes of a slot, and of objects of a fixed size (seL4 5.0.0, x86_64).
@@ -79,6 +79,20 @@ pub(crate) struct NotificationObject {
     pub(crate) bound: Option<ThreadId>,
 }
 
+/// An entry of a paging structure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    Empty,
+    /// The next structure.
+    Table(TableId),
+    /// A frame, of the size that the structure's level says.
+    Page {
+        paddr: u64,
+        rights: VmRights,
+        is_executable: bool,
+    },
+}
+
 /// A paging structure of a VSpace.
 #[derive(Clone, Debug)]
 pub(crate) struct TableObject {
@@ -89,6 +103,14 @@ pub(crate) struct TableObject {
 impl TableObject {
     pub(crate) fn new(paddr: u64) -> Self {
         Self { paddr, entries: Box::new([Entry::Empty; TABLE_ENTRIES]) }
+    }
+}
+
+/// Number of pools of address space identifiers that the kernel can have.
+pub(crate) const fn asid_pools(arch: Arch) -> usize {
+    match arch {
+        Arch::X86_64 => 8,
+        Arch::Aarch64 => 128,
     }
 }
 
@@ -103,6 +125,14 @@ impl AsidPoolObject {
     pub(crate) fn new(paddr: u64) -> Self {
         Self { paddr, vspaces: Box::new([None; TABLE_ENTRIES]) }
     }
+}
+
+/// An entry of an IO page table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum IoEntry {
+    Empty,
+    Table(IoTableId),
+    Page { paddr: u64, read: bool, write: bool },
 }
 
 /// A page table of the IOMMU.

@@ -1,8 +1,11 @@
 //! Threads that wait for the same thing, first come first served. Linked through the threads, so that nothing is
 //! allocated; a thread waits in at most one such queue.
 
-use crate::Kernel;
-use crate::arena::ThreadId;
+use crate::arena::{Arena, ThreadId};
+use crate::thread::Thread;
+
+/// The threads of a kernel, which have the links.
+type Threads = Arena<ThreadId, Thread>;
 
 /// The ends of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -11,37 +14,35 @@ pub(crate) struct Queue {
     pub(crate) tail: Option<ThreadId>,
 }
 
-impl Kernel {
-    /// `queue` with `thread` at its end.
-    pub(crate) fn queue_append(&mut self, mut queue: Queue, thread: ThreadId) -> Queue {
-        match queue.tail {
-            None => queue.head = Some(thread),
-            Some(tail) => self.threads[tail].wait_next = Some(thread),
+impl Queue {
+    /// Adds `thread` at the end.
+    pub(crate) fn append(&mut self, threads: &mut Threads, thread: ThreadId) {
+        match self.tail {
+            None => self.head = Some(thread),
+            Some(tail) => threads[tail].wait_next = Some(thread),
         }
-        let links = &mut self.threads[thread];
-        links.wait_prev = queue.tail;
+        let links = &mut threads[thread];
+        links.wait_prev = self.tail;
         links.wait_next = None;
-        queue.tail = Some(thread);
-        queue
+        self.tail = Some(thread);
     }
 
-    /// `queue` without `thread`, which is in it.
-    pub(crate) fn queue_remove(&mut self, mut queue: Queue, thread: ThreadId) -> Queue {
-        let links = &mut self.threads[thread];
+    /// Removes `thread`, which is in the queue.
+    pub(crate) fn remove(&mut self, threads: &mut Threads, thread: ThreadId) {
+        let links = &mut threads[thread];
         let (prev, next) = (links.wait_prev.take(), links.wait_next.take());
         match prev {
-            None => queue.head = next,
-            Some(prev) => self.threads[prev].wait_next = next,
+            None => self.head = next,
+            Some(prev) => threads[prev].wait_next = next,
         }
         match next {
-            None => queue.tail = prev,
-            Some(next) => self.threads[next].wait_prev = prev,
+            None => self.tail = prev,
+            Some(next) => threads[next].wait_prev = prev,
         }
-        queue
     }
 
-    /// The threads of `queue`, first to last.
-    pub(crate) fn queued(&self, queue: Queue) -> impl Iterator<Item = ThreadId> {
-        core::iter::successors(queue.head, |thread| self.threads[*thread].wait_next)
+    /// The threads, first to last.
+    pub(crate) fn iter(self, threads: &Threads) -> impl Iterator<Item = ThreadId> {
+        core::iter::successors(self.head, |thread| threads[*thread].wait_next)
     }
 }

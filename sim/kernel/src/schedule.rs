@@ -6,63 +6,16 @@
 //! thread at the end. Later kernels ([`crate::Interface::Current`]) prefer the running thread to its equals: the one that it
 //! wakes goes to the end.
 
-use crate::Kernel;
 use crate::arena::ThreadId;
-use crate::queue::Queue;
+use crate::kernel::Kernel;
+use crate::scheduler::{Action, TIME_SLICE_TICKS};
 use crate::thread::ThreadState;
-
-const PRIORITIES: usize = 256;
-/// Ticks of the kernel's timer in a thread's time slice; a tick is 2 ms.
-pub const TIME_SLICE_TICKS: u8 = 5;
-
-/// The decision at the end of a kernel entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Action {
-    /// The running thread continues.
-    Resume,
-    /// The first of the highest queue runs.
-    ChooseNew,
-    /// This thread runs, which is in no queue.
-    SwitchTo(ThreadId),
-}
 
 /// Whether a thread that was woken takes over from one of its own priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OnEqual {
     Switch,
     Stay,
-}
-
-/// The ready queues and the running thread.
-#[derive(Clone, Debug)]
-pub(crate) struct Scheduler {
-    queues: Vec<Queue>,
-    /// A bit for each queue that is not empty.
-    ready: [u64; PRIORITIES / 64],
-    current: Option<ThreadId>,
-    action: Action,
-    /// Whether a thread entered the kernel out of turn: afterwards the queues decide which thread runs.
-    is_out_of_turn: bool,
-    generation: u64,
-}
-
-impl Scheduler {
-    pub(crate) fn new() -> Self {
-        let queues = vec![Queue::default(); PRIORITIES];
-        Self {
-            queues,
-            ready: [0; PRIORITIES / 64],
-            current: None,
-            action: Action::Resume,
-            is_out_of_turn: false,
-            generation: 0,
-        }
-    }
-
-    fn highest_queue(&self) -> Option<u8> {
-        let (index, word) = self.ready.iter().enumerate().rev().find(|(_, word)| **word != 0)?;
-        Some((index * 64 + 63 - word.leading_zeros() as usize) as u8)
-    }
 }
 
 impl Kernel {
@@ -107,7 +60,7 @@ impl Kernel {
         if self.enter(thread) {
             self.ready_append(thread);
             self.reschedule();
-            self.finish(thread, crate::Delivery::Nothing);
+            self.finish(thread, crate::delivery::Delivery::Nothing);
             self.leave();
         }
     }

@@ -1,7 +1,9 @@
 //! A kernel around a component that is tested alone: its first thread stands for the component's supervisor and peers. It
 //! has one endpoint and one notification, bound to it; badges identify the component's messages and signals.
 
-use crate::{Arch, Delivery, Invoker, Iommu, Kernel, MachineConfig, RootTask, Rules};
+use crate::delivery::Delivery;
+use crate::kernel::Kernel;
+use crate::{Arch, Invoker, Iommu, MachineConfig, RootTask, Rules};
 use core::cell::RefCell;
 use core::ops::Range;
 use platform::{AbsoluteCPtr, Badge, CPtr, Cap, CapData, Kernel as _, ObjectType, Rights, Tcb, Untyped, Vaddr};

@@ -2,29 +2,13 @@
 //!
 //! Each of them may leave the thread waiting. The result is there when the thread runs again: [`Kernel::take`].
 
-use crate::Kernel;
 use crate::arena::ThreadId;
 use crate::capability::Capability;
-use crate::cnode::LookupFailure;
-use crate::endpoint::Send;
+use crate::delivery::{Delivery, Receive, Send};
+use crate::fault::LookupFailure;
 use crate::invocation::{Outcome, Stop};
-use crate::notification::Receive;
-use platform::{AbsoluteCPtr, Badge, CPtr, Cap, Error, Message, Notification};
-
-/// The result of a thread's operation. Messages are boxed: signals are many, messages few, and it is passed by value.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Delivery {
-    /// Signals came: their badges, ORed.
-    Signal(Badge),
-    /// A message came, through the capability with this badge.
-    Message(Badge, Box<Message>),
-    /// The answer to a call.
-    Reply(Box<Message>),
-    /// The call ended without result.
-    Nothing,
-    /// The call was interrupted: the thread repeats it.
-    Restart,
-}
+use crate::kernel::Kernel;
+use platform::{AbsoluteCPtr, CPtr, Cap, Error, Message, Notification};
 
 impl Kernel {
     /// Takes the result of the thread's last operation. `None` while it waits, and after the result was taken.

@@ -5,10 +5,10 @@
 
 use crate::arena::{EndpointId, ThreadId};
 use crate::capability::{Capability, VmRights};
-use crate::endpoint::Authority;
+use crate::delivery::{Authority, Delivery};
 use crate::invocation::REGISTER_WORDS;
+use crate::kernel::Kernel;
 use crate::slots::SlotId;
-use crate::{Delivery, Kernel};
 use platform::{Badge, Message};
 
 /// Bits of a label that the kernel carries.

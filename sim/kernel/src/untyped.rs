@@ -1,12 +1,10 @@
 //! Untypeds: memory becomes objects, from the start upwards. When no object is left, the next retype clears it and begins at
 //! the start.
 
-use crate::Arch;
-use crate::Kernel;
 use crate::arena::ThreadId;
 use crate::capability::{Capability, FrameSize, Mapping, VmRights};
 use crate::invocation::{Found, Invocation, Outcome, Stop};
-use crate::label;
+use crate::kernel::Kernel;
 use crate::object::{
     AsidPoolObject, CNodeObject, EndpointObject, NotificationObject, RETYPE_LIMIT, Signalled, TableObject, Waiting,
     object_bits,
@@ -14,6 +12,7 @@ use crate::object::{
 use crate::queue::Queue;
 use crate::rules::Interface;
 use crate::slots::SlotId;
+use crate::{Arch, label};
 use core::ops::Range;
 use platform::{CNode, Cap, Error, ObjectType, Result, Rights, TableLevel, Untyped};
 

@@ -4,13 +4,14 @@
 //! caches of translations, which the kernel empties in time; and the GiB of the kernel's device registers, into which the
 //! real kernel allows mappings through an address that belongs to nobody.
 
-use crate::Arch;
-use crate::Kernel;
+use crate::access::Access;
 use crate::arena::{TableId, ThreadId};
 use crate::capability::{Capability, TablePlace, VmRights};
-use crate::fault::page_fault_status;
+use crate::fault::{VmFault, page_fault_status};
 use crate::invocation::{Found, Invocation, Outcome, Stop};
-use crate::label;
+use crate::kernel::Kernel;
+use crate::object::Entry;
+use crate::{Arch, label};
 use platform::{Cap, Error, Paddr, Result, TableLevel, TranslationTable, VSpace, Vaddr};
 
 /// The end of user level's addresses for the project's x86_64 kernel (correction `user-top`).
@@ -26,46 +27,6 @@ const KERNEL_ENTRY: usize = 511;
 const ENTRY_MASK: u64 = 511;
 /// Attributes of a mapping as the kernel's interface encodes them.
 const DEFAULT_ATTRIBUTES: u64 = 0;
-
-/// The kind of a memory access.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Access {
-    /// A load.
-    Read,
-    /// A store.
-    Write,
-    /// An instruction fetch. On x86_64 all readable memory can be executed: the kernel does not use no-execute.
-    Execute,
-}
-
-/// An access to memory that a thread may not make.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct VmFault {
-    /// The address.
-    pub vaddr: Vaddr,
-    /// The access.
-    pub access: Access,
-}
-
-impl From<VmFault> for crate::Fault {
-    fn from(fault: VmFault) -> Self {
-        Self::Vm { vaddr: fault.vaddr.bits(), access: fault.access }
-    }
-}
-
-/// An entry of a paging structure.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Entry {
-    Empty,
-    /// The next structure.
-    Table(TableId),
-    /// A frame, of the size that the structure's level says.
-    Page {
-        paddr: u64,
-        rights: VmRights,
-        is_executable: bool,
-    },
-}
 
 /// The result of a walk: the frame's start, log2 of its size, the access that the mapping gives to user level, and whether
 /// instructions can be fetched from it.

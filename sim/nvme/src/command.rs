@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use nvme_spec::{Sqe, Status};
+use nvme_spec::{Sqe, Status, StatusCode};
 
 use crate::fault::{Effects, Posting};
 
@@ -205,4 +205,9 @@ impl Commands {
 pub(crate) struct Source {
     pub(crate) sq: u16,
     pub(crate) fetched_ns: u64,
+}
+
+/// Returns the status of a command that would be refused again.
+pub(crate) const fn refused(code: StatusCode) -> Status {
+    Status::new(code).with_do_not_retry()
 }

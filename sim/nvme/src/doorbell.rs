@@ -4,22 +4,13 @@
 //! releases completions that waited for it. With shadow doorbells the values come from the driver's memory, and the
 //! event index shows the driver from which value on it must ring. The admin queues are always rung.
 
+use crate::violation::{Doorbell, DoorbellError, ViolationKind};
 use nvme_spec::registers::DOORBELL_BASE;
 
 use crate::admin;
 use crate::controller::Controller;
 use crate::host::Host;
 use crate::queue::distance;
-use crate::violation::{Doorbell, ViolationKind};
-
-/// A wrong write of a doorbell.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum DoorbellError {
-    /// The queue does not exist.
-    UnknownQueue,
-    /// The value is invalid.
-    Value,
-}
 
 impl Controller {
     /// Handles a write in the doorbells' part of BAR0.

@@ -5,13 +5,13 @@
 //! same answers. It is strict: forbidden actions of a driver are refused and recorded as a [`Violation`].
 //!
 //! - queue dispatch: doorbells (`doorbell`), arbitration (`arbitration`), fetching (`dispatch`);
-//! - data transfer: PRPs (`prp`), DMA (`data`), link and channels (`timing`), commands (`io`), contents (`store`,
+//! - data transfer: PRPs (`prp`), DMA (`data_transfer`), link and channels (`timing`), commands (`io`), contents (`store`,
 //!   `write_log`);
 //! - completion: pairing and posting (`completion`), interrupts (`interrupt`).
 //!
-//! A test of a driver can itself determine the controller's next step (`guide`). At an enabling the controller may become another
-//! one (`later`). A primary controller and its secondary
-//! ones are one subsystem (`subsystem`, `resources`, `attachment`).
+//! `controller` puts the parts together, and `clock` lets time pass. A test of a driver can itself determine the controller's
+//! next step (`guide`). At an enabling the controller may become another one (`later`, `enabling`). A primary controller and its
+//! secondary ones are one subsystem (`subsystem`, `resources`, `attachment`), whose state they take in turn (`sharing`).
 //!
 //! Neighbours: `sim-pci` puts it into a function, `sim-fault` defines its faults, `sim-check` reads its records. Left
 //! out: PCI configuration space and the MSI-X table, metadata and protection information, SGLs, fused commands,
@@ -22,14 +22,17 @@
 mod admin;
 mod arbitration;
 mod attachment;
+mod clock;
 mod command;
 mod completion;
 mod contents;
 mod controller;
 mod counters;
 mod data;
+mod data_transfer;
 mod dispatch;
 mod doorbell;
+mod enabling;
 mod fault;
 mod generator;
 mod guide;
@@ -39,9 +42,11 @@ mod later;
 mod power;
 mod prp;
 mod queue;
+mod register_access;
 mod registers;
 mod resources;
 mod settings;
+mod sharing;
 mod subsystem;
 mod timing;
 mod write_log;

@@ -199,3 +199,12 @@ impl Violations {
         self.count
     }
 }
+
+/// A wrong write of a doorbell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DoorbellError {
+    /// The queue does not exist.
+    UnknownQueue,
+    /// The value is invalid.
+    Value,
+}

@@ -1,7 +1,7 @@
 //! Storage of functions and buses, by ids that are never reused.
 
 use crate::function::Function;
-use crate::tree::{BusId, FunctionId};
+use crate::ids::{BusId, FunctionId};
 use crate::view::View;
 
 /// All functions that ever existed; a removed one leaves an empty place.

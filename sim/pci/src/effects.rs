@@ -3,6 +3,7 @@
 //! Neighbours: `layout` has the places, `function` reads the state back out of them, `hot_plug` has the slots.
 
 use crate::function::{Function, Kind};
+use crate::ids::FunctionId;
 use crate::layout::{
     self, BAR0, COMMAND, DEVICE_CONTROL, INTERRUPT, LAST_BAR, LAST_PORT_BAR, LINK_STATUS, POWER_CONTROL, SLOT,
     SRIOV_BAR0, SRIOV_CONTROL, SRIOV_COUNT, SRIOV_LAST_BAR, SRIOV_PAGE_SIZE,
@@ -11,7 +12,7 @@ use crate::machine::{Device, Interrupts, Machine, Reset};
 use crate::msix::Gate;
 use crate::port::{self, SECONDARY_BUS_RESET};
 use crate::record::Violation;
-use crate::tree::{FunctionId, Tree};
+use crate::tree::Tree;
 use crate::upstream::Line;
 
 /// A write that was done.

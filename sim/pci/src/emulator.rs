@@ -1,9 +1,10 @@
 //! A function inside an emulator that has the tree, the BARs and the MSI-X table itself, as QEMU has them for the function of
 //! a vfio-user server: the tree here keeps the function's configuration space and its device alone.
 
+use crate::ids::FunctionId;
 use crate::layout::MSI;
 use crate::machine::{Device, Machine, Reset};
-use crate::tree::{FunctionId, Tree};
+use crate::tree::Tree;
 use pci_spec::msi::Control;
 
 impl<D: Device> Tree<D> {

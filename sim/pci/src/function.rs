@@ -1,6 +1,6 @@
 //! A function: its configuration space, its interrupts, and its inside.
 //!
-//! Neighbours: `layout` has the registers' places; `effects` applies writes to them; `view` computes [`Route`] from all
+//! Neighbours: `layout` has the registers' places; `effects` applies writes to them; `routing` computes [`Route`] from all
 //! bridges above.
 
 use crate::config::{BARS, BarConfig, SriovConfig};
@@ -8,9 +8,9 @@ use crate::layout::{BAR0, COMMAND, MSI, MSIX, POWER_CONTROL, SRIOV_BAR0, SRIOV_C
 use crate::machine::{Interrupts, Level};
 use crate::msix::{Gate, Msix};
 use crate::port::Port;
-use crate::power::OnWaking;
+
+use crate::ids::{BusId, FunctionId};
 use crate::space::Space;
-use crate::tree::{BusId, FunctionId};
 use pci_spec::header::Command;
 use pci_spec::{BarKind, Bdf};
 
@@ -38,6 +38,15 @@ impl<D> Function<D> {
             Kind::Port(_) | Kind::Inert => None,
         }
     }
+}
+
+/// The registers that a function loses between D3hot and D0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnWaking {
+    /// Nothing.
+    Keeps,
+    /// The function has registers as after a reset.
+    Loses,
 }
 
 /// The reach of a function's requests.

@@ -8,10 +8,11 @@
 use crate::arena::Bus;
 use crate::build::{AttachError, Endpoint};
 use crate::function::{Core, Function, Kind};
+use crate::ids::{BusId, FunctionId};
 use crate::layout::{LINK_STATUS, SLOT};
 use crate::machine::{Device, Level, Machine, Reset, Upstream};
 use crate::port::{self, Port, Presence};
-use crate::tree::{BusId, FunctionId, Tree};
+use crate::tree::Tree;
 use crate::upstream::Line;
 
 /// Event bits in the dword of slot control and status.

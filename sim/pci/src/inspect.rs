@@ -1,8 +1,9 @@
 //! Inspection of a tree from outside, for glue code and checkers: names, places, and violations.
 
+use crate::ids::FunctionId;
 use crate::machine::Device;
 use crate::record::{DmaFault, Record};
-use crate::tree::{FunctionId, Tree};
+use crate::tree::Tree;
 use core::ops::Range;
 use pci_spec::Bdf;
 

@@ -1,12 +1,12 @@
 //! Bridges and ports: type 1 headers, bridge windows, bus numbers, and the slot of a hot-plug port.
 //!
-//! Neighbours: `view` follows the registers from the root down; `hot_plug` moves things in and out of slots. Left out:
+//! Neighbours: `routing` follows the registers from the root down; `hot_plug` moves things in and out of slots. Left out:
 //! I/O windows (no port is decoded here), secondary status, and switches' internal link states.
 
 use crate::config::{BARS, BarConfig, Link, MsixConfig};
+use crate::ids::BusId;
 use crate::layout::{self, INTERRUPT, LINK_STATUS, List, SLOT};
 use crate::space::{CONVENTIONAL_BYTES, EXPRESS_BYTES, Space};
-use crate::tree::BusId;
 use core::ops::Range;
 use pci_spec::bar::Prefetch;
 use pci_spec::bridge::{BusNumbers, MemoryWindow, PrefetchableRegisters, offset};

@@ -4,10 +4,11 @@
 //! come back, and may lose its registers on the way. Left out: D1 and D2, and D3cold.
 
 use crate::effects::Write;
-use crate::function::Core;
+use crate::function::{Core, OnWaking};
+use crate::ids::FunctionId;
 use crate::layout::{MSI, MSIX, POWER_CONTROL};
 use crate::machine::{Device, Machine, Reset};
-use crate::tree::{FunctionId, Tree};
+use crate::tree::Tree;
 
 /// PowerState, and its value for D3hot.
 const STATE: u32 = 0b11;
@@ -15,15 +16,6 @@ const STATE: u32 = 0b11;
 const KEEPS: u32 = 1 << 3;
 /// Time from D3hot to D0 in which nothing may be accessed (section 5.6.1).
 const RECOVERY_NS: u64 = 10_000_000;
-
-/// The registers that a function loses between D3hot and D0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OnWaking {
-    /// Nothing.
-    Keeps,
-    /// The function has registers as after a reset.
-    Loses,
-}
 
 impl<D: Device> Tree<D> {
     /// Puts a function into D3hot, as software left it that ran before.

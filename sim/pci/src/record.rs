@@ -3,8 +3,8 @@
 //! Nothing here stops the model: hardware would not stop either. Both lists are bounded by [`KEPT`]; later records are
 //! only counted.
 
+use crate::ids::FunctionId;
 use crate::machine::Blocked;
-use crate::tree::FunctionId;
 use pci_spec::Bdf;
 
 /// Limit of records of each sort.

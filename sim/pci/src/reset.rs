@@ -5,10 +5,11 @@
 
 use crate::effects::Write;
 use crate::function::{Function, Kind};
+use crate::ids::FunctionId;
 use crate::layout;
 use crate::machine::{Device, Level, Machine, Reset, VirtualFunction};
 use crate::port::SECONDARY_BUS_RESET;
-use crate::tree::{FunctionId, Tree};
+use crate::tree::Tree;
 
 impl<D: Device> Tree<D> {
     /// Does a function level reset, if the function has it. A physical function also resets its virtual ones.

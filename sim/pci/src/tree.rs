@@ -1,12 +1,13 @@
 //! The tree: buses, functions, and the accesses that arrive from the processor.
 //!
 //! The calls of `build` and `hot_plug` determine the structure. Software's writes determine bus numbers and the
-//! addresses that each function answers (`view`). Neighbours: `effects` applies the effects of writes to configuration
+//! addresses that each function answers (`routing`). Neighbours: `effects` applies the effects of writes to configuration
 //! space.
 
 use crate::access::{self, BadAccess, ConfigAccess};
 use crate::arena::{Buses, Functions};
 use crate::function::{Function, Kind};
+use crate::ids::{BusId, FunctionId};
 use crate::machine::{Device, Machine, Upstream};
 use crate::msix::Place;
 use crate::port::DeviceNumbers;
@@ -14,19 +15,6 @@ use crate::record::Violation;
 use crate::upstream::{Line, Outer};
 use crate::view::{Claim, Decoded, Overlap};
 use core::ops::Range;
-
-/// A function, for as long as it is in the tree. An id is never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FunctionId(pub(crate) u32);
-
-/// A bus, whatever number software assigns. [`BusId::ROOT`] is always bus 0.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct BusId(pub(crate) u32);
-
-impl BusId {
-    /// The root bus.
-    pub const ROOT: Self = Self(0);
-}
 
 /// The host bridge.
 #[derive(Clone, PartialEq, Eq, Debug)]

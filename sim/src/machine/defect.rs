@@ -3,12 +3,8 @@
 //! A scenario cannot have them: no component can do anything about them. They are for tests that an attack which such a
 //! machine lets through is noticed.
 
-use super::Machine;
-use crate::inside::Inside;
 use capdl::scenario::FUNCTION_QUEUES;
 use nvme_spec::registers::DOORBELL_BASE;
-use platform::PAGE_BITS;
-use sim_nvme::Controller;
 
 /// Bytes of a queue pair's doorbells, without a stride.
 const PAIR_BYTES: u64 = 8;
@@ -27,38 +23,9 @@ pub enum Defect {
     Doorbells,
 }
 
-impl Machine {
-    /// Has a defect from now on.
-    pub(crate) fn plant(&mut self, defect: Defect) {
-        self.defect = Some(defect);
-        if defect == Defect::Namespaces {
-            for id in &self.controllers {
-                let controller = self.tree.device_mut(*id).and_then(Inside::controller_mut);
-                controller.into_iter().for_each(Controller::ignore_attachments);
-            }
-        }
-    }
-
-    /// Returns the address that a write to the PCI window reaches.
-    pub(super) fn target(&self, address: u64) -> u64 {
-        if self.defect == Some(Defect::Doorbells) { self.misdirected(address).unwrap_or(address) } else { address }
-    }
-
-    /// Returns the address that a write to a virtual function's registers reaches; behind the last function is the first.
-    fn misdirected(&self, address: u64) -> Option<u64> {
-        let functions: Vec<_> = self.controllers.iter().flat_map(|id| self.tree.virtual_functions(*id)).collect();
-        let numbers = (0..).zip(&self.controllers).filter(|(_, id)| functions.contains(id));
-        let registers: Vec<_> = numbers.map(|(number, _)| self.register_pages(number)).collect();
-        let own = registers.iter().position(|pages| pages.contains(&(address >> PAGE_BITS)))?;
-        let (further, offset) = misdirected(address - (registers.get(own)?.start << PAGE_BITS));
-        let reached = registers.get((own + further) % registers.len())?;
-        Some((reached.start << PAGE_BITS) + offset)
-    }
-}
-
 /// The place that a write to a virtual function's registers reaches with [`Defect::Doorbells`]: how many functions further,
 /// and the offset there.
-const fn misdirected(offset: u64) -> (usize, u64) {
+pub(super) const fn misdirected(offset: u64) -> (usize, u64) {
     match offset.checked_sub(DOORBELL_BASE as u64) {
         Some(doorbell) => ((doorbell / FUNCTION_BYTES) as usize, DOORBELL_BASE as u64 + doorbell % FUNCTION_BYTES),
         None => (0, offset),

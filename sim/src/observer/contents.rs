@@ -3,7 +3,7 @@
 
 use super::controllers::ControllerReports;
 use super::session::{Flight, PARTS, Session};
-use crate::machine::Disk;
+use crate::disk::Disk;
 use blk_api::Status;
 use blk_api::request::Opcode;
 use sim_check::{Data, Findings, Hash, Operation, Outcome, Persistence, RequestId, hash_block};

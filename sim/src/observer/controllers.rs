@@ -1,9 +1,7 @@
 //! The controllers' own reports: commands from the fetch to the completion, resets, losses of power. Faults that the
 //! scenario asks for are not counted against a controller.
 
-use super::Observer;
-use super::functions::{self, Judges};
-use crate::iommu::DeviceMemory;
+use super::numbers;
 use capdl::Scenario;
 use sim_check::{Accounting, Checker, Data, Findings, QueueId, Subject};
 use sim_fault::{CommandEffect, Fault};
@@ -41,7 +39,7 @@ impl ControllerReports {
             doubles: of(number, CommandEffect::DuplicateCompletion),
             ..calm(number)
         };
-        let functions = functions::all(scenario).map(|(physical, _)| calm(physical));
+        let functions = numbers::all(scenario).map(|(physical, _)| calm(physical));
         (0..scenario.controllers.len()).map(reported).chain(functions).collect()
     }
 
@@ -57,7 +55,7 @@ impl ControllerReports {
     }
 
     /// Reports an event of the controller to the checkers.
-    fn happened(&mut self, number: u32, event: &Event, now_ns: u64, checkers: Checkers<'_>) {
+    pub(super) fn happened(&mut self, number: u32, event: &Event, now_ns: u64, checkers: Checkers<'_>) {
         let Checkers { data, accounting, findings } = checkers;
         let queue = |sq| QueueId { controller: number, sq };
         match *event {
@@ -95,24 +93,8 @@ impl ControllerReports {
 }
 
 /// The checkers that receive the reports.
-struct Checkers<'a> {
-    data: &'a mut Data,
-    accounting: &'a mut Accounting,
-    findings: &'a mut Findings,
-}
-
-impl Observer {
-    /// Records an event of a controller, which reads `memory`.
-    pub(crate) fn happened(&mut self, controller: u32, event: &Event, memory: DeviceMemory<'_>, now_ns: u64) {
-        self.commands += u64::from(matches!(event, Event::Over(_)));
-        if matches!(event, Event::Reset) {
-            self.was_reset(controller, now_ns);
-        }
-        let Self { controllers, functions, sessions, changing, data, accounting, findings, .. } = self;
-        if let Some(reported) = controllers.get_mut(controller as usize) {
-            reported.happened(controller, event, now_ns, Checkers { data, accounting, findings });
-        }
-        let judges = Judges { sessions, rights: changing, data, findings };
-        functions.happened(controller, event, memory, now_ns, judges);
-    }
+pub(super) struct Checkers<'a> {
+    pub(super) data: &'a mut Data,
+    pub(super) accounting: &'a mut Accounting,
+    pub(super) findings: &'a mut Findings,
 }

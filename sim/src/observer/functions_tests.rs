@@ -1,3 +1,4 @@
+use super::super::numbers::{all, number_of};
 use super::*;
 use crate::iommu::Iommu;
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, Status, StatusCode};

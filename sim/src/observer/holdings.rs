@@ -13,7 +13,7 @@ use super::session::{Session, Trust};
 use crate::machine::Machine;
 use capdl::Scenario;
 use capdl::scenario::{Controller, ControllerChange};
-use capdl_spec::{Role, Specification};
+use capdl_spec::{Component, Role, Specification};
 use platform::PAGE_BITS;
 use sim_check::Accounting;
 use sim_fault::{ComponentEffect, Fault};
@@ -72,11 +72,11 @@ impl Holdings {
         let servers = scenario.controllers.iter().zip(servers).zip(survived);
         for ((controller, server), _) in servers.filter(|(_, survived)| survived.is_some()) {
             // The PCI server takes its device back, and its clients lose the capability to call it.
-            crash.extend(super::needed(specification).map(str::to_owned));
+            crash.extend(needed(specification).map(str::to_owned));
             crash.insert(server.clone());
             crash.extend(scenario.sessions(&controller.name).map(|tenant| tenant.name.clone()));
         }
-        if super::functions::all(scenario).any(|(_, tenant)| tenant.is_some()) {
+        if super::numbers::all(scenario).any(|(_, tenant)| tenant.is_some()) {
             let of_pci = specification.components.iter().filter(|one| one.role == Role::PciServer);
             crash.extend(of_pci.map(|one| one.name.clone()));
         }
@@ -188,4 +188,10 @@ fn reached(machine: &Machine, kernel: &Kernel, requester: Option<u16>) -> BTreeS
 fn windows(pages: &Pages, sessions: &[Session], controller: u32, wanted: impl Fn(&Session) -> bool) -> BTreeSet<u64> {
     let own = sessions.iter().filter(|session| session.device() == controller && wanted(session));
     own.filter_map(|one| Some(pages.mapped_at(&one.tenant, one.window()?))).flatten().collect()
+}
+
+/// Returns the names of the servers that a driver cannot do without.
+pub(super) fn needed(specification: &Specification) -> impl Iterator<Item = &str> {
+    let is_needed = |one: &&Component| matches!(one.role, Role::PciServer | Role::IommuServer);
+    specification.components.iter().filter(is_needed).map(|one| one.name.as_str())
 }

@@ -1,7 +1,7 @@
 //! A session as seen from outside: the requests that its client published on the ring, the server's answers, and the content
 //! of the window at these moments. The client's work is judged by this alone, never by reports of either side.
 
-use super::functions;
+use super::numbers;
 use crate::translations::Translations;
 use blk_api::Status;
 use blk_api::request::{Entry, MAX_SEGMENTS, Opcode};
@@ -127,7 +127,7 @@ impl Session {
             tenant: tenant.name.clone(),
             controller,
             nsid: tenant.namespace,
-            function: functions::number_of(scenario, tenant),
+            function: numbers::number_of(scenario, tenant),
             requester: None,
             trust: match tenant.workload {
                 Workload::Flood(_) | Workload::Hostile(_) => Trust::Attacks,

@@ -2,8 +2,8 @@
 //! of the three controllers.
 
 use super::build;
+use crate::disk::Disk;
 use crate::inside::{Inside, Up};
-use crate::machine::Disk;
 use capdl::{Arch, Scenario};
 use nvme_spec::admin::{
     self, Attachment, ControllerResource, CqInterrupt, CreateIoCq, CreateIoSq, QueueMemory, QueuePriority,

@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 
 use nvme_spec::Nsid;
-use nvme_spec::event::AsyncEvent;
 use nvme_spec::identify::NamespaceList;
-
-use super::Admin;
 
 /// Identifiers of namespaces that were attached, detached, deleted or formatted.
 #[derive(Debug, Default)]
@@ -22,19 +19,14 @@ impl Changes {
         NamespaceList::of(self.0.iter().copied().map(Nsid))
     }
 
+    /// Records a namespace.
+    pub(crate) fn insert(&mut self, nsid: u32) {
+        self.0.insert(nsid);
+    }
+
     /// Empties the list: the page was read, or the controller was reset.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
-    }
-}
-
-impl Admin {
-    /// Records a namespace whose Identify data changed, or that became active or inactive.
-    pub(crate) fn namespace_changed(&mut self, nsid: u32) {
-        self.changes.0.insert(nsid);
-        if self.features.current().events.namespace_changed() {
-            self.events.report(AsyncEvent::NAMESPACE_CHANGED);
-        }
     }
 }
 

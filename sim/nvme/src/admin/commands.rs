@@ -8,7 +8,7 @@ use nvme_spec::log::{CommandEffects, Effects, Execution};
 use nvme_spec::{Sqe, Status, StatusCode, nvm};
 use zerocopy::FromZeros;
 
-use super::refused;
+use crate::command::refused;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::violation::ViolationKind;

@@ -10,8 +10,8 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::commands::bad_field;
 use super::features::{Keep, Which, capabilities};
 use super::names::{Named, named};
-use super::{health, refused};
-use crate::command::{Command, Outcome};
+use super::smart;
+use crate::command::{Command, Outcome, refused};
 use crate::controller::Controller;
 use crate::host::Host;
 
@@ -204,7 +204,7 @@ fn follow(controller: &mut Controller, feature: Feature, value: u32) -> Outcome 
             let ns = controller.admin.power.change(PowerManagement::from_bits(value).state(), controller.clock_ns);
             return Outcome::After { ns, dw0: 0, status: Status::SUCCESS };
         }
-        Feature::TemperatureThreshold => health::warn(controller),
+        Feature::TemperatureThreshold => smart::warn(controller),
         Feature::KeepAliveTimer => controller.admin.keep_alive.set(value, controller.clock_ns),
         _ => {}
     }

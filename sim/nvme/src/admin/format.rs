@@ -8,9 +8,8 @@ use nvme_spec::{Sqe, Status, StatusCode};
 
 use super::commands::bad_field;
 use super::names::{Named, check_formatted, named};
-use super::refused;
 use crate::attachment::Attachments;
-use crate::command::{Command, Outcome};
+use crate::command::{Command, Outcome, refused};
 use crate::controller::Controller;
 
 /// Executes Format NVM.

@@ -3,9 +3,10 @@
 //! Each leaves what its log page shows: a reading of a sensor, an entry of the error log, or a namespace that changed.
 
 use nvme_spec::event::AsyncEvent;
-use sim_fault::{ControllerEffect, Happening};
+use sim_fault::Happening;
 
-use super::health::{self, Media};
+use super::health::Media;
+use super::smart;
 use crate::controller::Controller;
 use crate::fault::Hit;
 
@@ -24,22 +25,6 @@ pub(crate) fn happen(controller: &mut Controller, happening: Happening) -> Hit {
             admin.events.report(AsyncEvent::TRANSIENT_INTERNAL_ERROR);
         }
     }
-    health::feel(controller, health);
+    smart::feel(controller, health);
     Hit::Later
-}
-
-/// Counts the faults that this event reports to the driver.
-pub(super) fn told(controller: &mut Controller, event: AsyncEvent) {
-    let is_told = |effect| matches!(effect, ControllerEffect::Event(happening) if event_of(happening) == event);
-    controller.faults.met(is_told);
-}
-
-const fn event_of(happening: Happening) -> AsyncEvent {
-    match happening {
-        Happening::Spare => AsyncEvent::SPARE,
-        Happening::Temperature => AsyncEvent::TEMPERATURE,
-        Happening::Reliability => AsyncEvent::RELIABILITY,
-        Happening::NamespaceChanged => AsyncEvent::NAMESPACE_CHANGED,
-        Happening::InternalError => AsyncEvent::TRANSIENT_INTERNAL_ERROR,
-    }
 }

@@ -14,9 +14,9 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::commands::bad_field;
 use super::names::{self, Named, named};
-use super::{namespaces, refused, virtualization};
+use super::{namespaces, virtualization};
 use crate::attachment::Place;
-use crate::command::{Command, Outcome};
+use crate::command::{Command, Outcome, refused};
 use crate::config::CommandLimits;
 use crate::controller::Controller;
 use crate::host::Host;

@@ -8,8 +8,8 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::commands::{bad_field, effects_log};
 use super::names::{Named, named};
-use super::{health, refused};
-use crate::command::{Command, Outcome};
+use super::smart;
+use crate::command::{Command, Outcome, refused};
 use crate::controller::Controller;
 use crate::host::Host;
 
@@ -55,7 +55,7 @@ fn check_namespace(controller: &mut Controller, page: LogPage, sqe: &Sqe) -> Res
 fn contents(controller: &mut Controller, page: LogPage) -> Vec<u8> {
     match page {
         LogPage::ErrorInformation => controller.admin.errors.page(),
-        LogPage::Smart => health::smart(controller).as_bytes().to_vec(),
+        LogPage::Smart => smart::smart(controller).as_bytes().to_vec(),
         LogPage::FirmwareSlots => firmware(&controller.config.identity.firmware).as_bytes().to_vec(),
         LogPage::ChangedNamespaces => controller.admin.changes.page().as_bytes().to_vec(),
         LogPage::CommandEffects => effects_log(&controller.config).as_bytes().to_vec(),

@@ -24,7 +24,9 @@ mod identify;
 mod logs;
 mod names;
 mod namespaces;
+mod notices;
 mod queues;
+mod smart;
 mod state;
 mod virtualization;
 
@@ -32,12 +34,13 @@ pub use config::{AdminConfig, Operation, OptionalCommands, PowerLevel};
 pub(crate) use happening::happen;
 pub use health::{Health, Media};
 pub(crate) use names::check_active;
-pub(crate) use state::{Admin, advance, deliver_events, on_doorbell_error, on_error};
+pub(crate) use notices::{advance, deliver_events, on_doorbell_error, on_error};
+pub(crate) use state::Admin;
 
+use crate::command::{Command, Outcome, refused};
 use nvme_spec::admin::{Opcode, aborted_command};
 use nvme_spec::{QueueId, Sqe, Status, StatusCode};
 
-use crate::command::{Command, Outcome};
 use crate::controller::Controller;
 use crate::host::Host;
 use crate::settings::Shadow;
@@ -66,7 +69,7 @@ fn dispatch(controller: &mut Controller, command: &Command, host: &mut dyn Host)
         Opcode::SetFeatures => feature_commands::set(controller, command, host),
         Opcode::GetFeatures => feature_commands::get(controller, command, host),
         Opcode::Abort => abort(controller, sqe, host),
-        Opcode::AsyncEventRequest => state::event_request(controller, sqe.cid()),
+        Opcode::AsyncEventRequest => notices::event_request(controller, sqe.cid()),
         Opcode::NamespaceManagement => namespaces::manage(controller, command, host),
         Opcode::NamespaceAttachment => namespaces::attach(controller, command, host),
         Opcode::FormatNvm => format::execute(controller, command),
@@ -78,11 +81,6 @@ fn dispatch(controller: &mut Controller, command: &Command, host: &mut dyn Host)
         Opcode::DoorbellBufferConfig => doorbell_buffers(controller, sqe),
         _ => Err(refused(StatusCode::InvalidOpcode)),
     }
-}
-
-/// Returns the status of a command that would be refused again.
-pub(crate) const fn refused(code: StatusCode) -> Status {
-    Status::new(code).with_do_not_retry()
 }
 
 /// Executes Abort (section 5.1) for commands that were fetched; it does not search the SQs. Bit 0 of DW0 reports that

@@ -2,7 +2,7 @@
 
 use nvme_spec::{Nsid, Status, StatusCode};
 
-use super::refused;
+use crate::command::refused;
 use crate::controller::Controller;
 
 /// Kinds of valid identifiers.

@@ -9,10 +9,10 @@ use nvme_spec::{Nsid, Status, StatusCode};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::commands::bad_field;
+use super::errors::Details;
 use super::names::{self, Named, named};
-use super::{errors::Details, refused};
 use crate::attachment::Place;
-use crate::command::{Command, Outcome};
+use crate::command::{Command, Outcome, refused};
 use crate::controller::Controller;
 use crate::host::Host;
 use crate::namespace::{Namespace, NamespaceConfig};

@@ -1,20 +1,15 @@
-//! State of the admin side, and its changes without a command: errors, time, resets.
+//! State of the admin side. Neighbour: `notices` has its changes without a command.
 
+use nvme_spec::Cid;
 use nvme_spec::event::AsyncEvent;
-use nvme_spec::{Cid, QueueId, Status, StatusCode, nvm};
 
 use super::changes::Changes;
 use super::clocks::{self, Calendar, KeepAlive, Power};
 use super::errors::{Details, ErrorLog};
 use super::events::Events;
 use super::features::{Features, Shape};
-use super::happening;
 use super::health::Monitor;
-use crate::command::{Command, Outcome};
 use crate::config::Config;
-use crate::controller::Controller;
-use crate::doorbell::DoorbellError;
-use crate::host::Host;
 use crate::settings::Settings;
 
 /// State of the admin side.
@@ -33,7 +28,7 @@ pub(crate) struct Admin {
     /// Namespaces ever created by command.
     pub(super) created: u32,
     /// Details for the error log about a command that was just refused.
-    details: Option<(Cid, Details)>,
+    pub(super) details: Option<(Cid, Details)>,
 }
 
 impl Admin {
@@ -108,68 +103,16 @@ impl Admin {
         clocks::wake(&mut self.power, &mut self.features, now_ns)
     }
 
+    /// Records a namespace whose Identify data changed, or that became active or inactive.
+    pub(crate) fn namespace_changed(&mut self, nsid: u32) {
+        self.changes.insert(nsid);
+        if self.features.current().events.namespace_changed() {
+            self.events.report(AsyncEvent::NAMESPACE_CHANGED);
+        }
+    }
+
     /// Sets the details for the error log about the command that is being refused.
     pub(super) const fn explain(&mut self, cid: Cid, details: Details) {
         self.details = Some((cid, details));
-    }
-}
-
-/// Holds an Asynchronous Event Request until there is an event, or completes it if there is one already.
-pub(super) fn event_request(controller: &mut Controller, cid: Cid) -> Result<Outcome, Status> {
-    controller.admin.events.request(cid).map_err(Status::new)?;
-    let Some((_, event)) = controller.admin.events.take_due() else { return Ok(Outcome::Held) };
-    happening::told(controller, event);
-    Ok(Outcome::Done { dw0: event.into_bits(), status: Status::SUCCESS })
-}
-
-/// Handles the expiry of the keep alive timer: the controller stops (section 7.12).
-pub(crate) fn advance(controller: &mut Controller) {
-    if controller.admin.next_event_ns().is_some_and(|at_ns| at_ns <= controller.clock_ns) {
-        controller.admin.keep_alive.stop();
-        controller.fail();
-    }
-}
-
-/// Adds a failed command to the error log and sets More in its status. Commands that were aborted on request or with
-/// their queue are not errors.
-pub(crate) fn on_error(controller: &mut Controller, command: &mut Command) {
-    let details =
-        controller.admin.details.take_if(|(cid, _)| command.sq == QueueId::ADMIN.0 && *cid == command.sqe.cid());
-    if matches!(command.status.code(), StatusCode::AbortRequested | StatusCode::SqDeleted) {
-        return;
-    }
-    let details =
-        details.map_or_else(|| Details { lba: first_block(command), command_specific: 0 }, |(_, details)| details);
-    command.status = controller.admin.errors.record(command.sq, &command.sqe, command.status, details);
-}
-
-/// Returns the first block of an I/O command that names blocks in CDW10 and CDW11; 0 for any other.
-fn first_block(command: &Command) -> u64 {
-    let opcode = nvm::Opcode::from_raw(command.sqe.opcode());
-    match opcode {
-        _ if command.sq == QueueId::ADMIN.0 => 0,
-        None | Some(nvm::Opcode::Flush | nvm::Opcode::DatasetManagement) => 0,
-        Some(_) => u64::from(command.sqe.cdw10) | u64::from(command.sqe.cdw11) << 32,
-    }
-}
-
-/// Adds a wrong write of a doorbell to the error log, and reports an event.
-pub(crate) fn on_doorbell_error(controller: &mut Controller, which: DoorbellError, host: &mut dyn Host) {
-    controller.admin.errors.record_event();
-    controller.admin.events.report(match which {
-        DoorbellError::UnknownQueue => AsyncEvent::INVALID_DOORBELL_REGISTER,
-        DoorbellError::Value => AsyncEvent::INVALID_DOORBELL_VALUE,
-    });
-    deliver_events(controller, host);
-}
-
-/// Completes event requests for which there is an event, if the controller still completes commands.
-pub(crate) fn deliver_events(controller: &mut Controller, host: &mut dyn Host) {
-    if !controller.registers.is_ready() {
-        return;
-    }
-    while let Some((cid, event)) = controller.admin.events.take_due() {
-        happening::told(controller, event);
-        controller.complete_held(cid.0, event.into_bits(), Status::SUCCESS, host);
     }
 }

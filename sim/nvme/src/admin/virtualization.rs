@@ -6,9 +6,8 @@ use nvme_spec::{Sqe, Status, StatusCode};
 use zerocopy::FromZeros;
 
 use super::commands::bad_field;
-use super::refused;
 use crate::attachment::Place;
-use crate::command::Outcome;
+use crate::command::{Outcome, refused};
 use crate::controller::Controller;
 use crate::resources::{Resources, Secondary};
 
