@@ -2,7 +2,7 @@
 
 use crate::flow_table::{FlowTable, Lines};
 use crate::policy::{Commands, Decision, Policy, Quantum};
-use crate::share::{SessionId, Share, ShareError, Tenant};
+use crate::share::{SessionId, ShareError, Tenant};
 use crate::starvation_guard::StarvationGuard;
 use blk_api::config::Class;
 
@@ -43,58 +43,28 @@ impl Dedicated {
 }
 
 impl Policy for Dedicated {
+    #[inline]
+    fn flow_table(&self) -> &FlowTable {
+        &self.flow_table
+    }
+
+    #[inline]
+    fn flow_table_mut(&mut self) -> &mut FlowTable {
+        &mut self.flow_table
+    }
+
     fn ready(&mut self, session: SessionId, now: u64) {
         if self.flow_table.ready(session) {
             self.flow_table.class(session).into_iter().for_each(|class| self.starvation.asked(class, now));
         }
     }
 
-    fn idle(&mut self, session: SessionId) {
-        self.flow_table.idle(session);
-    }
-
     fn next(&mut self, now: u64) -> Decision {
         self.next_among(&Class::ALL, now)
-    }
-
-    fn refused(&mut self, session: SessionId, count: u16, now: u64) {
-        self.flow_table.refused(session, count, u64::from(count), now);
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {
         let class = self.flow_table.submitted(&commands, u64::from(commands.count), now);
         class.into_iter().for_each(|class| self.starvation.served(class, &self.flow_table, now));
-    }
-
-    fn completed(&mut self, commands: Commands, _: u64, _: u64) {
-        self.flow_table.left_device(&commands);
-    }
-
-    fn aborted(&mut self, commands: Commands, _: u64) {
-        self.flow_table.left_device(&commands);
-    }
-
-    fn reset(&mut self, _: u64) {
-        self.flow_table.reset();
-    }
-
-    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
-        self.flow_table.set_share(session, share)
-    }
-
-    fn share(&self, session: SessionId) -> Option<Share> {
-        self.flow_table.share(session)
-    }
-
-    fn waits(&self, session: SessionId) -> bool {
-        self.flow_table.waits(session)
-    }
-
-    fn any_waits(&self) -> bool {
-        self.flow_table.any_waits()
-    }
-
-    fn in_device(&self, session: SessionId) -> u32 {
-        self.flow_table.in_device(session)
     }
 }

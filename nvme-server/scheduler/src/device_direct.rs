@@ -9,7 +9,7 @@
 
 use crate::flow_table::{FlowTable, Lines};
 use crate::policy::{Commands, Decision, Kind, Policy, Quantum};
-use crate::share::{MIN_PIECE, SessionId, Share, ShareError, Tenant};
+use crate::share::{MIN_PIECE, SessionId, ShareError, Tenant};
 use crate::winner_tree::WinnerTree;
 use alloc::vec::Vec;
 use blk_api::config::Class;
@@ -84,6 +84,16 @@ impl DeviceDirect {
 }
 
 impl Policy for DeviceDirect {
+    #[inline]
+    fn flow_table(&self) -> &FlowTable {
+        &self.flow_table
+    }
+
+    #[inline]
+    fn flow_table_mut(&mut self) -> &mut FlowTable {
+        &mut self.flow_table
+    }
+
     fn ready(&mut self, session: SessionId, _: u64) {
         if self.flow_table.share(session).is_none() || self.flow_table.waits(session) {
             return;
@@ -116,10 +126,6 @@ impl Policy for DeviceDirect {
         }
     }
 
-    fn refused(&mut self, session: SessionId, count: u16, now: u64) {
-        self.flow_table.refused(session, count, u64::from(count), now);
-    }
-
     fn submitted(&mut self, commands: Commands, now: u64) {
         if self.flow_table.submitted(&commands, u64::from(commands.count), now).is_none() {
             return;
@@ -139,10 +145,6 @@ impl Policy for DeviceDirect {
         self.advance();
     }
 
-    fn completed(&mut self, commands: Commands, _: u64, now: u64) {
-        self.aborted(commands, now);
-    }
-
     fn aborted(&mut self, commands: Commands, _: u64) {
         if self.flow_table.left_device(&commands).is_some() {
             self.advance();
@@ -152,25 +154,5 @@ impl Policy for DeviceDirect {
     fn reset(&mut self, _: u64) {
         self.flow_table.reset();
         self.advance();
-    }
-
-    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
-        self.flow_table.set_share(session, share)
-    }
-
-    fn share(&self, session: SessionId) -> Option<Share> {
-        self.flow_table.share(session)
-    }
-
-    fn waits(&self, session: SessionId) -> bool {
-        self.flow_table.waits(session)
-    }
-
-    fn any_waits(&self) -> bool {
-        self.flow_table.any_waits()
-    }
-
-    fn in_device(&self, session: SessionId) -> u32 {
-        self.flow_table.in_device(session)
     }
 }

@@ -19,7 +19,7 @@ const TURN: u16 = 8;
 
 /// Whether sessions of different classes stand in one line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lines {
+pub enum Lines {
     /// A single line for all; class and weight do not count.
     One,
     /// A line for each class.
@@ -112,7 +112,7 @@ struct Line {
 
 /// All sessions.
 #[derive(Clone, Debug)]
-pub(crate) struct FlowTable {
+pub struct FlowTable {
     flows: Vec<Flow>,
     lines: [Line; CLASSES],
     kind: Lines,
@@ -131,7 +131,10 @@ pub(crate) struct FlowTable {
 
 impl FlowTable {
     /// A table with all sessions away.
-    pub(crate) fn new(tenants: &[Tenant], kind: Lines) -> Result<Self, ShareError> {
+    ///
+    /// # Errors
+    /// [`ShareError`]: a share that is not allowed, or too many.
+    pub fn new(tenants: &[Tenant], kind: Lines) -> Result<Self, ShareError> {
         if tenants.len() > MAX_SESSIONS {
             return Err(ShareError::TooManySessions { count: tenants.len() });
         }

@@ -55,6 +55,7 @@ use blk_api::config::SchedulingPolicy;
 pub use blk_api::config::{Class, ClassWeights, RateLimit};
 pub use dedicated::Dedicated;
 pub use device_direct::DeviceDirect;
+pub use flow_table::{FlowTable, Lines};
 pub use paced::Paced;
 pub use policy::{Commands, Decision, Kind, Policy, Quantum};
 pub use round_robin::RoundRobin;

@@ -33,7 +33,7 @@ use crate::flow_table::{FlowTable, Lines, Load};
 use crate::in_flight_limit::InFlightLimit;
 use crate::latency_controller::{Admission, LatencyController};
 use crate::policy::{Commands, Decision, Policy, Quantum};
-use crate::share::{CLASSES, MIN_PIECE, SessionId, Share, ShareError, Tenant};
+use crate::share::{CLASSES, MIN_PIECE, SessionId, ShareError, Tenant};
 use crate::starvation_guard::StarvationGuard;
 use blk_api::config::Class;
 
@@ -141,14 +141,20 @@ fn above(
 }
 
 impl Policy for Paced {
+    #[inline]
+    fn flow_table(&self) -> &FlowTable {
+        &self.flow_table
+    }
+
+    #[inline]
+    fn flow_table_mut(&mut self) -> &mut FlowTable {
+        &mut self.flow_table
+    }
+
     fn ready(&mut self, session: SessionId, now: u64) {
         if self.flow_table.ready(session) {
             self.flow_table.class(session).into_iter().for_each(|class| self.starvation.asked(class, now));
         }
-    }
-
-    fn idle(&mut self, session: SessionId) {
-        self.flow_table.idle(session);
     }
 
     fn next(&mut self, now: u64) -> Decision {
@@ -229,25 +235,5 @@ impl Policy for Paced {
         self.flow_table.reset();
         self.in_flight_limit.reset();
         self.controllers.iter_mut().for_each(|controller| controller.reset(now));
-    }
-
-    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
-        self.flow_table.set_share(session, share)
-    }
-
-    fn share(&self, session: SessionId) -> Option<Share> {
-        self.flow_table.share(session)
-    }
-
-    fn waits(&self, session: SessionId) -> bool {
-        self.flow_table.waits(session)
-    }
-
-    fn any_waits(&self) -> bool {
-        self.flow_table.any_waits()
-    }
-
-    fn in_device(&self, session: SessionId) -> u32 {
-        self.flow_table.in_device(session)
     }
 }

@@ -1,5 +1,6 @@
 //! The trait that every scheduling policy implements, and the types of its calls.
 
+use crate::flow_table::FlowTable;
 use crate::share::{SessionId, Share, ShareError};
 
 /// The kind of a command, as far as its cost is concerned.
@@ -85,46 +86,76 @@ impl Decision {
 ///
 /// Every call ignores a session that does not exist, except [`Policy::set_share`], which returns an error.
 pub trait Policy {
+    /// The table of its sessions. Calls that a policy does not answer in its own way go to it.
+    fn flow_table(&self) -> &FlowTable;
+
+    /// The same, to be changed.
+    fn flow_table_mut(&mut self) -> &mut FlowTable;
+
     /// The session has a command waiting, and room in its queues for it.
-    fn ready(&mut self, session: SessionId, now: u64);
+    fn ready(&mut self, session: SessionId, _now: u64) {
+        self.flow_table_mut().ready(session);
+    }
 
     /// The session has no command waiting, or no room for one.
-    fn idle(&mut self, session: SessionId);
+    fn idle(&mut self, session: SessionId) {
+        self.flow_table_mut().idle(session);
+    }
 
     /// Decides whose turn it is. A second call without an event in between returns the same.
     fn next(&mut self, now: u64) -> Decision;
 
     /// In the session's turn, so many entries were answered without a command. They cost it its turn and count as commands
     /// against its own limit. Nothing else changes: the device saw nothing, and no other session is affected.
-    fn refused(&mut self, session: SessionId, count: u16, now: u64);
+    fn refused(&mut self, session: SessionId, count: u16, now: u64) {
+        self.flow_table_mut().refused(session, count, u64::from(count), now);
+    }
 
     /// Commands were submitted to the device.
-    fn submitted(&mut self, commands: Commands, now: u64);
+    fn submitted(&mut self, commands: Commands, now: u64) {
+        self.flow_table_mut().submitted(&commands, u64::from(commands.count), now);
+    }
 
     /// Commands completed together, with any status; one of them was submitted at `submitted_at`.
-    fn completed(&mut self, commands: Commands, submitted_at: u64, now: u64);
+    fn completed(&mut self, commands: Commands, _submitted_at: u64, now: u64) {
+        self.aborted(commands, now);
+    }
 
     /// Commands will not complete: their queue was deleted, or their doorbell was never rung. Nothing is learned from them.
-    fn aborted(&mut self, commands: Commands, now: u64);
+    fn aborted(&mut self, commands: Commands, _now: u64) {
+        self.flow_table_mut().left_device(&commands);
+    }
 
     /// The controller was reset: the device holds nothing any more. Waiting sessions still wait, and used limits stay used.
-    fn reset(&mut self, now: u64);
+    fn reset(&mut self, _now: u64) {
+        self.flow_table_mut().reset();
+    }
 
     /// Changes a session's share. Its commands in the device count under the new class from now on.
     ///
     /// # Errors
     /// [`ShareError`], and nothing has changed.
-    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError>;
+    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
+        self.flow_table_mut().set_share(session, share)
+    }
 
     /// A session's share.
-    fn share(&self, session: SessionId) -> Option<Share>;
+    fn share(&self, session: SessionId) -> Option<Share> {
+        self.flow_table().share(session)
+    }
 
     /// Whether the session waits for its turn: it is [`ready`](Policy::ready), within its limits or not.
-    fn waits(&self, session: SessionId) -> bool;
+    fn waits(&self, session: SessionId) -> bool {
+        self.flow_table().waits(session)
+    }
 
     /// Whether any session waits for its turn.
-    fn any_waits(&self) -> bool;
+    fn any_waits(&self) -> bool {
+        self.flow_table().any_waits()
+    }
 
     /// Commands of a session that the device holds.
-    fn in_device(&self, session: SessionId) -> u32;
+    fn in_device(&self, session: SessionId) -> u32 {
+        self.flow_table().in_device(session)
+    }
 }

@@ -1,8 +1,8 @@
 //! A single line for all sessions: neither class nor weight counts.
 
 use crate::flow_table::{FlowTable, Lines};
-use crate::policy::{Commands, Decision, Policy, Quantum};
-use crate::share::{SessionId, Share, ShareError, Tenant};
+use crate::policy::{Decision, Policy, Quantum};
+use crate::share::{ShareError, Tenant};
 use blk_api::config::Class;
 
 /// Command by command, the session that has waited longest first, as in a driver with one set of queues and a lock
@@ -23,12 +23,14 @@ impl RoundRobin {
 }
 
 impl Policy for RoundRobin {
-    fn ready(&mut self, session: SessionId, _: u64) {
-        self.flow_table.ready(session);
+    #[inline]
+    fn flow_table(&self) -> &FlowTable {
+        &self.flow_table
     }
 
-    fn idle(&mut self, session: SessionId) {
-        self.flow_table.idle(session);
+    #[inline]
+    fn flow_table_mut(&mut self) -> &mut FlowTable {
+        &mut self.flow_table
     }
 
     fn next(&mut self, now: u64) -> Decision {
@@ -42,45 +44,5 @@ impl Policy for RoundRobin {
             }
             None => Decision::wait(self.flow_table.next_unpark()),
         }
-    }
-
-    fn refused(&mut self, session: SessionId, count: u16, now: u64) {
-        self.flow_table.refused(session, count, u64::from(count), now);
-    }
-
-    fn submitted(&mut self, commands: Commands, now: u64) {
-        self.flow_table.submitted(&commands, u64::from(commands.count), now);
-    }
-
-    fn completed(&mut self, commands: Commands, _: u64, _: u64) {
-        self.flow_table.left_device(&commands);
-    }
-
-    fn aborted(&mut self, commands: Commands, _: u64) {
-        self.flow_table.left_device(&commands);
-    }
-
-    fn reset(&mut self, _: u64) {
-        self.flow_table.reset();
-    }
-
-    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
-        self.flow_table.set_share(session, share)
-    }
-
-    fn share(&self, session: SessionId) -> Option<Share> {
-        self.flow_table.share(session)
-    }
-
-    fn waits(&self, session: SessionId) -> bool {
-        self.flow_table.waits(session)
-    }
-
-    fn any_waits(&self) -> bool {
-        self.flow_table.any_waits()
-    }
-
-    fn in_device(&self, session: SessionId) -> u32 {
-        self.flow_table.in_device(session)
     }
 }

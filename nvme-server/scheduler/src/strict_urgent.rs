@@ -1,8 +1,9 @@
 //! For a controller that arbitrates the classes by weight, and takes the urgent one strictly first (NVMe 1.4, 4.13.2).
 
 use crate::dedicated::Dedicated;
+use crate::flow_table::FlowTable;
 use crate::policy::{Commands, Decision, Policy};
-use crate::share::{CLASSES, SessionId, Share, ShareError, Tenant};
+use crate::share::{CLASSES, SessionId, ShareError, Tenant};
 use crate::starvation_guard::STARVATION_LIMIT_NS;
 use blk_api::config::Class;
 
@@ -45,22 +46,24 @@ impl StrictUrgent {
 }
 
 impl Policy for StrictUrgent {
-    fn ready(&mut self, session: SessionId, now: u64) {
-        self.dedicated.ready(session, now);
+    #[inline]
+    fn flow_table(&self) -> &FlowTable {
+        &self.dedicated.flow_table
     }
 
-    fn idle(&mut self, session: SessionId) {
-        self.dedicated.idle(session);
+    #[inline]
+    fn flow_table_mut(&mut self) -> &mut FlowTable {
+        &mut self.dedicated.flow_table
+    }
+
+    fn ready(&mut self, session: SessionId, now: u64) {
+        self.dedicated.ready(session, now);
     }
 
     fn next(&mut self, now: u64) -> Decision {
         let all = &Class::ALL;
         let (_, below) = all.split_at(1);
         self.dedicated.next_among(if self.holds_urgent(now) { below } else { all }, now)
-    }
-
-    fn refused(&mut self, session: SessionId, count: u16, now: u64) {
-        self.dedicated.refused(session, count, now);
     }
 
     fn submitted(&mut self, commands: Commands, now: u64) {
@@ -75,40 +78,13 @@ impl Policy for StrictUrgent {
         self.owe(self.dedicated.flow_table.class(commands.session), now);
         self.dedicated.completed(commands, submitted_at, now);
     }
-
-    fn aborted(&mut self, commands: Commands, now: u64) {
-        self.dedicated.aborted(commands, now);
-    }
-
-    fn reset(&mut self, now: u64) {
-        self.dedicated.reset(now);
-    }
-
-    fn set_share(&mut self, session: SessionId, share: Share) -> Result<(), ShareError> {
-        self.dedicated.set_share(session, share)
-    }
-
-    fn share(&self, session: SessionId) -> Option<Share> {
-        self.dedicated.share(session)
-    }
-
-    fn waits(&self, session: SessionId) -> bool {
-        self.dedicated.waits(session)
-    }
-
-    fn any_waits(&self) -> bool {
-        self.dedicated.any_waits()
-    }
-
-    fn in_device(&self, session: SessionId) -> u32 {
-        self.dedicated.in_device(session)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::policy::Kind;
+    use crate::share::Share;
 
     const URGENT: SessionId = SessionId(0);
     const LOW: SessionId = SessionId(1);

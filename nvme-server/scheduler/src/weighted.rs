@@ -101,6 +101,16 @@ impl Weighted {
 }
 
 impl Policy for Weighted {
+    #[inline]
+    fn flow_table(&self) -> &FlowTable {
+        &self.flow_table
+    }
+
+    #[inline]
+    fn flow_table_mut(&mut self) -> &mut FlowTable {
+        &mut self.flow_table
+    }
+
     fn ready(&mut self, session: SessionId, now: u64) {
         if self.flow_table.ready(session)
             && let Some(class) = self.flow_table.class(session)
@@ -108,10 +118,6 @@ impl Policy for Weighted {
             self.starvation.asked(class, now);
             self.joins(class);
         }
-    }
-
-    fn idle(&mut self, session: SessionId) {
-        self.flow_table.idle(session);
     }
 
     fn next(&mut self, now: u64) -> Decision {
@@ -153,10 +159,6 @@ impl Policy for Weighted {
         }
     }
 
-    fn aborted(&mut self, commands: Commands, _: u64) {
-        self.flow_table.left_device(&commands);
-    }
-
     fn reset(&mut self, _: u64) {
         self.flow_table.reset();
         self.in_flight_limit.reset();
@@ -167,21 +169,5 @@ impl Policy for Weighted {
         // The session may be the first one in its line.
         self.joins(share.class);
         Ok(())
-    }
-
-    fn share(&self, session: SessionId) -> Option<Share> {
-        self.flow_table.share(session)
-    }
-
-    fn waits(&self, session: SessionId) -> bool {
-        self.flow_table.waits(session)
-    }
-
-    fn any_waits(&self) -> bool {
-        self.flow_table.any_waits()
-    }
-
-    fn in_device(&self, session: SessionId) -> u32 {
-        self.flow_table.in_device(session)
     }
 }

@@ -315,15 +315,18 @@ mod tests {
     use blk_api::config::{ClassWeights, Completion, Interrupts};
     use blk_api::queue_sharing::QueueSharing;
     use core::cell::RefCell;
-    use scheduler::Kind;
+    use scheduler::{FlowTable, Kind, Lines};
 
     /// Notes the calls.
-    #[derive(Default)]
-    struct Notes(Rc<RefCell<Vec<(&'static str, Commands)>>>);
+    struct Notes(Rc<RefCell<Vec<(&'static str, Commands)>>>, FlowTable);
 
     impl Policy for Notes {
-        fn ready(&mut self, _: SessionId, _: u64) {}
-        fn idle(&mut self, _: SessionId) {}
+        fn flow_table(&self) -> &FlowTable {
+            &self.1
+        }
+        fn flow_table_mut(&mut self) -> &mut FlowTable {
+            &mut self.1
+        }
         fn next(&mut self, _: u64) -> Decision {
             Decision::Nothing
         }
@@ -339,22 +342,6 @@ mod tests {
         }
         fn aborted(&mut self, commands: Commands, _: u64) {
             self.0.borrow_mut().push(("aborted", commands));
-        }
-        fn reset(&mut self, _: u64) {}
-        fn set_share(&mut self, _: SessionId, _: Share) -> Result<(), ShareError> {
-            Ok(())
-        }
-        fn share(&self, _: SessionId) -> Option<Share> {
-            None
-        }
-        fn waits(&self, _: SessionId) -> bool {
-            false
-        }
-        fn any_waits(&self) -> bool {
-            false
-        }
-        fn in_device(&self, _: SessionId) -> u32 {
-            0
         }
     }
 
@@ -375,7 +362,7 @@ mod tests {
     #[test]
     fn like_commands_are_reported_together_and_none_is_kept() {
         let notes = Rc::default();
-        let policy = Box::new(Notes(Rc::clone(&notes)));
+        let policy = Box::new(Notes(Rc::clone(&notes), FlowTable::new(&[], Lines::One).unwrap()));
         let mut schedule = Schedule { policy, clock: Clock::new(1_000_000), bypass: Bypass::Off, served: vec![] };
         {
             let mut batch = schedule.batch(5);
@@ -403,7 +390,7 @@ mod tests {
     #[test]
     fn first_session_may_begin_a_batch_without_data() {
         let notes = Rc::default();
-        let policy = Box::new(Notes(Rc::clone(&notes)));
+        let policy = Box::new(Notes(Rc::clone(&notes), FlowTable::new(&[], Lines::One).unwrap()));
         let mut schedule = Schedule { policy, clock: Clock::new(1_000_000), bypass: Bypass::Off, served: vec![] };
         schedule.batch(5).submitted(&of_session(0, 0, Kind::Other));
         let commands = Commands { session: SessionId(0), kind: Kind::Other, bytes: 0, count: 1 };
