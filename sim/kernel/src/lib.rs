@@ -117,8 +117,6 @@ pub struct Kernel {
     interrupts: Interrupts,
     scheduler: Scheduler,
     translation_generation: u64,
-    /// Number of capabilities that arrived as their badge.
-    unwrapped: u64,
     halted: Option<Halt>,
 }
 
@@ -158,7 +156,6 @@ impl Kernel {
             interrupts,
             scheduler: Scheduler::new(),
             translation_generation: 0,
-            unwrapped: 0,
             halted: None,
         }
     }
