@@ -4,7 +4,7 @@
 //! the statuses that the oracle finds, and an accepted entry is unchanged. The oracle is written apart, in arithmetic of 128
 //! bits, where no sum of the door's numbers can wrap.
 
-use crate::{Subject, Target};
+use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use blk_api::Status;
 use blk_api::request::{Bounds, Entry, Request, Segment};
