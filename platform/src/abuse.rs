@@ -12,7 +12,7 @@ pub const FORBIDDEN_INSTRUCTIONS: usize = 20;
 pub struct ProcessorState {
     /// Name of the attempt.
     pub name: &'static str,
-    /// Whether its registers were its own all the time, and not another component's.
+    /// Whether the component's registers were its own all the time, and not another component's.
     pub is_own: bool,
 }
 

@@ -17,6 +17,7 @@ mod area;
 mod buffer;
 mod certain;
 mod choice;
+mod compares;
 mod delay;
 pub mod histogram;
 mod load;

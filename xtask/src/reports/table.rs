@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// The whole report, in the order of a reader's questions, for an output of so many columns. Those of `sentences` are for the verdict.
-pub(crate) fn render(results: &Results, columns: usize, sentences: usize) -> String {
+pub fn render(results: &Results, columns: usize, sentences: usize) -> String {
     let parts = [
         machine(results).map(Part::Text),
         lost_isolation(results).map(Part::Text),
@@ -333,7 +333,7 @@ fn files(results: &Results) -> Option<String> {
 }
 
 /// The line about rows that were not judged, if there are any.
-pub(crate) fn not_judged(rows: usize) -> Option<String> {
+pub fn not_judged(rows: usize) -> Option<String> {
     let were = match rows {
         0 => return None,
         1 => "was",
