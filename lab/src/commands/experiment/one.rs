@@ -1,4 +1,4 @@
-//! One experiment, and what it is made for.
+//! An experiment, its results, and the platforms that it runs on.
 
 use super::data::{self, Data};
 use super::lab::Lab;
