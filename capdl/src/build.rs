@@ -63,7 +63,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn system(&mut self) -> Result<(), BuildError> {
         let scenario = self.scenario;
-        let console = self.component("console", Role::Console, programs::CONSOLE, scenario.console.priority)?;
+        let console = self.component("console", Role::Console, scenario.console.priority)?;
         let pci = self.pci_server()?;
         if let Some(probe) = &scenario.probe {
             let driver = self.probe(probe, &pci)?;
@@ -153,7 +153,13 @@ impl Builder<'_> {
         machine::iommu(self.machine(), self.scenario.machine.iommu)
     }
 
-    fn component(&mut self, name: &str, role: Role, program: &str, priority: u8) -> Result<Who, BuildError> {
+    /// Makes a component that runs the program of its role.
+    fn component(&mut self, name: &str, role: Role, priority: u8) -> Result<Who, BuildError> {
+        self.running(programs::of(role).unwrap_or_default(), name, role, priority)
+    }
+
+    /// Makes a component that runs this program.
+    fn running(&mut self, program: &str, name: &str, role: Role, priority: u8) -> Result<Who, BuildError> {
         let parsed = self.programs.program(program)?;
         if !self.model.runs_on(parsed.arch) {
             let reason = "is for another architecture than the others".into();

@@ -4,8 +4,8 @@
 //! and a page that two segments with different rights share. Programs are static and linked at fixed addresses.
 
 use crate::error::BuildError;
-pub use capdl_check::programs::IOMMU_SERVER;
-pub(crate) use capdl_check::programs::{CONSOLE, EDU_DRIVER, NVME_SERVER, PCI_SERVER, POLICY, PROBE, Program, Segment};
+pub(crate) use capdl_check::programs::{Program, Segment};
+pub use capdl_check::programs::{ROOT_TASK, Row, TABLE, of};
 use capdl_spec::Arch;
 use object::elf::{EM_AARCH64, EM_X86_64, PF_W, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};

@@ -13,7 +13,7 @@ use object::write::{Object, Symbol, SymbolSection};
 use report::frame::{Kind, MAX_FRAME, Piece, Reader, encode};
 use report::ring::MAX_RECORD;
 use std::sync::OnceLock;
-use xtask::reading::{Reading, read};
+use xtask::run::reading::{Reading, read};
 
 /// The target.
 pub const TARGET: Target = Target { name: "frames", law, seeds };

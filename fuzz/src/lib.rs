@@ -4,7 +4,7 @@
 //! not hold. The engine, libFuzzer, searches for such bytes; `cargo xtask fuzz` builds and runs it. The unit tests here need no
 //! engine: they replay every kept input (`kept/TARGET/`) and show that each law notices a planted defect.
 //!
-//! Left out: the search itself, its time limits and its findings (`xtask/src/commands/fuzz.rs`).
+//! Left out: the search itself, its time limits and its findings (`lab/src/commands/fuzz.rs`).
 
 #![forbid(unsafe_code)]
 

@@ -118,14 +118,14 @@ impl Components {
             let logger = platform.logger();
             return Ok(Running { coroutine: coroutine(move || root.live(platform))?, logger, starts: 0 });
         }
-        let (program, environment, starts) = {
+        let (run, environment, starts) = {
             let state = world.view();
             let registers = state.kernel.registers(thread);
             let entry = Vaddr::new(registers.instruction_pointer);
             let image = read(&state, thread, entry, IMAGE_BYTES as u64, Access::Execute)?;
-            let program = programs::of_image(state.machine.arch, &image).ok_or(Fault::Exception(INVALID_OPCODE))?;
+            let run = programs::of_image(state.machine.arch, &image).ok_or(Fault::Exception(INVALID_OPCODE))?;
             let environment = read_environment(&state, thread, Vaddr::new(registers.arguments[0]))?;
-            (program, environment, state.kernel.starts(thread))
+            (run, environment, state.kernel.starts(thread))
         };
         let name = environment.name.as_str().to_owned();
         let identity = Identity {
@@ -153,7 +153,6 @@ impl Components {
                 world.outside().slow(thread, percent);
             }
         }
-        let run = program.run;
         let body = move || {
             if let Some(ring) = environment.region(report::names::LOG) {
                 // A ring of an impossible size leaves the component without a log, which is no reason to stop.

@@ -18,29 +18,29 @@ const MOST_MINUTES: u64 = 100_000;
 
 /// Changes of a scenario, an option of the commands that run one.
 #[derive(Debug, Args)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// Change the value of a key of the scenario, as in tenant.alice.class=high; repeat the option for several
     #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<Setting>,
+    pub set: Vec<Setting>,
 }
 
 /// Parses the value of `--jobs`.
-pub(crate) fn jobs(text: &str) -> Result<NonZeroUsize, String> {
+pub fn jobs(text: &str) -> Result<NonZeroUsize, String> {
     whole(text, NonZeroUsize::MIN..=MOST_JOBS)
 }
 
 /// Parses the value of `--minutes`.
-pub(crate) fn minutes(text: &str) -> Result<u64, String> {
+pub fn minutes(text: &str) -> Result<u64, String> {
     whole(text, 1..=MOST_MINUTES)
 }
 
 /// Parses a seed.
-pub(crate) fn seed(text: &str) -> Result<u64, String> {
+pub fn seed(text: &str) -> Result<u64, String> {
     whole(text, 0..=u64::MAX)
 }
 
 /// Parses the value of `--seeds` and `--runs`: the whole numbers from A up to and without B, written as A..B.
-pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
+pub fn range(text: &str) -> Result<Range<u64>, String> {
     let ends = text.split_once("..").ok_or("write two numbers with '..' between: 0..100")?;
     let number = |text: &str| seed(text).map_err(|range| format!("for '{text}' {range}, as in 0..100"));
     let (first, end) = (number(ends.0)?, number(ends.1)?);
@@ -51,20 +51,20 @@ pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
 }
 
 /// Parses a whole number; the refusal states the range.
-pub(crate) fn whole<T: FromStr + PartialOrd + Display>(text: &str, range: RangeInclusive<T>) -> Result<T, String> {
+pub fn whole<T: FromStr + PartialOrd + Display>(text: &str, range: RangeInclusive<T>) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| format!("give a whole number from {} to {}", range.start(), range.end()))
 }
 
 /// The refusal of arguments with a control character: sentences quote arguments, and an end of a line would begin another sentence.
-pub(crate) fn refusal(arguments: impl IntoIterator<Item = OsString>) -> Option<String> {
+pub fn refusal(arguments: impl IntoIterator<Item = OsString>) -> Option<String> {
     let texts = arguments.into_iter().map(|argument| argument.to_string_lossy().into_owned());
     let acts = texts.skip(1).find(|text| text.contains(char::is_control))?;
     Some(format!("error: the argument {acts:?} has a control character: leave it out, or rename the file"))
 }
 
 /// The sentence of a refusal; `None` for help and the version, which are no refusals.
-pub(crate) fn sentence(error: &clap::Error) -> Option<String> {
+pub fn sentence(error: &clap::Error) -> Option<String> {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return None;
     }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 const SHOWN_LINES: usize = 40;
 
 /// Cargo in this folder: the one that runs this program, or else the one of the search path.
-pub(crate) fn cargo_in(folder: &Path) -> Command {
+pub fn cargo_in(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // The settings of this cargo run must not reach the inner one.
     command.current_dir(folder).env_remove("CARGO_MANIFEST_DIR");
@@ -21,7 +21,7 @@ pub(crate) fn cargo_in(folder: &Path) -> Command {
 ///
 /// # Errors
 /// The last lines of what the compiler said.
-pub(crate) fn build(command: &mut Command, what: &str, step: &Step) -> Result<()> {
+pub fn build(command: &mut Command, what: &str, step: &Step) -> Result<()> {
     // Cargo's bar has the number of crates, which nothing else tells.
     let mut child = command
         .env("CARGO_TERM_PROGRESS_WHEN", "always")

@@ -1,61 +1,42 @@
-//! The commands of `cargo xtask`, a module each, and the parts of the larger ones.
-//!
-//! Parts of `test` are `bad_input`, `counted`, `first_hour`, `hang`, `own_program` and `scale`; of `bench`, `bench_sim` and `profile`; of
-//! `check`, `directions` and `documents`. `docs` uses `documents` too.
-//!
-//! A program without the feature `all-commands` has `demo`, `new`, `qemu` and `scenarios`, and `again`, which runs the whole program for
-//! all others.
+//! The commands of a first run on QEMU, a module each.
 
-pub(crate) mod again;
-#[cfg(feature = "all-commands")]
-pub(crate) mod bad_input;
-#[cfg(feature = "all-commands")]
-pub(crate) mod bench;
-#[cfg(feature = "all-commands")]
-pub(crate) mod bench_sim;
-#[cfg(feature = "all-commands")]
-pub(crate) mod check;
-#[cfg(feature = "all-commands")]
-pub(crate) mod completions;
-#[cfg(feature = "all-commands")]
-pub(crate) mod conformance;
-#[cfg(feature = "all-commands")]
-pub(crate) mod counted;
-pub(crate) mod demo;
-#[cfg(feature = "all-commands")]
-pub(crate) mod device;
-#[cfg(feature = "all-commands")]
-pub(crate) mod directions;
-#[cfg(feature = "all-commands")]
-pub(crate) mod docs;
-#[cfg(feature = "all-commands")]
-pub(crate) mod documents;
-#[cfg(feature = "all-commands")]
-pub(crate) mod experiment;
-#[cfg(feature = "all-commands")]
-pub(crate) mod first_hour;
-#[cfg(feature = "all-commands")]
-pub(crate) mod fuzz;
-#[cfg(feature = "all-commands")]
-pub(crate) mod hang;
-#[cfg(feature = "all-commands")]
-pub(crate) mod linux;
-pub(crate) mod new;
-#[cfg(feature = "all-commands")]
-pub(crate) mod own_program;
-#[cfg(all(test, feature = "all-commands"))]
-mod pictures;
-#[cfg(feature = "all-commands")]
-pub(crate) mod profile;
-pub(crate) mod qemu;
-#[cfg(feature = "all-commands")]
-pub(crate) mod scale;
-pub(crate) mod scenarios;
-#[cfg(feature = "all-commands")]
-pub(crate) mod sim;
-#[cfg(feature = "all-commands")]
-pub(crate) mod soak;
-#[cfg(feature = "all-commands")]
-pub(crate) mod sweep;
-#[cfg(feature = "all-commands")]
-pub(crate) mod test;
+pub mod demo;
+pub mod new;
+pub mod qemu;
+pub mod scenarios;
+pub mod setup;
+
+use crate::machine::model::Serve;
+use crate::project::Project;
+use anyhow::Result;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// A command of this crate.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make this machine ready: packages, Rust target, kernel
+    Setup(setup::Setup),
+    /// Run a scenario on seL4 in QEMU and show what happened
+    Demo(demo::Demo),
+    /// Create a client program: a crate with a test and a scenario
+    New(new::New),
+    /// Keep a scenario running, with its log on the terminal; --debug waits for gdb
+    Qemu(qemu::Qemu),
+    /// List the scenarios, with what each shows and where it runs
+    Scenarios(scenarios::Scenarios),
+}
+
+/// Runs a command; returns its exit code. `serve` serves the simulator's controllers, in a program that has the simulator.
+///
+/// # Errors
+/// Whatever keeps the command from its work, in one sentence.
+pub fn run(project: &Project, command: &Command, serve: Option<Serve>) -> Result<ExitCode> {
+    match command {
+        Command::Setup(setup) => setup::run(project, setup),
+        Command::Demo(demo) => demo::run(project, demo, serve),
+        Command::New(new) => new::run(project, new),
+        Command::Qemu(qemu) => qemu::run(project, qemu),
+        Command::Scenarios(scenarios) => scenarios::run(project, scenarios),
+    }
+}

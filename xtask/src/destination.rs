@@ -20,7 +20,7 @@ const MOST_LINKS: usize = 40;
 
 /// Destination of results.
 #[derive(Debug)]
-pub(crate) struct Destination {
+pub struct Destination {
     /// Path that the user named.
     path: PathBuf,
     place: Place,
@@ -39,7 +39,7 @@ impl Destination {
     ///
     /// # Errors
     /// A destination that cannot be written, or a pipe without a reader.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         ensure!(
             path != Path::new("-"),
             "'-' names no file: name one, or /dev/stdout to have the results behind each other"
@@ -70,7 +70,7 @@ impl Destination {
     ///
     /// # Errors
     /// Results that cannot be written.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.place {
             Place::File(file) => write_whole(file, bytes),
             Place::Open(file) => file.write_all(bytes).with_context(|| format!("cannot write {}", self.path.display())),
@@ -81,19 +81,19 @@ impl Destination {
     ///
     /// # Errors
     /// Results that cannot be written.
-    pub(crate) fn write_json(&mut self, format: Format, results: &impl Serialize) -> Result<()> {
+    pub fn write_json(&mut self, format: Format, results: &impl Serialize) -> Result<()> {
         self.write(format!("{}\n", json(format, results)?).as_bytes())
     }
 
     /// The path beside this file with another ending; `None` for a device or a pipe.
-    pub(crate) fn with_extension(&self, extension: &str) -> Option<PathBuf> {
+    pub fn with_extension(&self, extension: &str) -> Option<PathBuf> {
         matches!(self.place, Place::File(_)).then(|| self.path.with_extension(extension))
     }
 }
 
 /// A kind of results, as its files name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Format {
+pub enum Format {
     /// Of a run.
     Run,
     /// Of benchmarks.
@@ -105,7 +105,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    pub(crate) const fn name(self) -> &'static str {
+    /// The name of the format, in its files.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Run => "capnvme-run",
             Self::Benchmarks => "capnvme-benchmarks",
@@ -115,7 +116,7 @@ impl Format {
     }
 
     /// Counts the changes after which a reader of former files would misread a new one: another meaning, or a key that is gone.
-    pub(crate) const fn version(self) -> u32 {
+    pub const fn version(self) -> u32 {
         1
     }
 }
@@ -125,7 +126,7 @@ impl Format {
 ///
 /// # Errors
 /// Results that cannot be encoded.
-pub(crate) fn json(format: Format, results: &impl Serialize) -> Result<String> {
+pub fn json(format: Format, results: &impl Serialize) -> Result<String> {
     let mut all = Map::new();
     all.insert("format".into(), format.name().into());
     all.insert("version".into(), format.version().into());

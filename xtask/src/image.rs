@@ -3,9 +3,9 @@
 //! The root task's ELF file reserves its last loadable segment for the payload. The image is a new ELF file with the payload in
 //! that segment.
 
-pub(crate) mod boot;
-pub(crate) mod own;
-pub(crate) mod programs;
+pub mod boot;
+pub mod own;
+pub mod programs;
 mod workspace;
 
 use anyhow::{Context, Result, ensure};
@@ -16,7 +16,7 @@ const LE: LittleEndian = LittleEndian;
 const PAGE: u64 = 4096;
 
 /// The image of `root_task`, an ELF file, with `payload` in its last loadable segment.
-pub(crate) fn with_payload(root_task: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
+pub fn with_payload(root_task: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     let (header, mut parts) = elf::read(root_task, "the root task's program")?;
     let (last, bytes) = parts.last_mut().context("the root task's program has nothing to load")?;
     ensure!(

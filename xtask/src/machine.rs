@@ -1,20 +1,14 @@
 //! A running QEMU: started, read from, ended. It ends when the value is dropped.
 
-#[cfg(feature = "all-commands")]
-pub(crate) mod contents;
-pub(crate) mod counts;
-pub(crate) mod disk;
-pub(crate) mod inherited;
-pub(crate) mod injection;
-#[cfg(feature = "all-commands")]
-pub(crate) mod model;
-#[cfg(not(feature = "all-commands"))]
-#[path = "machine/no_model.rs"]
-pub(crate) mod model;
+pub mod counts;
+pub mod disk;
+pub mod inherited;
+pub mod injection;
+pub mod model;
 pub(crate) mod monitor;
-pub(crate) mod plug;
-pub(crate) mod qemu;
-pub(crate) mod waits;
+pub mod plug;
+pub mod qemu;
+pub mod waits;
 
 use anyhow::{Context, Result};
 use inherited::Inside;
@@ -34,7 +28,7 @@ use waits::Waits;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A machine.
-pub(crate) struct Machine {
+pub struct Machine {
     child: Child,
     started: Instant,
     line: Receiver<Vec<u8>>,
@@ -43,17 +37,12 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Starts QEMU with `arguments`. Its messages go to the file `qemu` in `folder`.
-    pub(crate) fn start(arch: Arch, arguments: &[OsString], folder: &Path) -> Result<Self> {
+    pub fn start(arch: Arch, arguments: &[OsString], folder: &Path) -> Result<Self> {
         Self::start_with(Command::new(kernel::qemu::program(arch)), arguments, folder, &[])
     }
 
     /// Starts the machine with this QEMU, which inherits these ends of sockets.
-    pub(crate) fn start_with(
-        program: Command,
-        arguments: &[OsString],
-        folder: &Path,
-        inside: &[Inside],
-    ) -> Result<Self> {
+    pub fn start_with(program: Command, arguments: &[OsString], folder: &Path, inside: &[Inside]) -> Result<Self> {
         let said = folder.join("qemu");
         let errors = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
         let started = Instant::now();
@@ -87,22 +76,22 @@ impl Machine {
     }
 
     /// A measurement of its waiting for the build machine, from now on.
-    pub(crate) fn waits(&self) -> Waits {
+    pub fn waits(&self) -> Waits {
         Waits::of(self.child.id())
     }
 
     /// The start of QEMU.
-    pub(crate) fn started(&self) -> Instant {
+    pub fn started(&self) -> Instant {
         self.started
     }
 
     /// Time since the start.
-    pub(crate) fn age(&self) -> Duration {
+    pub fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
     /// The next bytes of the serial line, unless none come within `timeout`.
-    pub(crate) fn read(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>> {
+    pub fn read(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>> {
         match self.line.recv_timeout(timeout) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -115,7 +104,7 @@ impl Machine {
     }
 
     /// The reason for QEMU's end, if it has ended.
-    pub(crate) fn gone(&mut self) -> Result<Option<String>> {
+    pub fn gone(&mut self) -> Result<Option<String>> {
         let Some(status) = self.child.try_wait().context("cannot wait for QEMU")? else { return Ok(None) };
         let said = fs::read_to_string(&self.said).unwrap_or_default();
         let last = said.lines().rev().find(|line| !line.trim().is_empty());
@@ -123,7 +112,7 @@ impl Machine {
     }
 
     /// Ends QEMU after it has written out its images.
-    pub(crate) fn end(&mut self) -> Result<()> {
+    pub fn end(&mut self) -> Result<()> {
         if self.child.try_wait().context("cannot wait for QEMU")?.is_some() {
             return Ok(());
         }
@@ -143,7 +132,7 @@ impl Machine {
 }
 
 /// A command of `program`, which the system ends when this process ends, for any reason.
-pub(crate) fn ended_with_us(program: &Command) -> Command {
+pub fn ended_with_us(program: &Command) -> Command {
     let setter = Path::new("/usr/bin/setpriv");
     let mut command = if setter.exists() {
         let mut command = Command::new(setter);

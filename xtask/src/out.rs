@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 
 /// Columns of an output that is no terminal.
-pub(crate) const COLUMNS: usize = 80;
+pub const COLUMNS: usize = 80;
 
 /// Standard output takes no more.
 #[derive(Debug, thiserror::Error)]
@@ -26,13 +26,13 @@ pub(crate) enum OutputError {
 }
 
 /// Columns of the standard output: those of the variable `COLUMNS`, or of the terminal, or [`COLUMNS`].
-pub(crate) fn columns() -> usize {
+pub fn columns() -> usize {
     known_columns(io::stdout()).unwrap_or(COLUMNS)
 }
 
 /// Columns of sentences on an output: no limit where there is neither the variable `COLUMNS` nor a terminal, so that lines can be
 /// searched.
-pub(crate) fn sentence_columns(out: impl AsFd) -> usize {
+pub fn sentence_columns(out: impl AsFd) -> usize {
     known_columns(out).unwrap_or(usize::MAX)
 }
 
@@ -50,12 +50,12 @@ fn columns_of(variable: Option<&str>, terminal: Option<usize>) -> Option<usize> 
 ///
 /// # Errors
 /// [`OutputError`].
-pub(crate) fn line(text: fmt::Arguments<'_>) -> Result<()> {
+pub fn line(text: fmt::Arguments<'_>) -> Result<()> {
     write_line(&mut io::stdout().lock(), text)
 }
 
 /// Prints a line for people on standard error.
-pub(crate) fn note(text: fmt::Arguments<'_>) {
+pub fn note(text: fmt::Arguments<'_>) {
     // This failure cannot be reported.
     let _ = write_line(&mut io::stderr().lock(), text);
 }

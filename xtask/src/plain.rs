@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Replaces control characters other than ends of lines and tabs by the replacement character. Otherwise escape sequences of a
 /// component would act on the terminal of the log's reader; and XML must not contain them. Each end of a line becomes a line feed alone.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+pub fn plain(text: &str) -> Cow<'_, str> {
     match text.chars().any(acts) {
         true => text.replace("\r\n", "\n").replace(acts, "\u{fffd}").into(),
         false => text.into(),

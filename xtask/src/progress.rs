@@ -13,7 +13,7 @@ const WORTH_A_LINE: Duration = Duration::from_secs(2);
 const A_LINE_EACH: Duration = Duration::from_secs(15);
 
 /// A step under way; it ends when the value is dropped.
-pub(crate) struct Step {
+pub struct Step {
     what: String,
     since: Instant,
     bar: Option<ProgressBar>,
@@ -23,7 +23,7 @@ pub(crate) struct Step {
 
 impl Step {
     /// Starts the step `what`, a phrase such as "building the kernel".
-    pub(crate) fn new(what: impl Into<String>) -> Self {
+    pub fn new(what: impl Into<String>) -> Self {
         let what = what.into();
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
@@ -42,7 +42,7 @@ impl Step {
     }
 
     /// Shows the current part of the step.
-    pub(crate) fn say(&self, detail: &str) {
+    pub fn say(&self, detail: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(plain(detail).into_owned()),
             None => out::note(format_args!("  {detail}")),
@@ -50,7 +50,7 @@ impl Step {
     }
 
     /// Prints a line that stays, unchanged.
-    pub(crate) fn line(&self, text: &str) {
+    pub fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(plain(text)),
             None => out::note(format_args!("{text}")),
@@ -59,7 +59,7 @@ impl Step {
 
     /// Shows the number of parts that are done, `of` so many, and the current one. Where lines stay, there is one each
     /// [`A_LINE_EACH`].
-    pub(crate) fn count(&self, done: u64, of: u64, now: &str) {
+    pub fn count(&self, done: u64, of: u64, now: &str) {
         let mut last_line = self.last_line.lock().unwrap_or_else(PoisonError::into_inner);
         if self.bar.is_none() && last_line.elapsed() < A_LINE_EACH {
             return;
@@ -69,7 +69,7 @@ impl Step {
     }
 
     /// Like [`Step::say`], for details that change too often for lines that stay.
-    pub(crate) fn tick(&self, detail: &str) {
+    pub fn tick(&self, detail: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(plain(detail).into_owned());
         }

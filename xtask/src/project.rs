@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The project's folder.
 #[derive(Clone, Debug)]
-pub(crate) struct Project {
+pub struct Project {
     root: PathBuf,
 }
 
@@ -18,7 +18,7 @@ impl Project {
     ///
     /// # Errors
     /// No such checkout.
-    pub(crate) fn here() -> Result<Self> {
+    pub fn here() -> Result<Self> {
         let manifest = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
         let current = std::env::current_dir().context("the current folder cannot be found: change to another one")?;
         Self::of(manifest.as_deref(), &current)
@@ -34,35 +34,34 @@ impl Project {
     }
 
     /// A project in another folder, for tests.
-    #[cfg(test)]
-    pub(crate) fn at(root: &Path) -> Self {
+    pub fn at(root: &Path) -> Self {
         Self { root: root.to_path_buf() }
     }
 
     /// The folder of the top manifest.
-    pub(crate) fn root(&self) -> &Path {
+    pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// A path below the project.
-    pub(crate) fn path(&self, below: &str) -> PathBuf {
+    pub fn path(&self, below: &str) -> PathBuf {
         self.root.join(below)
     }
 
     /// A folder below `target/`, created if it is missing.
-    pub(crate) fn target_folder(&self, below: &str) -> Result<PathBuf> {
+    pub fn target_folder(&self, below: &str) -> Result<PathBuf> {
         let folder = self.root.join("target").join(below);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", self.shown(&folder)))?;
         Ok(folder)
     }
 
     /// `path` as messages show it.
-    pub(crate) fn shown(&self, path: &Path) -> String {
+    pub fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
 
     /// The file of a scenario that a user named: a file, or a name in `scenarios/`.
-    pub(crate) fn scenario(&self, named: &str) -> Result<PathBuf> {
+    pub fn scenario(&self, named: &str) -> Result<PathBuf> {
         let in_folder = self.root.join("scenarios").join(format!("{named}.toml"));
         let given = PathBuf::from(named);
         ensure!(
@@ -85,7 +84,7 @@ impl Project {
     }
 
     /// The names of the project's crates.
-    pub(crate) fn crates(&self) -> Result<Vec<String>> {
+    pub fn crates(&self) -> Result<Vec<String>> {
         let file = fs::read_to_string(self.path("Cargo.toml")).context("cannot read the project's Cargo.toml")?;
         let manifest: toml::Table = file.parse().context("the project's Cargo.toml is no TOML")?;
         let dependencies = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies")?.as_table());
@@ -94,12 +93,12 @@ impl Project {
     }
 
     /// The names of all scenarios, sorted; without those that the soak found.
-    pub(crate) fn scenarios(&self) -> Result<Vec<String>> {
+    pub fn scenarios(&self) -> Result<Vec<String>> {
         self.scenarios_in("scenarios")
     }
 
     /// The names of the scenarios that the soak found, each of which failed once; sorted.
-    pub(crate) fn found(&self) -> Result<Vec<String>> {
+    pub fn found(&self) -> Result<Vec<String>> {
         self.scenarios_in("scenarios/found")
     }
 
@@ -123,7 +122,7 @@ fn is_checkout(folder: &Path) -> bool {
 }
 
 /// Writes `bytes` to `path`: a reader finds the old file or the whole new one.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = part_of(path);
     fs::write(&part, bytes).and_then(|()| fs::rename(&part, path)).map_err(|error| {
         // Removes a partial file, if there is one.
@@ -133,7 +132,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Temporary path of a file that is being written.
-pub(crate) fn part_of(path: &Path) -> PathBuf {
+pub fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".part-{}", std::process::id()));
     part.into()

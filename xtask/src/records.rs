@@ -2,11 +2,9 @@
 //!
 //! Left out: judging the records, and layout for readers.
 
-pub(crate) mod decode;
-pub(crate) mod lateness;
+pub mod decode;
+pub mod lateness;
 pub(crate) mod plan;
-pub(crate) mod rates;
-pub(crate) mod results;
-#[cfg(feature = "all-commands")]
-pub(crate) mod schema;
-pub(crate) mod timeline;
+pub mod rates;
+pub mod results;
+pub mod timeline;

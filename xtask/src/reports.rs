@@ -1,9 +1,9 @@
 //! Reports of runs and experiments for readers: tables, pictures, and a live log of events.
 
-pub(crate) mod count;
-pub(crate) mod figure;
+pub mod count;
+pub mod figure;
 pub(crate) mod live_log;
-pub(crate) mod sheet;
-pub(crate) mod table;
-pub(crate) mod timeline;
-pub(crate) mod wrap;
+pub mod sheet;
+pub mod table;
+pub mod timeline;
+pub mod wrap;

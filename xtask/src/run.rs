@@ -8,26 +8,20 @@
 mod collector;
 mod disks;
 mod folder;
-pub(crate) mod interrupted;
+pub mod interrupted;
 mod outside;
 pub mod reading;
-#[cfg(feature = "all-commands")]
-pub(crate) mod seeds;
-#[cfg(feature = "all-commands")]
-pub(crate) mod simulate;
 
-pub(crate) use collector::Collector;
-pub(crate) use disks::place as use_disk;
-#[cfg(feature = "all-commands")]
-pub(crate) use disks::{make as make_disks, remove as remove_disks};
-pub(crate) use folder::files;
-#[cfg(feature = "all-commands")]
-pub(crate) use folder::{make as folder, make_numbered as numbered_folder, options, shell_word};
+pub use collector::Collector;
+pub use disks::place as use_disk;
+pub use disks::{make as make_disks, remove as remove_disks};
+pub use folder::files;
+pub use folder::{make as folder, make_numbered as numbered_folder, options, shell_word};
 use interrupted::{Going, Left};
 use outside::Outside;
 
 use crate::image;
-use crate::image::programs::{Programs, ROOT_TASK};
+use crate::image::programs::Programs;
 use crate::image::{boot, own};
 use crate::judges::causes::{self, Injected, Reason};
 use crate::judges::times::{self, NotJudged};
@@ -35,7 +29,7 @@ use crate::judges::{image_check, installed, missing, probe, verdict};
 use crate::machine::Machine;
 use crate::machine::counts::Plugins;
 use crate::machine::disk::{self, UserDisk};
-use crate::machine::model::Models;
+use crate::machine::model::{Models, Serve};
 use crate::machine::qemu::{self, Boot, Parts, Start, Time};
 use crate::machine::waits::{self, Waits};
 use crate::progress::Step;
@@ -45,6 +39,7 @@ use crate::records::lateness::Lateness;
 use crate::records::results::{Results, hex};
 use crate::setup::{chosen_kernel, vfio_user};
 use anyhow::{Context, Result, ensure};
+use capdl::programs::ROOT_TASK;
 use capdl::scenario::{Setting, Workload};
 use capdl::{Scenario, System};
 use capdl_spec::Component;
@@ -72,45 +67,47 @@ const LONGER: u32 = 4;
 
 /// Parts that runs share: the project, the kernel, the programs.
 #[derive(Clone, Copy)]
-pub(crate) struct Runner<'a> {
+pub struct Runner<'a> {
     /// The project.
-    pub(crate) project: &'a Project,
+    pub project: &'a Project,
     /// The kernel.
-    pub(crate) kernel: &'a Kernel,
+    pub kernel: &'a Kernel,
     /// The programs.
-    pub(crate) programs: &'a Programs,
+    pub programs: &'a Programs,
+    /// Serves the simulator's controllers; `None` in a program without the simulator.
+    pub serve: Option<Serve>,
 }
 
 /// Options of one run.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Options<'a> {
+pub struct Options<'a> {
     /// The user's disk.
-    pub(crate) disk: Option<&'a UserDisk>,
+    pub disk: Option<&'a UserDisk>,
     /// Values of the scenario that the command changes.
-    pub(crate) settings: &'a [Setting],
+    pub settings: &'a [Setting],
     /// Log lines that go to the terminal while the machine runs; none without a filter.
-    pub(crate) show: Option<&'a Filter>,
+    pub show: Option<&'a Filter>,
     /// Step beside which events are shown.
-    pub(crate) step: Option<&'a Step>,
+    pub step: Option<&'a Step>,
     /// The instruction counter; its output goes to the file `counts` in the run's folder.
-    pub(crate) counter: Option<&'a Plugins>,
+    pub counter: Option<&'a Plugins>,
     /// Whether the counter also counts by address, into the file `histogram` there.
-    pub(crate) histogram: bool,
+    pub histogram: bool,
     /// Whether all timed parts take [`LONGER`] times as long, for a machine that has other work.
-    pub(crate) longer: bool,
+    pub longer: bool,
     /// Whether the images stay after a run that passed or was interrupted, so that its command can be run.
-    pub(crate) keep: bool,
+    pub keep: bool,
     /// Whether to leave out the IOMMU of the scenario's machine.
-    pub(crate) no_iommu: bool,
+    pub no_iommu: bool,
     /// The result of rows whose times are not judged.
-    pub(crate) not_judged: NotJudged,
+    pub not_judged: NotJudged,
     /// The controllers of the machine.
-    pub(crate) device: Device,
+    pub device: Device,
 }
 
 /// The controllers of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-pub(crate) enum Device {
+pub enum Device {
     /// QEMU's own
     #[default]
     Qemu,
@@ -121,17 +118,17 @@ pub(crate) enum Device {
 /// A system ready to be started.
 pub(crate) struct Prepared {
     /// The scenario, with the user's disk in it.
-    pub(crate) scenario: Scenario,
+    pub scenario: Scenario,
     /// The system built from it.
-    pub(crate) system: System,
+    pub system: System,
     /// The ELF files of users' own crates.
-    pub(crate) own: BTreeMap<String, Vec<u8>>,
+    pub own: BTreeMap<String, Vec<u8>>,
     /// The run's folder.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// QEMU's arguments.
-    pub(crate) arguments: Vec<OsString>,
+    pub arguments: Vec<OsString>,
     /// The simulator's controllers, if it has these.
-    models: Option<Models>,
+    models: Option<Box<dyn Models>>,
     /// Guard that removes the images if the user interrupts the run.
     _going: Option<Going>,
 }
@@ -176,7 +173,7 @@ impl Runner<'_> {
         system: &System,
         options: Options<'_>,
         start: Start,
-    ) -> Result<(Vec<OsString>, Option<Models>)> {
+    ) -> Result<(Vec<OsString>, Option<Box<dyn Models>>)> {
         write_whole(&folder.join("system.cdl"), system.cdl().as_bytes())?;
         write_whole(&folder.join("system.svg"), system.svg().as_bytes())?;
         let root_task = self.programs.root_task(self.project, self.kernel, scenario.has_moments())?;
@@ -190,7 +187,7 @@ impl Runner<'_> {
         disks::make(scenario, folder, options.disk)?;
         let models = match options.device {
             Device::Qemu => None,
-            Device::Model => Some(Models::serve(scenario, folder, options.disk)?),
+            Device::Model => Some(self.serve()?(scenario, folder, options.disk)?),
         };
         if !scenario.faults.is_empty() {
             write_whole(&qemu::ones_file(folder), &[u8::MAX; qemu::REGISTERS_BYTES])?;
@@ -208,7 +205,7 @@ impl Runner<'_> {
             }
             Arch::Aarch64 => Boot::Whole(&image_file),
         };
-        let sockets = models.as_ref().map(Models::sockets);
+        let sockets = models.as_ref().map(|models| models.sockets());
         let (images, disk, models_at) = (folder, options.disk, sockets.as_deref());
         let arguments = qemu::arguments(&Parts { boot, scenario, images, disk, time, models: models_at, start })?;
         let qemu = self.qemu(options.device)?;
@@ -217,6 +214,10 @@ impl Runner<'_> {
         let disks = disks::images(scenario, folder, options.disk).into_iter().map(|image| image.path);
         folder::write_command(folder, words, disks.chain([image_file.clone()]))?;
         Ok((arguments, models))
+    }
+
+    fn serve(&self) -> Result<Serve> {
+        self.serve.context("this program has no simulator: run cargo xtask")
     }
 
     /// The QEMU that has this device.
@@ -249,11 +250,11 @@ impl Runner<'_> {
     }
 
     /// Runs the scenario in `file`. An error means that it could not be run; a run that did not pass returns results.
-    pub(crate) fn run(&self, file: &Path, options: Options<'_>) -> Result<Results> {
+    pub fn run(&self, file: &Path, options: Options<'_>) -> Result<Results> {
         let mut prepared = self.prepare(file, options, Start::AtOnce)?;
         let models = prepared.models.take();
-        let (mut results, began) = self.observe(&prepared, options, models.as_ref())?;
-        let (sentences, hits) = models.map(Models::end).unwrap_or_default();
+        let (mut results, began) = self.observe(&prepared, options, models.as_deref())?;
+        let (sentences, hits) = models.map(|models| models.end()).unwrap_or_default();
         results.reasons.extend(sentences);
         self.check_outside(&prepared, options, &mut results)?;
         results.reasons.extend(missing::lines(&prepared.scenario, &prepared.system, &results));
@@ -282,7 +283,7 @@ impl Runner<'_> {
         &self,
         prepared: &Prepared,
         options: Options<'_>,
-        models: Option<&Models>,
+        models: Option<&dyn Models>,
     ) -> Result<(Results, Instant)> {
         let mut collector =
             Collector::new(self.decoder(prepared)?, &prepared.folder, options.show)?.telling(options.step);
@@ -341,7 +342,7 @@ impl Runner<'_> {
 
 /// Whether QEMU's machine of an architecture, with these controllers, can run the scenario; the error names an alternative.
 /// `named` is the scenario's name or file, as a command takes it.
-pub(crate) fn suits(scenario: &Scenario, named: &str, arch: Arch, device: Device) -> Result<()> {
+pub fn suits(scenario: &Scenario, named: &str, arch: Arch, device: Device) -> Result<()> {
     ensure!(
         !scenario.has_several_namespaces_that_move(),
         "the scenario '{0}' inserts or removes a controller with several namespaces, which QEMU cannot: cargo xtask sim {0}",
@@ -393,7 +394,7 @@ pub(crate) fn suits(scenario: &Scenario, named: &str, arch: Arch, device: Device
 }
 
 /// Whether an architecture's machine, simulated or not, has the devices that the scenario needs.
-pub(crate) fn has_machine(scenario: &Scenario, named: &str, arch: Arch) -> Result<()> {
+pub fn has_machine(scenario: &Scenario, named: &str, arch: Arch) -> Result<()> {
     if arch != Arch::Aarch64 {
         ensure!(
             !scenario.needs_iommu_server(),

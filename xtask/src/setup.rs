@@ -4,12 +4,11 @@
 //! not changed; the whole check then takes a fraction of a second. `vfio_user` installs a second QEMU and `linux_guest` a Linux, on request
 //! only, as are the packages of Slurm.
 
-pub(crate) mod chosen_kernel;
-#[cfg(feature = "all-commands")]
-pub(crate) mod linux_guest;
-pub(crate) mod packages;
+pub mod chosen_kernel;
+pub mod linux_guest;
+pub mod packages;
 mod private;
-pub(crate) mod vfio_user;
+pub mod vfio_user;
 
 use crate::progress::Step;
 use crate::project::Project;
@@ -32,19 +31,19 @@ const VERSION_WAIT: Duration = Duration::from_secs(10);
 const ANY_QEMU_VARIABLE: &str = "CAPNVME_ANY_QEMU";
 
 /// Prepares the build machine for systems on one architecture's machine, and builds the kernel for `options`.
-pub(crate) fn prepare(project: &Project, consent: Consent, options: &BuildOptions) -> Result<Kernel> {
+pub fn prepare(project: &Project, consent: Consent, options: &BuildOptions) -> Result<Kernel> {
     prepare_tools(consent, Use::Machine(options.arch))?;
     build_kernel(project, options)
 }
 
 /// Prepares the build machine for all commands, and builds the x86_64 kernel.
-pub(crate) fn prepare_everything(project: &Project, consent: Consent) -> Result<Kernel> {
+pub fn prepare_everything(project: &Project, consent: Consent) -> Result<Kernel> {
     prepare_tools(consent, Use::Everything)?;
     build_kernel(project, &BuildOptions::default())
 }
 
 /// Installs Slurm and GNU parallel.
-pub(crate) fn prepare_schedulers(consent: Consent) -> Result<()> {
+pub fn prepare_schedulers(consent: Consent) -> Result<()> {
     packages::ensure_installed(consent, Use::Schedulers)
 }
 
@@ -58,7 +57,7 @@ fn prepare_tools(consent: Consent, used: Use) -> Result<()> {
 }
 
 /// The kernel for `options`, built if it is missing.
-pub(crate) fn build_kernel(project: &Project, options: &BuildOptions) -> Result<Kernel> {
+pub fn build_kernel(project: &Project, options: &BuildOptions) -> Result<Kernel> {
     let mut step = None;
     // The step appears with the builder's first message, so one without work is not shown.
     kernel::build(project.root(), options, &mut |line| {

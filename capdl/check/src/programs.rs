@@ -4,34 +4,44 @@ use super::layout::PAGE;
 use super::{Role, Rule, System, environments};
 use capdl_spec::{Arch, Fill, Mapping};
 
-/// The program of the console.
-pub const CONSOLE: &str = "console";
-/// The program of the PCI server.
-pub const PCI_SERVER: &str = "pci-server";
-/// The program of the IOMMU server.
-pub const IOMMU_SERVER: &str = "iommu-server";
-/// The program of NVMe servers.
-pub const NVME_SERVER: &str = "nvme-server";
-/// The program of policy components.
-pub const POLICY: &str = "policy";
-/// The program of the probe.
-pub const PROBE: &str = "nvme-probe";
-/// The program of the edu device's driver.
-pub const EDU_DRIVER: &str = "edu-driver";
+/// A program of the project that systems run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// Name of its crate, its file, and its image in the simulator.
+    pub name: &'static str,
+    /// Address at which it is linked. Programs are 16 MiB apart: instructions are counted by address.
+    pub base: u64,
+    /// Role of the components that run it; `None` for the root task, which builds the others.
+    pub role: Option<Role>,
+    /// Architectures whose systems may run it.
+    pub on: &'static [Arch],
+}
+
+/// Name of the root task's program.
+pub const ROOT_TASK: &str = "root-task";
+
+/// Every program of the project that systems run. The addresses from `0x0e00_0000` on are those of users' own programs.
+pub const TABLE: [Row; 13] = [
+    Row { name: ROOT_TASK, base: 0x0040_0000, role: None, on: &Arch::ALL },
+    Row { name: "console", base: 0x0200_0000, role: Some(Role::Console), on: &Arch::ALL },
+    Row { name: "pci-server", base: 0x0300_0000, role: Some(Role::PciServer), on: &Arch::ALL },
+    Row { name: "nvme-server", base: 0x0400_0000, role: Some(Role::NvmeServer), on: &Arch::ALL },
+    Row { name: "bench", base: 0x0500_0000, role: Some(Role::Client), on: &Arch::ALL },
+    Row { name: "digest", base: 0x0600_0000, role: Some(Role::Client), on: &Arch::ALL },
+    Row { name: "hostile", base: 0x0700_0000, role: Some(Role::Client), on: &Arch::ALL },
+    Row { name: "nvme-probe", base: 0x0800_0000, role: Some(Role::Probe), on: &Arch::ALL },
+    Row { name: "policy", base: 0x0900_0000, role: Some(Role::Policy), on: &Arch::ALL },
+    Row { name: "flood", base: 0x0a00_0000, role: Some(Role::Client), on: &Arch::ALL },
+    Row { name: "iommu-server", base: 0x0b00_0000, role: Some(Role::IommuServer), on: &[Arch::Aarch64] },
+    Row { name: "edu-driver", base: 0x0c00_0000, role: Some(Role::EduDriver), on: &Arch::ALL },
+    Row { name: "signal", base: 0x0d00_0000, role: Some(Role::Client), on: &Arch::ALL },
+];
 
 /// The program that components of this role run; a client runs its tenant's.
 #[must_use]
-pub const fn of(role: Role) -> Option<&'static str> {
-    match role {
-        Role::Console => Some(CONSOLE),
-        Role::PciServer => Some(PCI_SERVER),
-        Role::IommuServer => Some(IOMMU_SERVER),
-        Role::NvmeServer => Some(NVME_SERVER),
-        Role::Policy => Some(POLICY),
-        Role::Probe => Some(PROBE),
-        Role::EduDriver => Some(EDU_DRIVER),
-        Role::Client => None,
-    }
+pub fn of(role: Role) -> Option<&'static str> {
+    let rows = TABLE.iter().filter(|_| role != Role::Client);
+    rows.into_iter().find(|row| row.role == Some(role)).map(|row| row.name)
 }
 
 /// A program to load.

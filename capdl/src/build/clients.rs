@@ -6,7 +6,6 @@ use super::tenants;
 use crate::error::BuildError;
 use crate::layout::{PAGE, alarms_us, rights};
 use crate::model::Who;
-use crate::programs;
 use crate::scenario::{Controller, Tenant};
 use blk_api::config::badge;
 use blk_api::policy;
@@ -31,7 +30,7 @@ impl Builder<'_> {
     /// other gets its turn.
     pub(super) fn policy(&mut self, controller: &Controller, server: &Server) -> Result<Policy, BuildError> {
         let name = self.scenario.policy_name(&controller.name);
-        let who = self.component(&name, Role::Policy, programs::POLICY, self.scenario.server.priority)?;
+        let who = self.component(&name, Role::Policy, self.scenario.server.priority)?;
         self.model.belongs_to(who, server.driver.who);
         let endpoint = self.one(&format!("{name}.endpoint"), ObjectKind::Endpoint);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
@@ -53,7 +52,7 @@ impl Builder<'_> {
     ) -> Result<BuiltClient<'t>, BuildError> {
         let name = &tenant.name;
         let program = tenant.workload.program();
-        let who = self.component(name, Role::Client, program, self.scenario.priority(tenant))?;
+        let who = self.running(program, name, Role::Client, self.scenario.priority(tenant))?;
         self.model.belongs_to(who, server.driver.who);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
         let cptr = self.model.cap(who, platform::names::EVENT, event, 0, rights::READ);

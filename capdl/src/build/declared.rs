@@ -3,9 +3,10 @@
 use super::moments::Numbering;
 use crate::check::declaration::{Change, Channel, Controller, Declaration, Kill, Servers, Tenant};
 use crate::error::BuildError;
-use crate::programs::{IOMMU_SERVER, Programs};
+use crate::programs::{self, Programs};
 use crate::scenario::{self, Path, Scenario, What};
 use blk_api::policy::{self, Entitlement, InterruptsChange};
+use capdl_spec::Role;
 
 /// The declaration of a scenario, built from these programs.
 ///
@@ -37,7 +38,8 @@ pub(crate) fn declaration(scenario: &Scenario, programs: &Programs) -> Result<De
         console_priority: scenario.console.priority,
         pci_server_restart: Some(scenario.pci_server.restart.to_policy()),
         iommu_server_restart: Some(scenario.iommu_server.restart.to_policy()),
-        programs: programs.among(&[scenario.programs().as_slice(), &[IOMMU_SERVER]].concat())?,
+        programs: programs
+            .among(&[scenario.programs().as_slice(), programs::of(Role::IommuServer).as_slice()].concat())?,
     })
 }
 

@@ -9,7 +9,6 @@ use crate::error::BuildError;
 use crate::layout::{LARGE_PAGE, PAGE, PROBE_MEMORY_BITS, alarms_us, rights};
 use crate::machine::{EDU_CLASS_CODE, Iommu, NVME_CLASS_CODE};
 use crate::model::Who;
-use crate::programs;
 use crate::scenario::{Controller, EDU_DRIVER, FUNCTION_QUEUES, Interrupts, PROBE, Path, Probe, Tenant, slot_number};
 use capdl_spec::{ObjectId, ObjectKind, Role};
 use pci_api::{Match, names};
@@ -88,7 +87,7 @@ impl Builder<'_> {
 
     pub(super) fn nvme_server(&mut self, controller: &Controller, pci: &Pci) -> Result<Server, BuildError> {
         let name = self.scenario.server_name(&controller.name);
-        let who = self.component(&name, Role::NvmeServer, programs::NVME_SERVER, self.scenario.server.priority)?;
+        let who = self.component(&name, Role::NvmeServer, self.scenario.server.priority)?;
         let endpoint = self.one(&format!("{name}.endpoint"), ObjectKind::Endpoint);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
         self.serves(who, endpoint, event);
@@ -131,7 +130,7 @@ impl Builder<'_> {
 
     /// Builds the probe in the NVMe server's place, with untyped memory and control of its VSpace in addition.
     pub(super) fn probe(&mut self, probe: &Probe, pci: &Pci) -> Result<Driver, BuildError> {
-        let who = self.component(PROBE, Role::Probe, programs::PROBE, self.scenario.server.priority)?;
+        let who = self.component(PROBE, Role::Probe, self.scenario.server.priority)?;
         let event = self.one("probe.event", ObjectKind::Notification);
         let cptr = self.model.cap(who, platform::names::EVENT, event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);
@@ -166,7 +165,7 @@ impl Builder<'_> {
 
     /// Builds a driver that reaches no memory but its own; its device reaches none.
     pub(super) fn edu_driver(&mut self, pci: &Pci) -> Result<Driver, BuildError> {
-        let who = self.component(EDU_DRIVER, Role::EduDriver, programs::EDU_DRIVER, self.scenario.server.priority)?;
+        let who = self.component(EDU_DRIVER, Role::EduDriver, self.scenario.server.priority)?;
         let event = self.one(&format!("{EDU_DRIVER}.event"), ObjectKind::Notification);
         let cptr = self.model.cap(who, platform::names::EVENT, event, 0, rights::READ_WRITE);
         self.model.waits_on(who, cptr);

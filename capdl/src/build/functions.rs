@@ -43,7 +43,7 @@ impl Builder<'_> {
     ) -> Result<(BuiltClient<'t>, Driver), BuildError> {
         let Place { server, physical, number, driver, word } = *place;
         let name = &tenant.name;
-        let who = self.component(name, Role::Client, tenant.workload.program(), self.scenario.priority(tenant))?;
+        let who = self.running(tenant.workload.program(), name, Role::Client, self.scenario.priority(tenant))?;
         self.model.belongs_to(who, server.driver.who);
         let event = self.one(&format!("{name}.event"), ObjectKind::Notification);
         let cptr = self.model.cap(who, platform::names::EVENT, event, 0, rights::READ_WRITE);

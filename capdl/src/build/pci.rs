@@ -7,7 +7,6 @@ use crate::layout::rights;
 use crate::machine::{BUSES, Iommu, Machine, Smmu};
 use crate::model::{Grant, Who};
 use crate::priority::PCI_SERVER_PRIORITY;
-use crate::programs;
 use crate::scenario::IOMMU_SERVER;
 use capdl_spec::{ObjectId, ObjectKind, Role};
 use pci_api::{DriverConfig, names};
@@ -31,7 +30,7 @@ pub(super) struct Pci {
 
 impl Builder<'_> {
     pub(super) fn pci_server(&mut self) -> Result<Pci, BuildError> {
-        let who = self.component("pci-server", Role::PciServer, programs::PCI_SERVER, PCI_SERVER_PRIORITY)?;
+        let who = self.component("pci-server", Role::PciServer, PCI_SERVER_PRIORITY)?;
         let endpoint = self.one("pci-server.endpoint", ObjectKind::Endpoint);
         let event = self.one("pci-server.event", ObjectKind::Notification);
         self.serves_with(who, (endpoint, rights::READ | rights::GRANT), event);
@@ -74,7 +73,7 @@ impl Builder<'_> {
             }
             Iommu::Servers(smmu) => smmu,
         };
-        let who = self.component(IOMMU_SERVER, Role::IommuServer, programs::IOMMU_SERVER, PCI_SERVER_PRIORITY)?;
+        let who = self.component(IOMMU_SERVER, Role::IommuServer, PCI_SERVER_PRIORITY)?;
         let endpoint = self.one("iommu-server.endpoint", ObjectKind::Endpoint);
         let event = self.one("iommu-server.event", ObjectKind::Notification);
         self.serves(who, endpoint, event);

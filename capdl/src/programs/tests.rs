@@ -66,24 +66,10 @@ pub(crate) fn samples() -> Programs {
 
 /// All programs of a system, for an architecture.
 pub(crate) fn samples_for(arch: Arch) -> Programs {
-    let names = [
-        "console",
-        "pci-server",
-        "nvme-server",
-        "bench",
-        "digest",
-        "hostile",
-        "nvme-probe",
-        "policy",
-        "flood",
-        "iommu-server",
-        "edu-driver",
-        "signal",
-        // A user's own.
-        "fat",
-    ];
+    // A user's own, too.
+    let names = TABLE.iter().map(|row| row.name).filter(|name| *name != ROOT_TASK).chain(["fat"]);
     let bases = (2u64..).map(|number| number << 24);
-    names.iter().zip(bases).fold(Programs::new(), |programs, (name, base)| programs.with(name, sample_for(arch, base)))
+    names.zip(bases).fold(Programs::new(), |programs, (name, base)| programs.with(name, sample_for(arch, base)))
 }
 
 fn refusal(entry: u64, segments: &[Written]) -> String {
@@ -121,4 +107,12 @@ fn programs_that_lie_elsewhere_or_start_nowhere_are_refused() {
     assert!(refusal(0x40_0000, &[(u64::MAX - 4, 16, &[0; 16], RX)]).contains("outside"));
     assert!(refusal(0x50_0000, &[(0x40_0000, 16, &[0; 16], RX)]).contains("entry"));
     assert!(parse(b"#!/bin/sh").unwrap_err().contains("ELF"));
+}
+
+#[test]
+fn instructions_of_two_programs_are_told_apart() {
+    let mut bases: Vec<_> = TABLE.iter().map(|row| row.base).collect();
+    bases.sort_unstable();
+    bases.push(OWN);
+    assert!(bases.windows(2).all(|two| two[0] >> 24 < two[1] >> 24), "{bases:x?}");
 }

@@ -2,17 +2,20 @@
 
 use super::{EDU_DRIVER, IOMMU_SERVER, Own, PROBE, Scenario, Workload};
 use crate::programs;
+use capdl_spec::Role;
 use sim_fault::Fault;
 
 impl Scenario {
     /// The programs its system is made of, by name.
     #[must_use]
     pub fn programs(&self) -> Vec<&str> {
-        let mut programs = vec![programs::CONSOLE, programs::PCI_SERVER];
-        match self.tester_program() {
-            Some(program) => programs.push(program),
-            None => programs.extend([programs::NVME_SERVER, programs::POLICY]),
-        }
+        let edu = self.edu.map(|_| Role::EduDriver);
+        let driving = match self.probe.as_ref().map(|_| Role::Probe).or(edu) {
+            Some(tester) => vec![tester],
+            None => vec![Role::NvmeServer, Role::Policy],
+        };
+        let roles = [Role::Console, Role::PciServer].into_iter().chain(driving);
+        let mut programs: Vec<_> = roles.filter_map(programs::of).collect();
         for tenant in &self.tenants {
             let program = tenant.workload.program();
             if !programs.contains(&program) {
@@ -75,13 +78,6 @@ impl Scenario {
     #[must_use]
     pub fn tester(&self) -> Option<&'static str> {
         self.probe.as_ref().map(|_| PROBE).or(self.edu.map(|_| EDU_DRIVER))
-    }
-
-    /// The program of the test component, if there is one.
-    #[must_use]
-    pub fn tester_program(&self) -> Option<&'static str> {
-        let of_edu = self.edu.map(|_| programs::EDU_DRIVER);
-        self.probe.as_ref().map(|_| programs::PROBE).or(of_edu)
     }
 
     /// The component that drives the controller with this name.

@@ -10,6 +10,7 @@
 //! Configurations of the project's programs are read here too, so that a scenario that contradicts itself is refused before
 //! anything runs. Nothing is known of other programs: each of them reports what it does not understand.
 
+use crate::programs::TABLE;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -18,9 +19,6 @@ use toml::Spanned;
 use toml::de::{self, DeTable, DeValue, ValueDeserializer};
 use workload::{Bench, Digest, Flood, Hostile, Signal, encode};
 
-/// Programs of the system's components, whose names a crate must not have.
-const SYSTEMS: [&str; 8] =
-    ["root-task", "console", "pci-server", "iommu-server", "nvme-server", "policy", "nvme-probe", "edu-driver"];
 /// Crates of the standard library, keywords (Rust reference, section 2.2), and crates that every program uses: no program of such a name
 /// compiles.
 #[rustfmt::skip]
@@ -173,7 +171,7 @@ fn own(path: PathBuf, config: &Map<String, Value>) -> Result<Workload, String> {
             "the path {path:?} ends in `{name}`, which is a word of Rust or a crate that programs use: rename it, for instance to my-{name}"
         ));
     }
-    if SYSTEMS.contains(&name.as_str()) || named(&name, Value::Object(Map::new())).is_some() {
+    if TABLE.iter().any(|row| row.name == name) {
         return Err(format!("the path {path:?} ends in `{name}`, which is a program of the project: rename it"));
     }
     Ok(Workload::Own(Own { name, path, config: encode(config) }))
@@ -182,6 +180,15 @@ fn own(path: PathBuf, config: &Map<String, Value>) -> Result<Workload, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capdl_spec::Role;
+
+    #[test]
+    fn a_program_of_clients_has_a_configuration() {
+        for row in TABLE {
+            let read = named(row.name, Value::Object(Map::new()));
+            assert_eq!(read.is_some(), row.role == Some(Role::Client), "{}", row.name);
+        }
+    }
 
     fn read(text: &str) -> Result<Workload, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| error.message().to_owned())

@@ -215,6 +215,11 @@ pub enum SchedulingPolicy {
     Paced,
 }
 
+impl SchedulingPolicy {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::RoundRobin, Self::Dedicated, Self::Weighted, Self::DeviceDirect, Self::Paced];
+}
+
 /// Weights of the classes below urgent, each 1 to 256 ([`ClassWeights::MOST`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

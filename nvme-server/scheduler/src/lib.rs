@@ -50,6 +50,8 @@ mod strict_urgent;
 mod weighted;
 mod winner_tree;
 
+use alloc::boxed::Box;
+use blk_api::config::SchedulingPolicy;
 pub use blk_api::config::{Class, ClassWeights, RateLimit};
 pub use dedicated::Dedicated;
 pub use device_direct::DeviceDirect;
@@ -61,3 +63,22 @@ pub use share::{MAX_SESSIONS, MIN_PIECE, Resource, SessionId, Share, ShareError,
 pub use starvation_guard::STARVATION_LIMIT_NS;
 pub use strict_urgent::StrictUrgent;
 pub use weighted::Weighted;
+
+/// The policy that a configuration names, with all sessions idle. `class_weights` are those of the configuration.
+///
+/// # Errors
+/// [`ShareError`]: a share that is not allowed, or too many.
+pub fn configured(
+    policy: SchedulingPolicy,
+    tenants: &[Tenant],
+    class_weights: ClassWeights,
+) -> Result<Box<dyn Policy>, ShareError> {
+    Ok(match policy {
+        SchedulingPolicy::RoundRobin => Box::new(RoundRobin::new(tenants)?),
+        SchedulingPolicy::Dedicated => Box::new(Dedicated::new(tenants)?),
+        SchedulingPolicy::Weighted => Box::new(Weighted::new(tenants, class_weights)?),
+        // Until the controller reports that it weighs queues, which many do not.
+        SchedulingPolicy::DeviceDirect => Box::new(Weighted::new(tenants, ClassWeights::EQUAL)?),
+        SchedulingPolicy::Paced => Box::new(Paced::new(tenants)?),
+    })
+}

@@ -3,17 +3,7 @@
 use crate::flow_table::FlowTable;
 use crate::share::{SessionId, Share, ShareError};
 
-/// The kind of a command, as far as its cost is concerned.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Reads data.
-    Read,
-    /// Writes data.
-    Write,
-    /// Moves no data: Flush, Write Zeroes, Dataset Management. Bandwidth limits count the blocks it names; the device's time
-    /// is taken not to depend on them.
-    Other,
-}
+pub use blk_api::operation::Kind;
 
 /// Commands of one session that are alike and were submitted to the device together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

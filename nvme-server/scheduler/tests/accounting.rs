@@ -2,10 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+use blk_api::config::SchedulingPolicy;
 use proptest::prelude::*;
 use scheduler::{
-    Class, ClassWeights, Commands, Decision, Dedicated, Kind, Paced, Policy, RateLimit, Resource, RoundRobin,
-    STARVATION_LIMIT_NS, SessionId, Share, ShareError, StrictUrgent, Tenant, Weighted,
+    Class, ClassWeights, Commands, Decision, Kind, Paced, Policy, RateLimit, Resource, RoundRobin, STARVATION_LIMIT_NS,
+    SessionId, Share, ShareError, StrictUrgent, Tenant,
 };
 
 const SESSIONS: u8 = 6;
@@ -18,13 +19,13 @@ fn tenants() -> Vec<Tenant> {
     (0..SESSIONS).map(|session| tenant(Class::ALL[usize::from(session) % 4])).collect()
 }
 
-fn policy(number: u8, tenants: &[Tenant]) -> Box<dyn Policy> {
-    match number {
-        0 => Box::new(RoundRobin::new(tenants).unwrap()),
-        1 => Box::new(Dedicated::new(tenants).unwrap()),
-        2 => Box::new(Weighted::new(tenants, ClassWeights::default()).unwrap()),
-        3 => Box::new(StrictUrgent::new(tenants).unwrap()),
-        _ => Box::new(Paced::new(tenants).unwrap()),
+/// Those that configurations name, and the one of a controller that weighs.
+const POLICIES: usize = SchedulingPolicy::ALL.len() + 1;
+
+fn policy(number: usize, tenants: &[Tenant]) -> Box<dyn Policy> {
+    match SchedulingPolicy::ALL.get(number) {
+        Some(named) => scheduler::configured(*named, tenants, ClassWeights::default()).unwrap(),
+        None => Box::new(StrictUrgent::new(tenants).unwrap()),
     }
 }
 
@@ -63,7 +64,7 @@ proptest! {
 
     #[test]
     fn counts_return_to_zero_in_any_completion_order(
-        number in 0u8..5, steps in prop::collection::vec(step(), 1..400),
+        number in 0..POLICIES, steps in prop::collection::vec(step(), 1..400),
     ) {
         let mut policy = policy(number, &tenants());
         let mut now = 0;
@@ -156,7 +157,7 @@ fn invalid_shares_are_refused_and_change_nothing() {
         (bandwidth(1 << 20, 4095), below(Resource::Bytes, 1 << 20, 4095)),
         (Share::of(Class::Urgent), ShareError::ClassNotAllowed { session, asked: Class::Urgent, highest }),
     ];
-    for number in 0..5 {
+    for number in 0..POLICIES {
         let mut policy = policy(number, &[Tenant { share, highest }]);
         for (wrong, error) in wrong {
             assert_eq!(policy.set_share(session, wrong), Err(error));
@@ -173,7 +174,7 @@ fn invalid_shares_are_refused_and_change_nothing() {
 
 #[test]
 fn nobody_is_first_by_number() {
-    for number in 0..5 {
+    for number in 0..POLICIES {
         let mut policy = policy(number, &vec![tenant(Class::Medium); 8]);
         let order = [5, 2, 7, 0];
         order.iter().for_each(|session| policy.ready(SessionId(*session), 0));
@@ -209,7 +210,7 @@ fn starved_session_at_its_limit_yields_to_the_next() {
 /// Both want the only place whenever it is free; the one that is asked second finds it taken and has to wait.
 #[test]
 fn session_without_room_is_served_by_the_starvation_guard() {
-    for number in 0..5 {
+    for number in 0..POLICIES {
         let mut policy = policy(number, &[tenant(Class::Urgent), tenant(Class::Low)]);
         let mut first_of_low = None;
         for now_ns in (0..4 * STARVATION_LIMIT_NS).step_by(100_000) {

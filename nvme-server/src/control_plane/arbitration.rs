@@ -42,7 +42,7 @@ impl Weighing {
         match link.config.policy {
             SchedulingPolicy::Weighted => Self::Classes,
             SchedulingPolicy::DeviceDirect => Self::Speeds,
-            SchedulingPolicy::RoundRobin | SchedulingPolicy::Dedicated | SchedulingPolicy::Paced => Self::Nothing,
+            _ => Self::Nothing,
         }
     }
 

@@ -6,11 +6,10 @@
 use crate::data_plane::in_flight::{Accounting, Command, Work};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use blk_api::config::{Class, ClassWeights, RateLimit, SchedulingPolicy, ServerConfig, SessionConfig};
+use blk_api::config::{Class, RateLimit, SchedulingPolicy, ServerConfig, SessionConfig};
 use blk_api::request::Opcode;
 use scheduler::{
-    Commands, Decision, Dedicated, DeviceDirect, MAX_SESSIONS, Paced, Policy, Quantum, RoundRobin, SessionId, Share,
-    ShareError, StrictUrgent, Tenant, Weighted,
+    Commands, Decision, DeviceDirect, MAX_SESSIONS, Policy, Quantum, SessionId, Share, ShareError, StrictUrgent, Tenant,
 };
 
 /// The configured scheduling policy, with its state of the sessions.
@@ -38,14 +37,7 @@ impl Schedule {
     /// [`ShareError`]: the configuration has an invalid share.
     pub(crate) fn new(config: &ServerConfig, ticks_per_second: u64) -> Result<Self, ShareError> {
         let tenants: Vec<Tenant> = config.sessions.iter().map(tenant).collect();
-        let policy: Box<dyn Policy> = match config.policy {
-            SchedulingPolicy::RoundRobin => Box::new(RoundRobin::new(&tenants)?),
-            SchedulingPolicy::Dedicated => Box::new(Dedicated::new(&tenants)?),
-            SchedulingPolicy::Weighted => Box::new(Weighted::new(&tenants, config.class_weights)?),
-            // Until the controller reports that it weighs queues, which many do not.
-            SchedulingPolicy::DeviceDirect => Box::new(Weighted::new(&tenants, ClassWeights::EQUAL)?),
-            SchedulingPolicy::Paced => Box::new(Paced::new(&tenants)?),
-        };
+        let policy = scheduler::configured(config.policy, &tenants, config.class_weights)?;
         Ok(Self {
             policy,
             clock: Clock::new(ticks_per_second),
@@ -320,7 +312,7 @@ mod tests {
     use crate::data_plane::in_flight::Served;
     use alloc::rc::Rc;
     use alloc::vec;
-    use blk_api::config::{Completion, Interrupts};
+    use blk_api::config::{ClassWeights, Completion, Interrupts};
     use blk_api::queue_sharing::QueueSharing;
     use core::cell::RefCell;
     use scheduler::{FlowTable, Kind, Lines};

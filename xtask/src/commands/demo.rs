@@ -1,21 +1,17 @@
 //! `cargo xtask demo`: runs a scenario on a machine that need not be prepared, and prints a page of results.
 
 use crate::arguments::{self, Settings};
-#[cfg(not(feature = "all-commands"))]
-use crate::commands::again;
-#[cfg(feature = "all-commands")]
-use crate::commands::sim;
 use crate::destination::{Destination, Format};
 use crate::image::{own, programs};
 use crate::judges::times::NotJudged;
+use crate::lab;
 use crate::machine::disk::{UserDisk, Writing};
+use crate::machine::model::Serve;
 use crate::out;
 use crate::progress::Step;
 use crate::project::Project;
 use crate::records::decode::{Filter, Level};
 use crate::reports::{table, timeline};
-#[cfg(feature = "all-commands")]
-use crate::run::simulate::RunInput;
 use crate::run::{self, Device, Options, Runner};
 use crate::setup::chosen_kernel::{self, ChosenKernel};
 use crate::setup::packages::Consent;
@@ -30,10 +26,10 @@ use std::process::ExitCode;
 
 /// Arguments of the demonstration.
 #[derive(Debug, Args)]
-pub(crate) struct Demo {
+pub struct Demo {
     /// The scenario: a name in scenarios/, or a TOML file
     #[arg(default_value = "demo")]
-    scenario: String,
+    pub scenario: String,
     #[command(flatten)]
     settings: Settings,
     /// The architecture: x86_64 or aarch64
@@ -64,7 +60,7 @@ pub(crate) struct Demo {
     device: Device,
     /// Run it in the simulator instead of QEMU
     #[arg(long, conflicts_with_all = ["without", "kernel", "write", "arch", "no_iommu", "device"])]
-    sim: bool,
+    pub sim: bool,
     /// Keep the images of the run, so that the program `command` in its folder starts the machine again
     #[arg(long, conflicts_with = "sim")]
     keep: bool,
@@ -73,70 +69,103 @@ pub(crate) struct Demo {
     strict: bool,
     /// With --sim: seed of all random choices; the scenario's own without it
     #[arg(long, requires = "sim", allow_negative_numbers = true, value_parser = arguments::seed)]
-    seed: Option<u64>,
+    pub seed: Option<u64>,
     /// Install missing packages through sudo without asking
     #[arg(long)]
     yes: bool,
 }
 
-/// Runs it; the exit code says whether it passed.
-pub(crate) fn demo(project: &Project, demo: &Demo) -> Result<ExitCode> {
-    // Report wrong arguments before any long step.
-    let file = project.scenario(&demo.scenario)?;
-    let arch: Arch = demo.arch.parse().map_err(Error::msg)?;
-    let mut scenario = Scenario::load_with(&file, (!demo.sim).then_some(arch), &demo.settings.set)?;
-    own::check(&scenario)?;
-    #[cfg(not(feature = "all-commands"))]
-    if demo.sim || demo.device == Device::Model {
-        return again::whole(project);
+/// Values of the arguments that are known before any long step.
+pub struct Ready {
+    /// The scenario, with the user's disk in it.
+    pub scenario: Scenario,
+    /// Log lines that the programs write, and those that are shown if `shows` is true.
+    filter: Filter,
+    shows: bool,
+    /// The user's disk.
+    pub disk: Option<UserDisk>,
+    /// Destination of the results as JSON.
+    pub json: Option<Destination>,
+}
+
+impl Ready {
+    /// The log lines that go to the terminal.
+    pub fn show(&self) -> Option<&Filter> {
+        self.shows.then_some(&self.filter)
     }
-    #[cfg(feature = "all-commands")]
-    if demo.sim && own::is_missing(&scenario) {
-        return sim::with_own(project, &scenario);
+}
+
+impl Demo {
+    fn arch(&self) -> Result<Arch> {
+        self.arch.parse().map_err(Error::msg)
     }
-    let filter = Filter::parse(&demo.log, Level::Off)?.of_scenario(&scenario)?;
-    let json = demo.json.as_deref().map(Destination::open).transpose()?;
-    let writing = if demo.write { Writing::Kept } else { Writing::Forgotten };
-    let disk = demo.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
-    if let Some(disk) = &disk {
-        run::use_disk(&mut scenario, disk)?;
+
+    /// Reads the scenario.
+    ///
+    /// # Errors
+    /// No such scenario or architecture, or settings or crates that it cannot have.
+    pub fn load(&self, project: &Project) -> Result<Scenario> {
+        let file = project.scenario(&self.scenario)?;
+        let arch = self.arch()?;
+        let scenario = Scenario::load_with(&file, (!self.sim).then_some(arch), &self.settings.set)?;
+        own::check(&scenario)?;
+        Ok(scenario)
     }
-    if !demo.sim {
-        run::suits(&scenario, &demo.scenario, arch, demo.device)?;
-        if demo.device == Device::Model {
-            ensure!(!demo.write, "the simulator's controllers do not write to the disk of --disk: leave out --write");
-            vfio_user::installed(project)?.context(vfio_user::MISSING)?;
+
+    /// Opens the files of the other arguments.
+    ///
+    /// # Errors
+    /// A filter, destination or disk that the scenario cannot have.
+    pub fn ready(&self, mut scenario: Scenario) -> Result<Ready> {
+        let filter = Filter::parse(&self.log, Level::Off)?.of_scenario(&scenario)?;
+        let json = self.json.as_deref().map(Destination::open).transpose()?;
+        let writing = if self.write { Writing::Kept } else { Writing::Forgotten };
+        let disk = self.disk.as_deref().map(|path| UserDisk::open(path, writing)).transpose()?;
+        if let Some(disk) = &disk {
+            run::use_disk(&mut scenario, disk)?;
         }
+        Ok(Ready { scenario, filter, shows: !self.log.is_empty(), disk, json })
+    }
+}
+
+/// Runs it on QEMU; the exit code says whether it passed. A program without the simulator hands a demonstration that needs it on.
+///
+/// # Errors
+/// Arguments that do not fit the scenario, or a step that fails.
+pub fn run(project: &Project, demo: &Demo, serve: Option<Serve>) -> Result<ExitCode> {
+    let scenario = demo.load(project)?;
+    if serve.is_none() && (demo.sim || demo.device == Device::Model) {
+        return lab::run(project);
+    }
+    let mut ready = demo.ready(scenario)?;
+    let arch = demo.arch()?;
+    run::suits(&ready.scenario, &demo.scenario, arch, demo.device)?;
+    if demo.device == Device::Model {
+        ensure!(!demo.write, "the simulator's controllers do not write to the disk of --disk: leave out --write");
+        vfio_user::installed(project)?.context(vfio_user::MISSING)?;
     }
     if demo.no_iommu {
-        run::leave_out_iommu(&mut scenario)?;
-    }
-    let show = (!demo.log.is_empty()).then_some(&filter);
-    #[cfg(feature = "all-commands")]
-    if demo.sim {
-        let seed = demo.seed.unwrap_or(scenario.seed);
-        let input = RunInput { seed, disk: disk.as_ref(), show, ..RunInput::of(&scenario) };
-        return sim::once(project, &demo.scenario, input, json);
+        run::leave_out_iommu(&mut ready.scenario)?;
     }
     let options = BuildOptions { without: demo.without.clone(), ..demo.kernel.options(arch)? };
     let consent = if demo.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = chosen_kernel::prepare(project, consent, &options)?;
-    chosen_kernel::suits(&kernel, &scenario)?;
-    let programs = programs::build(project, &kernel, filter.compiled(), Some(&scenario))?;
-    let runner = Runner { project, kernel: &kernel, programs: &programs };
+    chosen_kernel::suits(&kernel, &ready.scenario)?;
+    let programs = programs::build(project, &kernel, ready.filter.compiled(), Some(&ready.scenario))?;
+    let runner = Runner { project, kernel: &kernel, programs: &programs, serve };
     let mut results = {
         let step = Step::new(format!("running '{}' on seL4 in QEMU", demo.scenario));
         let (no_iommu, device, keep) = (demo.no_iommu, demo.device, demo.keep);
         let step = Some(&step);
         let not_judged = NotJudged::of(demo.strict);
-        let (disk, settings) = (disk.as_ref(), demo.settings.set.as_slice());
+        let (disk, settings, show) = (ready.disk.as_ref(), demo.settings.set.as_slice(), ready.show());
         let options = Options { disk, settings, show, step, no_iommu, device, keep, not_judged, ..Options::default() };
-        runner.run(&file, options)?
+        runner.run(&project.scenario(&demo.scenario)?, options)?
     };
     let folder = project.path(&results.folder);
-    timeline::write(&results, &folder, json.as_ref())?;
+    timeline::write(&results, &folder, ready.json.as_ref())?;
     results.files = run::files(project, &folder);
-    json.map(|mut json| json.write_json(Format::Run, &results)).transpose()?;
+    ready.json.map(|mut json| json.write_json(Format::Run, &results)).transpose()?;
     let sentences = out::sentence_columns(io::stdout());
     out::line(format_args!("{}", table::render(&results, out::columns(), sentences)))?;
     Ok(if results.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })

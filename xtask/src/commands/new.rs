@@ -23,13 +23,13 @@ const FILES: [(&str, &str); 5] = [
 
 /// Arguments of the command.
 #[derive(Debug, Args)]
-pub(crate) struct New {
+pub struct New {
     /// The folder of the new crate, which is named after it
     path: PathBuf,
 }
 
 /// Creates the crate and prints the commands that run it.
-pub(crate) fn run(project: &Project, new: &New) -> Result<ExitCode> {
+pub fn run(project: &Project, new: &New) -> Result<ExitCode> {
     let folder = make(project, &new.path)?;
     let (shown, name) = (new.path.display(), name(&folder));
     out::line(format_args!(
@@ -42,7 +42,7 @@ pub(crate) fn run(project: &Project, new: &New) -> Result<ExitCode> {
 }
 
 /// Creates the crate in the folder `path`, which must not exist yet; returns the folder.
-pub(crate) fn make(project: &Project, path: &Path) -> Result<PathBuf> {
+pub fn make(project: &Project, path: &Path) -> Result<PathBuf> {
     // A scenario that named the crate would report a wrong name; its check is used here.
     let written = format!("path = {:?}", path.display().to_string());
     toml::from_str::<Workload>(&written).map_err(|error| anyhow::anyhow!("{}", error.message()))?;

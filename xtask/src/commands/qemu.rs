@@ -1,7 +1,7 @@
 //! `cargo xtask qemu`: keeps a scenario running, with its log on the terminal; with `--debug` QEMU waits for gdb.
 
 use crate::arguments::Settings;
-use crate::image::programs::{self, ROOT_TASK};
+use crate::image::programs;
 use crate::machine::Machine;
 use crate::machine::disk::{UserDisk, Writing};
 use crate::machine::qemu::Start;
@@ -13,6 +13,7 @@ use crate::setup::chosen_kernel::{self, ChosenKernel};
 use crate::setup::packages::Consent;
 use anyhow::{Error, Result};
 use capdl::Scenario;
+use capdl::programs::ROOT_TASK;
 use capdl_spec::Specification;
 use clap::Args;
 use kernel::{Arch, BuildOptions, Kernel, Profile};
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 /// Arguments of the command.
 #[derive(Debug, Args)]
-pub(crate) struct Qemu {
+pub struct Qemu {
     /// The scenario: a name in scenarios/, or a TOML file
     scenario: String,
     #[command(flatten)]
@@ -55,7 +56,7 @@ pub(crate) struct Qemu {
 }
 
 /// Runs until QEMU ends or the user ends it.
-pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
+pub fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let file = project.scenario(&qemu.scenario)?;
     let arch: Arch = qemu.arch.parse().map_err(Error::msg)?;
     let mut scenario = Scenario::load_with(&file, Some(arch), &qemu.settings.set)?;
@@ -72,7 +73,7 @@ pub(crate) fn run(project: &Project, qemu: &Qemu) -> Result<ExitCode> {
     let kernel = chosen_kernel::prepare(project, consent, &options)?;
     chosen_kernel::suits(&kernel, &scenario)?;
     let programs = programs::build(project, &kernel, filter.compiled(), Some(&scenario))?;
-    let runner = Runner { project, kernel: &kernel, programs: &programs };
+    let runner = Runner { project, kernel: &kernel, programs: &programs, serve: None };
     let (no_iommu, settings) = (qemu.no_iommu, qemu.settings.set.as_slice());
     let options = Options { disk: disk.as_ref(), settings, show: Some(&filter), no_iommu, ..Options::default() };
     let start = if qemu.debug { Start::WaitsForGdb } else { Start::AtOnce };

@@ -15,14 +15,14 @@ const INDENT: &str = "    ";
 
 /// Selection of the scenarios.
 #[derive(Debug, Args)]
-pub(crate) struct Scenarios {
+pub struct Scenarios {
     /// Only those whose name or description contains this
     #[arg(default_value = "")]
     only: String,
 }
 
 /// Prints the scenarios in the order of their names.
-pub(crate) fn run(project: &Project, scenarios: &Scenarios) -> Result<ExitCode> {
+pub fn run(project: &Project, scenarios: &Scenarios) -> Result<ExitCode> {
     let load = |name: &String| Ok(Scenario::load(project.scenario(name)?)?);
     let all = project.scenarios()?.iter().map(load).collect::<Result<Vec<_>>>()?;
     let has = |one: &&Scenario| [&one.name, &one.description].iter().any(|text| text.contains(&scenarios.only));

@@ -7,7 +7,7 @@ use kernel::boot;
 use std::fs;
 
 /// Makes the file that boots `image` on `kernel`.
-pub(crate) fn around(project: &Project, kernel: &Kernel, image: &[u8]) -> Result<Vec<u8>> {
+pub fn around(project: &Project, kernel: &Kernel, image: &[u8]) -> Result<Vec<u8>> {
     let read = |path: &std::path::Path| fs::read(path).with_context(|| format!("cannot read {}", project.shown(path)));
     boot::image(&read(&kernel.elf64)?, &read(&boot::build_loader(project.root())?)?, image)
 }

@@ -24,7 +24,7 @@ use toml::{Table, Value};
 const SIMULATOR: &str = "own-simulator";
 
 /// Builds the crates of a scenario for seL4; returns their ELF files by name.
-pub(crate) fn build(
+pub fn build(
     project: &Project,
     kernel: &Kernel,
     level: &str,
@@ -46,8 +46,8 @@ pub(crate) fn build(
     Ok(built)
 }
 
-/// Builds this program again, with the crates of a scenario linked into its simulator; returns its path.
-pub(crate) fn simulator(project: &Project, scenario: &Scenario) -> Result<PathBuf> {
+/// Builds the program of the crate `lab` again, with the crates of a scenario linked into its simulator; returns its path.
+pub fn simulator(project: &Project, scenario: &Scenario) -> Result<PathBuf> {
     let step = Step::new("building the simulator with your program");
     let workspace = workspace(project, scenario)?;
     let target = project.path("target");
@@ -57,14 +57,8 @@ pub(crate) fn simulator(project: &Project, scenario: &Scenario) -> Result<PathBu
     Ok(target.join("debug").join(simulator_with(scenario)))
 }
 
-/// Whether the simulator lacks a program of the scenario.
-#[cfg(feature = "all-commands")]
-pub(crate) fn is_missing(scenario: &Scenario) -> bool {
-    scenario.own_programs().iter().any(|own| !sim::is_linked(&own.name))
-}
-
 /// The command that runs `simulator` as cargo runs this program.
-pub(crate) fn command(project: &Project, simulator: &Path) -> Command {
+pub fn command(project: &Project, simulator: &Path) -> Command {
     let mut command = Command::new(simulator);
     command.env("CARGO_MANIFEST_DIR", project.path("xtask"));
     command
@@ -78,7 +72,7 @@ fn workspace(project: &Project, scenario: &Scenario) -> Result<Workspace> {
     let workspace = Workspace::make(project, &together(scenario), generated)?;
     let mut simulator = Dependencies::default();
     simulator.add("sim", &workspace.path("sim"), &[]);
-    simulator.add("xtask", &workspace.path("xtask"), &[]);
+    simulator.add("lab", &workspace.path("lab"), &[]);
     let mut linked = String::new();
     for (index, own) in crates.into_iter().enumerate() {
         let (name, theirs, folder) = (&own.name, own.name.replace('-', "_"), workspace.take(&own.path)?);
@@ -100,7 +94,7 @@ fn workspace(project: &Project, scenario: &Scenario) -> Result<Workspace> {
     }
     let main = format!(
         "//! The project's commands, with programs of somebody's own in the simulator.\n\n\
-         fn main() -> std::process::ExitCode {{\n    sim::link(&[{linked}]);\n    xtask::main()\n}}\n"
+         fn main() -> std::process::ExitCode {{\n    sim::link(&[{linked}]);\n    lab::main()\n}}\n"
     );
     workspace.generate(SIMULATOR, &simulator_with(scenario), simulator, &[("src/main.rs", &main)])?;
     Ok(workspace)
@@ -122,7 +116,7 @@ fn simulator_with(scenario: &Scenario) -> String {
 }
 
 /// Checks that each crate of a scenario exists under the name of its folder.
-pub(crate) fn check(scenario: &Scenario) -> Result<()> {
+pub fn check(scenario: &Scenario) -> Result<()> {
     scenario.own_programs().into_iter().try_for_each(check_crate)
 }
 

@@ -8,7 +8,8 @@ use crate::progress::Step;
 use crate::project::Project;
 use anyhow::{Context, Result};
 use capdl::Scenario;
-use capdl::programs::IOMMU_SERVER;
+use capdl::programs::{ROOT_TASK, Row, TABLE};
+use capdl_spec::Role;
 use kernel::{Arch, Kernel};
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,40 +17,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The root task's program.
-pub(crate) const ROOT_TASK: &str = "root-task";
-
-/// Link address of root tasks.
-const ROOT_TASK_BASE: u64 = 0x0040_0000;
-
-/// Every program of a system and its link address.
-pub(crate) const PROGRAMS: &[(&str, u64)] = &[
-    (ROOT_TASK, ROOT_TASK_BASE),
-    ("console", 0x0200_0000),
-    ("pci-server", 0x0300_0000),
-    ("nvme-server", 0x0400_0000),
-    ("bench", 0x0500_0000),
-    ("digest", 0x0600_0000),
-    ("hostile", 0x0700_0000),
-    ("nvme-probe", 0x0800_0000),
-    ("policy", 0x0900_0000),
-    ("flood", 0x0a00_0000),
-    ("iommu-server", 0x0b00_0000),
-    ("edu-driver", 0x0c00_0000),
-    ("signal", 0x0d00_0000),
-];
-
 /// The root task of the conformance suite, which runs without the others.
 pub(crate) const INTERPRETER: &str = "sim-conformance";
 
 /// The feature of every program for seL4.
-pub(crate) const FEATURES: &str = "sel4";
+pub const FEATURES: &str = "sel4";
 /// The features of the root task that executes kill orders.
-pub(crate) const INJECTING: &str = "sel4,fault-injection";
+pub const INJECTING: &str = "sel4,fault-injection";
 
 /// The built programs: ELF files with debug information, by name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Programs {
+pub struct Programs {
     files: BTreeMap<&'static str, Vec<u8>>,
     /// The product's root task.
     product: OnceLock<Vec<u8>>,
@@ -61,13 +39,13 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// The ELF file of the program `name`.
-    pub(crate) fn elf(&self, name: &str) -> Result<&[u8]> {
+    pub fn elf(&self, name: &str) -> Result<&[u8]> {
         self.files.get(name).map(Vec::as_slice).with_context(|| format!("there is no program {name}"))
     }
 
     /// The ELF file of the root task, built for the first system that needs it: the one that `injects` faults for a scenario that
     /// [has moments](Scenario::has_moments), or else the product's.
-    pub(crate) fn root_task(&self, project: &Project, kernel: &Kernel, injects: bool) -> Result<&[u8]> {
+    pub fn root_task(&self, project: &Project, kernel: &Kernel, injects: bool) -> Result<&[u8]> {
         let kept = if injects { &self.injecting } else { &self.product };
         if let Some(built) = kept.get() {
             return Ok(built);
@@ -79,13 +57,13 @@ impl Programs {
     }
 
     /// A copy of these programs in which the root task `product` boots every system.
-    pub(crate) fn with_product_alone(&self, product: &[u8]) -> Self {
+    pub fn with_product_alone(&self, product: &[u8]) -> Self {
         let always = || OnceLock::from(product.to_vec());
         Self { product: always(), injecting: always(), ..self.clone() }
     }
 
     /// The lowest level of log messages compiled in.
-    pub(crate) fn level(&self) -> &str {
+    pub fn level(&self) -> &str {
         &self.level
     }
 
@@ -97,21 +75,22 @@ impl Programs {
 
 /// Builds programs for `kernel`: those of one scenario, or all of components. `level` is the lowest level of log messages compiled
 /// in.
-pub(crate) fn build(project: &Project, kernel: &Kernel, level: &str, scenario: Option<&Scenario>) -> Result<Programs> {
-    let is_used = |name: &str| scenario.is_none_or(|scenario| runs(scenario, kernel.arch, name));
+pub fn build(project: &Project, kernel: &Kernel, level: &str, scenario: Option<&Scenario>) -> Result<Programs> {
+    let is_used = |row: &Row| scenario.is_none_or(|scenario| runs(scenario, kernel.arch, row));
     let built =
         build_some(project, std::slice::from_ref(kernel), level, is_used)?.pop().context("no programs were built")?;
     scenario.map(|scenario| built.root_task(project, kernel, scenario.has_moments()).map(drop)).transpose()?;
     Ok(built)
 }
 
-/// Whether a component of the scenario's system runs the program `name` on this architecture.
-fn runs(scenario: &Scenario, arch: Arch, name: &str) -> bool {
-    scenario.programs().contains(&name) || name == IOMMU_SERVER && arch == Arch::Aarch64
+/// Whether a component of the scenario's system runs this program on this architecture.
+fn runs(scenario: &Scenario, arch: Arch, row: &Row) -> bool {
+    let is_used = scenario.programs().contains(&row.name) || row.role == Some(Role::IommuServer);
+    is_used && row.on.contains(&arch)
 }
 
 /// Builds all components' programs for each of the kernels, which differ only in their architectures.
-pub(crate) fn build_each(project: &Project, kernels: &[Kernel], level: &str) -> Result<Vec<Programs>> {
+pub fn build_each(project: &Project, kernels: &[Kernel], level: &str) -> Result<Vec<Programs>> {
     build_some(project, kernels, level, |_| true)
 }
 
@@ -120,10 +99,10 @@ fn build_some(
     project: &Project,
     kernels: &[Kernel],
     level: &str,
-    is_used: impl Fn(&str) -> bool,
+    is_used: impl Fn(&Row) -> bool,
 ) -> Result<Vec<Programs>> {
-    let components = PROGRAMS.iter().map(|(name, _)| *name).filter(|name| *name != ROOT_TASK);
-    let names: Vec<_> = components.filter(|name| is_used(name)).collect();
+    let components = TABLE.iter().filter(|row| row.role.is_some() && is_used(row));
+    let names: Vec<_> = components.map(|row| row.name).collect();
     let step = Step::new("building the programs for seL4");
     cargo::build(&mut cargo(project, kernels, level, "build", &names, FEATURES), "the programs for seL4", &step)?;
     let of = |kernel| {
@@ -135,13 +114,13 @@ fn build_some(
 }
 
 /// Whether the ELF file of a root task contains the module that executes kill orders, by its debug information.
-pub(crate) fn injects(elf: &[u8]) -> bool {
+pub fn injects(elf: &[u8]) -> bool {
     const MODULE: &[u8] = b"injection.rs";
     elf.windows(MODULE.len()).any(|bytes| bytes == MODULE)
 }
 
 /// Builds the conformance suite's program for `kernel`; returns its ELF file.
-pub(crate) fn build_interpreter(project: &Project, kernel: &Kernel) -> Result<Vec<u8>> {
+pub fn build_interpreter(project: &Project, kernel: &Kernel) -> Result<Vec<u8>> {
     let step = Step::new("building the interpreter of conformance sequences");
     build_one(project, kernel, "info", (INTERPRETER, FEATURES), &step)
 }
@@ -149,7 +128,7 @@ pub(crate) fn build_interpreter(project: &Project, kernel: &Kernel) -> Result<Ve
 /// The cargo command `verb` (`build` or `clippy`) for some of the programs, or all of their crates without any.
 ///
 /// All crates are selected in any case. So their dependencies have the same features in each call, and are compiled once.
-pub(crate) fn cargo(
+pub fn cargo(
     project: &Project,
     kernels: &[Kernel],
     level: &str,
@@ -169,7 +148,7 @@ pub(crate) fn cargo(
 /// Adds the arguments and environment that every build for seL4 has.
 fn for_sel4(command: &mut Command, project: &Project, kernels: &[Kernel], level: &str) {
     command.arg("--release");
-    for (name, _) in PROGRAMS {
+    for Row { name, .. } in TABLE {
         // With the version, because an external crate is also called `digest`.
         command.args(["--package", &format!("{name}@{}", env!("CARGO_PKG_VERSION"))]);
     }
@@ -181,8 +160,13 @@ fn for_sel4(command: &mut Command, project: &Project, kernels: &[Kernel], level:
         command.args(["--target", kernel::target(kernel.arch)]);
         command.env(format!("CAPNVME_SEL4_{}", kernel.arch.name()), &kernel.folder);
     }
-    let base = |(name, base): &(&str, u64)| format!(" {}={base:#x}", name.replace('-', "_"));
-    let bases: String = PROGRAMS.iter().chain(&[(INTERPRETER, ROOT_TASK_BASE)]).map(base).collect();
+    let base = |row: &Row| {
+        // The interpreter is a root task.
+        let interpreter = (row.name == ROOT_TASK).then_some(INTERPRETER);
+        let names = [row.name].into_iter().chain(interpreter);
+        names.map(|name| format!(" {}={:#x}", name.replace('-', "_"), row.base)).collect::<String>()
+    };
+    let bases: String = TABLE.iter().map(base).collect();
     command
         .env("CAPNVME_BASES", bases + " ")
         .env("RUSTC_WORKSPACE_WRAPPER", project.path("platform/sel4/rustc-with-base"))
@@ -242,7 +226,7 @@ pub(crate) fn link_arguments(project: &Project, base: u64) -> [String; 2] {
 }
 
 /// Path of a program's ELF file. Both forms of the root task have one path, which holds the one built last.
-pub(crate) fn path(project: &Project, kernel: &Kernel, level: &str, name: &str) -> PathBuf {
+pub fn path(project: &Project, kernel: &Kernel, level: &str, name: &str) -> PathBuf {
     folder(project, kernel, level).join(kernel::target(kernel.arch)).join("release").join(name)
 }
 
@@ -261,9 +245,7 @@ mod tests {
     #[test]
     fn a_scenario_needs_the_programs_of_its_components() {
         let boot = Scenario::load(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/boot.toml"))).unwrap();
-        let of = |arch| -> Vec<_> {
-            PROGRAMS.iter().map(|(name, _)| *name).filter(|name| runs(&boot, arch, name)).collect()
-        };
+        let of = |arch| -> Vec<_> { TABLE.iter().filter(|row| runs(&boot, arch, row)).map(|row| row.name).collect() };
         assert_eq!(of(Arch::X86_64), ["console", "pci-server", "nvme-server", "bench", "policy"]);
         assert_eq!(of(Arch::Aarch64), ["console", "pci-server", "nvme-server", "bench", "policy", "iommu-server"]);
     }

@@ -16,7 +16,7 @@ const HASH: usize = 8;
 
 /// A reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Reason {
+pub struct Reason {
     /// Sentence without a full stop.
     text: String,
     /// The component or tenant that it is about, if it is about one.
@@ -29,16 +29,16 @@ pub(crate) struct Reason {
 
 /// An injected fault that hit something.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Injected {
+pub struct Injected {
     /// Time in nanoseconds of the machine's clock.
-    pub(crate) at_ns: u64,
+    pub at_ns: u64,
     /// The fault and what it hit, in a phrase.
-    pub(crate) words: String,
+    pub words: String,
 }
 
 impl Injected {
     /// The faults of controllers, and the kills, of a run.
-    pub(crate) fn of(timeline: &Timeline) -> Vec<Self> {
+    pub fn of(timeline: &Timeline) -> Vec<Self> {
         let words = |event: &Event| match event.what {
             What::Broken => Some(format!("the controller of {}: {}", event.who, event.words)),
             What::Killed => Some(format!("{} was killed", event.who)),
@@ -51,7 +51,7 @@ impl Injected {
 
 impl Reason {
     /// A failure of a component, which may be the cause of others.
-    pub(crate) fn cause(of: &str, text: String) -> Self {
+    pub fn cause(of: &str, text: String) -> Self {
         Self { text, of: Some(of.to_owned()), follows: false, at_ns: None }
     }
 
@@ -61,7 +61,7 @@ impl Reason {
     }
 
     /// This reason with its time, if that is known.
-    pub(crate) fn at(self, at_ns: Option<u64>) -> Self {
+    pub fn at(self, at_ns: Option<u64>) -> Self {
         Self { at_ns, ..self }
     }
 }
@@ -80,17 +80,17 @@ impl From<String> for Reason {
 }
 
 /// Time of the first failure, in nanoseconds of the machine's clock; of those without a time, nothing is known.
-pub(crate) fn first_ns(reasons: &[Reason]) -> Option<u64> {
+pub fn first_ns(reasons: &[Reason]) -> Option<u64> {
     reasons.iter().filter_map(|reason| reason.at_ns).min()
 }
 
 /// The first cause in these lines.
-pub(crate) fn first(lines: &[String]) -> &str {
+pub fn first(lines: &[String]) -> &str {
     lines.iter().find(|line| !line.starts_with(BEFORE)).map_or("", String::as_str)
 }
 
 /// A cause with each number and each hash as `#`: failures of many runs that have it in common are of one kind.
-pub(crate) fn kind(cause: &str) -> String {
+pub fn kind(cause: &str) -> String {
     let words = cause.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric());
     let masked = words.map(|word| {
         let end = word.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric());
@@ -129,7 +129,7 @@ fn kinds(causes: impl Iterator<Item = (Reason, Vec<String>)>) -> Vec<Kind> {
 }
 
 /// The reasons as lines: causes in the order of their times, each with its consequences, then those without a time.
-pub(crate) fn told(reasons: Vec<Reason>, injected: &[Injected], results: &Results) -> Vec<String> {
+pub fn told(reasons: Vec<Reason>, injected: &[Injected], results: &Results) -> Vec<String> {
     let first_ns = first_ns(&reasons);
     let (follow, mut causes): (Vec<_>, Vec<_>) = reasons.into_iter().partition(|reason| reason.follows);
     causes.sort_by_key(|cause| cause.at_ns.unwrap_or(u64::MAX));

@@ -12,7 +12,7 @@ use sim_fault::{ControllerEffect, ControllerFault, Fault};
 use std::collections::BTreeSet;
 
 /// Violations, one sentence each.
-pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
+pub fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     let in_order = results.sessions.iter().filter(|session| session.ended_by.is_empty());
     in_order.filter_map(|session| violation(scenario, session, results)).collect()
 }

@@ -5,7 +5,7 @@ use capdl::Scenario;
 use capdl::scenario::Workload;
 
 /// Violations, one sentence each. `scenario` is the one that was run, with the user's disk in it.
-pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
+pub fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     results.digests.iter().filter_map(|digest| violation(scenario, digest)).collect()
 }
 

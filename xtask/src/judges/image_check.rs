@@ -18,19 +18,14 @@ use std::path::Path;
 const SHOWN: usize = 3;
 
 /// Differences in the image at `path`, which is namespace `nsid` of `controller`, one sentence each.
-pub(crate) fn differences(scenario: &Scenario, controller: &str, nsid: u32, path: &Path) -> Result<Vec<String>> {
+pub fn differences(scenario: &Scenario, controller: &str, nsid: u32, path: &Path) -> Result<Vec<String>> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let reader = BufReader::with_capacity(1 << 20, file);
     differences_in(scenario, controller, nsid, reader).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Differences in the image that `reader` reads from its first byte on, as [`differences`].
-pub(crate) fn differences_in(
-    scenario: &Scenario,
-    controller: &str,
-    nsid: u32,
-    mut reader: impl Read,
-) -> Result<Vec<String>> {
+pub fn differences_in(scenario: &Scenario, controller: &str, nsid: u32, mut reader: impl Read) -> Result<Vec<String>> {
     let is_there = |tenant: &&Tenant| tenant.controller == controller && tenant.namespace == nsid;
     let tenants: Vec<_> = scenario.tenants.iter().filter(is_there).map(Owner::new).collect();
     let (_, controller) = scenario.controller(controller).context("the controller is gone")?;

@@ -6,7 +6,7 @@ use report::Installed;
 type Run = (u16, u64, u32, String, u64, u8);
 
 /// Every difference, one sentence each.
-pub(crate) fn differences(specification: &Specification, installed: &[Installed]) -> Vec<String> {
+pub fn differences(specification: &Specification, installed: &[Installed]) -> Vec<String> {
     let is_fault = |run: &Installed| {
         // That endpoint is the root task's own and no object of the specification.
         specification.components.iter().any(|one| one.id == run.component && one.fault_slot == run.slot)

@@ -6,7 +6,7 @@ use capdl::Scenario;
 use capdl::scenario::{Controller, ExpectedInterrupts};
 
 /// Controllers that do not have their last interrupt mode yet, one phrase each.
-pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
+pub fn awaited(scenario: &Scenario, results: &Results) -> Vec<String> {
     let phrase = |controller: &Controller| {
         let (policy, last) = (scenario.policy_name(&controller.name), controller.changes.last()?);
         let mut reported = results.interrupts_changes.iter().filter(|one| one.policy == policy.as_str());

@@ -16,7 +16,7 @@ use report::Progress;
 const MAX_REQUEST: u32 = 2 << 20;
 
 /// Tenants for which more passed than their limits allow, one sentence each.
-pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
+pub fn violations(scenario: &Scenario, results: &Results) -> Vec<String> {
     scenario.tenants.iter().flat_map(|tenant| of_tenant(scenario, tenant, results)).collect()
 }
 

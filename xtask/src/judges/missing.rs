@@ -9,7 +9,7 @@ use sim_fault::{CommandEffect, Fault, QueueKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Lines that are missing or differ from the scenario; one sentence each.
-pub(crate) fn lines(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
+pub fn lines(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
     if results.not_built().is_some() {
         return Vec::new();
     }

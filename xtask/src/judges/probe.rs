@@ -15,18 +15,18 @@ fn verdict(scenario: &Scenario, results: &Results) -> Option<bool> {
 }
 
 /// Phrase about a test component that has not finished.
-pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Option<String> {
+pub fn awaited(scenario: &Scenario, results: &Results) -> Option<String> {
     let tester = scenario.tester().filter(|_| verdict(scenario, results).is_none());
     tester.map(|tester| format!("{tester} has not finished"))
 }
 
 /// Whether the test component has reported that it did not pass: waiting cannot improve the result.
-pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
+pub fn is_lost(scenario: &Scenario, results: &Results) -> bool {
     verdict(scenario, results) == Some(false)
 }
 
 /// Violations of the probe, one sentence each.
-pub(crate) fn violations(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
+pub fn violations(scenario: &Scenario, system: &System, results: &Results) -> Vec<String> {
     let Some(probe) = &scenario.probe else { return Vec::new() };
     let mut violations = Vec::new();
     for failure in results.failures.iter().filter(|failure| failure.component == PROBE) {

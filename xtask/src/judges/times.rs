@@ -30,7 +30,7 @@ pub(crate) const WHOLE_RUN: Range<u64> = 0..u64::MAX;
 
 /// The result of a row whose time is not judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum NotJudged {
+pub enum NotJudged {
     /// The row is reported, and the run may pass.
     #[default]
     Reported,
@@ -40,7 +40,7 @@ pub(crate) enum NotJudged {
 
 impl NotJudged {
     /// The result under the option `--strict`.
-    pub(crate) const fn of(strict: bool) -> Self {
+    pub const fn of(strict: bool) -> Self {
         if strict { Self::Fails } else { Self::Reported }
     }
 }
@@ -49,7 +49,7 @@ impl NotJudged {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Missed {
     /// The missed expectation, in one sentence.
-    pub(crate) sentence: String,
+    pub sentence: String,
     /// Part of the run that it is about, nanoseconds of machine time; `None` if no lateness explains it.
     pub(crate) during: Option<Range<u64>>,
 }
@@ -67,7 +67,7 @@ impl Missed {
 }
 
 /// Adds what the run missed to its reasons or to its rows that are not judged.
-pub(crate) fn judge(scenario: &Scenario, results: &mut Results, not_judged: NotJudged) {
+pub fn judge(scenario: &Scenario, results: &mut Results, not_judged: NotJudged) {
     for Missed { sentence, during } in missed(scenario, results) {
         match (during.and_then(|part| lateness(results, part)), not_judged) {
             (None, _) => results.reasons.push(sentence),
@@ -78,7 +78,7 @@ pub(crate) fn judge(scenario: &Scenario, results: &mut Results, not_judged: NotJ
 }
 
 /// The measured reason for not judging times in a part of the run, if there is one.
-pub(crate) fn lateness(results: &Results, part: Range<u64>) -> Option<String> {
+pub fn lateness(results: &Results, part: Range<u64>) -> Option<String> {
     let lateness = results.lateness.as_ref()?;
     let age = |at_ns| if at_ns == u64::MAX { Some(Duration::MAX) } else { results.age_at(at_ns) };
     let (whole, waited) = lateness.during(&(age(part.start)?..age(part.end)?));

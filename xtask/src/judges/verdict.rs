@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const DIED: &str = "its client died";
 
 /// Expected events that have not happened yet, one phrase each; the run continues until there are none.
-pub(crate) fn awaited(scenario: &Scenario, results: &Results) -> Vec<Reason> {
+pub fn awaited(scenario: &Scenario, results: &Results) -> Vec<Reason> {
     let expect = &scenario.expect;
     let mut awaited = Vec::new();
     for tenant in &scenario.tenants {
@@ -62,14 +62,14 @@ fn has_finished(results: &Results, name: &str) -> bool {
 }
 
 /// Whether the run has failed already, so that waiting cannot improve the result.
-pub(crate) fn is_lost(scenario: &Scenario, results: &Results) -> bool {
+pub fn is_lost(scenario: &Scenario, results: &Results) -> bool {
     results.not_built().is_some()
         || unexpected_faults(&scenario.expect, results).next().is_some()
         || probe::is_lost(scenario, results)
 }
 
 /// The reasons for which the run failed; empty if it passed.
-pub(crate) fn reasons(scenario: &Scenario, results: &Results) -> Vec<Reason> {
+pub fn reasons(scenario: &Scenario, results: &Results) -> Vec<Reason> {
     if let Some(reason) = results.not_built() {
         // Other missing reports would add nothing.
         return vec![
@@ -258,7 +258,7 @@ fn other_queues(tenant: &str, expected: ExpectedQueues, results: &Results) -> Op
 }
 
 /// Whether a failed run may be repeated: it was too short to show anything, which does not explain what a component did wrong.
-pub(crate) fn may_repeat(scenario: &Scenario, results: &Results) -> bool {
+pub fn may_repeat(scenario: &Scenario, results: &Results) -> bool {
     let did_wrong = results.failures.iter().any(|failure| !is_expected(scenario, failure))
         || results.tenants.iter().any(|load| load.wrong_bytes > 0)
         || results.attacks.iter().any(|attack| !attack.refused);

@@ -3,10 +3,10 @@
 //! The plugin (`plugin/count.c`) is compiled on demand, for each QEMU. It writes its counts at every marker; this module turns the markers
 //! around a measured part into instructions by component.
 
-use crate::image::programs::PROGRAMS;
 use crate::project::Project;
 use crate::run::Device;
 use anyhow::{Context, Result, ensure};
+use capdl::programs::TABLE;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,26 +20,26 @@ const ELSEWHERE: u64 = 257;
 const PART_BITS: u32 = 24;
 
 /// The kernel's name among the components.
-pub(crate) const KERNEL_NAME: &str = "kernel";
+pub const KERNEL_NAME: &str = "kernel";
 
 /// Instructions by component.
-pub(crate) type Instructions = BTreeMap<String, u64>;
+pub type Instructions = BTreeMap<String, u64>;
 
 /// The plugin, for each QEMU.
-pub(crate) struct Plugins {
+pub struct Plugins {
     machine: PathBuf,
     vfio_user: PathBuf,
 }
 
 impl Plugins {
     /// Compiles them.
-    pub(crate) fn compile(project: &Project) -> Result<Self> {
+    pub fn compile(project: &Project) -> Result<Self> {
         let of_machine = compile(project, "count.so", "-DINTERFACE=1")?;
         Ok(Self { machine: of_machine, vfio_user: compile(project, "count-vfio-user.so", "-DINTERFACE=7")? })
     }
 
     /// The plugin of the QEMU which has these controllers.
-    pub(crate) fn of(&self, device: Device) -> &Path {
+    pub fn of(&self, device: Device) -> &Path {
         match device {
             Device::Qemu => &self.machine,
             Device::Model => &self.vfio_user,
@@ -66,7 +66,7 @@ fn compile(project: &Project, name: &str, interface: &str) -> Result<PathBuf> {
 }
 
 /// Instructions from the first begin marker to the last end marker: several components may measure together.
-pub(crate) fn between_markers(text: &str) -> Result<Instructions> {
+pub fn between_markers(text: &str) -> Result<Instructions> {
     let mut begin = None;
     let mut end = None;
     for line in text.lines() {
@@ -82,7 +82,7 @@ pub(crate) fn between_markers(text: &str) -> Result<Instructions> {
 }
 
 /// Instructions between each marker and the next.
-pub(crate) fn by_marker(text: &str) -> Result<Vec<Instructions>> {
+pub fn by_marker(text: &str) -> Result<Vec<Instructions>> {
     let of_line = |line| parse(line).with_context(|| format!("the counter wrote a strange line: '{line}'"));
     let counts = text.lines().map(of_line).collect::<Result<Vec<_>>>()?;
     let pairs = counts.iter().zip(counts.iter().skip(1));
@@ -114,7 +114,7 @@ fn difference(end: &Counts, begin: &Counts) -> Instructions {
 }
 
 /// The component whose program contains an address.
-pub(crate) fn component(address: u64) -> String {
+pub fn component(address: u64) -> String {
     name(match address {
         address if address >> 63 == 1 => KERNEL,
         address if address >> 32 != 0 => ELSEWHERE,
@@ -127,8 +127,8 @@ fn name(part: u64) -> String {
     if part == KERNEL {
         return KERNEL_NAME.to_owned();
     }
-    let here = PROGRAMS.iter().find(|(_, base)| base >> PART_BITS == part);
-    here.map_or("elsewhere", |(name, _)| name).to_owned()
+    let here = TABLE.iter().find(|row| row.base >> PART_BITS == part);
+    here.map_or("elsewhere", |row| row.name).to_owned()
 }
 
 #[cfg(test)]

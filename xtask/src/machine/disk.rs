@@ -17,7 +17,7 @@ const LEAST_DIGESTED: u64 = 512;
 
 /// Treatment of tenants' writes to the user's disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Writing {
+pub enum Writing {
     /// Writes are dropped when the machine ends: the file stays as it is.
     Forgotten,
     /// Writes go to the file.
@@ -26,18 +26,18 @@ pub(crate) enum Writing {
 
 /// The user's own disk.
 #[derive(Clone, Debug)]
-pub(crate) struct UserDisk {
+pub struct UserDisk {
     /// The file.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Treatment of tenants' writes.
-    pub(crate) writing: Writing,
+    pub writing: Writing,
     /// The disk's size in bytes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl UserDisk {
     /// Opens the disk at `path`, if it can be used.
-    pub(crate) fn open(path: &Path, writing: Writing) -> Result<Self> {
+    pub fn open(path: &Path, writing: Writing) -> Result<Self> {
         let shown = path.display();
         let metadata = fs::metadata(path)
             .with_context(|| format!("the disk {shown} cannot be opened: name a raw image or another file"))?;
@@ -79,7 +79,7 @@ impl UserDisk {
 }
 
 /// Creates the image `path` of `bytes` bytes, sparse where it is zero. An image that cannot be finished is removed.
-pub(crate) fn create(path: &Path, bytes: u64, content: Content) -> Result<()> {
+pub fn create(path: &Path, bytes: u64, content: Content) -> Result<()> {
     let made = ensure_space(path, bytes, content).and_then(|()| write_image(path, bytes, content));
     if made.is_err() {
         // Removes a partial image, if there is one.
@@ -147,7 +147,7 @@ pub(crate) fn sha256(path: &Path, first: u64, bytes: u64) -> Result<[u8; 32]> {
 }
 
 /// The SHA-256 of the next `bytes` bytes of `reader`, as [`sha256`].
-pub(crate) fn sha256_of(mut reader: impl Read, bytes: u64) -> Result<[u8; 32]> {
+pub fn sha256_of(mut reader: impl Read, bytes: u64) -> Result<[u8; 32]> {
     let mut hash = Sha256::new();
     let mut left = bytes;
     let mut buffer = vec![0; 1 << 16];

@@ -16,7 +16,7 @@ pub(crate) enum Port {
 }
 
 /// QEMU's end of a socket.
-pub(crate) struct Inside {
+pub struct Inside {
     end: OwnedFd,
     port: Port,
 }

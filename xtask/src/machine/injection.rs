@@ -35,7 +35,7 @@ const CC_EN: u32 = 1;
 const AQA: u64 = 0x24;
 
 /// The faults of a run that are still to come.
-pub(crate) struct Injection<'a> {
+pub struct Injection<'a> {
     scenario: &'a Scenario,
     way: Way,
     ahead: Vec<Act<'a>>,
@@ -76,10 +76,13 @@ enum Doing {
 }
 
 /// An action that was done: the controller's server, the time by the machine's clock in nanoseconds, and a description.
-pub(crate) struct Done {
-    pub(crate) at_ns: u64,
-    pub(crate) server: String,
-    pub(crate) words: String,
+pub struct Done {
+    /// Nanoseconds by the machine's clock.
+    pub at_ns: u64,
+    /// The controller's server.
+    pub server: String,
+    /// Description.
+    pub words: String,
 }
 
 impl<'a> Injection<'a> {
@@ -127,7 +130,7 @@ impl<'a> Injection<'a> {
     }
 
     /// Actions that were not done, one sentence each.
-    pub(crate) fn left(&self) -> Vec<String> {
+    pub fn left(&self) -> Vec<String> {
         let words = |act: &Act<'_>| match act.what {
             Doing::Begin(effect) => {
                 format!("the run was over before the fault of {}: {}", act.controller.name, words(effect))
@@ -197,12 +200,12 @@ fn due(scenario: &Scenario, act: &Act<'_>, results: &Results) -> Option<Duration
 }
 
 /// Fault number `fault` of a scenario, from 0, and the command of a controller that it hit.
-pub(crate) fn hit_words(fault: usize, hit: &dyn fmt::Display, controller: &str) -> String {
+pub fn hit_words(fault: usize, hit: &dyn fmt::Display, controller: &str) -> String {
     format!("fault {} hit {hit} of {controller}", fault.saturating_add(1))
 }
 
 /// Description of a controller's fault.
-pub(crate) fn words(effect: ControllerEffect) -> String {
+pub fn words(effect: ControllerEffect) -> String {
     match effect {
         ControllerEffect::SpuriousInterrupt { vector } => format!("vector {vector} interrupts for nothing"),
         ControllerEffect::FatalStatus => "CSTS.CFS is set".into(),

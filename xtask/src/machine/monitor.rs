@@ -23,7 +23,7 @@ pub(crate) struct Monitor {
 
 /// QEMU's refusal of a command, in its words.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Refused(pub(crate) String);
+pub(crate) struct Refused(pub String);
 
 impl Monitor {
     /// Creates both ends of a monitor.
@@ -97,11 +97,11 @@ pub(super) mod script {
     #[derive(Default, Debug)]
     pub(crate) struct Script {
         /// The commands and their arguments.
-        pub(crate) asked: Vec<(String, Value)>,
+        pub asked: Vec<(String, Value)>,
         /// Lines that are to come before the next answer.
-        pub(crate) before: Vec<String>,
+        pub before: Vec<String>,
         /// Commands that are to be refused.
-        pub(crate) refuses: Vec<&'static str>,
+        pub refuses: Vec<&'static str>,
     }
 
     /// The monitor of such a QEMU.

@@ -49,7 +49,7 @@ pub(crate) struct Plug<'a> {
 }
 
 /// The sentence about an event that did not happen.
-pub(crate) fn too_late(controller: &str, action: Action) -> String {
+pub fn too_late(controller: &str, action: Action) -> String {
     format!("the run was over before the hot-plug event of {controller}: {}", action.name())
 }
 

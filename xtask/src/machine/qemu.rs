@@ -34,26 +34,26 @@ fn throttle_group(index: usize) -> String {
 
 /// Input of a command line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parts<'a> {
+pub struct Parts<'a> {
     /// The files to boot; they also determine the architecture.
-    pub(crate) boot: Boot<'a>,
+    pub boot: Boot<'a>,
     /// The scenario.
-    pub(crate) scenario: &'a Scenario,
+    pub scenario: &'a Scenario,
     /// Folder of the namespaces' images, see [`image_file`].
-    pub(crate) images: &'a Path,
+    pub images: &'a Path,
     /// The user's disk, which replaces the first file.
-    pub(crate) disk: Option<&'a UserDisk>,
+    pub disk: Option<&'a UserDisk>,
     /// How time passes.
-    pub(crate) time: Time<'a>,
+    pub time: Time<'a>,
     /// The sockets of the simulator's controllers, which then stand in the place of QEMU's own.
-    pub(crate) models: Option<&'a [PathBuf]>,
+    pub models: Option<&'a [PathBuf]>,
     /// When the machine starts.
-    pub(crate) start: Start,
+    pub start: Start,
 }
 
 /// The files that the machine boots.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Boot<'a> {
+pub enum Boot<'a> {
     /// x86_64: two files.
     Multiboot {
         /// The kernel in a 32-bit container.
@@ -80,7 +80,7 @@ pub(crate) enum Boot<'a> {
 
 /// When the machine starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Start {
+pub enum Start {
     /// At once.
     AtOnce,
     /// When gdb lets it, which can attach before the first instruction.
@@ -89,7 +89,7 @@ pub(crate) enum Start {
 
 /// How time passes in the machine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Time<'a> {
+pub enum Time<'a> {
     /// Real time.
     Real,
     /// By instructions, which the plugin counts into a file; but real where Linux runs or the controllers are models.
@@ -108,7 +108,7 @@ pub(crate) fn device_id(index: usize) -> String {
 
 /// A controller that is put into a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Which {
+pub enum Which {
     /// The controller of the scenario.
     Own,
     /// Another controller, with a serial number of its own, which stores nothing.
@@ -139,7 +139,7 @@ fn drive(index: usize, nsid: usize) -> String {
 }
 
 /// Path of a namespace's image in the folder of images.
-pub(crate) fn image_file(images: &Path, controller: &str, nsid: usize) -> PathBuf {
+pub fn image_file(images: &Path, controller: &str, nsid: usize) -> PathBuf {
     images.join(format!("{controller}-{nsid}.img"))
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn ones_file(images: &Path) -> PathBuf {
 }
 
 /// Controller and namespace, by index, that a user's disk replaces: the first namespace that is a file.
-pub(crate) fn user_place(scenario: &Scenario) -> Option<(usize, usize)> {
+pub fn user_place(scenario: &Scenario) -> Option<(usize, usize)> {
     scenario.controllers.iter().enumerate().find_map(|(c, controller)| {
         let is_file = |namespace: &Namespace| namespace.backend == Backend::File;
         Some((c, controller.namespaces.iter().position(is_file)?))
@@ -157,7 +157,7 @@ pub(crate) fn user_place(scenario: &Scenario) -> Option<(usize, usize)> {
 }
 
 /// The arguments of QEMU.
-pub(crate) fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
+pub fn arguments(parts: &Parts<'_>) -> Result<Vec<OsString>> {
     let mut line = Line(Vec::new());
     // The AArch64 kernel has the amount compiled in.
     let bytes = match parts.boot {

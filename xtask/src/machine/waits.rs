@@ -18,13 +18,13 @@ use std::time::Duration;
 pub(crate) const EVERY: Duration = Duration::from_millis(50);
 
 /// Name of the threads that serve a simulator's controller to QEMU, at most 15 bytes.
-pub(crate) const MODEL_THREAD: &str = "nvme-model";
+pub const MODEL_THREAD: &str = "nvme-model";
 
 /// Unit of the times in `/proc/stat`.
 const TICK: Duration = Duration::from_millis(10);
 
 /// The samples of a QEMU so far.
-pub(crate) struct Waits {
+pub struct Waits {
     /// Folder of QEMU's threads.
     threads: PathBuf,
     /// Counts of each thread of QEMU and of this process at the last sample.
@@ -44,7 +44,7 @@ struct Counts {
 
 impl Waits {
     /// Begins with the QEMU that is process `id`.
-    pub(crate) fn of(id: u32) -> Self {
+    pub fn of(id: u32) -> Self {
         let known = counted(tasks("/proc/self/task")).collect();
         let before = all_busy().unwrap_or_default();
         let (own, samples) = (Duration::ZERO, Vec::new());
@@ -52,7 +52,7 @@ impl Waits {
     }
 
     /// Takes a sample at `age` after QEMU's start, unless the last one is fresh.
-    pub(crate) fn sample(&mut self, age: Duration) {
+    pub fn sample(&mut self, age: Duration) {
         let last = self.samples.last().copied().unwrap_or_default();
         if age.saturating_sub(last.age) < EVERY {
             return;
@@ -74,7 +74,7 @@ impl Waits {
     }
 
     /// The samples.
-    pub(crate) fn end(self) -> Vec<Sample> {
+    pub fn end(self) -> Vec<Sample> {
         self.samples
     }
 }

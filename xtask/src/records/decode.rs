@@ -2,9 +2,9 @@
 //!
 //! Each program's ELF file has the strings that its log frames refer to; its debug information has their places.
 
-use crate::image::programs::ROOT_TASK;
 use anyhow::{Context, Result, bail};
 use capdl::Scenario;
+use capdl::programs::ROOT_TASK;
 use capdl_spec::Role;
 use defmt_decoder::{Frame, Location, Locations, Table};
 use report::Name;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// Log levels, the least severe first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Level {
+pub enum Level {
     /// Every step.
     Trace,
     /// Information for finding a defect.
@@ -57,14 +57,14 @@ impl Level {
 
 /// Selection of shown lines: a level for all components, and others for some of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Filter {
+pub struct Filter {
     all: Level,
     some: BTreeMap<String, Level>,
 }
 
 impl Filter {
     /// The filter that a user gave: `LEVEL` or `COMPONENT=LEVEL`, or several of them with commas.
-    pub(crate) fn parse<S: AsRef<str>>(given: &[S], default: Level) -> Result<Self> {
+    pub fn parse<S: AsRef<str>>(given: &[S], default: Level) -> Result<Self> {
         let mut filter = Self { all: default, some: BTreeMap::new() };
         for part in given.iter().flat_map(|text| text.as_ref().split(',')) {
             match part.split_once('=') {
@@ -81,7 +81,7 @@ impl Filter {
     ///
     /// # Errors
     /// The first component that does not exist, with those that do.
-    pub(crate) fn of_scenario(self, scenario: &Scenario) -> Result<Self> {
+    pub fn of_scenario(self, scenario: &Scenario) -> Result<Self> {
         let mut names = scenario.components();
         names.insert(0, ROOT_TASK.to_owned());
         match self.some.keys().find(|name| *name != ROOT_TASK && !scenario.may_have(name)) {
@@ -93,12 +93,12 @@ impl Filter {
     }
 
     /// Whether a line of this component is shown.
-    pub(crate) fn shows(&self, component: &str, level: Level) -> bool {
+    pub fn shows(&self, component: &str, level: Level) -> bool {
         level >= self.some.get(component).copied().unwrap_or(self.all)
     }
 
     /// The lowest level at which any component is shown; the programs are compiled for it.
-    pub(crate) fn compiled(&self) -> &'static str {
+    pub fn compiled(&self) -> &'static str {
         match self.some.values().copied().fold(self.all, Level::min) {
             Level::Trace => "trace",
             Level::Debug => "debug",
@@ -115,7 +115,7 @@ struct Messages {
 }
 
 /// Decodes the frames of a system's components.
-pub(crate) struct Decoder {
+pub struct Decoder {
     components: BTreeMap<u16, Known>,
     /// `None` for a program that logs nothing.
     programs: BTreeMap<String, Option<Rc<Messages>>>,
@@ -130,23 +130,23 @@ struct Known {
 
 /// A decoded frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Line {
+pub struct Line {
     /// The component's name.
-    pub(crate) component: String,
+    pub component: String,
     /// The line's level.
-    pub(crate) level: Level,
+    pub level: Level,
     /// The whole line, without its end.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 impl Decoder {
     /// A decoder without components.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { components: BTreeMap::new(), programs: BTreeMap::new() }
     }
 
     /// Adds the component number `id`, which runs the program `program`, an ELF file.
-    pub(crate) fn add(
+    pub fn add(
         &mut self,
         id: u16,
         name: &str,
@@ -161,7 +161,7 @@ impl Decoder {
     }
 
     /// Adds the component number `id`, whose log arrives by another path.
-    pub(crate) fn add_name(&mut self, id: u16, name: &str, role: Option<Role>) {
+    pub fn add_name(&mut self, id: u16, name: &str, role: Option<Role>) {
         self.components.insert(id, Known { name: name.to_owned(), role, messages: None });
     }
 
@@ -180,12 +180,12 @@ impl Decoder {
     }
 
     /// The name of a component.
-    pub(crate) fn name(&self, id: u16) -> String {
+    pub fn name(&self, id: u16) -> String {
         self.components.get(&id).map_or_else(|| format!("component {id}"), |known| known.name.clone())
     }
 
     /// The role of a component.
-    pub(crate) fn role(&self, id: u16) -> Option<Role> {
+    pub fn role(&self, id: u16) -> Option<Role> {
         self.components.get(&id)?.role
     }
 
@@ -195,7 +195,7 @@ impl Decoder {
     }
 
     /// The line of the frame `bytes`. A frame that cannot be decoded becomes a line that says so.
-    pub(crate) fn line(&self, id: u16, bytes: &[u8]) -> Line {
+    pub fn line(&self, id: u16, bytes: &[u8]) -> Line {
         let component = self.name(id);
         let messages = self.components.get(&id).and_then(|known| known.messages.as_deref());
         let decoded = messages.and_then(|messages| Some((messages, messages.table.decode(bytes).ok()?.0)));
@@ -211,7 +211,7 @@ impl Decoder {
 
 impl Line {
     /// A line in the form of [`Decoder::line`]; `at` is the time in seconds.
-    pub(crate) fn new(at: f64, component: &str, level: Level, message: &str) -> Self {
+    pub fn new(at: f64, component: &str, level: Level, message: &str) -> Self {
         let text = format!("{at:>12.6} {component:<16} {:<5} {message}", level.name());
         Self { component: component.to_owned(), level, text }
     }

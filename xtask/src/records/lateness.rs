@@ -8,23 +8,23 @@ use std::time::Duration;
 
 /// A sample: times since QEMU's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// Time of the sample.
-    pub(crate) age: Duration,
+    pub age: Duration,
     /// Time until then in which a thread of QEMU could run and had no processor.
-    pub(crate) waited: Duration,
+    pub waited: Duration,
     /// Processor time until then of all processors that neither QEMU nor this process had.
-    pub(crate) others: Duration,
+    pub others: Duration,
     /// Processor time of QEMU's busiest thread until then. At the start, that is its emulated processor.
-    pub(crate) ran: Duration,
+    pub ran: Duration,
 }
 
 /// How late QEMU was in a run.
 #[derive(Clone, Debug, Default, Serialize)]
-#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
-pub(crate) struct Lateness {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Lateness {
     /// Seconds from QEMU's start to the last sample.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// Seconds of these for which QEMU waited for a processor that others had.
     pub(crate) waited_seconds: f64,
     /// Microseconds of a processor that QEMU took for each kernel object until the system was built, if it was.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Plan {
     /// The limited controllers without virtual functions, by the server of each.
-    pub(crate) limits: BTreeMap<String, Limit>,
+    pub limits: BTreeMap<String, Limit>,
     /// Loads that rest, by tenant, with the most of the time in which each has requests in flight, percent.
     pub(crate) resting: BTreeMap<String, u8>,
     /// Interrupt modes of controllers, the initial one first, by the policy component beside the server of each.
@@ -24,18 +24,18 @@ pub(crate) struct Plan {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Limit {
     /// The controller.
-    pub(crate) controller: String,
+    pub controller: String,
     /// Most 4 KiB units a second.
-    pub(crate) per_second: u32,
+    pub per_second: u32,
 }
 
 /// A change that a scenario declares.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Planned {
     /// Values before and after the change, or the blocks.
-    pub(crate) words: String,
+    pub words: String,
     /// New class, if it is another one.
-    pub(crate) class: Option<Class>,
+    pub class: Option<Class>,
     kind: Kind,
 }
 

@@ -5,17 +5,17 @@ use anyhow::{Context, Result};
 use report::{Load, Progress};
 
 /// Begin and end of the load's measured part, nanoseconds of machine time.
-pub(crate) const fn measured(load: &Load) -> (u64, u64) {
+pub const fn measured(load: &Load) -> (u64, u64) {
     (load.began_ns, load.began_ns.saturating_add(load.elapsed_ns))
 }
 
 /// Requests per second in the measured part.
-pub(crate) fn iops(load: &Load) -> f64 {
+pub fn iops(load: &Load) -> f64 {
     load.reads.saturating_add(load.writes) as f64 * 1e9 / load.elapsed_ns.max(1) as f64
 }
 
 /// Bytes per second in the measured part. The mean size of varying requests is that of the intervals in it.
-pub(crate) fn bytes_a_second(results: &Results, load: &Load) -> f64 {
+pub fn bytes_a_second(results: &Results, load: &Load) -> f64 {
     let (operations, bytes, _) = sums_inside(results, load.tenant.as_str(), measured(load));
     let each = if operations > 0 { bytes as f64 / operations as f64 } else { f64::from(load.block_bytes) };
     iops(load) * each
@@ -37,7 +37,7 @@ fn sums_inside(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)
 }
 
 /// Requests per second of a tenant in a part of the run; an interval that is only partly inside counts in proportion.
-pub(crate) fn iops_between(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)) -> f64 {
+pub fn iops_between(results: &Results, tenant: &str, (since_ns, until_ns): (u64, u64)) -> f64 {
     let operations = intervals(results, tenant).map(|one| {
         let inside = one.until_ns.min(until_ns).saturating_sub(one.since_ns.max(since_ns));
         one.operations as f64 * inside as f64 / one.until_ns.saturating_sub(one.since_ns).max(1) as f64
@@ -46,7 +46,7 @@ pub(crate) fn iops_between(results: &Results, tenant: &str, (since_ns, until_ns)
 }
 
 /// Start and end of a tenant's load, as it reported them: nanoseconds of machine time.
-pub(crate) fn time_of(results: &Results, tenant: &str) -> Result<(u64, u64)> {
+pub fn time_of(results: &Results, tenant: &str) -> Result<(u64, u64)> {
     let own = || intervals(results, tenant);
     let ends = own().map(|one| one.since_ns).min().zip(own().map(|one| one.until_ns).max());
     ends.with_context(|| format!("{tenant} reported no progress"))

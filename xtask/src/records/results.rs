@@ -1,10 +1,10 @@
 //! Typed results of a run: filled from the components' reports, read by tables, JSON and verdicts.
 
-use crate::image::programs::ROOT_TASK;
 use crate::records::lateness::Lateness;
 use crate::records::plan::{Plan, Planned};
 use crate::records::timeline::Timeline;
 use capdl::Scenario;
+use capdl::programs::ROOT_TASK;
 use capdl::scenario::{Guarantee, Tenant};
 use capdl_spec::Role;
 use report::{
@@ -18,100 +18,100 @@ use std::time::Duration;
 
 /// A kernel that is not the project's own.
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
-pub(crate) struct OtherKernel {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OtherKernel {
     /// The release, by its interface; in the simulator those that it stands for.
-    pub(crate) release: String,
+    pub release: String,
     /// The file; none in the simulator.
-    pub(crate) file: Option<String>,
+    pub file: Option<String>,
     /// By guarantee that the kernel lacks, what it leaves.
-    pub(crate) leaves: BTreeMap<&'static str, &'static str>,
+    pub leaves: BTreeMap<&'static str, &'static str>,
 }
 
 /// All results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
-#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
-pub(crate) struct Results {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Results {
     /// The scenario.
-    pub(crate) scenario: String,
+    pub scenario: String,
     /// The architecture.
-    pub(crate) arch: &'static str,
+    pub arch: &'static str,
     /// The kernel, if it is not the project's own.
-    pub(crate) kernel: Option<OtherKernel>,
+    pub kernel: Option<OtherKernel>,
     /// The seed of a simulated run; none on QEMU.
-    pub(crate) seed: Option<u64>,
+    pub seed: Option<u64>,
     /// Whether everything expected was there and correct.
-    pub(crate) passed: bool,
+    pub passed: bool,
     /// Reasons for not passing.
-    pub(crate) reasons: Vec<String>,
+    pub reasons: Vec<String>,
     /// Guarantees on which the scenario relies and which the kernel lacks, if the run did not pass: it has not failed then.
-    pub(crate) not_promised: Vec<&'static str>,
+    pub not_promised: Vec<&'static str>,
     /// Rows that are neither passed nor failed, because the build machine was too slow for their times, with the measured lateness.
-    pub(crate) not_judged: Vec<String>,
+    pub not_judged: Vec<String>,
     /// How late QEMU was; none in the simulator, and where the system does not count it.
-    pub(crate) lateness: Option<Lateness>,
+    pub lateness: Option<Lateness>,
     /// Seconds from QEMU's start to its end.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// Seconds from QEMU's start to the first verified transfer of a tenant.
     pub(crate) first_verified_io_seconds: Option<f64>,
     /// The folder of the run, relative to the project; empty without one.
     #[serde(skip)]
-    pub(crate) folder: String,
+    pub folder: String,
     /// By kind, the files of the run that are there, relative to the project, and their folder.
-    pub(crate) files: BTreeMap<&'static str, String>,
+    pub files: BTreeMap<&'static str, String>,
     /// The machine.
-    pub(crate) machine: Option<Machine>,
+    pub machine: Option<Machine>,
     /// The components, as started.
-    pub(crate) components: Vec<Component>,
+    pub components: Vec<Component>,
     /// PCI functions, in the order of enumeration.
-    pub(crate) pci: Vec<PciFunction>,
+    pub pci: Vec<PciFunction>,
     /// Controllers.
-    pub(crate) controllers: Vec<Controller>,
+    pub controllers: Vec<Controller>,
     /// Namespaces.
-    pub(crate) namespaces: Vec<Namespace>,
+    pub namespaces: Vec<Namespace>,
     /// Measurements of load generators.
-    pub(crate) tenants: Vec<Load>,
+    pub tenants: Vec<Load>,
     /// Servers' counts for sessions.
-    pub(crate) sessions: Vec<Session>,
+    pub sessions: Vec<Session>,
     /// Sessions that were not opened, and why.
-    pub(crate) refused: Vec<Refused>,
+    pub refused: Vec<Refused>,
     /// Attacks and their outcomes.
-    pub(crate) attacks: Vec<Attack>,
+    pub attacks: Vec<Attack>,
     /// Digests of ranges.
-    pub(crate) digests: Vec<Compared>,
+    pub digests: Vec<Compared>,
     /// Faults.
-    pub(crate) faults: Vec<Faulted>,
+    pub faults: Vec<Faulted>,
     /// Restarts of components.
-    pub(crate) restarts: Vec<Restart>,
+    pub restarts: Vec<Restart>,
     /// Changes of rights that were carried out.
-    pub(crate) changes: Vec<Change>,
+    pub changes: Vec<Change>,
     /// Changes of controllers' interrupt modes.
     pub(crate) interrupts_changes: Vec<InterruptsChange>,
     /// Interrupts that drivers without sessions took.
-    #[cfg_attr(feature = "all-commands", schemars(with = "std::collections::BTreeMap<&'static str, Interrupts>"))]
-    pub(crate) interrupted: BTreeMap<Name, Interrupts>,
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<&'static str, Interrupts>"))]
+    pub interrupted: BTreeMap<Name, Interrupts>,
     /// Clients that opened their sessions again.
-    pub(crate) reconnected: Vec<Reconnected>,
+    pub reconnected: Vec<Reconnected>,
     /// Parts of controllers that were recreated because of their errors.
-    pub(crate) resets: Vec<Reset>,
+    pub resets: Vec<Reset>,
     /// The last driver of each function, by requester id.
-    #[cfg_attr(feature = "all-commands", schemars(with = "std::collections::BTreeMap<u16, &'static str>"))]
-    pub(crate) drivers: BTreeMap<u16, Name>,
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<u16, &'static str>"))]
+    pub drivers: BTreeMap<u16, Name>,
     /// Transactions of functions that the IOMMU blocked, by function, where its server reports them.
-    pub(crate) blocked: BTreeMap<u16, Blocked>,
+    pub blocked: BTreeMap<u16, Blocked>,
     /// Checks that failed inside the machine.
-    pub(crate) failures: Vec<Failed>,
+    pub failures: Vec<Failed>,
     /// Numbers that client programs found.
-    pub(crate) values: Vec<Value>,
+    pub values: Vec<Value>,
     /// Measured parts.
-    pub(crate) measured: Vec<Measured>,
+    pub measured: Vec<Measured>,
     /// Bytes of components' logs that were overwritten before the console read them.
     pub(crate) lost_log_bytes: BTreeMap<String, u64>,
     /// Tenants that have finished, and whether all their checks held.
-    #[cfg_attr(feature = "all-commands", schemars(with = "std::collections::BTreeMap<&'static str, bool>"))]
-    pub(crate) done: BTreeMap<Name, bool>,
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<&'static str, bool>"))]
+    pub done: BTreeMap<Name, bool>,
     /// Events and progress over time.
-    pub(crate) timeline: Timeline,
+    pub timeline: Timeline,
     /// The roles of the specification's components, by name. The root task has none.
     #[serde(skip)]
     pub(crate) roles: BTreeMap<Name, Role>,
@@ -124,22 +124,22 @@ pub(crate) struct Results {
     /// Reports without times so far.
     #[cfg(test)]
     #[serde(skip)]
-    pub(crate) added: u64,
+    pub added: u64,
     /// The server of each tenant: of its session, or of its function's controller.
     #[serde(skip)]
-    pub(crate) servers: BTreeMap<String, String>,
+    pub servers: BTreeMap<String, String>,
     /// Limits and changes that the scenario declares.
     #[serde(skip)]
     pub(crate) plan: Plan,
     /// Free memory of servers at each opening of a session.
     #[serde(skip)]
-    pub(crate) opened: Vec<Opened>,
+    pub opened: Vec<Opened>,
     /// Empty slots of the PCI server at each claim of a function, in order.
     #[serde(skip)]
     pub(crate) claims: Vec<Claim>,
     /// Installed capabilities, where the scenario asks for them.
     #[serde(skip)]
-    pub(crate) installed: Vec<Installed>,
+    pub installed: Vec<Installed>,
     /// The earliest verified transfer by the machine's clock, nanoseconds.
     #[serde(skip)]
     pub(crate) first_io_ns: Option<u64>,
@@ -153,22 +153,22 @@ pub(crate) struct Results {
 
 /// A fault, with its time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
-pub(crate) struct Faulted {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Faulted {
     /// Time in nanoseconds of the machine's clock.
-    pub(crate) at_ns: u64,
+    pub at_ns: u64,
     /// The fault.
     #[serde(flatten)]
-    pub(crate) fault: Fault,
+    pub fault: Fault,
 }
 
 /// Free memory of a server when it opened a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Opened {
+pub struct Opened {
     /// Time of the opening, nanoseconds of machine time.
-    pub(crate) at_ns: u64,
+    pub at_ns: u64,
     /// Tenant of the session.
-    pub(crate) tenant: Name,
+    pub tenant: Name,
     /// Pages of its own memory.
     pub(crate) pages_left: u32,
     /// IO page tables.
@@ -179,75 +179,75 @@ pub(crate) struct Opened {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Claim {
     /// The driver.
-    pub(crate) driver: Name,
+    pub driver: Name,
     /// Empty slots of the PCI server's CSpace after it.
     pub(crate) slots_left: u32,
 }
 
 /// A digest, and the build machine's own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
-pub(crate) struct Compared {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Compared {
     /// The tenant that read.
-    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
-    pub(crate) tenant: Name,
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    pub tenant: Name,
     /// First byte of the range on the namespace.
-    pub(crate) first_byte: u64,
+    pub first_byte: u64,
     /// Bytes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// SHA-256 of what the tenant read, in hexadecimal.
     pub(crate) sha256: String,
     /// The build machine's digest, if it has the bytes.
-    pub(crate) build_machine_sha256: Option<String>,
+    pub build_machine_sha256: Option<String>,
 }
 
 /// A part of a controller that was recreated.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
-pub(crate) struct Reset {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Reset {
     /// The controller's server.
-    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
-    pub(crate) component: Name,
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    pub component: Name,
     /// Size of the recreated part.
-    pub(crate) scope: ResetScope,
+    pub scope: ResetScope,
     /// Time in nanoseconds of the machine's clock.
-    pub(crate) at_ns: u64,
+    pub at_ns: u64,
     /// Reason.
-    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
-    pub(crate) reason: report::Text,
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    pub reason: report::Text,
 }
 
 /// A check that failed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
-pub(crate) struct Failed {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Failed {
     /// Component that checked.
-    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
-    pub(crate) component: Name,
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    pub component: Name,
     /// Time in nanoseconds of the machine's clock, if the machine reported it.
-    pub(crate) at_ns: Option<u64>,
+    pub at_ns: Option<u64>,
     /// The reason, in one sentence.
-    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
-    pub(crate) reason: report::Text,
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    pub reason: report::Text,
 }
 
 /// Nanoseconds after the first transfer during which the two clocks are assumed to run at the same rate.
 const CLOCKS_AGREE_NS: u64 = 1_000_000_000;
 
 /// `bytes` in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Results {
     /// Whether something was expected that the kernel promises, and did not happen.
-    pub(crate) fn failed(&self) -> bool {
+    pub fn failed(&self) -> bool {
         !self.passed && self.not_promised.is_empty()
     }
 
     /// Notes the guarantees on which the scenario relies and which the kernel lacks, if the run did not pass. A system that never started
     /// shows nothing of the kernel, and has failed.
-    pub(crate) fn take_promises(&mut self, relies_on: &[Guarantee]) {
+    pub fn take_promises(&mut self, relies_on: &[Guarantee]) {
         if self.passed || self.components.is_empty() {
             return;
         }
@@ -256,7 +256,7 @@ impl Results {
     }
 
     /// Takes the scenario's name, and who serves its tenants.
-    pub(crate) fn take_scenario(&mut self, scenario: &Scenario) {
+    pub fn take_scenario(&mut self, scenario: &Scenario) {
         self.scenario.clone_from(&scenario.name);
         let served = |tenant: &Tenant| (tenant.name.clone(), scenario.server_name(&tenant.controller));
         self.servers = scenario.tenants.iter().map(served).collect();
@@ -264,7 +264,7 @@ impl Results {
     }
 
     /// Adds a record that came `arrived` after QEMU's start.
-    pub(crate) fn take(&mut self, record: Stamped, arrived: Duration) {
+    pub fn take(&mut self, record: Stamped, arrived: Duration) {
         let planned = match &record.report {
             Report::Change(change) => self.planned_for(&self.changes, change).map(|planned| planned.words.clone()),
             _ => None,
@@ -280,7 +280,7 @@ impl Results {
 
     /// Adds a report that came `arrived` after QEMU's start, without its time: it is later than those before it.
     #[cfg(test)]
-    pub(crate) fn add(&mut self, report: Report, arrived: Duration) {
+    pub fn add(&mut self, report: Report, arrived: Duration) {
         self.added += 1;
         self.put(report, arrived, self.added);
     }
@@ -360,7 +360,7 @@ impl Results {
     }
 
     /// Records that `component` did something that a sound component never does.
-    pub(crate) fn fail(&mut self, component: &str, reason: &str) {
+    pub fn fail(&mut self, component: &str, reason: &str) {
         self.failures.push(Failed { component: report::clip(component), at_ns: None, reason: report::clip(reason) });
     }
 
@@ -378,7 +378,7 @@ impl Results {
     }
 
     /// Zero of the run's times, in a phrase.
-    pub(crate) const fn zero(&self) -> &'static str {
+    pub const fn zero(&self) -> &'static str {
         match self.seed {
             Some(_) => "virtual time since the start of the machine",
             None => "time since the start of the system, after that of QEMU",
@@ -404,13 +404,13 @@ impl Results {
     }
 
     /// Interrupts by mode and name: of sessions, and of drivers without sessions.
-    pub(crate) fn interrupts(&self) -> impl Iterator<Item = (&Name, &Interrupts)> {
+    pub fn interrupts(&self) -> impl Iterator<Item = (&Name, &Interrupts)> {
         let sessions = self.sessions.iter().map(|session| (&session.tenant, &session.interrupts));
         sessions.chain(&self.interrupted)
     }
 
     /// Whether a component with this role was started.
-    pub(crate) fn has(&self, role: Role) -> bool {
+    pub fn has(&self, role: Role) -> bool {
         self.components.iter().any(|component| self.roles.get(&component.name) == Some(&role))
     }
 

@@ -9,39 +9,39 @@ use serde::Serialize;
 
 /// The times of a run. Nanoseconds of machine time.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
-pub(crate) struct Timeline {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Timeline {
     /// Zero of the times that a reader sees: the system's start; in the simulator the machine's, as in its log.
-    pub(crate) begin_ns: Option<u64>,
+    pub begin_ns: Option<u64>,
     /// The latest time of all records.
-    pub(crate) end_ns: u64,
+    pub end_ns: u64,
     /// Events, in the order of arrival.
-    pub(crate) events: Vec<Event>,
+    pub events: Vec<Event>,
     /// Progress of loads, interval by interval.
-    pub(crate) progress: Vec<Progress>,
+    pub progress: Vec<Progress>,
 }
 
 /// Something that happened at one time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
-pub(crate) struct Event {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Event {
     /// Time of the event.
-    pub(crate) at_ns: u64,
+    pub at_ns: u64,
     /// Component of the event, under its tenant's name if it has one.
-    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
-    pub(crate) who: Name,
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    pub who: Name,
     /// Kind of the event.
-    pub(crate) what: What,
+    pub what: What,
     /// Description; empty if `what` says it all.
-    #[cfg_attr(feature = "all-commands", schemars(with = "&'static str"))]
-    pub(crate) words: Text,
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    pub words: Text,
 }
 
 /// Kinds of event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[cfg_attr(feature = "all-commands", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum What {
+pub enum What {
     /// A component was started.
     Started,
     /// The component's session is open.

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// The number and the noun, which gets its plural with `s`: `1 wrong byte`, `2 wrong bytes`.
-pub(crate) fn count(number: impl Display + PartialEq + From<u8>, noun: &str) -> String {
+pub fn count(number: impl Display + PartialEq + From<u8>, noun: &str) -> String {
     let plural = if number == 1.into() { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }

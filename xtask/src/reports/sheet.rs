@@ -16,8 +16,10 @@ const INDENT: &str = "  ";
 
 /// Content of a cell: words are aligned left, numbers right.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Value {
+pub enum Value {
+    /// Words.
     Word(String),
+    /// A number as text.
     Number(String),
 }
 
@@ -31,35 +33,35 @@ impl Value {
 
 /// A table: a heading for each column, and rows of as many values.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Sheet {
+pub struct Sheet {
     header: Vec<String>,
     rows: Vec<Vec<Value>>,
 }
 
 impl Sheet {
     /// A table without rows.
-    pub(crate) fn new(header: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn new(header: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { header: header.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
     /// Adds a row.
-    pub(crate) fn row(&mut self, values: impl IntoIterator<Item = Value>) {
+    pub fn row(&mut self, values: impl IntoIterator<Item = Value>) {
         self.rows.push(values.into_iter().collect());
     }
 
     /// Adds a row of a name and numbers.
-    pub(crate) fn numbers(&mut self, name: &str, numbers: impl IntoIterator<Item = String>) {
+    pub fn numbers(&mut self, name: &str, numbers: impl IntoIterator<Item = String>) {
         let numbers = numbers.into_iter().map(Value::Number);
         self.rows.push(std::iter::once(Value::Word(name.to_owned())).chain(numbers).collect());
     }
 
     /// Whether the sheet has no rows.
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// The table in lines of at most `columns` columns, unless a single word is longer. Without an end of line.
-    pub(crate) fn fit(&self, columns: usize) -> String {
+    pub fn fit(&self, columns: usize) -> String {
         let mut table = self.table();
         if widest_line(&table.to_string()) <= columns {
             return table.to_string();
@@ -141,7 +143,7 @@ fn write_wrapped(text: &mut String, line: &str, columns: usize) {
 }
 
 /// Columns of the widest line.
-pub(crate) fn widest_line(text: &str) -> usize {
+pub fn widest_line(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 

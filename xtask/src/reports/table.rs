@@ -32,7 +32,7 @@ enum Part {
 }
 
 /// The whole report, in the order of a reader's questions, for an output of so many columns. Those of `sentences` are for the verdict.
-pub(crate) fn render(results: &Results, columns: usize, sentences: usize) -> String {
+pub fn render(results: &Results, columns: usize, sentences: usize) -> String {
     let parts = [
         machine(results).map(Part::Text),
         lost_isolation(results).map(Part::Text),
@@ -377,7 +377,7 @@ fn files(results: &Results) -> Option<String> {
 }
 
 /// The line about rows that were not judged, if there are any.
-pub(crate) fn not_judged(rows: usize) -> Option<String> {
+pub fn not_judged(rows: usize) -> Option<String> {
     let were = match rows {
         0 => return None,
         1 => "was",
@@ -391,7 +391,7 @@ fn bdf(bdf: u16) -> String {
 }
 
 /// Bytes with the largest unit that leaves no remainder, or about so many KiB.
-pub(crate) fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.iter().find(|(shift, _)| bytes >= 1 << shift && bytes.trailing_zeros() >= *shift) {
         Some((shift, unit)) => format!("{} {unit}", bytes >> shift),

@@ -13,10 +13,9 @@ use crate::project::write_whole;
 use crate::records::results::Results;
 use crate::records::timeline::{Event, Timeline, What};
 use crate::reports::figure::{self, Align, BAD, Canvas, FAINT, GOOD, GRID, INK, letters, picture, short, width};
-use crate::reports::timeline::marks::{LATENCY, Legend, RATE, RUNS, SERVER_ENDS, mark, name};
+use crate::reports::timeline::marks::{LATENCY, Legend, RATE, RUNS, SERVER_ENDS, THIN, mark, name};
 use anyhow::Result;
 use capdl_spec::Role;
-use plotters::prelude::{Color, PathElement, Polygon, Rectangle, Text};
 use report::Progress;
 use std::path::Path;
 
@@ -49,9 +48,9 @@ const NAME: &str = "timeline.svg";
 /// Writes the picture into the run's folder, and beside the results in JSON if there are any.
 ///
 /// # Errors
-/// A picture that cannot be drawn or written.
-pub(crate) fn write(results: &Results, folder: &Path, json: Option<&Destination>) -> Result<()> {
-    let picture = svg(results)?;
+/// A picture that cannot be written.
+pub fn write(results: &Results, folder: &Path, json: Option<&Destination>) -> Result<()> {
+    let picture = svg(results);
     write_whole(&folder.join(NAME), picture.as_bytes())?;
     match json.and_then(|json| json.with_extension(NAME)) {
         Some(beside) => Destination::open(&beside)?.write(picture.as_bytes()),
@@ -60,31 +59,28 @@ pub(crate) fn write(results: &Results, folder: &Path, json: Option<&Destination>
 }
 
 /// The picture of a run's timeline.
-///
-/// # Errors
-/// A picture that cannot be drawn.
-pub(crate) fn svg(results: &Results) -> Result<String> {
+pub fn svg(results: &Results) -> String {
     let lanes = lanes(results);
     let frame = Frame::new(results, &lanes);
     let legend = Legend::new(&lanes, frame.width);
     let height = frame.bottom + TIMES + legend.height() + MARGIN;
-    let drawn = picture(frame.width as u32, height as u32, |canvas| {
-        heading(canvas, results, frame.width)?;
-        frame.draw(canvas)?;
-        frame.titles(canvas, lanes.iter().any(Lane::has_load))?;
+    let drawn = picture(frame.width, height, |canvas| {
+        heading(canvas, results, frame.width);
+        frame.draw(canvas);
+        frame.titles(canvas, lanes.iter().any(Lane::has_load));
         // The end of a server affects all its clients: draw a line through all lanes.
         for event in lanes.iter().flat_map(Lane::ends_of_server) {
             let x = frame.x(event.at_ns);
-            canvas.draw(&PathElement::new(vec![(x, TOP - 4), (x, frame.bottom)], SERVER_ENDS))?;
+            canvas.line([(x, TOP - 4), (x, frame.bottom)], SERVER_ENDS, THIN);
         }
         let mut top = TOP;
         for lane in &lanes {
-            lane.draw(canvas, &frame, top)?;
+            lane.draw(canvas, &frame, top);
             top += lane.height();
         }
-        legend.draw(canvas, frame.bottom + TIMES)
-    })?;
-    Ok(plain(&drawn).into_owned())
+        legend.draw(canvas, frame.bottom + TIMES);
+    });
+    plain(&drawn).into_owned()
 }
 
 /// Whether clients depend on a component of this role.
@@ -130,41 +126,36 @@ impl Frame {
     }
 
     /// The grid and the times below it.
-    fn draw(&self, canvas: &Canvas<'_>) -> Result<()> {
+    fn draw(&self, canvas: &mut Canvas) {
         let length = self.end_ns - self.begin_ns;
         let (unit_ns, unit) = if length >= 2_000_000_000 { (1e9, "s") } else { (1e6, "ms") };
         let step = figure::step(length as f64 / unit_ns, TICKS);
         let mut value = 0.0;
         while value * unit_ns <= length as f64 {
             let x = self.x(self.begin_ns.saturating_add((value * unit_ns) as u64));
-            canvas.draw(&PathElement::new(vec![(x, TOP - 4), (x, self.bottom)], GRID))?;
+            canvas.line([(x, TOP - 4), (x, self.bottom)], GRID, THIN);
             let places = usize::from(step < 1.0);
-            canvas.draw(&Text::new(
-                format!("{value:.places$}"),
-                (x, self.bottom + 12),
-                letters(13, INK, Align::Middle),
-            ))?;
+            canvas.text(format!("{value:.places$}"), (x, self.bottom + 12), letters(13, INK, Align::Middle));
             value += step;
         }
         let says = format!("{}, {unit}", self.zero);
         let middle = (self.left + self.right) / 2;
-        Ok(canvas.draw(&Text::new(says, (middle, self.bottom + 32), letters(13, FAINT, Align::Middle)))?)
+        canvas.text(says, (middle, self.bottom + 32), letters(13, FAINT, Align::Middle));
     }
 
     /// The titles of the names and of the axes of loads.
-    fn titles(&self, canvas: &Canvas<'_>, has_load: bool) -> Result<()> {
+    fn titles(&self, canvas: &mut Canvas, has_load: bool) {
         let y = TOP - 14;
-        let title = |says: &str, x, align| canvas.draw(&Text::new(says.to_owned(), (x, y), letters(12, FAINT, align)));
-        title("component", MARGIN, Align::Left)?;
+        let mut title = |says, x, align| canvas.text(says, (x, y), letters(12, FAINT, align));
+        title("component", MARGIN, Align::Left);
         if has_load {
-            title("requests/s", self.left - 8, Align::Right)?;
-            title("longest latency", self.right + 8, Align::Left)?;
+            title("requests/s", self.left - 8, Align::Right);
+            title("longest latency", self.right + 8, Align::Left);
         }
-        Ok(())
     }
 }
 
-fn heading(canvas: &Canvas<'_>, results: &Results, width: i32) -> Result<()> {
+fn heading(canvas: &mut Canvas, results: &Results, width: i32) {
     let world = match results.seed {
         Some(seed) => format!("in the simulator, seed {seed}, virtual time"),
         None => "on seL4 in QEMU".to_owned(),
@@ -174,9 +165,9 @@ fn heading(canvas: &Canvas<'_>, results: &Results, width: i32) -> Result<()> {
         (false, true) => ("FAIL", BAD),
         (false, false) => ("NOT PROMISED", BAD),
     };
-    canvas.draw(&Text::new(results.scenario.clone(), (MARGIN, 28), letters(22, INK, Align::Left)))?;
-    canvas.draw(&Text::new(world, (MARGIN, 52), letters(14, FAINT, Align::Left)))?;
-    Ok(canvas.draw(&Text::new(verdict.0, (width - MARGIN, 28), letters(18, verdict.1, Align::Right)))?)
+    canvas.text(results.scenario.as_str(), (MARGIN, 28), letters(22, INK, Align::Left));
+    canvas.text(world, (MARGIN, 52), letters(14, FAINT, Align::Left));
+    canvas.text(verdict.0, (width - MARGIN, 28), letters(18, verdict.1, Align::Right));
 }
 
 /// Content of one component's lane.
@@ -270,26 +261,26 @@ impl Lane<'_> {
         self.events.iter().filter(|event| self.serves && is_grave(event.what))
     }
 
-    fn draw(&self, canvas: &Canvas<'_>, frame: &Frame, top: i32) -> Result<()> {
+    fn draw(&self, canvas: &mut Canvas, frame: &Frame, top: i32) {
         let bottom = top + self.height() - GAP;
         let below = bottom + GAP / 2;
-        canvas.draw(&PathElement::new(vec![(MARGIN, below), (frame.width - MARGIN, below)], GRID))?;
+        canvas.line([(MARGIN, below), (frame.width - MARGIN, below)], GRID, THIN);
         let middle = (top + bottom) / 2;
         let up = if self.about.is_empty() { 0 } else { 8 };
-        canvas.draw(&Text::new(self.name.to_owned(), (MARGIN, middle - up), letters(15, INK, Align::Left)))?;
-        canvas.draw(&Text::new(self.about.clone(), (MARGIN, middle + 10), letters(12, FAINT, Align::Left)))?;
+        canvas.text(self.name, (MARGIN, middle - up), letters(15, INK, Align::Left));
+        canvas.text(self.about.as_str(), (MARGIN, middle + 10), letters(12, FAINT, Align::Left));
         for (since, until) in &self.incarnations {
             let corners = [(frame.x(*since), bottom - INCARNATION), (frame.x(*until).max(frame.x(*since) + 1), bottom)];
-            canvas.draw(&Rectangle::new(corners, RUNS.filled()))?;
+            canvas.rectangle(corners, RUNS);
         }
-        self.draw_load(canvas, frame, bottom - INCARNATION)?;
-        self.draw_events(canvas, frame, top + MARKS / 2)
+        self.draw_load(canvas, frame, bottom - INCARNATION);
+        self.draw_events(canvas, frame, top + MARKS / 2);
     }
 
     /// Draws rates and longest latencies above `base`, and their axes.
-    fn draw_load(&self, canvas: &Canvas<'_>, frame: &Frame, base: i32) -> Result<()> {
+    fn draw_load(&self, canvas: &mut Canvas, frame: &Frame, base: i32) {
         if !self.has_load() {
-            return Ok(());
+            return;
         }
         let rates: Vec<_> = self.intervals.iter().map(rate).collect();
         let most = rates.iter().copied().fold(0.0, f64::max);
@@ -305,25 +296,24 @@ impl Lane<'_> {
             let longest = y(interval.max_ns as f64 / longest.max(1) as f64);
             line.extend([(since, longest), (until, longest)]);
         }
-        canvas.draw(&Polygon::new(edge, RATE.filled()))?;
-        canvas.draw(&PathElement::new(line, LATENCY.stroke_width(1)))?;
+        canvas.form(&edge, RATE);
+        canvas.line(line, LATENCY, THIN);
         let peaks = [format!("peak {}", short(most)), format!("peak {}", figure::time(longest as f64))];
         let places = [(frame.left, -8, Align::Right), (frame.right, 8, Align::Left)];
         for (peak, (x, aside, align)) in peaks.into_iter().zip(places) {
-            canvas.draw(&PathElement::new(vec![(x, y(1.0)), (x, base)], FAINT))?;
-            canvas.draw(&Text::new(peak, (x + aside, y(1.0) + 4), letters(12, INK, align)))?;
-            canvas.draw(&Text::new("0", (x + aside, base - 4), letters(12, INK, align)))?;
+            canvas.line([(x, y(1.0)), (x, base)], FAINT, THIN);
+            canvas.text(peak, (x + aside, y(1.0) + 4), letters(12, INK, align));
+            canvas.text("0", (x + aside, base - 4), letters(12, INK, align));
         }
-        Ok(())
     }
 
     /// Draws marks in the lane's upper part, and words beside those that have room.
-    fn draw_events(&self, canvas: &Canvas<'_>, frame: &Frame, y: i32) -> Result<()> {
+    fn draw_events(&self, canvas: &mut Canvas, frame: &Frame, y: i32) {
         let places = self.places(frame);
         // The severe ones last, so that no other mark hides them.
         for grave in [false, true] {
             for (event, x) in places.iter().filter(|(event, _)| is_grave(event.what) == grave) {
-                mark(canvas, event.what, (*x, y))?;
+                mark(canvas, event.what, (*x, y));
             }
         }
         let groups = groups(&places);
@@ -333,10 +323,9 @@ impl Lane<'_> {
             let fitting = (0..=words.len()).rev().map(|count| words[..count].join(", "));
             let begin = last.last + 10;
             if let Some(words) = fitting.into_iter().find(|words| begin + width(words, 12) <= room) {
-                canvas.draw(&Text::new(words, (begin, y), letters(12, INK, Align::Left)))?;
+                canvas.text(words, (begin, y), letters(12, INK, Align::Left));
             }
         }
-        Ok(())
     }
 
     /// The events with the places of their marks. One that would lie on the mark before stands beside it, unless it would then be too far

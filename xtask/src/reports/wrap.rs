@@ -4,7 +4,7 @@ use textwrap::core::Word;
 use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// The line in lines of at most `columns` columns, the further ones indented. Phrases with a semicolon between them stay whole.
-pub(crate) fn wrapped(line: &str, columns: usize) -> String {
+pub fn wrapped(line: &str, columns: usize) -> String {
     if line.chars().count() <= columns {
         return line.to_owned();
     }

@@ -18,8 +18,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Parser of the serial line, with the logs and results of the run.
-pub(crate) struct Collector<'a> {
-    pub(crate) results: Results,
+pub struct Collector<'a> {
+    /// The results so far.
+    pub results: Results,
     decoder: Decoder,
     reader: Reader,
     serial: Box<dyn Write>,
@@ -30,7 +31,7 @@ pub(crate) struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     /// A collector that writes its logs into `folder`, and the lines that `show` selects to the terminal.
-    pub(crate) fn new(decoder: Decoder, folder: &Path, show: Option<&'a Filter>) -> Result<Self> {
+    pub fn new(decoder: Decoder, folder: &Path, show: Option<&'a Filter>) -> Result<Self> {
         let create = |name: &str| {
             File::create(folder.join(name)).with_context(|| format!("cannot write {}", folder.join(name).display()))
         };
@@ -42,7 +43,7 @@ impl<'a> Collector<'a> {
     }
 
     /// A collector that keeps only the results.
-    pub(crate) fn without_files(decoder: Decoder, show: Option<&'a Filter>) -> Self {
+    pub fn without_files(decoder: Decoder, show: Option<&'a Filter>) -> Self {
         let (serial, log) = (Box::new(io::sink()), Box::new(io::sink()));
         let results = Results { roles: decoder.roles(), ..Results::default() };
         Self { results, decoder, reader: Reader::new(), serial, log, show, live_log: None }
@@ -54,23 +55,23 @@ impl<'a> Collector<'a> {
     }
 
     /// This collector, which also shows events beside `step`.
-    pub(crate) fn telling(self, step: Option<&'a Step>) -> Self {
+    pub fn telling(self, step: Option<&'a Step>) -> Self {
         Self { live_log: step.map(LiveLog::new), ..self }
     }
 
     /// Takes a log line that did not come over the serial line.
-    pub(crate) fn take_line(&mut self, line: Line) -> Result<()> {
+    pub fn take_line(&mut self, line: Line) -> Result<()> {
         self.write(&Written::Log(line))
     }
 
     /// Records that the controller of the server `who` was made to fail, at `at_ns` of machine time.
-    pub(crate) fn take_fault(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
+    pub fn take_fault(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
         self.results.timeline.broken(at_ns, who, words);
         self.take_outside(at_ns, who, &format!("fault: {words}"))
     }
 
     /// Records that the controller of the server `who` was inserted or removed, or is to be, at `at_ns` of machine time.
-    pub(crate) fn take_move(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
+    pub fn take_move(&mut self, at_ns: u64, who: &str, words: &str) -> Result<()> {
         self.results.timeline.moved(at_ns, who, words);
         self.take_outside(at_ns, who, &format!("hot plug: {words}"))
     }
@@ -84,7 +85,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Takes bytes of the serial line that came `at` after QEMU's start.
-    pub(crate) fn take(&mut self, bytes: &[u8], at: Duration) -> Result<()> {
+    pub fn take(&mut self, bytes: &[u8], at: Duration) -> Result<()> {
         self.serial.write_all(bytes).context("cannot write the run's log: is the disk full?")?;
         let mut lines = Vec::new();
         let (results, decoder) = (&mut self.results, &self.decoder);
@@ -96,7 +97,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Takes the rest at the end, or at a pause, and flushes all files.
-    pub(crate) fn finish(&mut self) -> Result<()> {
+    pub fn finish(&mut self) -> Result<()> {
         let mut lines = Vec::new();
         let (results, decoder) = (&mut self.results, &self.decoder);
         self.reader.finish(&mut |piece| lines.push(piece_line(piece, decoder, results, Duration::MAX)));

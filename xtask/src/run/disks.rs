@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Replaces the scenario's first file by the user's disk. A tenant whose extent was the whole namespace gets the whole disk; the
 /// disk must hold the extents of the others.
-pub(crate) fn place(scenario: &mut Scenario, disk: &UserDisk) -> Result<()> {
+pub fn place(scenario: &mut Scenario, disk: &UserDisk) -> Result<()> {
     let name = scenario.name.clone();
     let place = qemu::user_place(scenario).with_context(|| {
         format!("the scenario '{name}' has no disk of a file, so --disk has no place in it: leave out --disk")
@@ -56,13 +56,13 @@ pub(crate) fn file_of(scenario: &Scenario, folder: &Path, disk: Option<&UserDisk
 /// An image of a run: the file of a namespace.
 pub(crate) struct Image<'a> {
     /// The controller.
-    pub(crate) controller: &'a Controller,
+    pub controller: &'a Controller,
     /// The namespace.
-    pub(crate) namespace: &'a Namespace,
+    pub namespace: &'a Namespace,
     /// The namespace's id.
-    pub(crate) nsid: u32,
+    pub nsid: u32,
     /// The file.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
 }
 
 /// The images of a run in `folder`, without the user's disk.
@@ -81,13 +81,13 @@ pub(crate) fn images<'a>(scenario: &'a Scenario, folder: &Path, disk: Option<&Us
 }
 
 /// Creates the images of a run with their initial content.
-pub(crate) fn make(scenario: &Scenario, folder: &Path, disk: Option<&UserDisk>) -> Result<()> {
+pub fn make(scenario: &Scenario, folder: &Path, disk: Option<&UserDisk>) -> Result<()> {
     let images = images(scenario, folder, disk);
     images.iter().try_for_each(|image| disk::create(&image.path, image.namespace.size, image.namespace.content))
 }
 
 /// Removes the images of a run.
-pub(crate) fn remove(scenario: &Scenario, folder: &Path) {
+pub fn remove(scenario: &Scenario, folder: &Path) {
     for image in images(scenario, folder, None) {
         // The user's disk replaces an image, which then does not exist.
         let _ = fs::remove_file(image.path);

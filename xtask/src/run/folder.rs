@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 const KEPT: usize = 5;
 
 /// Creates a folder for a run of `scenario`; removes the oldest ones of that scenario.
-pub(crate) fn make(project: &Project, scenario: &str) -> Result<PathBuf> {
+pub fn make(project: &Project, scenario: &str) -> Result<PathBuf> {
     make_numbered(project, "runs", scenario, KEPT)
 }
 
 /// Creates the folder `target/<below>/<name>-<number>`; removes the oldest ones of that name, and keeps so many.
-pub(crate) fn make_numbered(project: &Project, below: &str, name: &str, kept: usize) -> Result<PathBuf> {
+pub fn make_numbered(project: &Project, below: &str, name: &str, kept: usize) -> Result<PathBuf> {
     let parent = project.target_folder(below)?;
     let prefix = format!("{name}-");
     let mut numbers: Vec<u64> = fs::read_dir(&parent)
@@ -59,7 +59,7 @@ const FILES: [(&str, &str); 9] = [
 ];
 
 /// The files of a run that are there, and its folder, relative to the project.
-pub(crate) fn files(project: &Project, folder: &Path) -> BTreeMap<&'static str, String> {
+pub fn files(project: &Project, folder: &Path) -> BTreeMap<&'static str, String> {
     let file = |(name, file): &(&'static str, &str)| {
         let path = folder.join(file);
         path.is_file().then(|| (*name, project.shown(&path)))
@@ -84,13 +84,13 @@ pub(crate) fn write_command<'a>(
 }
 
 /// Quotes a word for a shell.
-pub(crate) fn shell_word(word: &str) -> String {
+pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:".contains(c);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// The option with each of these words, as a shell takes them.
-pub(crate) fn options<T: ToString>(option: &str, words: impl IntoIterator<Item = T>) -> String {
+pub fn options<T: ToString>(option: &str, words: impl IntoIterator<Item = T>) -> String {
     words.into_iter().map(|word| format!(" {option} {}", shell_word(&word.to_string()))).collect()
 }
 

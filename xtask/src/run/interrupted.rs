@@ -18,23 +18,31 @@ static HANDLER: Once = Once::new();
 
 /// Files that an interrupted command leaves, or a sentence about them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Left {
+pub enum Left {
     /// The folder of a run on QEMU, as messages show it, without these large files.
-    Folder { shown: String, without: Vec<PathBuf> },
+    Folder {
+        /// The folder.
+        shown: String,
+        /// The files.
+        without: Vec<PathBuf>,
+    },
     /// The folder of a run that can be repeated: nothing of it.
-    #[cfg(feature = "all-commands")]
-    Nothing { shown: String, folder: PathBuf },
+    Nothing {
+        /// The folder, as messages show it.
+        shown: String,
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A sentence, without its beginning and full stop.
-    #[cfg(feature = "all-commands")]
     Said(String),
 }
 
 /// A run, or a command of many, is going on as long as this is there.
-pub(crate) struct Going(u64);
+pub struct Going(u64);
 
 impl Going {
     /// The command that leaves this if it is interrupted now.
-    pub(crate) fn on(left: Left) -> Self {
+    pub fn on(left: Left) -> Self {
         // Without a handler an interrupted run leaves its files, as a killed one does. A signal that is ignored, as by nohup, stays so.
         HANDLER.call_once(|| drop(ctrlc::try_set_handler(end)));
         runs(|runs| {
@@ -45,8 +53,7 @@ impl Going {
     }
 
     /// Replaces the sentence.
-    #[cfg(feature = "all-commands")]
-    pub(crate) fn say(&self, sentence: String) {
+    pub fn say(&self, sentence: String) {
         runs(|runs| runs.insert(self.0, Left::Said(sentence)));
     }
 }
@@ -77,12 +84,10 @@ impl Left {
                 let images = if removed == 0 { "" } else { ", without its images" };
                 format!("{shown} stays{images}")
             }
-            #[cfg(feature = "all-commands")]
             Self::Nothing { shown, folder } => match fs::remove_dir_all(folder) {
                 Ok(()) => "nothing stays; the same command makes the same run".into(),
                 Err(_) => format!("{shown} stays"),
             },
-            #[cfg(feature = "all-commands")]
             Self::Said(sentence) => sentence.clone(),
         }
     }
@@ -110,7 +115,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "all-commands")]
     fn an_interrupted_simulation_keeps_no_folder_and_a_command_of_many_says_its_last_sentence() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("a-1");

@@ -21,7 +21,7 @@ pub(super) struct Outside<'a> {
 
 impl<'a> Outside<'a> {
     /// The faults and hot-plug events of the scenario, and the ends of sockets that QEMU inherits for them.
-    pub(super) fn of(scenario: &'a Scenario, arch: Arch, models: Option<&Models>) -> Result<(Self, Vec<Inside>)> {
+    pub(super) fn of(scenario: &'a Scenario, arch: Arch, models: Option<&dyn Models>) -> Result<(Self, Vec<Inside>)> {
         if let Some(models) = models {
             let injection = Injection::of_models(scenario, models.faults());
             return Ok((Self { injection, plug: None }, Vec::new()));

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// The kernel of a command's systems.
 #[derive(Debug, Default, Args)]
-pub(crate) struct ChosenKernel {
+pub struct ChosenKernel {
     /// Prefix of an installed seL4, 13.0.0 or later; without it that of SEL4_PREFIX_x86_64, SEL4_PREFIX_aarch64 or SEL4_PREFIX, or else
     /// the project's own seL4 5.0.0
     #[arg(long, value_name = "PREFIX")]
@@ -22,7 +22,7 @@ pub(crate) struct ChosenKernel {
 
 impl ChosenKernel {
     /// The options of its build, which takes place only if it is the project's own.
-    pub(crate) fn options(&self, arch: Arch) -> Result<BuildOptions> {
+    pub fn options(&self, arch: Arch) -> Result<BuildOptions> {
         let installed = Place::named(arch, self.kernel.as_deref())?;
         Ok(BuildOptions { arch, installed, ..BuildOptions::default() })
     }
@@ -31,7 +31,7 @@ impl ChosenKernel {
     ///
     /// # Errors
     /// A kernel that is named and does not suit, for one of these or for neither.
-    pub(crate) fn architectures(&self) -> Result<Vec<Arch>> {
+    pub fn architectures(&self) -> Result<Vec<Arch>> {
         let (mut named, mut found) = (None, Vec::new());
         for arch in Arch::ALL {
             if let Some(place) = Place::named(arch, self.kernel.as_deref())? {
@@ -51,7 +51,7 @@ impl ChosenKernel {
 }
 
 /// Prepares the build machine and the kernel for `options`, and names an installed one.
-pub(crate) fn prepare(project: &Project, consent: Consent, options: &BuildOptions) -> Result<Kernel> {
+pub fn prepare(project: &Project, consent: Consent, options: &BuildOptions) -> Result<Kernel> {
     ensure!(
         options.installed.is_none() || options.without.is_empty(),
         "an installed kernel is taken as it is, and --without is for the project's own: leave out one of them"
@@ -65,7 +65,7 @@ pub(crate) fn prepare(project: &Project, consent: Consent, options: &BuildOption
 }
 
 /// The kernel as results show it, if it is an installed one.
-pub(crate) fn shown(kernel: &Kernel) -> Option<OtherKernel> {
+pub fn shown(kernel: &Kernel) -> Option<OtherKernel> {
     kernel.installed.as_ref().map(|installed| OtherKernel {
         release: installed.release.to_string(),
         file: Some(installed.file.display().to_string()),
@@ -74,7 +74,7 @@ pub(crate) fn shown(kernel: &Kernel) -> Option<OtherKernel> {
 }
 
 /// Checks that the kernel has what the scenario's machine needs.
-pub(crate) fn suits(kernel: &Kernel, scenario: &Scenario) -> Result<()> {
+pub fn suits(kernel: &Kernel, scenario: &Scenario) -> Result<()> {
     let Some(installed) = &kernel.installed else { return Ok(()) };
     ensure!(
         installed.iommu || !scenario.machine.iommu,

@@ -26,8 +26,7 @@ const TOOL: Tool = Tool {
 };
 
 /// The sentence for a machine without it.
-pub(crate) const MISSING: &str =
-    "the Linux guest is missing; install it below target/ with: cargo xtask setup --with-linux";
+pub const MISSING: &str = "the Linux guest is missing; install it below target/ with: cargo xtask setup --with-linux";
 
 /// Programs of the packages.
 const PROGRAMS: &[&str] =
@@ -58,7 +57,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 /// An installed Linux guest.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct LinuxGuest {
+pub struct LinuxGuest {
     folder: PathBuf,
     version: String,
 }
@@ -69,12 +68,12 @@ impl LinuxGuest {
     }
 
     /// The kernel's version.
-    pub(crate) fn version(&self) -> &str {
+    pub fn version(&self) -> &str {
         &self.version
     }
 
     /// The kernel's file.
-    pub(crate) fn kernel(&self) -> PathBuf {
+    pub fn kernel(&self) -> PathBuf {
         self.folder.join(KERNEL)
     }
 
@@ -82,7 +81,7 @@ impl LinuxGuest {
     ///
     /// # Errors
     /// The archive cannot be read or written.
-    pub(crate) fn write_files(&self, path: &Path, files: &[(&str, &[u8])]) -> Result<()> {
+    pub fn write_files(&self, path: &Path, files: &[(&str, &[u8])]) -> Result<()> {
         let cannot = || format!("cannot write {}", path.display());
         fs::copy(self.folder.join(ARCHIVE), path).with_context(cannot)?;
         let mut archive = Archive { out: File::options().append(true).open(path).with_context(cannot)?, inode: 0 };
@@ -92,7 +91,7 @@ impl LinuxGuest {
 }
 
 /// The guest that is installed, see [`Tool::installed`].
-pub(crate) fn installed(project: &Project) -> Result<Option<LinuxGuest>> {
+pub fn installed(project: &Project) -> Result<Option<LinuxGuest>> {
     Ok(TOOL.installed(project)?.map(LinuxGuest::of))
 }
 
@@ -100,7 +99,7 @@ pub(crate) fn installed(project: &Project) -> Result<Option<LinuxGuest>> {
 ///
 /// # Errors
 /// The packages cannot be fetched or unpacked, or have other files than expected.
-pub(crate) fn install(project: &Project) -> Result<LinuxGuest> {
+pub fn install(project: &Project) -> Result<LinuxGuest> {
     TOOL.install(project, fill).map(LinuxGuest::of)
 }
 

@@ -15,7 +15,7 @@ const SCHEDULERS: &[&str] = &["parallel", "slurm-client", "slurm-wlm-basic-plugi
 
 /// The part of the project that a command uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Use {
+pub enum Use {
     /// Systems on QEMU's machine of one architecture.
     Machine(Arch),
     /// The whole project: the tests.
@@ -26,7 +26,7 @@ pub(crate) enum Use {
 
 impl Use {
     /// The architectures of its machines.
-    pub(crate) fn architectures(self) -> Vec<Arch> {
+    pub fn architectures(self) -> Vec<Arch> {
         match self {
             Self::Machine(arch) => vec![arch],
             Self::Everything => Arch::ALL.to_vec(),
@@ -35,7 +35,7 @@ impl Use {
     }
 
     /// The Debian packages that this part needs, each once, sorted.
-    pub(crate) fn packages(self) -> Vec<&'static str> {
+    pub fn packages(self) -> Vec<&'static str> {
         let others = match self {
             Self::Machine(_) => &[COUNTER][..],
             Self::Everything => &[&[COUNTER], TESTS].concat(),
@@ -49,7 +49,7 @@ impl Use {
 
 /// Consent to the installation of packages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Consent {
+pub enum Consent {
     /// The user passed `--yes`.
     Given,
     /// The user was not asked.

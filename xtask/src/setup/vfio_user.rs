@@ -29,7 +29,7 @@ pub(super) const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const FIRMWARE: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
 
 /// The sentence for a machine without it.
-pub(crate) const MISSING: &str = "QEMU's device vfio-user-pci is missing; install a QEMU that has it below target/ with: cargo xtask setup --with-vfio-user";
+pub const MISSING: &str = "QEMU's device vfio-user-pci is missing; install a QEMU that has it below target/ with: cargo xtask setup --with-vfio-user";
 
 /// The device that this QEMU is for.
 const DEVICE: &str = "vfio-user-pci";
@@ -41,7 +41,7 @@ const ROOT: &str = "root";
 
 /// An installed QEMU with the device `vfio-user-pci`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct VfioUserQemu {
+pub struct VfioUserQemu {
     root: PathBuf,
     version: String,
 }
@@ -52,7 +52,7 @@ impl VfioUserQemu {
     }
 
     /// QEMU's version and, in parentheses, its package's.
-    pub(crate) fn version(&self) -> &str {
+    pub fn version(&self) -> &str {
         &self.version
     }
 
@@ -60,7 +60,7 @@ impl VfioUserQemu {
     ///
     /// The process has the loader's name. It can list a device's options (`-device NAME,help`), but not all devices: for that, QEMU
     /// would load every module, also those of the machine's QEMU.
-    pub(crate) fn command(&self) -> Command {
+    pub fn command(&self) -> Command {
         command(&self.root)
     }
 }
@@ -78,7 +78,7 @@ fn command(root: &Path) -> Command {
 }
 
 /// The QEMU that is installed, see [`Tool::installed`].
-pub(crate) fn installed(project: &Project) -> Result<Option<VfioUserQemu>> {
+pub fn installed(project: &Project) -> Result<Option<VfioUserQemu>> {
     Ok(TOOL.installed(project)?.map(VfioUserQemu::of))
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn installed(project: &Project) -> Result<Option<VfioUserQemu>> {
 ///
 /// # Errors
 /// The packages cannot be fetched or unpacked, or their QEMU lacks the device.
-pub(crate) fn install(project: &Project) -> Result<VfioUserQemu> {
+pub fn install(project: &Project) -> Result<VfioUserQemu> {
     let fill = |unpacked: &Path, whole: &Path| {
         let root = whole.join(ROOT);
         keep(unpacked, &root)?;

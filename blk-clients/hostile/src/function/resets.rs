@@ -76,7 +76,7 @@ pub(super) async fn flood<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result
     let mut left = IN_FLIGHT;
     while left > 0 {
         if attacker.drive.io.pair.complete()?.is_some() {
-            attacker.drive.io.pair.release()?;
+            attacker.drive.io.pair.ring_head()?;
             left = left.saturating_sub(1);
         } else {
             attacker.drive.controller.check()?;

@@ -1,6 +1,6 @@
 //! Answers in which QEMU's device differs: each is the standard's, or one that it allows.
 //!
-//! `xtask/linux/differences.toml` has the same labels and statuses, with the section that decides.
+//! `lab/linux/differences.toml` has the same labels and statuses, with the section that decides.
 
 use nvme_spec::admin::{self, Attachment, Cns, CommandName, FormatDw10, Opcode};
 use nvme_spec::feature::{Feature, InterruptVector, set_feature};

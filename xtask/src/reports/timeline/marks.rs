@@ -5,30 +5,31 @@
 
 use super::{Lane, MARGIN};
 use crate::records::timeline::What;
-use crate::reports::figure::{Align, BAD, Canvas, FAINT, GOOD, INK, OKABE_ITO, letters, width};
-use anyhow::Result;
-use plotters::prelude::{Circle, Color, PathElement, Polygon, RGBColor, Rectangle, Text};
-use plotters::style::ShapeStyle;
+use crate::reports::figure::{Align, BAD, Canvas, Colour, FAINT, GOOD, INK, OKABE_ITO, Place, letters, width};
 use std::collections::BTreeSet;
 
 /// Colour of running components.
-pub(super) const RUNS: RGBColor = RGBColor(0xbb, 0xbb, 0xbb);
+pub(super) const RUNS: Colour = Colour(0xbb, 0xbb, 0xbb);
 /// Colour of the surface of requests.
-pub(super) const RATE: RGBColor = OKABE_ITO.sky_blue;
+pub(super) const RATE: Colour = OKABE_ITO.sky_blue;
 /// Colour of the line of latencies.
-pub(super) const LATENCY: RGBColor = INK;
+pub(super) const LATENCY: Colour = INK;
 
 /// Colour of the line through all lanes where a server ends.
-pub(super) const SERVER_ENDS: RGBColor = RGBColor(0xee, 0xbf, 0x99);
+pub(super) const SERVER_ENDS: Colour = Colour(0xee, 0xbf, 0x99);
 
 /// Rows of the legend: its meaning, and the colour.
-const GROUPS: [(&str, RGBColor); 5] = [
+const GROUPS: [(&str, Colour); 5] = [
     ("begins, or is back", GOOD),
     ("ends, or fails", BAD),
     ("is changed", OKABE_ITO.blue),
     ("attack", OKABE_ITO.orange),
     ("ends in order", FAINT),
 ];
+
+/// Widths of lines, pixels.
+pub(super) const THIN: u32 = 1;
+const THICK: u32 = 2;
 
 /// Height of a row, and place of its first entry.
 const ROW: i32 = 22;
@@ -116,25 +117,21 @@ pub(super) const fn name(what: What) -> &'static str {
 }
 
 /// Draws the mark of an event.
-pub(super) fn mark(canvas: &Canvas<'_>, what: What, (x, y): (i32, i32)) -> Result<()> {
-    let Some((shape, group)) = look(what) else { return Ok(()) };
+pub(super) fn mark(canvas: &mut Canvas, what: What, (x, y): Place) {
+    let Some((shape, group)) = look(what) else { return };
     let (_, colour) = GROUPS[group];
-    let thick: ShapeStyle = colour.stroke_width(2);
     let place = |corners: &[(i32, i32)]| corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect::<Vec<_>>();
     match shape {
-        Shape::Filled(corners) => canvas.draw(&Polygon::new(place(corners), colour.filled()))?,
+        Shape::Filled(corners) => canvas.form(&place(corners), colour),
         Shape::Outline(corners) => {
             let mut edge = place(corners);
             edge.extend(edge.first().copied());
-            canvas.draw(&PathElement::new(edge, thick))?;
+            canvas.line(edge, colour, THICK);
         }
-        Shape::Disc => canvas.draw(&Circle::new((x, y), 6, colour.filled()))?,
-        Shape::Ring => canvas.draw(&Circle::new((x, y), 5, thick))?,
-        Shape::Strokes(strokes) => {
-            strokes.iter().try_for_each(|ends| canvas.draw(&PathElement::new(place(ends), thick)))?;
-        }
+        Shape::Disc => canvas.disc((x, y), 6, colour),
+        Shape::Ring => canvas.ring((x, y), 5, colour, THICK),
+        Shape::Strokes(strokes) => strokes.iter().for_each(|ends| canvas.line(place(ends), colour, THICK)),
     }
-    Ok(())
 }
 
 /// Entry of the legend.
@@ -163,15 +160,15 @@ impl Entry {
         }
     }
 
-    fn draw(self, canvas: &Canvas<'_>, (x, y): (i32, i32)) -> Result<()> {
+    fn draw(self, canvas: &mut Canvas, (x, y): Place) {
         match self {
-            Self::Mark(what) => mark(canvas, what, (x, y))?,
-            Self::Runs => canvas.draw(&Rectangle::new([(x - 7, y - 3), (x + 7, y + 3)], RUNS.filled()))?,
-            Self::Rate => canvas.draw(&Rectangle::new([(x - 7, y - 6), (x + 7, y + 6)], RATE.filled()))?,
-            Self::Latency => canvas.draw(&PathElement::new(vec![(x - 7, y), (x + 7, y)], LATENCY.stroke_width(1)))?,
-            Self::ServerEnds => canvas.draw(&PathElement::new(vec![(x, y - 8), (x, y + 8)], SERVER_ENDS))?,
+            Self::Mark(what) => mark(canvas, what, (x, y)),
+            Self::Runs => canvas.rectangle([(x - 7, y - 3), (x + 7, y + 3)], RUNS),
+            Self::Rate => canvas.rectangle([(x - 7, y - 6), (x + 7, y + 6)], RATE),
+            Self::Latency => canvas.line([(x - 7, y), (x + 7, y)], LATENCY, THIN),
+            Self::ServerEnds => canvas.line([(x, y - 8), (x, y + 8)], SERVER_ENDS, THIN),
         }
-        Ok(canvas.draw(&Text::new(self.name(), (x + BESIDE_MARK, y), letters(13, INK, Align::Left)))?)
+        canvas.text(self.name(), (x + BESIDE_MARK, y), letters(13, INK, Align::Left));
     }
 }
 
@@ -220,13 +217,12 @@ impl Legend {
     }
 
     /// Draws it below `top`.
-    pub(super) fn draw(&self, canvas: &Canvas<'_>, top: i32) -> Result<()> {
+    pub(super) fn draw(&self, canvas: &mut Canvas, top: i32) {
         for ((meaning, row), number) in self.rows.iter().zip(0..) {
             let y = top + number * ROW + ROW / 2;
-            canvas.draw(&Text::new(*meaning, (MARGIN, y), letters(13, FAINT, Align::Left)))?;
-            row.iter().try_for_each(|(x, entry)| entry.draw(canvas, (*x, y)))?;
+            canvas.text(*meaning, (MARGIN, y), letters(13, FAINT, Align::Left));
+            row.iter().for_each(|(x, entry)| entry.draw(canvas, (*x, y)));
         }
-        Ok(())
     }
 }
 
@@ -264,7 +260,7 @@ mod tests {
         for (index, shape) in shapes.iter().enumerate() {
             assert!(!shapes[index + 1..].contains(shape), "{:?} is not alone with its mark", all[index]);
         }
-        let colours: BTreeSet<_> = GROUPS.iter().map(|(_, RGBColor(r, g, b))| (r, g, b)).collect();
+        let colours: BTreeSet<_> = GROUPS.iter().map(|(_, Colour(r, g, b))| (r, g, b)).collect();
         assert_eq!(colours.len(), GROUPS.len());
     }
 }

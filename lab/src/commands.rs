@@ -1,0 +1,30 @@
+//! The commands, a module each, and the parts of the larger ones.
+//!
+//! Parts of `test` are `bad_input`, `counted`, `first_hour`, `hang`, `own_program` and `scale`; of `bench`, `bench_sim` and `profile`; of
+//! `check`, `directions` and `documents`. `docs` uses `documents` too.
+
+pub(crate) mod bad_input;
+pub(crate) mod bench;
+pub(crate) mod bench_sim;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod conformance;
+pub(crate) mod counted;
+pub(crate) mod device;
+pub(crate) mod directions;
+pub(crate) mod docs;
+pub(crate) mod documents;
+pub(crate) mod experiment;
+pub(crate) mod first_hour;
+pub(crate) mod fuzz;
+pub(crate) mod hang;
+pub(crate) mod linux;
+pub(crate) mod own_program;
+#[cfg(test)]
+mod pictures;
+pub(crate) mod profile;
+pub(crate) mod scale;
+pub(crate) mod sim;
+pub(crate) mod soak;
+pub(crate) mod sweep;
+pub(crate) mod test;
