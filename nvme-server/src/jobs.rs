@@ -75,7 +75,7 @@ impl Jobs {
     }
 
     /// Adds the job that waits for session `index` to have nothing in flight.
-    pub(crate) fn drained(&self, index: usize, awaited: Awaited) {
+    pub(crate) fn wait_is_over(&self, index: usize, awaited: Awaited) {
         self.pass(match awaited {
             Awaited::Reshape => Job::Reshape,
             Awaited::Teardown => Job::TearDown(index),

@@ -64,7 +64,7 @@ impl<P: Platform> Link<P> {
             return;
         }
         self.controller.health.set(Health::Down);
-        self.controller.admin.give_up(fault);
+        self.controller.admin.fail_command(fault);
         self.report_reset(fault);
         self.jobs.pass(Job::Recover);
     }

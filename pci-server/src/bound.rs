@@ -8,13 +8,13 @@ use platform::{CPtr, Cap, IrqHandler, Notification};
 /// A vector's interrupt. The handler stays here; copies that drivers get die with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Vector {
-    /// Its number among the function's vectors.
+    /// The vector's number among the function's vectors.
     pub index: u16,
     /// The kernel interrupt.
     pub irq: u8,
     /// The interrupt line; messages have none.
     pub line: Option<u8>,
-    /// Its handler.
+    /// The vector's handler.
     pub handler: Cap<IrqHandler>,
 }
 

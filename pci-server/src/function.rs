@@ -53,7 +53,7 @@ pub struct Function {
 /// The virtual functions of a physical function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VirtualFunctions {
-    /// Their number and their routing ids, when all of them are enabled.
+    /// The number and the routing ids of the virtual functions, when all of them are enabled.
     pub sriov: Sriov,
     /// The first one's part of each BAR. Those of the others follow.
     pub bars: heapless::Vec<Bar, { sriov::BARS }>,

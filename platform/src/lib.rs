@@ -20,6 +20,7 @@
 
 extern crate alloc;
 
+mod abuse;
 mod address;
 mod allowance;
 mod cap;
@@ -38,6 +39,7 @@ mod slots;
 mod untyped;
 pub mod x86_64;
 
+pub use abuse::{Abuse, FORBIDDEN_INSTRUCTIONS, ProcessorState};
 pub use address::{Iova, PAGE_BITS, PAGE_SIZE, Paddr, Vaddr};
 pub use allowance::Allowance;
 pub use cap::{
@@ -128,49 +130,6 @@ pub trait Platform: Clone + 'static {
     fn marker(&self, id: u8) {
         let _ = id;
     }
-
-    /// Accesses `vaddr` without a check whether anything is mapped there: reads a byte, or writes it when `write` has one. For
-    /// attackers, which should fault; a return means that the access was not stopped. Where there is no address space to fault
-    /// in, it does nothing and returns an error.
-    ///
-    /// # Errors
-    /// [`OutOfBounds`] where the platform stops the access itself.
-    fn poke(&self, vaddr: Vaddr, write: Option<u8>) -> core::result::Result<u8, OutOfBounds> {
-        let _ = (vaddr, write);
-        Err(OutOfBounds)
-    }
-
-    /// Puts the processor into a state that user level may enter and that could harm others: flags, segments, a stack pointer that
-    /// leads nowhere, floating point exceptions. Is interrupted and sleeps in it, leaves it, and says how that went. For attackers.
-    ///
-    /// # Errors
-    /// [`OutOfBounds`] where there is no state of that number; they count from 0. So it is for all where the platform has no processor.
-    fn enter_state(&self, index: usize) -> core::result::Result<ProcessorState, OutOfBounds> {
-        let _ = index;
-        Err(OutOfBounds)
-    }
-
-    /// Executes instruction number `index`, below [`FORBIDDEN_INSTRUCTIONS`], of those that user level must not execute; the first would stop
-    /// the machine's timer or block its interrupts. For attackers, as [`Platform::poke`].
-    ///
-    /// # Errors
-    /// [`OutOfBounds`] where the platform executes no such instruction.
-    fn execute_forbidden(&self, index: usize) -> core::result::Result<(), OutOfBounds> {
-        let _ = index;
-        Err(OutOfBounds)
-    }
-}
-
-/// Instructions that [`Platform::execute_forbidden`] has.
-pub const FORBIDDEN_INSTRUCTIONS: usize = 20;
-
-/// A state of the processor that an attacker entered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ProcessorState {
-    /// What was tried.
-    pub name: &'static str,
-    /// Whether the component's registers were its own all the time, and not another component's.
-    pub is_own: bool,
 }
 
 /// Pauses of the processor in one [`Platform::pause`].

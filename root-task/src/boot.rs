@@ -63,7 +63,7 @@ pub struct BootInfo {
 /// A component's fault, independent of the kernel's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Its kind.
+    /// The fault's kind.
     pub kind: FaultKind,
     /// The address or capability slot it was about, 0 where there is none.
     pub address: u64,

@@ -7,19 +7,19 @@ use platform::{Badge, Cap, Name, Notification, Tcb};
 /// The supervisor's record of a component.
 #[derive(Debug)]
 pub(crate) struct Thread {
-    /// Its number, the badge of its faults.
+    /// The component's number, the badge of its faults.
     pub(crate) id: u16,
-    /// Its name.
+    /// The component's name.
     pub(crate) name: Name,
-    /// Its thread.
+    /// The component's thread.
     pub(crate) tcb: Cap<Tcb>,
     /// Notification that the supervisor signals at every tick.
     pub(crate) tick: Option<Cap<Notification>>,
-    /// Its alarms, if it may ask for some.
+    /// The component's alarms, if it may ask for some.
     pub(crate) alarms: Option<Alarms>,
-    /// Whether it is alive.
+    /// Whether the component is alive.
     pub(crate) state: State,
-    /// Its restarts.
+    /// The component's restarts.
     pub(crate) restarts: Restarts,
 }
 
@@ -55,22 +55,22 @@ pub(crate) const fn alarms_us(role: Role) -> &'static [u32] {
 /// Whether a component is alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// It is alive.
+    /// The component is alive.
     Alive,
-    /// It ended, and is restarted once a driver's device is silent and a client's session is torn down. A client with a function of
-    /// its own waits for both.
+    /// The component ended, and is restarted once a driver's device is silent and a client's session is torn down. A client with
+    /// a function of its own waits for both.
     Waits {
         /// Time of its end, in ticks of the clock.
         since: u64,
         /// Whether the PCI server has reported its device as silent.
         is_silent: bool,
     },
-    /// It was stopped for good.
+    /// The component was stopped for good.
     Ended,
 }
 
 impl Thread {
-    /// Whether it runs, or could.
+    /// Whether the component runs, or could.
     pub(crate) fn is_alive(&self) -> bool {
         self.state == State::Alive
     }

@@ -8,7 +8,8 @@ use crate::memory::{SimMemory, SimMmio};
 use crate::world::World;
 use capdl::Arch;
 use platform::{
-    CPtr, Cap, Event, Kernel, Notification, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind, Vaddr, ticks_to_ns,
+    Abuse, CPtr, Cap, Event, Kernel, Notification, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind, Vaddr,
+    ticks_to_ns,
 };
 use report::ring::Producer;
 use sim_kernel::{Fault, ThreadId};
@@ -213,7 +214,9 @@ impl Platform for SimPlatform {
     fn marker(&self, id: u8) {
         self.component.world.outside().mark(id);
     }
+}
 
+impl Abuse for SimPlatform {
     /// Dies with a general protection fault: user level must not execute the instruction.
     fn execute_forbidden(&self, _index: usize) -> Result<(), OutOfBounds> {
         self.component.kernel.die(Fault::Exception(GENERAL_PROTECTION));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// The content of a namespace before the run.
 #[derive(Clone)]
 pub struct Disk {
-    /// Its content.
+    /// Content of the namespace.
     pub base: Arc<dyn sim_nvme::Base>,
 }
 

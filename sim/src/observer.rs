@@ -19,7 +19,7 @@ use crate::disk::Disk;
 use crate::iommu::DeviceMemory;
 use crate::machine::Machine;
 use crate::translations::Translations;
-use blk_api::request::Opcode;
+use blk_api::operation::{Data as Moved, Opcode};
 use blk_api::{Status, names};
 use capdl::Scenario;
 use capdl::scenario::Backend;
@@ -323,8 +323,10 @@ impl Observer {
                 self.fairness.asked(number, now_ns, findings);
                 if let Some(requester) = session.requester {
                     session.pages(flight, kernel, &mut self.touched);
-                    let device =
-                        if flight.opcode == Opcode::Read { sim_check::Access::Write } else { sim_check::Access::Read };
+                    let device = match flight.opcode.data() {
+                        Moved::ToWindow => sim_check::Access::Write,
+                        Moved::FromWindow | Moved::None => sim_check::Access::Read,
+                    };
                     self.pages.authority.lease(request, requester, &self.touched, device, now_ns, findings);
                 }
                 self.hashes.clear();
@@ -352,7 +354,7 @@ impl Observer {
                 }
                 self.changing.answered(number, flight, status, now_ns, findings);
                 self.hashes.clear();
-                if flight.opcode == Opcode::Read && status == Some(Status::Success) {
+                if contents::shows(flight.opcode) && status == Some(Status::Success) {
                     session.hash(flight, kernel, &mut self.hashes);
                 }
                 let controller = self.controllers.get(session.controller as usize);

@@ -199,6 +199,7 @@ fn config(controller: &Controller, index: usize, disks: &[Disk], faults: &[Fault
         mdts: controller.model.max_transfer,
         purpose: purpose(controller.model.purpose),
         limits: CommandLimits {
+            vsl: controller.model.vsl,
             wzsl: controller.model.wzsl,
             dmrl: controller.model.dmrl,
             dmrsl: controller.model.dmrsl,

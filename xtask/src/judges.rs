@@ -4,6 +4,7 @@
 //! `probe` need more, the images or the specification; the run calls them.
 
 pub(crate) mod arrivals;
+pub(crate) mod attacks;
 pub mod causes;
 pub mod completions;
 pub mod digests;

@@ -17,6 +17,7 @@ mod area;
 mod buffer;
 mod certain;
 mod choice;
+mod compares;
 pub mod histogram;
 mod load;
 mod measure;

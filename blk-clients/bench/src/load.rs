@@ -2,7 +2,7 @@
 //!
 //! Phases: one block written and read back (the first verified transfer), then the area is written once in order, then
 //! one read of the largest size where sizes vary; then, from the moment on at which the scenario has it begin, the configured
-//! mix; then write zeroes and discard if configured. Only the mix is counted and timed. A load that leaves time to others sleeps
+//! mix; then verify, compare, write zeroes and discard if configured. Only the mix is counted and timed. A load that leaves time to others sleeps
 //! from tick to tick, outside of the device's turns, whenever its requests took more than their part of the time so far.
 
 use crate::after;
@@ -10,6 +10,7 @@ use crate::area::{Access, Area, Units};
 use crate::buffer::{Buffer, Layout};
 use crate::certain;
 use crate::choice::Choice;
+use crate::compares;
 use crate::outcome::Outcome;
 use crate::progress::Progress;
 use crate::shape::{self, Impossible};
@@ -152,10 +153,14 @@ impl<'a, P: Platform> Load<'a, P> {
     async fn conclude(&self, buffers: &[Buffer<P::Memory>]) -> Result<(), Impossible> {
         self.check_forbidden();
         certain::read_bad_block(self, buffers).await?;
-        match buffers.first() {
-            Some(buffer) if self.bench.zeroes => zeroes::run(self, buffer).await,
-            _ => Ok(()),
+        let Some(buffer) = buffers.first() else { return Ok(()) };
+        if self.bench.compares {
+            compares::run(self, buffer).await?;
         }
+        if self.bench.zeroes {
+            zeroes::run(self, buffer).await?;
+        }
+        Ok(())
     }
 
     /// Writes one request and reads it back, so that the first verified transfer does not wait for the area to be filled.
@@ -465,6 +470,14 @@ impl<'a, P: Platform> Load<'a, P> {
             self.fail(false, format_args!("block {lba} of generation {generation}: {wrong} wrong {bytes}, it {cause}"));
         }
         Ok(())
+    }
+
+    /// Returns whether a request after the mix was done; reports it if not.
+    pub(crate) fn holds(&self, name: &str, lba: u64, result: Result<(), Error>) -> bool {
+        if let Err(error) = result {
+            self.fail(true, format_args!("{name} at block {lba}: {error}"));
+        }
+        result.is_ok()
     }
 
     /// Counts and reports a failure.

@@ -8,7 +8,6 @@ use crate::area::{Access, Units};
 use crate::buffer::Buffer;
 use crate::load::{Load, Operation};
 use crate::shape::Impossible;
-use blk_client::Error;
 use platform::Platform;
 
 /// Requests that are zeroed or discarded, by turns.
@@ -41,7 +40,7 @@ async fn zero<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<P::
     let (lba, blocks) = (load.lba(units), load.blocks(units));
     let zeroed = load.persistently(async || load.device.write_zeroes(lba, blocks as u32).await).await;
     buffer.soil(blocks)?;
-    if holds(load, "write zeroes", lba, zeroed) && read(load, units, buffer).await {
+    if load.holds("write zeroes", lba, zeroed) && read(load, units, buffer).await {
         let nonzero = buffer.count_nonzero(blocks)?;
         if nonzero > 0 {
             load.fail(
@@ -56,7 +55,7 @@ async fn zero<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<P::
 async fn discard<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<P::Memory>) -> Result<(), Impossible> {
     let (lba, blocks) = (load.lba(units), load.blocks(units));
     let discarded = load.persistently(async || load.device.discard(lba, blocks as u32).await).await;
-    if holds(load, "discard", lba, discarded) {
+    if load.holds("discard", lba, discarded) {
         read(load, units, buffer).await;
     }
     Ok(())
@@ -65,13 +64,5 @@ async fn discard<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<
 async fn read<P: Platform>(load: &Load<'_, P>, units: Units, buffer: &Buffer<P::Memory>) -> bool {
     let mut room = buffer.room();
     let (parts, lba) = (buffer.parts(load.blocks(units), &mut room), load.lba(units));
-    holds(load, "read", lba, load.persistently(async || load.device.read(lba, parts).await).await)
-}
-
-/// Returns whether the request was done; reports it if not.
-fn holds<P: Platform>(load: &Load<'_, P>, what: &str, lba: u64, result: Result<(), Error>) -> bool {
-    if let Err(error) = result {
-        load.fail(true, format_args!("{what} at block {lba}: {error}"));
-    }
-    result.is_ok()
+    load.holds("read", lba, load.persistently(async || load.device.read(lba, parts).await).await)
 }

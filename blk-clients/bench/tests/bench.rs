@@ -69,6 +69,7 @@ fn every_shape_of_load_passes_on_an_honest_server() {
         Bench { misalign_bytes: 4, segments: 5, block_bytes: 8192, ..base.clone() },
         Bench { max_block_bytes: 1 << 18, block_bytes: 512, segments: 3, depth: 3, operations: 40, ..base.clone() },
         Bench { flush_every: 7, zeroes: true, read_percent: 20, ..base.clone() },
+        Bench { compares: true, zeroes: true, segments: 3, block_bytes: 8192, ..base.clone() },
         Bench { operations: 0, milliseconds: 3, ..base.clone() },
         Bench { verify: false, depth: 16, ..base },
     ];
@@ -81,6 +82,41 @@ fn every_shape_of_load_passes_on_an_honest_server() {
         assert!(load.p50_ns <= load.p99_ns && load.p99_ns <= load.p999_ns && load.p999_ns <= load.max_ns);
         assert_eq!(reports.iter().filter(|report| matches!(report, Report::FirstIo { .. })).count(), 1);
     }
+}
+
+#[test]
+fn compares_and_verifies_that_answer_wrongly_fail_the_load() {
+    let of_a_lie = |status, answers: fn(Opcode, u64) -> bool| {
+        let mut count = 0;
+        let bench = Bench { compares: true, operations: 50, ..Bench::default() };
+        let reports = run(bench, |server| {
+            server.loses = Some(Box::new(move |request| {
+                count += u64::from(request.opcode == Opcode::Compare);
+                answers(request.opcode, count).then_some(Lost { blocks: 0, status })
+            }));
+        });
+        assert!(!passed(&reports));
+        reasons(&reports).first().expect("a reason").to_string()
+    };
+    let blind = of_a_lie(Status::Success, |opcode, count| opcode == Opcode::Compare && count == 2);
+    assert_eq!(blind, "blocks from 0 on compared as equal with other data");
+    let wrong = of_a_lie(Status::CompareFailed, |opcode, count| opcode == Opcode::Compare && count == 1);
+    assert_eq!(wrong, "compare at block 0: the blocks differ from the data (controller: 0x285)");
+    let bad = of_a_lie(Status::MediaError, |opcode, _| opcode == Opcode::Verify);
+    assert_eq!(bad, "verify at block 0: media error (controller: 0x281)");
+    let lacking = of_a_lie(Status::Unsupported, |opcode, _| opcode == Opcode::Compare);
+    assert_eq!(lacking, "compare at block 0: the controller cannot do this operation");
+}
+
+#[test]
+fn controller_without_verify_is_none_that_fails() {
+    let bench = Bench { compares: true, operations: 50, ..Bench::default() };
+    let reports = run(bench, |server| {
+        server.loses = Some(Box::new(|request| {
+            (request.opcode == Opcode::Verify).then_some(Lost { blocks: 0, status: Status::Unsupported })
+        }));
+    });
+    assert!(passed(&reports), "{reports:?}");
 }
 
 fn progress(report: &Report) -> Option<&report::Progress> {

@@ -187,6 +187,18 @@ impl<P: Platform> Device<P> {
         self.without_data(Opcode::WriteZeroes, lba, blocks)
     }
 
+    /// Has the device read `blocks` blocks from `lba` on, without moving them. Fails with [`Status::MediaError`] if it cannot read all of
+    /// them, and with [`Status::Unsupported`] if the controller has no Verify.
+    pub fn verify(&self, lba: u64, blocks: u32) -> Request<P> {
+        self.without_data(Opcode::Verify, lba, blocks)
+    }
+
+    /// Has the device compare the blocks from `lba` on with `parts`. Fails with [`Status::CompareFailed`] if they differ, and with
+    /// [`Status::Unsupported`] if the controller has no Compare. Blocks that a request in progress changes may compare either way.
+    pub fn compare(&self, lba: u64, parts: &[Part<'_, P::Memory>]) -> Request<P> {
+        self.transfer(Opcode::Compare, lba, parts)
+    }
+
     /// The session's counters at the server.
     ///
     /// # Errors

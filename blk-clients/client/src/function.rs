@@ -240,7 +240,7 @@ impl<P: Platform> Function<P> {
     #[inline(always)]
     fn take(&mut self) -> Result<Option<(u64, Served, nvme_spec::Status)>, DeviceFault> {
         let Some(end) = self.queue.pair.complete()? else { return Ok(None) };
-        let (word, served) = self.queue.commands.release(end.cid())?;
+        let (word, served) = self.queue.commands.complete(end.cid())?;
         Ok(Some((*word, served, end.status())))
     }
 
@@ -290,7 +290,7 @@ impl<P: Platform> Function<P> {
     /// [`DeviceFault::OwnMemory`]: a defect.
     #[inline(always)]
     pub(crate) fn release(&mut self) -> Result<(), DeviceFault> {
-        if self.queue.pair.release()? {
+        if self.queue.pair.ring_head()? {
             self.in_vain = 0;
             self.silence.ends();
         }

@@ -57,6 +57,24 @@ fn requests_complete_in_whatever_order_the_server_chooses() {
 }
 
 #[test]
+fn a_compare_changes_nothing_and_reports_a_difference() {
+    let (platform, device) = open(&Setup::default(), false);
+    let range = filled(&device, 2048, 7);
+    block_on(device.run(async {
+        device.write(3, &[range.whole()]).await.unwrap();
+        assert_eq!(device.compare(3, &[range.whole()]).await, Ok(()));
+        range.write_bytes(1500, &[6]).unwrap();
+        let failed = device.compare(3, &[range.whole()]).await.unwrap_err();
+        assert_eq!((failed.outcome(), first_byte(&range)), (Some(Status::CompareFailed), 7));
+        assert_eq!(device.verify(3, 4).await, Ok(()));
+        platform.server(|server| server.bad_block = Some(5));
+        let failed = device.verify(3, 4).await.unwrap_err();
+        assert_eq!(failed.outcome(), Some(Status::MediaError));
+    }));
+    assert_eq!((platform.server(|server| server.disk[3 * 512 + 1500]), device.retries()), (7, 0));
+}
+
+#[test]
 fn more_requests_than_the_ring_holds_wait_for_room() {
     write_then_read_everywhere(Order::Drawn(3), false);
     let (platform, device) = open(&Setup { ring_entries: 2, ..Setup::default() }, false);

@@ -30,10 +30,13 @@ fn what_was_lost_is_made_again_and_its_user_waits_that_is_all() {
             (Opcode::Flush, false),
             (Opcode::Discard, true),
             (Opcode::WriteZeroes, false),
+            (Opcode::Verify, true),
+            (Opcode::Compare, false),
         ] {
             let (platform, device) = open(&Setup::default(), polls);
             let range = device.window().lease(4 * 512).unwrap();
-            range.write_bytes(0, &[7; 4 * 512]).unwrap();
+            // Blocks of zeroes are compared.
+            range.write_bytes(0, &[if opcode == Opcode::Compare { 0 } else { 7 }; 4 * 512]).unwrap();
             lose(&platform, opcode, TRIES - 1, 2, status);
             let request = match opcode {
                 Opcode::Read => device.read(3, &[range.whole()]),
@@ -41,6 +44,8 @@ fn what_was_lost_is_made_again_and_its_user_waits_that_is_all() {
                 Opcode::Flush => device.flush(),
                 Opcode::Discard => device.discard(3, 4),
                 Opcode::WriteZeroes => device.write_zeroes(3, 4),
+                Opcode::Verify => device.verify(3, 4),
+                Opcode::Compare => device.compare(3, &[range.whole()]),
             };
             assert_eq!(block_on(device.run(request)), Ok(()), "{opcode:?}: {status}");
             assert_eq!(device.retries(), TRIES - 1);
@@ -72,7 +77,7 @@ fn request_lost_each_time_fails_and_its_neighbour_succeeds() {
 
 #[test]
 fn what_the_device_says_is_not_asked_twice() {
-    for status in [Status::MediaError, Status::DeviceError, Status::Forbidden] {
+    for status in [Status::MediaError, Status::DeviceError, Status::Forbidden, Status::Unsupported] {
         let (platform, device) = open(&Setup::default(), false);
         lose(&platform, Opcode::WriteZeroes, 1, 0, status);
         let outcome = block_on(device.run(device.write_zeroes(1, 1))).unwrap_err();

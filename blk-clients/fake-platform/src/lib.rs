@@ -14,8 +14,8 @@ pub use server::{FakeServer, Forbids, Loses, Lost, Order, Refetch, Setup, Tamper
 use blk_client::{Device, Options};
 use platform::fake::Registers;
 use platform::{
-    Badge, CPtr, Environment, Event, Incarnation, Kernel as _, Message, NamedCaps, ObjectType, OutOfBounds, Platform,
-    Region, RegionKind, Rights, Vaddr, alarm,
+    Abuse, Badge, CPtr, Environment, Event, Incarnation, Kernel as _, Message, NamedCaps, ObjectType, OutOfBounds,
+    Platform, Region, RegionKind, Rights, Vaddr, alarm,
 };
 use report::Report;
 use serde::Serialize;
@@ -457,3 +457,5 @@ impl Platform for FakePlatform {
         self.world.reports.borrow_mut().push(bytes.to_vec());
     }
 }
+
+impl Abuse for FakePlatform {}

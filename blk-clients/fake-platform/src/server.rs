@@ -2,6 +2,7 @@
 
 use super::FakeMemory;
 use blk_api::Status;
+use blk_api::operation::Right;
 use blk_api::policy::{self, Asked, Covered};
 use blk_api::request::{Bounds, Entry, Opcode, Request, Segment};
 use blk_api::ring::{Completed, ServerEnd};
@@ -192,7 +193,11 @@ impl FakeServer {
                     status
                 }
             };
-            let device_status = if status == Status::MediaError { 0x281 } else { 0 };
+            let device_status = match status {
+                Status::MediaError => 0x281,
+                Status::CompareFailed => 0x285,
+                _ => 0,
+            };
             let completed = Completed { user_data: entry.user_data, status: status as u16, device_status, reserved: 0 };
             self.held.push(completed);
         }
@@ -328,7 +333,7 @@ impl FakeServer {
         if self.forbids.as_mut().is_some_and(|forbids| forbids(request)) {
             return Status::Forbidden;
         }
-        if request.opcode == Opcode::Read && self.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
+        if request.opcode.right() == Some(Right::Read) && self.bad_block.is_some_and(|bad| blocks.contains(&bad)) {
             return Status::MediaError;
         }
         if let Some(lost) = self.loses.as_mut().and_then(|loses| loses(request)) {
@@ -336,7 +341,19 @@ impl FakeServer {
             return lost.status;
         }
         self.transfer(request, request.blocks);
+        if request.opcode == Opcode::Compare && !self.compares(request) {
+            return Status::CompareFailed;
+        }
         Status::Success
+    }
+
+    /// Whether the request's blocks have the content of its segments.
+    fn compares(&self, request: &Request) -> bool {
+        let [first, bytes] =
+            [request.lba, request.blocks.into()].map(|blocks| (blocks as usize) << self.bounds.block_shift);
+        let mut data = vec![0; bytes];
+        gather(&self.memories.2, &request.segments[..usize::from(request.segment_count)], &mut data);
+        self.disk[first..first + bytes] == data
     }
 
     /// Does the first `blocks` blocks of the request.
@@ -355,7 +372,7 @@ impl FakeServer {
             Opcode::Write => gather(&self.memories.2, segments, &mut self.disk[bytes]),
             Opcode::Discard => self.disk[bytes].fill(0xdd),
             Opcode::WriteZeroes => self.disk[bytes].fill(0),
-            Opcode::Flush => {}
+            Opcode::Flush | Opcode::Verify | Opcode::Compare => {}
         }
     }
 }

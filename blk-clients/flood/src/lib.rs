@@ -22,7 +22,7 @@ use blk_client::Program;
 use flooder::Flooder;
 use platform::{Environment, Platform};
 use report::{Attack, Progress, Report};
-use workload::Flood;
+use workload::{Flood, attacks};
 
 /// The limits of a flood; the tenants beside it show whether they suffice.
 const STOPPED_BY: &str = "its share and its budgets";
@@ -45,9 +45,10 @@ pub async fn run<P: Platform>(platform: P, environment: Environment) {
         let tenant = reporter.tenant();
         reporter.send(&Report::Progress(Progress { tenant, since_ns, until_ns, operations, bytes, max_ns: 0 }));
     }
-    let (attack, stopped_by) = (counts.sentence(), report::clip(STOPPED_BY));
+    let (kind, attack, stopped_by) =
+        (report::clip(attacks::QUANTITY.name), counts.sentence(), report::clip(STOPPED_BY));
     platform::log::info!("{}", attack.as_str());
-    reporter.send(&Report::Attack(Attack { tenant: reporter.tenant(), attack, refused: true, stopped_by }));
+    reporter.send(&Report::Attack(Attack { tenant: reporter.tenant(), kind, attack, refused: true, stopped_by }));
     if ends {
         reporter.done(true);
     }

@@ -4,6 +4,7 @@
 use crate::attacker::Attacker;
 use blk_api::names;
 use platform::{Environment, Memory, Platform, Region, RegionKind, Vaddr};
+use workload::attacks;
 
 /// The code that stops these attacks. A malicious program would leave it out. The last attack `unmapped-read` shows the
 /// barrier that it could not leave out.
@@ -14,6 +15,7 @@ const LEN: u64 = 4096;
 
 /// Runs all attacks of this module.
 pub(crate) fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) {
+    attacker.verdicts.begin(&attacks::ADDRESSES);
     let platform = attacker.session.platform().clone();
     for (name, vaddr) in forged(environment) {
         let memory_refused = [RegionKind::ReadOnly, RegionKind::ReadWrite].into_iter().all(|kind| {

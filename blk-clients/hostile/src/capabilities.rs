@@ -10,6 +10,7 @@ use platform::{
     AbsoluteCPtr, Badge, Cap, Endpoint, Environment, Error, Event, Kernel, Message, Notification, ObjectType, Platform,
     Rights,
 };
+use workload::attacks;
 
 /// Maximum number of slots tried.
 const SLOTS: u64 = 4096;
@@ -21,6 +22,7 @@ const LABELS: [u32; 5] = [0, 5, 99, 0xffff, 0xf_ffff];
 
 /// Runs all attacks of this module.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::CAPABILITIES);
     let kernel = attacker.session.platform().kernel().clone();
     empty_slots(&mut attacker.verdicts, &kernel, environment);
     own_notification(attacker, environment);
@@ -182,6 +184,7 @@ async fn sent_capabilities<P: Platform>(
 /// Opens the session that is open already. The rings must be as new: if the server dies during the call, its successor
 /// takes the call and opens a session with them.
 pub(crate) async fn open_again<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::CAPABILITIES);
     let answer = attacker.session.control().open().await.map(drop);
     judge_call(attacker, "open the session again", answer, Refusal::AlreadyOpen)
 }

@@ -5,10 +5,11 @@ use crate::verdicts::sentence;
 use alloc::vec;
 use blk_client::{Entry, Opcode, Segment};
 use platform::Platform;
-use workload::Hostile;
+use workload::{Hostile, attacks};
 
 /// Runs all attacks of this module.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &Hostile) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::REQUESTS);
     foreign_blocks(attacker, hostile).await?;
     for lie in LIES {
         let mut entry = attacker.honest();
@@ -49,6 +50,8 @@ async fn foreign_blocks<P: Platform>(attacker: &mut Attacker<'_, P>, hostile: &H
         ("write", Opcode::Write, data),
         ("zero", Opcode::WriteZeroes, dataless),
         ("discard", Opcode::Discard, dataless),
+        ("verify", Opcode::Verify, dataless),
+        ("compare", Opcode::Compare, data),
     ];
     for (lba, place) in &places {
         for (verb, opcode, entry) in ways {
@@ -132,8 +135,10 @@ const LIES: &[Lie] = &[
     lie("a flush with a range", |e, _| (e.opcode, e.blocks) = (Opcode::Flush as u8, 0)),
     lie("a flush with blocks", |e, _| (e.opcode, e.segment_count) = (Opcode::Flush as u8, 0)),
     lie("a discard with a range", |e, _| e.opcode = Opcode::Discard as u8),
+    lie("a verify with a range", |e, _| e.opcode = Opcode::Verify as u8),
+    lie("a compare without a range", |e, _| (e.opcode, e.segment_count) = (Opcode::Compare as u8, 0)),
     lie("operation 0", |e, _| e.opcode = 0),
-    lie("operation 6", |e, _| e.opcode = 6),
+    lie("operation 8", |e, _| e.opcode = 8),
     lie("operation 255", |e, _| e.opcode = u8::MAX),
     lie("a reserved field that is set", |e, _| e.reserved = 1),
 ];

@@ -4,6 +4,7 @@
 use crate::attacker::{Attacker, Stuck};
 use blk_client::{Entry, Status};
 use platform::Platform;
+use workload::attacks;
 
 /// Times the ring is filled.
 const FILLS: u32 = 16;
@@ -14,6 +15,7 @@ const POLLS: u32 = 64;
 
 /// Runs all attacks of this module.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::QUANTITY);
     requests(attacker).await?;
     signals(attacker).await;
     unread(attacker).await

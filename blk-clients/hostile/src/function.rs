@@ -33,8 +33,8 @@ use drive::Drive;
 pub(crate) use last::reports_end_itself;
 use nvme_driver::{DeviceFault, Stuck};
 use nvme_spec::Status;
-use platform::{Environment, Platform};
-use workload::{Hostile, LastAttack};
+use platform::{Abuse, Environment, Platform};
+use workload::{Hostile, attacks};
 
 /// Claims of the function while it is reset from elsewhere each time.
 const CLAIMS: u32 = 16;
@@ -50,7 +50,7 @@ pub(crate) struct Attacker<'a, P: Platform> {
 }
 
 /// Runs all rounds of all attacks, and then the last one. Returns whether all were refused.
-pub(crate) async fn run<P: Platform>(
+pub(crate) async fn run<P: Abuse>(
     platform: &P,
     environment: &Environment,
     program: &Program<P, Hostile>,
@@ -61,15 +61,7 @@ pub(crate) async fn run<P: Platform>(
     program.begin(platform).await;
     let mut attacker = Attacker { platform, environment, drive, verdicts, detaches: hostile.detaches };
     attacker.outlive(Attacker::honest).await?;
-    let rounds = match hostile.last {
-        // The revocation would come in the middle of a round.
-        LastAttack::KeepFunction => 0,
-        // It begins at once, with a full budget.
-        LastAttack::FloodServers => 0,
-        // It needs nothing of them.
-        LastAttack::ClearCspace => 0,
-        _ => hostile.rounds.max(1),
-    };
+    let rounds = if hostile.last.is_alone() { 0 } else { hostile.rounds.max(1) };
     for _ in 0..rounds {
         attacker.round().await?;
         attacker.verdicts.next_round();
@@ -88,6 +80,7 @@ impl<P: Platform> Attacker<'_, P> {
         self.outlive(resets::run).await?;
         self.outlive(pci::run).await?;
         self.outlive(io_space::run).await?;
+        self.verdicts.begin(&attacks::SLOTS);
         capabilities::empty_slots(&mut self.verdicts, self.platform.kernel(), self.environment);
         Ok(())
     }

@@ -8,8 +8,8 @@ use crate::capabilities::judge_call;
 use crate::{floods, processor};
 use blk_api::ring::{CONSUMED, PRODUCED};
 use blk_client::Refusal;
-use platform::{Memory, Platform, Vaddr};
-use workload::LastAttack;
+use platform::{Abuse, Memory, Platform, Vaddr};
+use workload::{LastAttack, attacks};
 
 /// An address that no component has mapped: below every program.
 const UNMAPPED: Vaddr = Vaddr::new(0x1000);
@@ -39,7 +39,7 @@ pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
 }
 
 /// Runs the last attack.
-pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
+pub(crate) async fn run<P: Abuse>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
     attacker.verdicts.last_round();
     match last {
         LastAttack::Close => attacker.outlive(close).await?,
@@ -70,6 +70,7 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
 
 /// Closes the session, and goes on using it.
 async fn close<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::CLOSE);
     let control = attacker.session.control().clone();
     let closed = control.close().await;
     attacker.check_alive()?;
@@ -103,6 +104,7 @@ async fn stays_silent<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(),
 
 /// Writes an impossible index, with a request behind it so that the server reads it. The server must close the session.
 async fn impossible_index<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::RING);
     let (entries, produced) = (attacker.session.options().ring_entries, attacker.produced());
     let (name, place, index) = match last {
         LastAttack::TailBackwards => ("take the tail back", PRODUCED, produced.wrapping_sub(1)),
@@ -139,7 +141,8 @@ async fn impossible_index<P: Platform>(attacker: &mut Attacker<'_, P>, last: Las
 }
 
 /// Accesses memory without asking the platform.
-fn poke<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
+fn poke<P: Abuse>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
+    attacker.verdicts.begin(&attacks::MEMORY);
     attacker.verdicts.report_end();
     match attacker.session.platform().poke(vaddr, write) {
         Err(_) => attacker.report(name, true, format_args!("the platform: it does not touch what was not given")),

@@ -29,12 +29,12 @@ mod verdicts;
 
 use attacker::{Attacker, Stuck};
 use blk_client::{Program, Session};
-use platform::{Endpoint, Environment, Platform};
+use platform::{Abuse, Endpoint, Environment, Platform};
 use verdicts::Verdicts;
-use workload::{Hostile, LastAttack};
+use workload::Hostile;
 
 /// Runs the program: executes the environment's configuration and reports.
-pub async fn run<P: Platform>(platform: P, environment: Environment) {
+pub async fn run<P: Abuse>(platform: P, environment: Environment) {
     let Some(program) = Program::<P, Hostile>::start(&platform, &environment) else { return };
     let Program { client, config: hostile, reporter } = &program;
     program.open(&platform).await;
@@ -83,8 +83,7 @@ async fn attack<P: Platform>(
     attacker.ask_for_its_record().await;
     attacker.outlive(capabilities::open_again).await?;
     attacker.outlive(Attacker::honest_read).await?;
-    // Each incarnation would repeat all of them.
-    let rounds = if hostile.last == LastAttack::ForbiddenInstructions { 0 } else { hostile.rounds.max(1) };
+    let rounds = if hostile.last.is_alone() { 0 } else { hostile.rounds.max(1) };
     for _ in 0..rounds {
         attacker.outlive(async |attacker| entries::run(attacker, hostile).await).await?;
         attacker.outlive(races::run).await?;

@@ -6,13 +6,14 @@
 use crate::attacker::{Attacker, Stuck};
 use crate::verdicts::sentence;
 use blk_client::{Entry, Opcode, Status};
-use platform::{FORBIDDEN_INSTRUCTIONS, Memory, Platform};
+use platform::{Abuse, FORBIDDEN_INSTRUCTIONS, Memory, Platform};
+use workload::attacks;
 
 /// Begin of the first own block that counts tried instructions: its number follows.
 const MARK: [u8; 8] = *b"tried so";
 
 /// Enters every state.
-fn states<P: Platform>(attacker: &mut Attacker<'_, P>) {
+fn states<P: Abuse>(attacker: &mut Attacker<'_, P>) {
     for index in 0.. {
         let Ok(state) = attacker.session.platform().enter_state(index) else { break };
         let stopped_by =
@@ -23,7 +24,8 @@ fn states<P: Platform>(attacker: &mut Attacker<'_, P>) {
 
 /// The first incarnation enters every state. Then executes the forbidden instructions that were not executed yet, each of which ends
 /// this incarnation. When none is left it says so.
-pub(crate) async fn forbidden_instructions<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+pub(crate) async fn forbidden_instructions<P: Abuse>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::PROCESSOR);
     let tried = tried(attacker).await?;
     if tried == 0 {
         states(attacker);

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use blk_api::ring::SLOTS;
 use blk_client::{Entry, Opcode, Status};
 use platform::{Memory, Platform};
+use workload::attacks;
 
 /// Changes between two polls for the completion.
 const FLIPS: u32 = 64;
@@ -21,6 +22,7 @@ const MARK: u8 = 0x3d;
 
 /// Runs all races.
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::RACES);
     let mark = mark(attacker).await?;
     let honest = attacker.honest();
     let geometry = *attacker.session.geometry();

@@ -5,6 +5,7 @@ use core::fmt;
 use core::fmt::Write as _;
 use platform::Platform;
 use report::{Attack, Report, Text, clip};
+use workload::attacks::Kind;
 
 /// Formats an attack's name, or the barrier that stopped it.
 pub(crate) fn sentence(words: fmt::Arguments<'_>) -> Text {
@@ -17,18 +18,24 @@ pub(crate) fn sentence(words: fmt::Arguments<'_>) -> Text {
 /// The verdicts of one attacker.
 pub(crate) struct Verdicts<'a, P: Platform> {
     reporter: &'a Reporter<P>,
+    kind: &'static str,
     is_first_round: bool,
     all_refused: bool,
 }
 
 impl<'a, P: Platform> Verdicts<'a, P> {
     pub(crate) const fn new(reporter: &'a Reporter<P>) -> Self {
-        Self { reporter, is_first_round: true, all_refused: true }
+        Self { reporter, kind: "", is_first_round: true, all_refused: true }
     }
 
     /// Whether nothing has succeeded so far.
     pub(crate) const fn all_refused(&self) -> bool {
         self.all_refused
+    }
+
+    /// Begins the attacks of a kind.
+    pub(crate) const fn begin(&mut self, kind: &Kind) {
+        self.kind = kind.name;
     }
 
     /// Begins a later round: from then on, only bad verdicts are reported.
@@ -54,7 +61,7 @@ impl<'a, P: Platform> Verdicts<'a, P> {
         }
         let text = sentence(stopped_by);
         platform::log::info!("attack: {}: {}", attack, text.as_str());
-        let tenant = self.reporter.tenant();
-        self.reporter.send(&Report::Attack(Attack { tenant, attack: clip(attack), refused, stopped_by: text }));
+        let (tenant, kind) = (self.reporter.tenant(), clip(self.kind));
+        self.reporter.send(&Report::Attack(Attack { tenant, kind, attack: clip(attack), refused, stopped_by: text }));
     }
 }

@@ -9,6 +9,7 @@
 
 extern crate alloc;
 
+pub mod attacks;
 pub mod names;
 
 use alloc::string::String;
@@ -105,6 +106,9 @@ pub struct Bench {
     pub retries: u8,
     /// After the load: write zeroes and discard over the first requests' blocks and check that they read as zeroes.
     pub zeroes: bool,
+    /// After the load: verify the first requests' blocks, if the controller has Verify, and compare them with what they have and with
+    /// other data.
+    pub compares: bool,
     /// Minimum sleep after the start, in milliseconds, so that other tenants go first. It ends with a tick.
     pub delay_milliseconds: u64,
     /// The most of the time, in percent, in which it has requests in flight: it sleeps from tick to tick in between. On a slow
@@ -140,6 +144,7 @@ impl Default for Bench {
             flush_every: 0,
             retries: 0,
             zeroes: false,
+            compares: false,
             delay_milliseconds: 0,
             busy_percent: 0,
             think_microseconds: 0,
@@ -315,6 +320,22 @@ impl LastAttack {
             | Self::Panic
             | Self::Silence
             | Self::Flood => false,
+        }
+    }
+
+    /// Whether no round of other attacks comes before it.
+    #[must_use]
+    pub const fn is_alone(self) -> bool {
+        match self {
+            // The revocation would come in the middle of a round.
+            Self::KeepFunction => true,
+            // The flood begins at once, with a full budget.
+            Self::FloodServers => true,
+            // It needs nothing of them.
+            Self::ClearCspace => true,
+            // Each incarnation would repeat all of them.
+            Self::ForbiddenInstructions => true,
+            _ => false,
         }
     }
 

@@ -100,8 +100,10 @@ pub struct Model {
     /// Milliseconds that it says it takes at most (CAP.TO), in units of 500; above 127500 with revision 2.0 alone, in CRTO.CRWMT,
     /// up to 32767500.
     pub timeout_ms: u32,
-    /// A Write Zeroes has at most 2 to the power of this pages (WZSL), 1 to 10; 0 states no limit. This limit and the next three
-    /// are stated from revision 2.0 on.
+    /// A Verify has at most 2 to the power of this pages (VSL), 1 to 10; 0 states no limit. This limit and the next four are
+    /// stated from revision 2.0 on.
+    pub vsl: u8,
+    /// A Write Zeroes has at most 2 to the power of this pages (WZSL), 1 to 10; 0 states no limit.
     pub wzsl: u8,
     /// Ranges of a Dataset Management (DMRL); 0 states no limit.
     pub dmrl: u8,
@@ -207,6 +209,7 @@ impl Default for Model {
             version: Version::default(),
             ready_ms: 1,
             timeout_ms: 7500,
+            vsl: 0,
             wzsl: 0,
             dmrl: 0,
             dmrsl: 0,

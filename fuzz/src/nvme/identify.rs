@@ -76,8 +76,7 @@ fn run(input: &mut Unstructured<'_>, subject: Subject) -> Result<()> {
     system.try_install(0);
     for _ in 0..8 {
         let (lba, blocks) = (u64::from(input.int_in_range(0..=63u8)?), input.int_in_range(1..=64)?);
-        let opcode =
-            *input.choose(&[Opcode::Read, Opcode::Write, Opcode::Discard, Opcode::WriteZeroes, Opcode::Flush])?;
+        let opcode = *input.choose(Opcode::ALL)?;
         let offset = u32::from(input.arbitrary::<u8>()?) * 1024 + 4 * u32::from(input.int_in_range(0..=3u8)?);
         if system.clients[0].end.submit(&entry(opcode, lba, blocks, offset)) == Ok(true) {
             // A client's own ring is sound; a session that is not served rings without result.
@@ -125,7 +124,7 @@ fn assert_sound(system: &System, cap: Cap, said: &Said) {
         let Some((blocks, shift)) = said.namespace else { panic!("a command for a namespace that nobody described") };
         assert_eq!(sqe.nsid().0, 1, "a command for another namespace");
         match nvm::Opcode::from_raw(sqe.opcode()) {
-            Some(nvm::Opcode::Read | nvm::Opcode::Write) => {
+            Some(nvm::Opcode::Read | nvm::Opcode::Write | nvm::Opcode::Compare) => {
                 let bytes = u128::from(named(&sqe, blocks)) << shift;
                 // A page of at most 2^27 bytes, shifted by 64, is beyond every transfer.
                 let most = u128::from(cap.min_page_bytes()) << said.mdts.min(64);
@@ -137,7 +136,7 @@ fn assert_sound(system: &System, cap: Cap, said: &Said) {
                     );
                 }
             }
-            Some(nvm::Opcode::WriteZeroes) => drop(named(&sqe, blocks)),
+            Some(nvm::Opcode::WriteZeroes | nvm::Opcode::Verify) => drop(named(&sqe, blocks)),
             Some(nvm::Opcode::Flush) => {}
             Some(nvm::Opcode::DatasetManagement) => {
                 let range: nvm::Range = state.bus.read(sqe.prp1).expect("a range in the server's memory");

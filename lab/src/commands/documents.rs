@@ -4,6 +4,7 @@
 //! code, openings of doc comments. [`made`] generates the parts that have a source, such as figures, tables and numbers: a check
 //! compares them, and `cargo xtask docs --redraw` writes them. Left out: whether a document's statements are true.
 
+mod attacks;
 mod benchmarks;
 mod code_names;
 mod compliance;

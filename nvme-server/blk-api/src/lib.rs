@@ -2,8 +2,7 @@
 //!
 //! Neighbours: `nvme-server` serves it, `blk-clients/client` uses it, `capdl` writes the configuration. Nothing in here
 //! trusts the other side: [`ring`] keeps private indices, [`request`] turns an [`request::Entry`] (an allegation) into
-//! a
-//! [`request::Request`] (checked).
+//! a [`request::Request`] (checked). [`operation`] has what depends on a request's operation.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -16,6 +15,7 @@ pub mod client_heap;
 pub mod config;
 pub mod extent;
 pub mod names;
+pub mod operation;
 pub mod policy;
 pub mod queue_sharing;
 pub mod request;

@@ -3,8 +3,11 @@
 //! An [`Entry`] is written by a client and not trusted. [`Entry::check`] turns it into a [`Request`] or returns the reason
 //! why not; past that door nothing is checked again.
 
+use crate::operation::Right;
 use crate::status::Status;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+pub use crate::operation::Opcode;
 
 /// Ranges a request can name.
 pub const MAX_SEGMENTS: usize = 5;
@@ -115,57 +118,6 @@ pub struct Segment {
     pub len: u32,
 }
 
-/// Operation of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[repr(u8)]
-pub enum Opcode {
-    /// Blocks into the window.
-    Read = 1,
-    /// The window onto blocks.
-    Write = 2,
-    /// Everything acknowledged before is on stable media.
-    Flush = 3,
-    /// The blocks' content is not needed any more.
-    Discard = 4,
-    /// The blocks become zeroes.
-    WriteZeroes = 5,
-}
-
-impl Opcode {
-    /// The operation with this number, unless there is none.
-    #[must_use]
-    pub const fn from_raw(raw: u8) -> Option<Self> {
-        Some(match raw {
-            1 => Self::Read,
-            2 => Self::Write,
-            3 => Self::Flush,
-            4 => Self::Discard,
-            5 => Self::WriteZeroes,
-            _ => return None,
-        })
-    }
-
-    /// Whether the operation moves data through the window.
-    #[must_use]
-    pub const fn moves_data(self) -> bool {
-        matches!(self, Self::Read | Self::Write)
-    }
-
-    /// Whether the operation changes what blocks hold.
-    ///
-    /// A read or a flush can always be retried, whatever became of the first attempt: the read returns the current content,
-    /// and the flush covers all that was acknowledged before the first attempt, and more. A request that changes blocks can
-    /// be retried as long as no other change of the same blocks was let past it: it leaves the content of the first attempt.
-    #[must_use]
-    pub const fn changes_blocks(self) -> bool {
-        match self {
-            Self::Write | Self::Discard | Self::WriteZeroes => true,
-            Self::Read | Self::Flush => false,
-        }
-    }
-}
-
 /// A checked request: the session numbers its blocks, its ranges lie inside the window, both have the same length. Each of
 /// its commands asks the table of extents for the right to its blocks and for their place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -248,12 +200,10 @@ impl Entry {
         if self.reserved != 0 || (count > 0) != opcode.moves_data() {
             return Err(Status::InvalidRequest);
         }
-        if opcode == Opcode::Flush {
-            if self.blocks != 0 || self.lba != 0 {
-                return Err(Status::InvalidRequest);
-            }
-        } else {
-            self.check_blocks(opcode, bounds)?;
+        match opcode.right() {
+            Some(right) => self.check_blocks(right, bounds)?,
+            None if self.blocks != 0 || self.lba != 0 => return Err(Status::InvalidRequest),
+            None => {}
         }
         if opcode.moves_data() {
             self.check_segments(segments, bounds)?;
@@ -269,8 +219,8 @@ impl Entry {
     }
 
     #[inline(always)]
-    fn check_blocks(&self, opcode: Opcode, bounds: &Bounds) -> Result<(), Status> {
-        if opcode != Opcode::Read && !bounds.writable {
+    fn check_blocks(&self, right: Right, bounds: &Bounds) -> Result<(), Status> {
+        if right == Right::Write && !bounds.writable {
             return Err(Status::ReadOnly);
         }
         if !bounds.contain(self.lba, u64::from(self.blocks)) {
@@ -306,6 +256,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
     use proptest::prelude::*;
     use zerocopy::FromBytes;
 
@@ -317,6 +268,12 @@ mod tests {
         let mut entry = Entry { opcode: 1, segment_count: 1, blocks: 8, lba: 4, user_data: 77, ..Entry::default() };
         entry.segments[0] = Segment { offset: 512, len: 4096 };
         entry
+    }
+
+    /// An entry of this operation that is in order.
+    fn sound(opcode: Opcode) -> Entry {
+        let (lba, blocks) = if opcode.right().is_some() { (4, 8) } else { (0, 0) };
+        Entry { opcode: opcode as u8, segment_count: u8::from(opcode.moves_data()), lba, blocks, ..read() }
     }
 
     fn refused(change: impl FnOnce(&mut Entry)) -> Status {
@@ -334,7 +291,7 @@ mod tests {
     #[test]
     fn unknown_operations_and_reserved_bits_are_refused() {
         assert_eq!(refused(|e| e.opcode = 0), Status::InvalidRequest);
-        assert_eq!(refused(|e| e.opcode = 6), Status::InvalidRequest);
+        assert_eq!(refused(|e| e.opcode = 8), Status::InvalidRequest);
         assert_eq!(refused(|e| e.reserved = 1), Status::InvalidRequest);
         assert_eq!(refused(|e| e.segment_count = 6), Status::InvalidRequest);
         assert_eq!(refused(|e| e.segment_count = 255), Status::InvalidRequest);
@@ -364,28 +321,29 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_may_not_write_zero_or_discard() {
+    fn what_needs_the_right_to_write_is_what_changes_blocks() {
         let bounds = Bounds { writable: false, ..bounds() };
-        for opcode in [Opcode::Write, Opcode::Discard, Opcode::WriteZeroes] {
-            let mut entry = read();
-            entry.opcode = opcode as u8;
-            entry.segment_count = u8::from(opcode.moves_data());
-            assert_eq!(entry.check(&bounds).unwrap_err(), Status::ReadOnly);
+        let refused: Vec<_> = Opcode::ALL.iter().filter(|opcode| sound(**opcode).check(&bounds).is_err()).collect();
+        assert_eq!(refused, [&Opcode::Write, &Opcode::Discard, &Opcode::WriteZeroes]);
+        for opcode in Opcode::ALL {
+            let expected = if opcode.changes_blocks() { Err(Status::ReadOnly) } else { Ok(*opcode) };
+            assert_eq!(sound(*opcode).check(&bounds).map(|request| request.opcode), expected);
+            assert_eq!(sound(*opcode).changes_blocks(), opcode.changes_blocks());
         }
-        assert!(read().check(&bounds).is_ok());
+        assert!(!Entry { opcode: 8, ..read() }.changes_blocks(), "none of this interface");
     }
 
     #[test]
-    fn what_needs_the_right_to_write_is_what_changes_blocks() {
-        let bounds = Bounds { writable: false, ..bounds() };
-        for opcode in (0..=u8::MAX).filter_map(Opcode::from_raw) {
-            let (lba, blocks) = if opcode == Opcode::Flush { (0, 0) } else { (4, 8) };
-            let segment_count = u8::from(opcode.moves_data());
-            let entry = Entry { opcode: opcode as u8, segment_count, lba, blocks, ..read() };
-            assert_eq!(entry.check(&bounds) == Err(Status::ReadOnly), opcode.changes_blocks(), "{opcode:?}");
-            assert_eq!(entry.changes_blocks(), opcode.changes_blocks());
+    fn ranges_and_blocks_are_those_of_the_operation() {
+        for opcode in Opcode::ALL {
+            let sound = sound(*opcode);
+            assert!(sound.check(&bounds()).is_ok(), "{opcode:?}");
+            let moved = Entry { segment_count: 1 - sound.segment_count, ..sound };
+            assert_eq!(moved.check(&bounds()), Err(Status::InvalidRequest), "{opcode:?}");
+            let names_blocks = Entry { lba: 128, blocks: 8, ..sound };
+            let expected = if opcode.right().is_some() { Status::OutsideExtents } else { Status::InvalidRequest };
+            assert_eq!(names_blocks.check(&bounds()), Err(expected), "{opcode:?}");
         }
-        assert!(!Entry { opcode: 6, ..read() }.changes_blocks(), "none of this interface");
     }
 
     #[test]
@@ -397,7 +355,7 @@ mod tests {
 
     /// Any entry, and more often one that is at an edge of a limit or beside it.
     fn entries() -> impl Strategy<Value = Entry> {
-        let edges = (0..4u8, 0..3u8, 0..2u16, 1..67u32, 0..4u64, 0..4u32, 0..3u32);
+        let edges = (prop_oneof![4 => 0..4u8, 1 => 4..9u8], 0..3u8, 0..2u16, 1..67u32, 0..4u64, 0..4u32, 0..3u32);
         let near = edges.prop_map(|(opcode, segment_count, reserved, blocks, lba, offset, len)| {
             // A little below the last block or byte, at it or beyond; or the first one, or one that is not aligned.
             let lba = if lba == 3 { 0 } else { 129 - u64::from(blocks) - lba };
@@ -423,7 +381,9 @@ mod tests {
             let bounds = Bounds { writable, ..bounds() };
             let head = Head::read_from_bytes(&entry.as_bytes()[..32]).unwrap();
             prop_assert_eq!(entry.head(), head);
-            let checked = entry.check(&bounds).ok().filter(|request| request.segment_count == 1);
+            let is_simple = |request: &Request| matches!(request.opcode, Opcode::Read | Opcode::Write);
+            let checked =
+                entry.check(&bounds).ok().filter(|request| is_simple(request) && request.segment_count == 1);
             let expected = checked.map(|Request { opcode, lba, blocks, user_data, segments, .. }| {
                 Simple { opcode, lba, blocks, user_data, segment: segments[0] }
             });

@@ -109,7 +109,7 @@ pub struct Statistics {
     pub refused: u64,
     /// Commands submitted to the controller.
     pub commands: u64,
-    /// Bytes read.
+    /// Bytes of blocks read, compared and verified (as Data Units Read, NVMe base specification 1.4, section 5.14.1.2).
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,

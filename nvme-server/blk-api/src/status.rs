@@ -41,6 +41,10 @@ pub enum Status {
     /// The controller is gone: it was removed, or another disk or namespace is in its place. A request that was in flight may or may not have been executed; later ones were
     /// not. The session is over.
     DeviceGone = 14,
+    /// The blocks differ from the data that a compare named.
+    CompareFailed = 15,
+    /// The controller lacks the command for this operation.
+    Unsupported = 16,
 }
 
 impl Status {
@@ -63,12 +67,14 @@ impl Status {
             12 => Self::Forbidden,
             13 => Self::TimedOut,
             14 => Self::DeviceGone,
+            15 => Self::CompareFailed,
+            16 => Self::Unsupported,
             _ => return None,
         })
     }
 
     /// Whether the outcome is unknown and a controller is there to retry the request: it may or may not have been executed,
-    /// wholly or in part, and nothing of it will be executed any more. It may be retried where [`Opcode::changes_blocks`](crate::request::Opcode::changes_blocks) allows.
+    /// wholly or in part, and nothing of it will be executed any more. It may be retried where [`Opcode::changes_blocks`](crate::operation::Opcode::changes_blocks) allows.
     #[must_use]
     pub const fn is_undecided(self) -> bool {
         match self {
@@ -85,7 +91,9 @@ impl Status {
             | Self::Closed
             | Self::NotInstalled
             | Self::Forbidden
-            | Self::DeviceGone => false,
+            | Self::DeviceGone
+            | Self::CompareFailed
+            | Self::Unsupported => false,
         }
     }
 }
@@ -108,6 +116,8 @@ impl fmt::Display for Status {
             Self::Forbidden => "the blocks' record does not give the right",
             Self::TimedOut => "the controller gave no answer in time",
             Self::DeviceGone => "the controller is gone",
+            Self::CompareFailed => "the blocks differ from the data",
+            Self::Unsupported => "the controller cannot do this operation",
         })
     }
 }

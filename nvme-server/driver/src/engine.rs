@@ -11,6 +11,7 @@ pub mod pending;
 
 use crate::fault::DeviceFault;
 use blk_api::Status;
+use blk_api::operation::Right;
 use blk_api::request::{Opcode, Request};
 use cursor::{CommandLimits, Cursor, Piece, Run};
 use pending::{Answer, Pending};
@@ -67,7 +68,7 @@ impl Engine {
     #[inline]
     pub fn next<E>(
         &mut self,
-        locate: impl FnOnce(Opcode, u64, u64) -> Result<Run, E>,
+        locate: impl FnOnce(Right, u64, u64) -> Result<Run, E>,
         limits: CommandLimits,
     ) -> Result<Option<(Piece, u16)>, E> {
         let Some((cursor, place)) = &mut self.current else { return Ok(None) };
@@ -88,6 +89,6 @@ impl Engine {
     /// answer, if none of its commands is open.
     pub fn cut_short(&mut self, status: Status) -> Option<Option<Answer>> {
         let (_, place) = self.current.take()?;
-        Some(self.pending.abandon(place, status))
+        Some(self.pending.overrule(place, status))
     }
 }

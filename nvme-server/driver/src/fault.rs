@@ -22,7 +22,7 @@ pub enum DeviceFault {
     InterruptStorm(u16),
     /// An administrative command that must work was refused.
     Refused(Status),
-    /// It refused to delete a queue pair that it created, or to create one that it had.
+    /// The controller refused to delete a queue pair that it created, or to create one that it had.
     Inconsistent(Status),
     /// A register or identify value that the standard excludes, or that this server cannot work with.
     Unusable(&'static str),

@@ -12,6 +12,7 @@ use nvme_spec::Lba;
 use platform::log::{error, info};
 use platform::{Cap, Environment, IoSpace, Iova, Kernel, PAGE_SIZE, Platform, Rights};
 use report::{Attack, Report, clip};
+use workload::attacks::{self, Kind};
 
 /// The block that reads ask for, and the one that writes try to change.
 const ASKED: Lba = Lba(0);
@@ -96,7 +97,12 @@ async fn read_only<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck>
         return Err(Stuck::Control("a page mapped for reading cannot be read by the device"));
     }
     let refused = !prober.reaches(&page, iova).await?;
-    prober.report("DMA into a page mapped read-only", refused, "the IOMMU: the mapping has no write right");
+    prober.report(
+        &attacks::MAPPINGS,
+        "DMA into a page mapped read-only",
+        refused,
+        "the IOMMU: the mapping has no write right",
+    );
     Ok(())
 }
 
@@ -107,7 +113,12 @@ async fn write_only<P: Platform>(prober: &mut Prober<'_, P>) -> Result<(), Stuck
         return Err(Stuck::Control("a page mapped for writing cannot be written by the device"));
     }
     let refused = !prober.takes(&page, iova).await?;
-    prober.report("DMA out of a page mapped write-only", refused, "the IOMMU: the mapping has no read right");
+    prober.report(
+        &attacks::MAPPINGS,
+        "DMA out of a page mapped write-only",
+        refused,
+        "the IOMMU: the mapping has no read right",
+    );
     Ok(())
 }
 
@@ -183,7 +194,7 @@ fn cannot_map<P: Platform>(
         [("mapping with the IOSpace of a released claim", io_space), ("mapping with a copy of it", copy)]
     {
         let mapped = prober.platform.kernel().frame_map_io(spare.frame, kept, Rights::READ_WRITE, NEVER_MAPPED);
-        prober.report(attack, mapped.is_err(), stopped_by);
+        prober.report(&attacks::CLAIM, attack, mapped.is_err(), stopped_by);
         if mapped.is_ok() {
             prober.platform.kernel().frame_unmap_io(spare.frame, kept, NEVER_MAPPED)?;
         }
@@ -235,14 +246,15 @@ impl<'a, P: Platform> Prober<'a, P> {
     }
 
     /// Reports the outcome of an attack.
-    pub(crate) fn report(&mut self, attack: &str, refused: bool, stopped_by: &str) {
+    pub(crate) fn report(&mut self, kind: &Kind, attack: &str, refused: bool, stopped_by: &str) {
         self.refused &= refused;
         if !refused {
             error!("not refused: {}", attack);
         }
         let stopped_by = clip(if refused { stopped_by } else { "nothing" });
-        let tenant = clip(&self.environment.name);
-        self.platform.report(&Report::Attack(Attack { tenant, attack: clip(attack), refused, stopped_by }).encode());
+        let (tenant, kind) = (clip(&self.environment.name), clip(kind.name));
+        self.platform
+            .report(&Report::Attack(Attack { tenant, kind, attack: clip(attack), refused, stopped_by }).encode());
     }
 
     /// A new page.
@@ -287,7 +299,7 @@ impl<'a, P: Platform> Prober<'a, P> {
         let untouched = page.is_untouched(GUARD)?;
         let taken = self.takes(page, iova).await?;
         info!("{}: the controller says {:x} to the read", attack, read.to_raw());
-        self.report(attack, untouched && !taken, stopped_by);
+        self.report(&attacks::MAPPINGS, attack, untouched && !taken, stopped_by);
         Ok(())
     }
 

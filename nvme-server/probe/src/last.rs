@@ -8,7 +8,7 @@ use nvme_driver::Stuck;
 use nvme_spec::registers::Register;
 use platform::log::info;
 use platform::{Mmio, Platform};
-use workload::LastProbe;
+use workload::{LastProbe, attacks};
 
 const CONTENT: Content = Content(0x1a57_0000_0000_0000);
 
@@ -49,12 +49,12 @@ pub(crate) fn touch<P: Platform>(prober: &mut Prober<'_, P>, doomed: &Doomed<P::
         Doomed::Registers(registers) => {
             info!("reading a register of the released controller: this must be the end");
             registers.read32(Register::Csts.offset())?;
-            prober.report("reading a register of a released controller", false, "");
+            prober.report(&attacks::TAKEN, "reading a register of a released controller", false, "");
         }
         Doomed::Page(page) => {
             info!("reading revoked memory at {:x}: this must be the end", page.vaddr.bits());
             page.touch()?;
-            prober.report("reading revoked memory", false, "");
+            prober.report(&attacks::TAKEN, "reading revoked memory", false, "");
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ use nvme_driver::Stuck;
 use nvme_spec::registers::Register;
 use platform::log::info;
 use platform::{Cap, Frame, Mmio, PAGE_SIZE, Platform, Vaddr};
+use workload::attacks;
 
 /// The page of the registers: the first of BAR 0, which is the first that a claim maps.
 const FIRST_PAGE: u64 = 0;
@@ -67,7 +68,7 @@ pub(crate) async fn view_is_gone<P: Platform>(prober: &mut Prober<'_, P>, view: 
         [("mapping registers of a released claim", frame), ("mapping them with a copy of the capability", copy)]
     {
         let mapped = prober.workshop.map_registers(kept, vaddr);
-        prober.report(attack, mapped.is_err(), "the kernel: RELEASE revoked the capability");
+        prober.report(&attacks::CLAIM, attack, mapped.is_err(), "the kernel: RELEASE revoked the capability");
         if mapped.is_ok() {
             return Ok(());
         }

@@ -3,17 +3,7 @@
 use crate::flow_table::FlowTable;
 use crate::share::{SessionId, Share, ShareError};
 
-/// The kind of a command, as far as its cost is concerned.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Reads data.
-    Read,
-    /// Writes data.
-    Write,
-    /// Moves no data: Flush, Write Zeroes, Dataset Management. Bandwidth limits count the blocks it names; the device's time
-    /// is taken not to depend on them.
-    Other,
-}
+pub use blk_api::operation::Kind;
 
 /// Commands of one session that are alike and were submitted to the device together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +79,7 @@ pub trait Policy {
     /// The table of its sessions. Calls that a policy does not answer in its own way go to it.
     fn flow_table(&self) -> &FlowTable;
 
-    /// The same, to be changed.
+    /// The policy's flow table, to be changed.
     fn flow_table_mut(&mut self) -> &mut FlowTable;
 
     /// The session has a command waiting, and room in its queues for it.
@@ -142,11 +132,6 @@ pub trait Policy {
     /// A session's share.
     fn share(&self, session: SessionId) -> Option<Share> {
         self.flow_table().share(session)
-    }
-
-    /// Whether the session waits for its turn: it is [`ready`](Policy::ready), within its limits or not.
-    fn waits(&self, session: SessionId) -> bool {
-        self.flow_table().waits(session)
     }
 
     /// Whether any session waits for its turn.

@@ -110,11 +110,12 @@ fn transfer_limit_is_a_power_of_two_pages() {
 #[test]
 fn limits_of_commands_without_data_have_their_places_and_units() {
     let mut bytes = [0; 4096];
-    (bytes[1], bytes[3]) = (3, 9);
+    (bytes[0], bytes[1], bytes[3]) = (2, 3, 9);
     bytes[4..8].copy_from_slice(&70_000u32.to_le_bytes());
     bytes[8..16].copy_from_slice(&50_000u64.to_le_bytes());
     let limits = NvmLimits::read_from_bytes(&bytes).unwrap();
     assert_eq!((limits.wzsl, limits.dmrl, limits.range_blocks()), (3, 9, Some(50_000)));
+    assert_eq!((limits.verify_bytes(4096), NvmLimits::NONE.verify_bytes(4096)), (Some(16_384), None));
     let about = controller(&[(77, &[7])]);
     assert_eq!(limits.zeroes_bytes(&about, 4096), Some(32_768));
     assert_eq!(NvmLimits::NONE.zeroes_bytes(&about, 4096), Some(524_288), "as a transfer, without a statement");

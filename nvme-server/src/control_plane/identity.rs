@@ -19,16 +19,16 @@ pub(crate) struct Identity {
     pub max_transfer: u64,
     /// Optional operations that it supports.
     pub abilities: Abilities,
-    /// Its active namespaces.
+    /// The controller's active namespaces.
     pub namespaces: Vec<Namespace>,
 }
 
 /// A namespace that can be served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Namespace {
-    /// Its identifier.
+    /// The namespace's identifier.
     pub nsid: Nsid,
-    /// Its blocks.
+    /// Number of blocks.
     pub blocks: u64,
     /// log2 of their size.
     pub block_shift: u8,

@@ -61,11 +61,11 @@ pub(super) async fn carry_out<P: Platform>(link: &Link<P>, to: Interrupts) -> Ou
     if link.controller.health.get() != Health::Up || !function_has(link, to).await {
         return Outcome::Over;
     }
-    let is_drained = link.with(|data| {
+    let is_idle = link.with(|data| {
         data.hold_back();
-        data.is_drained()
+        data.is_idle()
     });
-    if !is_drained {
+    if !is_idle {
         link.with(|data| data.await_idle());
         return Outcome::Waits;
     }

@@ -11,7 +11,7 @@ use crate::control_plane::give_up::give_up;
 use crate::control_plane::identity::{Identity, Namespace};
 use crate::control_plane::provision::make_common;
 use crate::control_plane::reconcile::{is_refused, reconcile};
-use crate::control_plane::remove::{Removal, lose};
+use crate::control_plane::remove::{Removal, let_go};
 use crate::data_plane::operations::Lost;
 use crate::data_plane::phase::Loss;
 use crate::data_plane::session::Session;
@@ -56,7 +56,7 @@ impl<P: Platform> ControlPlane<'_, P> {
             let reached = link.controller.reach().await;
             if reached == Err(DeviceFault::Absent) {
                 // It had all its time to come back.
-                return lose(link, Removal::Gone).await;
+                return let_go(link, Removal::Gone).await;
             }
             let recovered = match reached {
                 Ok(()) => {
@@ -74,10 +74,10 @@ impl<P: Platform> ControlPlane<'_, P> {
             }
         }
         if link.controller.is_gone() {
-            return lose(link, Removal::Gone).await;
+            return let_go(link, Removal::Gone).await;
         }
         if exchanged {
-            return lose(link, Removal::Exchanged).await;
+            return let_go(link, Removal::Exchanged).await;
         }
         link.controller.health.set(Health::Dead);
         let faults = link.controller.faults.get();

@@ -35,11 +35,11 @@ pub(crate) fn on_tick<P: Platform>(link: &Link<P>) {
             Health::Gone => {}
             Health::Up | Health::Dead => {
                 link.controller.health.set(Health::Down);
-                link.controller.admin.give_up(DeviceFault::Absent);
+                link.controller.admin.fail_command(DeviceFault::Absent);
                 link.jobs.pass(Job::Recover);
             }
             // Whatever waits for a command of it waits no longer.
-            Health::Down => link.controller.admin.give_up(DeviceFault::Absent),
+            Health::Down => link.controller.admin.fail_command(DeviceFault::Absent),
         },
     }
 }
@@ -49,23 +49,23 @@ pub(crate) async fn leave<P: Platform>(link: &Link<P>) {
     let controller = &link.controller.registers;
     if !link.controller.health.get().is_over() {
         info!("shutting the controller down");
-        drain(link).await;
+        wait_until_idle(link).await;
         link.controller.health.set(Health::Down);
         let shut_down = shut_down(&link.platform, controller, || link.controller.tick.wait()).await;
         if let Err(fault) = shut_down.and_then(|()| controller.disable()) {
             warn!("the controller did not shut down: {}", clip::<96>(&alloc::format!("{fault}")).as_str());
         }
     }
-    lose(link, Removal::Gone).await;
+    let_go(link, Removal::Gone).await;
 }
 
 /// Submits no command from here on, and lets those in flight complete (NVMe base specification 1.4, section 7.6.2).
-async fn drain<P: Platform>(link: &Link<P>) {
+async fn wait_until_idle<P: Platform>(link: &Link<P>) {
     link.with(|data| data.hold_back());
     let limit = link.platform.ticks_per_second().saturating_mul(DRAIN_SECONDS);
     let deadline = link.platform.ticks().saturating_add(limit);
     while link.controller.health.get() == Health::Up
-        && !link.with(|data| data.is_drained())
+        && !link.with(|data| data.is_idle())
         && link.platform.ticks() < deadline
     {
         link.controller.next_tick().await;
@@ -83,7 +83,7 @@ pub(crate) enum Removal {
 
 /// Ends all sessions' requests, because the controller is gone, and releases the claim of one in a slot. A disk in its place is
 /// disabled and not used.
-pub(crate) async fn lose<P: Platform>(link: &Link<P>, removal: Removal) {
+pub(crate) async fn let_go<P: Platform>(link: &Link<P>, removal: Removal) {
     if link.controller.health.replace(Health::Gone) == Health::Gone {
         return;
     }
@@ -99,12 +99,12 @@ pub(crate) async fn lose<P: Platform>(link: &Link<P>, removal: Removal) {
     }
     give_up(link, Status::DeviceGone);
     if link.controller.arrival.is_some() {
-        release(link).await;
+        release_claim(link).await;
     }
     link.with(|data| data.wake());
 }
 
-async fn release<P: Platform>(link: &Link<P>) {
+async fn release_claim<P: Platform>(link: &Link<P>) {
     let by = link.controller.vectors.borrow().by();
     // Their handlers end with the claim.
     link.controller.vectors.replace(Vectors::new(Vec::new(), by, link.platform.kernel().irq_masks_messages()));

@@ -26,7 +26,7 @@ use scheduler::Share;
 pub(crate) enum Outcome {
     /// Commands are in flight: retried when they have ended.
     Waits,
-    /// It is done, or undone.
+    /// The change is done, or undone.
     Over(Result<(), Refusal>),
     /// The controller failed, and is brought up with the queue pairs as they were.
     Faulty,
@@ -77,7 +77,7 @@ impl Reconfiguration {
         let mut desired = own_queues(link, self.index, new.clone(), depth);
         // All of them change, or none: the first one shows it.
         let changes = desired.first().is_none_or(|first| first.form != Some(was));
-        if (changes || new.end < old.end) && !link.with(|data| data.drain(self.index, old.clone())) {
+        if (changes || new.end < old.end) && !link.with(|data| data.quiesce(self.index, old.clone())) {
             return Outcome::Waits;
         }
         let refusal = Refusal::NoQueuePairs { asked: self.to.queue_pairs.into(), has: old.len() as u32 };

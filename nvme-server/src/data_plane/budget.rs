@@ -22,13 +22,13 @@ const IDLE_SIGNALS: u32 = 1024;
 /// number of them takes less than one percent of a tick.
 const REFUSALS: usize = 64;
 
-/// One session's part of the refusals per tick, of this many sessions; at least one.
+/// A session's part of the refusals per tick, of this many sessions; at least one refusal.
 pub(crate) fn refusals(sessions: usize) -> u16 {
     let part = REFUSALS.checked_div(sessions).unwrap_or(REFUSALS).max(1);
     u16::try_from(part).unwrap_or(u16::MAX)
 }
 
-/// One session's budget, since the last tick.
+/// A session's budget, since the last tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Budget {
     calls: Allowance,

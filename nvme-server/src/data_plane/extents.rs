@@ -3,8 +3,9 @@
 //! cuts that make commands of a request ([`nvme_driver::cursor`]).
 
 use blk_api::config::ServerConfig;
-use blk_api::request::{Opcode, Simple};
-use extent_table::{ExtentTable, Located, Merging, Miss, Record, Right, SizeError};
+use blk_api::operation::Right;
+use blk_api::request::Simple;
+use extent_table::{ExtentTable, Located, Merging, Miss, Record, SizeError};
 use nvme_driver::cursor::Run;
 
 pub(crate) use nvme_driver::cursor::{CommandLimits, Piece};
@@ -18,7 +19,7 @@ pub(crate) fn table(config: &ServerConfig) -> Result<ExtentTable, SizeError> {
     ExtentTable::new(config.records as usize, config.sessions.len(), merging)
 }
 
-/// One session's part of the table.
+/// A session's part of the table.
 pub(crate) struct Extents<'a> {
     table: &'a mut ExtentTable,
     session: usize,
@@ -27,19 +28,22 @@ pub(crate) struct Extents<'a> {
 }
 
 impl<'a> Extents<'a> {
-    /// That of session `session`.
+    /// The part of session `session`.
     pub(crate) fn new(table: &'a mut ExtentTable, session: usize) -> Self {
         let newest = table.newest(session);
         Self { table, session, newest }
     }
 
-    /// Locates the session's block `first`, for `opcode`, and counts how many of the `blocks` follow each other there.
+    /// Locates the session's block `first`, to which it needs `right`, and counts how many of the `blocks` follow each other there.
     ///
     /// # Errors
     /// [`Miss`].
     #[inline(always)]
-    pub(crate) fn locate(&mut self, opcode: Opcode, first: u64, blocks: u64) -> Result<Located, Miss> {
-        let right = if opcode == Opcode::Read { Right::Read } else { Right::Write };
+    pub(crate) fn locate(&mut self, right: Right, first: u64, blocks: u64) -> Result<Located, Miss> {
+        let right = match right {
+            Right::Read => extent_table::Right::Read,
+            Right::Write => extent_table::Right::Write,
+        };
         if let Some(located) = self.newest.and_then(|newest| newest.locate(first, blocks, right)) {
             return Ok(located);
         }
@@ -51,12 +55,12 @@ impl<'a> Extents<'a> {
     /// # Errors
     /// [`Miss`].
     #[inline(always)]
-    pub(crate) fn run(&mut self, opcode: Opcode, first: u64, blocks: u64) -> Result<Run, Miss> {
-        self.locate(opcode, first, blocks).map(|Located { lba, blocks }| Run { lba, blocks })
+    pub(crate) fn run(&mut self, right: Right, first: u64, blocks: u64) -> Result<Run, Miss> {
+        self.locate(right, first, blocks).map(|Located { lba, blocks }| Run { lba, blocks })
     }
 
     #[inline(never)]
-    fn search(&mut self, first: u64, blocks: u64, right: Right) -> Result<Located, Miss> {
+    fn search(&mut self, first: u64, blocks: u64, right: extent_table::Right) -> Result<Located, Miss> {
         let located = self.table.locate(self.session, first, blocks, right);
         self.newest = self.table.newest(self.session);
         located
@@ -70,7 +74,7 @@ pub(crate) fn simple(request: &Simple, extents: &mut Extents<'_>, limits: Comman
     if blocks > limits.data_blocks {
         return None;
     }
-    let located = extents.locate(opcode, lba, u64::from(blocks)).ok()?;
+    let located = extents.locate(opcode.right()?, lba, u64::from(blocks)).ok()?;
     let piece = Piece { first: lba, lba: located.lba, blocks, offset: u64::from(segment.offset) };
     (located.blocks == u64::from(blocks)).then_some(piece)
 }
@@ -79,7 +83,7 @@ pub(crate) fn simple(request: &Simple, extents: &mut Extents<'_>, limits: Comman
 mod tests {
     use super::*;
     use alloc::vec::Vec;
-    use blk_api::request::{Bounds, Entry, MAX_SEGMENTS, Request, Segment};
+    use blk_api::request::{Bounds, Entry, MAX_SEGMENTS, Opcode, Request, Segment};
     use extent_table::{ExtentTable, Merging, Record, Rights};
     use nvme_driver::cursor::Cursor;
     use proptest::prelude::*;
@@ -115,7 +119,7 @@ mod tests {
     }
 
     fn next(cursor: &mut Cursor, extents: &mut Extents<'_>) -> Result<Option<Piece>, Miss> {
-        cursor.next(|opcode, first, blocks| extents.run(opcode, first, blocks), LIMITS)
+        cursor.next(|right, first, blocks| extents.run(right, first, blocks), LIMITS)
     }
 
     fn pieces(request: Request) -> Vec<Piece> {
@@ -179,10 +183,12 @@ mod tests {
         let extents = &mut Extents::new(&mut table, 0);
         let segments = [Segment { offset: 0, len: 512 }];
         assert!(short(&checked(Opcode::Read, 0, &segments, 1), extents).is_some());
-        for (opcode, segments) in [(Opcode::Write, &segments[..]), (Opcode::WriteZeroes, &[]), (Opcode::Discard, &[])] {
-            let request = checked(opcode, 0, segments, 1);
-            assert_eq!(short(&request, extents), None);
-            assert_eq!(next(&mut Cursor::new(request), extents), Err(Miss::Forbidden));
+        assert_eq!(short(&checked(Opcode::Write, 0, &segments, 1), extents), None);
+        for opcode in Opcode::ALL.iter().filter(|opcode| opcode.right().is_some()) {
+            let segments = if opcode.moves_data() { &segments[..] } else { &[] };
+            let piece = next(&mut Cursor::new(checked(*opcode, 0, segments, 1)), extents);
+            let expected = Ok(Some(Piece { first: 0, lba: 1000, blocks: 1, offset: 0 }));
+            assert_eq!(piece, if opcode.changes_blocks() { Err(Miss::Forbidden) } else { expected }, "{opcode:?}");
         }
     }
 

@@ -14,11 +14,11 @@ use scheduler::Kind;
 /// A command in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Command {
-    /// Its work for the device.
+    /// The command's work for the device.
     pub work: Work,
     /// Time of its submission, in ticks.
     pub submitted: u64,
-    /// Its first block, as the session numbers it, and first byte in the window: it can be submitted again.
+    /// First block, as the session numbers it, and first byte in the window: it can be submitted again.
     pub first: u64,
     pub offset: u32,
     /// The request that it serves.
@@ -36,7 +36,7 @@ impl Work {
         Self((bytes as u64) << 32 | (session as u64) << 8 | opcode as u64)
     }
 
-    /// The same as a retry with this number; 0 is none.
+    /// The work as a retry with this number; 0 is none.
     #[inline]
     pub(crate) const fn retried(self, retries: u8) -> Self {
         Self(self.0 | (retries as u64) << 24)
@@ -48,6 +48,7 @@ impl Work {
     }
 
     /// The operation.
+    #[inline(always)]
     pub(crate) const fn opcode(self) -> Opcode {
         match Opcode::from_raw(self.0 as u8) {
             Some(opcode) => opcode,
@@ -56,7 +57,7 @@ impl Work {
         }
     }
 
-    /// The same with a tag that tells it from works with others.
+    /// The work with a tag, which tells it from works with other tags.
     #[inline(always)]
     pub(crate) const fn tagged(self, tag: u8) -> Self {
         Self(self.0 | (tag as u64) << 16)
@@ -68,19 +69,13 @@ impl Work {
         (self.0 >> 8) as u8
     }
 
-    /// Whether the command reads its bytes, writes them, or moves none.
+    /// The kind of the work's operation.
     #[inline(always)]
     pub(crate) const fn kind(self) -> Kind {
-        const READ: u8 = Opcode::Read as u8;
-        const WRITE: u8 = Opcode::Write as u8;
-        match self.0 as u8 {
-            READ => Kind::Read,
-            WRITE => Kind::Write,
-            _ => Kind::Other,
-        }
+        self.opcode().kind()
     }
 
-    /// Its bytes.
+    /// Bytes of the command.
     #[inline(always)]
     pub(crate) const fn bytes(self) -> u32 {
         (self.0 >> 32) as u32
@@ -96,7 +91,7 @@ impl fmt::Debug for Work {
 /// The request that a command serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Served {
-    /// All of one, with this user data: its completion answers the request.
+    /// A whole request, with this user data: the command's completion answers the request.
     Whole(u64),
     /// A part of the one in this place of the session's request table.
     Part(u16),
@@ -105,7 +100,7 @@ pub(crate) enum Served {
 /// Whether the scheduler counts a command as work of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Accounting {
-    /// It is counted.
+    /// The command is counted.
     Counted,
     /// Not any more, because its completion has become uncertain.
     Discounted,
@@ -186,9 +181,9 @@ mod tests {
         assert_eq!(discounted(&mut table, 5), [0_u64; 0]);
         assert_eq!(discounted(&mut table, 6), [5]);
         assert_eq!(waiting(&table), Some(Waiting { since: 4, long: false }));
-        assert_eq!(table.release(late.cid), Ok((&command(4), Accounting::Discounted)));
+        assert_eq!(table.complete(late.cid), Ok((&command(4), Accounting::Discounted)));
         let next = table.reserve(command(6), Accounting::Counted).unwrap();
-        assert_eq!(table.release(next.cid), Ok((&command(6), Accounting::Counted)));
+        assert_eq!(table.complete(next.cid), Ok((&command(6), Accounting::Counted)));
     }
 
     #[test]
@@ -197,7 +192,7 @@ mod tests {
         table.reserve(command(5), Accounting::Counted).unwrap().spend();
         table.reserve(command(4), Accounting::Counted).unwrap().spend();
         assert_eq!(waiting(&table), Some(Waiting { since: 4, long: false }));
-        assert_eq!(table.drain().count(), 2);
+        assert_eq!(table.take_all().count(), 2);
         assert_eq!(waiting(&table), None);
         assert!((0..3).all(|_| table.reserve(command(1), Accounting::Counted).is_some()) && !table.has_room());
     }

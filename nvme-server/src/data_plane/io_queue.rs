@@ -20,7 +20,7 @@ pub(crate) struct IoQueue<P: Platform> {
     pub class: Class,
     /// The sessions whose commands go to it.
     pub users: Bits,
-    /// Whether one of them found no room in it and waits for it.
+    /// Whether a session found no room in the queue pair and waits for it.
     pub has_waiter: bool,
 }
 
@@ -36,14 +36,14 @@ pub(crate) enum State {
 }
 
 impl<P: Platform> IoQueue<P> {
-    /// Whether it takes another command.
+    /// Returns whether the queue pair takes another command.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.queue.commands.has_room() && matches!(self.state, State::Serving)
     }
 
     /// Takes no commands from now on.
-    pub(crate) fn drain(&mut self) {
+    pub(crate) fn stop(&mut self) {
         if self.state == State::Serving {
             self.state = State::Draining;
         }

@@ -89,10 +89,10 @@ impl<P: Platform> DataPlane<P> {
     pub(crate) fn answer_all(&mut self, status: impl Fn(usize) -> Status) {
         let Self { platform, slots, queues, schedule, .. } = self;
         schedule.reset(platform.ticks());
-        for command in queues.drain() {
+        for command in queues.take_commands() {
             let index = usize::from(command.work.session());
             let Some(session) = slots.get_mut(index).and_then(|slot| slot.phase.session_mut()) else { continue };
-            session.lose(command, status(index));
+            session.command_lost(command, status(index));
         }
         for (index, slot) in slots.iter_mut().enumerate() {
             let Some(session) = slot.phase.session_mut() else { continue };
@@ -134,13 +134,13 @@ impl<P: Platform> DataPlane<P> {
 
     /// Has these queue pairs of session `index` take nothing from now on. Returns whether the session has nothing in flight; if not,
     /// the control plane is told when it has.
-    pub(crate) fn drain(&mut self, index: usize, numbers: Range<u16>) -> bool {
-        self.drain_queues(numbers);
+    pub(crate) fn quiesce(&mut self, index: usize, numbers: Range<u16>) -> bool {
+        self.stop_queues(numbers);
         let Some(slot) = self.slots.get_mut(index) else { return true };
         if !slot.has_commands() {
             return true;
         }
-        slot.phase.drain();
+        slot.phase.begin_to_drain();
         slot.place.wake();
         self.wake();
         false

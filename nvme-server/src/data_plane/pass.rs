@@ -1,4 +1,4 @@
-//! One pass over the ready sessions: completions, turns in the scheduling policy's order, doorbells and answers.
+//! A pass over the ready sessions: completions, turns in the scheduling policy's order, doorbells and answers.
 
 use crate::data_plane::DataPlane;
 use crate::data_plane::extents::Extents;
@@ -215,7 +215,7 @@ impl<P: Platform> DataPlane<P> {
             pass.progress = true;
             slot.budget.found_something();
         }
-        slot.phase.drained().into_iter().for_each(|awaited| jobs.drained(index, awaited));
+        slot.phase.take_awaited().into_iter().for_each(|awaited| jobs.wait_is_over(index, awaited));
         let idle_polls = if progress { 1 } else { slot.place.idle_polls().saturating_add(1) };
         let readiness = match &mut slot.phase {
             Phase::Open(session) | Phase::Draining(session) => {
@@ -269,7 +269,7 @@ fn take_completions<P: Platform>(
     // Consecutive completions mostly belong to one session.
     let mut of: Option<(u8, &mut Session<P>)> = None;
     while let Some(end) = queue.queue.pair.complete()? {
-        let (command, accounting) = queue.queue.commands.release(end.cid())?;
+        let (command, accounting) = queue.queue.commands.complete(end.cid())?;
         batch.completed(command, accounting);
         let number = command.work.session();
         let session = match of {
@@ -288,7 +288,7 @@ fn take_completions<P: Platform>(
         session.completed(command, end.status(), now);
         of = Some((number, session));
     }
-    if !queue.queue.pair.release()? {
+    if !queue.queue.pair.ring_head()? {
         return Ok(false);
     }
     queue.last_completion = now;
@@ -319,7 +319,7 @@ fn serve_without_controller<P: Platform>(slot: &mut SessionSlot<P>, index: usize
     if loss.is_none() && !health.is_over() {
         return;
     }
-    slot.phase.drained().into_iter().for_each(|awaited| jobs.drained(index, awaited));
+    slot.phase.take_awaited().into_iter().for_each(|awaited| jobs.wait_is_over(index, awaited));
     // A ring-index error has no consequence any more: the device reaches no window.
     let ended = if health == Health::Gone { Status::DeviceGone } else { Status::Closed };
     let status = loss.map_or(ended, Loss::status);

@@ -22,7 +22,7 @@ use platform::Platform;
 /// A session's phase. The tag is a byte of its own: the data path asks for it several times a request.
 #[repr(u8)]
 pub(crate) enum Phase<P: Platform> {
-    /// Its client may open it.
+    /// There is no session, and the client may open one.
     Closed,
     /// Entries are taken.
     Open(Box<Session<P>>),
@@ -37,27 +37,27 @@ pub(crate) enum Phase<P: Platform> {
     Drained(Box<Session<P>>, Cause),
     /// The control plane deletes the queue pairs and takes the window from the device.
     TearingDown(Cause),
-    /// Its client broke the protocol, and it is not opened again.
+    /// The client broke the protocol, and the session is not opened again.
     Expelled,
 }
 
 /// Reason for the end of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
-    /// Its client closed it, and waits for the answer.
+    /// The client closed the session, and waits for the answer.
     Closed,
-    /// Its client died.
+    /// The client died.
     Died,
-    /// Its client broke the protocol.
+    /// The client broke the protocol.
     Expelled,
 }
 
 /// What a session needs and the controller has no more after a reset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loss {
-    /// Its namespace: another one is in its place, or none.
+    /// The session's namespace: another one is in its place, or none.
     Namespace,
-    /// Its queue pairs.
+    /// The session's queue pairs.
     QueuePairs,
 }
 
@@ -157,7 +157,7 @@ impl<P: Platform> Phase<P> {
         }
     }
 
-    /// Whether its client broke the protocol.
+    /// Returns whether the client broke the protocol.
     pub(crate) const fn is_expelled(&self) -> bool {
         match self {
             Self::Closing(_, cause) | Self::Drained(_, cause) | Self::TearingDown(cause) => {
@@ -174,7 +174,7 @@ impl<P: Platform> Phase<P> {
     }
 
     /// Has the data plane wait until no command is in flight, as the queue pairs will change.
-    pub(crate) fn drain(&mut self) {
+    pub(crate) fn begin_to_drain(&mut self) {
         self.change(|phase| match phase {
             Self::Open(session) => Self::Draining(session),
             other => other,
@@ -210,7 +210,7 @@ impl<P: Platform> Phase<P> {
 
     /// The control plane's wait that ends because no command is in flight any more; returned once.
     #[inline]
-    pub(crate) fn drained(&mut self) -> Option<Awaited> {
+    pub(crate) fn take_awaited(&mut self) -> Option<Awaited> {
         let session = match self {
             Self::Draining(session) | Self::Closing(session, _) => session,
             Self::Open(_)

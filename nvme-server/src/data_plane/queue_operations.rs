@@ -19,7 +19,7 @@ use platform::{Iova, Platform};
 pub(crate) struct Late {
     pub number: u16,
     pub form: Form,
-    /// Its oldest command.
+    /// The queue pair's oldest command.
     pub oldest: CommandName,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn users(config: &ServerConfig, number: u16) -> impl Iterator<Item = 
 }
 
 impl<P: Platform> DataPlane<P> {
-    /// Those of the queue pairs that were not made yet.
+    /// The queue pairs among these that were not made yet.
     pub(crate) fn not_made(&self, numbers: Range<u16>) -> Vec<u16> {
         numbers.filter(|number| self.queues.get(*number).is_none()).collect()
     }
@@ -115,8 +115,8 @@ impl<P: Platform> DataPlane<P> {
     }
 
     /// Has queue pairs take no commands from now on.
-    pub(super) fn drain_queues(&mut self, numbers: Range<u16>) {
-        numbers.for_each(|number| self.queues.get_mut(number).into_iter().for_each(IoQueue::drain));
+    pub(super) fn stop_queues(&mut self, numbers: Range<u16>) {
+        numbers.for_each(|number| self.queues.get_mut(number).into_iter().for_each(IoQueue::stop));
     }
 
     /// Has queue pairs take commands again, as far as the controller has them.
@@ -169,10 +169,10 @@ impl<P: Platform> DataPlane<P> {
         let Self { platform, slots, queues, schedule, .. } = self;
         let queue = queues.get_mut(number).ok_or(DeviceFault::OwnMemory)?;
         let mut batch = schedule.batch(platform.ticks());
-        for (command, accounting) in queue.queue.commands.drain() {
+        for (command, accounting) in queue.queue.commands.take_all() {
             batch.aborted(&command, accounting);
             let session = slots.get_mut(usize::from(command.work.session())).and_then(|slot| slot.phase.session_mut());
-            session.into_iter().for_each(|session| session.lose(command, Status::TimedOut));
+            session.into_iter().for_each(|session| session.command_lost(command, Status::TimedOut));
         }
         for user in queue.users {
             let session = slots.get_mut(user).and_then(|slot| slot.phase.session_mut());

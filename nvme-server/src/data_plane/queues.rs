@@ -101,11 +101,11 @@ impl<P: Platform> Queues<P> {
     }
 
     /// Takes out all commands in flight.
-    pub(crate) fn drain(&mut self) -> Vec<Command> {
+    pub(crate) fn take_commands(&mut self) -> Vec<Command> {
         self.by_number
             .iter_mut()
             .flatten()
-            .flat_map(|queue| queue.queue.commands.drain())
+            .flat_map(|queue| queue.queue.commands.take_all())
             .map(|(command, _)| command)
             .collect()
     }

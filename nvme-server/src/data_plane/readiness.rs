@@ -62,17 +62,17 @@ impl ReadySet {
 pub(crate) enum Readiness {
     /// There is nothing to do for it, and a signal tells when there is.
     Asleep,
-    /// It is polled in the next pass, after some polls in a row that found nothing.
+    /// The session is polled in the next pass, after some polls in a row that found nothing.
     Ready { idle_polls: u16 },
-    /// It has entries, and the scheduling policy knows that it waits.
+    /// The session has entries, and the scheduling policy knows that it waits.
     WaitsTurn,
-    /// It has entries, and its refusals are used up, or its client has taken no answers.
+    /// The session has entries, and its refusals are used up, or its client has taken no answers.
     HeldBack,
-    /// It has entries, and its queue pairs are full.
+    /// The session has entries, and its queue pairs are full.
     NoRoom,
 }
 
-/// One session's readiness, with its bit of the ready set.
+/// A session's readiness, with its bit of the ready set.
 pub(crate) struct Place {
     set: Rc<ReadySet>,
     bit: u128,
@@ -155,7 +155,7 @@ impl Bits {
         self.0 == 0
     }
 
-    /// The same numbers, from `first` on and then those below.
+    /// The numbers of the bits, from `first` on and then those below.
     #[inline]
     pub(crate) fn from(self, first: usize) -> impl Iterator<Item = usize> {
         if self.0 & self.0.wrapping_sub(1) == 0 {

@@ -1,4 +1,4 @@
-//! One open session: its ring, its requests, its commands in flight.
+//! An open session: its ring, its requests, its commands in flight.
 //!
 //! In a pass a session takes completions ([`Session::completed`]), submits in its turn ([`Session::take_turn`]), and rings
 //! and publishes ([`Session::end_poll`]). Identifier, slot, list pages and the answer's place of a command are reserved
@@ -35,20 +35,20 @@ use platform::{Cap, Notification, Platform};
 /// The outcome of a pass for a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PollResult {
-    /// It was not polled.
+    /// The session was not polled.
     None,
     /// There was nothing.
     Nothing,
-    /// It had completions.
+    /// The session had completions.
     Completions,
-    /// It had a turn.
+    /// The session had a turn.
     Turn,
 }
 
 /// Reason for which serving a session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ServeError {
-    /// Its client broke the protocol: this session ends.
+    /// The client broke the protocol: this session ends.
     Client(RingError),
     /// The controller cannot be trusted: it is reset.
     Device(DeviceFault),
@@ -77,7 +77,7 @@ pub(crate) struct Session<P: Platform> {
     /// The numbers of its queue pairs.
     pub queues: Range<u16>,
     pub statistics: Statistics,
-    /// Its interrupts by mode; the sum is among the statistics.
+    /// The session's interrupts by mode; the sum is among the statistics.
     pub interrupts: report::Interrupts,
     pub target: Target,
     pub window: Window,
@@ -92,7 +92,7 @@ pub(crate) struct Session<P: Platform> {
     refusals: u16,
     refusals_left: u16,
     /// The queue pair at which the next batch begins.
-    turn: u16,
+    next_queue: u16,
     /// The queue pairs that its commands go to: all, or the slower ones that the scheduling policy allows.
     usable: Range<u16>,
     /// The client was asked to signal when it submits.
@@ -141,7 +141,7 @@ impl<P: Platform> Session<P> {
             number,
             refusals,
             refusals_left: refusals,
-            turn: queues.start,
+            next_queue: queues.start,
             usable: queues.clone(),
             queues,
             is_signalled: true,
@@ -177,8 +177,8 @@ impl<P: Platform> Session<P> {
     pub(crate) fn set_queues(&mut self, queues: Range<u16>, max_transfer: u64) {
         let limits = CommandLimits::of(max_transfer, self.bounds.block_shift);
         self.command_limits.data_blocks = self.command_limits.data_blocks.min(limits.data_blocks);
-        if !queues.contains(&self.turn) {
-            self.turn = queues.start;
+        if !queues.contains(&self.next_queue) {
+            self.next_queue = queues.start;
         }
         self.usable = queues.clone();
         self.queues = queues;
@@ -236,10 +236,10 @@ impl<P: Platform> Session<P> {
     }
 
     #[inline]
-    fn next_turn(&mut self) {
-        self.turn = self.turn.wrapping_add(1);
-        if self.turn >= self.usable.end {
-            self.turn = self.usable.start;
+    fn advance_queue(&mut self) {
+        self.next_queue = self.next_queue.wrapping_add(1);
+        if self.next_queue >= self.usable.end {
+            self.next_queue = self.usable.start;
         }
     }
 }

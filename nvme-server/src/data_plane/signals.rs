@@ -57,14 +57,14 @@ impl<P: Platform> DataPlane<P> {
         if !self.removals.is_empty() {
             self.report_removals();
         }
-        if self.awaits_idle && self.is_drained() {
+        if self.awaits_idle && self.is_idle() {
             self.awaits_idle = false;
             self.jobs.pass(crate::jobs::Job::ChangeInterrupts);
         }
     }
 
     /// Returns whether no session has a command in flight.
-    pub(crate) fn is_drained(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         !self.slots.iter().any(SessionSlot::has_commands)
     }
 }

@@ -17,13 +17,13 @@ use platform::{AbsoluteCPtr, Badge, CPtr, Environment, Incarnation, Platform};
 /// A session's slot, whether it is open or not.
 pub(crate) struct SessionSlot<P: Platform> {
     pub phase: Phase<P>,
-    /// Its queue pairs at the next opening and after the next change.
+    /// The session's queue pairs at the next opening and after the next change.
     pub allotment: Allotment,
     /// A call of its client that waits for its answer; there is no other before.
     pub call: Option<PendingCall>,
-    /// Its client's budget until the next tick.
+    /// The client's budget until the next tick.
     pub budget: Budget,
-    /// Whether its client is alive.
+    /// Whether the client is alive.
     pub client: Watched<P::Memory>,
     /// CSpace slot of its waiting caller.
     pub caller: AbsoluteCPtr,
@@ -31,13 +31,13 @@ pub(crate) struct SessionSlot<P: Platform> {
     pub client_bit: u64,
     /// The badge bits of its queue pairs; other queue pairs may share them.
     pub vector_bits: u64,
-    /// Whether it may run now.
+    /// Whether the session may run now.
     pub place: Place,
     /// The outcome of this pass for it.
     pub polled: PollResult,
-    /// Its readiness as this pass found it.
+    /// The session's readiness as this pass found it.
     pub found: Readiness,
-    /// Its way to notice completions.
+    /// The session's way to notice completions.
     pub completion: Completion,
     /// For a hybrid session, the history of whether polling for them paid.
     pub history: History,
@@ -69,7 +69,7 @@ impl<P: Platform> SessionSlot<P> {
         self.place.listen(bits);
     }
 
-    /// Whether its client, which signals, has submitted nothing: a signal with its bit was another client's.
+    /// Returns whether the client, which signals, has submitted nothing: a signal with its bit was another client's.
     #[inline]
     pub(crate) fn has_nothing(&mut self) -> bool {
         match &mut self.phase {
@@ -88,7 +88,7 @@ impl<P: Platform> SessionSlot<P> {
 /// A call of a client that waits for its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PendingCall {
-    /// It is beyond its client's budget, and decided after the tick.
+    /// The call is beyond its client's budget, and decided after the tick.
     Deferred(Call),
     /// The control plane answers it.
     Decided(Call),

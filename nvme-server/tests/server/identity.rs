@@ -251,7 +251,7 @@ fn an_operation_that_is_lost_at_a_reset_is_not_submitted() {
     let before = received(&system);
     system.controller(|controller, _| controller.lies.shape.optional = false);
     recover(&mut system, WAYS[0]);
-    assert_eq!(system.request(0, entry(Opcode::WriteZeroes, 0, 8, 0)).status(), Some(Status::DeviceError));
+    assert_eq!(system.request(0, entry(Opcode::WriteZeroes, 0, 8, 0)).status(), Some(Status::Unsupported));
     assert_eq!(system.request(0, entry(Opcode::Discard, 0, 8, 0)).status(), Some(Status::Success));
     assert_eq!(received(&system), before);
 }

@@ -56,13 +56,52 @@ fn zeroes_discard_and_flush_move_no_data() {
 }
 
 #[test]
+fn a_compare_reads_the_window_and_reports_a_difference() {
+    let mut system = open();
+    let data = disk(&system, 1007, 100);
+    // Several commands.
+    system.clients[1].window.put(516, &data);
+    let compare = entry(Opcode::Compare, 7, 100, 516);
+    success(&mut system, 1, compare);
+    assert_eq!(system.world.state().controller.submitted.len(), 7);
+    for at in [0, 51_199] {
+        let mut other = data.clone();
+        other[at] ^= 1;
+        system.clients[1].window.put(516, &other);
+        let completed = system.request(1, compare);
+        let compare_failure = nvme_spec::Status::new(nvme_spec::StatusCode::CompareFailure).to_raw();
+        assert_eq!((completed.status(), completed.device_status), (Some(Status::CompareFailed), compare_failure));
+        assert_eq!(system.clients[1].window.get(516..516 + data.len()), other, "it stays as it is");
+    }
+    assert_eq!(disk(&system, 1007, 100), data);
+    let statistics: Statistics = system.call(2, STATISTICS).unwrap().payload().unwrap();
+    assert_eq!((statistics.written_bytes, statistics.errors), (0, 2));
+}
+
+#[test]
+fn a_verify_moves_no_data_and_reports_bad_media() {
+    let mut system = open();
+    success(&mut system, 1, entry(Opcode::Verify, 7, 100, 0));
+    assert_eq!(system.world.state().controller.moved, []);
+    let named: Vec<_> = system.world.state().controller.named.iter().map(|(_, blocks)| blocks.clone()).collect();
+    assert_eq!((named.first().map(|first| first.start), named.last().map(|last| last.end)), (Some(1007), Some(1107)));
+    let unread = nvme_spec::StatusCode::UnrecoveredRead;
+    system.controller(|controller, _| controller.fails = Some((unread.into(), 1)));
+    assert_eq!(system.request(1, entry(Opcode::Verify, 7, 1, 0)).status(), Some(Status::MediaError));
+    let statistics: Statistics = system.call(2, STATISTICS).unwrap().payload().unwrap();
+    assert_eq!((statistics.read_bytes, statistics.written_bytes), (51_200, 0));
+}
+
+#[test]
 fn operations_the_controller_lacks_are_answered_without_it() {
     let mut setup = Setup::default();
     setup.shape.optional = false;
     let mut system = System::start(setup);
     system.open(0).unwrap();
     success(&mut system, 0, entry(Opcode::Discard, 0, 8, 0));
-    assert_eq!(system.request(0, entry(Opcode::WriteZeroes, 0, 8, 0)).status(), Some(Status::DeviceError));
+    for opcode in [Opcode::WriteZeroes, Opcode::Verify, Opcode::Compare] {
+        assert_eq!(system.request(0, entry(opcode, 0, 8, 0)).status(), Some(Status::Unsupported), "{opcode:?}");
+    }
     assert!(system.world.state().controller.submitted.is_empty());
 }
 

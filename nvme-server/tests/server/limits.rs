@@ -6,7 +6,7 @@ use blk_api::request::Opcode;
 use nvme_spec::{StatusCode, admin, nvm};
 use sim_nvme::config::CommandLimits;
 
-const LIMITS: CommandLimits = CommandLimits { wzsl: 2, dmrl: 1, dmrsl: 100, dmsl: 90 };
+const LIMITS: CommandLimits = CommandLimits { vsl: 1, wzsl: 2, dmrl: 1, dmrsl: 100, dmsl: 90 };
 
 fn setup(version: (u16, u8), limits: CommandLimits) -> Setup {
     let mut setup = Setup { sessions: vec![session("only", 0)], ..Setup::default() };
@@ -29,6 +29,19 @@ fn requests_without_data_are_cut_to_what_the_controller_states() {
     let zeroed = named(&mut system, Opcode::WriteZeroes);
     assert_eq!((zeroed[..28].to_vec(), zeroed[28..].to_vec()), (vec![32; 28], vec![4]), "four pages a command");
     assert_eq!(system.controller(|controller, _| controller.disk(0..900 * 512)), vec![0; 900 * 512]);
+    let verified = named(&mut system, Opcode::Verify);
+    assert_eq!((verified[..56].to_vec(), verified[56..].to_vec()), (vec![16; 56], vec![4]), "two pages a command");
+}
+
+#[test]
+fn a_verify_has_the_limit_of_a_transfer_too() {
+    for (mdts, vsl, expected) in [(3, 0, 64), (3, 1, 16), (1, 5, 16)] {
+        let mut setup = setup((2, 0), CommandLimits { vsl, ..CommandLimits::default() });
+        setup.shape.mdts = mdts;
+        let mut system = System::start(setup);
+        system.open(0).unwrap();
+        assert_eq!(named(&mut system, Opcode::Verify)[..10], [expected; 10], "MDTS {mdts}, VSL {vsl}");
+    }
 }
 
 #[test]

@@ -197,7 +197,9 @@ fn a_read_only_extent_is_read_and_not_written() {
     let setup = Setup { sessions: vec![session("only", 0).with(extents)], ..Setup::default() };
     let mut system = System::start(setup);
     system.open(0).unwrap();
-    assert_eq!(status(&mut system, Opcode::Read, 0, 16), Some(Status::Success));
+    for opcode in [Opcode::Read, Opcode::Verify, Opcode::Compare] {
+        assert_eq!(status(&mut system, opcode, 0, 16), Some(Status::Success), "{opcode:?}");
+    }
     for opcode in [Opcode::Write, Opcode::Discard, Opcode::WriteZeroes] {
         assert_eq!(status(&mut system, opcode, 0, 8), Some(Status::Forbidden), "{opcode:?}");
         assert_eq!(status(&mut system, opcode, 8, 8), Some(Status::Success), "{opcode:?}");

@@ -60,13 +60,17 @@ fn answer(system: &mut System) -> (Option<Status>, usize) {
 
 #[test]
 fn request_of_each_kind_is_done_again_and_succeeds() {
-    for (opcode, blocks) in
-        [(Opcode::Read, 2), (Opcode::Write, 2), (Opcode::WriteZeroes, 9), (Opcode::Discard, 9), (Opcode::Flush, 0)]
-    {
+    for opcode in Opcode::ALL.iter().copied() {
+        let blocks = match opcode.right() {
+            None => 0,
+            Some(_) if opcode.moves_data() => 2,
+            Some(_) => 9,
+        };
         let mut system = open();
         let code = StatusCode::CommandInterrupted;
         fail(&mut system, code.into(), 2);
-        system.clients[0].window.put(516, &[0xa5; 1024]);
+        let before = system.controller(|controller, _| controller.disk(5 * 512..7 * 512));
+        system.clients[0].window.put(516, if opcode == Opcode::Compare { &before } else { &[0xa5; 1024] });
         let first = if blocks == 0 { 0 } else { 5 };
         system.submit(0, &[Entry { user_data: 7, ..entry(opcode, first, blocks, 516) }]);
         (0..4).for_each(|_| system.tick());
@@ -79,7 +83,7 @@ fn request_of_each_kind_is_done_again_and_succeeds() {
             Opcode::Read => assert_eq!(system.clients[0].window.get(516..1540), disk),
             Opcode::Write => assert_eq!(disk, [0xa5; 1024]),
             Opcode::WriteZeroes | Opcode::Discard => assert_eq!(disk, [0; 1024]),
-            Opcode::Flush => {}
+            Opcode::Flush | Opcode::Verify | Opcode::Compare => assert_eq!(disk, before),
         }
     }
 }

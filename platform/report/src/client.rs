@@ -113,6 +113,9 @@ pub struct Attack {
     /// The attacker.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub tenant: Name,
+    /// The kind of attack (`workload::attacks`).
+    #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
+    pub kind: Name,
     /// The attempt.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub attack: Text,

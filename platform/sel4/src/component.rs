@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::task::Poll;
-use platform::{CPtr, Event, OutOfBounds, Platform, ProcessorState, Region, RegionKind, Vaddr, ticks_to_ns};
+use platform::{Abuse, CPtr, Event, OutOfBounds, Platform, ProcessorState, Region, RegionKind, Vaddr, ticks_to_ns};
 
 /// No program's image starts lower (see the conventions in `docs`), and nothing else is mapped there.
 const LOWEST_IMAGE: u64 = 0x40_0000;
@@ -137,7 +137,9 @@ impl Platform for Sel4Platform {
             _ => {}
         }
     }
+}
 
+impl Abuse for Sel4Platform {
     /// Accesses the component's read-only regions, its arenas for registers, addresses below every image, and the kernel's half.
     /// The rest is refused, because Rust may use it.
     fn poke(&self, vaddr: Vaddr, write: Option<u8>) -> Result<u8, OutOfBounds> {

@@ -46,8 +46,8 @@ pub enum Delivery {
     Message(Badge, Box<Message>),
     /// The answer to a call.
     Reply(Box<Message>),
-    /// It ended without result.
+    /// The call ended without result.
     Nothing,
-    /// It was interrupted: the thread repeats it.
+    /// The call was interrupted: the thread repeats it.
     Restart,
 }

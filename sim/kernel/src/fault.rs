@@ -43,7 +43,7 @@ pub enum Fault {
 /// A failed lookup of a path (seL4 manual, section 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LookupFailure {
-    /// It does not start in a CNode.
+    /// The path does not start in a CNode.
     InvalidRoot,
     /// There is nothing where it ends.
     MissingCapability {

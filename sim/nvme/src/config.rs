@@ -64,7 +64,9 @@ pub struct Config {
 /// Limits of commands that move no data of blocks (NVM command set specification 1.0, section 4.1.5.2); 0 is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CommandLimits {
-    /// WZSL: a Write Zeroes has at most 2^WZSL memory pages of the smallest size.
+    /// VSL: a Verify has at most 2^VSL memory pages of the smallest size.
+    pub vsl: u8,
+    /// WZSL: the same of a Write Zeroes.
     pub wzsl: u8,
     /// DMRL: ranges of a Dataset Management.
     pub dmrl: u8,

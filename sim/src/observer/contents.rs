@@ -5,7 +5,7 @@ use super::controllers::ControllerReports;
 use super::session::{Flight, PARTS, Session};
 use crate::disk::Disk;
 use blk_api::Status;
-use blk_api::request::Opcode;
+use blk_api::operation::{Kind, Opcode, Right};
 use sim_check::{Data, Findings, Hash, Operation, Outcome, Persistence, RequestId, hash_block};
 use std::sync::Arc;
 
@@ -44,7 +44,9 @@ pub(super) fn asked(
     }
     for (part, range) in (0..).zip(&flight.ranges) {
         let operation = match flight.opcode {
-            Opcode::Read => Operation::Read(*range),
+            Opcode::Read | Opcode::Compare => Operation::Read(*range),
+            // It shows no content.
+            Opcode::Verify => return,
             Opcode::Write => {
                 let Some((own, rest)) = hashes.split_at_checked(range.count as usize) else { return };
                 hashes = rest;
@@ -75,7 +77,7 @@ impl End {
         let reset = controller.is_some_and(|controller| controller.was_reset_since(flight.asked_ns));
         let forgotten = controller.is_some_and(ControllerReports::may_have_forgotten);
         match status {
-            Some(Status::Success) if forgotten && flight.opcode != Opcode::Read => Self::Perhaps,
+            Some(Status::Success) if forgotten && flight.opcode.right() != Some(Right::Read) => Self::Perhaps,
             Some(Status::Success) => Self::Done,
             // The server gave up on a controller that could not be reset.
             Some(Status::ControllerReset | Status::DeviceGone) if !reset => Self::Unknown,
@@ -84,7 +86,12 @@ impl End {
     }
 }
 
-/// Reports how a request ended, with the content of each block that was read.
+/// Whether a success of this operation shows that its blocks have the content of the window.
+pub(super) const fn shows(opcode: Opcode) -> bool {
+    opcode.moves_data() && matches!(opcode.kind(), Kind::Read)
+}
+
+/// Reports how a request ended, with the content of each block that a success shows.
 pub(super) fn answered(
     data: &mut Data,
     number: u32,
@@ -94,7 +101,7 @@ pub(super) fn answered(
     now_ns: u64,
     findings: &mut Findings,
 ) {
-    let reads = flight.opcode == Opcode::Read && end == End::Done;
+    let reads = shows(flight.opcode) && end == End::Done;
     for part in 0..flight.ranges.len().max(1) {
         let outcome = match (flight.ranges.get(part).filter(|_| reads), end) {
             (Some(range), _) => {

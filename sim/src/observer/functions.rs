@@ -31,7 +31,7 @@ pub(crate) struct Functions {
 /// A command in flight.
 struct Flight {
     request: RequestId,
-    /// Pieces of the memory that a read fills, as the device addresses them, and the bytes of a block.
+    /// Pieces of the memory that a read fills or a compare names, as the device addresses them, and the bytes of a block.
     reads: Option<(Vec<Piece>, usize)>,
 }
 
@@ -105,7 +105,7 @@ impl Functions {
 }
 
 /// Reports a command to the checker of contents; `None` if it has no effect on them, or cannot succeed. Returns the memory that a
-/// read fills.
+/// read fills, or a compare names.
 fn submitted(
     sqe: &Sqe,
     request: RequestId,
@@ -123,7 +123,8 @@ fn submitted(
     let (controller, nsid) = (session.controller, session.nsid);
     let mut submit = |operation: Operation<'_>| data.submitted(request, now_ns, controller, nsid, operation);
     match opcode {
-        Opcode::Read => {
+        // A compare that succeeds shows the content of its blocks as a read does.
+        Opcode::Read | Opcode::Compare => {
             let range = range?;
             let pieces = pieces(sqe, usize::try_from(range.count).ok()?.checked_mul(block_bytes)?, memory)?;
             submit(Operation::Read(range));
@@ -140,9 +141,7 @@ fn submitted(
             submit(Operation::Discard(&ranges(sqe, memory)?));
         }
         Opcode::Flush => submit(Operation::Flush),
-        Opcode::DatasetManagement | Opcode::Compare | Opcode::Verify | Opcode::Copy | Opcode::WriteUncorrectable => {
-            return None;
-        }
+        Opcode::DatasetManagement | Opcode::Verify | Opcode::Copy | Opcode::WriteUncorrectable => return None,
     }
     Some(None)
 }

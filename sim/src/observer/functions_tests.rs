@@ -142,6 +142,22 @@ fn reads_of_what_a_function_wrote_are_accepted_and_others_reported() {
 }
 
 #[test]
+fn compare_that_succeeds_shows_the_content_as_a_read_does() {
+    let compare = |cid| nvm::compare(Cid(cid), Nsid(NSID), blocks(8, 8), DataPointer::page(AT));
+    let mut system = System::new();
+    system.put(0, &[7; 4096]);
+    system.executed(write(1, blocks(8, 8)));
+    system.executed(compare(2));
+    system.executed(nvm::verify(Cid(3), Nsid(NSID), blocks(8, 8)));
+    system.put(512 * 3, &[6]);
+    system.fetched(compare(4));
+    system.over(4, Status::new(StatusCode::CompareFailure));
+    assert!(system.findings.is_empty());
+    system.executed(compare(5));
+    assert_eq!(system.findings.counted(), 1, "it differs");
+}
+
+#[test]
 fn zeroes_and_discarded_blocks_are_judged_too() {
     let mut system = System::new();
     system.put(0, &[7; 4096]);

@@ -9,7 +9,7 @@
 
 use super::session::Flight;
 use blk_api::Status;
-use blk_api::request::Opcode;
+use blk_api::operation::Right;
 use capdl::Scenario;
 use capdl::scenario::What;
 use sim_check::{BlockRange, Checker, Findings, Subject};
@@ -103,7 +103,7 @@ impl Rights {
         now_ns: u64,
         findings: &mut Findings,
     ) {
-        let reads = flight.opcode == Opcode::Read;
+        let reads = flight.opcode.right() == Some(Right::Read);
         let mut wrong = |text: &str, range: &BlockRange| {
             findings.add(now_ns, Checker::Authority, Subject::Session(session), || {
                 format!("its request for {} blocks at LBA {} was {text}", range.count, range.first)

@@ -304,17 +304,10 @@ impl Flights {
     /// Puts a request with this number into a free place. Returns `None` if the entry is invalid, or its blocks are not all
     /// the session's.
     fn begin(&mut self, entry: &Entry, extents: &[Extent], number: u64, asked_ns: u64) -> Option<FlightId> {
-        let opcode = match entry.opcode {
-            1 => Opcode::Read,
-            2 => Opcode::Write,
-            3 => Opcode::Flush,
-            4 => Opcode::Discard,
-            5 => Opcode::WriteZeroes,
-            _ => return None,
-        };
-        let ranges = match opcode {
-            Opcode::Flush => Ranges::new(),
-            _ => locate(extents, entry.lba, u64::from(entry.blocks))?,
+        let opcode = Opcode::from_raw(entry.opcode)?;
+        let ranges = match opcode.right() {
+            None => Ranges::new(),
+            Some(_) => locate(extents, entry.lba, u64::from(entry.blocks))?,
         };
         let segments = entry.segments.iter().take(usize::from(entry.segment_count));
         let segments = segments.map(|segment| (segment.offset, segment.len)).collect();

@@ -178,11 +178,11 @@ impl Draw {
 
     /// Draws limits of commands without data, and delays before retries.
     fn limits(&mut self) -> String {
-        let (wzsl, dmrl) = (self.below(5), self.below(3));
+        let (vsl, wzsl, dmrl) = (self.below(5), self.below(5), self.below(3));
         let (dmrsl, dmsl) = (self.one_of(&[0, 1, 60, 5000]), self.one_of(&[0, 7, 3000]));
         let delays = [self.below(3), self.below(5), 0];
         format!(
-            ", version = \"2.0\", wzsl = {wzsl}, dmrl = {dmrl}, dmrsl = {dmrsl}, dmsl = {dmsl}, retry_delays = {delays:?}"
+            ", version = \"2.0\", vsl = {vsl}, wzsl = {wzsl}, dmrl = {dmrl}, dmrsl = {dmrsl}, dmsl = {dmsl}, retry_delays = {delays:?}"
         )
     }
 

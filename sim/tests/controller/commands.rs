@@ -229,11 +229,14 @@ fn transfers_up_to_the_limit_are_done_and_none_beyond() {
 
 #[test]
 fn commands_without_data_have_limits_of_their_own() {
-    let limits = CommandLimits { wzsl: 1, dmrl: 2, dmrsl: 10, dmsl: 15 };
+    let limits = CommandLimits { vsl: 2, wzsl: 1, dmrl: 2, dmrsl: 10, dmsl: 15 };
     let mut driver = Driver::with_queues(Config { limits, ..config() }, 1);
     let zero = |count| nvm::write_zeroes(CID, ONE, blocks(0, count));
     assert_eq!(driver.execute(1, zero(16)).status(), Status::SUCCESS);
     assert_eq!(driver.execute(1, zero(17)).status(), refused(StatusCode::InvalidField));
+    let verify = |count| nvm::verify(CID, ONE, blocks(0, count));
+    assert_eq!(driver.execute(1, verify(32)).status(), Status::SUCCESS);
+    assert_eq!(driver.execute(1, verify(33)).status(), refused(StatusCode::InvalidField));
     let (address, data) = driver.buffer(4096);
     let mut deallocate = |counts: &[u32]| {
         let ranges: Vec<u8> =
@@ -246,7 +249,7 @@ fn commands_without_data_have_limits_of_their_own() {
         assert_eq!(deallocate(counts), refused(StatusCode::CommandSizeLimit), "{counts:?}");
     }
     let beyond = |kind: &ViolationKind| matches!(kind, ViolationKind::CommandSize { .. });
-    assert_eq!(driver.violations().iter().filter(|kind| beyond(kind)).count(), 4);
+    assert_eq!(driver.violations().iter().filter(|kind| beyond(kind)).count(), 5);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! A controller with virtual functions.
 
-use super::{Run, passed, run_prepared, run_with, scenario};
+use super::{Run, as_written, passed, run_prepared, run_with, scenario};
 use capdl::Arch;
 use capdl::scenario::Attach;
 use report::Report;
 use sim::{Defect, Simulation};
+use sim_fault::{CommandEffect, CommandFault, Fault, QueueKind};
 use std::collections::BTreeSet;
 
 /// Milliseconds of virtual time in which the attacks end.
@@ -52,6 +53,22 @@ fn failed(run: &Run) -> BTreeSet<&str> {
         _ => None,
     });
     failed.collect()
+}
+
+#[test]
+fn wrong_answers_to_verify_and_compare_are_noticed_on_both_paths() {
+    const COMPARE: u8 = 5;
+    const VERIFY: u8 = 0x0c;
+    let answered = |opcode, (sct, sc)| {
+        let effect = CommandEffect::Status { sct, sc, dnr: false };
+        let fault = CommandFault { opcodes: vec![opcode], ..CommandFault::new(QueueKind::Io, effect) };
+        run_with(&as_written("verify-and-compare"), 1, &[Fault::Command(fault)])
+    };
+    let (media_error, success) = ((2, 0x81), (0, 0));
+    assert_eq!(failed(&answered(VERIFY, media_error)), BTreeSet::from(["alice", "frida"]));
+    let blind = answered(COMPARE, success);
+    assert_eq!(failed(&blind), BTreeSet::from(["alice", "frida"]));
+    assert!(blind.account.findings.contains("  data  "), "{}", blind.account.findings);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Compares the events and contents of a run with the scenario's expectations. Left out: times and rates (`times`).
 
 use crate::judges::causes::Reason;
-use crate::judges::{arrivals, completions, digests, interrupts, leaks, limits, probe};
+use crate::judges::{arrivals, attacks, completions, digests, interrupts, leaks, limits, probe};
 use crate::records::results::{Failed, Faulted, Results};
 use crate::reports::count::count;
 use blk_api::Status;
@@ -137,6 +137,7 @@ pub fn reasons(scenario: &Scenario, results: &Results) -> Vec<Reason> {
     for attack in results.attacks.iter().filter(|attack| !attack.refused) {
         reasons.push(format!("an attack of {} succeeded: {}", attack.tenant, attack.attack).into());
     }
+    reasons.extend(attacks::violations(scenario, results).into_iter().map(Reason::from));
     reasons.extend(digests::violations(scenario, results).into_iter().map(Reason::from));
     reasons.extend(completions::violations(scenario, results).into_iter().map(Reason::from));
     reasons.extend(leaks::violations(scenario, results).into_iter().map(Reason::from));

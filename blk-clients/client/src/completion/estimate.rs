@@ -4,7 +4,7 @@
 //! 1/8. So the mean follows a device whose speed changes within some ten requests, and one late request moves it little.
 //! A class that was never measured is unknown.
 
-use blk_api::request::Opcode;
+use blk_api::operation::{Kind, Opcode};
 
 /// Size classes: up to 512 bytes, up to twice that, and so on up to 2 MiB, and beyond.
 const SIZES: usize = 14;
@@ -16,8 +16,6 @@ const SMALLEST_SHIFT: u32 = 9;
 const WEIGHT_SHIFT: u32 = 3;
 /// The longest time that counts, so that sums do not overflow.
 const LONGEST: u64 = u64::MAX >> 8;
-const READ: u8 = Opcode::Read as u8;
-const WRITE: u8 = Opcode::Write as u8;
 
 /// A class of requests that are expected to take as long as each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,10 +24,10 @@ pub(crate) struct Class(u8);
 impl Class {
     /// The class of a request.
     pub(crate) fn of(opcode: u8, bytes: u64) -> Self {
-        let operation = match opcode {
-            READ => 0,
-            WRITE => 1,
-            _ => 2,
+        let operation = match Opcode::from_raw(opcode).filter(|opcode| opcode.moves_data()).map(Opcode::kind) {
+            Some(Kind::Read) => 0,
+            Some(Kind::Write) => 1,
+            Some(Kind::Other) | None => 2,
         };
         // The logarithm, rounded up: at most 64.
         let shift = u64::BITS.saturating_sub(bytes.saturating_sub(1).leading_zeros());
@@ -96,6 +94,9 @@ mod tests {
     use alloc::vec;
     use proptest::prelude::*;
 
+    const READ: u8 = Opcode::Read as u8;
+    const WRITE: u8 = Opcode::Write as u8;
+
     fn after(times: &[u64]) -> u64 {
         let (mut estimates, class) = (Estimates::new(), Class::of(READ, 4096));
         times.iter().for_each(|ticks| estimates.measure(class, *ticks));
@@ -110,6 +111,8 @@ mod tests {
         assert_ne!(Class::of(READ, 4096), Class::of(WRITE, 4096));
         assert_eq!(Class::of(READ, 4 << 20), Class::of(READ, u64::MAX), "there is a last one");
         assert_eq!(Class::of(Opcode::Flush as u8, 0), Class::of(Opcode::Discard as u8, 0));
+        assert_eq!(Class::of(Opcode::Flush as u8, 0), Class::of(Opcode::Verify as u8, 0));
+        assert_eq!(Class::of(Opcode::Compare as u8, 4096), Class::of(READ, 4096));
     }
 
     #[test]

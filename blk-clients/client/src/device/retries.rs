@@ -2,7 +2,7 @@
 //! time. They are made again, a few times; only then their users receive the error.
 //!
 //! Such a request may have been done, wholly or in part, and none of it is in progress when the server reports it. To do it
-//! again is safe. A read returns the content of its blocks at that time. A change leaves the same content as its first
+//! again is safe. A read, verify or compare is about the content of its blocks at that time. A change leaves the same content as its first
 //! try: its range of the window is still leased, and no other change of its blocks was let past it (`changes`). A flush
 //! covers everything acknowledged before its last try, which includes everything acknowledged before its first.
 //!

@@ -51,12 +51,27 @@ fn zeroes_and_discards_need_no_data() {
 }
 
 #[test]
+fn blocks_are_verified_and_compared() {
+    let machine = Machine::new(Setup::default());
+    let mut session = session(&machine);
+    session.window().write_bytes(0, &[9; 8192]).unwrap();
+    let compare = entry(Opcode::Compare, 10, 16, 0);
+    for one in [entry(Opcode::Write, 10, 16, 0), entry(Opcode::Verify, 0, 4096, 0), compare] {
+        assert_eq!(statuses(&exchange(&mut session, &[one]).unwrap()), [Status::Success]);
+    }
+    session.window().write_bytes(8191, &[8]).unwrap();
+    assert_eq!(statuses(&exchange(&mut session, &[compare]).unwrap()), [Status::CompareFailed]);
+    assert_eq!(machine.disk(10 * 512, 8192), [9; 8192]);
+    assert_eq!(machine.complaints(), [""; 0]);
+}
+
+#[test]
 fn missing_abilities_are_answered_without_a_command() {
     let machine = Machine::new(Setup { optional: false, ..Setup::default() });
     let mut session = session(&machine);
-    let entries = [entry(Opcode::Discard, 20, 4, 0), entry(Opcode::WriteZeroes, 12, 4, 0)];
-    let done = exchange(&mut session, &entries).unwrap();
-    assert_eq!(statuses(&done), [Status::Success, Status::DeviceError]);
+    let lacking = [Opcode::Discard, Opcode::WriteZeroes, Opcode::Verify, Opcode::Compare];
+    let done = exchange(&mut session, &lacking.map(|opcode| entry(opcode, 12, 4, 0))).unwrap();
+    assert_eq!(statuses(&done), [Status::Success, Status::Unsupported, Status::Unsupported, Status::Unsupported]);
     assert_eq!(machine.commands(), 0);
 }
 

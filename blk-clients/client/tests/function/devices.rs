@@ -247,7 +247,7 @@ fn refused_discard_is_no_failure_and_limits_cut_it() {
         })],
         adapt: |config| {
             config.capabilities.version = Vs::new().with_mjr(2);
-            config.limits = CommandLimits { wzsl: 1, dmrl: 1, dmrsl: 10, dmsl: 0 };
+            config.limits = CommandLimits { vsl: 0, wzsl: 1, dmrl: 1, dmrsl: 10, dmsl: 0 };
         },
         ..Setup::default()
     });
@@ -256,8 +256,9 @@ fn refused_discard_is_no_failure_and_limits_cut_it() {
         assert_eq!(device.discard(0, 5).await, Ok(()));
         assert_eq!(device.discard(0, 100).await, Ok(()));
         assert_eq!(device.write_zeroes(0, 100).await, Ok(()));
+        assert_eq!(device.verify(0, 100).await, Ok(()));
     }));
-    assert_eq!((machine.commands(), machine.complaints()), (1 + 10 + 7, vec![]));
+    assert_eq!((machine.commands(), machine.complaints()), (1 + 10 + 7 + 7, vec![]));
 }
 
 #[test]

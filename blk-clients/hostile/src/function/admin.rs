@@ -10,6 +10,7 @@ use nvme_spec::admin::{
 use nvme_spec::identify::ControllerList;
 use nvme_spec::{Cid, DataPointer, Nsid, QueueId, Sqe};
 use platform::{Memory, Platform};
+use workload::attacks;
 
 /// The controllers that are tried: more than a subsystem of a scenario has.
 const CONTROLLERS: u16 = 10;
@@ -20,6 +21,7 @@ const RESOURCES: u16 = 2;
 
 /// Runs all attacks of this module.
 pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::ADMIN);
     virtualization(attacker).await?;
     attach(attacker).await?;
     if attacker.detaches {

@@ -9,6 +9,7 @@ use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{Aqa, Arbitration, Cc, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register};
 use nvme_spec::{Cid, DataPointer, Lba, Sqe, admin};
 use platform::{Iova, Memory, Mmio, PAGE_SIZE, Platform};
+use workload::attacks;
 
 /// The barrier.
 const IOMMU: &str = "the IOMMU";
@@ -29,6 +30,7 @@ const WINDOWS: u64 = 8;
 
 /// Runs all attacks of this module.
 pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::DMA);
     own_physical_address(attacker).await?;
     around_its_window(attacker).await?;
     neighbours_windows(attacker).await?;

@@ -6,12 +6,14 @@
 use super::content::Content;
 use super::{Attacker, Stuck};
 use platform::{Iova, Kernel, Memory, PAGE_SIZE, Platform};
+use workload::attacks;
 
 /// Words of 32 bits in a page.
 const WORDS: usize = PAGE_SIZE / 4;
 
 /// Sends the message of every interrupt that a device can have, and the function's own among them.
 pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::INTERRUPTS);
     let kernel = attacker.platform.kernel().clone();
     let mut sent: u32 = 0;
     for irq in 0..kernel.irq_count() {

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use blk_api::names;
 use iommu_api::{CLOSE, Close, MAP, Map, OPEN, Open, RESET, UNMAP, Unmap};
 use platform::{CPtr, Cap, Endpoint, Iova, Kernel, Message, Notification, Platform, Rights};
+use workload::attacks;
 
 /// The barrier.
 const SERVER: &str = "the IOMMU server";
@@ -32,6 +33,7 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(
     if attacker.environment.cap_count(names::IO_TABLE) > 0 {
         return Ok(());
     }
+    attacker.verdicts.begin(&attacks::IOMMU_SERVER);
     capabilities(attacker).await?;
     slots(attacker).await?;
     addresses(attacker).await?;

@@ -6,6 +6,7 @@ use super::{Attacker, Stuck, pci};
 use nvme_spec::registers::Arbitration;
 use pci_api::{BAR_FRAME, CLAIM, Claim, INTERRUPTS_MSIX, IO_SPACE, Index, RESTORE, Refusal, START};
 use platform::{Message, Platform};
+use workload::attacks;
 
 /// Times that it is tried, a tick apart.
 const ATTEMPTS: u32 = 4;
@@ -14,6 +15,7 @@ const UNTOUCHED: Content = Content(0x4e9d_0000_0000_0000);
 
 /// Floods the function until it is revoked, with commands in flight, and then goes on.
 pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::KEPT);
     while !attacker.drive.pci.is_withdrawn().await {
         match flood(attacker).await {
             // It is offline or under reset, and withdrawn soon.

@@ -2,8 +2,8 @@
 
 use super::{Attacker, Stuck, calls, cnode, kept, resets};
 use pci_api::names::ARENA;
-use platform::{PAGE_SIZE, Platform, Vaddr};
-use workload::LastAttack;
+use platform::{Abuse, PAGE_SIZE, Vaddr};
+use workload::{LastAttack, attacks};
 
 /// An address that no component has mapped: below every program.
 const UNMAPPED: Vaddr = Vaddr::new(0x1000);
@@ -14,12 +14,13 @@ pub(crate) const fn reports_end_itself(last: LastAttack) -> bool {
 }
 
 /// Runs the last attack.
-pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
+pub(super) async fn run<P: Abuse>(attacker: &mut Attacker<'_, P>, last: LastAttack) -> Result<(), Stuck> {
     attacker.verdicts.last_round();
     match last {
         LastAttack::Close => {
             resets::fill(attacker)?;
             attacker.drive.pci.release().await?;
+            attacker.verdicts.begin(&attacks::RELEASE);
             attacker.report("release its function with commands in flight", true, format_args!("the PCI server"));
         }
         LastAttack::UnmappedRead => poke(attacker, "read unmapped memory", UNMAPPED, None),
@@ -67,7 +68,8 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, last: LastA
 }
 
 /// Accesses memory without asking the platform.
-fn poke<P: Platform>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
+fn poke<P: Abuse>(attacker: &mut Attacker<'_, P>, name: &str, vaddr: Vaddr, write: Option<u8>) {
+    attacker.verdicts.begin(&attacks::OWN_MEMORY);
     attacker.verdicts.report_end();
     match attacker.platform.poke(vaddr, write) {
         Err(_) => attacker.report(name, true, format_args!("the platform: it does not touch what was not given")),

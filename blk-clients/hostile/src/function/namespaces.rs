@@ -6,6 +6,7 @@ use super::{Attacker, Stuck, Tally};
 use nvme_spec::nvm::{self, Blocks, Range};
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, Sqe, Status, StatusCode};
 use platform::{Memory, Platform};
+use workload::attacks;
 
 /// The namespaces that are tried: more than a scenario has.
 const TRIED: u32 = 16;
@@ -37,6 +38,7 @@ pub(super) fn foreign(own: Nsid) -> impl Iterator<Item = Nsid> {
 
 /// Runs all attacks of this module.
 pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::NAMESPACES);
     list_ranges(attacker).await?;
     for (verb, page, build) in COMMANDS {
         let (mut tally, block) = (Tally::default(), Drive::<P>::block(NAMED)?);

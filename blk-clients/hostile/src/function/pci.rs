@@ -9,6 +9,7 @@ use pci_api::{
     Refusal, VECTOR, VIRTUAL_FUNCTIONS, WITHDRAW,
 };
 use platform::{AbsoluteCPtr, Badge, CPtr, CapData, Endpoint, Kernel, Message, Platform, Rights};
+use workload::attacks;
 
 /// Functions of its own bus that are tried.
 const FUNCTIONS: u16 = 16;
@@ -23,6 +24,7 @@ const BADGES: u64 = 8;
 
 /// Runs all attacks of this module.
 pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::PCI_SERVER);
     calls(attacker).await?;
     other_badges(attacker)?;
     other_functions(attacker).await

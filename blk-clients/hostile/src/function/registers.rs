@@ -8,12 +8,14 @@ use nvme_spec::QueueId;
 use nvme_spec::registers::{NSSR_RESET, Register};
 use pci_api::names::ARENA;
 use platform::{Mmio, PAGE_SIZE, Platform};
+use workload::attacks;
 
 /// The last queue whose doorbells are tried.
 const LAST_QUEUE: u16 = 128;
 
 /// Runs all attacks of this module.
 pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::REGISTERS);
     other_doorbells(attacker).await?;
     impossible_values(attacker).await?;
     constants(attacker).await?;

@@ -9,6 +9,7 @@ use nvme_spec::Cid;
 use nvme_spec::nvm;
 use nvme_spec::{DataPointer, Lba};
 use platform::{Cap, Frame, Kernel, Platform, Rights};
+use workload::attacks;
 
 /// Resets of the controller, and of the function, in a row.
 const CONTROLLER_RESETS: u32 = 16;
@@ -21,6 +22,7 @@ const UNTOUCHED: Content = Content(0x0dd5_0000_0000_0000);
 
 /// Runs all attacks of this module.
 pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+    attacker.verdicts.begin(&attacks::RESETS);
     for _ in 0..CONTROLLER_RESETS {
         fill(attacker)?;
         attacker.drive.bring_up().await?;
@@ -74,7 +76,7 @@ pub(super) async fn flood<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result
     let mut left = IN_FLIGHT;
     while left > 0 {
         if attacker.drive.io.pair.complete()?.is_some() {
-            attacker.drive.io.pair.release()?;
+            attacker.drive.io.pair.ring_head()?;
             left = left.saturating_sub(1);
         } else {
             attacker.drive.controller.check()?;

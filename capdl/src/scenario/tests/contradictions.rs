@@ -207,6 +207,7 @@ fn contradictions_are_refused_with_the_place_and_the_fix() {
             "a timeout_ms of 700: give it a multiple of 500",
         ),
         ("name = \"disk\"", "name = \"disk\"\nmodel = { dmrsl = 8 }", "cannot state before version 2.0"),
+        ("name = \"disk\"", "name = \"disk\"\nmodel = { vsl = 11, version = \"2.0\" }", "a vsl of 11: give it 1 to 10"),
         (
             "name = \"disk\"",
             "name = \"disk\"\nmodel = { wzsl = 11, version = \"2.0\" }",

@@ -158,9 +158,10 @@ fn check_model(controller: &Controller, line: usize) -> Checked {
         Model { register_bytes, .. } if register_bytes > MAX_BARS => {
             bad("register_bytes of", register_bytes, &format!("at most {MAX_BARS}"))
         }
+        Model { vsl, .. } if vsl > 10 => bad("a vsl of", vsl.into(), "1 to 10, or 0 for none"),
         Model { wzsl, .. } if wzsl > 10 => bad("a wzsl of", wzsl.into(), "1 to 10, or 0 for none"),
-        Model { version, wzsl, dmrl, dmrsl, dmsl, .. }
-            if version < Version::V2_0 && (wzsl, dmrl, dmrsl, dmsl) != (0, 0, 0, 0) =>
+        Model { version, vsl, wzsl, dmrl, dmrsl, dmsl, .. }
+            if version < Version::V2_0 && (vsl, wzsl, dmrl, dmrsl, dmsl) != (0, 0, 0, 0, 0) =>
         {
             refuse(
                 line,

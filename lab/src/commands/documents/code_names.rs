@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 /// Beginning of a name in the guide to programs of one's own: the reader's file, which the project does not have.
 const READERS: &str = "my-";
 /// Words that define an item.
-const DEFINING: [&str; 11] =
-    ["fn", "const", "static", "struct", "enum", "union", "trait", "type", "mod", "macro_rules!", "use"];
+const DEFINING: [&str; 10] =
+    ["fn", "const", "static", "struct", "enum", "union", "trait", "type", "mod", "macro_rules!"];
 
 /// A sentence for each name that stands for nothing. `exists` says whether the project has a path.
 pub(super) fn wrong_names(texts: &Texts, exists: impl Fn(&str) -> bool) -> Vec<String> {
@@ -107,20 +107,19 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// Items that a file defines: what follows a defining word, and the variants and fields, each the first word of its line.
+/// Items that a file defines: what follows a defining word, public fields, variants, and what it exports again.
 fn defined(text: &str) -> BTreeSet<&str> {
-    let is_part = |sign: char| sign.is_alphanumeric() || sign == '_';
+    let words = |line| str::split(line, |sign: char| !sign.is_alphanumeric() && sign != '_');
     let mut items = BTreeSet::new();
     for line in text.lines().map(str::trim_start).filter(|line| !line.starts_with("//")) {
-        let words = line.split_whitespace().zip(line.split_whitespace().skip(1));
-        let named = words.filter(|(word, _)| DEFINING.contains(word));
-        items.extend(named.filter_map(|(_, item)| item.split(|sign| !is_part(sign)).next()));
-        let line = line.strip_prefix("pub ").unwrap_or(line);
-        let first = line.split(|sign| !is_part(sign)).next().unwrap_or_default();
-        let after = line.get(first.len()..).unwrap_or_default().trim_start();
-        if after.is_empty() || after.starts_with([',', '(', '{', '=', ':']) && !after.starts_with("::") {
-            items.insert(first);
+        if line.starts_with("pub use ") {
+            items.extend(words(line));
         }
+        let pairs = line.split_whitespace().zip(line.split_whitespace().skip(1));
+        let named = pairs.filter(|(before, _)| DEFINING.contains(before) || before.starts_with("pub"));
+        items.extend(named.filter_map(|(_, item)| words(item).next()));
+        let first = words(line).next().unwrap_or_default();
+        items.extend(first.starts_with(|sign: char| sign.is_ascii_uppercase()).then_some(first));
     }
     items
 }

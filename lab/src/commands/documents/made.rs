@@ -3,14 +3,22 @@
 //! A maker replaces its part in the texts; a part that is not found is an error. [`stale`] returns the texts that then differ
 //! from the files.
 
-use super::{Texts, benchmarks, counts, gathered, licences, options, pictures, reference, scenario};
+use super::{Texts, attacks, benchmarks, counts, gathered, licences, options, pictures, reference, scenario};
 use anyhow::{Context, Result};
 use xtask::project::{Project, write_whole};
 
 type Maker = fn(&Project, &mut Texts) -> Result<()>;
 
-const MAKERS: [Maker; 7] =
-    [pictures::make, options::make, reference::make, licences::make, benchmarks::make, counts::make, scenario::make];
+const MAKERS: [Maker; 8] = [
+    attacks::make,
+    pictures::make,
+    options::make,
+    reference::make,
+    licences::make,
+    benchmarks::make,
+    counts::make,
+    scenario::make,
+];
 
 /// New texts of the documents that are out of date.
 pub(super) fn stale(project: &Project) -> Result<Texts> {

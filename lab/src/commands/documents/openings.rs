@@ -31,14 +31,10 @@ const REFUSED: [&str; 22] = [
     "Whether their",
 ];
 
-/// Folders whose comments are not mended yet.
-const SKIPPED: [&str; 2] = ["nvme-server/src/", "nvme-server/driver/src/"];
-
 /// A sentence for each visible doc comment that opens without a subject.
 pub(super) fn wrong_openings(texts: &Texts) -> Vec<String> {
-    let is_checked = |path: &str| path.ends_with(".rs") && !SKIPPED.iter().any(|folder| path.starts_with(folder));
     let mut wrong = Vec::new();
-    for (path, text) in texts.iter().filter(|(path, _)| is_checked(path)) {
+    for (path, text) in texts.iter().filter(|(path, _)| path.ends_with(".rs")) {
         for (number, first) in visible(text) {
             if let Some(opening) = REFUSED.into_iter().find(|opening| opens(first, opening)) {
                 wrong.push(format!("{path}:{number} opens a doc comment with '{opening}', which has no subject"));
@@ -102,7 +98,7 @@ mod tests {
         let code = "//! One file.\n//! It is short.\n\n/// Its name.\n#[must_use]\npub(super) fn name() {}\n\n\
                     /// Whether it is open.\nconst HIDDEN: bool = true;\n\n/// Oneself. Items.\npub struct S {\n    \
                     /// Whether it is open.\n    pub open: bool,\n    /// It is hidden.\n    hidden: bool,\n}\n";
-        let wrong = wrong_openings(&texts(&[("a.rs", code), ("nvme-server/src/b.rs", "//! It."), ("a.md", "//! It.")]));
+        let wrong = wrong_openings(&texts(&[("a.rs", code), ("a.md", "//! It.")]));
         let one =
             |line: usize, words: &str| format!("a.rs:{line} opens a doc comment with '{words}', which has no subject");
         assert_eq!(wrong, [one(1, "One"), one(4, "Its"), one(13, "Whether it")]);

@@ -141,7 +141,7 @@ impl<M: Memory, R: Mmio> AdminQueue<M, R> {
     }
 
     /// Gives up the command in flight, if there is one, because the controller failed.
-    pub fn give_up(&self, fault: DeviceFault) {
+    pub fn fail_command(&self, fault: DeviceFault) {
         if self.state.borrow_mut().waiting.take().is_some() {
             self.done.signal(Err(fault));
         }
@@ -187,7 +187,7 @@ impl<M: Memory, R: Mmio> State<M, R> {
     fn poll(&mut self) -> Result<Option<Cqe>, DeviceFault> {
         let Some(pair) = self.pair.as_mut() else { return Ok(None) };
         while let Some(cqe) = pair.complete_with_result()? {
-            pair.release()?;
+            pair.ring_head()?;
             let cid = Some(cqe.cid());
             if self.event_request == cid {
                 (self.event_request, self.event) = (None, Some(cqe));

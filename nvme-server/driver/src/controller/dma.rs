@@ -156,11 +156,11 @@ fn all<'a, T: CapType>(environment: &'a Environment, name: &'a str) -> impl Iter
 /// A client's window as the device sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Its first frame, the others in the slots behind.
+    /// The window's first frame, the others in the slots behind.
     pub first: Cap<Frame>,
-    /// Its pages.
+    /// Number of pages.
     pub pages: u32,
-    /// Its address for the device.
+    /// The window's address for the device.
     pub iova: Iova,
 }
 

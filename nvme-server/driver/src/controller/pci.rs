@@ -60,7 +60,7 @@ pub const fn has(function: &Function, interrupts: Interrupts) -> bool {
     }
 }
 
-/// One of the controller's interrupts.
+/// An interrupt of the controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Vector {
     /// Handle that acknowledges it.
@@ -72,7 +72,7 @@ pub struct Vector {
 /// Handle that acknowledges an interrupt.
 #[derive(Clone, Copy, Debug)]
 pub enum Line {
-    /// Its own handler.
+    /// The vector's own handler.
     Own(Cap<IrqHandler>),
     /// A signal to the PCI server, which has the handler of a pin that other drivers' functions share.
     Shared(Cap<Notification>),
@@ -80,15 +80,15 @@ pub enum Line {
 
 /// A claimed controller.
 pub struct Device<P: Platform> {
-    /// Its address: bus << 8 | device << 3 | function.
+    /// The function's address: bus << 8 | device << 3 | function.
     pub bdf: u16,
     /// Registers and doorbells.
     pub registers: P::Mmio,
-    /// Its vectors, vector 0 first.
+    /// The function's vectors, vector 0 first.
     pub vectors: Vec<Vector>,
-    /// Their interrupt mode.
+    /// The vectors' interrupt mode.
     pub interrupts: Interrupts,
-    /// Its address space, where there is an IOMMU.
+    /// The function's address space, where there is an IOMMU.
     pub io_space: Option<Cap<IoSpace>>,
 }
 
@@ -176,7 +176,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
         Self { platform, environment, server, slots }
     }
 
-    /// Its slots, for a later one.
+    /// The client's slots, for a later client.
     pub fn into_slots(self) -> Slots {
         self.slots
     }

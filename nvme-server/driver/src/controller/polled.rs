@@ -55,7 +55,7 @@ impl<P: Platform> Polled<P> {
             // The time is read first, so that a driver that did not run meanwhile polls once more.
             let is_last = self.platform.ticks() > deadline;
             if let Some(cqe) = self.pair.complete_with_result()? {
-                self.pair.release()?;
+                self.pair.ring_head()?;
                 return if cqe.cid() == cid { Ok(cqe) } else { Err(DeviceFault::UnknownCommand(cqe.cid().0)) };
             }
             if is_last {

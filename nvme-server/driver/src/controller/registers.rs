@@ -57,7 +57,7 @@ impl<R: Mmio> Registers<R> {
         Ok(())
     }
 
-    /// Its capabilities.
+    /// The controller's capabilities (CAP).
     pub fn cap(&self) -> Cap {
         self.cap.get()
     }

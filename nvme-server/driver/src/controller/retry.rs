@@ -20,13 +20,13 @@ const MOST_MS: u32 = 10_000;
 pub struct RetryDelays([u16; 3]);
 
 impl RetryDelays {
-    /// Those of a controller.
+    /// The delays that a controller states.
     #[must_use]
     pub fn of(about: &identify::Controller) -> Self {
         Self(about.crdt.map(|delay| delay.get()))
     }
 
-    /// Whether it states any.
+    /// Returns whether the controller states any.
     #[must_use]
     pub fn are_stated(self) -> bool {
         self != Self::default()

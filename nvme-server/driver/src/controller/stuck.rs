@@ -12,7 +12,7 @@ pub enum Stuck {
     Missing(&'static str),
     /// The PCI server, or the kernel on the way to it.
     Pci(PciError),
-    /// Its controller.
+    /// The attacker's controller.
     Device(DeviceFault),
     /// The kernel refused an operation that it must allow.
     Kernel(platform::Error),

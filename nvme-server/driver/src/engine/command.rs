@@ -5,60 +5,65 @@ use crate::cursor::{CommandLimits, Piece};
 use crate::fault::DeviceFault;
 use crate::prp::{self, PrpLists};
 use blk_api::Status;
+use blk_api::operation::Ability;
 use blk_api::request::Opcode;
 use nvme_spec::identify::{self, NvmLimits};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::{Lba, Nsid, Sqe, StatusCode};
 use platform::{Iova, Memory};
 
-/// Operations without data that the controller supports.
+/// The optional commands that the controller has, with the most that one of each may name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Abilities {
-    /// Bytes that a Write Zeroes may name, if it is supported.
+    compare: bool,
+    /// Blocks that a Dataset Management with deallocation may name.
+    deallocate: Option<u64>,
+    /// Bytes that a Write Zeroes may name.
     write_zeroes: Option<u64>,
-    /// Blocks that a Dataset Management with deallocation may name, if it is supported.
-    discard: Option<u64>,
+    /// Bytes that a Verify may name.
+    verify: Option<u64>,
 }
 
 impl Abilities {
-    /// Those of a controller, whose smallest page is `min_page_bytes`, with its `limits`.
+    /// The abilities of a controller, whose smallest page is `min_page_bytes`, with its `limits`.
     #[must_use]
     pub fn of(about: &identify::Controller, limits: &NvmLimits, min_page_bytes: u32) -> Self {
         let optional = about.optional_nvm();
         let most = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
         Self {
+            compare: optional.compare(),
+            deallocate: optional.dataset_management().then(|| most(limits.range_blocks())),
             write_zeroes: optional.write_zeroes().then(|| most(limits.zeroes_bytes(about, min_page_bytes))),
-            discard: optional.dataset_management().then(|| most(limits.range_blocks())),
+            verify: optional.verify().then(|| most(limits.verify_bytes(min_page_bytes))),
         }
     }
 
-    /// Blocks of `1 << block_shift` bytes that one command of an operation without data may name.
-    #[must_use]
-    pub fn most_blocks(self, opcode: Opcode, block_shift: u8) -> u32 {
-        let blocks = match opcode {
-            Opcode::WriteZeroes => self.write_zeroes.and_then(|bytes| bytes.checked_shr(block_shift.into())),
-            Opcode::Discard => self.discard,
-            Opcode::Read | Opcode::Write | Opcode::Flush => None,
-        };
-        // One block always goes.
-        u32::try_from(blocks.unwrap_or(u64::MAX)).unwrap_or(u32::MAX).clamp(1, Blocks::MAX)
-    }
-
-    /// The limits of a command of this operation, where `limits` are those of any.
+    /// The limits of one command for `opcode`, at most `limits`. A Verify keeps the device as busy as a read, so it has no more
+    /// blocks than one.
     #[must_use]
     pub fn limits(self, opcode: Opcode, limits: CommandLimits) -> CommandLimits {
-        let most = if opcode.moves_data() { Blocks::MAX } else { self.most_blocks(opcode, limits.block_shift) };
+        let bytes = |bytes: Option<u64>| bytes.and_then(|bytes| bytes.checked_shr(limits.block_shift.into()));
+        let most = match opcode.ability() {
+            Some(Ability::Deallocate) => self.deallocate,
+            Some(Ability::WriteZeroes) => bytes(self.write_zeroes),
+            Some(Ability::Verify) => bytes(self.verify).map(|blocks| blocks.min(limits.data_blocks.into())),
+            Some(Ability::Compare) | None => None,
+        };
+        // One block always goes.
+        let most = u32::try_from(most.unwrap_or(u64::MAX)).unwrap_or(u32::MAX).max(1);
         CommandLimits { bare_blocks: limits.bare_blocks.min(most), ..limits }
     }
 
-    /// The status of a request that needs no command. A discard is a hint and may be ignored; zeroes need the command.
+    /// The status of a request that needs no command. A discard is a hint and may be ignored; other operations need the command.
     #[must_use]
     #[inline]
     pub const fn answer_now(self, opcode: Opcode) -> Option<Status> {
-        match opcode {
-            Opcode::Discard if self.discard.is_none() => Some(Status::Success),
-            Opcode::WriteZeroes if self.write_zeroes.is_none() => Some(Status::DeviceError),
-            _ => None,
+        match opcode.ability() {
+            Some(Ability::Deallocate) if self.deallocate.is_none() => Some(Status::Success),
+            Some(Ability::WriteZeroes) if self.write_zeroes.is_none() => Some(Status::Unsupported),
+            Some(Ability::Verify) if self.verify.is_none() => Some(Status::Unsupported),
+            Some(Ability::Compare) if !self.compare => Some(Status::Unsupported),
+            Some(Ability::Deallocate | Ability::WriteZeroes | Ability::Verify | Ability::Compare) | None => None,
         }
     }
 }
@@ -91,19 +96,18 @@ pub fn build<M: Memory>(
         return Ok(nvm::flush(cid, nsid));
     }
     let blocks = Blocks::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
-    Ok(match opcode {
-        Opcode::Read | Opcode::Write => {
-            let start = window.checked_add(piece.offset).ok_or(DeviceFault::OwnMemory)?;
-            let data = match prp::without_list(start, bytes) {
-                Some(data) => data,
-                None => lists.build(index, start, bytes)?,
-            };
-            if opcode == Opcode::Read {
-                nvm::read(cid, nsid, blocks, data)
-            } else {
-                nvm::write(cid, nsid, blocks, data)
-            }
+    let data = || {
+        let start = window.checked_add(piece.offset).ok_or(DeviceFault::OwnMemory)?;
+        match prp::without_list(start, bytes) {
+            Some(data) => Ok(data),
+            None => lists.build(index, start, bytes),
         }
+    };
+    Ok(match opcode {
+        Opcode::Read => nvm::read(cid, nsid, blocks, data()?),
+        Opcode::Write => nvm::write(cid, nsid, blocks, data()?),
+        Opcode::Compare => nvm::compare(cid, nsid, blocks, data()?),
+        Opcode::Verify => nvm::verify(cid, nsid, blocks),
         Opcode::WriteZeroes => nvm::write_zeroes(cid, nsid, blocks),
         Opcode::Discard => {
             let range = nvm::Range::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
@@ -116,11 +120,13 @@ pub fn build<M: Memory>(
 /// The status with which the request of a failed command is answered. A discard is a hint: one that the controller refuses is done.
 #[must_use]
 pub fn failure(opcode: Opcode, status: nvme_spec::Status) -> Status {
-    let given_up = [StatusCode::AbortRequested, StatusCode::SqDeleted].map(nvme_spec::Status::new);
-    if given_up.iter().any(|one| (one.sct(), one.sc()) == (status.sct(), status.sc())) {
+    let is = |code| status.code() == code;
+    if is(StatusCode::AbortRequested) || is(StatusCode::SqDeleted) {
         Status::TimedOut
     } else if opcode == Opcode::Discard {
         Status::Success
+    } else if opcode == Opcode::Compare && is(StatusCode::CompareFailure) {
+        Status::CompareFailed
     } else if status.sct() == MEDIA_ERROR {
         Status::MediaError
     } else {

@@ -4,6 +4,7 @@
 //! The driver knows where a request's blocks lie on the namespace, and how many of them follow each other there
 //! ([`Run`]). Left out: the right to them.
 
+use blk_api::operation::Right;
 use blk_api::request::{Opcode, Request};
 use nvme_spec::nvm::Blocks;
 
@@ -12,7 +13,7 @@ use nvme_spec::nvm::Blocks;
 pub struct CommandLimits {
     /// Blocks one command may move.
     pub data_blocks: u32,
-    /// Blocks a command without data may name: see [`Abilities::most_blocks`](crate::command::Abilities::most_blocks).
+    /// Blocks a command without data may name: see [`Abilities::limits`](crate::command::Abilities::limits).
     pub bare_blocks: u32,
     /// log2 of the block size.
     pub block_shift: u8,
@@ -46,7 +47,7 @@ pub struct Piece {
 pub struct Run {
     /// The first of them.
     pub lba: u64,
-    /// Their number: at least 1, at most as many as were asked for.
+    /// Number of blocks: at least 1, at most as many as were asked for.
     pub blocks: u64,
 }
 
@@ -83,26 +84,26 @@ impl Cursor {
     }
 
     /// The next piece. `None` after the last. `locate` finds the run with which a number of the session's
-    /// blocks begin, for an operation.
+    /// blocks begin, to which the operation needs a right.
     ///
     /// # Errors
     /// Those of `locate`; the cursor then stays where it was.
     #[inline(always)]
     pub fn next<E>(
         &mut self,
-        locate: impl FnOnce(Opcode, u64, u64) -> Result<Run, E>,
+        locate: impl FnOnce(Right, u64, u64) -> Result<Run, E>,
         limits: CommandLimits,
     ) -> Result<Option<Piece>, E> {
         if self.finished {
             return Ok(None);
         }
-        if self.request.opcode == Opcode::Flush {
+        let Some(right) = self.request.opcode.right() else {
             self.finished = true;
             return Ok(Some(Piece { first: 0, lba: 0, blocks: 0, offset: 0 }));
-        }
+        };
         let left = self.request.blocks.wrapping_sub(self.done);
         let first = self.request.lba.wrapping_add(u64::from(self.done));
-        let run = locate(self.request.opcode, first, u64::from(left))?;
+        let run = locate(right, first, u64::from(left))?;
         // At most `left`, which is 32 bits.
         let mut blocks = run.blocks as u32;
         let mut offset = 0;

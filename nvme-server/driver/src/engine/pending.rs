@@ -96,7 +96,7 @@ impl Pending {
     }
 
     /// Counts a command less, which will not complete: the request is answered with `status`, whatever became of its other commands.
-    pub fn abandon(&mut self, place: u16, status: Status) -> Option<Answer> {
+    pub fn overrule(&mut self, place: u16, status: Status) -> Option<Answer> {
         if let Some(Some(request)) = self.places.get_mut(usize::from(place)) {
             request.status = status;
         }
@@ -124,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_request_has_that_status_whatever_came_before() {
+    fn an_overruled_request_has_that_status_whatever_came_before() {
         let mut pending = Pending::new(1);
         let place = pending.begin(7).unwrap();
         pending.add(place);
         assert_eq!(pending.end_one(place, Status::MediaError, 0x281), None);
-        let answer = pending.abandon(place, Status::ControllerReset).unwrap();
+        let answer = pending.overrule(place, Status::ControllerReset).unwrap();
         assert_eq!((answer.user_data, answer.status), (7, Status::ControllerReset));
     }
 }

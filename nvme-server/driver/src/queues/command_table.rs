@@ -109,7 +109,7 @@ impl<C: Copy, T: Copy> CommandTable<C, T> {
     /// # Errors
     /// [`DeviceFault::UnknownCommand`] when no such command is in flight.
     #[inline(always)]
-    pub fn release(&mut self, cid: Cid) -> Result<(&C, T), DeviceFault> {
+    pub fn complete(&mut self, cid: Cid) -> Result<(&C, T), DeviceFault> {
         let index = cid.0 & self.index_mask;
         match self.places.get_mut(usize::from(index)) {
             Some(place) if place.key == u32::from(cid.0) => {
@@ -141,8 +141,8 @@ impl<C: Copy, T: Copy> CommandTable<C, T> {
         self.free != NONE
     }
 
-    /// Takes every command out, after a confirmed reset, as [`CommandTable::release`] does.
-    pub fn drain(&mut self) -> impl Iterator<Item = (C, T)> + '_ {
+    /// Takes every command out, after a confirmed reset, as [`CommandTable::complete`] does.
+    pub fn take_all(&mut self) -> impl Iterator<Item = (C, T)> + '_ {
         let Self { places, free, .. } = self;
         places.iter_mut().zip(0u16..).filter_map(|(place, index)| {
             if place.is_free() {
@@ -184,7 +184,7 @@ mod tests {
         let b = table.reserve(2, 'b').unwrap();
         assert_ne!(a.index, b.index);
         assert_eq!(table.reserve(3, 'c'), None);
-        assert_eq!(table.release(a.cid), Ok((&1, 'a')));
+        assert_eq!(table.complete(a.cid), Ok((&1, 'a')));
         assert!(table.reserve(3, 'c').is_some());
     }
 
@@ -192,12 +192,12 @@ mod tests {
     fn a_stale_completion_of_an_earlier_command_is_distinguished() {
         let mut table = table(4);
         let old = table.reserve(1, 'a').unwrap();
-        table.release(old.cid).unwrap();
-        assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
+        table.complete(old.cid).unwrap();
+        assert_eq!(table.complete(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
         let new = table.reserve(2, 'b').unwrap();
         assert_eq!(new.index, old.index);
-        assert_eq!(table.release(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
-        assert_eq!(table.release(new.cid), Ok((&2, 'b')));
+        assert_eq!(table.complete(old.cid), Err(DeviceFault::UnknownCommand(old.cid.0)));
+        assert_eq!(table.complete(new.cid), Ok((&2, 'b')));
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
                 let cid = table.reserve(0, 'a').unwrap().cid;
                 assert_ne!(cid, Cid::NONE, "depth {depth}");
                 named.insert(cid.0);
-                table.release(cid).unwrap();
+                table.complete(cid).unwrap();
             }
             assert!(named.len() > 31, "{} identifiers of one place", named.len());
             let all: Vec<_> = core::iter::from_fn(|| table.reserve(0, 'a')).collect();
@@ -220,7 +220,7 @@ mod tests {
         let mut last = core::iter::from_fn(|| table.reserve(0, 'a')).last().unwrap();
         for _ in 0..=u16::MAX {
             assert_ne!(last.cid, Cid::NONE);
-            table.release(last.cid).unwrap();
+            table.complete(last.cid).unwrap();
             last = table.reserve(0, 'a').unwrap();
         }
     }
@@ -231,7 +231,7 @@ mod tests {
         let held = table.reserve(1, 'a').unwrap();
         for cid in 0..=u16::MAX {
             if cid != held.cid.0 {
-                assert!(table.release(Cid(cid)).is_err());
+                assert!(table.complete(Cid(cid)).is_err());
             }
         }
     }
@@ -243,7 +243,7 @@ mod tests {
             let reserved: Vec<_> = core::iter::from_fn(|| table.reserve(0, 'a')).collect();
             assert_eq!(reserved.len(), usize::from(depth.min(MOST_IN_FLIGHT)));
             for place in reserved {
-                table.release(place.cid).unwrap();
+                table.complete(place.cid).unwrap();
             }
         }
     }
@@ -252,14 +252,14 @@ mod tests {
     fn a_depth_that_changes_leaves_old_identifiers_old() {
         let mut table = table(8);
         let early = table.reserve(1, 'a').unwrap();
-        table.release(early.cid).unwrap();
+        table.complete(early.cid).unwrap();
         for depth in [1, 8, 3, 20] {
             table.set_depth(depth);
             let all: Vec<_> = core::iter::from_fn(|| table.reserve(0, 'a')).collect();
             assert_eq!(all.len(), usize::from(depth.min(8)));
             assert!(all.iter().all(|one| one.cid != early.cid));
-            assert_eq!(table.release(early.cid), Err(DeviceFault::UnknownCommand(early.cid.0)));
-            assert!(all.iter().all(|one| table.release(one.cid).is_ok()));
+            assert_eq!(table.complete(early.cid), Err(DeviceFault::UnknownCommand(early.cid.0)));
+            assert!(all.iter().all(|one| table.complete(one.cid).is_ok()));
         }
     }
 
@@ -269,9 +269,9 @@ mod tests {
         let late = table.reserve(4, 'a').unwrap();
         table.reserve(5, 'a').unwrap().spend();
         table.tags_mut().filter(|(command, _)| **command == 4).for_each(|(_, tag)| *tag = 'z');
-        assert_eq!(table.release(late.cid), Ok((&4, 'z')));
+        assert_eq!(table.complete(late.cid), Ok((&4, 'z')));
         let next = table.reserve(6, 'b').unwrap();
-        assert_eq!(table.release(next.cid), Ok((&6, 'b')));
+        assert_eq!(table.complete(next.cid), Ok((&6, 'b')));
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
         table.reserve(5, 'a').unwrap().spend();
         table.reserve(4, 'b').unwrap().spend();
         assert_eq!(table.in_flight().map(|(_, command)| *command).collect::<Vec<_>>(), [5, 4]);
-        assert_eq!(table.drain().count(), 2);
+        assert_eq!(table.take_all().count(), 2);
         assert_eq!(table.in_flight().count(), 0);
         assert!((0..3).all(|_| table.reserve(1, 'c').is_some()) && !table.has_room());
     }

@@ -32,7 +32,7 @@ impl Desired {
     }
 }
 
-/// One change at the controller.
+/// A change at the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Creates a queue pair with this form.

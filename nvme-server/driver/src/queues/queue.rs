@@ -98,7 +98,7 @@ impl<P: Platform, C: Copy, T: Copy> Queue<P, C, T> {
     #[cold]
     fn take_back(&mut self, reserved: Reserved) {
         // It was reserved just now, so it is there.
-        let _ = self.commands.release(reserved.spend());
+        let _ = self.commands.complete(reserved.spend());
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Ring<M> {
     pub memory: M,
     /// Bytes from its beginning.
     pub offset: usize,
-    /// Its address for the controller.
+    /// The queue's address for the controller.
     pub iova: Iova,
 }
 
@@ -78,12 +78,12 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
         })
     }
 
-    /// Its identifier.
+    /// The queue pair's identifier.
     pub fn id(&self) -> QueueId {
         self.id
     }
 
-    /// Its entries.
+    /// Entries of either queue.
     pub fn entries(&self) -> u16 {
         self.entries
     }
@@ -166,7 +166,7 @@ impl<M: Memory, R: Mmio> QueuePair<M, R> {
 
     /// Rings the head doorbell if completions were taken; returns whether it did.
     #[inline(always)]
-    pub fn release(&mut self) -> Result<bool, DeviceFault> {
+    pub fn ring_head(&mut self) -> Result<bool, DeviceFault> {
         if self.head == self.released {
             return Ok(false);
         }
@@ -225,7 +225,7 @@ mod tests {
             assert_eq!(pair.complete(), Ok(None), "a stale phase is no completion");
             post(&cq, slot, (round + 1) % 4, round, phase);
             assert_eq!(pair.complete().unwrap().unwrap().cid(), Cid(round));
-            assert_eq!(pair.release(), Ok(true));
+            assert_eq!(pair.ring_head(), Ok(true));
         }
     }
 

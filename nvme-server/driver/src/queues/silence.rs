@@ -25,7 +25,7 @@ pub const fn limit_seconds(is_long: bool) -> u64 {
 pub struct Waiting {
     /// Time at which the oldest command in flight was submitted, in ticks.
     pub since: u64,
-    /// Whether one of them moves no data.
+    /// Whether a command in flight moves no data.
     pub long: bool,
 }
 

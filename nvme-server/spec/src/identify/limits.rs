@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct NvmLimits {
-    /// VSL: a Verify has at most 2^VSL pages of the smallest size.
+    /// VSL: a Verify has at most 2^VSL pages of the smallest size. See [`NvmLimits::verify_bytes`].
     pub vsl: u8,
     /// WZSL: the same of a Write Zeroes. See [`NvmLimits::zeroes_bytes`].
     pub wzsl: u8,
@@ -45,6 +45,12 @@ impl NvmLimits {
     pub const fn zeroes_bytes(&self, about: &Controller, min_page_bytes: u32) -> Option<u64> {
         let pages = if self.wzsl == 0 { about.mdts } else { self.wzsl };
         super::controller::power_of_pages(pages, min_page_bytes)
+    }
+
+    /// Bytes that a Verify may name, for a controller whose smallest page is `min_page_bytes`. `None` is no limit.
+    #[must_use]
+    pub const fn verify_bytes(&self, min_page_bytes: u32) -> Option<u64> {
+        super::controller::power_of_pages(self.vsl, min_page_bytes)
     }
 
     /// Blocks of a Dataset Management with one range. `None` is no limit.

@@ -35,8 +35,8 @@ impl<P: Platform> Session<P> {
             let Some(queue) = queues.get_mut(number) else { continue };
             let rung = queue.queue.pair.ring()?;
             self.statistics.doorbells = self.statistics.doorbells.wrapping_add(u64::from(rung));
-            if rung && number == self.turn {
-                self.next_turn();
+            if rung && number == self.next_queue {
+                self.advance_queue();
             }
         }
         Ok(())

@@ -19,17 +19,17 @@ impl<P: Platform> Session<P> {
     }
 
     /// Answers with `status` the request of a command that will not complete.
-    pub(crate) fn lose(&mut self, command: Command, status: Status) {
+    pub(crate) fn command_lost(&mut self, command: Command, status: Status) {
         self.in_flight = self.in_flight.wrapping_sub(1);
-        self.abandon(command.request, status);
+        self.overrule(command.request, status);
     }
 
     /// Sets the request's status, whatever the outcome of its other commands.
-    pub(super) fn abandon(&mut self, request: Served, status: Status) {
+    pub(super) fn overrule(&mut self, request: Served, status: Status) {
         match request {
             Served::Whole(user_data) => self.answer(user_data, status, 0),
             Served::Part(place) => {
-                let answer = self.engine.pending.abandon(place, status);
+                let answer = self.engine.pending.overrule(place, status);
                 self.answer_if(answer);
             }
         }

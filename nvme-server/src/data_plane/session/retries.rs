@@ -110,7 +110,7 @@ impl<P: Platform> Session<P> {
         self.retrying = 0;
         let mut ended = false;
         while let Some(Waiting { place, .. }) = self.retries.waiting.pop() {
-            self.abandon(Served::Part(place), status);
+            self.overrule(Served::Part(place), status);
             ended = true;
         }
         ended

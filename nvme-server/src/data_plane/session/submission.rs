@@ -87,8 +87,8 @@ impl<P: Platform> Session<P> {
         if let Some(fastest) = quantum.fastest {
             // The first is the fastest. One that is full gives way to slower ones alone.
             let Range { start, end } = self.queues;
-            self.turn = start.saturating_add(fastest).min(end.saturating_sub(1));
-            self.usable = self.turn..end;
+            self.next_queue = start.saturating_add(fastest).min(end.saturating_sub(1));
+            self.usable = self.next_queue..end;
         }
         Turn { queues, extents, batch, left: quantum.commands, limits, now }
     }
@@ -201,14 +201,14 @@ impl<P: Platform> Session<P> {
     /// Whether a command could be submitted; if not, the session is polled again when one can.
     #[inline]
     pub(super) fn has_room(&self, queues: &mut Queues<P>) -> bool {
-        let has_room = queues.with_room(&self.usable, self.turn).is_some();
+        let has_room = queues.with_room(&self.usable, self.next_queue).is_some();
         if !has_room {
             queues.note_waiter(self.usable.clone());
         }
         has_room
     }
 
-    /// Whether one more entry may be taken: its request could be answered, and the session is within its refusals.
+    /// Returns whether one more entry may be taken: its request could be answered, and the session is within its refusals.
     #[inline]
     pub(super) fn can_answer(&mut self) -> Result<bool, RingError> {
         Ok(self.refusals_left > 0 && self.ring.answerable(self.outstanding)? > 0)
@@ -248,7 +248,7 @@ impl<P: Platform> Session<P> {
         while let Some(opcode) = self.engine.to_submit() {
             let Some(queue) = self.queue_with_room(turn.queues).filter(|_| turn.left > 0) else { return Ok(()) };
             let (extents, limits) = (&mut turn.extents, self.abilities.limits(opcode, turn.limits));
-            match self.engine.next(|opcode, first, blocks| extents.run(opcode, first, blocks), limits) {
+            match self.engine.next(|right, first, blocks| extents.run(right, first, blocks), limits) {
                 Ok(Some((piece, place))) => self.submit(turn, queue, opcode, piece, place)?,
                 Ok(None) => return Err(DeviceFault::OwnMemory.into()),
                 Err(miss) => {
@@ -289,8 +289,8 @@ impl<P: Platform> Session<P> {
     /// The queue pair of this turn, or another if that is full: a batch stays together, so that one doorbell rings it.
     #[inline]
     fn queue_with_room(&mut self, queues: &Queues<P>) -> Option<u16> {
-        self.turn = queues.with_room(&self.usable, self.turn)?;
-        Some(self.turn)
+        self.next_queue = queues.with_room(&self.usable, self.next_queue)?;
+        Some(self.next_queue)
     }
 
     fn submit(

@@ -531,9 +531,9 @@ fn managed(sqe: &Sqe, bus: &mut Bus) -> Option<Managed> {
 
 /// Blocks that a command names by itself.
 fn blocks(sqe: &Sqe) -> Option<Range<u64>> {
-    use nvm::Opcode::{Read, Write, WriteZeroes};
+    use nvm::Opcode::{Compare, Read, Verify, Write, WriteZeroes};
     let named = Blocks::from_sqe(sqe)?;
-    let names = matches!(nvm::Opcode::from_raw(sqe.opcode())?, Read | Write | WriteZeroes);
+    let names = matches!(nvm::Opcode::from_raw(sqe.opcode())?, Read | Write | Compare | Verify | WriteZeroes);
     names.then(|| named.start().0..named.start().0 + u64::from(named.count()))
 }
 
@@ -547,6 +547,7 @@ impl Lies {
                 (about.mdts, about.rab) = (shape.mdts, RAB);
                 let known = identify::Oncs::from_bits(about.oncs.get());
                 let known = known.with_write_zeroes(shape.optional).with_dataset_management(shape.optional);
+                let known = known.with_verify(shape.optional).with_compare(shape.optional);
                 about.oncs.set(known.into_bits());
             }
             Some(Cns::Namespace) => {

@@ -182,9 +182,10 @@ fn report_io(controller: &Controller, about: &mut identify::Controller) {
 }
 
 fn limits(controller: &Controller) -> NvmLimits {
-    let CommandLimits { wzsl, dmrl, dmrsl, dmsl } = controller.config.limits;
+    let CommandLimits { vsl, wzsl, dmrl, dmrsl, dmsl } = controller.config.limits;
     let mut limits = NvmLimits::NONE;
-    (limits.wzsl, limits.dmrl, limits.dmrsl, limits.dmsl) = (wzsl, dmrl, dmrsl.into(), dmsl.into());
+    (limits.vsl, limits.wzsl, limits.dmrl) = (vsl, wzsl, dmrl);
+    (limits.dmrsl, limits.dmsl) = (dmrsl.into(), dmsl.into());
     limits
 }
 

@@ -76,6 +76,7 @@ pub(super) fn range(controller: &mut Controller, opcode: Opcode, sqe: &Sqe) -> R
     let limit = match opcode {
         Opcode::Read | Opcode::Write | Opcode::Compare => controller.transfer_limit(),
         Opcode::WriteZeroes => controller.bytes_of_pages(controller.config.limits.wzsl),
+        Opcode::Verify => controller.bytes_of_pages(controller.config.limits.vsl),
         _ => u64::MAX,
     };
     let namespace = controller.namespaces.active(sqe.nsid())?;
@@ -83,7 +84,7 @@ pub(super) fn range(controller: &mut Controller, opcode: Opcode, sqe: &Sqe) -> R
     let range = namespace.range(blocks.start().0, u64::from(blocks.count()));
     if u64::from(blocks.count()) << namespace.block_bits() > limit {
         return Err(match opcode {
-            Opcode::WriteZeroes => too_large(controller, sqe, StatusCode::InvalidField),
+            Opcode::WriteZeroes | Opcode::Verify => too_large(controller, sqe, StatusCode::InvalidField),
             _ => refused(StatusCode::InvalidField),
         });
     }

@@ -34,14 +34,15 @@ fn listed(driver: &mut Driver, cns: Cns, after: u32) -> Vec<u32> {
 
 #[test]
 fn limits_of_the_command_set_are_stated_from_revision_2_on() {
-    let limits = CommandLimits { wzsl: 3, dmrl: 4, dmrsl: 500, dmsl: 600 };
+    let limits = CommandLimits { vsl: 2, wzsl: 3, dmrl: 4, dmrsl: 500, dmsl: 600 };
     let mut driver = Driver::new(Config { limits, ..config() });
     driver.refuse(admin::identify_nvm_limits(CID, PAGE), StatusCode::InvalidField);
     let capabilities = Capabilities { version: Vs::new().with_mjr(2), ..Capabilities::default() };
     let mut driver = Driver::new(Config { limits, capabilities, ..config() });
     identify(&mut driver, Cns::CommandSetController, 0);
     let stated: NvmLimits = driver.data();
-    assert_eq!((stated.wzsl, stated.dmrl, stated.dmrsl.get(), stated.dmsl.get()), (3, 4, 500, 600));
+    assert_eq!((stated.vsl, stated.wzsl, stated.dmrl), (2, 3, 4));
+    assert_eq!((stated.dmrsl.get(), stated.dmsl.get()), (500, 600));
 }
 
 #[test]

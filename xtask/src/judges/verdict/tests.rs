@@ -260,14 +260,19 @@ fn a_wrong_byte_and_an_attack_that_succeeds_fail_the_run() {
     assert_eq!(seen(load(1, 1)), ["w read 1 wrong byte"]);
     assert_eq!(seen(load(1, 0)), [""; 0]);
     assert_eq!(seen(load(0, 0)), ["w made no request of its load"]);
-    let attack =
-        Report::Attack(Attack { tenant: clip("w"), attack: clip("reads"), refused: false, stopped_by: clip("") });
+    let attack = Report::Attack(Attack {
+        tenant: clip("w"),
+        kind: clip(""),
+        attack: clip("reads"),
+        refused: false,
+        stopped_by: clip(""),
+    });
     assert_eq!(reasons(&scenario(""), &results(vec![attack, done(true)])), ["an attack of w succeeded: reads"]);
 }
 
 fn attack() -> Report {
     let stopped_by = clip("the server's check");
-    Report::Attack(Attack { tenant: clip("m"), attack: clip("reads"), refused: true, stopped_by })
+    Report::Attack(Attack { tenant: clip("m"), kind: clip(""), attack: clip("reads"), refused: true, stopped_by })
 }
 
 #[test]

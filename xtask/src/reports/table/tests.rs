@@ -24,6 +24,7 @@ fn heapless_bars(any: bool) -> report::Bars {
 fn attack() -> Attack {
     Attack {
         tenant: clip("mallory"),
+        kind: clip("requests"),
         attack: clip("reads carol's blocks"),
         refused: true,
         stopped_by: clip("status out of range"),

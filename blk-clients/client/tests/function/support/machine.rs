@@ -56,7 +56,7 @@ pub(crate) struct Setup {
     pub vectors: u16,
     /// Whether an interrupt stays masked until it is acknowledged.
     pub masks: bool,
-    /// Whether the controller has Write Zeroes and Dataset Management.
+    /// Whether the controller has optional commands.
     pub optional: bool,
     /// Whether the controller has a namespace.
     pub attached: bool,
