@@ -4,7 +4,7 @@
 //! the statuses that the oracle finds, and an accepted entry is unchanged. The oracle is written apart, in arithmetic of 128
 //! bits, where no sum of the door's numbers can wrap.
 
-use crate::{Subject, Target};
+use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use blk_api::Status;
 use blk_api::request::{Bounds, Entry, Request, Segment};
@@ -52,17 +52,20 @@ fn oracle(entry: &Entry, bounds: &Bounds) -> Vec<Status> {
     const READ: u8 = 1;
     const WRITE: u8 = 2;
     const FLUSH: u8 = 3;
+    const VERIFY: u8 = 6;
+    const COMPARE: u8 = 7;
     let (lba, blocks) = (u128::from(entry.lba), u128::from(entry.blocks));
     let (window, block) = (u128::from(bounds.window_bytes), 1u128 << bounds.block_shift);
-    let moves = entry.opcode == READ || entry.opcode == WRITE;
-    let known = (READ..=5).contains(&entry.opcode);
+    let moves = [READ, WRITE, COMPARE].contains(&entry.opcode);
+    let known = (READ..=COMPARE).contains(&entry.opcode);
     let named = usize::from(entry.segment_count);
     let mut wrong = Vec::new();
     let mut is = |wrongly: bool, status| wrong.extend(wrongly.then_some(status));
     is(!known || entry.reserved != 0 || named > 5 || moves != (named > 0), Status::InvalidRequest);
     is(entry.opcode == FLUSH && (lba != 0 || blocks != 0), Status::InvalidRequest);
     if known && entry.opcode != FLUSH {
-        is(entry.opcode != READ && !bounds.writable, Status::ReadOnly);
+        let changes = ![READ, VERIFY, COMPARE].contains(&entry.opcode);
+        is(changes && !bounds.writable, Status::ReadOnly);
         is(blocks == 0 || lba + blocks > u128::from(bounds.blocks), Status::OutsideExtents);
         is(blocks > u128::from(bounds.max_blocks), Status::TooLarge);
     }

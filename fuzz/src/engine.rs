@@ -1,6 +1,6 @@
 //! The engine's side: each program in `targets/` is a target behind libFuzzer's entry points.
 
-use crate::{Subject, Target};
+use crate::target::{Subject, Target};
 use std::path::Path;
 use std::sync::OnceLock;
 

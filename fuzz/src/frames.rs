@@ -5,7 +5,7 @@
 //! the log. These are the same however the line was cut into pieces, and have no control characters that a terminal would
 //! act on.
 
-use crate::{Subject, Target};
+use crate::target::{Subject, Target};
 use arbitrary::Unstructured;
 use capdl::Scenario;
 use capdl_spec::Role;

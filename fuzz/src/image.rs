@@ -9,7 +9,7 @@
 mod testing;
 
 use self::testing::{Component as Running, Happens, Machine, TICK, TestPlatform, TestServices, machine};
-use crate::{Subject, Target};
+use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use capdl_spec::{
     CapRun, Component, Counted, Fill, Kill, Mapping, Moment, Need, Object, ObjectKind, RestartPolicy, Role,

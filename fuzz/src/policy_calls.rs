@@ -9,7 +9,7 @@
 mod world;
 
 use self::world::World;
-use crate::{Subject, Target};
+use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use blk_api::extent::{Blocks, Extent};
 use blk_api::policy::{self, Asked, Change, Covered, Holder, PolicyConfig, READ, Record, WRITE, What};

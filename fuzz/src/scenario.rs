@@ -4,7 +4,7 @@
 //! system of the scenario can be built, its authority proven, and its image, its text in the capDL language and its picture
 //! made. The image then decodes to its specification.
 
-use crate::{Subject, Target};
+use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use capdl::{BuildError, Programs, Scenario, ScenarioError};
 use capdl_spec::Specification;

@@ -18,6 +18,7 @@ mod buffer;
 mod certain;
 mod choice;
 mod compares;
+mod delay;
 pub mod histogram;
 mod load;
 mod measure;
@@ -29,6 +30,7 @@ mod workers;
 mod zeroes;
 
 use blk_client::{Device, Program, Reporter};
+use delay::after;
 use measure::{Measured, Unmeasured};
 use platform::{Environment, Platform};
 use report::Report;
@@ -98,10 +100,4 @@ fn measured<P: Platform>(result: Result<Measured, Unmeasured>, bench: &Bench, re
             false
         }
     }
-}
-
-/// The clock's ticks `microseconds` from now.
-fn after<P: Platform>(platform: &P, microseconds: u64) -> u64 {
-    let ticks = microseconds.saturating_mul(platform.ticks_per_second()).checked_div(1_000_000).unwrap_or(0);
-    platform.ticks().saturating_add(ticks)
 }

@@ -5,18 +5,17 @@
 //! mix; then verify, compare, write zeroes and discard if configured. Only the mix is counted and timed. A load that leaves time to others sleeps
 //! from tick to tick, outside of the device's turns, whenever its requests took more than their part of the time so far.
 
-use crate::after;
 use crate::area::{Access, Area, Units};
 use crate::buffer::{Buffer, Layout};
-use crate::certain;
 use crate::choice::Choice;
 use crate::compares;
+use crate::delay::after;
 use crate::outcome::Outcome;
 use crate::progress::Progress;
 use crate::shape::{self, Impossible};
 use crate::stamp::{Generator, Stamp, tenant_number};
 use crate::workers::all;
-use crate::zeroes;
+use crate::{certain, zeroes};
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;

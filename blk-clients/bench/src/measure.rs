@@ -8,7 +8,7 @@
 mod device;
 mod ring;
 
-use crate::after;
+use crate::delay::after;
 use crate::stamp::Generator;
 use alloc::boxed::Box;
 use blk_client::{Device, Error, Geometry, Opcode, OpenError, Options, Session, Status};

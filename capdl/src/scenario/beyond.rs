@@ -6,7 +6,7 @@
 
 use super::repair::{Unread, replace};
 use super::sentence::{key_of, most_of, written};
-use super::validate::Refusal;
+use crate::scenario::refusal::Refusal;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{self, DeTable, DeValue};

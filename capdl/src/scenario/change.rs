@@ -2,7 +2,7 @@
 
 use super::When;
 use super::tenant::Bandwidth;
-use super::validate::Refusal;
+use crate::scenario::refusal::Refusal;
 use blk_api::config::{Class, RateLimit};
 use blk_api::extent::{Blocks, Extent};
 use core::fmt;

@@ -1,7 +1,7 @@
 //! The refusal of a scenario, as a person reads it.
 
 use super::Setting;
-use super::validate::Refusal;
+use crate::scenario::refusal::Refusal;
 use std::fmt;
 
 /// A scenario that is refused: where, and one sentence with the fix; and the other refusals of the file, a line each.

@@ -1,10 +1,10 @@
 //! A scenario file as it is written, and the scenario that it means: names that may be left out, copies of tenants, repeated events.
 
-use super::validate::Refusal;
 use super::{
     Console, Controller, Edu, Expect, HotPlug, IommuServer, Kill, MAX_COPIES, Machine, Moment, Path, Pci, PciServer,
     Probe, Scenario, Server, Tenant, When, Workload, change, hot_plug,
 };
+use crate::scenario::refusal::Refusal;
 use blk_api::extent::Extent;
 use serde::Deserialize;
 use sim_fault::Fault;

@@ -1,6 +1,6 @@
 //! Controllers that come and go, as scenarios name them.
 
-use super::validate::Refusal;
+use crate::scenario::refusal::Refusal;
 use serde::Deserialize;
 
 /// An event in the slot of a controller with `hot_plug`. A controller whose first event is its insertion is not there at the

@@ -3,10 +3,9 @@
 use super::beyond::Beyond;
 use super::error::MOST;
 use super::file::File;
-use super::lists;
-use super::program;
 use super::sentence::{line_of, list_for_table, sentence};
-use super::validate::Refusal;
+use super::{lists, program};
+use crate::scenario::refusal::Refusal;
 use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;

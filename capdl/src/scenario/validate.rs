@@ -8,9 +8,11 @@ pub(super) mod function;
 mod hot_plug;
 mod interrupts;
 mod later;
+mod limits;
 mod load;
 mod memory;
 mod moment;
+mod names;
 mod pci;
 mod peer;
 mod priority;
@@ -21,46 +23,25 @@ mod share;
 mod span;
 mod virtual_functions;
 
-use super::{
-    Controller, EDU_DRIVER, IOMMU_SERVER, Lines, MAX_COPIES, Namespace, PROBE, Path, Scenario, Tenant, Workload,
-};
+use super::{Controller, IOMMU_SERVER, MAX_COPIES, Namespace, PROBE, Path, Scenario, Tenant, Workload};
 use crate::programs::own_base;
+use crate::scenario::file::Lines;
+use crate::scenario::refusal::{Checked, Refusal, refuse, refuse_file};
+use crate::scenario::validate::names::{check_name, check_unique};
+use crate::scenario::validate::span::is_load;
 use blk_api::config::ServerConfig;
 use blk_api::extent::{Extent, ExtentMap};
 use capdl_spec::Arch;
 use std::collections::BTreeSet;
 
-/// A refusal: the line to blame, and the sentence.
-#[derive(PartialEq, Eq, Debug)]
-pub(super) struct Refusal {
-    pub(super) line: Option<usize>,
-    pub(super) message: String,
-}
-
-type Checked = Result<(), Refusal>;
-
 /// Longest name of a scenario; a run's folder is named after it.
 const MAX_SCENARIO_NAME: usize = 64;
 /// Longest name of a tenant; names of objects and of servers are made from it.
 const MAX_NAME: usize = 24;
-/// Commands that the NVMe server keeps in flight on a queue pair, at most.
-const MAX_DEPTH: u16 = 1024;
 /// Least records for each session: a request that touches more extents may find them evicted again each time.
 const RECORDS_A_SESSION: u32 = 4;
 /// Bytes of the smallest machine.
 const LEAST_MEMORY: u64 = 64 << 20;
-/// Bytes of the largest namespace of a scenario, 1 EiB: larger than any real one.
-const MAX_NAMESPACE: u64 = 1 << 60;
-const PAGE: u64 = 4096;
-
-fn refuse(line: usize, message: String) -> Checked {
-    Err(Refusal { line: Some(line), message })
-}
-
-/// Refuses with the line of the key that the message begins with, such as `[machine] memory`; without one, the file as a whole.
-fn refuse_file(message: String) -> Checked {
-    Err(Refusal { line: None, message })
-}
 
 /// Checks the scenario: first every table by itself, and then, if all are sound, the tables together.
 ///
@@ -208,34 +189,6 @@ fn check_scenario_name(name: &str, line: usize) -> Checked {
         );
     }
     Ok(())
-}
-
-fn check_name(what: &str, name: &str, longest: usize, line: usize) -> Checked {
-    let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let letter_first = name.starts_with(|first: char| first.is_ascii_lowercase());
-    if !letter_first || name.len() > longest || !name.bytes().all(good) {
-        return refuse(
-            line,
-            format!(
-                "{what} name `{}` is not a letter and up to {longest} of a-z, 0-9 and `-` in all: rename it",
-                name.escape_debug()
-            ),
-        );
-    }
-    let reserved = ["console", "root-task", "pci-server", IOMMU_SERVER, "policy", PROBE, EDU_DRIVER].contains(&name)
-        || name.starts_with("nvme-server")
-        || name.starts_with("policy-");
-    if what == "tenant" && reserved {
-        return refuse(line, format!("tenant name `{name}` is a system component's: rename it"));
-    }
-    Ok(())
-}
-
-fn check_unique<'a>(what: &str, name: &'a str, names: &mut BTreeSet<&'a str>, line: usize) -> Checked {
-    if names.insert(name) {
-        return Ok(());
-    }
-    refuse(line, format!("{what} `{name}` is there twice: rename one of them"))
 }
 
 fn check_tenant(scenario: &Scenario, tenant: &Tenant, line: usize) -> Checked {
@@ -464,11 +417,6 @@ fn check_expectations(scenario: &Scenario) -> Checked {
         }
         None => Ok(()),
     }
-}
-
-/// Whether `name` is a tenant whose latency is measured.
-fn is_load(scenario: &Scenario, name: &str) -> bool {
-    scenario.tenants.iter().any(|tenant| tenant.name == name && matches!(tenant.workload, Workload::Bench(_)))
 }
 
 /// Checks that a flood without end is one that the run does not wait for.

@@ -5,7 +5,7 @@
 //! session leaves no page of its window in the device's reach.
 
 use super::support::{Bytes, Setup, System, entry, session};
-use crate::{Subject, Target};
+use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use blk_api::config::Completion;
 use blk_api::request::{Entry, Opcode, Segment};

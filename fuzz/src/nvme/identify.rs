@@ -5,7 +5,7 @@
 //! more than MDTS allows, names blocks that the namespace does not have, or names memory outside the session's window.
 
 use super::support::{Setup, System, entry, session};
-use crate::{Subject, Target};
+use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use blk_api::extent::Extent;
 use blk_api::request::Opcode;

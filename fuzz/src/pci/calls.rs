@@ -10,7 +10,7 @@
 use super::bus::Device;
 use super::system::{BEHIND_BRIDGES, BEHIND_PORT, DRIVER_VSPACE, LIVENESS, ON_ROOT, RECEIVE_SLOT, System};
 use super::virtual_functions;
-use crate::{Subject, Target};
+use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use pci_api::{CLAIM, Claim, GRANTED, INTERRUPTS, INTERRUPTS_MSIX, Index, RELEASE, START, VECTOR};
 use pci_spec::Bdf;

@@ -10,7 +10,7 @@ use super::bus::Device;
 use super::machine::Act;
 use super::system::{DRIVER_VSPACE, System, WINDOW, config, driver};
 use super::virtual_functions;
-use crate::{Subject, Target};
+use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use pci_api::{INTERRUPTS_MSIX, Match};
 use pci_spec::Bdf;

@@ -12,7 +12,7 @@
 
 use super::system::{DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE, RECEIVE_SLOT};
 use super::virtual_system::{NEIGHBOUR, PHYSICAL, SERVER, TOTAL, Virtual, virtual_at};
-use crate::Subject;
+use crate::target::Subject;
 use arbitrary::{Result, Unstructured};
 use pci_api::{
     CLAIM, Claim, GRANTED, INTERRUPTS, INTERRUPTS_MSIX, IO_SPACE, Index, RELEASE, RESTORE, START, VECTOR,

@@ -1,9 +1,9 @@
 //! `cargo xtask check`: form of the code and the documents.
 //!
 //! Checks format, lints with warnings as errors (of the build machine's side and of the programs for seL4), the direction of
-//! dependencies ([`directions`]), links and citations, figures and numbers of documents ([`documents`]), and documentation
-//! without warnings. Each part is also one of the tests of `cargo xtask test`. The output of cargo for a failed part is kept in
-//! `target/check/`.
+//! dependencies and circles of files ([`directions`]), links and citations, figures and numbers of documents ([`documents`]), and
+//! documentation without warnings. Each part is also one of the tests of `cargo xtask test`. The output of cargo for a failed part is
+//! kept in `target/check/`.
 
 use crate::commands::{directions, documents};
 use anyhow::{Context, Result, bail};
@@ -33,6 +33,9 @@ pub(crate) struct Check {
 pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
     let consent = if check.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare_everything(project, consent)?;
+    for circle in directions::circles(project)? {
+        out::line(format_args!("{circle}"))?;
+    }
     for part in Part::ALL {
         let _step = Step::new(format!("checking {part}"));
         part.run(project, &kernel).with_context(|| format!("checking {part} failed"))?;
@@ -44,7 +47,7 @@ pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
 /// A part of the check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// Dependencies between the crates.
+    /// Dependencies between the crates, and circles of files within each.
     Directions,
     /// Links, shown commands and citations of documents, and the order of the book.
     Links,

@@ -1,6 +1,11 @@
-//! Checks the direction of dependencies between the project's crates, from cargo's metadata of the workspace.
+//! Checks the direction of dependencies between the project's crates, from cargo's metadata of the workspace, and the circles of files
+//! within each crate ([`circles`]).
+
+mod circles;
+mod modules;
 
 use anyhow::{Context, Result, ensure};
+use circles::Circle;
 use serde_json::Value;
 use xtask::cargo::cargo_in;
 use xtask::project::Project;
@@ -181,17 +186,29 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Reads the workspace from cargo and compares its dependencies with the table.
+/// Reads the workspace from cargo, compares its dependencies with the table, and judges its circles of files.
 pub(crate) fn check(project: &Project) -> Result<()> {
+    let metadata = metadata(project)?;
+    let wrong = wrong_directions(&metadata);
+    ensure!(wrong.is_empty(), "{}; see MAY_DEPEND in lab/src/commands/directions.rs", wrong.join("; "));
+    let circles = circles::of_workspace(project, &metadata)?;
+    let wrong: Vec<_> = circles.iter().filter(|circle| circle.is_too_large()).map(Circle::explained).collect();
+    ensure!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), circles::RULE);
+    Ok(())
+}
+
+/// All circles of files within the workspace's crates, the largest first.
+pub(crate) fn circles(project: &Project) -> Result<Vec<Circle>> {
+    circles::of_workspace(project, &metadata(project)?)
+}
+
+fn metadata(project: &Project) -> Result<Value> {
     let output = cargo_in(project.root())
         .args(["metadata", "--format-version", "1", "--no-deps"])
         .output()
         .context("cannot run cargo")?;
     ensure!(output.status.success(), "cargo says: {}", String::from_utf8_lossy(&output.stderr).trim());
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo's answer is no JSON")?;
-    let wrong = wrong_directions(&metadata);
-    ensure!(wrong.is_empty(), "{}; see MAY_DEPEND in lab/src/commands/directions.rs", wrong.join("; "));
-    Ok(())
+    serde_json::from_slice(&output.stdout).context("cargo's answer is no JSON")
 }
 
 /// Dependencies that the table does not allow. Dependencies of tests alone are left out.

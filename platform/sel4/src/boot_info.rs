@@ -8,6 +8,7 @@ use crate::bindings::{
     constant,
     layout::{seL4_BootInfo as layout, seL4_SlotRegion as slot_region, seL4_UntypedDesc as descriptor},
 };
+use crate::page::word;
 use alloc::vec::Vec;
 use core::ops::Range;
 use platform::{Cap, ObjectType, PAGE_SIZE, Paddr, Untyped, Vaddr};
@@ -44,33 +45,6 @@ pub struct BootUntyped {
     pub size_bits: u8,
     /// The untyped is no ordinary memory: frames made of it are not cleared, and nothing else can be made of it.
     pub is_device: bool,
-}
-
-/// The capabilities that every root task has in the same slots.
-pub mod initial {
-    use super::constant;
-    use platform::{AsidControl, AsidPool, CNode, CPtr, Cap, IoPort, IoSpace, IrqControl, Tcb, VSpace};
-
-    /// The root task's own thread.
-    pub const TCB: Cap<Tcb> = slot(constant::seL4_CapInitThreadTCB);
-    /// The root task's CNode: the whole of its CSpace, addressed with depth 64.
-    pub const CNODE: Cap<CNode> = slot(constant::seL4_CapInitThreadCNode);
-    /// The root task's VSpace.
-    pub const VSPACE: Cap<VSpace> = slot(constant::seL4_CapInitThreadVSpace);
-    /// All interrupts.
-    pub const IRQ_CONTROL: Cap<IrqControl> = slot(constant::seL4_CapIRQControl);
-    /// The right to make ASID pools.
-    pub const ASID_CONTROL: Cap<AsidControl> = slot(constant::seL4_CapASIDControl);
-    /// The ASID pool its own VSpace belongs to, with room for others.
-    pub const ASID_POOL: Cap<AsidPool> = slot(constant::seL4_CapInitThreadASIDPool);
-    /// All I/O ports, or the right to issue them; an empty slot on AArch64.
-    pub const IO_PORTS: Cap<IoPort> = slot(super::abi::IO_PORTS);
-    /// The master of all IOSpaces: minted with a domain and a requester id it becomes one. An empty slot on AArch64.
-    pub const IO_SPACE: Cap<IoSpace> = slot(constant::seL4_CapIOSpace);
-
-    const fn slot<T: platform::CapType>(slot: u64) -> Cap<T> {
-        CPtr::new(slot).cast()
-    }
 }
 
 impl BootInfo {
@@ -138,10 +112,4 @@ fn untyped(page: &[u8], index: usize, slot: u64) -> BootUntyped {
 
 fn slots(page: &[u8], at: usize) -> Range<u64> {
     word(page, at + slot_region::start)..word(page, at + slot_region::end)
-}
-
-pub(crate) fn word(page: &[u8], at: usize) -> u64 {
-    let mut bytes = [0; size_of::<u64>()];
-    bytes.copy_from_slice(&page[at..at + size_of::<u64>()]);
-    u64::from_le_bytes(bytes)
 }

@@ -138,3 +138,8 @@ fn error(code: u64, [first, second, ..]: [u64; REGISTER_WORDS]) -> Error {
         code => Error::Unknown(code),
     }
 }
+
+/// Drops the words of a successful answer.
+pub(crate) fn done<T>(result: Result<T>) -> Result<()> {
+    result.map(|_| ())
+}

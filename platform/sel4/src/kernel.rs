@@ -6,7 +6,7 @@
 use crate::abi::{self, guard, rights_word};
 use crate::arch;
 use crate::bindings::{constant, invoke, invoke::seL4_UserContext as user_context};
-use crate::invocation::{Sel4, is_short};
+use crate::invocation::{Sel4, done, is_short};
 use crate::syscall;
 use core::future::Future;
 use core::ops::Range;
@@ -273,10 +273,6 @@ impl Future for Call<'_, '_> {
         let received = syscall::call(self.endpoint.bits(), info, words);
         Poll::Ready(self.kernel.take_message(&received))
     }
-}
-
-pub(crate) fn done<T>(result: Result<T>) -> Result<()> {
-    result.map(|_| ())
 }
 
 fn cap_data(data: CapData) -> Result<u64> {

@@ -58,6 +58,7 @@ mod component;
 mod executor;
 mod fault;
 mod flat_message;
+pub mod initial;
 mod invocation;
 mod ipc_buffer;
 mod kernel;
@@ -65,6 +66,7 @@ mod local;
 mod log;
 mod marker;
 mod memory;
+mod page;
 mod root;
 mod runtime;
 mod syscall;
@@ -73,7 +75,7 @@ mod worker;
 
 #[cfg(target_arch = "aarch64")]
 pub use arch::{TIMER_LINE, TimerRegisters};
-pub use boot_info::{BootInfo, BootUntyped, RETYPE_LIMIT, initial, object_bits};
+pub use boot_info::{BootInfo, BootUntyped, RETYPE_LIMIT, object_bits};
 pub use component::Sel4Platform;
 pub use fault::Fault;
 pub use flat_message::FlatMessage;

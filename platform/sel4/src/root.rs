@@ -6,9 +6,10 @@
 
 use crate::abi;
 use crate::arch;
-use crate::boot_info::{BootInfo, initial};
+use crate::boot_info::BootInfo;
 use crate::component::Sel4Platform;
 use crate::executor;
+use crate::initial;
 use crate::invocation::Sel4;
 use crate::ipc_buffer::IpcBuffer;
 use crate::memory::Sel4Memory;

@@ -11,7 +11,11 @@ mod threads;
 mod untyped;
 mod vspace;
 
-use crate::script::Script;
+use crate::script::{OWN_RULES, Rules, Script};
+use sim_kernel::Arch;
+
+/// Sequences in which a stock kernel differs, by what the model leaves out: `sim/FIDELITY.md` has the reasons.
+const DIFFERING: [(&str, Arch); 1] = [("a mapping has the rights of both the capability and the call", Arch::X86_64)];
 
 /// All sequences by topic.
 #[must_use]
@@ -29,6 +33,20 @@ pub fn all() -> Vec<Script> {
         faults::all(),
     ]
     .concat()
+}
+
+/// The sequences for a kernel of this architecture with these rules.
+#[must_use]
+pub fn of(arch: Arch, rules: Rules) -> Vec<Script> {
+    let mut scripts: Vec<_> = all().into_iter().map(|script| script.on(arch).under(rules)).collect();
+    scripts.retain(|script| rules == OWN_RULES || !DIFFERING.contains(&(script.name.as_str(), arch)));
+    scripts
+}
+
+/// Name of the file below `sim/conformance/journals/` with the kernel's answers to [`of`], as its serial line gave them.
+#[must_use]
+pub fn journal(arch: Arch, rules: Rules) -> String {
+    format!("{arch}{}", if rules == OWN_RULES { "" } else { "-stock" })
 }
 
 #[cfg(test)]

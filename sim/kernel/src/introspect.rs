@@ -205,12 +205,6 @@ impl Kernel {
         }
     }
 
-    /// Number of capabilities that were sent through the endpoint they name and so arrived as their badge.
-    #[must_use]
-    pub const fn unwrapped_capabilities(&self) -> u64 {
-        self.unwrapped
-    }
-
     pub(crate) fn derived_from(&self, slot: SlotId) -> impl Iterator<Item = SlotId> {
         let first = self.slots[slot].next;
         let run = core::iter::successors(first, |next| self.slots[*next].next);

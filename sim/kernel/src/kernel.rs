@@ -47,8 +47,6 @@ pub struct Kernel {
     pub(crate) interrupts: Interrupts,
     pub(crate) scheduler: Scheduler,
     pub(crate) translation_generation: u64,
-    /// Number of capabilities that arrived as their badge.
-    pub(crate) unwrapped: u64,
     pub(crate) halted: Option<Halt>,
 }
 
@@ -88,7 +86,6 @@ impl Kernel {
             interrupts,
             scheduler: Scheduler::new(),
             translation_generation: 0,
-            unwrapped: 0,
             halted: None,
         }
     }

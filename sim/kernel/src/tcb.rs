@@ -19,13 +19,9 @@ use platform::{CPtr, Cap, Error, Message, Notification, Result, Resume, Tcb, Use
 
 /// A thread's slots, from its first.
 const CSPACE: u32 = 0;
-
 const VSPACE: u32 = 1;
-
 const REPLY: u32 = 2;
-
 const CALLER: u32 = 3;
-
 const BUFFER: u32 = 4;
 
 /// Words of a write of all registers that are written: two of description, 20 of registers.

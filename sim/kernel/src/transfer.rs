@@ -14,16 +14,6 @@ use platform::{Badge, Message};
 /// Bits of a label that the kernel carries.
 const LABEL_MASK: u32 = (1 << 20) - 1;
 
-/// The result for a capability that was sent.
-enum Passed {
-    /// None was received, or none was sent.
-    Not,
-    /// The capability lies in the receiver's slot.
-    Received,
-    /// The capability named the endpoint itself: its badge came instead.
-    Unwrapped,
-}
-
 impl Kernel {
     /// Gives `receiver` the message or the fault of `sender`, which came through `endpoint` (`None` for an answer).
     pub(crate) fn transfer(
@@ -61,28 +51,25 @@ impl Kernel {
         message.label &= LABEL_MASK;
         let cap = message.cap.take().filter(|_| authority.can_grant && has_buffers);
         let slot = cap.and_then(|cap| self.lookup(sender, cap).ok());
-        let passed = slot.map_or(Passed::Not, |slot| self.pass_capability(slot, endpoint, receiver));
-        message.cap_received = matches!(passed, Passed::Received);
-        if let Passed::Unwrapped = passed {
-            self.unwrapped += 1;
-        }
+        message.cap_received = slot.is_some_and(|slot| self.pass_capability(slot, endpoint, receiver));
         message
     }
 
-    fn pass_capability(&mut self, slot: SlotId, endpoint: Option<EndpointId>, receiver: ThreadId) -> Passed {
+    /// Puts the capability into the receiver's slot, if it can. One that names the endpoint itself comes as its badge instead.
+    fn pass_capability(&mut self, slot: SlotId, endpoint: Option<EndpointId>, receiver: ThreadId) -> bool {
         let cap = self.slots[slot].cap;
         if let Capability::Endpoint { endpoint: named, .. } = cap
             && Some(named) == endpoint
         {
-            return Passed::Unwrapped;
+            return false;
         }
-        let Some(dest) = self.open_receive_slot(receiver) else { return Passed::Not };
+        let Some(dest) = self.open_receive_slot(receiver) else { return false };
         match self.derive(slot, cap) {
             Ok(derived) if !derived.is_null() => {
                 self.insert_derived(derived, slot, dest);
-                Passed::Received
+                true
             }
-            Ok(_) | Err(_) => Passed::Not,
+            Ok(_) | Err(_) => false,
         }
     }
 

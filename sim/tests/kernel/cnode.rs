@@ -12,15 +12,6 @@ fn endpoint_of(machine: &Machine, cptr: CPtr) -> (u64, Rights) {
 }
 
 #[test]
-fn a_copy_has_what_the_original_and_the_mask_allow() {
-    let mut machine = Machine::new();
-    let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
-    let sender = machine.copy(endpoint, Rights::CALL).unwrap();
-    let again = machine.copy(sender, Rights::ALL).unwrap();
-    assert_eq!(endpoint_of(&machine, again.cptr()), (0, Rights::CALL));
-}
-
-#[test]
 fn a_badge_is_minted_once_and_fits_28_bits() {
     let mut machine = Machine::new();
     let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
@@ -35,45 +26,6 @@ fn a_badge_is_minted_once_and_fits_28_bits() {
 }
 
 #[test]
-fn paths_end_where_guard_and_depth_say() {
-    let mut machine = Machine::new();
-    let node = machine.make::<CNode>(ObjectType::CNode, SMALL_CNODE_BITS);
-    let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
-    let src = machine.at(endpoint.cptr());
-    let me = machine.me;
-    let mut copy = |root, index, depth| {
-        let result = machine.kernel.cnode_copy(me, AbsoluteCPtr { root, index, depth }, src, Rights::ALL);
-        machine.kernel.check_invariants().unwrap();
-        result
-    };
-    assert_eq!(copy(node, 3, 0), Err(Error::RangeError { min: 1, max: 64 }));
-    assert_eq!(copy(node, 3, 65), Err(Error::RangeError { min: 1, max: 64 }));
-    assert_eq!(copy(node, 3, 3), Err(Error::FailedLookup));
-    assert_eq!(copy(node, 3, 5), Err(Error::FailedLookup));
-    assert_eq!(copy(node, 3, 4), Ok(()));
-    assert_eq!(copy(node, 3, 4), Err(Error::DeleteFirst));
-    let guard = CapData::Guard { size: 8, value: 0x5a };
-    let guarded = machine.mint(node, Rights::ALL, guard).unwrap();
-    let mut copy =
-        |index, depth| machine.kernel.cnode_copy(me, AbsoluteCPtr { root: guarded, index, depth }, src, Rights::ALL);
-    assert_eq!(copy(0x4, 12), Err(Error::FailedLookup));
-    assert_eq!(copy(0x5a4, 12), Ok(()));
-    let wide = machine.mint(node, Rights::ALL, CapData::Guard { size: 61, value: 0 });
-    assert_eq!(wide, Err(Error::IllegalOperation));
-}
-
-#[test]
-fn an_empty_source_or_a_root_that_is_none_is_a_failed_lookup() {
-    let mut machine = Machine::new();
-    let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
-    let empty = Cap::<Endpoint>::from_bits(machine.slot());
-    assert_eq!(machine.copy(empty, Rights::ALL), Err(Error::FailedLookup));
-    let dest = machine.at(CPtr::new(machine.root.free_slots.end - 1));
-    let src = AbsoluteCPtr { root: endpoint.cptr().cast(), index: 1, depth: 64 };
-    assert_eq!(machine.kernel.cnode_copy(machine.me, dest, src, Rights::ALL), Err(Error::FailedLookup));
-}
-
-#[test]
 fn a_path_that_leads_nowhere_stops_the_thread() {
     let mut machine = Machine::new();
     let beyond = Cap::<CNode>::from_bits(1 << 20);
@@ -83,20 +35,6 @@ fn a_path_that_leads_nowhere_stops_the_thread() {
     assert!(!machine.kernel.is_runnable(machine.me));
     assert_eq!(machine.take(machine.me), None);
     assert_eq!(machine.kernel.current(), None);
-}
-
-#[test]
-fn a_moved_capability_keeps_its_children() {
-    let mut machine = Machine::new();
-    let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
-    let badged = machine.mint(endpoint, Rights::ALL, CapData::Badge(Badge(7))).unwrap();
-    let to = CPtr::new(machine.slot());
-    machine.kernel.cnode_move(machine.me, machine.at(to), machine.at(endpoint.cptr())).unwrap();
-    machine.check();
-    assert_eq!(machine.kernel.cap_at(machine.me, endpoint.cptr()), Some(Capability::Null));
-    machine.revoke(to).unwrap();
-    assert_eq!(machine.kernel.cap_at(machine.me, badged.cptr()), Some(Capability::Null));
-    assert_eq!(endpoint_of(&machine, to), (0, Rights::ALL));
 }
 
 #[test]
@@ -157,54 +95,6 @@ fn deleting_the_last_cnode_capability_deletes_its_content() {
     assert_eq!(machine.kernel.cnode_contents(me, copy).len(), 1);
     machine.delete(copy.cptr()).unwrap();
     assert!(machine.kernel.translate(component.thread, vaddr, Access::Read).is_err());
-}
-
-#[test]
-fn a_cnode_that_holds_itself_ends_with_its_untyped() {
-    let mut machine = Machine::new();
-    let untyped = machine.make::<Untyped>(ObjectType::Untyped, 12);
-    let (me, cnode, slot) = (machine.me, machine.root.cnode, machine.slot());
-    machine.kernel.untyped_retype(me, untyped, ObjectType::CNode, SMALL_CNODE_BITS, cnode, slot..slot + 1).unwrap();
-    let node = Cap::<CNode>::from_bits(slot);
-    machine.give(node, 0, node, Rights::ALL);
-    machine.give(node, 9, node, Rights::ALL);
-    machine.delete(node.cptr()).unwrap();
-    machine.revoke(untyped.cptr()).unwrap();
-    machine.kernel.untyped_retype(me, untyped, ObjectType::CNode, 7, cnode, slot..slot + 1).unwrap();
-    machine.check();
-}
-
-#[test]
-fn a_cnode_inside_of_one_that_goes_is_left_to_its_untyped() {
-    let mut machine = Machine::new();
-    let untyped = machine.make::<Untyped>(ObjectType::Untyped, 12);
-    let (me, cnode) = (machine.me, machine.root.cnode);
-    let first = machine.slot();
-    machine.slot();
-    machine.kernel.untyped_retype(me, untyped, ObjectType::CNode, SMALL_CNODE_BITS, cnode, first..first + 2).unwrap();
-    let (outer, inner) = (Cap::<CNode>::from_bits(first), Cap::<CNode>::from_bits(first + 1));
-    let notification = machine.make::<Notification>(ObjectType::Notification, 0);
-    machine.give(inner, 6, notification, Rights::ALL);
-    let (dest, src) = (machine.in_cnode(outer, 3), machine.at(inner.cptr()));
-    machine.kernel.cnode_move(me, dest, src).unwrap();
-    machine.delete(outer.cptr()).unwrap();
-    machine.revoke(untyped.cptr()).unwrap();
-    machine.kernel.untyped_retype(me, untyped, ObjectType::SmallPage, 0, cnode, first..first + 1).unwrap();
-    machine.check();
-}
-
-#[test]
-fn ports_are_minted_smaller_and_checked() {
-    let mut machine = Machine::new();
-    let uart = machine.mint(machine.root.io_ports, Rights::ALL, CapData::IoPorts(0x3f8, 0x3ff)).unwrap();
-    let me = machine.me;
-    let mut allowed = |port, bytes| machine.kernel.ioport_allowed(me, uart, port, bytes);
-    assert_eq!(allowed(0x3f8, 1), Ok(()));
-    assert_eq!(allowed(0x3fc, 4), Ok(()));
-    assert_eq!(allowed(0x3fd, 4), Err(Error::IllegalOperation));
-    assert_eq!(allowed(0x3f7, 1), Err(Error::IllegalOperation));
-    let wider = machine.mint(uart, Rights::ALL, CapData::IoPorts(0x3f0, 0x3ff));
-    assert_eq!(wider, Err(Error::IllegalOperation));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::machine::{Component, Machine};
 use platform::*;
-use sim_kernel::{Access, Delivery, Fault, FaultReport, ThreadState};
+use sim_kernel::{Delivery, Fault, FaultReport};
 
 const FAULTS: CPtr = CPtr::new(1);
 
@@ -22,20 +22,6 @@ fn report(machine: &mut Machine, endpoint: Cap<Endpoint>) -> FaultReport {
         Some(Delivery::Message(Badge(9), message)) => FaultReport::decode(&message).unwrap(),
         other => panic!("{other:?} is no fault"),
     }
-}
-
-#[test]
-fn a_memory_fault_is_reported_and_answered_with_another_try() {
-    let (mut machine, component, endpoint) = watched();
-    let fault = machine.kernel.translate(component.thread, Vaddr::new(0x7777), Access::Write).unwrap_err();
-    machine.kernel.fault(component.thread, fault.into());
-    assert!(!machine.kernel.is_runnable(component.thread));
-    let report = report(&mut machine, endpoint);
-    assert_eq!(report.fault, Fault::Vm { vaddr: 0x7777, access: Access::Write });
-    assert_eq!(report.instruction, 0x40_0000);
-    machine.kernel.reply(machine.me, &Message::new(1));
-    assert_eq!(machine.take(component.thread), Some(Delivery::Restart));
-    assert!(machine.kernel.is_runnable(component.thread));
 }
 
 #[test]
@@ -70,19 +56,6 @@ fn an_unknown_system_call_is_reported_by_number() {
     machine.kernel.fault(component.thread, Fault::UnknownSyscall(77));
     let report = report(&mut machine, endpoint);
     assert_eq!((report.fault, report.instruction), (Fault::UnknownSyscall(77), 0x40_0000));
-}
-
-#[test]
-fn a_fault_without_a_handler_stops_the_thread() {
-    let mut machine = Machine::new();
-    let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
-    let component = machine.component(10, FAULTS);
-    // Without grant the endpoint is no fault endpoint.
-    machine.give(component.cnode, FAULTS.bits(), endpoint, Rights::WRITE);
-    machine.kernel.fault(component.thread, Fault::Exception(6));
-    assert_eq!(machine.kernel.thread_state(component.thread), Some(ThreadState::Inactive));
-    machine.kernel.nb_receive(machine.me, endpoint.cptr());
-    assert_eq!(machine.take(machine.me), Some(Delivery::Nothing));
 }
 
 #[test]

@@ -91,32 +91,6 @@ fn an_edge_counts_once_and_is_lost_before_the_ack() {
 }
 
 #[test]
-fn an_interrupt_has_one_handler() {
-    let (mut machine, handler, _) = pin(Trigger::Edge);
-    let dest = CPtr::new(machine.slot());
-    let (me, control, slot) = (machine.me, machine.root.irq_control, machine.at(dest));
-    let kernel = &mut machine.kernel;
-    assert_eq!(
-        kernel.irq_control_get(me, control, slot, IrqSource::Message { requester_id: 8 }, 3),
-        Err(Error::RevokeFirst)
-    );
-    assert_eq!(
-        kernel.irq_control_get(me, control, slot, IrqSource::Message { requester_id: 8 }, 108),
-        Err(Error::RangeError { min: 0, max: 107 })
-    );
-    let beyond = kernel.irq_control_get(me, control, slot, IrqSource::Line { line: 24, trigger: Trigger::Edge }, 4);
-    assert_eq!(beyond, Err(Error::RangeError { min: 0, max: 23 }));
-    let taken = machine.at(handler.cptr());
-    assert_eq!(
-        machine.kernel.irq_control_get(me, control, taken, IrqSource::Message { requester_id: 8 }, 4),
-        Err(Error::DeleteFirst)
-    );
-    machine.delete(handler.cptr()).unwrap();
-    machine.kernel.irq_control_get(me, control, slot, IrqSource::Message { requester_id: 8 }, 3).unwrap();
-    machine.check();
-}
-
-#[test]
 fn a_deleted_handler_is_silent() {
     let (mut machine, handler, notification) = pin(Trigger::LevelLow);
     let copy = machine.copy(handler, Rights::ALL).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use platform::*;
-use sim_kernel::{Access, Capability, IoFault};
+use sim_kernel::{Access, IoFault};
 
 const FUNCTION: u16 = 0x0118;
 const IOVA: Iova = Iova::new(0x4_5000);
@@ -77,31 +77,6 @@ fn rights_are_those_of_the_mapping_and_the_capability() {
 }
 
 #[test]
-fn page_tables_are_asked_for_one_by_one() {
-    let mut machine = Machine::new();
-    let space = mint(&mut machine, 1, FUNCTION);
-    let frame = machine.make::<Frame>(ObjectType::SmallPage, 0);
-    for _ in 0..3 {
-        let mapped = machine.kernel.frame_map_io(machine.me, frame, space, Rights::READ, IOVA);
-        assert_eq!(mapped, Err(Error::FailedLookup));
-        let table = machine.make::<IoPageTable>(ObjectType::IoPageTable, 0);
-        machine.kernel.io_page_table_map(machine.me, table, space, IOVA).unwrap();
-        let again = machine.kernel.io_page_table_map(machine.me, table, space, IOVA);
-        assert_eq!(again, Err(Error::InvalidCapability(0)));
-    }
-    machine.kernel.frame_map_io(machine.me, frame, space, Rights::READ, IOVA).unwrap();
-    let copy = machine.copy(frame, Rights::ALL).unwrap();
-    let taken = machine.kernel.frame_map_io(machine.me, copy, space, Rights::READ, IOVA);
-    assert_eq!(taken, Err(Error::DeleteFirst));
-    let large = machine.make::<Frame>(ObjectType::LargePage, 0);
-    let refused = machine.kernel.frame_map_io(machine.me, large, space, Rights::READ, IOVA);
-    assert_eq!(refused, Err(Error::InvalidCapability(0)));
-    let master = machine.root.io_space_master;
-    let refused = machine.kernel.frame_map_io(machine.me, copy, master, Rights::READ, IOVA);
-    assert_eq!(refused, Err(Error::InvalidCapability(0)));
-}
-
-#[test]
 fn an_unmapped_or_deleted_frame_is_out_of_reach() {
     let mut dma = dma();
     let (frame, _) = dma.frame();
@@ -141,21 +116,6 @@ fn deleting_the_io_space_closes_it() {
     assert!(dma.reaches(0x1000, Access::Read).is_some());
     dma.machine.delete(copy.cptr()).unwrap();
     assert_eq!(dma.reaches(0x1000, Access::Read), None);
-}
-
-#[test]
-fn revoking_an_io_space_takes_its_copies() {
-    let mut machine = Machine::new();
-    let one = mint(&mut machine, 1, FUNCTION);
-    let other = mint(&mut machine, 2, 0x0200);
-    let copy = machine.copy(one, Rights::ALL).unwrap();
-    let is_there =
-        |machine: &Machine, cap: Cap<IoSpace>| machine.kernel.cap_at(machine.me, cap.cptr()) != Some(Capability::Null);
-    machine.revoke(one.cptr()).unwrap();
-    assert!(is_there(&machine, one) && is_there(&machine, other) && !is_there(&machine, copy));
-    machine.revoke(machine.root.io_space_master.cptr()).unwrap();
-    assert!(!is_there(&machine, one) && !is_there(&machine, other));
-    assert!(is_there(&machine, machine.root.io_space_master));
 }
 
 #[test]

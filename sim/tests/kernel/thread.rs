@@ -2,83 +2,9 @@
 
 use crate::machine::Machine;
 use platform::*;
-use sim_kernel::{Capability, Delivery, ThreadState};
+use sim_kernel::{Delivery, ThreadState};
 
 const WAIT: CPtr = CPtr::new(2);
-const BUFFER: Vaddr = Vaddr::new(0x10_0000);
-
-#[test]
-fn registers_are_read_as_they_were_written() {
-    let mut machine = Machine::new();
-    let component = machine.component(10, CPtr::new(0));
-    let read = machine.kernel.tcb_read_registers(machine.me, component.tcb).unwrap();
-    assert_eq!((read.instruction_pointer, read.stack_pointer, read.arguments), (0x40_0000, 0x8000, [1, 2, 3]));
-    let wild = UserContext { instruction_pointer: 0x8000_0000_0000, ..read };
-    machine.kernel.tcb_write_registers(machine.me, component.tcb, Resume::Later, &wild).unwrap();
-    assert_eq!(machine.kernel.registers(component.thread).instruction_pointer, 0);
-    let own = machine.kernel.tcb_read_registers(machine.me, machine.root.tcb);
-    assert_eq!(own, Err(Error::IllegalOperation));
-}
-
-#[test]
-fn nobody_gives_a_priority_above_its_own_limit() {
-    let mut machine = Machine::new();
-    let component = machine.component(10, CPtr::new(0));
-    let other = machine.component(5, CPtr::new(0));
-    for (slot, cptr) in [other.tcb.cptr(), other.vspace.cptr(), other.cnode.cptr()].into_iter().enumerate() {
-        machine.give(component.cnode, slot as u64 + 1, cptr.cast::<Tcb>(), Rights::ALL);
-    }
-    let (tcb, vspace, cnode) = (Cap::from_bits(1), Cap::from_bits(2), Cap::from_bits(3));
-    let none = Vaddr::new(0);
-    let mut configure = |priority| {
-        let thread = component.thread;
-        let frame = Cap::from_bits(1);
-        machine.kernel.tcb_configure(thread, tcb, CPtr::new(0), priority, cnode, 60, vspace, none, frame)
-    };
-    assert_eq!(configure(1), Err(Error::RangeError { min: 0, max: 0 }));
-    assert_eq!(configure(0), Ok(()));
-    machine.check();
-    assert_eq!(machine.kernel.priority(other.thread), 0);
-}
-
-#[test]
-fn what_a_thread_is_configured_with_is_checked_in_order() {
-    let mut machine = Machine::new();
-    let component = machine.component(10, CPtr::new(0));
-    let unassigned = machine.make::<VSpace>(ObjectType::VSpace, 0);
-    let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
-    let frame = machine.make::<Frame>(ObjectType::SmallPage, 0);
-    let me = machine.me;
-    let mut configure = |cnode: CPtr, vspace: CPtr, buffer, frame: CPtr| {
-        let (none, tcb) = (CPtr::new(0), component.tcb);
-        machine.kernel.tcb_configure(me, tcb, none, 10, cnode.cast(), 60, vspace.cast(), buffer, frame.cast())
-    };
-    let (cnode, vspace) = (component.cnode.cptr(), component.vspace.cptr());
-    let illegal = Err(Error::IllegalOperation);
-    assert_eq!(configure(cnode, vspace, BUFFER, endpoint.cptr()), illegal);
-    assert_eq!(configure(cnode, vspace, Vaddr::new(0x10_0100), frame.cptr()), Err(Error::AlignmentError));
-    assert_eq!(configure(endpoint.cptr(), vspace, BUFFER, frame.cptr()), illegal);
-    assert_eq!(configure(cnode, unassigned.cptr(), BUFFER, frame.cptr()), illegal);
-    assert_eq!(configure(cnode, vspace, BUFFER, frame.cptr()), Ok(()));
-    machine.check();
-}
-
-#[test]
-fn a_stopped_thread_does_its_wait_again() {
-    let mut machine = Machine::new();
-    let notification = machine.make::<Notification>(ObjectType::Notification, 0);
-    let component = machine.component(10, CPtr::new(0));
-    machine.give(component.cnode, WAIT.bits(), notification, Rights::READ);
-    machine.kernel.receive(component.thread, WAIT);
-    machine.kernel.tcb_suspend(machine.me, component.tcb).unwrap();
-    assert_eq!(machine.kernel.thread_state(component.thread), Some(ThreadState::Inactive));
-    machine.kernel.signal(machine.me, notification);
-    assert_eq!(machine.take(component.thread), None);
-    machine.kernel.tcb_resume(machine.me, component.tcb).unwrap();
-    assert_eq!(machine.take(component.thread), Some(Delivery::Restart));
-    machine.kernel.receive(component.thread, WAIT);
-    assert_eq!(machine.take(component.thread), Some(Delivery::Signal(Badge(0))));
-}
 
 #[test]
 fn a_thread_that_was_only_preempted_goes_on_where_it_was() {
@@ -125,16 +51,4 @@ fn a_dead_thread_does_nothing() {
     assert_eq!(machine.kernel.tcb_suspend(component.thread, component.tcb), Err(Error::IllegalOperation));
     assert_eq!(machine.take(component.thread), None);
     assert_eq!(machine.kernel.cspace(component.thread), []);
-}
-
-#[test]
-fn a_thread_can_stop_itself() {
-    let mut machine = Machine::new();
-    let component = machine.component(10, CPtr::new(0));
-    machine.give(component.cnode, 1, component.tcb, Rights::ALL);
-    machine.kernel.tcb_suspend(component.thread, Cap::from_bits(1)).unwrap();
-    assert!(!machine.kernel.is_runnable(component.thread));
-    machine.check();
-    let own = machine.kernel.cap_at(component.thread, CPtr::new(1));
-    assert_eq!(own, Some(Capability::Thread(component.thread)));
 }

@@ -2,13 +2,11 @@
 
 use crate::machine::{CNODE_BITS, Machine};
 use platform::*;
-use sim_kernel::{Access, Delivery, Fault, Level, MachineConfig, Rules};
+use sim_kernel::{Access, Delivery, Level, MachineConfig, Rules};
 
 /// The first interrupt of PCI's pins, and one of the GICv2m's.
 const PIN: u8 = 35;
 const MESSAGE: u8 = 111;
-/// The generic timer's, by which the kernel counts time slices.
-const KERNEL_TIMER: u8 = 27;
 
 fn virt() -> Machine {
     virt_with(Rules::CORRECTED)
@@ -97,33 +95,6 @@ fn a_line_is_a_level_whatever_was_asked_for() {
 }
 
 #[test]
-fn an_interrupt_has_one_handler_and_the_kernels_timer_none() {
-    let mut machine = virt();
-    let line = |line| IrqSource::Line { line, trigger: Trigger::LevelLow };
-    get(&mut machine, line(PIN), 0).unwrap();
-    assert_eq!(get(&mut machine, line(PIN), 0), Err(Error::RevokeFirst));
-    assert_eq!(get(&mut machine, line(KERNEL_TIMER), 0), Err(Error::RevokeFirst));
-    get(&mut machine, IrqSource::Message { requester_id: 8 }, MESSAGE).unwrap();
-    assert_eq!(get(&mut machine, line(MESSAGE), 0), Err(Error::RevokeFirst));
-}
-
-#[test]
-fn io_spaces_and_ports_are_not_there() {
-    for rules in [Rules::CORRECTED, Rules::STOCK] {
-        let mut machine = virt_with(rules);
-        let slot = machine.slot();
-        let cnode = machine.root.cnode;
-        let (me, untyped) = (machine.me, machine.untyped);
-        let made = machine.kernel.untyped_retype(me, untyped, ObjectType::IoPageTable, 0, cnode, slot..slot + 1);
-        assert_eq!(made, Err(Error::InvalidArgument(0)));
-        let (space, ports) = (CapData::IoSpace { domain: 1, requester_id: 8 }, CapData::IoPorts(1, 2));
-        assert_eq!(machine.mint(machine.root.io_space_master, Rights::ALL, space), Err(Error::IllegalOperation));
-        assert_eq!(machine.mint(machine.root.io_ports, Rights::ALL, ports), Err(Error::IllegalOperation));
-        assert!(machine.kernel.ioport_allowed(me, machine.root.io_ports, 0x3f8, 1).is_err());
-    }
-}
-
-#[test]
 fn pages_that_can_be_written_are_not_executed_and_others_are() {
     let mut machine = virt();
     let component = machine.component(100, CPtr::new(0));
@@ -141,23 +112,6 @@ fn pages_that_can_be_written_are_not_executed_and_others_are() {
     assert!(executes(&mut machine, Rights::default(), memory), "execute needs no read right");
     assert!(!executes(&mut machine, Rights::READ_WRITE, memory) && !executes(&mut machine, Rights::WRITE, memory));
     assert!(!executes(&mut machine, Rights::READ, CacheAttributes::Uncached));
-}
-
-#[test]
-fn addresses_are_written_and_reported_whole() {
-    const FAR: u64 = 0x8000_1234_5678;
-    let mut machine = virt();
-    let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
-    let faults = machine.mint(endpoint, Rights::ALL, CapData::Badge(Badge(7))).unwrap();
-    let component = machine.component(100, CPtr::new(3));
-    machine.give(component.cnode, 3, faults, Rights::ALL);
-    let context = UserContext { instruction_pointer: FAR, ..UserContext::default() };
-    machine.kernel.tcb_write_registers(machine.me, component.tcb, Resume::Later, &context).unwrap();
-    assert_eq!(machine.kernel.tcb_read_registers(machine.me, component.tcb).unwrap().instruction_pointer, FAR);
-    machine.kernel.fault(component.thread, Fault::Vm { vaddr: FAR, access: Access::Read });
-    machine.kernel.nb_receive(machine.me, endpoint.cptr());
-    let Some(Delivery::Message(Badge(7), message)) = machine.take(machine.me) else { panic!("no fault came") };
-    assert_eq!(message.words()[1], FAR);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod attacks;
 mod changes;
 mod limits;
+mod parts;
 mod paths;
 mod restarts;
 mod resting;
@@ -13,23 +14,11 @@ use crate::plain::plain;
 use crate::records::results::Results;
 use crate::reports::count::count;
 use crate::reports::sheet::{Sheet, Value};
-use crate::reports::wrap::wrapped;
 use capdl_spec::Role;
-use report::{Fault, FaultKind, Interrupts, Name, PciFunction, Refused};
+use parts::{Part, bdf, ended_faults, size, what};
+use report::{FaultKind, Interrupts, Name, PciFunction, Refused};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-
-/// Part of the report.
-enum Part {
-    /// A table below its title of one or more lines.
-    Table(&'static str, Sheet),
-    /// Lines, which are wrapped between words.
-    Text(String),
-    /// Lines that are wrapped only where somebody reads them, and searched elsewhere.
-    Sentences(String),
-    /// Lines that stay as they are, to be searched and copied.
-    Lines(String),
-}
 
 /// The whole report, in the order of a reader's questions, for an output of so many columns. Those of `sentences` are for the verdict.
 pub fn render(results: &Results, columns: usize, sentences: usize) -> String {
@@ -58,21 +47,6 @@ pub fn render(results: &Results, columns: usize, sentences: usize) -> String {
     ];
     let parts: Vec<_> = parts.into_iter().flatten().map(|part| part.render(columns, sentences)).collect();
     plain(&parts.join("\n")).into_owned()
-}
-
-impl Part {
-    fn render(self, columns: usize, sentences: usize) -> String {
-        match self {
-            Self::Table(title, sheet) => format!("{}{}\n", of_lines(title, columns), sheet.fit(columns)),
-            Self::Text(text) => of_lines(&text, columns),
-            Self::Sentences(text) => of_lines(&text, sentences),
-            Self::Lines(text) => text,
-        }
-    }
-}
-
-fn of_lines(text: &str, columns: usize) -> String {
-    text.lines().map(|line| wrapped(line, columns) + "\n").collect()
 }
 
 fn machine(results: &Results) -> Option<String> {
@@ -290,26 +264,8 @@ fn blocked(results: &Results) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn ended_faults(results: &Results) -> impl Iterator<Item = &Fault> {
-    results.faults.iter().map(|one| &one.fault).filter(|fault| results.restarts_of(&fault.name) == 0)
-}
-
 fn has_attacked(results: &Results, name: &str) -> bool {
     results.attacks.iter().any(|attack| attack.tenant == name)
-}
-
-fn what(fault: &Fault) -> String {
-    let kind = format!("{:?}", fault.kind).to_lowercase();
-    format!("{kind} of {:#x}, instruction {:#x}", fault.address, fault.instruction)
-}
-
-/// Zero of the times, nanoseconds of machine time.
-fn began_ns(results: &Results) -> u64 {
-    results.timeline.begin_ns.unwrap_or(0)
-}
-
-fn milliseconds(ns: u64) -> String {
-    format!("{:.1}", ns as f64 / 1e6)
 }
 
 fn digests(results: &Results) -> Option<String> {
@@ -384,24 +340,6 @@ pub fn not_judged(rows: usize) -> Option<String> {
         _ => "were",
     };
     Some(format!("{} {were} not judged: the machine was too slow", count(rows, "row")))
-}
-
-fn bdf(bdf: u16) -> String {
-    format!("{:02x}:{:02x}.{}", bdf >> 8, bdf >> 3 & 31, bdf & 7)
-}
-
-/// Bytes with the largest unit that leaves no remainder, or about so many KiB.
-pub fn size(bytes: u64) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    match units.iter().find(|(shift, _)| bytes >= 1 << shift && bytes.trailing_zeros() >= *shift) {
-        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
-        None if bytes > 1 << 10 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        None => format!("{bytes} B"),
-    }
-}
-
-fn micros(ns: u64) -> String {
-    format!("{:.0}", ns as f64 / 1000.0)
 }
 
 #[cfg(test)]

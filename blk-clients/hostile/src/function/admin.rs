@@ -1,9 +1,10 @@
 //! Administrative commands that belong to the physical function: virtualization, namespaces, formats, firmware; and queues and
 //! vectors beyond its own.
 
+use super::Stuck;
+use super::attacker::{Attacker, Tally};
 use super::drive::{ENTRIES, IO_QUEUE};
 use super::namespaces::foreign;
-use super::{Attacker, Stuck, Tally};
 use nvme_spec::admin::{
     self, Attachment, ControllerResource, CqInterrupt, CreateIoCq, FormatDw10, Opcode, QueueMemory,
 };

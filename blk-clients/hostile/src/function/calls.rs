@@ -1,6 +1,7 @@
 //! Permitted calls of the PCI server and the IOMMU server, without end. The neighbours' results show what they cost.
 
-use super::{Attacker, Stuck, pci};
+use super::attacker::Attacker;
+use super::{Stuck, pci};
 use alloc::vec::Vec;
 use blk_api::names;
 use iommu_api::{MAP, Map, UNMAP, Unmap};

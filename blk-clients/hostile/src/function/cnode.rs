@@ -1,7 +1,8 @@
 //! The own CNode: every capability that can be replaced or deleted there, so that a fault has no way to the supervisor.
 
+use super::Stuck;
+use super::attacker::Attacker;
 use super::io_space::FAULT_ENDPOINT;
-use super::{Attacker, Stuck};
 use platform::{AbsoluteCPtr, Kernel, Platform, Rights};
 
 /// Replaces every capability in its CNode by one to its notification, and then deletes them all, that to the CNode last. Tries

@@ -1,9 +1,10 @@
 //! Addresses that its IOSpace does not have: physical ones, those of neighbours' memory, and those of its own queues and lists
 //! in place of addresses that the function has.
 
+use super::Stuck;
+use super::attacker::Attacker;
 use super::content::{Content, offset_of};
 use super::drive::ENTRIES;
-use super::{Attacker, Stuck};
 use nvme_driver::{DeviceFault, disable, wait_ready};
 use nvme_spec::nvm::{self, Blocks};
 use nvme_spec::registers::{Aqa, Arbitration, Cc, DOORBELL_BASE, IOCQES_16, IOSQES_64, Register};

@@ -3,8 +3,9 @@
 //! Neither kernel remaps interrupts, so nothing refuses such a message: it arrives like the device's that owns the interrupt. It
 //! must do no more than wake the owner, who finds no completion. The neighbours' own results show that.
 
+use super::Stuck;
+use super::attacker::Attacker;
 use super::content::Content;
-use super::{Attacker, Stuck};
 use platform::{Iova, Kernel, Memory, PAGE_SIZE, Platform};
 use workload::attacks;
 

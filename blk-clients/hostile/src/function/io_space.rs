@@ -3,7 +3,8 @@
 //!
 //! The server answers each of them, or this tenant never ends. Its neighbours' openings show whether the server lacks anything.
 
-use super::{Attacker, Stuck};
+use super::Stuck;
+use super::attacker::Attacker;
 use crate::verdicts::sentence;
 use alloc::vec::Vec;
 use blk_api::names;

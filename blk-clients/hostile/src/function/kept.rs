@@ -1,8 +1,9 @@
 //! A function that is revoked while the attacker floods it: it goes on using what it had.
 
+use super::attacker::Attacker;
 use super::content::{Content, offset_of};
 use super::resets::{TARGET_PAGE, fill, flood};
-use super::{Attacker, Stuck, pci};
+use super::{Stuck, pci};
 use nvme_spec::registers::Arbitration;
 use pci_api::{BAR_FRAME, CLAIM, Claim, INTERRUPTS_MSIX, IO_SPACE, Index, RESTORE, Refusal, START};
 use platform::{Message, Platform};

@@ -1,6 +1,7 @@
 //! Attacks that end the attacker, or its claim. As on rings, the end of the work is reported before a fault.
 
-use super::{Attacker, Stuck, calls, cnode, kept, resets};
+use super::attacker::Attacker;
+use super::{Stuck, calls, cnode, kept, resets};
 use pci_api::names::ARENA;
 use platform::{Abuse, PAGE_SIZE, Vaddr};
 use workload::{LastAttack, attacks};

@@ -1,8 +1,9 @@
 //! Namespaces of neighbours and of the physical function, and blocks behind the end of its own.
 
+use super::Stuck;
+use super::attacker::{Attacker, Tally};
 use super::content::{Content, offset_of};
 use super::drive::Drive;
-use super::{Attacker, Stuck, Tally};
 use nvme_spec::nvm::{self, Blocks, Range};
 use nvme_spec::{Cid, DataPointer, Lba, Nsid, Sqe, Status, StatusCode};
 use platform::{Memory, Platform};

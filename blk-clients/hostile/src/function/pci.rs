@@ -1,7 +1,8 @@
 //! Calls to the PCI server that are not for it: other functions, other functions' vectors and registers, virtual functions, and
 //! a badge that is not its own.
 
-use super::{Attacker, Stuck};
+use super::Stuck;
+use super::attacker::Attacker;
 use crate::verdicts::sentence;
 use pci_api::names::PCI;
 use pci_api::{

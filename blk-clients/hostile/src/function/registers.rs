@@ -1,8 +1,9 @@
 //! Registers and doorbells: those of its own page that belong to no queue of its own, values that are impossible, and registers
 //! that only controllers change.
 
+use super::Stuck;
+use super::attacker::Attacker;
 use super::drive::{ENTRIES, IO_QUEUE};
-use super::{Attacker, Stuck};
 use blk_api::names;
 use nvme_spec::QueueId;
 use nvme_spec::registers::{NSSR_RESET, Register};

@@ -1,9 +1,10 @@
 //! Resets of its own controller and function without end, with commands in flight. The neighbours' results show whether they
 //! are disturbed.
 
+use super::Stuck;
+use super::attacker::Attacker;
 use super::content::{Content, offset_of};
 use super::drive::Drive;
-use super::{Attacker, Stuck};
 use blk_api::names;
 use nvme_spec::Cid;
 use nvme_spec::nvm;

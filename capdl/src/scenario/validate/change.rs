@@ -1,8 +1,10 @@
 //! Refusals of changes: each change is judged by what its tenant and the others have at its time.
 
 use super::moment::check_when;
-use super::{Checked, function, queues, refuse, share};
-use crate::scenario::{Change, Lines, Path, Scenario, Tenant, What};
+use super::{function, queues, share};
+use crate::scenario::file::Lines;
+use crate::scenario::refusal::{Checked, refuse};
+use crate::scenario::{Change, Path, Scenario, Tenant, What};
 use blk_api::extent::{Blocks, Extent};
 
 /// A part of an extent, with a tenant's rights to it at the moment.

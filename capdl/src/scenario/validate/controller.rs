@@ -3,10 +3,11 @@
 //! Neighbours: `registers`, `virtual_functions`, `later`, `interrupts` and `hot_plug` check what their names say.
 
 use super::registers::{self, MAX_BARS};
-use super::{Checked, MAX_NAMESPACE, PAGE, check_name, check_unique, refuse};
-use crate::scenario::{
-    Attach, CommandSet, Controller, Lines, Model, Namespace, NamespaceModel, Purpose, Scenario, Version,
-};
+use crate::scenario::file::Lines;
+use crate::scenario::refusal::{Checked, refuse};
+use crate::scenario::validate::limits::{MAX_NAMESPACE, PAGE};
+use crate::scenario::validate::names::{check_name, check_unique};
+use crate::scenario::{Attach, CommandSet, Controller, Model, Namespace, NamespaceModel, Purpose, Scenario, Version};
 use std::collections::BTreeSet;
 
 /// Longest name of a controller: `nvme-server-` goes before it.

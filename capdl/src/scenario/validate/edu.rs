@@ -1,7 +1,7 @@
 //! Refusals about the edu device.
 
-use super::{Checked, refuse_file};
 use crate::scenario::Scenario;
+use crate::scenario::refusal::{Checked, refuse_file};
 
 /// Checks the scenario as one with an edu device.
 pub(super) fn check(scenario: &Scenario) -> Checked {

@@ -1,7 +1,7 @@
 //! Refusals of faults and kills that cannot happen in this system.
 
 use super::moment::check_when;
-use super::{Checked, refuse};
+use crate::scenario::refusal::{Checked, refuse};
 use crate::scenario::{Controller, Kill, QUEUE_PAIRS, Scenario};
 use sim_fault::{
     CommandEffect, CommandFault, ComponentEffect, ComponentFault, ControllerEffect, ControllerFault, Fault,

@@ -1,7 +1,7 @@
 //! Refusals about tenants that drive a virtual function themselves.
 
 use super::queues::check_size;
-use super::{Checked, refuse};
+use crate::scenario::refusal::{Checked, refuse};
 use crate::scenario::{Controller, FUNCTION_QUEUES, Namespace, Path, Scenario, Tenant, What};
 use blk_api::config::Completion;
 use blk_api::extent::Extent;

@@ -1,6 +1,6 @@
 //! Refusals of hot plug.
 
-use super::{Checked, refuse};
+use crate::scenario::refusal::{Checked, refuse};
 use crate::scenario::{Action, Attach, Controller, HotPlug, Scenario, Tenant};
 use std::collections::BTreeMap;
 

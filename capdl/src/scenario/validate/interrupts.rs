@@ -1,7 +1,7 @@
 //! Refusals about changes of a controller's interrupt mode.
 
 use super::moment::check_when;
-use super::{Checked, refuse};
+use crate::scenario::refusal::{Checked, refuse};
 use crate::scenario::{Controller, Scenario, When};
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! Refusals of what a controller is to be after a reset.
 
-use super::{Checked, MAX_NAMESPACE, refuse};
 use crate::scenario::controller::MAX_SERIAL;
+use crate::scenario::refusal::{Checked, refuse};
+use crate::scenario::validate::limits::MAX_NAMESPACE;
 use crate::scenario::{Controller, Later, Scenario};
 use sim_fault::{ControllerEffect, ControllerFault, Happening};
 

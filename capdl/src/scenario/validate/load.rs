@@ -1,6 +1,7 @@
 //! Refusals of workloads that contradict their tenant or its namespace.
 
-use super::{Checked, PAGE, refuse};
+use crate::scenario::refusal::{Checked, refuse};
+use crate::scenario::validate::limits::PAGE;
 use crate::scenario::{Namespace, Path, Tenant, Workload};
 use blk_api::config;
 use blk_api::ring::MAX_ENTRIES;

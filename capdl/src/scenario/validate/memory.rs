@@ -3,9 +3,11 @@
 //!
 //! Programs, logs and tables are estimated by component: the root task refuses what does not fit in the end.
 
-use super::{Checked, PAGE, refuse};
 use crate::build::pool_pages;
-use crate::scenario::{Lines, Path, QUEUE_PAIRS, Scenario, Tenant, Workload};
+use crate::scenario::file::Lines;
+use crate::scenario::refusal::{Checked, refuse};
+use crate::scenario::validate::limits::PAGE;
+use crate::scenario::{Path, QUEUE_PAIRS, Scenario, Tenant, Workload};
 use blk_api::client_heap;
 use blk_api::config::ServerConfig;
 use blk_api::queue_sharing::QueueSharing;

@@ -1,7 +1,9 @@
 //! Refusals of moments that never come, and of events that wait for one that is not there.
 
-use super::{Checked, check_name, check_unique, refuse};
-use crate::scenario::{Lines, Scenario, When, Workload};
+use crate::scenario::file::Lines;
+use crate::scenario::refusal::{Checked, refuse};
+use crate::scenario::validate::names::{check_name, check_unique};
+use crate::scenario::{Scenario, When, Workload};
 use report::milestones::MOST_MOMENTS;
 use std::collections::BTreeSet;
 

@@ -1,8 +1,9 @@
 //! Refusals about the PCI tree.
 
-use super::{Checked, refuse};
+use crate::scenario::file::Lines;
 use crate::scenario::pci::BUSES_BELOW_ROOT;
-use crate::scenario::{Lines, Path, Scenario};
+use crate::scenario::refusal::{Checked, refuse};
+use crate::scenario::{Path, Scenario};
 
 /// Drivers that the PCI server can tell the supervisor of ([`platform::Badge::silenced`]).
 const MAX_DRIVERS: usize = 32;

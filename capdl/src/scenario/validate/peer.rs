@@ -1,6 +1,6 @@
 //! Refusals of tenants that signal each other in contradictory ways.
 
-use super::{Checked, refuse};
+use crate::scenario::refusal::{Checked, refuse};
 use crate::scenario::{Scenario, Tenant, Workload};
 use workload::Signal;
 

@@ -1,7 +1,8 @@
 //! Refusals of scheduling priorities outside their role's bounds: the kernel runs the highest ready thread and nobody else.
 
-use super::{Checked, Lines, refuse, refuse_file};
 use crate::priority::{PCI_SERVER_PRIORITY, highest_server_priority, highest_tenant_priority, lowest_server_priority};
+use crate::scenario::file::Lines;
+use crate::scenario::refusal::{Checked, refuse, refuse_file};
 use crate::scenario::{Scenario, Tenant};
 
 /// Checks the priorities of servers, console and tenants.

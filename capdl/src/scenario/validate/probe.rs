@@ -1,6 +1,6 @@
 //! Refusals about the probe.
 
-use super::{Checked, refuse_file};
+use crate::scenario::refusal::{Checked, refuse_file};
 use crate::scenario::{Backend, PROBE, Probe, Scenario};
 
 /// Blocks the probe writes, from the first on.

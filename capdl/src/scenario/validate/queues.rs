@@ -1,7 +1,9 @@
 //! Refusals of queue pairs: those of a tenant's own, and those that tenants share.
 
 use super::memory::most_ring_entries;
-use super::{Checked, Lines, MAX_DEPTH, refuse, refuse_file};
+use crate::scenario::file::Lines;
+use crate::scenario::refusal::{Checked, refuse, refuse_file};
+use crate::scenario::validate::limits::MAX_DEPTH;
 use crate::scenario::{Entitlement, Path, Scenario, Server, Tenant};
 use blk_api::config::SchedulingPolicy;
 use blk_api::queue_sharing::QueueSharing;

@@ -1,7 +1,8 @@
 //! Refusals of controllers' registers: vectors, buffers, the room for all of them, and what software that ran before left in them.
 
-use super::{Checked, refuse};
-use crate::scenario::{Attach, Controller, Lines, Scenario};
+use crate::scenario::file::Lines;
+use crate::scenario::refusal::{Checked, refuse};
+use crate::scenario::{Attach, Controller, Scenario};
 
 /// Bytes of the BARs of all controllers together: the PCI windows of all machines have as much, with room for the order in which
 /// firmware places them.

@@ -1,7 +1,7 @@
 //! Refusals of shares that the scheduler would refuse at run time.
 
-use super::{Checked, refuse, refuse_file};
 use crate::scenario::Tenant;
+use crate::scenario::refusal::{Checked, refuse, refuse_file};
 use blk_api::config::{ClassWeights, RateLimit};
 
 /// Checks a tenant's class, weight and limits.

@@ -1,6 +1,6 @@
 //! Refusals of requirements on parts of a run, and on proportions.
 
-use super::{Checked, is_load, refuse_file};
+use crate::scenario::refusal::{Checked, refuse_file};
 use crate::scenario::{Scenario, Span, Workload};
 
 /// Checks all spans and proportions that the scenario expects.
@@ -51,4 +51,9 @@ fn check_one(scenario: &Scenario, span: &Span) -> Checked {
 fn reports_progress(scenario: &Scenario, name: &str) -> bool {
     let reports = |workload: &Workload| matches!(workload, Workload::Bench(bench) if bench.progress_milliseconds > 0);
     is_load(scenario, name) && scenario.tenants.iter().any(|tenant| tenant.name == name && reports(&tenant.workload))
+}
+
+/// Whether `name` is a tenant whose latency is measured.
+pub(super) fn is_load(scenario: &Scenario, name: &str) -> bool {
+    scenario.tenants.iter().any(|tenant| tenant.name == name && matches!(tenant.workload, Workload::Bench(_)))
 }

@@ -1,6 +1,6 @@
 //! Refusals of virtual functions.
 
-use super::{Checked, refuse};
+use crate::scenario::refusal::{Checked, refuse};
 use crate::scenario::{Attach, Controller, Interrupts};
 
 /// Most virtual functions of a controller: their function numbers are 1 to 7. Further ones would have other device numbers, which

@@ -1,33 +1,23 @@
-//! The serial port and `fw_cfg`, whose pages are mapped at the start.
+//! The serial port and `fw_cfg`, whose pages `suite` maps at the start.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::machine::{Machine, PAGE};
 use crate::sys;
 use crate::verdict::{Check, need};
 
 /// The PL011 and its registers UARTDR and UARTFR, with the latter's bit for a full FIFO (Arm DDI 0183, section 3.3).
-const UART: u64 = 0x0900_0000;
+pub(super) const UART: u64 = 0x0900_0000;
 const DATA: usize = 0x00;
 const FLAGS: usize = 0x18;
 const TRANSMIT_FULL: u32 = 1 << 5;
 
 /// `fw_cfg`: the item that is read, big endian, and its bytes (QEMU, docs/specs/fw_cfg).
-const FW_CFG: u64 = 0x0902_0000;
+pub(super) const FW_CFG: u64 = 0x0902_0000;
 const FW_CFG_DATA: usize = 0;
 const FW_CFG_SELECTOR: usize = 8;
 
-static UART_PAGE: AtomicUsize = AtomicUsize::new(0);
-static FW_CFG_PAGE: AtomicUsize = AtomicUsize::new(0);
-
-/// Maps the devices.
-pub(crate) fn open(machine: &mut Machine) -> Check {
-    for (device, page) in [(UART, &UART_PAGE), (FW_CFG, &FW_CFG_PAGE)] {
-        let (untyped, _) = machine.device_untyped(device..device + PAGE as u64, PAGE.ilog2() as u8)?;
-        page.store(machine.map_device(untyped)?, Ordering::Relaxed);
-    }
-    Ok(())
-}
+pub(super) static UART_PAGE: AtomicUsize = AtomicUsize::new(0);
+pub(super) static FW_CFG_PAGE: AtomicUsize = AtomicUsize::new(0);
 
 /// Sends a byte to the build machine. Before the port is mapped, the byte is dropped.
 pub(crate) fn put(byte: u8) {

@@ -1,48 +1,20 @@
-//! The virt machine: the first instruction, the system call, the devices, and the tests for this architecture alone.
+//! The virt machine: the system call, the clock, the devices. Neighbour: `suite` has the tests for this architecture alone.
 
 use core::arch::{asm, global_asm};
 
-use crate::machine::Machine;
-use crate::sys::{self, PROBED, REGISTER_WORDS, Received, STACK, STACK_BYTES, Slot, message_info, values};
-use crate::verdict::{Check, Failure};
+use crate::sys::{self, PROBED, REGISTER_WORDS, Received, Slot, message_info, values};
 
 pub(crate) mod devices;
 mod fpu_owner;
 mod frame_without_table;
+mod suite;
 mod timer_owner;
 
-pub(crate) use devices::{exit, open, put};
-
-// The kernel starts the root task without a stack, with the boot information in x0, where a C function expects its
-// first argument.
-global_asm!(
-    ".pushsection .text._start, \"ax\"",
-    ".global _start",
-    "_start:",
-    "adrp x1, {stack} + {size}",
-    "mov sp, x1",
-    "mov x29, xzr",
-    "bl {main}",
-    "udf #0",
-    ".popsection",
-    stack = sym STACK,
-    size = const STACK_BYTES,
-    main = sym crate::entry::main,
-);
+pub(crate) use devices::{exit, put};
+pub(crate) use suite::{open, run};
 
 /// Bytes that a call leaves on the stack.
 pub(crate) const CALL_BYTES: u64 = 0;
-
-/// Runs the test `name`, one of those for this architecture alone.
-pub(crate) fn run(name: &[u8], machine: &mut Machine) -> Check {
-    match name {
-        b"timer-owner" => timer_owner::run(machine),
-        b"frame-remap" => frame_without_table::remap(machine),
-        b"frame-flush" => frame_without_table::flush(machine),
-        b"fpu-owner" => fpu_owner::run(machine),
-        _ => Err(Failure::Broken("no test of that name", 0)),
-    }
-}
 
 /// Makes a system call: number, capability, message info, and the words that travel in registers.
 pub(crate) fn system_call(number: i64, capability: Slot, info: u64, words: [u64; REGISTER_WORDS]) -> Received {

@@ -1,10 +1,8 @@
-//! The PC: the first instruction, the system call, the ports, and the tests for this architecture alone.
+//! The PC: the system call, the clock, the ports. Neighbour: `suite` has the tests for this architecture alone.
 
 use core::arch::{asm, global_asm};
 
-use crate::machine::Machine;
-use crate::sys::{self, PROBED, REGISTER_WORDS, Received, STACK, STACK_BYTES, Slot, message_info, values};
-use crate::verdict::{Check, Failure};
+use crate::sys::{self, PROBED, REGISTER_WORDS, Received, Slot, message_info, values};
 
 mod context_cache;
 mod edu;
@@ -16,59 +14,15 @@ mod io_space_revoke;
 pub(crate) mod ports;
 mod segment_bases;
 mod stack_alignment;
+mod suite;
 mod syscall_flags;
 mod user_top;
 
 pub(crate) use ports::{exit, put};
-
-// The kernel starts the root task without a stack, with the boot information in rdi, where a C function expects its
-// first argument.
-global_asm!(
-    ".pushsection .text._start, \"ax\"",
-    ".global _start",
-    "_start:",
-    "lea rsp, [rip + {stack} + {size}]",
-    "xor ebp, ebp",
-    "call {main}",
-    "ud2",
-    ".popsection",
-    stack = sym STACK,
-    size = const STACK_BYTES,
-    main = sym crate::entry::main,
-);
+pub(crate) use suite::{open, run};
 
 /// Bytes that a call leaves on the stack: a function finds it aligned but for these.
 pub(crate) const CALL_BYTES: u64 = 8;
-
-/// The ports need no preparation.
-#[expect(clippy::unnecessary_wraps, reason = "the other architecture maps its devices here")]
-pub(crate) fn open(_: &mut Machine) -> Check {
-    Ok(())
-}
-
-/// Runs the test `name`, one of those for this architecture alone.
-pub(crate) fn run(name: &[u8], machine: &mut Machine) -> Check {
-    match name {
-        b"stack-alignment" => stack_alignment::run(machine),
-        b"frame-copy-io-space" => io_frame::run(machine),
-        b"context-cache-table" => context_cache::table(machine),
-        b"context-cache-space" => context_cache::space(machine),
-        b"io-page-table-entries" => io_page_table::entries(machine),
-        b"io-page-table-copies" => io_page_table::copies(machine),
-        b"io-space-revoke-copy" => io_space_revoke::copy(machine),
-        b"io-space-revoke-dma" => io_space_revoke::dma(machine),
-        b"io-space-revoke-master" => io_space_revoke::master(machine),
-        b"io-space-revoke-mint" => io_space_revoke::mint(machine),
-        b"syscall-flags-nested-task" => syscall_flags::nested_task(machine),
-        b"syscall-flags-others" => syscall_flags::others(machine),
-        b"interrupt-direction" => interrupt_direction::run(machine),
-        b"segment-bases-schedule" => segment_bases::schedule(machine),
-        b"segment-bases-fastpath" => segment_bases::fastpath(machine),
-        b"user-top-page" => user_top::page(machine),
-        b"user-top-buffer" => user_top::buffer(machine),
-        _ => Err(Failure::Broken("no test of that name", 0)),
-    }
-}
 
 /// Makes a system call: number, capability, message info, and the words that travel in registers.
 pub(crate) fn system_call(number: i64, capability: Slot, info: u64, words: [u64; REGISTER_WORDS]) -> Received {

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::Result;
+use crate::result::Result;
 
 const WORD_BITS: u32 = 64;
 

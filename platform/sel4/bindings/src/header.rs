@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use crate::Result;
+use crate::result::Result;
 
 /// Names with values, gathered header by header.
 #[derive(Clone, Default)]

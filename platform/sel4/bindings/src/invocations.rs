@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use roxmltree::{Document, Node};
 
-use crate::Result;
 use crate::header::Constants;
+use crate::result::Result;
 use crate::structure::scalar_bytes;
 
 const WORD_BITS: u32 = 64;

@@ -10,6 +10,7 @@
 mod bitfield;
 mod header;
 mod invocations;
+mod result;
 mod sources;
 mod structure;
 
@@ -17,9 +18,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use header::Constants;
+use result::Result;
 use sources::Files;
-
-type Result<T> = std::result::Result<T, String>;
 
 /// Names of the `cfg`s for differences between kernels. `sel4_debug`: messages on the serial port. `sel4_sched_params`: a call sets the
 /// priority (since 9.0.0). `sel4_fpu_flag`: a thread can do without floating point (since 14.0.0).

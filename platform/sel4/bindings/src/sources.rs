@@ -3,7 +3,7 @@
 //! A kernel that the `kernel` crate built keeps its own source; an installed one (seL4 13.0.0 and later) has the interface alone, with
 //! the same paths on every architecture.
 
-use crate::Result;
+use crate::result::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 

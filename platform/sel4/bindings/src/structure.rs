@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-use crate::Result;
 use crate::header::{Constants, strip_comments};
+use crate::result::Result;
 
 /// The names that typedefs give to other names.
 pub(crate) fn typedefs(text: &str) -> BTreeMap<String, String> {

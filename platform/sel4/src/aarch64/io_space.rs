@@ -1,7 +1,6 @@
 //! IOSpaces, which this kernel does not have, by calls to the IOMMU server in its protocol, `iommu_api`.
 
-use crate::invocation::Sel4;
-use crate::kernel::done;
+use crate::invocation::{Sel4, done};
 use crate::syscall;
 use iommu_api::calls;
 use platform::{AbsoluteCPtr, CPtr, Cap, Frame, IoPageTable, IoSpace, Iova, Message, Result, Rights};

@@ -1,6 +1,7 @@
 //! The serial port for the root task's panic message: a PL011, taken from its present owner.
 
-use crate::boot_info::{BootInfo, initial};
+use crate::boot_info::BootInfo;
+use crate::initial;
 use crate::memory::Sel4Mmio;
 use crate::root::RootPlatform;
 use core::ops::Range;

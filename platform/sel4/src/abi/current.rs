@@ -3,9 +3,9 @@
 use crate::bindings::bitfield::{seL4_CNode_CapData, seL4_CapRights};
 use crate::bindings::layout::seL4_BootInfo as layout;
 use crate::bindings::{constant, invoke};
-use crate::boot_info::{initial, word};
-use crate::invocation::Sel4;
-use crate::kernel::done;
+use crate::initial;
+use crate::invocation::{Sel4, done};
+use crate::page::word;
 use platform::{Cap, Result, Rights, Tcb};
 
 /// Slot of the capability that issues ranges of I/O ports.
@@ -66,11 +66,10 @@ pub(crate) use pc::*;
 
 #[cfg(target_arch = "x86_64")]
 mod pc {
-    use super::{constant, done, initial, invoke, word};
+    use super::{constant, done, invoke, word};
     use crate::bindings::layout::seL4_BootInfoHeader as header;
     use crate::invocation::Sel4;
-    use crate::root::RootPlatform;
-    use platform::{AbsoluteCPtr, CPtr, Cap, IoPort, Kernel, Platform, Result, Rights};
+    use platform::{AbsoluteCPtr, CPtr, Cap, IoPort, Kernel, Result, Rights};
 
     /// Frequency of the processor's clock in MHz, if the kernel says it: in a chunk behind the first page.
     pub(crate) fn clock_mhz(boot_info: &[u8]) -> u64 {
@@ -104,14 +103,17 @@ mod pc {
         done(invoke::seL4_X86_IOPortControl_Issue(kernel, control.index, first, last, root, index, depth))
     }
 
-    /// Takes a range of ports from everybody, as a capability in the last slot that the kernel left empty.
-    pub(crate) fn seize_io_ports(root: &RootPlatform, first: u16, last: u16) -> Cap<IoPort> {
-        let control = root.slot(initial::IO_PORTS.cptr());
-        let ports = CPtr::new(root.boot_info().empty_slots.end.saturating_sub(1));
+    /// Takes a range of ports from everybody, as a capability in the empty slot `dest`. `control` issues ranges.
+    pub(crate) fn seize_io_ports(
+        kernel: &Sel4,
+        control: AbsoluteCPtr,
+        dest: AbsoluteCPtr,
+        ports: (u16, u16),
+    ) -> Cap<IoPort> {
         // Without the ports, what they are used for fails, and says so.
-        let _ = root.kernel().cnode_revoke(control);
-        let _ = io_ports(root.kernel(), root.slot(ports), control, Rights::ALL, (first, last));
-        ports.cast()
+        let _ = kernel.cnode_revoke(control);
+        let _ = io_ports(kernel, dest, control, Rights::ALL, ports);
+        CPtr::new(dest.index).cast()
     }
 
     /// libsel4 has this format since 16.0.0 alone.

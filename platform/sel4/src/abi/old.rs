@@ -2,8 +2,7 @@
 
 use crate::bindings::bitfield::{Guard, seL4_CapData, seL4_CapRights, seL4_PrioProps};
 use crate::bindings::{constant, invoke};
-use crate::invocation::Sel4;
-use crate::kernel::done;
+use crate::invocation::{Sel4, done};
 use platform::{Cap, Result, Rights, Tcb};
 
 /// Slot of the capability to all I/O ports.
@@ -58,9 +57,9 @@ mod pc {
     use super::{constant, done, invoke, rights_word};
     use crate::bindings::bitfield::{io_port_capdata, io_space_capdata};
     use crate::bindings::layout::seL4_BootInfo as layout;
-    use crate::boot_info::{initial, word};
+    use crate::initial;
     use crate::invocation::Sel4;
-    use crate::root::RootPlatform;
+    use crate::page::word;
     use platform::{AbsoluteCPtr, Cap, IoPort, Result, Rights};
 
     /// Frequency of the processor's clock in MHz, if the kernel says it.
@@ -86,7 +85,7 @@ mod pc {
     }
 
     /// Takes a range of ports from everybody.
-    pub(crate) fn seize_io_ports(_: &RootPlatform, _: u16, _: u16) -> Cap<IoPort> {
+    pub(crate) fn seize_io_ports(_: &Sel4, _: AbsoluteCPtr, _: AbsoluteCPtr, _: (u16, u16)) -> Cap<IoPort> {
         initial::IO_PORTS
     }
 

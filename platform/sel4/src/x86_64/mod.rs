@@ -6,14 +6,15 @@ pub(crate) mod syscall;
 
 use crate::abi::{self, rights_word};
 use crate::bindings::{constant, invoke, invoke::seL4_UserContext as user_context};
-use crate::invocation::Sel4;
-use crate::kernel::done;
+use crate::initial;
+use crate::invocation::{Sel4, done};
+use crate::page::word;
 use crate::root::RootPlatform;
 use core::arch::x86_64::__cpuid;
 use platform::x86_64::PortIo;
 use platform::{
-    AbsoluteCPtr, CacheAttributes, Cap, CapData, Frame, IoPageTable, IoPort, IoSpace, Iova, IrqControl, IrqSource,
-    Kernel, ObjectType, Platform, Result, Rights, TableLevel, Trigger,
+    AbsoluteCPtr, CPtr, CacheAttributes, Cap, CapData, Frame, IoPageTable, IoPort, IoSpace, Iova, IrqControl,
+    IrqSource, Kernel, ObjectType, Platform, Result, Rights, TableLevel, Trigger,
 };
 
 pub(crate) use crate::bindings::invoke::{
@@ -178,7 +179,11 @@ const POLLS: u32 = 100_000;
 
 pub(crate) fn write_panic(root: &RootPlatform, bytes: &[u8]) {
     // A console that runs already loses them.
-    let (kernel, ports) = (root.kernel(), abi::seize_io_ports(root, TRANSMIT, LINE_STATUS));
+    let kernel = root.kernel();
+    let control = root.slot(initial::IO_PORTS.cptr());
+    // The last slot that the kernel left empty.
+    let dest = root.slot(CPtr::new(root.boot_info().empty_slots.end.saturating_sub(1)));
+    let ports = abi::seize_io_ports(kernel, control, dest, (TRANSMIT, LINE_STATUS));
     for byte in bytes {
         let has_room = |_| kernel.ioport_in8(ports, LINE_STATUS).is_ok_and(|status| status & HAS_ROOM != 0);
         if !(0..POLLS).any(has_room) || kernel.ioport_out8(ports, TRANSMIT, *byte).is_err() {
@@ -189,7 +194,7 @@ pub(crate) fn write_panic(root: &RootPlatform, bytes: &[u8]) {
 
 /// Levels of the IOMMU's page tables.
 pub(crate) fn io_page_table_levels(boot_info: &[u8]) -> u64 {
-    crate::boot_info::word(boot_info, crate::bindings::layout::seL4_BootInfo::numIOPTLevels)
+    word(boot_info, crate::bindings::layout::seL4_BootInfo::numIOPTLevels)
 }
 
 impl PortIo for Sel4 {

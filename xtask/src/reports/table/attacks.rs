@@ -1,6 +1,6 @@
 //! Attempts of intruders, and the component that stopped each.
 
-use super::{ended_faults, what};
+use super::parts::{ended_faults, what};
 use crate::records::results::Results;
 use report::Name;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Tables of changes while the system ran: of tenants' rights and shares, and of controllers' interrupt modes.
 
-use super::{Part, began_ns, micros, milliseconds};
+use super::parts::{Part, began_ns, micros, milliseconds};
 use crate::records::results::Results;
 use crate::reports::count::count;
 use crate::reports::sheet::{Sheet, Value};

@@ -1,7 +1,7 @@
 //! Tenants by their paths, side by side: through the NVMe server, and by virtual functions of their own.
 
+use super::parts::{Part, bdf, micros};
 use super::tenants::whole_iops;
-use super::{Part, bdf, micros};
 use crate::records::results::Results;
 use crate::reports::sheet::{Sheet, Value};
 use capdl_spec::Role;

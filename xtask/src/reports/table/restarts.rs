@@ -1,6 +1,6 @@
 //! The table of restarts.
 
-use super::{Part, began_ns, milliseconds};
+use super::parts::{Part, began_ns, milliseconds};
 use crate::records::results::Results;
 use crate::reports::sheet::{Sheet, Value};
 use report::Reconnected;

@@ -3,7 +3,7 @@
 //! A load's rate and latencies are those of its measured part, which its own row names. Loads are measured at different times, so rates
 //! of several rows do not add up; `limits` adds them for the time that they share.
 
-use super::{Part, began_ns, micros, size};
+use super::parts::{Part, began_ns, micros, size};
 use crate::records::rates::{bytes_a_second, iops, measured};
 use crate::records::results::Results;
 use crate::records::timeline::What;
