@@ -37,7 +37,7 @@ pub(crate) enum Guide {
 }
 
 impl Guide {
-    /// All of them.
+    /// Every guide.
     pub(crate) const ALL: [Self; 3] = [Self::FirstHour, Self::Policy, Self::Component];
 
     const fn page(self) -> &'static str {
