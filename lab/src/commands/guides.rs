@@ -37,7 +37,7 @@ pub(crate) enum Guide {
 }
 
 impl Guide {
-    /// All of them.
+    /// Every guide.
     pub(crate) const ALL: [Self; 3] = [Self::FirstHour, Self::Policy, Self::Component];
 
     const fn page(self) -> &'static str {
@@ -247,6 +247,7 @@ fn run(line: &str) -> Option<Deed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn files_changes_and_commands_are_found_in_their_order() {
@@ -273,6 +274,20 @@ mod tests {
         assert_eq!(changed(Place::Above, "two").unwrap(), "one\nnew\ntwo\nthree\n");
         assert_eq!(changed(Place::InsteadOf, "two").unwrap(), "one\nnew\nthree\n");
         assert_eq!((changed(Place::Below, "four"), changed(Place::Below, "e")), (None, None));
+    }
+
+    #[test]
+    fn changes_of_the_guides_find_their_places() {
+        let project = Project::here().unwrap();
+        for guide in Guide::ALL {
+            let mut texts = BTreeMap::new();
+            for deed in deeds(&fs::read_to_string(project.path(guide.page())).unwrap()) {
+                let Deed::Change { name, place, words, content } = deed else { continue };
+                let read = || fs::read_to_string(project.path(&name)).unwrap();
+                let text: &mut String = texts.entry(name.clone()).or_insert_with(read);
+                *text = changed(text, place, &words, &content).unwrap_or_else(|| panic!("{name}: {words}"));
+            }
+        }
     }
 
     #[test]
