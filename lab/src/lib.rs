@@ -79,13 +79,13 @@ fn run(project: &Project, command: &Command) -> Result<ExitCode> {
         Command::Device(device) => device::run(project, device),
         Command::Linux(linux) => linux::run(project, linux),
         Command::Fuzz(fuzz) => fuzz::run(project, fuzz),
-        Command::Test(test) => test::run(project, test),
-        Command::Check(check) => check::run(project, check),
+        Command::Test(test) => test::run(project, test, command()),
+        Command::Check(check) => check::run(project, check, &command()),
         Command::Conformance(conformance) => conformance::run(project, conformance),
         Command::Bench(bench) => bench::run(project, bench),
         Command::Experiment(experiment) => experiment::run(project, experiment),
-        Command::Docs(docs) => docs::run(project, docs),
-        Command::Completions(completions) => completions::run(project, completions),
+        Command::Docs(docs) => docs::run(project, docs, &command()),
+        Command::Completions(completions) => completions::run(project, completions, command()),
     }
 }
 

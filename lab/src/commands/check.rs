@@ -30,7 +30,7 @@ pub(crate) struct Check {
 }
 
 /// Runs all parts; stops at the first that fails.
-pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
+pub(crate) fn run(project: &Project, check: &Check, program: &clap::Command) -> Result<ExitCode> {
     let consent = if check.yes { Consent::Given } else { Consent::NotAsked };
     let kernel = setup::prepare_everything(project, consent)?;
     for circle in directions::circles(project)? {
@@ -38,7 +38,7 @@ pub(crate) fn run(project: &Project, check: &Check) -> Result<ExitCode> {
     }
     for part in Part::ALL {
         let _step = Step::new(format!("checking {part}"));
-        part.run(project, &kernel).with_context(|| format!("checking {part} failed"))?;
+        part.run(project, &kernel, program).with_context(|| format!("checking {part} failed"))?;
     }
     out::line(format_args!("PASS check"))?;
     Ok(ExitCode::SUCCESS)
@@ -94,12 +94,12 @@ impl Part {
     ];
 
     /// Checks this part. The error is one sentence and names the file with the full output.
-    pub(crate) fn run(self, project: &Project, kernel: &Kernel) -> Result<()> {
+    pub(crate) fn run(self, project: &Project, kernel: &Kernel, program: &clap::Command) -> Result<()> {
         let warnings_are_errors = ["--", "-D", "warnings"];
         match self {
             Self::Directions => directions::check(project),
-            Self::Links => documents::check(project),
-            Self::Made => documents::check_made(project),
+            Self::Links => documents::check(project, program),
+            Self::Made => documents::check_made(project, program),
             Self::Format => self.finish(project, cargo(project, &["fmt", "--all", "--check"])),
             Self::Lints => {
                 let mut command = cargo(project, &["clippy", "--quiet", "--all-targets"]);

@@ -52,12 +52,12 @@ enum Shell {
 }
 
 /// Prints the script.
-pub(crate) fn run(project: &Project, completions: &Completions) -> Result<ExitCode> {
-    out::line(format_args!("{}", script(project, completions.shell)?.trim_end()))?;
+pub(crate) fn run(project: &Project, completions: &Completions, program: clap::Command) -> Result<ExitCode> {
+    out::line(format_args!("{}", script(project, completions.shell, program)?.trim_end()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn script(project: &Project, shell: Shell) -> Result<String> {
+fn script(project: &Project, shell: Shell, program: clap::Command) -> Result<String> {
     // Zsh completes `cargo xtask` by the function `_cargo-xtask`.
     let (generator, name, more) = match shell {
         Shell::Bash => (Generator::Bash, "xtask", BASH),
@@ -65,8 +65,7 @@ fn script(project: &Project, shell: Shell) -> Result<String> {
         Shell::Fish => (Generator::Fish, "xtask", FISH),
     };
     let scenarios = project.scenarios()?;
-    let mut command =
-        crate::command().mut_subcommands(|command| command.mut_args(|argument| known(argument, &scenarios)));
+    let mut command = program.mut_subcommands(|command| command.mut_args(|argument| known(argument, &scenarios)));
     let mut script = Vec::new();
     generate(generator, &mut command, name, &mut script);
     Ok(String::from_utf8(script).context("the script is no UTF-8")? + more)
@@ -92,7 +91,7 @@ mod tests {
     #[test]
     fn every_shells_script_has_every_command() {
         for (shell, ends) in [(Shell::Bash, "cargo"), (Shell::Zsh, "fi"), (Shell::Fish, "--fcs-skip=1)'")] {
-            let script = script(&Project::here().unwrap(), shell).unwrap();
+            let script = script(&Project::here().unwrap(), shell, crate::command()).unwrap();
             assert!(script.trim_end().ends_with(ends), "{shell:?}");
             for command in crate::command().get_subcommands() {
                 assert!(script.contains(command.get_name()), "{shell:?}: {}", command.get_name());
@@ -102,7 +101,7 @@ mod tests {
 
     #[test]
     fn bash_completes_cargo_xtask_and_leaves_cargo_as_it_was() {
-        let script = script(&Project::here().unwrap(), Shell::Bash).unwrap();
+        let script = script(&Project::here().unwrap(), Shell::Bash, crate::command()).unwrap();
         // Sourced twice, as by a shell within another's profile.
         let test = format!(
             "_cargo() {{ COMPREPLY=(build); }}\ncomplete -F _cargo cargo\n{script}\n{script}\n\

@@ -29,9 +29,9 @@ pub(crate) struct Docs {
 }
 
 /// Builds the book, or redraws the generated parts of the documents.
-pub(crate) fn run(project: &Project, docs: &Docs) -> Result<ExitCode> {
+pub(crate) fn run(project: &Project, docs: &Docs, program: &clap::Command) -> Result<ExitCode> {
     if docs.redraw {
-        let redrawn = documents::redraw(project)?;
+        let redrawn = documents::redraw(project, program)?;
         redrawn.iter().try_for_each(|path| out::line(format_args!("redrawn: {path}")))?;
         if redrawn.is_empty() {
             out::line(format_args!("everything is as its sources say"))?;

@@ -13,6 +13,7 @@ mod lab;
 mod lookup;
 mod matrix;
 mod neighbour;
+mod one;
 mod one_queue;
 mod restarts;
 mod sizes;
@@ -25,7 +26,8 @@ use clap::Args;
 use data::Data;
 use kernel::Arch;
 use lab::Lab;
-use serde::Serialize;
+pub(crate) use one::One;
+use one::{Grid, World};
 use std::process::ExitCode;
 use xtask::out;
 use xtask::project::{Project, write_whole};
@@ -51,64 +53,6 @@ pub(crate) struct Experiment {
     /// Install missing packages through sudo without asking
     #[arg(long)]
     yes: bool,
-}
-
-/// Number of points that an experiment measures.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Grid {
-    /// All of the figure.
-    Full,
-    /// Enough points to show that it works and meets its conditions.
-    Small,
-}
-
-/// Platform on which an experiment runs its systems.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum World {
-    /// The simulator.
-    Simulator,
-    /// seL4 in QEMU.
-    Qemu(Arch),
-}
-
-impl World {
-    /// The name of the experiment `one` on this platform, and of its files.
-    fn name_of(self, one: &One) -> String {
-        match self {
-            Self::Simulator => one.name.to_owned(),
-            Self::Qemu(Arch::X86_64) => format!("{}-qemu", one.name),
-            Self::Qemu(Arch::Aarch64) => format!("{}-aarch64", one.name),
-        }
-    }
-}
-
-/// Results of an experiment.
-pub(crate) struct Outcome {
-    /// The data: a heading, and a line for each point.
-    csv: Vec<u8>,
-    /// Conditions that do not hold, one sentence each.
-    misses: Vec<String>,
-}
-
-impl Outcome {
-    /// Makes the CSV from `rows`, a line each; `misses` are the conditions that do not hold.
-    fn new<Row: Serialize>(rows: &[Row], misses: Vec<String>) -> Result<Self> {
-        Ok(Self { csv: data::csv(rows)?, misses })
-    }
-}
-
-/// An experiment.
-pub(crate) struct One {
-    /// The experiment's name.
-    pub(crate) name: &'static str,
-    /// Subject of the figure, with its row of SEEDS.
-    shows: &'static str,
-    /// Whether the experiment can be run on QEMU too.
-    on_qemu: bool,
-    /// Runs it.
-    run: fn(&Lab<'_>, Grid) -> Result<Outcome>,
-    /// Draws it, from its data alone.
-    picture: fn(&Data, World) -> Result<String>,
 }
 
 /// All experiments.
@@ -204,7 +148,9 @@ pub(crate) fn redrawn(name: &str, csv: &[u8]) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::one::Outcome;
     use super::*;
+    use serde::Serialize;
 
     #[test]
     fn every_experiment_has_its_figure_in_the_documentation() {

@@ -59,13 +59,13 @@ pub(crate) struct Test {
 }
 
 /// Runs the selected tests; a failure does not stop the others.
-pub(crate) fn run(project: &Project, test: &Test) -> Result<ExitCode> {
+pub(crate) fn run(project: &Project, test: &Test, program: clap::Command) -> Result<ExitCode> {
     // Report a name without tests, or a file that cannot be written, before any long step.
     let scope = if test.quick { Scope::Quick } else { Scope::Whole };
     let cases = chosen(&Names::of(project, &test.kernel)?, linux::all(project)?, scope, &test.only)?;
     let junit = test.junit.as_deref().map(Destination::open).transpose()?;
     let consent = if test.yes { Consent::Given } else { Consent::NotAsked };
-    let ground = Ground::prepare(project, consent, &test.kernel, &cases, NotJudged::of(test.strict))?;
+    let ground = Ground::prepare(project, consent, &test.kernel, &cases, NotJudged::of(test.strict), program)?;
     let tally = Tally::default();
     let with = |demand: Demand, cases: Vec<TestCase>| -> (Vec<TestCase>, Vec<TestCase>) {
         cases.into_iter().partition(|case| case.demand(project) == demand)

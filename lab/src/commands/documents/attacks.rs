@@ -1,7 +1,7 @@
 //! The tables of attacks in `docs/guide/functions.md`, from the rows that programs and judge read.
 
-use super::Texts;
-use super::made::replace_part;
+use super::parts::replace_part;
+use super::texts::Texts;
 use anyhow::Result;
 use workload::attacks::{Attacker, KINDS};
 use xtask::project::Project;

@@ -1,8 +1,8 @@
 //! The columns of `docs/benchmarks.md` that are not measured: gates, goals, and the ratio of each instruction count to the PC's.
 
-use super::Texts;
 use super::counts::grouped;
-use super::made::document;
+use super::parts::document;
+use super::texts::Texts;
 use crate::commands::bench::{GATES, Gate};
 use anyhow::{Context, Result, ensure};
 use kernel::Arch;

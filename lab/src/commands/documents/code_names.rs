@@ -5,7 +5,7 @@
 //! paths outside of the project, which begin with no folder of it and do not end with `.rs`; items of other crates.
 
 use super::links::parser;
-use super::{Texts, line};
+use super::texts::{Texts, line};
 use pulldown_cmark::Event;
 use std::collections::BTreeSet;
 
@@ -128,7 +128,7 @@ fn defined(text: &str) -> BTreeSet<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texts;
+    use super::super::texts::texts;
     use super::*;
 
     fn wrong(document: &str) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! The tests that the page about public compliance suites names: each must exist.
 
-use super::Texts;
+use super::texts::Texts;
 
 const DOCUMENT: &str = "docs/compliance.md";
 /// Folder of the tests whose names have no file.
@@ -38,7 +38,7 @@ fn has_test(text: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texts;
+    use super::super::texts::texts;
     use super::*;
 
     #[test]

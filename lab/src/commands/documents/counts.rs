@@ -2,8 +2,8 @@
 //!
 //! Left out: numbers printed by tests, and measurements in their own tables, which stand there as they were found.
 
-use super::Texts;
-use super::made::document;
+use super::parts::document;
+use super::texts::Texts;
 use anyhow::{Context, Result, bail, ensure};
 use xtask::project::Project;
 
@@ -256,7 +256,7 @@ pub(super) fn grouped(number: f64, decimals: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texts;
+    use super::super::texts::texts;
     use super::*;
 
     #[test]

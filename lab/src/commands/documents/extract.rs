@@ -1,6 +1,6 @@
 //! The README's extract of the demo's output: each of its lines must be a line of `docs/guide/demo.md`.
 
-use super::Texts;
+use super::texts::Texts;
 use std::collections::BTreeSet;
 
 const SHORT: (&str, &str) = ("README.md", "## What the demo shows");
@@ -23,7 +23,7 @@ pub(super) fn wrong_lines(texts: &Texts) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texts;
+    use super::super::texts::texts;
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! The ids of sources that code, scenarios and documents cite: `SEEDS V13` names a row of `docs/sources.md`.
 
-use super::Texts;
+use super::texts::Texts;
 use std::collections::BTreeSet;
 
 /// The document whose tables define the ids.
@@ -42,7 +42,7 @@ fn is_id(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texts;
+    use super::super::texts::texts;
     use super::*;
 
     #[test]

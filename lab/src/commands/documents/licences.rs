@@ -1,7 +1,7 @@
 //! The table of `docs/licences.md`: direct dependencies of the project's crates, from cargo's metadata.
 
-use super::Texts;
-use super::made::replace_part;
+use super::parts::replace_part;
+use super::texts::Texts;
 use anyhow::{Context, Result, ensure};
 use capdl::programs::TABLE;
 use serde_json::Value;

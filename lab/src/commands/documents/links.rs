@@ -2,7 +2,7 @@
 //!
 //! Left out: addresses outside of the repository.
 
-use super::{Texts, line};
+use super::texts::{Texts, line};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -80,7 +80,7 @@ pub(crate) fn resolved(from: &str, link: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texts;
+    use super::super::texts::texts;
     use super::*;
 
     fn wrong(documents: &[(&str, &str)]) -> Vec<String> {

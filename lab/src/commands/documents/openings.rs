@@ -3,7 +3,7 @@
 //! Checks the comments of modules and of items that other files see: those with `pub` in any form, the variants of such an
 //! enum with their fields, and the methods of such a trait. Indentation says what is inside of what, as rustfmt sets it.
 
-use super::Texts;
+use super::texts::Texts;
 
 /// Openings without a subject. Each refers to a word of an earlier line: a pronoun, or the likeness to another item.
 const REFUSED: [&str; 22] = [
@@ -90,7 +90,7 @@ fn visible(text: &str) -> Vec<(usize, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texts;
+    use super::super::texts::texts;
     use super::*;
 
     #[test]

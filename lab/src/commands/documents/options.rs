@@ -1,16 +1,14 @@
 //! The tables of `docs/guide/options.md`: every command and every option, from the command-line definitions.
 
-use super::Texts;
-use super::made::replace_part;
+use super::parts::replace_part;
+use super::texts::Texts;
 use anyhow::Result;
 use clap::{Arg, Command};
 use std::fmt::Write;
 use std::iter;
-use xtask::project::Project;
 
 /// Writes the tables.
-pub(super) fn make(_: &Project, texts: &mut Texts) -> Result<()> {
-    let program = crate::command();
+pub(super) fn make(program: &Command, texts: &mut Texts) -> Result<()> {
     let sections: Vec<_> = program.get_subcommands().flat_map(sections).collect();
     replace_part(texts, "docs/guide/options.md", "options", &sections.join("\n"))
 }

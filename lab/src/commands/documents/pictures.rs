@@ -1,6 +1,6 @@
 //! Pictures: the capability graph, drawn from the demo's scenario, and the figures of experiments, drawn from their data.
 
-use super::Texts;
+use super::texts::Texts;
 use crate::commands::experiment;
 use anyhow::{Context, Result};
 use capdl::Scenario;
@@ -33,7 +33,7 @@ fn graph(project: &Project) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texts;
+    use super::super::texts::texts;
     use super::*;
 
     #[test]

@@ -2,9 +2,9 @@
 //!
 //! The schema comes from the types that read a scenario (`capdl`, feature `schema`).
 
-use super::Texts;
 use super::links;
-use super::made::replace_part;
+use super::parts::replace_part;
+use super::texts::Texts;
 use crate::commands::{soak, sweep};
 use crate::schema;
 use anyhow::{Context, Result};

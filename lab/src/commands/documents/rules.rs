@@ -1,6 +1,6 @@
 //! The rules of the authority checker: each has a row in the table of the structure's page, and each row names a rule.
 
-use super::Texts;
+use super::texts::Texts;
 use std::collections::BTreeSet;
 
 const CODE: &str = "capdl/check/src/lib.rs";
@@ -23,7 +23,7 @@ pub(super) fn wrong_rules(texts: &Texts) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texts;
+    use super::super::texts::texts;
     use super::*;
 
     #[test]

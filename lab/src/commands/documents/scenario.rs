@@ -1,7 +1,7 @@
 //! The scenario that README.md shows whole, from its file.
 
-use super::Texts;
-use super::made::replace_part;
+use super::parts::replace_part;
+use super::texts::Texts;
 use anyhow::{Context, Result};
 use std::fs;
 use xtask::project::Project;

@@ -1,6 +1,6 @@
 //! Commands shown in documents: `cargo xtask NAME --option` must name an existing command and option.
 
-use super::Texts;
+use super::texts::Texts;
 use clap::{Arg, Command};
 
 /// Beginning of each command.
@@ -39,7 +39,7 @@ fn unknown(shown: &str, program: &Command) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texts;
+    use super::super::texts::texts;
     use super::*;
 
     #[test]

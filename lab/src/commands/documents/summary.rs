@@ -1,7 +1,7 @@
 //! The book's order, `docs/SUMMARY.md`: every document below `docs/`, and every document that a chapter links to, is a chapter.
 
 use super::links::{links, resolved};
-use super::{Texts, line};
+use super::texts::{Texts, line};
 use std::collections::BTreeSet;
 
 /// File of the order, in mdBook's form.
@@ -40,7 +40,7 @@ pub(super) fn wrong_chapters(texts: &Texts) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::texts;
+    use super::super::texts::texts;
     use super::*;
 
     fn wrong(summary: &str) -> Vec<String> {

@@ -7,7 +7,7 @@
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::{Lab, Ran};
-use super::{Grid, One, Outcome};
+use super::one::{Grid, One, Outcome};
 use crate::combinations::{Combinations, Vary, settings};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};

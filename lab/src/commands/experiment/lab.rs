@@ -1,7 +1,7 @@
 //! Runs an experiment's systems: in the simulator, several at a time, or on QEMU, one after the other. The file `commands` has the
 //! command of each.
 
-use super::World;
+use super::one::World;
 use crate::combinations::Combinations;
 use crate::model;
 use crate::parallel;

@@ -5,7 +5,7 @@
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::Lab;
-use super::{Grid, One, Outcome};
+use super::one::{Grid, One, Outcome};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::data::Data;
 use super::lab::Lab;
-use super::{Grid, One, Outcome};
+use super::one::{Grid, One, Outcome};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use xtask::cargo::cargo_in;

@@ -5,7 +5,7 @@
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::{Lab, Ran};
-use super::{Grid, One, Outcome, World};
+use super::one::{Grid, One, Outcome, World};
 use crate::combinations::{Combinations, Vary, settings};
 use anyhow::{Context, Result};
 use kernel::Arch;

@@ -5,8 +5,8 @@
 
 use super::chart::{self, Axis, Line, Panel, Scale};
 use super::lab::{Lab, Ran};
+use super::one::{Grid, One, Outcome};
 use super::way::{self, DEDICATED, ONE_QUEUE, PACED, ROUND_ROBIN, WEIGHTED, Way};
-use super::{Grid, One, Outcome};
 use crate::combinations::{Combinations, Vary, settings};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};

@@ -48,6 +48,8 @@ const FUZZ_SEED: u32 = 1;
 /// State that the tests share.
 pub(super) struct Ground<'a> {
     project: &'a Project,
+    /// The commands and their options.
+    program: clap::Command,
     kernel: Kernel,
     /// The folder of the wrong inputs.
     inputs: PathBuf,
@@ -70,6 +72,7 @@ impl<'a> Ground<'a> {
         chosen: &ChosenKernel,
         cases: &[TestCase],
         not_judged: NotJudged,
+        program: clap::Command,
     ) -> Result<Self> {
         // Packages and downloads keep no processor busy, and the build machine's tests need none of them.
         let units = cases
@@ -88,14 +91,14 @@ impl<'a> Ground<'a> {
             units.finish();
         }
         let (known, known_of_installed) = (bench::Known::default(), bench::Known::default());
-        Ok(Self { project, kernel, inputs, built, known, installed, known_of_installed, not_judged })
+        Ok(Self { project, program, kernel, inputs, built, known, installed, known_of_installed, not_judged })
     }
 
     /// Runs the test.
     pub(super) fn run(&self, case: &TestCase) -> Result<Counted> {
         match case {
             TestCase::Units => units::check(self.project, &self.kernel),
-            TestCase::Check(part) => part.run(self.project, &self.kernel).map(|()| Counted::one()),
+            TestCase::Check(part) => part.run(self.project, &self.kernel, &self.program).map(|()| Counted::one()),
             TestCase::BadInput(case) => bad_input::check(self.project, &self.inputs, case),
             TestCase::Scenario(name, arch) => self.scenario(built(&self.built, *arch)?, name, Device::Qemu),
             TestCase::Model(name) => self.on_model(name),
