@@ -41,7 +41,7 @@ impl Ram {
         Self { writable: false, ..self.clone() }
     }
 
-    /// The same bytes. Each write through the result is announced to `watch` before.
+    /// A view of these bytes. Each write through the result is announced to `watch` before.
     #[must_use]
     pub fn watched(&self, watch: impl Fn() + 'static) -> Self {
         Self { watch: Some(Rc::new(watch)), ..self.clone() }

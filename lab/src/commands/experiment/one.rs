@@ -1,4 +1,4 @@
-//! One experiment, and what it is made for.
+//! An experiment, and what it is made for.
 
 use super::data::{self, Data};
 use super::lab::Lab;
