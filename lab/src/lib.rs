@@ -59,14 +59,14 @@ enum Command {
 }
 
 /// All commands and their options.
-fn command() -> clap::Command {
+fn program() -> clap::Command {
     xtask::command_line::<Command>()
 }
 
 /// The program: parses its arguments, runs the command, and reports an error.
 #[must_use]
 pub fn main() -> ExitCode {
-    xtask::start(command(), run)
+    xtask::start(program(), run)
 }
 
 fn run(project: &Project, chosen: &Command) -> Result<ExitCode> {
@@ -79,13 +79,13 @@ fn run(project: &Project, chosen: &Command) -> Result<ExitCode> {
         Command::Device(device) => device::run(project, device),
         Command::Linux(linux) => linux::run(project, linux),
         Command::Fuzz(fuzz) => fuzz::run(project, fuzz),
-        Command::Test(test) => test::run(project, test, command()),
-        Command::Check(check) => check::run(project, check, &command()),
+        Command::Test(test) => test::run(project, test, program()),
+        Command::Check(check) => check::run(project, check, &program()),
         Command::Conformance(conformance) => conformance::run(project, conformance),
         Command::Bench(bench) => bench::run(project, bench),
         Command::Experiment(experiment) => experiment::run(project, experiment),
-        Command::Docs(docs) => docs::run(project, docs, &command()),
-        Command::Completions(completions) => completions::run(project, completions, command()),
+        Command::Docs(docs) => docs::run(project, docs, &program()),
+        Command::Completions(completions) => completions::run(project, completions, program()),
     }
 }
 
@@ -106,16 +106,16 @@ mod tests {
     #[test]
     fn no_line_of_any_help_is_wider_than_the_terminal() {
         for columns in [80, MOST_HELP_COLUMNS] {
-            let mut command = command().term_width(columns);
+            let mut command = program().term_width(columns);
             command.build();
             check(&mut command, columns);
         }
-        assert!(command().get_subcommands().count() > 10);
+        assert!(program().get_subcommands().count() > 10);
     }
 
     #[test]
     fn first_program_lists_every_command() {
-        let all = command();
+        let all = program();
         let rest = all.get_subcommands().filter(|command| !First::has_subcommand(command.get_name()));
         let rest: Vec<_> = rest.map(|one| (one.get_name(), one.get_about().unwrap().to_string())).collect();
         assert_eq!(rest, xtask::lab::COMMANDS.map(|(name, about)| (name, about.to_owned())));

@@ -91,9 +91,9 @@ mod tests {
     #[test]
     fn every_shells_script_has_every_command() {
         for (shell, ends) in [(Shell::Bash, "cargo"), (Shell::Zsh, "fi"), (Shell::Fish, "--fcs-skip=1)'")] {
-            let script = script(&Project::here().unwrap(), shell, crate::command()).unwrap();
+            let script = script(&Project::here().unwrap(), shell, crate::program()).unwrap();
             assert!(script.trim_end().ends_with(ends), "{shell:?}");
-            for command in crate::command().get_subcommands() {
+            for command in crate::program().get_subcommands() {
                 assert!(script.contains(command.get_name()), "{shell:?}: {}", command.get_name());
             }
         }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn bash_completes_cargo_xtask_and_leaves_cargo_as_it_was() {
-        let script = script(&Project::here().unwrap(), Shell::Bash, crate::command()).unwrap();
+        let script = script(&Project::here().unwrap(), Shell::Bash, crate::program()).unwrap();
         // Sourced twice, as by a shell within another's profile.
         let test = format!(
             "_cargo() {{ COMPREPLY=(build); }}\ncomplete -F _cargo cargo\n{script}\n{script}\n\

@@ -75,11 +75,11 @@ mod tests {
 
     #[test]
     fn the_documents_are_right() {
-        check(&Project::here().unwrap(), &crate::command()).unwrap();
+        check(&Project::here().unwrap(), &crate::program()).unwrap();
     }
 
     #[test]
     fn the_documents_are_what_their_sources_say() {
-        check_made(&Project::here().unwrap(), &crate::command()).unwrap();
+        check_made(&Project::here().unwrap(), &crate::program()).unwrap();
     }
 }

@@ -47,7 +47,7 @@ mod tests {
         let text = "`cargo xtask demo --sim --seed=4` and `cargo xtask COMMAND --help`\n\
                     cargo xtask demo edu --simm   # --no\n`cargo xtask dmeo` (`cargo xtask bench --sim`) --no";
         assert_eq!(
-            unknown_commands(&texts(&[("a.md", text), ("a.rs", "cargo xtask no")]), &crate::command()),
+            unknown_commands(&texts(&[("a.md", text), ("a.rs", "cargo xtask no")]), &crate::program()),
             [
                 "a.md:2 shows the option --simm of demo, which is not there",
                 "a.md:3 shows the command dmeo, which is not there"
