@@ -1,6 +1,6 @@
 //! The commands, a module each, and the parts of the larger ones.
 //!
-//! Parts of `test` are `bad_input`, `counted`, `first_hour`, `hang`, `own_program` and `scale`; of `bench`, `bench_sim` and `profile`; of
+//! Parts of `test` are `bad_input`, `counted`, `guides`, `hang`, `own_program` and `scale`; of `bench`, `bench_sim` and `profile`; of
 //! `check`, `directions` and `documents`. `docs` uses `documents` too.
 
 pub(crate) mod bad_input;
@@ -15,8 +15,8 @@ pub(crate) mod directions;
 pub(crate) mod docs;
 pub(crate) mod documents;
 pub(crate) mod experiment;
-pub(crate) mod first_hour;
 pub(crate) mod fuzz;
+pub(crate) mod guides;
 pub(crate) mod hang;
 pub(crate) mod linux;
 pub(crate) mod own_program;

@@ -69,8 +69,8 @@ pub fn main() -> ExitCode {
     xtask::start(program(), run)
 }
 
-fn run(project: &Project, command: &Command) -> Result<ExitCode> {
-    match command {
+fn run(project: &Project, chosen: &Command) -> Result<ExitCode> {
+    match chosen {
         Command::First(First::Demo(demo)) if demo.sim => sim::demo(project, demo),
         Command::First(first) => xtask::commands::run(project, first, Some(model::serve)),
         Command::Sim(sim) => sim::run(project, sim),

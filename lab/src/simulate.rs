@@ -84,7 +84,7 @@ pub(crate) struct Simulated {
 pub(crate) fn simulate(input: RunInput<'_>) -> Result<Simulated> {
     let RunInput { scenario, seed, disk, show, step, folder } = input;
     let system = capdl::build(&scenario.drawn(seed), &sim::programs(scenario.machine.arch))?;
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::default();
     decoder.add_name(0, ROOT_TASK, None);
     for component in &system.specification.components {
         decoder.add_name(component.id, &component.name, Some(component.role));

@@ -1,32 +1,50 @@
-//! Memory and registers without a machine, for tests on the build machine in the place of mapped ones.
+//! Memory, registers and parts of a kernel, for tests on the build machine.
+
+mod partial;
+
+pub use partial::{Nobody, Partial};
 
 use crate::{Memory, Mmio, OutOfBounds};
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 type Result<T> = core::result::Result<T, OutOfBounds>;
 
 /// Ordinary memory, with the checks of [`Memory`]; clones are the same bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Ram {
     bytes: Rc<RefCell<Vec<u8>>>,
     writable: bool,
+    watch: Option<Rc<dyn Fn()>>,
+}
+
+impl fmt::Debug for Ram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ram").field("bytes", &self.bytes.borrow().len()).finish_non_exhaustive()
+    }
 }
 
 impl Ram {
     /// `bytes` bytes of zeroes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        Self { bytes: Rc::new(RefCell::new(vec![0; bytes])), writable: true }
+        Self { bytes: Rc::new(RefCell::new(vec![0; bytes])), writable: true, watch: None }
     }
 
     /// These bytes, mapped read-only.
     #[must_use]
     pub fn read_only(&self) -> Self {
         Self { writable: false, ..self.clone() }
+    }
+
+    /// A view of these bytes. Each write through the result is announced to `watch` before.
+    #[must_use]
+    pub fn watched(&self, watch: impl Fn() + 'static) -> Self {
+        Self { watch: Some(Rc::new(watch)), ..self.clone() }
     }
 
     /// `offset`, if a structure of `T`'s size may lie there.
@@ -72,6 +90,7 @@ impl Memory for Ram {
 
     fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let end = offset.checked_add(bytes.len()).filter(|_| self.writable).ok_or(OutOfBounds)?;
+        self.watch.iter().for_each(|watch| watch());
         self.bytes.borrow_mut().get_mut(offset..end).ok_or(OutOfBounds)?.copy_from_slice(bytes);
         Ok(())
     }

@@ -131,15 +131,21 @@ pub trait Mmio: Clone + 'static {
     /// As [`Mmio::read32`].
     fn write32(&self, offset: usize, value: u32) -> Result<()>;
 
-    /// Reads a 64-bit register.
+    /// Reads a 64-bit register. By default there are none.
     ///
     /// # Errors
     /// As [`Mmio::read32`].
-    fn read64(&self, offset: usize) -> Result<u64>;
+    fn read64(&self, offset: usize) -> Result<u64> {
+        let _ = offset;
+        Err(OutOfBounds)
+    }
 
-    /// Writes a 64-bit register.
+    /// Writes a 64-bit register. By default there are none.
     ///
     /// # Errors
     /// As [`Mmio::read32`].
-    fn write64(&self, offset: usize, value: u64) -> Result<()>;
+    fn write64(&self, offset: usize, value: u64) -> Result<()> {
+        let _ = (offset, value);
+        Err(OutOfBounds)
+    }
 }

@@ -147,12 +147,6 @@ mod tests {
             self.writes.borrow_mut().push((offset, value));
             Ok(())
         }
-        fn read64(&self, _offset: usize) -> Result<u64, OutOfBounds> {
-            Err(OutOfBounds)
-        }
-        fn write64(&self, _offset: usize, _value: u64) -> Result<(), OutOfBounds> {
-            Err(OutOfBounds)
-        }
     }
 
     /// As QEMU's q35 has it: 100 MHz, pins 2, 8, 16 to 23.

@@ -133,6 +133,9 @@ pub(crate) struct Prepared {
     _going: Option<Going>,
 }
 
+/// QEMU's arguments, and the simulator's controllers, if it has these.
+type Filled = (Vec<OsString>, Option<Box<dyn Models>>);
+
 impl Runner<'_> {
     /// Builds the system of the scenario in `file`, its image and its disks.
     pub(crate) fn prepare(&self, file: &Path, options: Options<'_>, start: Start) -> Result<Prepared> {
@@ -164,8 +167,7 @@ impl Runner<'_> {
         Ok(Prepared { scenario, system, own, folder, arguments, models, _going: going })
     }
 
-    /// Writes a run's system, image, disks and command into its folder; returns QEMU's arguments, and the simulator's controllers
-    /// if it has these.
+    /// Writes a run's system, image, disks and command into its folder.
     fn fill(
         &self,
         folder: &Path,
@@ -173,7 +175,7 @@ impl Runner<'_> {
         system: &System,
         options: Options<'_>,
         start: Start,
-    ) -> Result<(Vec<OsString>, Option<Box<dyn Models>>)> {
+    ) -> Result<Filled> {
         write_whole(&folder.join("system.cdl"), system.cdl().as_bytes())?;
         write_whole(&folder.join("system.svg"), system.svg().as_bytes())?;
         let root_task = self.programs.root_task(self.project, self.kernel, scenario.has_moments())?;
@@ -234,7 +236,7 @@ impl Runner<'_> {
     /// A decoder for the system's log.
     pub(crate) fn decoder(&self, prepared: &Prepared) -> Result<Decoder> {
         let root = self.project.root();
-        let mut decoder = Decoder::new();
+        let mut decoder = Decoder::default();
         let specification = &prepared.system.specification;
         let root_task = self.programs.root_task(self.project, self.kernel, prepared.scenario.has_moments())?;
         decoder.add(0, ROOT_TASK, None, ROOT_TASK, root_task, root)?;

@@ -21,7 +21,7 @@ pub struct Row {
 pub const ROOT_TASK: &str = "root-task";
 
 /// Every program of the project that systems run. The addresses from `0x0e00_0000` on are those of users' own programs.
-pub const TABLE: [Row; 13] = [
+pub const TABLE: &[Row] = &[
     Row { name: ROOT_TASK, base: 0x0040_0000, role: None, on: &Arch::ALL },
     Row { name: "console", base: 0x0200_0000, role: Some(Role::Console), on: &Arch::ALL },
     Row { name: "pci-server", base: 0x0300_0000, role: Some(Role::PciServer), on: &Arch::ALL },

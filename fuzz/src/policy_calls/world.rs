@@ -1,17 +1,14 @@
 //! The policy component in memory: a kernel that takes its calls at the server and its answers, and nothing else.
 
 use blk_api::policy::{self, INSTALL, PolicyConfig, Record};
-use platform::fake::{Ram, Registers};
+use platform::fake::{Nobody, Partial, Ram, Registers};
 use platform::{
-    AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Environment, Event,
-    Frame, IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, NamedCaps, Notification,
-    ObjectType, OutOfBounds, PAGE_SIZE, Paddr, Platform, Region, RegionKind, Result, Resume, Rights, TableLevel, Tcb,
-    TranslationTable, Untyped, UserContext, VSpace, Vaddr,
+    AbsoluteCPtr, CPtr, Cap, Endpoint, Environment, Event, Message, NamedCaps, OutOfBounds, PAGE_SIZE, Platform,
+    Region, RegionKind, Result, Vaddr,
 };
 use report::milestones::Watched;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -164,15 +161,13 @@ impl Platform for Around {
     }
 }
 
-macro_rules! refused {
-    ($(fn $name:ident($($argument:ty),*) -> $output:ty;)+) => {$(
-        fn $name(&self, $(_: $argument),*) -> Result<$output> {
-            panic!(concat!("the policy component has no business with ", stringify!($name)))
-        }
-    )+};
-}
+impl Partial for Around {
+    type Rest = Nobody;
 
-impl Kernel for Around {
+    fn rest(&self) -> Nobody {
+        Nobody("the policy component")
+    }
+
     fn reply(&self, message: &Message) {
         let earlier = self.state.borrow_mut().answer.replace(message.clone());
         assert!(earlier.is_none(), "a call was answered twice");
@@ -188,53 +183,9 @@ impl Kernel for Around {
         state.server.clone()
     }
 
-    fn signal(&self, _: Cap<Notification>) {
-        panic!("the policy component signals nobody")
-    }
-
-    fn send(&self, _: CPtr, _: &Message) {
-        panic!("a component that waits for a client")
-    }
-
     fn nb_send(&self, _: CPtr, _: &Message) {}
-
-    fn msi_message(&self, _: u8) -> (u64, u32) {
-        (0, 0)
-    }
-
-    fn irq_count(&self) -> u8 {
-        0
-    }
 
     fn cnode_delete(&self, _: AbsoluteCPtr) -> Result<()> {
         Ok(())
-    }
-
-    refused! {
-        fn untyped_retype(Cap<Untyped>, ObjectType, u8, Cap<CNode>, Range<u64>) -> ();
-        fn cnode_copy(AbsoluteCPtr, AbsoluteCPtr, Rights) -> ();
-        fn cnode_mint(AbsoluteCPtr, AbsoluteCPtr, Rights, CapData) -> ();
-        fn cnode_move(AbsoluteCPtr, AbsoluteCPtr) -> ();
-        fn cnode_revoke(AbsoluteCPtr) -> ();
-        fn cnode_save_caller(AbsoluteCPtr) -> ();
-        fn tcb_configure(Cap<Tcb>, CPtr, u8, Cap<CNode>, u8, Cap<VSpace>, Vaddr, Cap<Frame>) -> ();
-        fn tcb_write_registers(Cap<Tcb>, Resume, &UserContext) -> ();
-        fn tcb_read_registers(Cap<Tcb>) -> UserContext;
-        fn tcb_resume(Cap<Tcb>) -> ();
-        fn tcb_suspend(Cap<Tcb>) -> ();
-        fn tcb_bind_notification(Cap<Tcb>, Cap<Notification>) -> ();
-        fn asid_control_make_pool(Cap<AsidControl>, Cap<Untyped>, AbsoluteCPtr) -> ();
-        fn asid_pool_assign(Cap<AsidPool>, Cap<VSpace>) -> ();
-        fn translation_table_map(Cap<TranslationTable>, TableLevel, Cap<VSpace>, Vaddr) -> ();
-        fn frame_map(Cap<Frame>, Cap<VSpace>, Vaddr, Rights, CacheAttributes) -> ();
-        fn frame_unmap(Cap<Frame>) -> ();
-        fn frame_get_address(Cap<Frame>) -> Paddr;
-        fn frame_map_io(Cap<Frame>, Cap<IoSpace>, Rights, Iova) -> ();
-        fn io_page_table_map(Cap<IoPageTable>, Cap<IoSpace>, Iova) -> ();
-        fn io_page_table_unmap(Cap<IoPageTable>) -> ();
-        fn irq_control_get(Cap<IrqControl>, AbsoluteCPtr, IrqSource, u8) -> ();
-        fn irq_handler_ack(Cap<IrqHandler>) -> ();
-        fn irq_handler_set_notification(Cap<IrqHandler>, Cap<Notification>) -> ();
-        fn irq_handler_clear(Cap<IrqHandler>) -> ();
     }
 }

@@ -216,7 +216,7 @@ pub enum SchedulingPolicy {
 }
 
 impl SchedulingPolicy {
-    /// All of them.
+    /// All scheduling policies.
     pub const ALL: [Self; 5] = [Self::RoundRobin, Self::Dedicated, Self::Weighted, Self::DeviceDirect, Self::Paced];
 }
 

@@ -151,6 +151,19 @@ impl Opcode {
         self.row().kind
     }
 
+    /// The operations of a kind: a bit for each, at the place of its number.
+    #[must_use]
+    pub const fn numbers_of(kind: Kind) -> u32 {
+        let (mut numbers, mut rest) = (0, Self::ALL);
+        while let [first, others @ ..] = rest {
+            if first.kind() as u8 == kind as u8 {
+                numbers |= 1 << *first as u8;
+            }
+            rest = others;
+        }
+        numbers
+    }
+
     /// The optional command that it needs; `None` when every controller can do it.
     #[must_use]
     #[inline(always)]

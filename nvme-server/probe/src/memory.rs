@@ -180,39 +180,13 @@ impl<P: Platform> Workshop<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::rc::Rc;
-    use alloc::vec;
-    use alloc::vec::Vec;
-    use core::cell::RefCell;
-    use platform::OutOfBounds;
-
-    #[derive(Clone)]
-    struct Words(Rc<RefCell<Vec<u64>>>);
-
-    impl Mmio for Words {
-        fn len(&self) -> usize {
-            PAGE_SIZE
-        }
-        fn read32(&self, _: usize) -> Result<u32, OutOfBounds> {
-            Err(OutOfBounds)
-        }
-        fn write32(&self, _: usize, _: u32) -> Result<(), OutOfBounds> {
-            Err(OutOfBounds)
-        }
-        fn read64(&self, offset: usize) -> Result<u64, OutOfBounds> {
-            self.0.borrow().get(offset / 8).copied().ok_or(OutOfBounds)
-        }
-        fn write64(&self, offset: usize, value: u64) -> Result<(), OutOfBounds> {
-            *self.0.borrow_mut().get_mut(offset / 8).ok_or(OutOfBounds)? = value;
-            Ok(())
-        }
-    }
+    use platform::fake::Registers;
 
     const GUARD: Content = Content(0x1000);
     const OTHER: Content = Content(0x7777_0000);
 
-    fn page() -> (Page<Words>, Words) {
-        let words = Words(Rc::new(RefCell::new(vec![0; PAGE_WORDS])));
+    fn page() -> (Page<Registers>, Registers) {
+        let words = Registers::new(PAGE_SIZE);
         let page = Page { frame: Cap::from_bits(1), paddr: Paddr::new(0), vaddr: Vaddr::new(0), view: words.clone() };
         (page, words)
     }

@@ -190,20 +190,21 @@ fn nobody_is_first_by_number() {
 
 #[test]
 fn starved_session_at_its_limit_yields_to_the_next() {
-    for number in [1, 2, 4] {
-        let mut policy = policy(number, &[Class::Urgent, Class::High, Class::Low].map(tenant));
+    for named in [SchedulingPolicy::Dedicated, SchedulingPolicy::Weighted, SchedulingPolicy::Paced] {
+        let tenants = [Class::Urgent, Class::High, Class::Low].map(tenant);
+        let mut policy = scheduler::configured(named, &tenants, ClassWeights::default()).unwrap();
         let limited = |class| Share { iops_limit: Some(RateLimit { per_second: 1, burst: 1 }), ..Share::of(class) };
         policy.set_share(SessionId(2), limited(Class::Low)).unwrap();
         [2, 0, 1].iter().for_each(|session| policy.ready(SessionId(*session), 0));
         let mut serve = || {
             let decision = policy.next(STARVATION_LIMIT_NS);
-            assert_eq!(decision, policy.next(STARVATION_LIMIT_NS), "policy {number}: asked twice");
-            let Decision::Serve { session, .. } = decision else { panic!("policy {number}: somebody waits") };
+            assert_eq!(decision, policy.next(STARVATION_LIMIT_NS), "{named:?}: asked twice");
+            let Decision::Serve { session, .. } = decision else { panic!("{named:?}: somebody waits") };
             policy.submitted(Commands { session, kind: Kind::Read, bytes: 4096, count: 1 }, STARVATION_LIMIT_NS);
             policy.set_share(SessionId(2), limited(Class::Medium)).unwrap();
             session
         };
-        assert_eq!([serve(), serve()], [SessionId(2), SessionId(1)], "policy {number}");
+        assert_eq!([serve(), serve()], [SessionId(2), SessionId(1)], "{named:?}");
     }
 }
 

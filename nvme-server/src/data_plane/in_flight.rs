@@ -48,7 +48,6 @@ impl Work {
     }
 
     /// The operation.
-    #[inline(always)]
     pub(crate) const fn opcode(self) -> Opcode {
         match Opcode::from_raw(self.0 as u8) {
             Some(opcode) => opcode,
@@ -69,10 +68,19 @@ impl Work {
         (self.0 >> 8) as u8
     }
 
-    /// The kind of the work's operation.
+    /// The kind of the work's operation. Two tests of a bit are the cheapest way to it.
     #[inline(always)]
     pub(crate) const fn kind(self) -> Kind {
-        self.opcode().kind()
+        const READS: u32 = Opcode::numbers_of(Kind::Read);
+        const WRITES: u32 = Opcode::numbers_of(Kind::Write);
+        let bit = 1u32.wrapping_shl(self.0 as u32);
+        if READS & bit != 0 {
+            Kind::Read
+        } else if WRITES & bit != 0 {
+            Kind::Write
+        } else {
+            Kind::Other
+        }
     }
 
     /// Bytes of the command.
@@ -153,6 +161,14 @@ mod tests {
     fn command(request: u16) -> Command {
         let (work, submitted) = (Work::new(0, Opcode::Read, 512), u64::from(request));
         Command { work, submitted, first: 0, offset: 0, request: Served::Part(request) }
+    }
+
+    #[test]
+    fn work_has_the_kind_of_its_operation() {
+        for opcode in Opcode::ALL {
+            let work = Work::new(u8::MAX, *opcode, u32::MAX).tagged(u8::MAX).retried(u8::MAX);
+            assert_eq!((work.opcode(), work.kind()), (*opcode, opcode.kind()));
+        }
     }
 
     #[test]

@@ -115,14 +115,6 @@ mod tests {
             }
             Ok(())
         }
-
-        fn read64(&self, _: usize) -> Result<u64, OutOfBounds> {
-            Err(OutOfBounds)
-        }
-
-        fn write64(&self, _: usize, _: u64) -> Result<(), OutOfBounds> {
-            Err(OutOfBounds)
-        }
     }
 
     fn device(identification: u32, inverts: bool) -> Result<Device<Registers>, Failure> {

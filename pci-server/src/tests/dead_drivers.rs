@@ -43,7 +43,7 @@ fn a_missed_death_is_seen_with_the_next_incarnation() {
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
     system.ask(1, START).unwrap();
     system.take_acts();
-    system.machine.state_mut().incarnations.insert(LIVENESS, 2);
+    system.machine.state_mut().set_word(LIVENESS, 2);
     // No tick: the claim of the next incarnation itself.
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
     let unmapped = system.take_acts().iter().filter(|act| matches!(act, Act::Unmapped)).count();

@@ -2,11 +2,11 @@
 //! drivers.
 
 use super::bus::Device;
-use super::machine::Machine;
+use super::machine::{Machine, SIZING};
 use super::system::{BEHIND_BRIDGES, BEHIND_PORT, LIVENESS, ON_ROOT, RECEIVE_SLOT, System};
 use pci_api::{INTERRUPTS_INTX, INTERRUPTS_MSIX, LIST, Refusal, START};
 use pci_spec::Bdf;
-use platform::{Badge, Message};
+use platform::{Badge, Memory as _, Message};
 use std::vec::Vec;
 
 /// The controllers, all claimed and at work, each with interrupts, two of them by messages.
@@ -94,8 +94,8 @@ fn successor_waits_after_virtual_functions() {
     /// Place of the mark of enabled virtual functions in the kept page.
     const ENABLED: usize = 48;
     let machine = at_work().machine;
-    let marked = |machine: &Machine| machine.state().kept.get(&ENABLED).copied().unwrap_or(0) != 0;
-    machine.state_mut().kept.insert(ENABLED, 1);
+    let marked = |machine: &Machine| machine.state_mut().page(SIZING).load_acquire_u32(ENABLED) != Ok(0);
+    machine.state_mut().page(SIZING).store_release_u32(ENABLED, 1).unwrap();
     let mut system = System::successor(&machine, None).unwrap();
     for _ in 0..3 {
         system.signal(Badge::SIGNAL | Badge::TICK);
@@ -134,5 +134,6 @@ fn drivers_that_are_alive_are_not_reported() {
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
     system.set_incarnation(0, 3);
     assert_eq!(system.signalled(), [Badge::silenced(0)]);
-    assert_eq!(system.machine.state().incarnations[&(LIVENESS + 4096)], 1, "the others wait still");
+    let another = system.machine.state_mut().page(LIVENESS + 4096);
+    assert_eq!(another.load_acquire_u32(0), Ok(1), "the others wait still");
 }

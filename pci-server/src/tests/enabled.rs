@@ -1,6 +1,6 @@
 //! Virtual functions enabled over the modelled PCI tree, which accepts no access to them before they are there.
 
-use super::trees::{Node, Page, Registers, Tested, WINDOW};
+use super::trees::{Node, Registers, Tested, WINDOW};
 use crate::config_space::ConfigSpace;
 use crate::enable::{Refused, Switch};
 use crate::function::{Function, Unusable};
@@ -10,6 +10,7 @@ use pci_spec::bar::Prefetch;
 use pci_spec::sriov::offset;
 use pci_spec::{BarKind, Bdf};
 use platform::PAGE_SIZE;
+use platform::fake::Ram;
 use proptest::prelude::*;
 use std::boxed::Box;
 use std::vec;
@@ -34,7 +35,7 @@ const fn virtual_at(number_z: u16) -> Bdf {
 struct Running {
     tested: Tested,
     config: ConfigSpace<Registers>,
-    note: Note<Page>,
+    note: Note<Ram>,
     functions: Vec<Function>,
     switch: Switch,
 }

@@ -6,11 +6,10 @@
 use super::machine::{Act, Object, State};
 use core::cell::RefCell;
 use core::future::{Future, ready};
-use core::ops::Range;
+use platform::fake::Partial;
 use platform::{
-    AbsoluteCPtr, AsidControl, AsidPool, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr,
-    Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
+    AbsoluteCPtr, CPtr, CacheAttributes, Cap, Endpoint, Error, Frame, IrqHandler, Kernel as _, Message, Notification,
+    Result, Rights, VSpace, Vaddr,
 };
 use sim_kernel::{Capability, Invoker};
 use std::rc::Rc;
@@ -55,43 +54,11 @@ fn irq_of(handler: Capability) -> u8 {
     irq
 }
 
-/// Methods that are the model's own.
-macro_rules! pass_on {
-    ($($name:ident($($argument:ident: $kind:ty),* $(,)?) -> $result:ty;)*) => {$(
-        #[allow(clippy::too_many_arguments, reason = "one invocation of the kernel, its arguments are given")]
-        fn $name(&self, $($argument: $kind),*) -> $result {
-            self.invoker().$name($($argument),*)
-        }
-    )*};
-}
+impl Partial for RecordingKernel {
+    type Rest = Invoker;
 
-impl Kernel for RecordingKernel {
-    pass_on! {
-        untyped_retype(untyped: Cap<Untyped>, object_type: ObjectType, size_bits: u8, cnode: Cap<CNode>,
-            slots: Range<u64>) -> Result<()>;
-        cnode_copy(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights) -> Result<()>;
-        cnode_mint(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> Result<()>;
-        cnode_move(dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()>;
-        tcb_configure(tcb: Cap<Tcb>, fault_endpoint: CPtr, priority: u8, cspace: Cap<CNode>, cspace_guard_bits: u8,
-            vspace: Cap<VSpace>, ipc_buffer: Vaddr, ipc_buffer_frame: Cap<Frame>) -> Result<()>;
-        tcb_write_registers(tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> Result<()>;
-        tcb_read_registers(tcb: Cap<Tcb>) -> Result<UserContext>;
-        tcb_resume(tcb: Cap<Tcb>) -> Result<()>;
-        tcb_suspend(tcb: Cap<Tcb>) -> Result<()>;
-        tcb_bind_notification(tcb: Cap<Tcb>, notification: Cap<Notification>) -> Result<()>;
-        asid_control_make_pool(control: Cap<AsidControl>, untyped: Cap<Untyped>, dest: AbsoluteCPtr) -> Result<()>;
-        asid_pool_assign(pool: Cap<AsidPool>, vspace: Cap<VSpace>) -> Result<()>;
-        translation_table_map(table: Cap<TranslationTable>, level: TableLevel, vspace: Cap<VSpace>,
-            vaddr: Vaddr) -> Result<()>;
-        frame_unmap(frame: Cap<Frame>) -> Result<()>;
-        frame_get_address(frame: Cap<Frame>) -> Result<Paddr>;
-        frame_map_io(frame: Cap<Frame>, io_space: Cap<IoSpace>, rights: Rights, iova: Iova) -> Result<()>;
-        io_page_table_map(table: Cap<IoPageTable>, io_space: Cap<IoSpace>, iova: Iova) -> Result<()>;
-        io_page_table_unmap(table: Cap<IoPageTable>) -> Result<()>;
-        irq_control_get(control: Cap<IrqControl>, dest: AbsoluteCPtr, source: IrqSource, irq: u8) -> Result<()>;
-        msi_message(irq: u8) -> (u64, u32);
-        irq_count() -> u8;
-        send(dest: CPtr, message: &Message) -> ();
+    fn rest(&self) -> Invoker {
+        self.invoker()
     }
 
     /// Every message is a call whose caller waits.
@@ -109,7 +76,7 @@ impl Kernel for RecordingKernel {
         let answered = callers.iter().position(|caller| *caller == dest.bits()).map(|place| callers.swap_remove(place));
         self.state.borrow_mut().callers = callers;
         if answered.is_some() {
-            self.reply(message);
+            Partial::reply(self, message);
         }
     }
 

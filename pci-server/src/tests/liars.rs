@@ -1,13 +1,13 @@
 //! Configuration space with arbitrary answers: assigning ends, nothing panics, and no function gets another's registers.
 
-use super::trees::Page;
 use crate::addresses::{PciWindows, page_range};
 use crate::assign::assign;
 use crate::config_space::ConfigSpace;
 use crate::enumerate::{MAX_FUNCTIONS, enumerate};
 use crate::sizing::Note;
 use core::cell::RefCell;
-use platform::{Mmio, OutOfBounds, Paddr};
+use platform::fake::Ram;
+use platform::{Mmio, OutOfBounds, PAGE_SIZE, Paddr};
 use proptest::prelude::*;
 use std::rc::Rc;
 use std::vec::Vec;
@@ -125,14 +125,6 @@ impl Mmio for Registers {
         liar.written[offset / 4] = GIVEN | u64::from(initial & !mask | value & mask);
         Ok(())
     }
-
-    fn read64(&self, _offset: usize) -> Result<u64, OutOfBounds> {
-        Err(OutOfBounds)
-    }
-
-    fn write64(&self, _offset: usize, _value: u64) -> Result<(), OutOfBounds> {
-        Err(OutOfBounds)
-    }
 }
 
 proptest! {
@@ -147,7 +139,7 @@ proptest! {
         let liar = Liar { seed, manner, density, accesses: 0, written: std::vec![0; usize::from(BUSES) << 18] };
         let mut config = ConfigSpace::new(Registers(Rc::new(RefCell::new(liar))), BUSES);
         let windows = PciWindows::new(&[(Paddr::new(0xc000_0000), 29), (Paddr::new(0x20_0000_0000), 36)]);
-        let note = Note::new(Page::default());
+        let note = Note::new(Ram::new(PAGE_SIZE));
         let left_out = assign(&mut config, &note, &windows, &[]);
         let functions = enumerate(&mut config, &note, &windows, &left_out);
         prop_assert!(functions.len() <= MAX_FUNCTIONS);

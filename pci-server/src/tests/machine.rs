@@ -6,16 +6,16 @@ use core::cell::{Ref, RefCell, RefMut};
 use core::future::{Future, poll_fn, ready};
 use core::task::Poll;
 use pci_spec::Bdf;
+use platform::fake::Ram;
 use platform::{
-    AbsoluteCPtr, Badge, CPtr, Cap, Event, IrqSource, Memory, Message, Mmio, OutOfBounds, PAGE_SIZE, Platform, Region,
-    Vaddr,
+    AbsoluteCPtr, Badge, CPtr, Cap, Event, IrqSource, Memory as _, Message, Mmio, OutOfBounds, PAGE_SIZE, Platform,
+    Region, Vaddr,
 };
 use sim_kernel::{Access, Capability, Invoker, Mapping};
 use std::boxed::Box;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::vec::Vec;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 pub(super) const ECAM: u64 = 0x3000_0000;
 pub(super) const ARENA: u64 = 0x4000_0000;
@@ -109,9 +109,8 @@ pub(super) struct State {
     /// Slots that hold a caller.
     pub(super) callers: Vec<u64>,
     pub(super) reports: Vec<report::Report>,
-    /// Contents of the drivers' liveness pages and pages of presence, by their address, and of the page that the server keeps.
-    pub(super) incarnations: BTreeMap<u64, u32>,
-    pub(super) kept: BTreeMap<usize, u32>,
+    /// The drivers' liveness pages and pages of presence, and the page that the server keeps, by their address.
+    pub(super) pages: BTreeMap<u64, Ram>,
     /// Writes after which the server is stopped, when it is.
     pub(super) writes_left: Option<u32>,
     /// Badges of the notifications that were signalled.
@@ -157,8 +156,7 @@ impl State {
             replies: VecDeque::new(),
             callers: Vec::new(),
             reports: Vec::new(),
-            incarnations: BTreeMap::new(),
-            kept: BTreeMap::new(),
+            pages: BTreeMap::new(),
             writes_left: None,
             signalled: Vec::new(),
             ticks: 0,
@@ -230,6 +228,16 @@ impl State {
         held != Some(Capability::Null)
     }
 
+    /// The page at this address.
+    pub(super) fn page(&mut self, vaddr: u64) -> Ram {
+        self.pages.entry(vaddr).or_insert_with(|| Ram::new(PAGE_SIZE)).clone()
+    }
+
+    /// Writes the first word of the page at this address, as the supervisor does.
+    pub(super) fn set_word(&mut self, vaddr: u64, word: u32) {
+        self.page(vaddr).store_release_u32(0, word).expect("a word");
+    }
+
     /// Counts a write of the server, at which it may be stopped.
     fn writes(&mut self) {
         if let Some(left) = &mut self.writes_left {
@@ -243,15 +251,23 @@ pub(super) struct Stopped;
 
 impl Platform for Machine {
     type Kernel = RecordingKernel;
-    type Memory = Page;
+    type Memory = Ram;
     type Mmio = Registers;
 
     fn kernel(&self) -> &RecordingKernel {
         &self.kernel
     }
 
-    fn memory(&self, region: &Region) -> Result<Page, OutOfBounds> {
-        Ok(Page { state: self.state.clone(), vaddr: region.vaddr.bits() })
+    fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
+        let page = self.state_mut().page(region.vaddr.bits());
+        Ok(match region.vaddr.bits() {
+            SIZING => {
+                let state = self.state.clone();
+                page.watched(move || state.borrow_mut().writes())
+            }
+            PRESENCE.. => page,
+            _ => page.read_only(),
+        })
     }
 
     fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
@@ -330,68 +346,5 @@ impl Mmio for Registers {
         let target = self.target(offset)?;
         self.state.borrow_mut().write(target, value);
         Ok(())
-    }
-
-    fn read64(&self, _offset: usize) -> Result<u64, OutOfBounds> {
-        Err(OutOfBounds)
-    }
-
-    fn write64(&self, _offset: usize, _value: u64) -> Result<(), OutOfBounds> {
-        Err(OutOfBounds)
-    }
-}
-
-/// A driver's liveness page or page of presence, the only memory the server shares, or the one page it keeps.
-#[derive(Clone, Debug)]
-pub(super) struct Page {
-    state: Rc<RefCell<State>>,
-    vaddr: u64,
-}
-
-impl Memory for Page {
-    platform::checked_slots!();
-
-    fn len(&self) -> usize {
-        PAGE_SIZE
-    }
-
-    fn load_acquire_u32(&self, offset: usize) -> Result<u32, OutOfBounds> {
-        if self.vaddr == SIZING {
-            return Ok(self.state.borrow().kept.get(&offset).copied().unwrap_or(0));
-        }
-        assert_eq!(offset, 0);
-        Ok(self.state.borrow().incarnations.get(&self.vaddr).copied().unwrap_or(0))
-    }
-
-    fn store_release_u32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
-        let mut state = self.state.borrow_mut();
-        if self.vaddr >= PRESENCE && offset == 0 {
-            state.incarnations.insert(self.vaddr, value);
-            return Ok(());
-        }
-        if self.vaddr != SIZING {
-            return Err(OutOfBounds);
-        }
-        state.writes();
-        state.kept.insert(offset, value);
-        Ok(())
-    }
-
-    fn fence(&self) {}
-
-    fn read<T: FromBytes>(&self, _offset: usize) -> Result<T, OutOfBounds> {
-        Err(OutOfBounds)
-    }
-
-    fn write<T: IntoBytes + Immutable>(&self, _offset: usize, _value: &T) -> Result<(), OutOfBounds> {
-        Err(OutOfBounds)
-    }
-
-    fn read_bytes(&self, _offset: usize, _bytes: &mut [u8]) -> Result<(), OutOfBounds> {
-        Err(OutOfBounds)
-    }
-
-    fn write_bytes(&self, _offset: usize, _bytes: &[u8]) -> Result<(), OutOfBounds> {
-        Err(OutOfBounds)
     }
 }

@@ -8,8 +8,7 @@ use core::ops::{Deref, DerefMut};
 use pci_api::presence::{Presence, Visit};
 use pci_api::{Claimed, Match, Refusal, ServerConfig};
 use pci_spec::Bdf;
-use platform::fake::Ram;
-use platform::{Badge, Memory};
+use platform::Badge;
 use sim_pci::{BusId, Endpoint, Firmware, FunctionConfig, FunctionLevelReset, PortConfig, SlotState, Tree, TreeConfig};
 use std::boxed::Box;
 use std::rc::Rc;
@@ -152,10 +151,7 @@ impl Slotted {
 
     /// Content that the driver of a slot reads in its page.
     pub(super) fn visit(&self, slot: usize) -> Visit {
-        let page = Ram::new(4096);
-        let state = self.system.machine.state();
-        let word = state.incarnations.get(&(PRESENCE + slot as u64 * 4096)).copied().unwrap_or(0);
-        page.store_release_u32(0, word).unwrap();
+        let page = self.system.machine.state_mut().page(PRESENCE + slot as u64 * 4096);
         Visit::load(&page).unwrap()
     }
 

@@ -241,14 +241,11 @@ impl System {
     pub(super) fn successor_for(machine: &Machine, config: &ServerConfig, writes: Option<u32>) -> Option<Self> {
         {
             let mut state = machine.state_mut();
-            let (devices, kept) = (core::mem::take(&mut state.devices), core::mem::take(&mut state.kept));
+            (0..config.drivers.len() as u64).for_each(|driver| state.set_word(LIVENESS + driver * 4096, 1));
+            let (devices, pages) = (core::mem::take(&mut state.devices), core::mem::take(&mut state.pages));
             let (bus, ticks) = (state.bus.take(), state.ticks);
-            let pages = PRESENCE..PRESENCE + config.drivers.len() as u64 * 4096;
-            let liveness = (0..config.drivers.len() as u64).map(|driver| (LIVENESS + driver * 4096, 1));
-            let presence = state.incarnations.range(pages).map(|(at, word)| (*at, *word));
-            let incarnations = liveness.chain(presence).collect();
             let fresh = State::new(kernel(config), Vec::new());
-            *state = State { devices, kept, bus, ticks, incarnations, writes_left: writes, ..fresh };
+            *state = State { devices, pages, bus, ticks, writes_left: writes, ..fresh };
         }
         let run = || {
             let server = Box::pin(super::run(machine.clone(), environment(config)));
@@ -365,7 +362,7 @@ impl System {
 
     /// Sets the liveness page of driver number `driver`, and sends the supervisor's tick.
     pub(super) fn set_incarnation(&mut self, driver: u64, incarnation: u32) {
-        self.machine.state_mut().incarnations.insert(LIVENESS + driver * 4096, incarnation);
+        self.machine.state_mut().set_word(LIVENESS + driver * 4096, incarnation);
         self.signal(Badge::SIGNAL | Badge::TICK);
     }
 

@@ -12,7 +12,8 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use pci_spec::bar::Prefetch;
 use pci_spec::{BarKind, Bdf};
-use platform::{Memory, Mmio, OutOfBounds, PAGE_SIZE, Paddr};
+use platform::fake::Ram;
+use platform::{Mmio, OutOfBounds, PAGE_SIZE, Paddr};
 use proptest::prelude::*;
 use sim_pci::{
     BarConfig, Blocked, BusId, BusType, Device, DeviceNumbers, Endpoint, Firmware, FunctionConfig, FunctionId,
@@ -23,7 +24,6 @@ use std::boxed::Box;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::vec::Vec;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// q35's PCI window.
 pub(super) const WINDOW: Range<u64> = 0xc000_0000..0xfec0_0000;
@@ -96,7 +96,7 @@ pub(super) fn nodes(largest: u32) -> impl Strategy<Value = Vec<Node>> {
 pub(super) struct Tested {
     tree: Rc<RefCell<Tree<Worker>>>,
     windows: PciWindows,
-    note: Rc<RefCell<BTreeMap<usize, u32>>>,
+    note: Ram,
     writes_left: Rc<RefCell<Option<u32>>>,
     lies: Rc<RefCell<Lies>>,
     /// Time of the server's accesses to configuration space.
@@ -121,7 +121,7 @@ impl Tested {
         Self {
             tree: Rc::new(RefCell::new(tree)),
             windows: PciWindows::new(&windows.into_iter().flat_map(untypeds).collect::<Vec<_>>()),
-            note: Rc::default(),
+            note: Ram::new(PAGE_SIZE),
             writes_left: Rc::default(),
             lies: Rc::default(),
             now_ns: Rc::default(),
@@ -195,10 +195,11 @@ impl Tested {
     }
 
     /// Configuration space and the kept page, as a server has them that begins.
-    pub(super) fn start(&self) -> (ConfigSpace<Registers>, Note<Page>) {
+    pub(super) fn start(&self) -> (ConfigSpace<Registers>, Note<Ram>) {
         let (tree, writes_left, lies) = (self.tree.clone(), self.writes_left.clone(), self.lies.clone());
         let mut config = ConfigSpace::new(Registers { tree, writes_left, lies, now_ns: self.now_ns.clone() }, BUSES);
-        let note = Note::new(Page { words: self.note.clone(), writes_left: self.writes_left.clone() });
+        let writes_left = self.writes_left.clone();
+        let note = Note::new(self.note.watched(move || count(&writes_left)));
         note.put_back(&mut config).unwrap();
         (config, note)
     }
@@ -445,56 +446,5 @@ impl Mmio for Registers {
         }
         let mut tree = self.tree.borrow_mut();
         tree.config_write(offset as u64, 4, value.into(), self.now_ns.get(), &mut Nobody).map_err(|_| OutOfBounds)
-    }
-
-    fn read64(&self, _offset: usize) -> Result<u64, OutOfBounds> {
-        Err(OutOfBounds)
-    }
-
-    fn write64(&self, _offset: usize, _value: u64) -> Result<(), OutOfBounds> {
-        Err(OutOfBounds)
-    }
-}
-
-/// The page that the server keeps.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Page {
-    words: Rc<RefCell<BTreeMap<usize, u32>>>,
-    writes_left: Rc<RefCell<Option<u32>>>,
-}
-
-impl Memory for Page {
-    platform::checked_slots!();
-
-    fn len(&self) -> usize {
-        PAGE_SIZE
-    }
-
-    fn load_acquire_u32(&self, offset: usize) -> Result<u32, OutOfBounds> {
-        Ok(self.words.borrow().get(&offset).copied().unwrap_or(0))
-    }
-
-    fn store_release_u32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
-        count(&self.writes_left);
-        self.words.borrow_mut().insert(offset, value);
-        Ok(())
-    }
-
-    fn fence(&self) {}
-
-    fn read<T: FromBytes>(&self, _offset: usize) -> Result<T, OutOfBounds> {
-        Err(OutOfBounds)
-    }
-
-    fn write<T: IntoBytes + Immutable>(&self, _offset: usize, _value: &T) -> Result<(), OutOfBounds> {
-        Err(OutOfBounds)
-    }
-
-    fn read_bytes(&self, _offset: usize, _bytes: &mut [u8]) -> Result<(), OutOfBounds> {
-        Err(OutOfBounds)
-    }
-
-    fn write_bytes(&self, _offset: usize, _bytes: &[u8]) -> Result<(), OutOfBounds> {
-        Err(OutOfBounds)
     }
 }

@@ -69,12 +69,6 @@ impl Mmio for TestHpet {
         }
         Ok(())
     }
-    fn read64(&self, _offset: usize) -> Result<u64> {
-        Err(OutOfBounds)
-    }
-    fn write64(&self, _offset: usize, _value: u64) -> Result<()> {
-        Err(OutOfBounds)
-    }
 }
 
 /// An event that the root task waits for.

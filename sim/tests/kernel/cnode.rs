@@ -38,6 +38,32 @@ fn a_path_that_leads_nowhere_stops_the_thread() {
 }
 
 #[test]
+fn revoking_takes_a_badges_copies_and_leaves_its_twin() {
+    let mut machine = Machine::new();
+    let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
+    let one = machine.mint(endpoint, Rights::ALL, CapData::Badge(Badge(7))).unwrap();
+    let twin = machine.mint(endpoint, Rights::ALL, CapData::Badge(Badge(7))).unwrap();
+    let copy = machine.copy(one, Rights::ALL).unwrap();
+    machine.revoke(one.cptr()).unwrap();
+    assert_eq!(machine.kernel.cap_at(machine.me, copy.cptr()), Some(Capability::Null));
+    assert_eq!(endpoint_of(&machine, twin.cptr()).0, 7);
+    assert_eq!(endpoint_of(&machine, one.cptr()).0, 7);
+}
+
+#[test]
+fn a_family_outlives_its_founder() {
+    let mut machine = Machine::new();
+    let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
+    let founder = machine.mint(endpoint, Rights::ALL, CapData::Badge(Badge(7))).unwrap();
+    let heir = machine.copy(founder, Rights::ALL).unwrap();
+    let twin = machine.mint(endpoint, Rights::ALL, CapData::Badge(Badge(7))).unwrap();
+    machine.delete(founder.cptr()).unwrap();
+    machine.revoke(twin.cptr()).unwrap();
+    // It is no child of the other with the same badge, now that its parent is gone.
+    assert_eq!(endpoint_of(&machine, heir.cptr()).0, 7);
+}
+
+#[test]
 fn some_kinds_are_not_copied() {
     let mut machine = Machine::new();
     let control = machine.root.irq_control;

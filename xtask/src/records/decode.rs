@@ -115,6 +115,7 @@ struct Messages {
 }
 
 /// Decodes the frames of a system's components.
+#[derive(Default)]
 pub struct Decoder {
     components: BTreeMap<u16, Known>,
     /// `None` for a program that logs nothing.
@@ -140,11 +141,6 @@ pub struct Line {
 }
 
 impl Decoder {
-    /// A decoder without components.
-    pub const fn new() -> Self {
-        Self { components: BTreeMap::new(), programs: BTreeMap::new() }
-    }
-
     /// Adds the component number `id`, which runs the program `program`, an ELF file.
     pub fn add(
         &mut self,
@@ -279,7 +275,7 @@ mod tests {
 
     #[test]
     fn frames_of_nobody_and_nonsense_become_lines() {
-        let line = Decoder::new().line(9, &[0xff, 0xff]);
+        let line = Decoder::default().line(9, &[0xff, 0xff]);
         assert_eq!(line.text, "component 9 logs 2 bytes that do not decode: [ff, ff]");
         assert_eq!(line.level, Level::Warn);
     }

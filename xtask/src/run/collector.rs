@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn the_line_becomes_results_and_a_log_whatever_stands_between() {
         let folder = tempfile::tempdir().unwrap();
-        let mut collector = Collector::new(Decoder::new(), folder.path(), None).unwrap();
+        let mut collector = Collector::new(Decoder::default(), folder.path(), None).unwrap();
         let mut bytes = b"firmware says hello\n".to_vec();
         let load = Load { tenant: report::clip("component 4"), reads: 7, ..Load::default() };
         let record = Stamped { at_ns: 5_000, report: Report::Load(load) }.encode();

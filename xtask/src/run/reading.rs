@@ -35,7 +35,7 @@ pub struct Reading {
 /// # Errors
 /// A program without log messages, or results that cannot be shown.
 pub fn read(scenario: &Scenario, components: &[(&str, Option<Role>)], elf: &[u8], pieces: &[&[u8]]) -> Result<Reading> {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::default();
     for (number, (name, role)) in (0..).zip(components) {
         decoder.add(number, name, *role, "program", elf, Path::new("/"))?;
     }

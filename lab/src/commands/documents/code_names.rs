@@ -9,8 +9,8 @@ use super::texts::{Texts, line};
 use pulldown_cmark::Event;
 use std::collections::BTreeSet;
 
-/// Beginning of a name in the guide to programs of one's own: the reader's file, which the project does not have.
-const READERS: &str = "my-";
+/// Beginnings of names in guides: the reader's files, which the project does not have.
+const READERS: [&str; 2] = ["my-", "my_"];
 /// Words that define an item.
 const DEFINING: [&str; 10] =
     ["fn", "const", "static", "struct", "enum", "union", "trait", "type", "mod", "macro_rules!"];
@@ -68,7 +68,9 @@ impl<'a> Known<'a> {
         let path = code.trim_end_matches('/');
         let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "_-./".contains(sign);
         let is_ours = code.split_once('/').is_some_and(|(root, _)| self.roots.contains(root));
-        let is_placeholder = |part: &str| part.starts_with(READERS) || part.split('.').next().is_some_and(is_loud);
+        let is_placeholder = |part: &str| {
+            READERS.iter().any(|begin| part.starts_with(begin)) || part.split('.').next().is_some_and(is_loud)
+        };
         let has_placeholder = path.split('/').any(is_placeholder);
         path.chars().all(is_plain)
             && (is_ours || path.ends_with(".rs"))

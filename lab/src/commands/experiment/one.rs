@@ -1,4 +1,4 @@
-//! An experiment, its results, and the platforms that it runs on.
+//! An experiment, and what it is made for.
 
 use super::data::{self, Data};
 use super::lab::Lab;

@@ -2,7 +2,7 @@
 
 use super::running::SOAK_SEEDS;
 use crate::commands::linux::LinuxCheck;
-use crate::commands::{bad_input, check, conformance, experiment, fuzz, hang, scale};
+use crate::commands::{bad_input, check, conformance, experiment, fuzz, guides, hang, scale};
 use crate::simulate;
 use capdl::Scenario;
 use kernel::{Arch, FixName};
@@ -30,7 +30,7 @@ pub(super) enum TestCase {
     Hang,
     OwnProgram,
     Files,
-    FirstHour,
+    Guide(guides::Guide),
     Profile,
     Product,
     Conformance(conformance::Suite, Arch),
@@ -77,7 +77,7 @@ impl TestCase {
             Self::Linux(_) | Self::KernelFix(..) | Self::Conformance(..) => Demand::Processor,
             Self::NotInstalled | Self::InstalledConformance(..) => Demand::Processor,
             Self::Hang | Self::Files => Demand::Processor,
-            Self::Units | Self::Check(_) | Self::OwnProgram | Self::FirstHour | Self::Product => Demand::Build,
+            Self::Units | Self::Check(_) | Self::OwnProgram | Self::Guide(_) | Self::Product => Demand::Build,
             Self::Fuzz(fuzz::Subject::Planted) | Self::Scale(_) => Demand::Build,
             // Cargo builds them, and would wait for another build.
             Self::Loader | Self::Smmu => Demand::Build,
@@ -138,7 +138,7 @@ impl fmt::Display for TestCase {
             Self::Hang => f.write_str(hang::NAME),
             Self::OwnProgram => f.write_str("a program of one's own in both worlds"),
             Self::Files => f.write_str("files that a tenant wrote are read by mtools"),
-            Self::FirstHour => f.write_str("the commands of the first hour"),
+            Self::Guide(guide) => write!(f, "{guide}"),
             Self::Profile => f.write_str("profile of a benchmark"),
             Self::Product => f.write_str("the product's root task lacks fault injection"),
             Self::Conformance(suite, Arch::X86_64) => write!(f, "conformance {suite}"),

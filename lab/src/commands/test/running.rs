@@ -5,7 +5,7 @@ use super::units;
 use crate::commands::counted::Counted;
 use crate::commands::linux::{self, LinuxCheck};
 use crate::commands::{
-    bad_input, bench, conformance, experiment, first_hour, fuzz, hang, own_program, profile, scale, soak,
+    bad_input, bench, conformance, experiment, fuzz, guides, hang, own_program, profile, scale, soak,
 };
 use crate::model;
 use crate::seeds::{self, Failure};
@@ -113,7 +113,7 @@ impl<'a> Ground<'a> {
             TestCase::Hang => hang::check(self.project),
             TestCase::OwnProgram => own_program::check(self.project),
             TestCase::Files => own_program::check_files(self.project),
-            TestCase::FirstHour => first_hour::check(self.project),
+            TestCase::Guide(guide) => guides::check(self.project, *guide),
             TestCase::Profile => self.profile(),
             TestCase::Product => self.product(),
             TestCase::Conformance(suite, arch) => {

@@ -9,7 +9,7 @@ use blk_api::operation::Ability;
 use blk_api::request::Opcode;
 use nvme_spec::identify::{self, NvmLimits};
 use nvme_spec::nvm::{self, Blocks};
-use nvme_spec::{Lba, Nsid, Sqe, StatusCode};
+use nvme_spec::{DataPointer, Lba, Nsid, Sqe, StatusCode};
 use platform::{Iova, Memory};
 
 /// The optional commands that the controller has, with the most that one of each may name.
@@ -96,17 +96,18 @@ pub fn build<M: Memory>(
         return Ok(nvm::flush(cid, nsid));
     }
     let blocks = Blocks::new(Lba(piece.lba), piece.blocks).ok_or(DeviceFault::OwnMemory)?;
-    let data = || {
+    let mut data = DataPointer::NONE;
+    if opcode.moves_data() {
         let start = window.checked_add(piece.offset).ok_or(DeviceFault::OwnMemory)?;
-        match prp::without_list(start, bytes) {
-            Some(data) => Ok(data),
-            None => lists.build(index, start, bytes),
-        }
-    };
+        data = match prp::without_list(start, bytes) {
+            Some(data) => data,
+            None => lists.build(index, start, bytes)?,
+        };
+    }
     Ok(match opcode {
-        Opcode::Read => nvm::read(cid, nsid, blocks, data()?),
-        Opcode::Write => nvm::write(cid, nsid, blocks, data()?),
-        Opcode::Compare => nvm::compare(cid, nsid, blocks, data()?),
+        Opcode::Read => nvm::read(cid, nsid, blocks, data),
+        Opcode::Write => nvm::write(cid, nsid, blocks, data),
+        Opcode::Compare => nvm::compare(cid, nsid, blocks, data),
         Opcode::Verify => nvm::verify(cid, nsid, blocks),
         Opcode::WriteZeroes => nvm::write_zeroes(cid, nsid, blocks),
         Opcode::Discard => {

@@ -4,13 +4,12 @@ use super::bus::{Act, Wires};
 use super::world::{ALARM, ARENA, Object, PCI, RECEIVE, State, TICKS_PER_SECOND};
 use pci_api::{BarRun, Bound, Claimed, Count, Index, MAX_RUNS};
 use platform::alarm::SERVER_US;
+use platform::fake::{Nobody, Partial};
 use platform::{
-    AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Kernel, Message, Notification, ObjectType, Paddr,
-    Result, Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
+    AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Error, Frame, IoPageTable, IoSpace, Iova, IrqHandler, Message,
+    Notification, Result, Rights,
 };
 use std::cell::{RefCell, RefMut};
-use std::ops::Range;
 use std::rc::Rc;
 
 /// log2 of the bytes that an entry covers, in the IO page tables below the root, the largest first.
@@ -180,15 +179,13 @@ impl State {
     }
 }
 
-macro_rules! refused {
-    ($(fn $name:ident($($argument:ty),*) -> $output:ty;)+) => {$(
-        fn $name(&self, $(_: $argument),*) -> Result<$output> {
-            panic!(concat!("the server has no business with ", stringify!($name)))
-        }
-    )+};
-}
+impl Partial for FakeKernel {
+    type Rest = Nobody;
 
-impl Kernel for FakeKernel {
+    fn rest(&self) -> Nobody {
+        Nobody("the server")
+    }
+
     fn cnode_mint(&self, dest: AbsoluteCPtr, _: AbsoluteCPtr, rights: Rights, data: CapData) -> Result<()> {
         assert_eq!(rights, Rights::WRITE, "an interrupt needs no more than to signal");
         match data {
@@ -259,10 +256,6 @@ impl Kernel for FakeKernel {
         Ok(())
     }
 
-    fn io_page_table_unmap(&self, _: Cap<IoPageTable>) -> Result<()> {
-        panic!("the server unmaps no page table");
-    }
-
     fn irq_handler_ack(&self, handler: Cap<IrqHandler>) -> Result<()> {
         let mut state = self.state();
         assert_eq!(state.slots.get(&handler.bits()), Some(&Object::Handler(0)));
@@ -318,35 +311,5 @@ impl Kernel for FakeKernel {
     async fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> Message {
         assert_eq!(endpoint.bits(), PCI);
         self.state().pci(message)
-    }
-
-    fn send(&self, _: CPtr, _: &Message) {
-        panic!("a server that waits for a client")
-    }
-
-    fn msi_message(&self, _: u8) -> (u64, u32) {
-        (0, 0)
-    }
-
-    fn irq_count(&self) -> u8 {
-        0
-    }
-
-    refused! {
-        fn untyped_retype(Cap<Untyped>, ObjectType, u8, Cap<CNode>, Range<u64>) -> ();
-        fn cnode_copy(AbsoluteCPtr, AbsoluteCPtr, Rights) -> ();
-        fn cnode_revoke(AbsoluteCPtr) -> ();
-        fn tcb_configure(Cap<Tcb>, CPtr, u8, Cap<CNode>, u8, Cap<VSpace>, Vaddr, Cap<Frame>) -> ();
-        fn tcb_write_registers(Cap<Tcb>, Resume, &UserContext) -> ();
-        fn tcb_read_registers(Cap<Tcb>) -> UserContext;
-        fn tcb_resume(Cap<Tcb>) -> ();
-        fn tcb_suspend(Cap<Tcb>) -> ();
-        fn tcb_bind_notification(Cap<Tcb>, Cap<Notification>) -> ();
-        fn asid_control_make_pool(Cap<AsidControl>, Cap<Untyped>, AbsoluteCPtr) -> ();
-        fn asid_pool_assign(Cap<AsidPool>, Cap<VSpace>) -> ();
-        fn translation_table_map(Cap<TranslationTable>, TableLevel, Cap<VSpace>, Vaddr) -> ();
-        fn frame_map(Cap<Frame>, Cap<VSpace>, Vaddr, Rights, CacheAttributes) -> ();
-        fn frame_get_address(Cap<Frame>) -> Paddr;
-        fn irq_control_get(Cap<IrqControl>, AbsoluteCPtr, IrqSource, u8) -> ();
     }
 }

@@ -3,13 +3,12 @@
 use super::machine::{ALARM, ARENA, BAR_PAGES, EVENT, Object, PCI, RECEIVE, State};
 use pci_api::{BY_HANDLER, BarRun, Bound, Claim, Claimed, Index, MAX_RUNS, Refusal};
 use platform::alarm::CLIENT_US;
+use platform::fake::{Nobody, Partial};
 use platform::{
-    AbsoluteCPtr, AsidControl, AsidPool, Badge, CNode, CPtr, CacheAttributes, Cap, CapData, Endpoint, Error, Frame,
-    IoPageTable, IoSpace, Iova, IrqControl, IrqHandler, IrqSource, Message, Notification, ObjectType, Paddr, Result,
-    Resume, Rights, TableLevel, Tcb, TranslationTable, Untyped, UserContext, VSpace, Vaddr,
+    AbsoluteCPtr, Badge, Cap, CapData, Endpoint, Error, Frame, IoPageTable, IoSpace, Iova, IrqHandler, Message,
+    Notification, Paddr, Result, Rights,
 };
 use std::cell::{RefCell, RefMut};
-use std::ops::Range;
 use std::rc::Rc;
 
 /// log2 of the bytes that an entry covers, in the IO page tables below the root, the largest first.
@@ -89,15 +88,13 @@ impl State {
     }
 }
 
-macro_rules! refused {
-    ($(fn $name:ident($($argument:ty),*) -> $output:ty;)+) => {$(
-        fn $name(&self, $(_: $argument),*) -> Result<$output> {
-            panic!(concat!("a client has no business with ", stringify!($name)))
-        }
-    )+};
-}
+impl Partial for Kernel {
+    type Rest = Nobody;
 
-impl platform::Kernel for Kernel {
+    fn rest(&self) -> Nobody {
+        Nobody("a client")
+    }
+
     fn cnode_mint(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> Result<()> {
         assert_eq!((rights, src.index), (Rights::WRITE, EVENT), "an interrupt needs no more than to signal");
         match data {
@@ -184,45 +181,5 @@ impl platform::Kernel for Kernel {
         let mut state = self.state();
         state.calls.push(message.label);
         state.pci(message)
-    }
-
-    fn send(&self, _: CPtr, _: &Message) {
-        panic!("a client that sends")
-    }
-
-    fn nb_send(&self, _: CPtr, _: &Message) {
-        panic!("a client that sends")
-    }
-
-    fn reply(&self, _: &Message) {
-        panic!("a client that replies")
-    }
-
-    fn msi_message(&self, _: u8) -> (u64, u32) {
-        (0, 0)
-    }
-
-    fn irq_count(&self) -> u8 {
-        0
-    }
-
-    refused! {
-        fn untyped_retype(Cap<Untyped>, ObjectType, u8, Cap<CNode>, Range<u64>) -> ();
-        fn cnode_copy(AbsoluteCPtr, AbsoluteCPtr, Rights) -> ();
-        fn cnode_revoke(AbsoluteCPtr) -> ();
-        fn cnode_save_caller(AbsoluteCPtr) -> ();
-        fn tcb_configure(Cap<Tcb>, CPtr, u8, Cap<CNode>, u8, Cap<VSpace>, Vaddr, Cap<Frame>) -> ();
-        fn tcb_write_registers(Cap<Tcb>, Resume, &UserContext) -> ();
-        fn tcb_read_registers(Cap<Tcb>) -> UserContext;
-        fn tcb_resume(Cap<Tcb>) -> ();
-        fn tcb_suspend(Cap<Tcb>) -> ();
-        fn tcb_bind_notification(Cap<Tcb>, Cap<Notification>) -> ();
-        fn asid_control_make_pool(Cap<AsidControl>, Cap<Untyped>, AbsoluteCPtr) -> ();
-        fn asid_pool_assign(Cap<AsidPool>, Cap<VSpace>) -> ();
-        fn translation_table_map(Cap<TranslationTable>, TableLevel, Cap<VSpace>, Vaddr) -> ();
-        fn frame_map(Cap<Frame>, Cap<VSpace>, Vaddr, Rights, CacheAttributes) -> ();
-        fn irq_control_get(Cap<IrqControl>, AbsoluteCPtr, IrqSource, u8) -> ();
-        fn irq_handler_set_notification(Cap<IrqHandler>, Cap<Notification>) -> ();
-        fn irq_handler_clear(Cap<IrqHandler>) -> ();
     }
 }

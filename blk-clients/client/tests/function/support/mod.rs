@@ -8,9 +8,8 @@ pub(crate) use machine::{Machine, Setup};
 
 use blk_client::{Completed, Device, Entry, Opcode, OpenError, Segment, Session};
 use fake_platform::block_on;
+pub(crate) use fake_platform::turn;
 use platform::Platform;
-use std::future::poll_fn;
-use std::task::Poll;
 
 /// Opens a session on the machine's function.
 pub(crate) fn session(machine: &Machine) -> Session<Machine> {
@@ -25,16 +24,6 @@ pub(crate) fn try_session(machine: &Machine) -> Result<Session<Machine>, OpenErr
 /// Opens a device on the machine's function.
 pub(crate) fn device(machine: &Machine) -> Device<Machine> {
     block_on(Device::open(machine.clone(), &machine.environment(), machine.options())).expect("a device")
-}
-
-/// Lets the device submit what was made so far, in a future that it drives.
-pub(crate) async fn turn() {
-    let mut is_next = false;
-    poll_fn(|context| {
-        context.waker().wake_by_ref();
-        if std::mem::replace(&mut is_next, true) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
 }
 
 /// An entry that moves `blocks` blocks of 512 bytes at `offset` of the window.
