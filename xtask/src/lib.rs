@@ -5,6 +5,7 @@
 //! boot image), `setup`. An error is one sentence with the place and the fix, and ends the program with status 1. All files that a
 //! command leaves are below `target/`.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "for the readers of the commands, not for users of a library")]
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic when nobody takes the line: see `out`")]
 
