@@ -5,9 +5,9 @@
 //! (`blk-api`), the supervisor ticks it. It holds no configuration space, no MSI-X table and no VSpace capability: it maps
 //! the frames of clients' windows in the IOSpace, but cannot map them for itself.
 //!
-//! Two planes are futures of one task. [`data_plane`] serves open sessions and has the path of a read; [`control_plane`] does slow
-//! work at the controller: sessions that open and close, changes, recovery. Messages come in by the [`doors`]; [`link`] connects all
-//! of them, and [`server`] starts them. The crate `nvme-driver` knows the device and no session.
+//! Two planes are futures of one task. `data_plane` serves open sessions and has the path of a read; `control_plane` does slow
+//! work at the controller: sessions that open and close, changes, recovery. Messages come in by the `doors`; `link` connects all
+//! of them, and `server` starts them. The crate `nvme-driver` knows the device and no session.
 //!
 //! Left out: the policies that decide between sessions (`scheduler`, called by `data_plane::schedule`); and management of
 //! namespaces.
