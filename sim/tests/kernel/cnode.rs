@@ -98,6 +98,40 @@ fn deleting_the_last_cnode_capability_deletes_its_content() {
 }
 
 #[test]
+fn a_cnode_that_holds_itself_ends_with_its_untyped() {
+    let mut machine = Machine::new();
+    let untyped = machine.make::<Untyped>(ObjectType::Untyped, 12);
+    let (me, cnode, slot) = (machine.me, machine.root.cnode, machine.slot());
+    machine.kernel.untyped_retype(me, untyped, ObjectType::CNode, SMALL_CNODE_BITS, cnode, slot..slot + 1).unwrap();
+    let node = Cap::<CNode>::from_bits(slot);
+    machine.give(node, 0, node, Rights::ALL);
+    machine.give(node, 9, node, Rights::ALL);
+    machine.delete(node.cptr()).unwrap();
+    machine.revoke(untyped.cptr()).unwrap();
+    machine.kernel.untyped_retype(me, untyped, ObjectType::CNode, 7, cnode, slot..slot + 1).unwrap();
+    machine.check();
+}
+
+#[test]
+fn a_cnode_inside_of_one_that_goes_is_left_to_its_untyped() {
+    let mut machine = Machine::new();
+    let untyped = machine.make::<Untyped>(ObjectType::Untyped, 12);
+    let (me, cnode) = (machine.me, machine.root.cnode);
+    let first = machine.slot();
+    machine.slot();
+    machine.kernel.untyped_retype(me, untyped, ObjectType::CNode, SMALL_CNODE_BITS, cnode, first..first + 2).unwrap();
+    let (outer, inner) = (Cap::<CNode>::from_bits(first), Cap::<CNode>::from_bits(first + 1));
+    let notification = machine.make::<Notification>(ObjectType::Notification, 0);
+    machine.give(inner, 6, notification, Rights::ALL);
+    let (dest, src) = (machine.in_cnode(outer, 3), machine.at(inner.cptr()));
+    machine.kernel.cnode_move(me, dest, src).unwrap();
+    machine.delete(outer.cptr()).unwrap();
+    machine.revoke(untyped.cptr()).unwrap();
+    machine.kernel.untyped_retype(me, untyped, ObjectType::SmallPage, 0, cnode, first..first + 1).unwrap();
+    machine.check();
+}
+
+#[test]
 fn an_invocation_is_over_when_it_returns() {
     let mut machine = Machine::new();
     machine.make::<Endpoint>(ObjectType::Endpoint, 0);

@@ -5,6 +5,29 @@ use platform::*;
 use sim_kernel::{Delivery, ThreadState};
 
 const WAIT: CPtr = CPtr::new(2);
+const BUFFER: Vaddr = Vaddr::new(0x10_0000);
+
+#[test]
+fn what_a_thread_is_configured_with_is_checked_in_order() {
+    let mut machine = Machine::new();
+    let component = machine.component(10, CPtr::new(0));
+    let unassigned = machine.make::<VSpace>(ObjectType::VSpace, 0);
+    let endpoint = machine.make::<Endpoint>(ObjectType::Endpoint, 0);
+    let frame = machine.make::<Frame>(ObjectType::SmallPage, 0);
+    let me = machine.me;
+    let mut configure = |cnode: CPtr, vspace: CPtr, buffer, frame: CPtr| {
+        let (none, tcb) = (CPtr::new(0), component.tcb);
+        machine.kernel.tcb_configure(me, tcb, none, 10, cnode.cast(), 60, vspace.cast(), buffer, frame.cast())
+    };
+    let (cnode, vspace) = (component.cnode.cptr(), component.vspace.cptr());
+    let illegal = Err(Error::IllegalOperation);
+    assert_eq!(configure(cnode, vspace, BUFFER, endpoint.cptr()), illegal);
+    assert_eq!(configure(cnode, vspace, Vaddr::new(0x10_0100), frame.cptr()), Err(Error::AlignmentError));
+    assert_eq!(configure(endpoint.cptr(), vspace, BUFFER, frame.cptr()), illegal);
+    assert_eq!(configure(cnode, unassigned.cptr(), BUFFER, frame.cptr()), illegal);
+    assert_eq!(configure(cnode, vspace, BUFFER, frame.cptr()), Ok(()));
+    machine.check();
+}
 
 #[test]
 fn a_thread_that_was_only_preempted_goes_on_where_it_was() {

@@ -95,6 +95,22 @@ fn a_line_is_a_level_whatever_was_asked_for() {
 }
 
 #[test]
+fn io_spaces_and_ports_are_not_there() {
+    for rules in [Rules::CORRECTED, Rules::STOCK] {
+        let mut machine = virt_with(rules);
+        let slot = machine.slot();
+        let cnode = machine.root.cnode;
+        let (me, untyped) = (machine.me, machine.untyped);
+        let made = machine.kernel.untyped_retype(me, untyped, ObjectType::IoPageTable, 0, cnode, slot..slot + 1);
+        assert_eq!(made, Err(Error::InvalidArgument(0)));
+        let (space, ports) = (CapData::IoSpace { domain: 1, requester_id: 8 }, CapData::IoPorts(1, 2));
+        assert_eq!(machine.mint(machine.root.io_space_master, Rights::ALL, space), Err(Error::IllegalOperation));
+        assert_eq!(machine.mint(machine.root.io_ports, Rights::ALL, ports), Err(Error::IllegalOperation));
+        assert!(machine.kernel.ioport_allowed(me, machine.root.io_ports, 0x3f8, 1).is_err());
+    }
+}
+
+#[test]
 fn pages_that_can_be_written_are_not_executed_and_others_are() {
     let mut machine = virt();
     let component = machine.component(100, CPtr::new(0));
