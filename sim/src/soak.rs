@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn seeds_differ_in_what_comes_of_them() {
-        let drawn = drawn(600);
+        let drawn = drawn(1200);
         assert!(drawn.iter().any(|one| !one.expect.attackers.is_empty()));
         let functions = || drawn.iter().flat_map(|one| one.tenants.iter().map(move |tenant| (one, tenant)));
         let mut functions = functions().filter(|(_, tenant)| tenant.path == capdl::scenario::Path::Function);
