@@ -16,7 +16,10 @@ pub(crate) fn on_message<P: Platform>(link: &Link<P>, badge: Badge, message: &Me
         Some(policy::answer(link, message))
     } else {
         let index = usize::try_from(badge.0.wrapping_sub(1)).unwrap_or(usize::MAX);
-        link.with(|data| data.on_call(index, Call::from_label(message.label))).map(|answer| answer.message())
+        link.with(|data| {
+            let answer = data.on_call(index, Call::from_label(message.label))?;
+            Some(data.message(index, answer))
+        })
     };
     if let Some(answer) = answer {
         link.platform.kernel().reply(&answer);

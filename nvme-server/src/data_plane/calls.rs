@@ -7,7 +7,7 @@ use super::DataPlane;
 use crate::data_plane::phase::{Cause, Phase};
 use crate::data_plane::slot::{PendingCall, SessionSlot};
 use crate::jobs::{Job, Jobs};
-use blk_api::session::{Call, DONE, Refusal, Statistics};
+use blk_api::session::{Call, DONE, Refusal};
 use platform::{CPtr, Kernel, Message, Platform};
 
 /// The decision about a call.
@@ -26,24 +26,33 @@ enum Verdict {
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
     Done,
-    Statistics(Statistics),
+    /// The session's statistics.
+    Statistics,
     Refused(Refusal),
 }
 
 impl Answer {
-    /// The answer's message.
-    pub(crate) fn message(&self) -> Message {
-        match self {
-            Self::Done => Message::new(DONE),
-            Self::Statistics(statistics) => Message::with(DONE, statistics),
-            Self::Refused(refusal) => Message::new(*refusal as u32),
+    /// The answer's message to the client of this session.
+    fn message<P: Platform>(self, slot: Option<&SessionSlot<P>>) -> Message {
+        match (self, slot.and_then(|slot| slot.phase.session())) {
+            (Self::Statistics, Some(session)) => Message::with(DONE, &session.statistics),
+            (Self::Done, _) => Message::new(DONE),
+            (Self::Statistics, None) => Message::new(Refusal::NotOpen as u32),
+            (Self::Refused(refusal), _) => Message::new(refusal as u32),
         }
     }
 }
 
 impl<P: Platform> DataPlane<P> {
+    /// The message of an answer to the client of session `index`.
+    #[inline]
+    pub(crate) fn message(&self, index: usize, answer: Answer) -> Message {
+        answer.message(self.slots.get(index))
+    }
+
     /// Decides about a call of the client of session `index`, or about a message that was sent like one. Returns the answer, or
     /// `None` if the caller was kept.
+    #[inline]
     pub(crate) fn on_call(&mut self, index: usize, call: Call) -> Option<Answer> {
         let kernel = self.platform.kernel();
         let refused = Some(Answer::Refused(Refusal::BadRequest));
@@ -109,7 +118,7 @@ fn keep<P: Platform>(
     match verdict {
         Verdict::Answer(answer) => {
             slot.call = None;
-            kernel.nb_send(CPtr::new(slot.caller.index), &answer.message());
+            kernel.nb_send(CPtr::new(slot.caller.index), &answer.message(Some(&*slot)));
         }
         Verdict::Open => jobs.pass(Job::Open(index)),
         Verdict::Close => slot.end(Cause::Closed),
@@ -127,7 +136,7 @@ fn decide<P: Platform>(slot: &mut SessionSlot<P>, call: Call) -> Verdict {
         Call::OfPolicy => refuse(Refusal::PolicyAlone),
         _ if slot.phase.is_expelled() => refuse(Refusal::Expelled),
         Call::Statistics => match slot.phase.session() {
-            Some(session) => Verdict::Answer(Answer::Statistics(session.statistics)),
+            Some(_) => Verdict::Answer(Answer::Statistics),
             None => refuse(Refusal::NotOpen),
         },
         _ if slot.call.is_some() => refuse(Refusal::BadRequest),

@@ -7,14 +7,16 @@ use super::{ServeError, Session};
 use crate::data_plane::extents::Extents;
 use crate::data_plane::extents::{self, CommandLimits, Piece};
 use crate::data_plane::in_flight::{Accounting, Command, Served, Work};
+use crate::data_plane::io_queue::IoQueue;
 use crate::data_plane::queues::Queues;
 use crate::data_plane::readiness::Readiness;
 use crate::data_plane::schedule::Batch;
 use blk_api::Status;
-use blk_api::request::Opcode;
+use blk_api::request::{Opcode, Segment, Simple};
 use blk_api::ring::RingError;
 use core::ops::Range;
 use extent_table::Miss;
+use nvme_driver::command::Target;
 use nvme_driver::fault::DeviceFault;
 use platform::Platform;
 use scheduler::Quantum;
@@ -66,6 +68,24 @@ const fn pieces(bytes: u32) -> u16 {
     }
     let pieces = bytes.div_ceil(scheduler::MIN_PIECE);
     if pieces > u16::MAX as u32 { u16::MAX } else { pieces as u16 }
+}
+
+/// Submits the one command of a read or write of session `number`, at the time `now`. `None` for one that needs another way.
+#[inline(always)]
+fn submit_one<P: Platform>(
+    queue: &mut IoQueue<P>,
+    target: &Target,
+    extents: &mut Extents<'_>,
+    limits: CommandLimits,
+    (number, now): (u8, u64),
+    request: &Simple,
+) -> Option<Command> {
+    let piece = extents::simple(request, extents, limits)?;
+    let Simple { opcode, lba, user_data, segment: Segment { offset, len }, .. } = *request;
+    let work = Work::new(number, opcode, len);
+    let command = Command { work, submitted: now, first: lba, offset, request: Served::Whole(user_data) };
+    queue.queue.submit(target, opcode, piece, len, command, Accounting::Counted).ok()?;
+    Some(command)
 }
 
 impl<P: Platform> Session<P> {
@@ -143,7 +163,7 @@ impl<P: Platform> Session<P> {
         let Some(number) = self.queue_with_room(turn.queues) else { return Ok(Rest::Unknown) };
         let Turn { queues, extents, batch, limits, now, .. } = turn;
         let Some(queue) = queues.get_mut(number) else { return Ok(Rest::Unknown) };
-        let (limits, submitted, mut left) = (*limits, *now, turn.left);
+        let (limits, now, mut left) = (*limits, *now, turn.left);
         let (mut count, mut answerable) = (0u32, 0);
         let ended = loop {
             if left == 0 || !queue.has_room() {
@@ -162,17 +182,19 @@ impl<P: Platform> Session<P> {
                 Err(error) => break Err(error),
             };
             let Some(request) = head.simple(&self.bounds) else { break Ok(Rest::Unknown) };
-            let Some(piece) = extents::simple(&request, extents, limits) else { break Ok(Rest::Unknown) };
-            let (bytes, offset) = (request.segment.len, request.segment.offset);
-            let served = Served::Whole(request.user_data);
-            let work = Work::new(self.number, request.opcode, bytes);
-            let command = Command { work, submitted, first: request.lba, offset, request: served };
-            if queue.queue.submit(&self.target, request.opcode, piece, bytes, command, Accounting::Counted).is_err() {
-                break Ok(Rest::Unknown);
-            }
+            let (number, target) = (self.number, &self.target);
+            // Reads have code of their own, in which nothing is left of the table of operations.
+            let submitted = match request {
+                Simple { opcode: Opcode::Read, .. } => {
+                    let read = Simple { opcode: Opcode::Read, ..request };
+                    submit_one(queue, target, extents, limits, (number, now), &read)
+                }
+                other => submit_one(queue, target, extents, limits, (number, now), &other),
+            };
+            let Some(command) = submitted else { break Ok(Rest::Unknown) };
             self.ring.advance();
             batch.submitted(&command);
-            left = left.saturating_sub(pieces(bytes));
+            left = left.saturating_sub(pieces(request.segment.len));
             (count, answerable) = (count.wrapping_add(1), answerable.wrapping_sub(1));
         };
         turn.left = left;
