@@ -1,4 +1,4 @@
-//! What a fuzz target is.
+//! A fuzz target: its name, its law, and its inputs.
 
 /// A target.
 #[derive(Clone, Copy, Debug)]

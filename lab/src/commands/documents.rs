@@ -38,7 +38,7 @@ use xtask::project::Project;
 /// the compliance page, names of code, and the openings of doc comments.
 ///
 /// # Errors
-/// One sentence for each place that is wrong, or a file that cannot be read.
+/// A sentence for each place that is wrong, or an error for a file that cannot be read.
 pub(crate) fn check(project: &Project, program: &Command) -> Result<()> {
     let texts = gathered(project)?;
     let mut wrong = links::wrong_links(&texts, |path| project.path(path).exists());

@@ -64,7 +64,7 @@ impl Engine {
     /// the run of blocks, as [`Cursor::next`] says.
     ///
     /// # Errors
-    /// Those of `locate`; then nothing has changed.
+    /// An error of `locate`; then nothing has changed.
     #[inline]
     pub fn next<E>(
         &mut self,

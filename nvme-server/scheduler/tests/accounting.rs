@@ -19,7 +19,7 @@ fn tenants() -> Vec<Tenant> {
     (0..SESSIONS).map(|session| tenant(Class::ALL[usize::from(session) % 4])).collect()
 }
 
-/// Those that configurations name, and the one of a controller that weighs.
+/// Number of the policies that configurations name, and of the one of a controller that weighs.
 const POLICIES: usize = SchedulingPolicy::ALL.len() + 1;
 
 fn policy(number: usize, tenants: &[Tenant]) -> Box<dyn Policy> {

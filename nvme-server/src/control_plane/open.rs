@@ -1,6 +1,6 @@
 //! Opens a session: maps its window for the device and creates its queue pairs; all of it or nothing.
 //!
-//! One opening is carried out at a time. A session's resources stay reserved for its next opening, so a client that opens and closes
+//! Openings are carried out one after another. A session's resources stay reserved for its next opening, so a client that opens and closes
 //! without end uses nothing up. Queue pairs that sessions share are created at every bring-up instead, and no session deletes them.
 //! Left out: the end of a session (`close`).
 

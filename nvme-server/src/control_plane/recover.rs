@@ -101,7 +101,7 @@ impl<P: Platform> ControlPlane<'_, P> {
         Ok(identity)
     }
 
-    /// One attempt, with a controller that can be reached.
+    /// An attempt, with a controller that can be reached.
     async fn try_recover(&mut self, refused: Refused) -> Result<Identity, DeviceFault> {
         let identity = self.bring_up().await?;
         // The reset is confirmed: nothing is in flight any more, and the requests that were are answered.
@@ -126,7 +126,7 @@ enum Refused {
     EndsSessions,
 }
 
-/// What sessions need and the controller has no more, by session.
+/// The losses by session: what a session needs and the controller has no more.
 pub(super) fn losses<P: Platform>(link: &Link<P>, identity: &Identity) -> Vec<(usize, Loss)> {
     link.with(|data| data.sessions().filter_map(|(index, session)| Some((index, loss(identity, session)?))).collect())
 }

@@ -132,8 +132,8 @@ impl<P: Platform> DataPlane<P> {
         self.slots.get_mut(index)?.phase.serving_mut().map(|session| session.queues.clone())
     }
 
-    /// Has these queue pairs of session `index` take nothing from now on. Returns whether the session has nothing in flight; if not,
-    /// the control plane is told when it has.
+    /// Has these queue pairs of session `index` take nothing from now on. Returns whether the session has nothing in flight. Otherwise
+    /// the control plane is told when the last command has ended.
     pub(crate) fn quiesce(&mut self, index: usize, numbers: Range<u16>) -> bool {
         self.stop_queues(numbers);
         let Some(slot) = self.slots.get_mut(index) else { return true };

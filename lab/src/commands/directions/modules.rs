@@ -255,7 +255,7 @@ impl Modules {
     }
 }
 
-/// One item, without the attributes and the visibility.
+/// An item, without the attributes and the visibility.
 struct Item<'a> {
     tokens: &'a [TokenTree],
     is_test: bool,
