@@ -44,7 +44,7 @@ impl<P: Platform> Session<P> {
 
     /// Publishes the answers, and how far the client's entries were taken.
     pub(crate) fn publish(&mut self) -> Result<(), RingError> {
-        self.ring.release()?;
+        self.ring.publish_taken()?;
         if self.ring.publish()? {
             self.statistics.notifications = self.statistics.notifications.wrapping_add(1);
             self.kernel.signal(self.client);

@@ -381,7 +381,7 @@ impl System {
         while let Some(completed) = end.complete().unwrap() {
             found.push(completed);
         }
-        end.release().unwrap();
+        end.publish_taken().unwrap();
         found
     }
 
