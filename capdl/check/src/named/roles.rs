@@ -13,7 +13,7 @@ use capdl_spec::{ObjectKind, ROOT_BITS};
 use pci_api::names;
 use platform::{Badge, RegionKind};
 
-/// Capabilities in consecutive slots under one name.
+/// Capabilities at consecutive cptrs under one name.
 pub(super) struct Wanted {
     pub(super) name: String,
     pub(super) entries: Vec<Entry>,
