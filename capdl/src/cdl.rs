@@ -154,7 +154,7 @@ fn write_cspace(out: &mut String, specification: &Specification, component: &Com
     for run in specification.caps.iter().filter(|run| run.cnode == component.cnode) {
         let target = object(specification, run.object);
         let params = cap_params(specification, run.object, run.badge, run.rights);
-        write_references(out, run.slot, target, 0..u64::from(target.count), &params)?;
+        write_references(out, run.cptr, target, 0..u64::from(target.count), &params)?;
     }
     writeln!(out, "  }}\n")
 }

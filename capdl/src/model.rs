@@ -1,13 +1,13 @@
 //! The model of a system under construction: objects, and components with their CSpaces and VSpaces.
 //!
-//! The bookkeeping here holds for every system: slots are given out in order, regions start at 2 MiB boundaries with a gap
+//! The bookkeeping here holds for every system: cptrs are given out in order, regions start at 2 MiB boundaries with a gap
 //! after each, and paging structures follow from the mappings. [`mod@crate::build`] decides which component gets what.
 
 mod finish;
 
 use crate::error::BuildError;
 use crate::layout::{
-    CNODE_SLOT, FIRST_NAMED_SLOT, IPC_BUFFER_VADDR, LARGE_PAGE, LOG_BYTES, LOG_VADDR, PAGE, REGIONS_VADDR, STACK_PAGES,
+    CNODE_CPTR, FIRST_NAMED_CPTR, IPC_BUFFER_VADDR, LARGE_PAGE, LOG_BYTES, LOG_VADDR, PAGE, REGIONS_VADDR, STACK_PAGES,
     STACK_TOP, alarms_us, frame_bytes, rights,
 };
 use crate::programs::Program;
@@ -55,8 +55,8 @@ struct Draft {
     vspace: ObjectId,
     ipc_buffer: ObjectId,
     own_cnode: bool,
-    free_slots: u64,
-    next_slot: u64,
+    free_cptrs: u64,
+    next_cptr: u64,
     next_vaddr: u64,
     wait: Option<CPtr>,
     bound_notification: Option<ObjectId>,
@@ -138,8 +138,8 @@ impl Model {
             vspace,
             ipc_buffer,
             own_cnode: false,
-            free_slots: 0,
-            next_slot: FIRST_NAMED_SLOT,
+            free_cptrs: 0,
+            next_cptr: FIRST_NAMED_CPTR,
             next_vaddr: REGIONS_VADDR,
             wait: None,
             bound_notification: None,
@@ -268,17 +268,17 @@ impl Model {
         vaddr
     }
 
-    /// Installs the run `name`, and returns its first slot. All objects of each grant's array get a slot.
+    /// Installs the run `name`, and returns its first cptr. All objects of each grant's array get a cptr.
     pub(crate) fn caps(&mut self, who: Who, name: &str, grants: &[Grant]) -> CPtr {
         let counts: Vec<u32> = grants.iter().map(|grant| self.kind(grant.object).count).collect();
         let draft = self.draft(who);
-        let first = draft.next_slot;
+        let first = draft.next_cptr;
         for (grant, count) in grants.iter().zip(counts) {
             let Grant { object, badge, rights } = *grant;
-            draft.cap_runs.push(CapRun { cnode: draft.cnode, slot: draft.next_slot, object, badge, rights });
-            draft.next_slot += u64::from(count);
+            draft.cap_runs.push(CapRun { cnode: draft.cnode, cptr: draft.next_cptr, object, badge, rights });
+            draft.next_cptr += u64::from(count);
         }
-        let count = (draft.next_slot - first) as u32;
+        let count = (draft.next_cptr - first) as u32;
         draft.caps.push(NamedCaps { name: short(name), first: CPtr::new(first), count });
         CPtr::new(first)
     }
@@ -288,8 +288,8 @@ impl Model {
         self.caps(who, name, &[Grant { object, badge, rights }])
     }
 
-    /// Gives the component its own CNode, `free_slots` empty slots at least, and a slot to receive into.
-    pub(crate) fn own_cnode(&mut self, who: Who, free_slots: u64) {
+    /// Gives the component its own CNode, `free_cptrs` empty cptrs at least, and a cptr to receive at.
+    pub(crate) fn own_cnode(&mut self, who: Who, free_cptrs: u64) {
         let draft = self.draft(who);
         draft.own_cnode = true;
         let cnode = draft.cnode;
@@ -300,8 +300,8 @@ impl Model {
             self.draft(who).root = Some(root);
         }
         let draft = self.draft(who);
-        draft.free_slots = free_slots;
-        draft.cap_runs.push(CapRun { cnode, slot: CNODE_SLOT, object: cnode, badge: 0, rights: rights::ALL });
+        draft.free_cptrs = free_cptrs;
+        draft.cap_runs.push(CapRun { cnode, cptr: CNODE_CPTR, object: cnode, badge: 0, rights: rights::ALL });
     }
 
     pub(crate) fn waits_on(&mut self, who: Who, cptr: CPtr) {

@@ -184,7 +184,7 @@ fn change(specification: &mut Specification, input: &mut Unstructured<'_>) -> Re
             let Some(cap) = caps.get_mut(place % count.max(1)) else { return Ok(()) };
             match input.int_in_range(0..=4u8)? {
                 0 => cap.cnode = number(input)? as u32,
-                1 => cap.slot = number(input)?,
+                1 => cap.cptr = number(input)?,
                 2 => cap.object = number(input)? as u32,
                 3 => cap.badge = number(input)?,
                 _ => cap.rights = input.arbitrary()?,
@@ -279,7 +279,7 @@ fn system() -> Specification {
         object("console.event".into(), ObjectKind::Notification, 1),
     ]);
     let mapping = |vspace, object, vaddr, writable| Mapping { vspace, object, vaddr, writable, executable: false };
-    let run = |cnode, slot, object, badge| CapRun { cnode, slot, object, badge, rights: 3 };
+    let run = |cnode, cptr, object, badge| CapRun { cnode, cptr, object, badge, rights: 3 };
     let (mut mappings, mut caps, mut components) = (Vec::new(), Vec::new(), Vec::new());
     for (id, first) in [(1u16, 0), (2, OBJECTS)] {
         mappings.extend((6..9).map(|table| mapping(first + 1, first + table, 0, false)));

@@ -57,7 +57,7 @@ mod tests {
         let driver = |is_client| Driver { name: "one".into(), tables: 1, is_client };
         let drivers: Vec<_> = core::iter::once(false).chain((0..clients).map(|_| true)).map(driver).collect();
         let run = |domain| Run {
-            slot: 8,
+            cptr: 8,
             paddr: u64::from(domain) << 32 | PAGE_SIZE as u64,
             frames: pages,
             domain,

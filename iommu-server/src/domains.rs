@@ -87,16 +87,16 @@ impl<R: Mmio, M: Memory> Domains<R, M> {
         domains.map(|domain| self.close(domain)).fold(Ok(()), platform::Result::and)
     }
 
-    /// Maps the frame that the specification has in `slot` of the driver's CSpace. The function may write it when `writable`
+    /// Maps the frame that the specification has at `cptr` of the driver's CSpace. The function may write it when `writable`
     /// asks for that and the driver's capability has the right.
     ///
     /// # Errors
-    /// `InvalidCapability(1)` when the domain is not open, `InvalidCapability(0)` when there is no frame in the slot, `DeleteFirst`
+    /// `InvalidCapability(1)` when the domain is not open, `InvalidCapability(0)` when there is no frame at the cptr, `DeleteFirst`
     /// when something is mapped there, `InvalidArgument` for an invalid address, `NotEnoughMemory` when the domain has all tables
     /// that it may have, `IllegalOperation`.
-    pub fn map(&mut self, domain: u64, iova: Iova, slot: u64, writable: bool) -> platform::Result<()> {
+    pub fn map(&mut self, domain: u64, iova: Iova, cptr: u64, writable: bool) -> platform::Result<()> {
         let stream = self.open_stream(domain)?;
-        let frame = self.frames.find(domain, slot).ok_or(platform::Error::InvalidCapability(0))?;
+        let frame = self.frames.find(domain, cptr).ok_or(platform::Error::InvalidCapability(0))?;
         let rights = if writable && frame.is_writable { Rights::ReadWrite } else { Rights::Read };
         self.smmu.map(stream, iova, frame.paddr, rights).map_err(as_kernel)
     }

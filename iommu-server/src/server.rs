@@ -2,7 +2,7 @@
 //!
 //! A caller is known by the badge of its call. Its message is decoded once; a mistake ends in a refusal and does not affect
 //! others. A driver names a frame by a number, and the server looks it up in a table that the root task wrote. The server has no
-//! slot to receive a capability into, so no caller can hand it an object, and it invokes nothing that a caller chose. A client's
+//! cptr to receive a capability at, so no caller can hand it an object, and it invokes nothing that a caller chose. A client's
 //! calls are bounded from tick to tick (`budgets`).
 
 use crate::budgets::Budgets;
@@ -95,8 +95,8 @@ impl<P: Platform> Server<P> {
             (MASTER, RESET) => self.domains.close_all(),
             (MASTER, _) => Err(platform::Error::IllegalOperation),
             (domain, MAP) => {
-                let Map { iova, slot, writable } = payload(message)?;
-                self.domains.map(domain, Iova::new(iova), slot, writable != 0)
+                let Map { iova, cptr, writable } = payload(message)?;
+                self.domains.map(domain, Iova::new(iova), cptr, writable != 0)
             }
             (domain, UNMAP) => self.domains.unmap(domain, Iova::new(payload::<Unmap>(message)?.iova)),
             _ => Err(platform::Error::IllegalOperation),

@@ -26,12 +26,12 @@ pub(crate) fn on_message<P: Platform>(link: &Link<P>, badge: Badge, message: &Me
     }
 }
 
-/// Deletes a capability that came with a message. No client's call needs one, and it would block the slot for those from
+/// Deletes a capability that came with a message. No client's call needs one, and it would block the cptr for those from
 /// the PCI server.
 pub(crate) fn delete_received<P: Platform>(platform: &P, environment: &Environment, message: &Message) {
-    let slot = environment.receive_slot.filter(|_| message.cap_received).and_then(|slot| environment.slot(slot));
-    if let Some(slot) = slot
-        && let Err(reason) = platform.kernel().cnode_delete(slot)
+    let cptr = environment.receive_cptr.filter(|_| message.cap_received).and_then(|cptr| environment.absolute(cptr));
+    if let Some(cptr) = cptr
+        && let Err(reason) = platform.kernel().cnode_delete(cptr)
     {
         error!("the kernel refused deleting a received capability: {}", reason);
     }

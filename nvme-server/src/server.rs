@@ -95,10 +95,10 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Lin
         return Err("more sessions than it can serve".into());
     }
     let nudge = mint_nudge(&platform, &environment).ok_or("it cannot signal itself")?;
-    let callers = environment.free_slots.start.saturating_add(1);
-    let free = callers.saturating_add(config.sessions.len() as u64)..environment.free_slots.end;
+    let callers = environment.free_cptrs.start.saturating_add(1);
+    let free = callers.saturating_add(config.sessions.len() as u64)..environment.free_cptrs.end;
     if free.is_empty() {
-        return Err("too few free slots".into());
+        return Err("too few free cptrs".into());
     }
     let controller = Rc::new(claim(&platform, &environment, &config, free).await?);
     let functions = VirtualFunction::all(&platform, &environment, &config).ok_or("it cannot watch a client")?;
@@ -124,7 +124,7 @@ async fn start<P: Platform>(platform: P, environment: Environment) -> Result<Lin
     })
 }
 
-/// Claims the controller, whose capabilities come to the slots `free`.
+/// Claims the controller, whose capabilities come to the cptrs `free`.
 async fn claim<P: Platform>(
     platform: &P,
     environment: &Environment,
@@ -136,7 +136,7 @@ async fn claim<P: Platform>(
     let server = environment.cap(pci_api::names::PCI).ok_or("it has no PCI server")?;
     let mut client = PciClient::new(platform, environment, free).map_err(text)?;
     let device = client.claim(config.interrupts, config.queue_pairs().saturating_add(1)).await.map_err(text)?;
-    let slots = client.into_slots();
+    let cptrs = client.into_cptrs();
     let mut space = IoSpaceMap::new(platform.kernel().clone(), device.io_space, environment);
     let mut pool = DmaPool::new(platform, environment, &mut space).map_err(text)?;
     let identify_page = pool.take(1).map_err(text)?;
@@ -156,7 +156,7 @@ async fn claim<P: Platform>(
         arrival,
         bdf: device.bdf,
         server,
-        slots: RefCell::new(slots),
+        cptrs: RefCell::new(cptrs),
         vectors: RefCell::new(Vectors::new(device.vectors, device.interrupts, masks_messages)),
         masters_bus: Cell::new(false),
         has_functions: Cell::new(false),
@@ -165,14 +165,14 @@ async fn claim<P: Platform>(
     })
 }
 
-/// Mints the server's notification, with a badge of no sender, into the first free slot.
+/// Mints the server's notification, with a badge of no sender, at the first free cptr.
 fn mint_nudge<P: Platform>(platform: &P, environment: &Environment) -> Option<Cap<Notification>> {
     let own: Cap<Notification> = environment.cap(platform::names::EVENT)?;
-    let slot = CPtr::new(environment.free_slots.start);
+    let cptr = CPtr::new(environment.free_cptrs.start);
     let data = CapData::Badge(Badge(Badge::SIGNAL));
-    let (dest, src) = (environment.slot(slot)?, environment.slot(own.cptr())?);
+    let (dest, src) = (environment.absolute(cptr)?, environment.absolute(own.cptr())?);
     platform.kernel().cnode_mint(dest, src, Rights::WRITE, data).ok()?;
-    Some(slot.cast())
+    Some(cptr.cast())
 }
 
 fn text(error: impl core::fmt::Display) -> alloc::string::String {

@@ -40,7 +40,7 @@ pub(crate) struct Sharer {
     pub(crate) bdf: Bdf,
     /// The number of its driver.
     pub(crate) driver: usize,
-    /// The slot of the driver's badged notification.
+    /// The cptr of the driver's badged notification.
     pub(crate) notification: CPtr,
     /// Notification that the driver signals when it has finished.
     pub(crate) resume: Cap<Notification>,

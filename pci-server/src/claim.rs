@@ -303,14 +303,14 @@ impl<M: Mmio> Claim<M> {
             return Ok(io_space.cptr());
         }
         let master = resources.io_space_master.ok_or(Refusal::NoIommu)?;
-        let slot = resources.slots.take()?;
-        let (dest, master) = (resources.slot(slot), resources.slot(master.cptr()));
+        let cptr = resources.cptrs.take()?;
+        let (dest, master) = (resources.absolute(cptr), resources.absolute(master.cptr()));
         if let Err(reason) = resources.kernel().io_space_open(dest, master, domain, self.requester_id.to_raw()) {
-            resources.slots.put(slot);
+            resources.cptrs.put(cptr);
             return Err(refused("opening an IOSpace")(reason));
         }
-        self.io_space = Some((slot.cast(), domain));
-        Ok(slot)
+        self.io_space = Some((cptr.cast(), domain));
+        Ok(cptr)
     }
 
     /// Lets the function be bus master. Bridges above it must be, to forward its requests, and stay so: functions behind them
@@ -398,7 +398,7 @@ impl<M: Mmio> Claim<M> {
         if let Some((io_space, domain)) = self.io_space.take() {
             resources.close_io_space(domain);
             // The driver's copy goes first, then its original: with the last one the device's entry in the IOMMU is
-            // cleared. A failure is logged; the slot is then lost, and no other claim is affected.
+            // cleared. A failure is logged; the cptr is then lost, and no other claim is affected.
             let _ = resources.revoke_and_delete(io_space.cptr());
         }
     }

@@ -36,10 +36,10 @@ pub(crate) fn map<P: Platform>(
 ) -> Result<(), Refusal> {
     let kernel = resources.kernel();
     let frame = frame_of(resources, paddr)?;
-    let copy = resources.slots.take()?;
-    let (dest, source) = (resources.slot(copy), resources.slot(frame.cptr()));
+    let copy = resources.cptrs.take()?;
+    let (dest, source) = (resources.absolute(copy), resources.absolute(frame.cptr()));
     if let Err(reason) = kernel.cnode_copy(dest, source, Rights::READ_WRITE) {
-        resources.slots.put(copy);
+        resources.cptrs.put(copy);
         return Err(refused("copying a device frame")(reason));
     }
     pages.push(Page { frame, copy });
@@ -50,9 +50,9 @@ pub(crate) fn map<P: Platform>(
 
 /// Ends every mapping of a page and every capability to it but the server's own.
 pub(crate) fn take_back<P: Platform>(resources: &mut Resources<P>, page: Page) {
-    let path = resources.slot(page.frame.cptr());
+    let path = resources.absolute(page.frame.cptr());
     match resources.kernel().cnode_revoke(path) {
-        Ok(()) => resources.slots.put(page.copy),
+        Ok(()) => resources.cptrs.put(page.copy),
         Err(reason) => error!("the kernel refused revoking a device frame: {}", reason),
     }
 }

@@ -20,7 +20,7 @@ use pci_spec::sriov::DISABLE_MS;
 use platform::log::warn;
 use platform::{CPtr, Event, Kernel, Memory, Message, Mmio, OutOfBounds, Platform};
 
-/// Puts in order what `note` names. Capabilities that arrive meanwhile are in `receive_slot`, and are dropped.
+/// Puts in order what `note` names. Capabilities that arrive meanwhile are at `receive_cptr`, and are dropped.
 ///
 /// # Errors
 ///
@@ -28,12 +28,12 @@ use platform::{CPtr, Event, Kernel, Memory, Message, Mmio, OutOfBounds, Platform
 pub(crate) async fn tidy<P: Platform>(
     resources: &mut Resources<P>,
     note: &Note<impl Memory>,
-    receive_slot: CPtr,
+    receive_cptr: CPtr,
 ) -> Result<(), OutOfBounds> {
     let is_marked = note.is_marked_enabled()?;
     if is_marked {
         // Only servers that enable virtual functions reset any function, and they mark it first.
-        wait(resources, receive_slot, FLR_MS).await;
+        wait(resources, receive_cptr, FLR_MS).await;
     }
     if note.is_taken()? {
         // It may be on its way out of D3hot.
@@ -44,7 +44,7 @@ pub(crate) async fn tidy<P: Platform>(
     }
     if is_marked {
         disable_all(&mut resources.config);
-        wait(resources, receive_slot, DISABLE_MS).await;
+        wait(resources, receive_cptr, DISABLE_MS).await;
         // Not before: a server that is stopped while it waits leaves the wait to its successor.
         note.strike_enabled()?;
     }
@@ -63,7 +63,7 @@ pub(crate) fn disable_all<M: Mmio>(config: &mut ConfigSpace<M>) {
 }
 
 /// Waits `ms` milliseconds. The supervisor's ticks wake the server.
-async fn wait<P: Platform>(resources: &Resources<P>, receive_slot: CPtr, ms: u64) {
+async fn wait<P: Platform>(resources: &Resources<P>, receive_cptr: CPtr, ms: u64) {
     let platform = &resources.platform;
     let end = power::in_ms(platform, ms);
     while platform.ticks() < end {
@@ -71,7 +71,7 @@ async fn wait<P: Platform>(resources: &Resources<P>, receive_slot: CPtr, ms: u64
             Event::Signal(_) => {}
             Event::Message(_, message) => {
                 if message.cap_received {
-                    let dropped = resources.kernel().cnode_delete(resources.slot(receive_slot));
+                    let dropped = resources.kernel().cnode_delete(resources.absolute(receive_cptr));
                     // The log says so; the next capability does not arrive.
                     let _ = dropped.map_err(refused("deleting a received capability"));
                 }

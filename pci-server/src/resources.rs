@@ -1,4 +1,4 @@
-//! Resources of claims: slots, interrupts, device memory, and the capabilities to bind them.
+//! Resources of claims: cptrs, interrupts, device memory, and the capabilities to bind them.
 //!
 //! All of them are the server's own and return when a claim ends. Left out: which driver has what (`claim`) and which may
 //! (`server`).
@@ -17,21 +17,21 @@ use platform::{
     IrqControl, Kernel, Notification, PAGE_SIZE, Platform, Rights, VSpace, Vaddr, ticks_to_ns,
 };
 
-/// Empty slots of the server's CSpace.
+/// Empty cptrs of the server's CSpace.
 #[derive(Clone, Debug)]
-pub struct Slots {
+pub struct Cptrs {
     fresh: Range<u64>,
     returned: Vec<u64>,
 }
 
-impl Slots {
-    /// The slots `fresh`, all empty.
+impl Cptrs {
+    /// The cptrs `fresh`, all empty.
     #[must_use]
     pub fn new(fresh: Range<u64>) -> Self {
         Self { fresh, returned: Vec::new() }
     }
 
-    /// An empty slot.
+    /// An empty cptr.
     ///
     /// # Errors
     ///
@@ -40,15 +40,15 @@ impl Slots {
         self.returned.pop().or_else(|| self.fresh.next()).map(CPtr::new).ok_or(Refusal::Exhausted)
     }
 
-    /// Number of empty slots.
+    /// Number of empty cptrs.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.fresh.end.saturating_sub(self.fresh.start).saturating_add(self.returned.len() as u64)
     }
 
-    /// Takes back a slot that is empty again.
-    pub fn put(&mut self, slot: CPtr) {
-        self.returned.push(slot.bits());
+    /// Takes back a cptr that is empty again.
+    pub fn put(&mut self, cptr: CPtr) {
+        self.returned.push(cptr.bits());
     }
 }
 
@@ -98,8 +98,8 @@ pub struct Resources<P: Platform> {
     pub platform: P,
     /// Configuration space.
     pub config: ConfigSpace<P::Mmio>,
-    /// Empty slots.
-    pub slots: Slots,
+    /// Empty cptrs.
+    pub cptrs: Cptrs,
     /// Interrupts.
     pub irqs: Irqs,
     /// Interrupt lines that claims share.
@@ -134,8 +134,8 @@ impl<P: Platform> Resources<P> {
         let cnode = environment.cnode.ok_or(Missing("own CNode"))?.cast();
         let arena = environment.region(names::ARENA).ok_or(Missing("region arena"))?;
         let arena_end = arena.vaddr.checked_add(arena.len).ok_or(Missing("region arena"))?;
-        // Splitting untypeds never returns a slot; claims always do. Neither may starve the other.
-        let Range { start, end } = environment.free_slots;
+        // Splitting untypeds never returns a cptr; claims always do. Neither may starve the other.
+        let Range { start, end } = environment.free_cptrs;
         let middle = start.midpoint(end);
         let (first, count) = config.irqs;
         let io_space_master = environment.cap(names::IO_SPACE_MASTER).filter(|_| config.iommu);
@@ -144,7 +144,7 @@ impl<P: Platform> Resources<P> {
         }
         Ok(Self {
             config: configuration_space(&platform, environment, config)?,
-            slots: Slots::new(middle..end),
+            cptrs: Cptrs::new(middle..end),
             irqs: Irqs::new(first, count, platform.kernel().irq_count()),
             shared_lines: Vec::new(),
             resets: Resets::default(),
@@ -183,16 +183,16 @@ impl<P: Platform> Resources<P> {
         self.now_ns() < self.resets.ready_at_ns(bdf)
     }
 
-    /// A slot in the form for CNode invocations.
+    /// A cptr in the form for CNode invocations.
     #[must_use]
-    pub fn slot(&self, cptr: CPtr) -> AbsoluteCPtr {
+    pub fn absolute(&self, cptr: CPtr) -> AbsoluteCPtr {
         AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: 64 }
     }
 
-    /// Empty slots of the server's CSpace, those of device memory among them.
+    /// Empty cptrs of the server's CSpace, those of device memory among them.
     #[must_use]
-    pub fn slots_left(&self) -> u32 {
-        u32::try_from(self.slots.left().saturating_add(self.devices.slots_left())).unwrap_or(u32::MAX)
+    pub fn cptrs_left(&self) -> u32 {
+        u32::try_from(self.cptrs.left().saturating_add(self.devices.cptrs_left())).unwrap_or(u32::MAX)
     }
 
     /// Address of the MSI-X table of driver number `driver` of `drivers` in the server's arena, if `pages` fit into its
@@ -210,7 +210,7 @@ impl<P: Platform> Resources<P> {
     /// Closes the domain: its function reaches nothing any more. 0 closes all domains.
     pub fn close_io_space(&self, domain: u16) {
         let Some(master) = self.io_space_master else { return };
-        let master = self.slot(master.cptr());
+        let master = self.absolute(master.cptr());
         if let Err(reason) = self.kernel().io_space_close(master, domain) {
             error!("the IOSpace of domain {} cannot be closed: {}", domain, reason);
         }
@@ -222,36 +222,36 @@ impl<P: Platform> Resources<P> {
     ///
     /// [`Refusal::Exhausted`], [`Refusal::Kernel`].
     pub fn own_signal(&mut self, badge: u64) -> Result<Cap<Notification>, Refusal> {
-        let slot = self.slots.take()?;
-        let (dest, source) = (self.slot(slot), self.slot(self.event.cptr()));
+        let cptr = self.cptrs.take()?;
+        let (dest, source) = (self.absolute(cptr), self.absolute(self.event.cptr()));
         match self.kernel().cnode_mint(dest, source, Rights::WRITE, CapData::Badge(Badge(badge))) {
-            Ok(()) => Ok(slot.cast()),
+            Ok(()) => Ok(cptr.cast()),
             Err(reason) => {
-                self.slots.put(slot);
+                self.cptrs.put(cptr);
                 Err(refused("minting a signal")(reason))
             }
         }
     }
 
-    /// Deletes the capability in `slot` and everything derived from it, and takes the slot back. One that the kernel
-    /// will not delete stays where it is, and its slot is lost.
+    /// Deletes the capability in `cptr` and everything derived from it, and takes the cptr back. One that the kernel
+    /// will not delete stays where it is, and its cptr is lost.
     ///
     /// # Errors
     ///
     /// [`Refusal::Kernel`]; the log says what.
-    pub fn revoke_and_delete(&mut self, slot: CPtr) -> Result<(), Refusal> {
-        self.kernel().cnode_revoke(self.slot(slot)).map_err(refused("revoking a capability"))?;
-        self.delete(slot)
+    pub fn revoke_and_delete(&mut self, cptr: CPtr) -> Result<(), Refusal> {
+        self.kernel().cnode_revoke(self.absolute(cptr)).map_err(refused("revoking a capability"))?;
+        self.delete(cptr)
     }
 
-    /// Deletes the capability in `slot`, if there is one, and takes the slot back, or loses it likewise.
+    /// Deletes the capability in `cptr`, if there is one, and takes the cptr back, or loses it likewise.
     ///
     /// # Errors
     ///
     /// [`Refusal::Kernel`]; the log says what.
-    pub fn delete(&mut self, slot: CPtr) -> Result<(), Refusal> {
-        self.kernel().cnode_delete(self.slot(slot)).map_err(refused("deleting a capability"))?;
-        self.slots.put(slot);
+    pub fn delete(&mut self, cptr: CPtr) -> Result<(), Refusal> {
+        self.kernel().cnode_delete(self.absolute(cptr)).map_err(refused("deleting a capability"))?;
+        self.cptrs.put(cptr);
         Ok(())
     }
 }

@@ -124,7 +124,7 @@ pub struct Server<P: Platform> {
     vspaces: Vec<platform::Cap<VSpace>>,
     /// Each driver's liveness page, and its state when it was last read.
     watched_drivers: Vec<Watched<P::Memory>>,
-    receive_slot: CPtr,
+    receive_cptr: CPtr,
     /// The budget of each driver's calls, for clients.
     budgets: Vec<Option<Budget>>,
 }
@@ -144,12 +144,12 @@ impl<P: Platform> Server<P> {
         let watched_drivers =
             (0u32..).zip(&config.drivers).map(|(index, _)| Watched::new(&platform, environment, index)).collect();
         let watched_drivers: Vec<_> = Option::ok_or(watched_drivers, Missing("the drivers' liveness pages"))?;
-        let receive_slot = environment.receive_slot.ok_or(Missing("a receive slot"))?;
+        let receive_cptr = environment.receive_cptr.ok_or(Missing("a receive cptr"))?;
         let mut resources = Resources::new(platform, environment, &config)?;
         let unfinished = Missing("region sizing");
         let page = environment.region(names::SIZING).and_then(|region| resources.platform.memory(region).ok());
         let note = Note::new(page.ok_or(unfinished)?);
-        tidy(&mut resources, &note, receive_slot).await.map_err(|_| unfinished)?;
+        tidy(&mut resources, &note, receive_cptr).await.map_err(|_| unfinished)?;
         let windows = pci_windows(&config);
         let number = |config_space: &mut _, note: &_| {
             if config.assign { assign(config_space, note, &windows, &config.slots()) } else { Vec::new() }
@@ -180,7 +180,7 @@ impl<P: Platform> Server<P> {
             withdrawn: config.drivers.iter().map(|_| false).collect(),
             vspaces: vspaces.ok_or(Missing("run driver-vspace"))?,
             watched_drivers,
-            receive_slot,
+            receive_cptr,
             config,
             resources,
             functions,
@@ -218,10 +218,10 @@ impl<P: Platform> Server<P> {
         }
     }
 
-    /// Empties the receive slot, without which the next capability would not arrive.
+    /// Empties the receive cptr, without which the next capability would not arrive.
     fn drop_received(&self) {
-        let slot = self.resources.slot(self.receive_slot);
-        if let Err(reason) = self.resources.kernel().cnode_delete(slot) {
+        let cptr = self.resources.absolute(self.receive_cptr);
+        if let Err(reason) = self.resources.kernel().cnode_delete(cptr) {
             error!("the kernel refused deleting a received capability: {}", reason);
         }
     }
@@ -297,8 +297,8 @@ impl<P: Platform> Server<P> {
         let claimed = claim.claimed();
         *place = Some(claim);
         let (bdf, driver) = (function.bdf, report::clip(&claimant.config.name));
-        let slots_left = self.resources.slots_left();
-        let report = Report::Claimed { driver, requester_id: claimed.requester_id, slots_left };
+        let cptrs_left = self.resources.cptrs_left();
+        let report = Report::Claimed { driver, requester_id: claimed.requester_id, cptrs_left };
         self.resources.platform.report(&report.encode());
         info!("{} claimed {:x}:{:x}.{}", claimant.config.name.as_str(), bdf.bus(), bdf.device(), bdf.function());
         Ok(Message::with(GRANTED, &claimed))
@@ -334,7 +334,7 @@ impl<P: Platform> Server<P> {
 
     fn vector(&mut self, driver: usize, index: u64) -> Result<Message, Refusal> {
         let claim = self.claims.get_mut(driver).and_then(Option::as_mut).ok_or(Refusal::NotClaimed)?;
-        let (bound, cap) = claim.vector(&mut self.resources, index, self.receive_slot.cast())?;
+        let (bound, cap) = claim.vector(&mut self.resources, index, self.receive_cptr.cast())?;
         Ok(Message::with(GRANTED, &bound).and_cap(cap))
     }
 

@@ -27,7 +27,7 @@ const DRIVER_BITS: usize = 32;
 const LINE_BITS: u32 = 30;
 
 /// Binds the function at `bdf`, which driver number `driver` claimed, to `notification`, which is taken out of its
-/// slot. Returns the notification that the driver signals when it has finished with an interrupt. It ends with [`leave`].
+/// cptr. Returns the notification that the driver signals when it has finished with an interrupt. It ends with [`leave`].
 ///
 /// # Errors
 ///
@@ -53,7 +53,7 @@ pub fn leave<P: Platform>(resources: &mut Resources<P>, line: u8, bdf: Bdf) {
     let Some(mut shared) = take_out(resources, line) else { return };
     if let Some(place) = shared.sharers.iter().position(|sharer| sharer.bdf == bdf) {
         let Sharer { bdf: _, driver: _, notification, resume, disabled: _ } = shared.sharers.swap_remove(place);
-        // Logged where it fails; the slot is then lost.
+        // Logged where it fails; the cptr is then lost.
         let _ = resources.revoke_and_delete(resume.cptr());
         let _ = resources.delete(notification);
     }
@@ -104,7 +104,7 @@ impl SharedLine {
             return resources.shared_lines.push(self);
         }
         self.interrupt.unmake(resources);
-        // Logged where it fails; the slot is then lost.
+        // Logged where it fails; the cptr is then lost.
         let _ = resources.delete(self.own.cptr());
     }
 
@@ -122,7 +122,7 @@ impl SharedLine {
             kernel.irq_handler_set_notification(handler, bound).map_err(refused("binding an interrupt"))?;
         }
         let sharer = self.sharer(resources, bdf, driver)?;
-        let (dest, source) = (resources.slot(sharer.notification), resources.slot(notification.cptr()));
+        let (dest, source) = (resources.absolute(sharer.notification), resources.absolute(notification.cptr()));
         let moved = kernel.cnode_delete(dest).and_then(|()| kernel.cnode_move(dest, source));
         moved.map_err(refused("keeping a notification"))?;
         sharer.disabled = false;
@@ -134,7 +134,7 @@ impl SharedLine {
         Ok(resume)
     }
 
-    /// The function as a sharer; a new one has an empty slot for the notification.
+    /// The function as a sharer; a new one has an empty cptr for the notification.
     fn sharer<P: Platform>(
         &mut self,
         resources: &mut Resources<P>,
@@ -145,8 +145,8 @@ impl SharedLine {
             Some(place) => place,
             None => {
                 let resume = resources.own_signal(Badge::SIGNAL | driver_bit(driver))?;
-                let notification = match resources.slots.take() {
-                    Ok(slot) => slot,
+                let notification = match resources.cptrs.take() {
+                    Ok(cptr) => cptr,
                     Err(refusal) => {
                         let _ = resources.delete(resume.cptr());
                         return Err(refusal);

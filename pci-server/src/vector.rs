@@ -60,16 +60,16 @@ fn handler<P: Platform>(
     line: Option<u8>,
     requester_id: Bdf,
 ) -> Result<Cap<IrqHandler>, Refusal> {
-    let slot = resources.slots.take()?;
-    let (kernel, control, dest) = (resources.kernel(), resources.irq_control, resources.slot(slot));
+    let cptr = resources.cptrs.take()?;
+    let (kernel, control, dest) = (resources.kernel(), resources.irq_control, resources.absolute(cptr));
     let source = match line {
         None => IrqSource::Message { requester_id: requester_id.to_raw() },
         Some(line) => IrqSource::Line { line, trigger: Trigger::LevelLow },
     };
     let made = kernel.irq_control_get(control, dest, source, irq).map_err(refused("making a handler of an interrupt"));
     if let Err(refusal) = made {
-        resources.slots.put(slot);
+        resources.cptrs.put(cptr);
         return Err(refusal);
     }
-    Ok(slot.cast())
+    Ok(cptr.cast())
 }

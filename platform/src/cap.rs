@@ -1,17 +1,19 @@
-//! Typed capabilities: a slot number with the kind of object that its capability names.
+//! Typed capabilities: a cptr with the kind of object that its capability names.
+//!
+//! A component names a place of its CSpace by its cptr; the place itself is a slot of a CNode (seL4 manual, chapter 3).
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 use serde::{Deserialize, Serialize};
 
-/// The address of a slot in the component's CSpace.
+/// A capability pointer: the path to a slot in the component's CSpace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct CPtr(u64);
 
 impl CPtr {
-    /// The slot with this number.
+    /// The cptr with this number.
     #[must_use]
     pub const fn new(bits: u64) -> Self {
         Self(bits)
@@ -23,33 +25,33 @@ impl CPtr {
         self.0
     }
 
-    /// This slot, declared to hold a `T`. A wrong declaration leads to an `InvalidCapability` at the first invocation.
+    /// This cptr, declared to hold a `T`. A wrong declaration leads to an `InvalidCapability` at the first invocation.
     #[must_use]
     pub const fn cast<T: CapType>(self) -> Cap<T> {
         Cap { cptr: self, object: PhantomData }
     }
 }
 
-/// A capability to a `T`: the slot it lies in.
+/// A capability to a `T`: the cptr of it.
 pub struct Cap<T: CapType> {
     cptr: CPtr,
     object: PhantomData<T>,
 }
 
 impl<T: CapType> Cap<T> {
-    /// The capability in slot `bits`.
+    /// The capability at cptr `bits`.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         CPtr::new(bits).cast()
     }
 
-    /// The slot's number.
+    /// The bare number of its cptr.
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.cptr.bits()
     }
 
-    /// The slot.
+    /// The cptr.
     #[must_use]
     pub const fn cptr(self) -> CPtr {
         self.cptr
@@ -134,7 +136,7 @@ cap_types!(
     AsidPool,
 );
 
-/// A slot named from a CNode, for CNode invocations.
+/// A cptr from a CNode on, for CNode invocations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AbsoluteCPtr {
     /// The CNode the path starts from.

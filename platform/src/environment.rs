@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 /// The name of a component, capability or region.
 pub type Name = heapless::String<32>;
 
-/// A run of capabilities of one kind in consecutive slots.
+/// A run of capabilities of one kind at consecutive cptrs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NamedCaps {
     /// The capabilities' name.
     pub name: Name,
-    /// First slot.
+    /// First cptr.
     pub first: CPtr,
-    /// Slots in the run.
+    /// Cptrs in the run.
     pub count: u32,
 }
 
@@ -81,10 +81,10 @@ pub struct Environment {
     pub cnode_bits: u8,
     /// Address of its IPC buffer.
     pub ipc_buffer: Vaddr,
-    /// Slots it may fill.
-    pub free_slots: Range<u64>,
-    /// Slot for a received capability.
-    pub receive_slot: Option<CPtr>,
+    /// Cptrs it may fill.
+    pub free_cptrs: Range<u64>,
+    /// Cptr for a received capability.
+    pub receive_cptr: Option<CPtr>,
     /// The object that it waits on: an endpoint with a bound notification, or a notification.
     pub wait: Option<CPtr>,
     /// The component's capabilities.
@@ -128,9 +128,9 @@ impl Environment {
         postcard::from_bytes(&self.config).ok()
     }
 
-    /// The slot `cptr` of the component's own CSpace, in the form for CNode invocations. `None` without a CNode of its own.
+    /// `cptr` of the component's own CSpace, in the form for CNode invocations. `None` without a CNode of its own.
     #[must_use]
-    pub fn slot(&self, cptr: CPtr) -> Option<AbsoluteCPtr> {
+    pub fn absolute(&self, cptr: CPtr) -> Option<AbsoluteCPtr> {
         Some(AbsoluteCPtr { root: self.cnode?.cast::<CNode>(), index: cptr.bits(), depth: 64 })
     }
 }

@@ -55,7 +55,7 @@ pub struct UserContext {
 /// Invocations on capabilities, by the names of rust-sel4, and IPC. Each is one system call. Errors are the kernel's.
 #[expect(clippy::missing_errors_doc, reason = "all errors are the kernel's own, see crate::Error")]
 pub trait Kernel: Clone + 'static {
-    /// Makes `slots.len()` objects of `object_type` in the empty slots `slots` of `cnode` (a CNode the caller's CSpace
+    /// Makes `cptrs.len()` objects of `object_type` at the empty `cptrs` of `cnode` (a CNode the caller's CSpace
     /// reaches directly). `size_bits` counts for untypeds (bytes) and CNodes (slots).
     fn untyped_retype(
         &self,
@@ -63,7 +63,7 @@ pub trait Kernel: Clone + 'static {
         object_type: ObjectType,
         size_bits: u8,
         cnode: Cap<CNode>,
-        slots: Range<u64>,
+        cptrs: Range<u64>,
     ) -> Result<()>;
 
     /// Copies a capability with at most `rights`.
@@ -73,13 +73,13 @@ pub trait Kernel: Clone + 'static {
     /// Moves a capability.
     fn cnode_move(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()>;
     /// Deletes a capability, and its object with the last one.
-    fn cnode_delete(&self, slot: AbsoluteCPtr) -> Result<()>;
+    fn cnode_delete(&self, cptr: AbsoluteCPtr) -> Result<()>;
     /// Deletes every capability derived from this one.
-    fn cnode_revoke(&self, slot: AbsoluteCPtr) -> Result<()>;
-    /// Saves the right to answer the message being handled in an empty slot, for later.
-    fn cnode_save_caller(&self, slot: AbsoluteCPtr) -> Result<()>;
+    fn cnode_revoke(&self, cptr: AbsoluteCPtr) -> Result<()>;
+    /// Saves the right to answer the message being handled at an empty cptr, for later.
+    fn cnode_save_caller(&self, cptr: AbsoluteCPtr) -> Result<()>;
 
-    /// Gives a thread its fault endpoint (a slot of *its* CSpace, 0 for none), priority, CSpace, VSpace and IPC buffer.
+    /// Gives a thread its fault endpoint (a cptr of *its* CSpace, 0 for none), priority, CSpace, VSpace and IPC buffer.
     #[expect(clippy::too_many_arguments, reason = "one invocation of the kernel, its arguments are given")]
     fn tcb_configure(
         &self,
@@ -187,7 +187,7 @@ pub trait Kernel: Clone + 'static {
     fn nb_send(&self, dest: CPtr, message: &Message);
     /// Answers the message being handled.
     fn reply(&self, message: &Message);
-    /// Sends and waits for the answer. A capability in the answer lands in the environment's receive slot.
+    /// Sends and waits for the answer. A capability in the answer lands at the environment's receive cptr.
     ///
     /// The endpoint capability must carry grant or grant-reply, or the answer never comes.
     fn call(&self, endpoint: Cap<Endpoint>, message: &Message) -> impl Future<Output = Message>;

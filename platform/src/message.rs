@@ -18,7 +18,7 @@ pub struct Message {
     /// Number of the request or the answer, 20 bits. Each protocol numbers its own; answers are 0 and from
     /// [`Message::ANSWERS`] on.
     pub label: u32,
-    /// Received: a capability came and lies in the environment's receive slot.
+    /// Received: a capability came and lies at the environment's receive cptr.
     pub cap_received: bool,
     /// To send: the capability to send along. Received: always `None`.
     pub cap: Option<CPtr>,

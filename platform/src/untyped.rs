@@ -9,14 +9,14 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// A device untyped: its range and its slot.
+/// A device untyped: its range and its cptr.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DeviceUntyped {
     /// First byte, aligned to the size.
     pub paddr: Paddr,
     /// log2 of the bytes covered.
     pub size_bits: u8,
-    /// The slot.
+    /// The cptr.
     pub cptr: CPtr,
 }
 
@@ -34,41 +34,41 @@ impl DeviceUntyped {
     }
 }
 
-/// A set of device untypeds and the frames made from them. Needs two free slots for every halving.
+/// A set of device untypeds and the frames made from them. Needs two free cptrs for every halving.
 #[derive(Debug)]
 pub struct DeviceUntypeds {
     cnode: Cap<CNode>,
-    free_slots: Range<u64>,
+    free_cptrs: Range<u64>,
     whole: Vec<DeviceUntyped>,
     frames: Vec<(Paddr, Cap<Frame>)>,
 }
 
 impl DeviceUntypeds {
-    /// A set of `untypeds`, all in `cnode`, which has the empty slots `free_slots`.
+    /// A set of `untypeds`, all in `cnode`, whose `free_cptrs` are empty.
     #[must_use]
-    pub fn new(cnode: Cap<CNode>, free_slots: Range<u64>, untypeds: Vec<DeviceUntyped>) -> Self {
-        Self { cnode, free_slots, whole: untypeds, frames: Vec::new() }
+    pub fn new(cnode: Cap<CNode>, free_cptrs: Range<u64>, untypeds: Vec<DeviceUntyped>) -> Self {
+        Self { cnode, free_cptrs, whole: untypeds, frames: Vec::new() }
     }
 
-    /// Slots that are still empty.
+    /// Cptrs that are still empty.
     #[must_use]
-    pub const fn slots_left(&self) -> u64 {
-        self.free_slots.end.saturating_sub(self.free_slots.start)
+    pub const fn cptrs_left(&self) -> u64 {
+        self.free_cptrs.end.saturating_sub(self.free_cptrs.start)
     }
 
     /// The 4 KiB frame at `paddr`: made at the first call, the same capability afterwards. Map and give away copies.
     ///
     /// # Errors
-    /// [`Error::FailedLookup`] when no untyped of the set covers the page or the slots are used up; the kernel's own.
+    /// [`Error::FailedLookup`] when no untyped of the set covers the page or the cptrs are used up; the kernel's own.
     pub fn frame<K: Kernel>(&mut self, kernel: &K, paddr: Paddr) -> Result<Cap<Frame>> {
         if let Some((_, frame)) = self.frames.iter().find(|(at, _)| *at == paddr) {
             return Ok(*frame);
         }
         let untyped = self.untyped(kernel, paddr, PAGE_BITS as u8)?;
-        let slot = self.free_slots.next().ok_or(Error::FailedLookup)?;
-        let end = slot.checked_add(1).ok_or(Error::FailedLookup)?;
-        kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, self.cnode, slot..end)?;
-        let frame = Cap::from_bits(slot);
+        let cptr = self.free_cptrs.next().ok_or(Error::FailedLookup)?;
+        let end = cptr.checked_add(1).ok_or(Error::FailedLookup)?;
+        kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, self.cnode, cptr..end)?;
+        let frame = Cap::from_bits(cptr);
         self.frames.push((paddr, frame));
         Ok(frame)
     }
@@ -89,16 +89,16 @@ impl DeviceUntypeds {
         Ok(untyped.cptr.cast())
     }
 
-    /// The slot of `cptr`, in the form for CNode invocations.
+    /// `cptr` in the form for CNode invocations.
     #[must_use]
-    pub fn slot(&self, cptr: CPtr) -> AbsoluteCPtr {
+    pub fn absolute(&self, cptr: CPtr) -> AbsoluteCPtr {
         AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: 64 }
     }
 
     fn halve<K: Kernel>(&mut self, kernel: &K, untyped: DeviceUntyped) -> Result<(DeviceUntyped, DeviceUntyped)> {
         let size_bits = untyped.size_bits.checked_sub(1).ok_or(Error::FailedLookup)?;
-        let first = self.free_slots.next().ok_or(Error::FailedLookup)?;
-        let second = self.free_slots.next().ok_or(Error::FailedLookup)?;
+        let first = self.free_cptrs.next().ok_or(Error::FailedLookup)?;
+        let second = self.free_cptrs.next().ok_or(Error::FailedLookup)?;
         let end = second.checked_add(1).ok_or(Error::FailedLookup)?;
         kernel.untyped_retype(untyped.cptr.cast(), ObjectType::Untyped, size_bits, self.cnode, first..end)?;
         let half = 1u64.checked_shl(u32::from(size_bits)).ok_or(Error::FailedLookup)?;

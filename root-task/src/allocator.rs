@@ -19,7 +19,7 @@ pub struct Demand {
     pub object_type: ObjectType,
     /// Size argument of retype, for types without a fixed size.
     pub size_bits: u8,
-    /// The number of objects; they lie in consecutive slots.
+    /// The number of objects; they lie at consecutive cptrs.
     pub count: u64,
     /// Whether the objects are consecutive in memory, too.
     pub contiguous: bool,
@@ -49,11 +49,11 @@ impl Block {
     }
 }
 
-/// The machine's ordinary memory and the root task's free slots.
+/// The machine's ordinary memory and the root task's free cptrs.
 #[derive(Debug)]
 pub struct Allocator {
     cnode: Cap<CNode>,
-    slots: Range<u64>,
+    cptrs: Range<u64>,
     /// Ascending in size.
     blocks: Vec<Block>,
     object_bits: fn(ObjectType, u8) -> u8,
@@ -61,7 +61,7 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// Creates the allocator over all ordinary memory and free slots of `boot`.
+    /// Creates the allocator over all ordinary memory and free cptrs of `boot`.
     #[must_use]
     pub fn new(boot: &BootInfo) -> Self {
         let ordinary = boot.untypeds.iter().filter(|untyped| !untyped.is_device);
@@ -70,7 +70,7 @@ impl Allocator {
         blocks.sort_by_key(|block| block.bytes);
         Self {
             cnode: boot.cnode,
-            slots: boot.free_slots.clone(),
+            cptrs: boot.free_cptrs.clone(),
             blocks,
             object_bits: boot.object_bits,
             retype_limit: boot.retype_limit.max(1),
@@ -83,25 +83,25 @@ impl Allocator {
         self.blocks.iter().fold(0, |sum, block| sum.saturating_add(block.left()))
     }
 
-    /// Takes `count` consecutive empty slots.
+    /// Takes `count` consecutive empty cptrs.
     ///
     /// # Errors
-    /// [`BuildError::NoSlots`].
-    pub fn slots(&mut self, count: u64) -> Result<Range<u64>, BuildError> {
-        let first = self.slots.start;
+    /// [`BuildError::NoCptrs`].
+    pub fn cptrs(&mut self, count: u64) -> Result<Range<u64>, BuildError> {
+        let first = self.cptrs.start;
         match first.checked_add(count) {
-            Some(end) if end <= self.slots.end => {
-                self.slots.start = end;
+            Some(end) if end <= self.cptrs.end => {
+                self.cptrs.start = end;
                 Ok(first..end)
             }
-            _ => Err(BuildError::NoSlots { asked: count, available: self.slots.end.saturating_sub(first) }),
+            _ => Err(BuildError::NoCptrs { asked: count, available: self.cptrs.end.saturating_sub(first) }),
         }
     }
 
-    /// Makes all of `demands`, the large before the small; returns the slots of each, in the order of `demands`.
+    /// Makes all of `demands`, the large before the small; returns the cptrs of each, in the order of `demands`.
     ///
     /// # Errors
-    /// [`BuildError::NoMemory`] before anything is made if it cannot all be made, [`BuildError::NoSlots`], and the
+    /// [`BuildError::NoMemory`] before anything is made if it cannot all be made, [`BuildError::NoCptrs`], and the
     /// kernel's refusals.
     pub fn make_all<K: Kernel>(&mut self, kernel: &K, demands: &[Demand]) -> Result<Vec<Range<u64>>, BuildError> {
         let asked = demands.iter().fold(0u64, |sum, demand| sum.saturating_add(self.demanded(demand)));
@@ -112,9 +112,9 @@ impl Allocator {
         order.sort_by_key(|(_, demand)| core::cmp::Reverse(self.bits(demand)));
         let mut made: Vec<Range<u64>> = demands.iter().map(|_| 0..0).collect();
         for (index, demand) in order {
-            let slots = self.make(kernel, demand)?;
+            let cptrs = self.make(kernel, demand)?;
             if let Some(place) = made.get_mut(index) {
-                *place = slots;
+                *place = cptrs;
             }
         }
         Ok(made)
@@ -122,11 +122,11 @@ impl Allocator {
 
     fn make<K: Kernel>(&mut self, kernel: &K, demand: &Demand) -> Result<Range<u64>, BuildError> {
         let bits = self.bits(demand);
-        let slots = self.slots(demand.count)?;
-        let mut next = slots.start;
+        let cptrs = self.cptrs(demand.count)?;
+        let mut next = cptrs.start;
         let mut chosen = None;
-        while next < slots.end {
-            let rest = slots.end.saturating_sub(next);
+        while next < cptrs.end {
+            let rest = cptrs.end.saturating_sub(next);
             let (left, available) = (rest.saturating_mul(bytes(bits)), self.available(bits));
             let found = match chosen.filter(|_| demand.contiguous) {
                 None => self.choose(bits, if demand.contiguous { rest } else { 1 }),
@@ -143,7 +143,7 @@ impl Allocator {
             block.used = start.saturating_add(count.saturating_mul(bytes(bits)));
             next = end;
         }
-        Ok(slots)
+        Ok(cptrs)
     }
 
     /// Makes objects of a fixed size from an untyped that has room for them.
@@ -152,11 +152,11 @@ impl Allocator {
         kernel: &K,
         untyped: Cap<Untyped>,
         object_type: ObjectType,
-        slots: Range<u64>,
+        cptrs: Range<u64>,
     ) -> Result<(), BuildError> {
-        let mut next = slots.start;
-        while next < slots.end {
-            let end = next.saturating_add(self.retype_limit).min(slots.end);
+        let mut next = cptrs.start;
+        while next < cptrs.end {
+            let end = next.saturating_add(self.retype_limit).min(cptrs.end);
             retype(kernel, untyped, (object_type, 0), self.cnode, next..end)?;
             next = end;
         }
@@ -189,9 +189,9 @@ fn retype<K: Kernel>(
     untyped: Cap<Untyped>,
     (object_type, size_bits): (ObjectType, u8),
     cnode: Cap<CNode>,
-    slots: Range<u64>,
+    cptrs: Range<u64>,
 ) -> Result<(), BuildError> {
-    let made = kernel.untyped_retype(untyped, object_type, size_bits, cnode, slots);
+    let made = kernel.untyped_retype(untyped, object_type, size_bits, cnode, cptrs);
     made.map_err(BuildError::refused("retype memory into", type_name(object_type)))
 }
 

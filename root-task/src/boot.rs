@@ -31,8 +31,8 @@ pub struct UntypedInfo {
 pub struct BootInfo {
     /// All unused memory.
     pub untypeds: Vec<UntypedInfo>,
-    /// Empty slots of `cnode`.
-    pub free_slots: Range<u64>,
+    /// Empty cptrs of `cnode`.
+    pub free_cptrs: Range<u64>,
     /// The root task's CNode, the whole of its CSpace.
     pub cnode: Cap<CNode>,
     /// The root task's VSpace.
@@ -65,7 +65,7 @@ pub struct BootInfo {
 pub struct Fault {
     /// The fault's kind.
     pub kind: FaultKind,
-    /// The address or capability slot it was about, 0 where there is none.
+    /// The address or cptr it was about, 0 where there is none.
     pub address: u64,
     /// The instruction.
     pub instruction: u64,
@@ -98,9 +98,9 @@ pub(crate) fn bytes(bits: u8) -> u64 {
 }
 
 impl BootInfo {
-    /// The root task's slot `cptr`, in the form for CNode invocations.
+    /// `cptr` of the root task, in the form for CNode invocations.
     #[must_use]
-    pub fn slot(&self, cptr: CPtr) -> platform::AbsoluteCPtr {
+    pub fn absolute(&self, cptr: CPtr) -> platform::AbsoluteCPtr {
         platform::AbsoluteCPtr { root: self.cnode, index: cptr.bits(), depth: PATH_BITS }
     }
 

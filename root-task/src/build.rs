@@ -49,7 +49,7 @@ pub fn boot<P: Platform, S: Services<P>>(
         objects,
         pages: BTreeMap::new(),
         installed: BTreeMap::new(),
-        scratch_slot: None,
+        scratch_cptr: None,
     };
     build.map_own_tables()?;
     build.start_log(&services)?;
@@ -64,7 +64,7 @@ pub fn boot<P: Platform, S: Services<P>>(
     build.install_all()?;
     let threads = build.configure_threads()?;
     if build.specification.report_caps && build.sweep()? {
-        info!("every slot of every component is as specified");
+        info!("every cptr of every component is as specified");
     }
     build.report_machine();
     build.report_telemetry()?;
@@ -123,8 +123,8 @@ impl<P: Platform> Build<P> {
         if !matches!(object.kind, ObjectKind::Endpoint | ObjectKind::Notification) {
             return Err(BuildError::specification(name, "is signalled and is nothing that takes a badge"));
         }
-        let to = CPtr::new(self.allocator.slots(1)?.start);
-        let (dest, src) = (self.boot.slot(to), self.boot.slot(from.cptr()));
+        let to = CPtr::new(self.allocator.cptrs(1)?.start);
+        let (dest, src) = (self.boot.absolute(to), self.boot.absolute(from.cptr()));
         let minted = self.kernel().cnode_mint(dest, src, Rights::WRITE, CapData::Badge(badge));
         minted.map_err(BuildError::refused("mint a capability to", name))?;
         Ok(to.cast())

@@ -94,21 +94,21 @@ impl<P: Platform> Build<P> {
         *sum = sum.saturating_add(count);
     }
 
-    /// The slot `slot` of the CNode `cnode`.
-    pub(crate) fn component_slot(&self, cnode: u32, slot: u64) -> Result<AbsoluteCPtr, BuildError> {
+    /// `cptr` of the component with the CNode `cnode`, in the form for CNode invocations.
+    pub(crate) fn component_cptr(&self, cnode: u32, cptr: u64) -> Result<AbsoluteCPtr, BuildError> {
         let depth = cnode_bits(&self.specification, cnode)?;
-        Ok(AbsoluteCPtr { root: self.objects.cap::<CNode>(cnode)?, index: slot, depth })
+        Ok(AbsoluteCPtr { root: self.objects.cap::<CNode>(cnode)?, index: cptr, depth })
     }
 
-    /// Installs one run: its slots are empty.
+    /// Installs one run: its cptrs are empty.
     pub(crate) fn install(&self, run: &CapRun) -> Result<(), BuildError> {
         let object = object(&self.specification, run.object)?;
         let way = way(run, object)?;
-        for (from, offset) in self.objects.slots(run.object)?.zip(0u64..) {
-            let slot = run.slot.checked_add(offset);
-            let slot = slot.ok_or_else(|| BuildError::specification(&object.name, "is installed beyond all slots"))?;
-            let dest = self.component_slot(run.cnode, slot)?;
-            let src = self.boot.slot(CPtr::new(from));
+        for (from, offset) in self.objects.cptrs(run.object)?.zip(0u64..) {
+            let cptr = run.cptr.checked_add(offset);
+            let cptr = cptr.ok_or_else(|| BuildError::specification(&object.name, "is installed beyond all cptrs"))?;
+            let dest = self.component_cptr(run.cnode, cptr)?;
+            let src = self.boot.absolute(CPtr::new(from));
             let installed = match way {
                 Way::Copy => self.kernel().cnode_copy(dest, src, rights(run.rights)),
                 Way::Mint(data) => self.kernel().cnode_mint(dest, src, rights(run.rights), data),
@@ -123,9 +123,9 @@ impl<P: Platform> Build<P> {
         let mut holders = self.specification.components.iter().filter(|component| component.cnode == run.cnode);
         // A CNode without a thread belongs to no component that could be named.
         let Some(Component { id, .. }) = holders.next() else { return };
-        let CapRun { cnode: _, slot, object: _, badge, rights } = *run;
+        let CapRun { cnode: _, cptr, object: _, badge, rights } = *run;
         let count = object.count;
-        let installed = Installed { component: *id, slot, count, object: clip(&object.name), badge, rights };
+        let installed = Installed { component: *id, cptr, count, object: clip(&object.name), badge, rights };
         self.platform.report(&Report::Installed(installed).encode());
     }
 
@@ -135,7 +135,7 @@ impl<P: Platform> Build<P> {
         let guard_bits = guard_bits(cnode_bits(&self.specification, component.cnode)?);
         let guard = CapData::Guard { size: guard_bits.saturating_sub(ROOT_BITS), value: 0 };
         let (dest, src) =
-            (self.component_slot(root, 0)?, self.boot.slot(self.objects.cap::<CNode>(component.cnode)?.cptr()));
+            (self.component_cptr(root, 0)?, self.boot.absolute(self.objects.cap::<CNode>(component.cnode)?.cptr()));
         let minted = self.kernel().cnode_mint(dest, src, Rights::ALL, guard);
         minted.map_err(BuildError::refused("install the CNode of", &component.name))
     }
@@ -147,7 +147,7 @@ impl<P: Platform> Build<P> {
         self.count_installed(cnode, 1);
         if self.specification.report_caps {
             let (object, badge) = (clip(FAULT_ENDPOINT), u64::from(id));
-            let installed = Installed { component: id, slot: fault_slot, count: 1, object, badge, rights: CALL };
+            let installed = Installed { component: id, cptr: fault_slot, count: 1, object, badge, rights: CALL };
             self.platform.report(&Report::Installed(installed).encode());
         }
         Ok(())
@@ -157,8 +157,8 @@ impl<P: Platform> Build<P> {
     /// an answer.
     pub(crate) fn mint_fault_endpoint(&self, component: &Component) -> Result<(), BuildError> {
         let Component { id, name, fault_slot, .. } = component;
-        let dest = self.component_slot(component.cspace(), *fault_slot)?;
-        let src = self.boot.slot(self.objects.own.endpoint);
+        let dest = self.component_cptr(component.cspace(), *fault_slot)?;
+        let src = self.boot.absolute(self.objects.own.endpoint);
         let minted = self.kernel().cnode_mint(dest, src, rights(CALL), CapData::Badge(Badge(u64::from(*id))));
         minted.map_err(BuildError::refused("install the fault endpoint of", name))
     }

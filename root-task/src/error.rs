@@ -13,11 +13,11 @@ pub enum BuildError {
         /// Bytes available, in untypeds large enough.
         available: u64,
     },
-    /// The root task's CNode has too few slots.
-    NoSlots {
-        /// Slots that were asked for.
+    /// The root task's CNode has too few cptrs.
+    NoCptrs {
+        /// Cptrs that were asked for.
         asked: u64,
-        /// Slots available.
+        /// Cptrs available.
         available: u64,
     },
     /// The specification is invalid.
@@ -62,8 +62,8 @@ impl fmt::Display for BuildError {
             Self::NoMemory { asked, available } => {
                 write!(f, "the system needs {asked} bytes of memory, and the machine has {available} for it")
             }
-            Self::NoSlots { asked, available } => {
-                write!(f, "the system needs {asked} more slots of the root task's CNode, and {available} are left")
+            Self::NoCptrs { asked, available } => {
+                write!(f, "the system needs {asked} more cptrs of the root task's CNode, and {available} are left")
             }
             Self::Specification { object, reason } if object.is_empty() => write!(f, "specification: {reason}"),
             Self::Specification { object, reason } => write!(f, "specification: `{object}` {reason}"),

@@ -48,17 +48,17 @@ impl<P: Platform> Build<P> {
                 continue;
             }
             let writable = u16::from(held.rights & WRITE != 0);
-            for (frame, slot) in self.objects.slots(held.object)?.zip(held.slot..) {
+            for (frame, cptr) in self.objects.cptrs(held.object)?.zip(held.cptr..) {
                 let paddr = self.kernel().frame_get_address(CPtr::new(frame).cast());
                 let paddr = paddr.map_err(BuildError::refused("read the address of", &object.name))?.bits();
-                runs.add(Run { slot, paddr, frames: 1, domain, writable });
+                runs.add(Run { cptr, paddr, frames: 1, domain, writable });
             }
         }
         Ok(())
     }
 
     fn write_array(&self, id: ObjectId, bytes: &[u8], name: &str) -> Result<(), BuildError> {
-        let frames = self.objects.slots(id)?.zip(bytes.chunks(PAGE_SIZE));
-        frames.into_iter().try_for_each(|(slot, page)| self.write_frame(CPtr::new(slot), 0, page, name))
+        let frames = self.objects.cptrs(id)?.zip(bytes.chunks(PAGE_SIZE));
+        frames.into_iter().try_for_each(|(cptr, page)| self.write_frame(CPtr::new(cptr), 0, page, name))
     }
 }

@@ -39,7 +39,7 @@ fn boot_info(boot: &platform_sel4::BootInfo, root: &RootPlatform) -> BootInfo {
     };
     BootInfo {
         untypeds: boot.untypeds.iter().map(untyped).collect(),
-        free_slots: boot.empty_slots.clone(),
+        free_cptrs: boot.empty_cptrs.clone(),
         cnode: initial::CNODE,
         vspace: initial::VSPACE,
         tcb: initial::TCB,

@@ -1,4 +1,4 @@
-//! All objects of the specification, and the slots of their capabilities.
+//! All objects of the specification, and the cptrs of their capabilities.
 
 use crate::allocator::{Allocator, Demand};
 use crate::{BootInfo, BuildError};
@@ -13,13 +13,13 @@ use platform::{
 /// Bytes of a large frame.
 pub(crate) const LARGE_PAGE: u64 = 1 << LARGE_PAGE_BITS;
 const LARGE_PAGE_BITS: u8 = 21;
-/// Slots kept for dividing device memory: two a halving, and every frame takes up to 35 halvings at first.
-const DEVICE_SLOTS: u64 = 4096;
+/// Cptrs kept for dividing device memory: two a halving, and every frame takes up to 35 halvings at first.
+const DEVICE_CPTRS: u64 = 4096;
 
-/// Slots of the objects' first capabilities: one range for each entry of the specification.
+/// Cptrs of the objects' first capabilities: one range for each entry of the specification.
 #[derive(Debug)]
 pub(crate) struct Objects {
-    slots: Vec<Range<u64>>,
+    cptrs: Vec<Range<u64>>,
     /// The root task's own objects.
     pub(crate) own: Own,
     /// The machine's device memory that is not of the specification.
@@ -30,7 +30,7 @@ pub(crate) struct Objects {
     io_tables: BTreeMap<ObjectId, Cap<Untyped>>,
 }
 
-/// Slots of the objects that the root task needs itself.
+/// Cptrs of the objects that the root task needs itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Own {
     /// The endpoint where faults arrive.
@@ -39,7 +39,7 @@ pub(crate) struct Own {
     pub(crate) notification: CPtr,
     /// Page directory for the GiB of both areas.
     pub(crate) page_directory: CPtr,
-    /// [`PAGE_TABLES`] in consecutive slots.
+    /// [`PAGE_TABLES`] at consecutive cptrs.
     pub(crate) page_tables: CPtr,
 }
 
@@ -77,19 +77,19 @@ impl Objects {
         let mut made = allocator.make_all(kernel, &demands)?.into_iter();
         let mut first = || CPtr::new(made.next().unwrap_or_default().start);
         let own = Own { endpoint: first(), notification: first(), page_directory: first(), page_tables: first() };
-        let device_slots = allocator.slots(DEVICE_SLOTS)?;
-        let mut devices = DeviceUntypeds::new(boot.cnode, device_slots, device_untypeds(boot));
-        let mut slots = Vec::with_capacity(specification.objects.len());
+        let device_cptrs = allocator.cptrs(DEVICE_CPTRS)?;
+        let mut devices = DeviceUntypeds::new(boot.cnode, device_cptrs, device_untypeds(boot));
+        let mut cptrs = Vec::with_capacity(specification.objects.len());
         let mut count = 0u32;
         let mut io_tables = BTreeMap::new();
         for (object, id) in specification.objects.iter().zip(0..) {
             let range = match (demand(object), boot_cap(boot, object.kind)) {
                 (Some(_), _) if object.kind == ObjectKind::IoPageTable => {
                     let untyped = Cap::from_bits(made.next().unwrap_or_default().start);
-                    let slots = allocator.slots(object.count.into())?;
-                    allocator.fill(kernel, untyped, ObjectType::IoPageTable, slots.clone())?;
+                    let cptrs = allocator.cptrs(object.count.into())?;
+                    allocator.fill(kernel, untyped, ObjectType::IoPageTable, cptrs.clone())?;
                     io_tables.insert(id, untyped);
-                    slots
+                    cptrs
                 }
                 (Some(_), _) => made.next().unwrap_or_default(),
                 (None, Some(cap)) => cap.bits()..cap.bits().saturating_add(1),
@@ -100,9 +100,9 @@ impl Objects {
             } else if object.count != 1 {
                 return Err(BuildError::specification(&object.name, "is there once and cannot be an array"));
             }
-            slots.push(range);
+            cptrs.push(range);
         }
-        Ok(Self { slots, own, devices, made: count, io_tables })
+        Ok(Self { cptrs, own, devices, made: count, io_tables })
     }
 
     /// Deletes the array `id` of IO page tables, whoever has them, and makes it again: mapped nowhere, and empty. Kernels differ in what
@@ -116,20 +116,20 @@ impl Objects {
     ) -> Result<(), BuildError> {
         let missing = || BuildError::specification("", "it names IO page tables that it does not have");
         let untyped = *self.io_tables.get(&id).ok_or_else(missing)?;
-        let revoked = kernel.cnode_revoke(boot.slot(untyped.cptr()));
+        let revoked = kernel.cnode_revoke(boot.absolute(untyped.cptr()));
         revoked.map_err(BuildError::refused("take", "IO page tables"))?;
-        allocator.fill(kernel, untyped, ObjectType::IoPageTable, self.slots(id)?)
+        allocator.fill(kernel, untyped, ObjectType::IoPageTable, self.cptrs(id)?)
     }
 
-    /// The slots of the object `id`.
-    pub(crate) fn slots(&self, id: ObjectId) -> Result<Range<u64>, BuildError> {
+    /// The cptrs of the object `id`.
+    pub(crate) fn cptrs(&self, id: ObjectId) -> Result<Range<u64>, BuildError> {
         let missing = BuildError::specification("", "it names an object that it does not have");
-        self.slots.get(id as usize).cloned().ok_or(missing)
+        self.cptrs.get(id as usize).cloned().ok_or(missing)
     }
 
     /// The first capability to `id`, which the specification uses as a `T`; if it is not one, the kernel refuses it later.
     pub(crate) fn cap<T: CapType>(&self, id: ObjectId) -> Result<Cap<T>, BuildError> {
-        Ok(Cap::from_bits(self.slots(id)?.start))
+        Ok(Cap::from_bits(self.cptrs(id)?.start))
     }
 }
 
@@ -199,7 +199,7 @@ fn boot_cap(boot: &BootInfo, kind: ObjectKind) -> Option<CPtr> {
 }
 
 /// Makes an array in device memory. Its capabilities are moved together, because dividing the memory leaves them in any
-/// slots.
+/// cptrs.
 fn make_devices<K: Kernel>(
     kernel: &K,
     boot: &BootInfo,
@@ -214,28 +214,28 @@ fn make_devices<K: Kernel>(
         ObjectKind::SmallDeviceFrame { paddr } => (paddr, PAGE_SIZE as u64),
         _ => return Err(BuildError::specification(&object.name, "is of a kind that cannot be made")),
     };
-    let slots = allocator.slots(u64::from(object.count))?;
-    for (index, slot) in slots.clone().enumerate() {
+    let cptrs = allocator.cptrs(u64::from(object.count))?;
+    for (index, cptr) in cptrs.clone().enumerate() {
         let offset = stride.checked_mul(index as u64);
         let at = offset.and_then(|offset| paddr.checked_add(offset)).map(Paddr::new);
         let at = at.ok_or_else(|| BuildError::specification(&object.name, "leaves the address space"))?;
         match object.kind {
             ObjectKind::DeviceUntyped { size_bits, .. } => {
                 let untyped = devices.untyped(kernel, at, size_bits).map_err(refused())?;
-                let (to, from) = (boot.slot(CPtr::new(slot)), boot.slot(untyped.cptr()));
+                let (to, from) = (boot.absolute(CPtr::new(cptr)), boot.absolute(untyped.cptr()));
                 kernel.cnode_move(to, from).map_err(refused())?;
             }
             ObjectKind::LargeDeviceFrame { .. } => {
                 let untyped = devices.untyped(kernel, at, LARGE_PAGE_BITS).map_err(refused())?;
-                let end = slot.saturating_add(1);
-                kernel.untyped_retype(untyped, ObjectType::LargePage, 0, boot.cnode, slot..end).map_err(refused())?;
+                let end = cptr.saturating_add(1);
+                kernel.untyped_retype(untyped, ObjectType::LargePage, 0, boot.cnode, cptr..end).map_err(refused())?;
             }
             _ => {
                 let untyped = devices.untyped(kernel, at, PAGE_SIZE.ilog2() as u8).map_err(refused())?;
-                let end = slot.saturating_add(1);
-                kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, boot.cnode, slot..end).map_err(refused())?;
+                let end = cptr.saturating_add(1);
+                kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, boot.cnode, cptr..end).map_err(refused())?;
             }
         }
     }
-    Ok(slots)
+    Ok(cptrs)
 }

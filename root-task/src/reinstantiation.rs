@@ -3,7 +3,7 @@
 //!
 //! Its objects stay the same ones: peers hold capabilities to its endpoint and notification, and map its rings. All
 //! capabilities in its CSpace are taken, with all that were derived from them. The kernel derives no second capability from two kinds
-//! (see [`crate::cspace`]): interrupt control stays in its slot, and new IO page tables replace the old ones. Memory that others map as
+//! (see [`crate::cspace`]): interrupt control stays at its cptr, and new IO page tables replace the old ones. Memory that others map as
 //! well, rings and logs, stays as it is; its users restart on it. The page that a component keeps stays, too.
 //!
 //! With the PCI server's capabilities, all that were derived from them are taken: drivers' registers, interrupts, IOSpaces.
@@ -58,10 +58,10 @@ impl<P: Platform> Build<P> {
         let specification = Rc::clone(&self.specification);
         let refused = || BuildError::refused("take a capability from", &component.name);
         let bits = crate::cspace::cnode_bits(&specification, component.cnode)?;
-        let mut slot = 0u64;
+        let mut cptr = 0u64;
         let end = crate::boot::bytes(bits);
-        while slot < end {
-            let run = specification.caps.iter().find(|run| run.cnode == component.cnode && run.slot == slot);
+        while cptr < end {
+            let run = specification.caps.iter().find(|run| run.cnode == component.cnode && run.cptr == cptr);
             let (count, kind) = match run {
                 Some(run) => {
                     let object = object(&specification, run.object)?;
@@ -69,17 +69,17 @@ impl<P: Platform> Build<P> {
                 }
                 None => (1, None),
             };
-            for slot in slot..slot.saturating_add(count).min(end) {
+            for cptr in cptr..cptr.saturating_add(count).min(end) {
                 if kind.is_some_and(is_moved) {
                     break;
                 }
-                let place = self.component_slot(component.cnode, slot)?;
+                let place = self.component_cptr(component.cnode, cptr)?;
                 if kind.is_none_or(revokes) {
                     self.kernel().cnode_revoke(place).map_err(refused())?;
                 }
                 self.kernel().cnode_delete(place).map_err(refused())?;
             }
-            slot = slot.saturating_add(count.max(1));
+            cptr = cptr.saturating_add(count.max(1));
         }
         Ok(())
     }
@@ -99,13 +99,13 @@ impl<P: Platform> Build<P> {
     }
 
     fn refill_array(&mut self, id: ObjectId, object: &Object) -> Result<(), BuildError> {
-        for (slot, index) in self.objects.slots(id)?.zip(0u64..) {
+        for (cptr, index) in self.objects.cptrs(id)?.zip(0u64..) {
             let mut page = [0; PAGE_SIZE];
             if let Some(part) = object.fill.as_ref().and_then(|fill| Part::of_frame(fill, index)) {
                 self.read_part(&part, &mut page, &object.name)?;
             }
-            let copy = self.scratch_slot()?;
-            let (dest, src) = (self.boot.slot(copy), self.boot.slot(CPtr::new(slot)));
+            let copy = self.scratch_cptr()?;
+            let (dest, src) = (self.boot.absolute(copy), self.boot.absolute(CPtr::new(cptr)));
             let copied = self.kernel().cnode_copy(dest, src, Rights::ALL);
             copied.map_err(BuildError::refused("copy the capability to", &object.name))?;
             let filled = self.write_frame(copy, 0, &page, &object.name);
@@ -116,14 +116,14 @@ impl<P: Platform> Build<P> {
         Ok(())
     }
 
-    /// A scratch slot of the root task.
-    fn scratch_slot(&mut self) -> Result<CPtr, BuildError> {
-        if let Some(slot) = self.scratch_slot {
-            return Ok(slot);
+    /// A scratch cptr of the root task.
+    fn scratch_cptr(&mut self) -> Result<CPtr, BuildError> {
+        if let Some(cptr) = self.scratch_cptr {
+            return Ok(cptr);
         }
-        let slot = CPtr::new(self.allocator.slots(1)?.start);
-        self.scratch_slot = Some(slot);
-        Ok(slot)
+        let cptr = CPtr::new(self.allocator.cptrs(1)?.start);
+        self.scratch_cptr = Some(cptr);
+        Ok(cptr)
     }
 }
 

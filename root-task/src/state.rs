@@ -25,8 +25,8 @@ pub(crate) struct Build<P: Platform> {
     pub(crate) pages: BTreeMap<ObjectId, u32>,
     /// By CNode: capabilities installed.
     pub(crate) installed: BTreeMap<ObjectId, u32>,
-    /// A scratch slot of the root task, once it was needed.
-    pub(crate) scratch_slot: Option<CPtr>,
+    /// A scratch cptr of the root task, once it was needed.
+    pub(crate) scratch_cptr: Option<CPtr>,
 }
 
 impl<P: Platform> Build<P> {

@@ -22,7 +22,7 @@ impl<P: Platform> Build<P> {
     fn report_pages(&self, component: &Component, frames: ObjectId) -> Result<(), BuildError> {
         let name = &object(&self.specification, frames)?.name;
         let mut run = TelemetryPages { component: clip(&component.name), first: 0, count: 0, paddr: 0 };
-        for frame in self.objects.slots(frames)? {
+        for frame in self.objects.cptrs(frames)? {
             let paddr = self.kernel().frame_get_address(CPtr::new(frame).cast());
             let paddr = paddr.map_err(BuildError::refused("read the address of", name))?.bits();
             let follows = run.paddr.saturating_add(u64::from(run.count).saturating_mul(PAGE_SIZE as u64)) == paddr;

@@ -44,14 +44,14 @@ impl<P: Platform> Build<P> {
 
     fn make_handler(&mut self, source: IrqSource) -> Result<Cap<IrqHandler>, BuildError> {
         let refused = || BuildError::refused("make the interrupt of", "the timer");
-        let slots = self.allocator.slots(2)?;
-        let (handler, badged) = (CPtr::new(slots.start), CPtr::new(slots.start.saturating_add(1)));
+        let cptrs = self.allocator.cptrs(2)?;
+        let (handler, badged) = (CPtr::new(cptrs.start), CPtr::new(cptrs.start.saturating_add(1)));
         let kernel = self.kernel();
-        let dest = self.boot.slot(handler);
+        let dest = self.boot.absolute(handler);
         kernel.irq_control_get(self.boot.irq_control, dest, source, IRQ).map_err(refused())?;
         let badge = CapData::Badge(Badge(Badge::SIGNAL | Badge::TICK));
-        let src = self.boot.slot(self.own_notification()?);
-        kernel.cnode_mint(self.boot.slot(badged), src, Rights::WRITE, badge).map_err(refused())?;
+        let src = self.boot.absolute(self.own_notification()?);
+        kernel.cnode_mint(self.boot.absolute(badged), src, Rights::WRITE, badge).map_err(refused())?;
         kernel.irq_handler_set_notification(handler.cast(), badged.cast()).map_err(refused())?;
         // It is masked until the first acknowledgement.
         kernel.irq_handler_ack(handler.cast()).map_err(refused())?;

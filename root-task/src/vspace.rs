@@ -77,12 +77,12 @@ impl<P: Platform> Build<P> {
         for (id, object) in specification.objects.iter().enumerate() {
             let Some(fill) = object.fill else { continue };
             check_fill(object, &fill)?;
-            for (index, slot) in self.objects.slots(id as ObjectId)?.enumerate() {
+            for (index, cptr) in self.objects.cptrs(id as ObjectId)?.enumerate() {
                 let Some(part) = Part::of_frame(&fill, index as u64) else { continue };
                 let mut page = [0; PAGE_SIZE];
                 self.read_part(&part, &mut page, &object.name)?;
                 let bytes = page.get(part.range()).unwrap_or_default();
-                self.write_frame(CPtr::new(slot), part.place, bytes, &object.name)?;
+                self.write_frame(CPtr::new(cptr), part.place, bytes, &object.name)?;
             }
         }
         Ok(())
@@ -115,8 +115,8 @@ impl<P: Platform> Build<P> {
         let specification = Rc::clone(&self.specification);
         for (id, object) in specification.objects.iter().enumerate() {
             if object.kind == ObjectKind::VSpace {
-                for slot in self.objects.slots(id as ObjectId)? {
-                    let assigned = self.kernel().asid_pool_assign(self.boot.asid_pool, CPtr::new(slot).cast());
+                for cptr in self.objects.cptrs(id as ObjectId)? {
+                    let assigned = self.kernel().asid_pool_assign(self.boot.asid_pool, CPtr::new(cptr).cast());
                     assigned.map_err(BuildError::refused("assign an ASID to", &object.name))?;
                 }
             }
@@ -142,9 +142,9 @@ impl<P: Platform> Build<P> {
             _ => None,
         };
         let Some(level) = level else { return self.map_frame_array(mapping, object, vspace) };
-        let (slots, kernel) = (self.objects.slots(mapping.object)?, self.platform.kernel());
-        each(&object.name, slots, mapping.vaddr, 1 << level.span_bits(), |slot, vaddr| {
-            kernel.translation_table_map(slot.cast(), level, vspace, vaddr)
+        let (cptrs, kernel) = (self.objects.cptrs(mapping.object)?, self.platform.kernel());
+        each(&object.name, cptrs, mapping.vaddr, 1 << level.span_bits(), |cptr, vaddr| {
+            kernel.translation_table_map(cptr.cast(), level, vspace, vaddr)
         })
     }
 
@@ -178,8 +178,8 @@ impl<P: Platform> Build<P> {
             _ => CacheAttributes::WriteBack,
         };
         let kernel = self.kernel();
-        each(&object.name, frames, vaddr, stride, |slot, vaddr| {
-            kernel.frame_map(slot.cast(), vspace, vaddr, rights, attributes)
+        each(&object.name, frames, vaddr, stride, |cptr, vaddr| {
+            kernel.frame_map(cptr.cast(), vspace, vaddr, rights, attributes)
         })
     }
 
@@ -187,7 +187,7 @@ impl<P: Platform> Build<P> {
     pub(crate) fn frames_to_map(&mut self, id: ObjectId, object: &Object) -> Result<Range<u64>, BuildError> {
         // The kernel stops at a copy of some of the others.
         frame_bytes(object)?;
-        let first = self.objects.slots(id)?;
+        let first = self.objects.cptrs(id)?;
         let Some(mapped) = self.mapped.get_mut(id as usize) else { return Ok(first) };
         if !core::mem::replace(mapped, true) {
             return Ok(first);
@@ -198,15 +198,15 @@ impl<P: Platform> Build<P> {
     /// A capability without a mapping to the first frame of `id`, for a mapping of the root task's own.
     pub(crate) fn copy_of_first_frame(&mut self, id: ObjectId, object: &Object) -> Result<Range<u64>, BuildError> {
         frame_bytes(object)?;
-        let Range { start, .. } = self.objects.slots(id)?;
+        let Range { start, .. } = self.objects.cptrs(id)?;
         self.copies(start..start.saturating_add(1), object)
     }
 
     /// Copies of capabilities to frames of `object`.
-    fn copies(&mut self, slots: Range<u64>, object: &Object) -> Result<Range<u64>, BuildError> {
-        let copies = self.allocator.slots(slots.end.saturating_sub(slots.start))?;
-        for (to, from) in copies.clone().zip(slots) {
-            let (dest, src) = (self.boot.slot(CPtr::new(to)), self.boot.slot(CPtr::new(from)));
+    fn copies(&mut self, cptrs: Range<u64>, object: &Object) -> Result<Range<u64>, BuildError> {
+        let copies = self.allocator.cptrs(cptrs.end.saturating_sub(cptrs.start))?;
+        for (to, from) in copies.clone().zip(cptrs) {
+            let (dest, src) = (self.boot.absolute(CPtr::new(to)), self.boot.absolute(CPtr::new(from)));
             let copied = self.kernel().cnode_copy(dest, src, Rights::ALL);
             copied.map_err(BuildError::refused("copy the capability to", &object.name))?;
         }
@@ -223,19 +223,19 @@ fn frame_bytes(object: &Object) -> Result<u64, BuildError> {
     }
 }
 
-/// Calls `map` with each of `slots` and its address.
+/// Calls `map` with each of `cptrs` and its address.
 fn each(
     name: &str,
-    slots: Range<u64>,
+    cptrs: Range<u64>,
     start: u64,
     stride: u64,
     map: impl Fn(CPtr, Vaddr) -> platform::Result<()>,
 ) -> Result<(), BuildError> {
-    for (slot, index) in slots.zip(0u64..) {
+    for (cptr, index) in cptrs.zip(0u64..) {
         let offset = stride.checked_mul(index);
         let vaddr = offset.and_then(|offset| start.checked_add(offset));
         let vaddr = vaddr.ok_or_else(|| BuildError::specification(name, "is mapped beyond the address space"))?;
-        map(CPtr::new(slot), Vaddr::new(vaddr)).map_err(BuildError::refused("map", name))?;
+        map(CPtr::new(cptr), Vaddr::new(vaddr)).map_err(BuildError::refused("map", name))?;
     }
     Ok(())
 }

@@ -142,10 +142,10 @@ impl Components {
         };
         let platform = SimPlatform::new(world, identity);
         let logger = platform.logger();
-        let receive = environment.receive_slot.and_then(|slot| environment.slot(slot));
+        let receive = environment.receive_cptr.and_then(|cptr| environment.absolute(cptr));
         {
             let State { kernel, machine, observer, now_ns, .. } = &mut *world.outside();
-            kernel.set_receive_slot(thread, receive);
+            kernel.set_receive_cptr(thread, receive);
             observer.started(&environment.name, thread, &environment.regions, kernel, machine, *now_ns);
         }
         for fault in self.faults.iter().filter(|fault| fault.component == environment.name.as_str()) {

@@ -175,9 +175,9 @@ impl Kernel for SimKernel {
         fn cnode_copy(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights) -> (), dest.index;
         fn cnode_mint(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> (), dest.index;
         fn cnode_move(dest: AbsoluteCPtr, src: AbsoluteCPtr) -> (), dest.index;
-        fn cnode_delete(slot: AbsoluteCPtr) -> (), slot.index;
-        fn cnode_revoke(slot: AbsoluteCPtr) -> (), slot.index;
-        fn cnode_save_caller(slot: AbsoluteCPtr) -> (), slot.index;
+        fn cnode_delete(cptr: AbsoluteCPtr) -> (), cptr.index;
+        fn cnode_revoke(cptr: AbsoluteCPtr) -> (), cptr.index;
+        fn cnode_save_caller(cptr: AbsoluteCPtr) -> (), cptr.index;
         fn tcb_configure(tcb: Cap<Tcb>, fault_endpoint: CPtr, priority: u8, cspace: Cap<CNode>, cspace_guard_bits: u8,
             vspace: Cap<VSpace>, ipc_buffer: Vaddr, ipc_buffer_frame: Cap<Frame>) -> (), tcb.bits();
         fn tcb_write_registers(tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> (), tcb.bits();
@@ -231,10 +231,10 @@ impl Kernel for SimKernel {
         object_type: ObjectType,
         size_bits: u8,
         cnode: Cap<CNode>,
-        slots: Range<u64>,
+        cptrs: Range<u64>,
     ) -> Result<()> {
-        self.invoke(const { Name::new("untyped_retype") }, slots.start, |state, thread| {
-            state.kernel.untyped_retype(thread, untyped, object_type, size_bits, cnode, slots.clone())
+        self.invoke(const { Name::new("untyped_retype") }, cptrs.start, |state, thread| {
+            state.kernel.untyped_retype(thread, untyped, object_type, size_bits, cnode, cptrs.clone())
         })
     }
 

@@ -77,7 +77,7 @@ fn boot_info(task: RootTask) -> BootInfo {
     };
     BootInfo {
         untypeds: task.untypeds.iter().map(untyped).collect(),
-        free_slots: task.free_slots,
+        free_cptrs: task.free_cptrs,
         cnode: task.cnode,
         vspace: task.vspace,
         tcb: task.tcb,

@@ -119,8 +119,8 @@ impl<P: Platform> Device<P> {
         let lengths = alarm::CLIENT_US.iter().zip(0u32..);
         let alarms: Vec<_> = lengths.map_while(|(_, length)| environment.cap_at(names::ALARM, length)).collect();
         let has_alarms = alarms.len() == alarm::CLIENT_US.len();
-        let on_function = state.session.function().is_some();
-        let means = Means::new(platform.ticks_per_second(), options.polls, on_function, has_alarms);
+        let on_virtual_function = state.session.virtual_function().is_some();
+        let means = Means::new(platform.ticks_per_second(), options.polls, on_virtual_function, has_alarms);
         let state = RefCell::new(state);
         let shared = Shared { state, control, window, geometry, platform, options, server, policy, means, alarms };
         Ok(Self { shared: Rc::new(shared) })
@@ -235,7 +235,7 @@ impl<P: Platform> Device<P> {
         if let Err(error) = published {
             self.shared.state.borrow_mut().end(error);
         }
-        let function = self.shared.state.borrow().session.function();
+        let function = self.shared.state.borrow().session.virtual_function();
         if let Some(pci) = function {
             self.finish().await;
             let closed = give_back(&self.shared.platform, pci).await;
@@ -406,7 +406,7 @@ impl<P: Platform> Device<P> {
         }
         match state.over {
             Some(error) => {
-                state.slots.abandon(ticket);
+                state.slots.detach(ticket);
                 Poll::Ready(Err(error))
             }
             None => Poll::Pending,
@@ -414,9 +414,9 @@ impl<P: Platform> Device<P> {
     }
 
     /// Records that no task waits for the request any more.
-    pub(crate) fn abandon(&self, ticket: Ticket) {
+    pub(crate) fn detach(&self, ticket: Ticket) {
         let state = &mut *self.shared.state.borrow_mut();
-        state.slots.abandon(ticket);
+        state.slots.detach(ticket);
         state.wake_for_room();
     }
 }
@@ -480,7 +480,7 @@ impl<P: Platform> State<P> {
             delivered?;
             taken = taken.saturating_add(1);
         }
-        self.session.release()?;
+        self.session.publish_taken()?;
         self.slots.awaited.end_poll();
         Ok(taken)
     }

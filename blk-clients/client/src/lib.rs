@@ -29,7 +29,6 @@ mod control;
 mod copying;
 mod device;
 mod error;
-mod function;
 mod policy;
 mod program;
 mod reporter;
@@ -39,6 +38,7 @@ mod server;
 mod session;
 mod slots;
 mod stream;
+mod virtual_function;
 mod window;
 
 pub use blk_api::Status;

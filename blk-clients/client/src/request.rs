@@ -127,7 +127,7 @@ impl<P: Platform> Drop for Request<P> {
     #[inline]
     fn drop(&mut self) {
         match &self.state {
-            State::InFlight(ticket) => self.device.abandon(*ticket),
+            State::InFlight(ticket) => self.device.detach(*ticket),
             State::Unsubmitted(unsubmitted) => self.device.let_go(&unsubmitted.entry),
             State::Refused(_) | State::Finished => {}
         }

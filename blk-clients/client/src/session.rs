@@ -2,11 +2,11 @@
 //!
 //! A session has one of two paths. By the server's path, entries are on a ring that the NVMe server reads, and it submits the
 //! commands ([`mod@crate::rings`]). By the function path, the client submits them itself, to a virtual function of its own
-//! ([`mod@crate::function`]). The environment decides: a client with a call to the PCI server has a function.
+//! ([`mod@crate::virtual_function`]). The environment decides: a client with a call to the PCI server has a function.
 //!
 //! It keeps no state of requests: the caller chooses the user data that completions return. A batch is
 //! any number of [`Session::submit`], then one [`Session::publish`]; any number of [`Session::complete`], then one
-//! [`Session::release`].
+//! [`Session::publish_taken`].
 //!
 //! Left out: the order of changes of the same blocks, and retries. The caller decides about them
 //! ([`Opcode::changes_blocks`](blk_api::request::Opcode::changes_blocks),
@@ -14,10 +14,10 @@
 
 use crate::control::Control;
 use crate::error::{Error, FunctionFault, OpenError};
-use crate::function::{Failed, Function, Taken};
 use crate::policy::Policy;
 use crate::rings::{Regions, Rings};
 use crate::server::Server;
+use crate::virtual_function::{Failed, Taken, VirtualFunction};
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use blk_api::names;
@@ -60,7 +60,7 @@ enum Path<P: Platform> {
     /// None: no server has the session open. The rings are not touched, because the server's region is that of a dead one.
     Closed(Regions<P>),
     /// By a virtual function of its own.
-    Function(Box<Function<P>>),
+    VirtualFunction(Box<VirtualFunction<P>>),
 }
 
 impl<P: Platform> Session<P> {
@@ -79,13 +79,13 @@ impl<P: Platform> Session<P> {
         if environment.cap::<Endpoint>(pci_api::names::PCI).is_some() {
             let environment = Rc::new(environment.clone());
             let (function, geometry) = loop {
-                match Function::open(&platform, &environment, options).await {
+                match VirtualFunction::open(&platform, &environment, options).await {
                     // Without the function it is not known what it is like.
                     Err(error) if error.is_withdrawn() => drop(platform.next_event().await),
                     opened => break opened?,
                 }
             };
-            let path = Path::Function(Box::new(function));
+            let path = Path::VirtualFunction(Box::new(function));
             return Ok(Self { platform, path, control, policy: None, server, window, geometry, options });
         }
         endpoint.ok_or(OpenError::Missing(names::SERVER))?;
@@ -113,7 +113,7 @@ impl<P: Platform> Session<P> {
     pub async fn close(&self) -> Result<(), Error> {
         match &self.path {
             Path::Server(_) | Path::Closed(_) => Ok(self.control.close().await?),
-            Path::Function(function) => give_back(&self.platform, function.pci()).await,
+            Path::VirtualFunction(function) => give_back(&self.platform, function.pci()).await,
         }
     }
 
@@ -130,9 +130,9 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// [`OpenError`]: [`OpenError::Dead`] when none is started.
     pub async fn open_again(&mut self) -> Result<(), OpenError> {
-        if let Some(environment) = self.function_environment() {
-            return match Function::open(&self.platform, &environment, self.options).await {
-                Ok((function, geometry)) => self.take_function(function, geometry),
+        if let Some(environment) = self.virtual_function_environment() {
+            return match VirtualFunction::open(&self.platform, &environment, self.options).await {
+                Ok((function, geometry)) => self.take_virtual_function(function, geometry),
                 Err(error) => self.refuse_withdrawn(error),
             };
         }
@@ -171,7 +171,7 @@ impl<P: Platform> Session<P> {
         let regions = match &self.path {
             Path::Server(rings) => rings.regions(),
             Path::Closed(regions) => regions,
-            Path::Function(_) => return Err(RingError::BadRegion),
+            Path::VirtualFunction(_) => return Err(RingError::BadRegion),
         };
         let rings = regions.begin();
         self.path = Path::Closed(regions.clone());
@@ -184,10 +184,10 @@ impl<P: Platform> Session<P> {
     }
 
     /// The PCI server's endpoint, for a session with a function of its own: no server finishes its requests.
-    pub(crate) const fn function(&self) -> Option<Cap<Endpoint>> {
+    pub(crate) const fn virtual_function(&self) -> Option<Cap<Endpoint>> {
         match &self.path {
             Path::Server(_) | Path::Closed(_) => None,
-            Path::Function(function) => Some(function.pci()),
+            Path::VirtualFunction(function) => Some(function.pci()),
         }
     }
 
@@ -195,23 +195,23 @@ impl<P: Platform> Session<P> {
     pub(crate) fn timed_out(&self) -> bool {
         match &self.path {
             Path::Server(_) | Path::Closed(_) => false,
-            Path::Function(function) => function.fault() == DeviceFault::TimedOut,
+            Path::VirtualFunction(function) => function.fault() == DeviceFault::TimedOut,
         }
     }
 
     /// Ticks to wait before a request is made again that the session's own function failed with `status` after this many retries.
     /// `None` when it has failed; a server retries itself.
     pub(crate) fn before_retry(&self, status: nvme_spec::Status, retries: u8) -> Option<u64> {
-        let Path::Function(function) = &self.path else { return None };
+        let Path::VirtualFunction(function) = &self.path else { return None };
         let delay_ms = function.retry_delays().before_retry(status, retries)?;
         Some(self.platform().ticks_per_second().saturating_mul(delay_ms.into()) / 1000)
     }
 
     /// The environment by which a session's own function is brought up.
-    pub(crate) fn function_environment(&self) -> Option<Rc<Environment>> {
+    pub(crate) fn virtual_function_environment(&self) -> Option<Rc<Environment>> {
         match &self.path {
             Path::Server(_) | Path::Closed(_) => None,
-            Path::Function(function) => Some(function.environment()),
+            Path::VirtualFunction(function) => Some(function.environment()),
         }
     }
 
@@ -219,11 +219,15 @@ impl<P: Platform> Session<P> {
     ///
     /// # Errors
     /// [`OpenError::BadGeometry`].
-    pub(crate) fn take_function(&mut self, function: Function<P>, geometry: Geometry) -> Result<(), OpenError> {
+    pub(crate) fn take_virtual_function(
+        &mut self,
+        function: VirtualFunction<P>,
+        geometry: Geometry,
+    ) -> Result<(), OpenError> {
         if geometry != self.geometry {
             return Err(OpenError::BadGeometry);
         }
-        self.path = Path::Function(Box::new(function));
+        self.path = Path::VirtualFunction(Box::new(function));
         self.server.set_lost(false);
         Ok(())
     }
@@ -234,8 +238,8 @@ impl<P: Platform> Session<P> {
     /// The error, for another reason.
     pub(crate) fn refuse_withdrawn(&mut self, error: OpenError) -> Result<(), OpenError> {
         match &mut self.path {
-            Path::Function(function) if error.is_withdrawn() => function.withdraw()?,
-            Path::Function(_) | Path::Server(_) | Path::Closed(_) => return Err(error),
+            Path::VirtualFunction(function) if error.is_withdrawn() => function.withdraw()?,
+            Path::VirtualFunction(_) | Path::Server(_) | Path::Closed(_) => return Err(error),
         }
         self.server.set_lost(false);
         Ok(())
@@ -268,7 +272,7 @@ impl<P: Platform> Session<P> {
     pub(crate) fn own_doorbells(&self) -> Option<u64> {
         match &self.path {
             Path::Server(_) | Path::Closed(_) => None,
-            Path::Function(function) => Some(function.doorbells()),
+            Path::VirtualFunction(function) => Some(function.doorbells()),
         }
     }
 
@@ -309,7 +313,7 @@ impl<P: Platform> Session<P> {
     pub fn submit(&mut self, entry: &Entry) -> Result<bool, Error> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.submit(entry)?),
-            Path::Function(function) => {
+            Path::VirtualFunction(function) => {
                 let submitted = function.submit(entry);
                 // One comparison for the usual result.
                 if submitted == Ok(true) {
@@ -334,7 +338,7 @@ impl<P: Platform> Session<P> {
     fn failure(&self) -> Error {
         match &self.path {
             Path::Server(_) | Path::Closed(_) => Error::CLOSED,
-            Path::Function(function) => function.fault().into(),
+            Path::VirtualFunction(function) => function.fault().into(),
         }
     }
 
@@ -346,7 +350,7 @@ impl<P: Platform> Session<P> {
     pub fn publish(&mut self) -> Result<(), Error> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.publish(&self.platform)?),
-            Path::Function(function) => Ok(function.ring()?),
+            Path::VirtualFunction(function) => Ok(function.ring()?),
             Path::Closed(_) => Ok(()),
         }
     }
@@ -367,7 +371,7 @@ impl<P: Platform> Session<P> {
     pub fn complete(&mut self) -> Result<Option<Completed>, Error> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.complete()?),
-            Path::Function(function) => {
+            Path::VirtualFunction(function) => {
                 let (user_data, taken) = function.complete();
                 // One comparison for the usual result.
                 if taken == Taken::Success {
@@ -388,10 +392,10 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// [`Error::Ring`], [`Error::Device`].
     #[inline(always)]
-    pub fn release(&mut self) -> Result<(), Error> {
+    pub fn publish_taken(&mut self) -> Result<(), Error> {
         match &mut self.path {
-            Path::Server(rings) => Ok(rings.end.release()?),
-            Path::Function(function) => Ok(function.release()?),
+            Path::Server(rings) => Ok(rings.end.publish_taken()?),
+            Path::VirtualFunction(function) => Ok(function.publish_taken()?),
             Path::Closed(_) => Ok(()),
         }
     }
@@ -404,7 +408,7 @@ impl<P: Platform> Session<P> {
     pub fn prepare_sleep(&mut self) -> Result<bool, Error> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.prepare_sleep()?),
-            Path::Function(function) => {
+            Path::VirtualFunction(function) => {
                 function.prepare_sleep().or_else(|fault| lost(&self.server, fault).map(|()| true))
             }
             Path::Closed(_) => Ok(false),
@@ -419,7 +423,7 @@ impl<P: Platform> Session<P> {
         match &mut self.path {
             Path::Server(rings) => Ok(rings.end.awake()?),
             // It interrupts, awaited or not.
-            Path::Function(_) | Path::Closed(_) => Ok(()),
+            Path::VirtualFunction(_) | Path::Closed(_) => Ok(()),
         }
     }
 
@@ -438,7 +442,7 @@ impl<P: Platform> Session<P> {
                     self.platform.pause();
                     true
                 }
-                Path::Function(function) => function.pause(),
+                Path::VirtualFunction(function) => function.pause(),
             };
             if yields {
                 self.platform.yield_now().await;

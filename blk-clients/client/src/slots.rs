@@ -58,7 +58,7 @@ enum State {
         waits: bool,
     },
     /// No task waits, but the device may still work on it.
-    Abandoned,
+    Detached,
     /// Answered, and the task has not asked since.
     Done,
 }
@@ -104,7 +104,7 @@ struct Slot {
 
 impl Slot {
     const fn is_in_flight(&self) -> bool {
-        matches!(self.state, State::InFlight { .. } | State::Abandoned)
+        matches!(self.state, State::InFlight { .. } | State::Detached)
     }
 
     fn can_be_submitted(&self) -> bool {
@@ -348,7 +348,7 @@ impl<M: Memory> Slots<M> {
     pub(crate) fn complete(&mut self, completed: &Completed) -> Result<(), Error> {
         let ticket = Ticket::from_user_data(completed.user_data);
         let slot = at_server(&mut self.slots, ticket)?;
-        let is_abandoned = match slot.state {
+        let is_detached = match slot.state {
             State::InFlight { waits } => {
                 (slot.state, slot.answer) = (State::Done, *completed);
                 if let Some(waker) = slot.waker.as_ref().filter(|_| waits) {
@@ -370,7 +370,7 @@ impl<M: Memory> Slots<M> {
             slots.get_mut(index as usize).into_iter().for_each(|slot| slot.place = Place::Due);
             due.push_back(index);
         });
-        if is_abandoned {
+        if is_detached {
             self.free(ticket.index);
         }
         Ok(())
@@ -417,23 +417,23 @@ impl<M: Memory> Slots<M> {
                 }
                 Poll::Pending
             }
-            State::Free | State::Abandoned => Poll::Pending,
+            State::Free | State::Detached => Poll::Pending,
         }
     }
 
     /// Records that no task waits for the request any more. Its slot and leases stay taken until the completion comes.
-    pub(crate) fn abandon(&mut self, ticket: Ticket) {
+    pub(crate) fn detach(&mut self, ticket: Ticket) {
         let Some(slot) = self.slots.get_mut(ticket.index as usize) else { return };
         match slot.state {
             State::InFlight { .. } => {
-                slot.state = State::Abandoned;
+                slot.state = State::Detached;
                 if slot.awaited != 0 {
                     // Nobody polls for it.
                     self.awaited.change(slot.awaited, Completion::Interrupt);
                 }
             }
             State::Done => self.free(ticket.index),
-            State::Free | State::Abandoned => {}
+            State::Free | State::Detached => {}
         }
     }
 

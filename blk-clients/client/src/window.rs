@@ -120,7 +120,7 @@ impl<M: Memory> Window<M> {
             *segment = part.segment();
             bytes = bytes.wrapping_add(u64::from(segment.len));
             if part.len > 0 {
-                self.retain(part.range.first);
+                self.add_holder(part.range.first);
             }
         }
         Some(bytes)
@@ -131,12 +131,12 @@ impl<M: Memory> Window<M> {
     pub(crate) fn let_go(&self, segments: &[Segment]) {
         for segment in segments.iter().filter(|segment| segment.len > 0) {
             let page = self.shared.pages.get(segment.offset as usize >> PAGE_BITS);
-            page.into_iter().for_each(|page| self.release(page.first.get()));
+            page.into_iter().for_each(|page| self.remove_holder(page.first.get()));
         }
     }
 
     /// Adds a holder.
-    fn retain(&self, first: u32) {
+    fn add_holder(&self, first: u32) {
         if let Some(head) = self.shared.pages.get(first as usize) {
             // Holders are slots and handles. Memory for so many that the count overflows does not exist.
             head.holders.set(head.holders.get().saturating_add(1));
@@ -144,7 +144,7 @@ impl<M: Memory> Window<M> {
     }
 
     /// Removes a holder; the last one frees the pages.
-    fn release(&self, first: u32) {
+    fn remove_holder(&self, first: u32) {
         let Some(head) = self.shared.pages.get(first as usize) else { return };
         let left = head.holders.get().saturating_sub(1);
         head.holders.set(left);
@@ -226,14 +226,14 @@ impl<M: Memory> WindowRange<M> {
 
 impl<M: Memory> Clone for WindowRange<M> {
     fn clone(&self) -> Self {
-        self.window.retain(self.first);
+        self.window.add_holder(self.first);
         Self { window: self.window.clone(), first: self.first, len: self.len }
     }
 }
 
 impl<M: Memory> Drop for WindowRange<M> {
     fn drop(&mut self) {
-        self.window.release(self.first);
+        self.window.remove_holder(self.first);
     }
 }
 

@@ -13,7 +13,7 @@ const ALARM_TICKS: u64 = 160_000;
 /// Tries of a request that the controller gives no verdict of.
 const TRIES: u64 = 4;
 
-fn lose(platform: &FakePlatform, status: Status) {
+fn lose_requests(platform: &FakePlatform, status: Status) {
     platform.server(|server| {
         let mut left = TRIES;
         server.loses = Some(Box::new(move |_| {
@@ -62,8 +62,8 @@ fn same_error_reaches_the_client_by_every_choice() {
             7,
             failed(Status::Forbidden),
         ),
-        ("timeout", |platform| lose(platform, Status::TimedOut), 7, failed(Status::TimedOut)),
-        ("reset", |platform| lose(platform, Status::ControllerReset), 7, failed(Status::ControllerReset)),
+        ("timeout", |platform| lose_requests(platform, Status::TimedOut), 7, failed(Status::TimedOut)),
+        ("reset", |platform| lose_requests(platform, Status::ControllerReset), 7, failed(Status::ControllerReset)),
         ("server gone", |platform| platform.kill_server(u32::MAX), 7, Err(Error::CLOSED)),
         (
             "unknown completion",

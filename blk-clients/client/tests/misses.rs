@@ -139,7 +139,7 @@ fn records_are_installed_at_the_restarted_server() {
 }
 
 #[test]
-fn abandoned_request_is_resubmitted_all_the_same() {
+fn detached_request_is_resubmitted_all_the_same() {
     let (platform, device) = opened(64, Order::Submitted, false);
     let range = device.window().lease(512).unwrap();
     range.write_bytes(0, &[7; 512]).unwrap();

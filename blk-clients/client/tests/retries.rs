@@ -7,7 +7,7 @@ use fake_platform::{FakePlatform, Lost, Order, Setup, block_on, open, turn};
 const TRIES: u64 = 4;
 
 /// Loses the first `times` requests of `opcode` after `blocks` of their blocks are done.
-fn lose(platform: &FakePlatform, opcode: Opcode, mut times: u64, blocks: u32, status: Status) {
+fn lose_requests(platform: &FakePlatform, opcode: Opcode, mut times: u64, blocks: u32, status: Status) {
     platform.server(|server| {
         server.loses = Some(Box::new(move |request| {
             let is_lost = request.opcode == opcode && times > 0;
@@ -37,7 +37,7 @@ fn what_was_lost_is_made_again_and_its_user_waits_that_is_all() {
             let range = device.window().lease(4 * 512).unwrap();
             // Blocks of zeroes are compared.
             range.write_bytes(0, &[if opcode == Opcode::Compare { 0 } else { 7 }; 4 * 512]).unwrap();
-            lose(&platform, opcode, TRIES - 1, 2, status);
+            lose_requests(&platform, opcode, TRIES - 1, 2, status);
             let request = match opcode {
                 Opcode::Read => device.read(3, &[range.whole()]),
                 Opcode::Write => device.write(3, &[range.whole()]),
@@ -63,12 +63,12 @@ fn request_lost_each_time_fails_and_its_neighbour_succeeds() {
     for status in [Status::ControllerReset, Status::TimedOut] {
         let (platform, device) = open(&Setup { order: Order::Reversed, ..Setup::default() }, false);
         let range = device.window().lease(512).unwrap();
-        lose(&platform, Opcode::Write, TRIES, 0, status);
+        lose_requests(&platform, Opcode::Write, TRIES, 0, status);
         block_on(device.run(async {
             let (write, read) = (device.write(1, &[range.whole()]), device.read(1, &[range.whole()]));
             assert_eq!((write.await, read.await), (Err(Error::status(status)), Ok(())));
             // The next one has as many tries of its own.
-            lose(&platform, Opcode::Write, TRIES - 1, 0, status);
+            lose_requests(&platform, Opcode::Write, TRIES - 1, 0, status);
             assert_eq!(device.write(1, &[range.whole()]).await, Ok(()));
         }));
         assert_eq!(device.retries(), 2 * (TRIES - 1));
@@ -79,7 +79,7 @@ fn request_lost_each_time_fails_and_its_neighbour_succeeds() {
 fn what_the_device_says_is_not_asked_twice() {
     for status in [Status::MediaError, Status::DeviceError, Status::Forbidden, Status::Unsupported] {
         let (platform, device) = open(&Setup::default(), false);
-        lose(&platform, Opcode::WriteZeroes, 1, 0, status);
+        lose_requests(&platform, Opcode::WriteZeroes, 1, 0, status);
         let outcome = block_on(device.run(device.write_zeroes(1, 1))).unwrap_err();
         assert_eq!((outcome.outcome(), device.retries()), (Some(status), 0));
     }
@@ -89,7 +89,7 @@ fn what_the_device_says_is_not_asked_twice() {
 fn what_nobody_waits_for_is_made_again_as_well() {
     let (platform, device) = open(&Setup::default(), false);
     platform.server(|server| server.disk[..8 * 512].fill(9));
-    lose(&platform, Opcode::WriteZeroes, 2, 1, Status::ControllerReset);
+    lose_requests(&platform, Opcode::WriteZeroes, 2, 1, Status::ControllerReset);
     block_on(device.run(async {
         drop(device.write_zeroes(0, 8));
         while device.in_flight() > 0 {
@@ -146,7 +146,7 @@ fn waiting_change_is_submitted_without_being_polled() {
             range
         })
         .collect();
-    lose(&platform, Opcode::Write, 3, 1, Status::TimedOut);
+    lose_requests(&platform, Opcode::Write, 3, 1, Status::TimedOut);
     block_on(device.run(async {
         let mut writes: Vec<_> = ranges.iter().map(|range| device.write(3, &[range.whole()])).collect();
         drop(writes.remove(1));
@@ -185,7 +185,7 @@ fn a_big_change_is_not_overtaken_by_small_ones() {
 fn what_the_dead_server_left_waiting_goes_on_at_the_next_one() {
     for polls in [false, true] {
         let (platform, device) = open(&Setup { order: Order::Silent, ..Setup::default() }, polls);
-        lose(&platform, Opcode::Discard, 2, 1, Status::ControllerReset);
+        lose_requests(&platform, Opcode::Discard, 2, 1, Status::ControllerReset);
         block_on(device.run(async {
             let (early, late) = (device.discard(5, 2), device.write_zeroes(6, 2));
             turn().await;
@@ -195,7 +195,7 @@ fn what_the_dead_server_left_waiting_goes_on_at_the_next_one() {
         }));
         assert_eq!([5, 6, 7].map(|lba| block(&platform, lba)), [0xdd, 0, 0]);
         // Lost requests that were not resubmitted when the server died are submitted again with all others.
-        lose(&platform, Opcode::Discard, 1, 0, Status::ControllerReset);
+        lose_requests(&platform, Opcode::Discard, 1, 0, Status::ControllerReset);
         block_on(device.run(async {
             let discard = device.discard(9, 1);
             turn().await;

@@ -32,17 +32,17 @@ use workload::Client;
 
 /// Where the first region lies; each has 1 MiB to itself.
 const REGIONS_AT: u64 = 0x3000_0000;
-/// Slot of the server's endpoint.
+/// Cptr of the server's endpoint.
 pub const SERVER: u64 = 8;
-/// Slot of the server's notification.
+/// Cptr of the server's notification.
 pub const DOORBELL: u64 = 9;
-/// Slot of the client's notification.
+/// Cptr of the client's notification.
 pub const EVENT: u64 = 10;
-/// Slot of the peer's notification.
+/// Cptr of the peer's notification.
 pub const PEER: u64 = 11;
-/// Slot of the policy component's endpoint.
+/// Cptr of the policy component's endpoint.
 pub const POLICY: u64 = 12;
-/// Slot of the first signal by which the client asks for an alarm, and the last one's.
+/// Cptr of the first signal by which the client asks for an alarm, and the last one's.
 pub const ALARM: u64 = 13;
 const LAST_ALARM: u64 = ALARM + alarm::CLIENT_US.len() as u64 - 1;
 /// Ticks that a call waits for the successor of a dead server. After them there is no successor.
@@ -120,7 +120,7 @@ impl FakePlatform {
             (EVENT, event, Rights::READ, Badge(0)),
         ];
         let alarms = (ALARM..=LAST_ALARM).filter(|_| setup.alarm);
-        given.extend(alarms.map(|slot| (slot, notification, Rights::WRITE, Badge(slot))));
+        given.extend(alarms.map(|cptr| (cptr, notification, Rights::WRITE, Badge(cptr))));
         given.extend(setup.records.map(|_| (POLICY, endpoint, Rights::CALL, Badge(POLICY))));
         let kernel = around.component(&given);
         let world = Rc::new(World {
@@ -176,9 +176,9 @@ impl FakePlatform {
     /// Makes the environment of a client of this machine. `config` is the client's own configuration, in postcard.
     #[must_use]
     pub fn environment(&self, name: &str, config: Vec<u8>) -> Environment {
-        let cap = |name: &str, slot| NamedCaps {
+        let cap = |name: &str, cptr| NamedCaps {
             name: name.try_into().expect("short name"),
-            first: CPtr::new(slot),
+            first: CPtr::new(cptr),
             count: 1,
         };
         let mut caps = vec![cap("server", SERVER), cap("doorbell", DOORBELL), cap("event", EVENT), cap("peer", PEER)];
@@ -194,8 +194,8 @@ impl FakePlatform {
             cnode: None,
             cnode_bits: CNODE_BITS,
             ipc_buffer: Vaddr::new(0x1010_0000),
-            free_slots: 0..0,
-            receive_slot: None,
+            free_cptrs: 0..0,
+            receive_cptr: None,
             wait: Some(CPtr::new(EVENT)),
             caps,
             regions: self.world.regions.iter().map(|(region, _)| region.clone()).collect(),
@@ -382,8 +382,8 @@ impl World {
                 self.reply(answers.then(|| self.server().ask(&message)));
             }
             Some(Delivery::Signal(Badge(DOORBELL))) => self.doorbells.set(self.doorbells.get() + 1),
-            Some(Delivery::Signal(Badge(slot @ ALARM..=LAST_ALARM))) => {
-                self.alarm_set.set(Some(u64::from(alarm::CLIENT_US[(slot - ALARM) as usize]) * 1000));
+            Some(Delivery::Signal(Badge(cptr @ ALARM..=LAST_ALARM))) => {
+                self.alarm_set.set(Some(u64::from(alarm::CLIENT_US[(cptr - ALARM) as usize]) * 1000));
             }
             Some(Delivery::Signal(Badge(PEER))) => self.peer_signalled.set(true),
             other => assert_eq!(other, None, "from the client"),

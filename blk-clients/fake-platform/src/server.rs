@@ -201,7 +201,7 @@ impl FakeServer {
             let completed = Completed { user_data: entry.user_data, status: status as u16, device_status, reserved: 0 };
             self.held.push(completed);
         }
-        ring.release().expect("own memory");
+        ring.publish_taken().expect("own memory");
         let due = self.due();
         for completed in &due {
             ring.reply(completed);

@@ -97,7 +97,7 @@ impl<P: Platform> Flooder<'_, P> {
                 }
             }
         }
-        session.release()?;
+        session.publish_taken()?;
         self.in_flight = self.in_flight.saturating_sub(taken.completions);
         Ok(taken)
     }

@@ -180,7 +180,7 @@ impl<'a, P: Platform> Attacker<'a, P> {
     pub(crate) async fn completion(&mut self, user_data: u64) -> Result<Completed, Stuck> {
         loop {
             if let Some(completed) = self.session.complete()? {
-                self.session.release()?;
+                self.session.publish_taken()?;
                 return if completed.user_data == user_data { Ok(completed) } else { Err(Stuck::UnknownCompletion) };
             }
             self.wait().await?;

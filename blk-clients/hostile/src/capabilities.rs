@@ -12,9 +12,9 @@ use platform::{
 };
 use workload::attacks;
 
-/// Maximum number of slots tried.
-const SLOTS: u64 = 4096;
-/// The fault endpoint's slot: a call there waits for the supervisor, which would take it for a fault and end this
+/// Maximum number of cptrs tried.
+const CPTRS: u64 = 4096;
+/// The fault endpoint's cptr: a call there waits for the supervisor, which would take it for a fault and end this
 /// component.
 const FAULT_ENDPOINT: u64 = 1;
 /// Labels of no call of the server.
@@ -24,7 +24,7 @@ const LABELS: [u32; 5] = [0, 5, 99, 0xffff, 0xf_ffff];
 pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment: &Environment) -> Result<(), Stuck> {
     attacker.verdicts.begin(&attacks::CAPABILITIES);
     let kernel = attacker.session.platform().kernel().clone();
-    empty_slots(&mut attacker.verdicts, &kernel, environment);
+    empty_cptrs(&mut attacker.verdicts, &kernel, environment);
     own_notification(attacker, environment);
     unknown_calls(attacker).await?;
     policys_calls(attacker).await?;
@@ -32,49 +32,49 @@ pub(crate) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>, environment
     sent_capabilities(attacker, environment).await
 }
 
-/// Whether slot `slot` has a capability from the environment, or is there for one from a server.
-fn is_given(environment: &Environment, slot: u64) -> bool {
-    let within = |first: u64, count: u64| slot.checked_sub(first).is_some_and(|index| index < count);
-    slot == FAULT_ENDPOINT
-        || environment.free_slots.contains(&slot)
-        || environment.receive_slot.is_some_and(|own| own.bits() == slot)
-        || environment.cnode.is_some_and(|cnode| cnode.bits() == slot)
+/// Whether `cptr` has a capability from the environment, or is there for one from a server.
+fn is_given(environment: &Environment, cptr: u64) -> bool {
+    let within = |first: u64, count: u64| cptr.checked_sub(first).is_some_and(|index| index < count);
+    cptr == FAULT_ENDPOINT
+        || environment.free_cptrs.contains(&cptr)
+        || environment.receive_cptr.is_some_and(|own| own.bits() == cptr)
+        || environment.cnode.is_some_and(|cnode| cnode.bits() == cptr)
         || environment.caps.iter().any(|run| within(run.first.bits(), u64::from(run.count)))
 }
 
-/// A way to use the content of a slot. The refusal differs between an empty slot and a capability of another type.
+/// A way to use the capability at a cptr. The refusal differs between an empty cptr and a capability of another type.
 type Way<K> = fn(&K, u64) -> platform::Result<()>;
 
-/// Tries every slot of the CSpace without a given capability, in every way that would have an effect if there were one.
-pub(crate) fn empty_slots<P: Platform>(verdicts: &mut Verdicts<'_, P>, kernel: &P::Kernel, environment: &Environment) {
+/// Tries every cptr of the CSpace without a given capability, in every way that would have an effect if there were one.
+pub(crate) fn empty_cptrs<P: Platform>(verdicts: &mut Verdicts<'_, P>, kernel: &P::Kernel, environment: &Environment) {
     // Beyond its CSpace a lookup is a fault, and faults belong to the last attack.
-    let slots = 1u64.checked_shl(u32::from(environment.cnode_bits)).unwrap_or(SLOTS).min(SLOTS);
+    let cptrs = 1u64.checked_shl(u32::from(environment.cnode_bits)).unwrap_or(CPTRS).min(CPTRS);
     let ways: [(&str, Way<P::Kernel>); 7] = [
-        ("frames in slots it was not given", |k, n| k.frame_get_address(Cap::from_bits(n)).map(drop)),
-        ("mappings in slots it was not given", |k, n| k.frame_unmap(Cap::from_bits(n))),
-        ("interrupts in slots it was not given", |k, n| k.irq_handler_ack(Cap::from_bits(n))),
-        ("untyped memory in slots it was not given", |k, n| {
+        ("frames at cptrs it was not given", |k, n| k.frame_get_address(Cap::from_bits(n)).map(drop)),
+        ("mappings at cptrs it was not given", |k, n| k.frame_unmap(Cap::from_bits(n))),
+        ("interrupts at cptrs it was not given", |k, n| k.irq_handler_ack(Cap::from_bits(n))),
+        ("untyped memory at cptrs it was not given", |k, n| {
             let end = n.saturating_add(1);
             k.untyped_retype(Cap::from_bits(n), ObjectType::SmallPage, 0, Cap::from_bits(n), n..end)
         }),
-        ("threads in slots it was not given", |k, n| k.tcb_suspend(Cap::from_bits(n))),
-        ("CNodes in slots it was not given", |k, n| {
-            let slot = |index| AbsoluteCPtr { root: Cap::from_bits(n), index, depth: 64 };
-            k.cnode_copy(slot(0), slot(FAULT_ENDPOINT), Rights::ALL)
+        ("threads at cptrs it was not given", |k, n| k.tcb_suspend(Cap::from_bits(n))),
+        ("CNodes at cptrs it was not given", |k, n| {
+            let cptr = |index| AbsoluteCPtr { root: Cap::from_bits(n), index, depth: 64 };
+            k.cnode_copy(cptr(0), cptr(FAULT_ENDPOINT), Rights::ALL)
         }),
-        ("IO page tables in slots it was not given", |k, n| k.io_page_table_unmap(Cap::from_bits(n))),
+        ("IO page tables at cptrs it was not given", |k, n| k.io_page_table_unmap(Cap::from_bits(n))),
     ];
     for (name, way) in ways {
         let (mut tried, mut held) = (0u64, None);
-        for slot in (0..slots).filter(|slot| !is_given(environment, *slot)) {
+        for cptr in (0..cptrs).filter(|cptr| !is_given(environment, *cptr)) {
             tried = tried.saturating_add(1);
-            if way(kernel, slot) != Err(Error::InvalidCapability(0)) {
-                held.get_or_insert(slot);
+            if way(kernel, cptr) != Err(Error::InvalidCapability(0)) {
+                held.get_or_insert(cptr);
             }
         }
         match held {
             None => verdicts.report(name, true, format_args!("the kernel: invalid capability, {tried} times")),
-            Some(slot) => verdicts.report(name, false, format_args!("nothing: slot {slot} holds something")),
+            Some(cptr) => verdicts.report(name, false, format_args!("nothing: cptr {cptr} holds something")),
         }
     }
 }
@@ -143,7 +143,7 @@ async fn foreign_records<P: Platform>(attacker: &mut Attacker<'_, P>, environmen
 }
 
 /// Sends every capability it holds along with calls and messages to every endpoint it can call. It has no grant there, so none
-/// arrives. seL4 5.0.0 has grant-reply only as grant: a capability arrives if the receiver has a slot for it, and the receiver
+/// arrives. seL4 5.0.0 has grant-reply only as grant: a capability arrives if the receiver has an empty cptr for it, and the receiver
 /// deletes it. Every call is answered as without a capability. The root task (`report_caps`) and the simulator's kernel show
 /// whether a receiver kept one, from the receiver's CSpace.
 async fn sent_capabilities<P: Platform>(

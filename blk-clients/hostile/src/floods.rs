@@ -89,7 +89,7 @@ fn take<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<u64, Stuck> {
         }
         taken = taken.saturating_add(1);
     }
-    attacker.session.release()?;
+    attacker.session.publish_taken()?;
     Ok(taken)
 }
 

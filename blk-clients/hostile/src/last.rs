@@ -182,7 +182,7 @@ async fn flood_once<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), S
     attacker.session.publish()?;
     attacker.session.ring_doorbell();
     while attacker.session.complete()?.is_some() {}
-    attacker.session.release()?;
+    attacker.session.publish_taken()?;
     attacker.session.platform().yield_now().await;
     Ok(())
 }

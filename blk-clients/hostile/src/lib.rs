@@ -4,7 +4,7 @@
 //! (`capabilities`), addresses (`addresses`), quantity (`floods`); and those that end the attacker
 //! (`last`), one of which comes last if configured, the processor (`processor`) among them. Before and after, an honest read must succeed: a refusal counts only
 //! from a server that is alive. The server's death is no refusal either: the session is opened at its successor, and the
-//! current stage is repeated from its beginning. With a virtual function of its own it has other attacks (`function`).
+//! current stage is repeated from its beginning. With a virtual function of its own it has other attacks (`virtual_function`).
 //!
 //! Neighbours: `blk-client`'s session, at its barest; `report` carries the verdicts. Left out: attacks on things for
 //! which it has no name, and the verdict whether a neighbour was disturbed, which the neighbour gives.
@@ -21,11 +21,11 @@ mod attacker;
 mod capabilities;
 mod entries;
 mod floods;
-mod function;
 mod last;
 mod processor;
 mod races;
 mod verdicts;
+mod virtual_function;
 
 use attacker::{Attacker, Stuck};
 use blk_client::{Program, Session};
@@ -39,12 +39,12 @@ pub async fn run<P: Abuse>(platform: P, environment: Environment) {
     let Program { client, config: hostile, reporter } = &program;
     program.open(&platform).await;
     if environment.cap::<Endpoint>(pci_api::names::PCI).is_some() {
-        let outcome = function::run(&platform, &environment, &program, Verdicts::new(reporter)).await;
+        let outcome = virtual_function::run(&platform, &environment, &program, Verdicts::new(reporter)).await;
         if let Err(stuck) = &outcome {
             reporter.failure(format_args!("{stuck}"));
         }
         // Attacks that end the attacker reported the end of the work before.
-        if !function::reports_end_itself(hostile.last) || outcome.is_err() {
+        if !virtual_function::reports_end_itself(hostile.last) || outcome.is_err() {
             reporter.done(outcome.unwrap_or(false));
         }
         return;

@@ -73,7 +73,7 @@ async fn race<P: Platform>(
                 attacker.ring.write(place, published)?;
             }
             if let Some(completed) = attacker.session.complete()? {
-                attacker.session.release()?;
+                attacker.session.publish_taken()?;
                 break completed.status();
             }
             attacker.wait().await?;

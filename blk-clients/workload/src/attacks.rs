@@ -73,7 +73,7 @@ kinds! {
         "other tenants' blocks, numbers at the limits of arithmetic, ranges outside of its window", ["the server's check"];
     RACES = Session, "published entries", Round, "to change an entry after it was published", ["the server's private copy"];
     CAPABILITIES = Session, "capabilities", Round,
-        "every slot that it was not given, its own notification, unknown calls, the policy component's calls, records of other \
+        "every cptr that it was not given, its own notification, unknown calls, the policy component's calls, records of other \
          blocks, to send capabilities along",
         ["the kernel", "the server", "the policy component", "no right to grant"];
     ADDRESSES = Session, "addresses", Round, "memory and registers through forged regions", [SEAM];
@@ -111,9 +111,9 @@ kinds! {
         "to claim other functions, to get other registers and interrupts, to enable, disable and withdraw functions, to call as \
          another driver", ["the PCI server", "the kernel"];
     IOMMU_SERVER = Function, "the IOMMU server", Occasion::Some,
-        "to send it capabilities of every kind, to map slots that are not its frames', at impossible addresses and at as many as \
+        "to send it capabilities of every kind, to map cptrs that are not its frames', at impossible addresses and at as many as \
          it can, to make the PCI server's calls, unknown ones and cut ones", ["the IOMMU server"];
-    SLOTS = Function, "slots", Round, "every slot that it was not given", ["the kernel"];
+    CPTRS = Function, "cptrs", Round, "every cptr that it was not given", ["the kernel"];
     RELEASE = Function, "a release", Last(LastAttack::Close), "to release its function with commands in flight", ["the PCI server"];
     KEPT = Function, "a function that was revoked", Last(LastAttack::KeepFunction),
         "to enable its controller, to submit commands, to claim or start it (`last = \"keep-function\"`); judged by the contents of \

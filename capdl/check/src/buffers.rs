@@ -1,4 +1,4 @@
-//! The rule about IPC buffers. The kernel reads a component's long arguments and receive slots from its buffer, so nobody else
+//! The rule about IPC buffers. The kernel reads a component's long arguments and receive cptrs from its buffer, so nobody else
 //! may write it. Messages pass through it, so nobody else may read it.
 
 use super::{Rule, System};

@@ -1,4 +1,4 @@
-//! The layout that all systems share: sizes and addresses, slots, rights, and badges at the console.
+//! The layout that all systems share: sizes and addresses, cptrs, rights, and badges at the console.
 
 use capdl_spec::{ObjectKind, Role};
 use platform::Badge;
@@ -25,12 +25,12 @@ pub const REGIONS_VADDR: u64 = 0x3000_0000;
 /// Bytes of records a component's log ring keeps.
 pub const LOG_BYTES: u64 = 64 << 10;
 
-/// Slot of the fault endpoint.
+/// Slot of the fault endpoint in a CSpace root.
 pub const FAULT_SLOT: u64 = 1;
-/// Slot of the capability to the component's own CNode.
-pub const CNODE_SLOT: u64 = 2;
-/// First slot of named capabilities.
-pub const FIRST_NAMED_SLOT: u64 = 8;
+/// Cptr of the capability to the component's own CNode.
+pub const CNODE_CPTR: u64 = 2;
+/// First cptr of named capabilities.
+pub const FIRST_NAMED_CPTR: u64 = 8;
 
 /// Rights as the specification has them.
 pub mod rights {

@@ -52,13 +52,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Rule {
     /// Objects and components that the specification names exist, and no two have the same name. No two components share a
-    /// CSpace, VSpace, thread or number. Some roles have one component at most. No slot has two capabilities, no two mappings
+    /// CSpace, VSpace, thread or number. Some roles have one component at most. No cptr has two capabilities, no two mappings
     /// of a VSpace overlap, and paging structures are under every page.
     WellFormed,
     /// An IPC buffer is one frame. Its component maps it writable at the address that the kernel has, and nobody else maps or
     /// holds it.
     ///
-    /// The kernel takes the long arguments of calls and the slots for received capabilities from it.
+    /// The kernel takes the long arguments of calls and the cptrs for received capabilities from it.
     IpcBufferAlone,
     /// No two clients share memory that one of them can write, a notification that one of them waits on, or an endpoint.
     ///
@@ -212,7 +212,7 @@ fn well_formed(specification: &Specification) -> Result<(), Vec<Leak>> {
         refuse(format!("the mapping at {:#x} names an object that is not there", mapping.vaddr));
     }
     if let Some(run) = caps.iter().find(|run| !there(run.object) || !there(run.cnode)) {
-        refuse(format!("slot {} of a CSpace names an object that is not there", run.slot));
+        refuse(format!("cptr {} of a CSpace names an object that is not there", run.cptr));
     }
     let mut names = BTreeSet::new();
     if let Some(object) = objects.iter().find(|object| !names.insert(&object.name)) {

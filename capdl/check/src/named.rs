@@ -13,8 +13,8 @@ mod supervised;
 
 use self::roles::{Entry, Place, Possessions, Wanted};
 use super::{Role, Rule, System};
-use crate::layout::{CNODE_SLOT, alarms_us, frame_bytes, rights};
-use capdl_spec::{CapRun, Component, Mapping, Object, ObjectId, ObjectKind, RECEIVE_SLOT, TeardownAck};
+use crate::layout::{CNODE_CPTR, alarms_us, frame_bytes, rights};
+use capdl_spec::{CapRun, Component, Mapping, Object, ObjectId, ObjectKind, RECEIVE_CPTR, TeardownAck};
 use platform::{CPtr, Environment, RegionKind, names};
 
 impl System<'_> {
@@ -53,10 +53,10 @@ impl System<'_> {
             paths.push(format!("{who} finds the environment of {other}, which has the number {number}"));
         }
         let receives = self.has_cnode(index);
-        let own = receives.then_some(CPtr::new(CNODE_SLOT));
-        let place = receives.then_some(CPtr::new(RECEIVE_SLOT));
+        let own = receives.then_some(CPtr::new(CNODE_CPTR));
+        let place = receives.then_some(CPtr::new(RECEIVE_CPTR));
         let ObjectKind::CNode { size_bits } = self.object(*cnode).kind else { return paths };
-        if environment.cnode != own || environment.receive_slot != place || environment.cnode_bits != size_bits {
+        if environment.cnode != own || environment.receive_cptr != place || environment.cnode_bits != size_bits {
             paths.push(format!("{who} is configured with another CNode of its own than it has"));
         }
         if environment.ipc_buffer.bits() != *ipc_buffer_vaddr {
@@ -68,16 +68,16 @@ impl System<'_> {
         }
         let own = self.specification.caps.iter().filter(|run| run.cnode == *cnode);
         let runs: Vec<_> =
-            own.map(|run| run.slot..run.slot.saturating_add(self.object(run.object).count.into())).collect();
-        if receives && runs.iter().any(|run| run.contains(&RECEIVE_SLOT)) {
-            paths.push(format!("{who} has a capability in slot {RECEIVE_SLOT}, where received ones are to land"));
+            own.map(|run| run.cptr..run.cptr.saturating_add(self.object(run.object).count.into())).collect();
+        if receives && runs.iter().any(|run| run.contains(&RECEIVE_CPTR)) {
+            paths.push(format!("{who} has a capability at cptr {RECEIVE_CPTR}, where received ones are to land"));
         }
         let first = runs.iter().map(|run| run.end).max().unwrap_or(0);
         let end = if receives { 1u64.checked_shl(size_bits.into()).unwrap_or(0) } else { first };
-        if environment.free_slots != (first..end) {
-            let configured = &environment.free_slots;
+        if environment.free_cptrs != (first..end) {
+            let configured = &environment.free_cptrs;
             paths.push(format!(
-                "{who} is configured so that it may fill slots {configured:?}, and those beyond its own are {first}..{end}"
+                "{who} is configured so that it may fill cptrs {configured:?}, and those beyond its own are {first}..{end}"
             ));
         }
         paths
@@ -204,10 +204,10 @@ impl System<'_> {
         let mut left: Vec<&CapRun> = self.specification.caps.iter().filter(|run| run.cnode == own).collect();
         let mut paths = Vec::new();
         if self.has_cnode(index) {
-            let itself = |run: &&CapRun| run.slot == CNODE_SLOT && run.object == own && run.badge == 0;
+            let itself = |run: &&CapRun| run.cptr == CNODE_CPTR && run.object == own && run.badge == 0;
             match left.iter().position(|run| itself(run) && run.rights == rights::ALL) {
                 Some(position) => drop(left.swap_remove(position)),
-                None => paths.push(format!("{who} does not have its own CNode in slot {CNODE_SLOT}")),
+                None => paths.push(format!("{who} does not have its own CNode at cptr {CNODE_CPTR}")),
             }
         }
         for Wanted { name, entries } in &wanted.caps {
@@ -215,20 +215,20 @@ impl System<'_> {
                 paths.push(format!("{who} finds no capability called {name}"));
                 continue;
             };
-            let mut slot = named.first.bits();
+            let mut cptr = named.first.bits();
             for entry in entries {
-                let Some(position) = left.iter().position(|run| run.slot == slot && self.is_entry(run, entry)) else {
+                let Some(position) = left.iter().position(|run| run.cptr == cptr && self.is_entry(run, entry)) else {
                     let is =
-                        left.iter().find(|run| run.slot == slot).map_or("nothing".into(), |run| self.described(run));
+                        left.iter().find(|run| run.cptr == cptr).map_or("nothing".into(), |run| self.described(run));
                     let Entry { object, badge, rights } = entry;
                     paths.push(format!(
-                        "{who} has as {name} in slot {slot} {is}, and not {object} with badge {badge:#x} and rights {rights}"
+                        "{who} has as {name} at cptr {cptr} {is}, and not {object} with badge {badge:#x} and rights {rights}"
                     ));
                     break;
                 };
-                slot = slot.saturating_add(self.object(left.swap_remove(position).object).count.into());
+                cptr = cptr.saturating_add(self.object(left.swap_remove(position).object).count.into());
             }
-            if slot != named.first.bits().saturating_add(named.count.into()) && paths.is_empty() {
+            if cptr != named.first.bits().saturating_add(named.count.into()) && paths.is_empty() {
                 paths.push(format!(
                     "{who} is configured with {} capabilities called {name}, which are another number",
                     named.count
@@ -239,7 +239,7 @@ impl System<'_> {
             environment.caps.iter().filter(|caps| !wanted.caps.iter().any(|wanted| caps.name.as_str() == wanted.name));
         paths.extend(unknown.map(|caps| format!("{who} finds a capability called {}, which is not for it", caps.name)));
         paths.extend(left.iter().map(|run| {
-            format!("{who} holds {} in slot {}, which is not for it", self.object(run.object).name, run.slot)
+            format!("{who} holds {} at cptr {}, which is not for it", self.object(run.object).name, run.cptr)
         }));
         paths
     }

@@ -34,7 +34,7 @@ pub(super) fn holdings(specification: &Specification, roles: &[Role]) -> Vec<Vec
                 object: run.object,
                 rights: run.rights,
                 badge: run.badge,
-                path: format!("slot {} of its CSpace", run.slot),
+                path: format!("cptr {} of its CSpace", run.cptr),
                 own: true,
             })
             .collect()
@@ -91,7 +91,7 @@ fn behind_controlled_objects(
             continue;
         }
         for run in specification.caps.iter().filter(|run| run.cnode == cnode) {
-            let path = format!("{name} ({}), slot {} of the CSpace behind it", held.path, run.slot);
+            let path = format!("{name} ({}), cptr {} of the CSpace behind it", held.path, run.cptr);
             found.push((index, Held { object: run.object, rights: run.rights, badge: run.badge, path, own: false }));
         }
     }
@@ -120,7 +120,7 @@ fn sent_by_others(
     }
 }
 
-/// Whether the component has a slot to receive into: the kernel finds the slot through a CNode that the receiver holds.
+/// Whether the component has a cptr to receive at: the kernel finds it through a CNode that the receiver holds.
 fn can_receive_caps(specification: &Specification, holdings: &[Vec<Held>], index: usize) -> bool {
     let is_cnode = |held: &Held| matches!(specification.objects[held.object as usize].kind, ObjectKind::CNode { .. });
     holdings[index].iter().any(is_cnode)

@@ -1,4 +1,4 @@
-//! Rules about the accounting of a system: each number, slot and address is given out once, and everything that a thread starts
+//! Rules about the accounting of a system: each number, cptr and address is given out once, and everything that a thread starts
 //! with is mapped.
 
 use super::{Rule, System};
@@ -20,12 +20,12 @@ const LEVELS: [(ObjectKind, &str, u32); 3] = [
 type Span = (u64, u64, ObjectId);
 
 impl System<'_> {
-    /// Checks the numbers, slots, addresses and starts of all components.
+    /// Checks the numbers, cptrs, addresses and starts of all components.
     pub(super) fn structure(&mut self) {
         self.numbers();
         self.for_nobody();
         for index in self.indices() {
-            self.slots(index);
+            self.cptrs(index);
             self.address_space(index);
             self.start(index);
         }
@@ -69,7 +69,7 @@ impl System<'_> {
         }
     }
 
-    fn slots(&mut self, index: usize) {
+    fn cptrs(&mut self, index: usize) {
         let (who, component) = (self.who(index), &self.specification.components[index]);
         let ObjectKind::CNode { size_bits } = self.object(component.cnode).kind else {
             return self.refuse(Rule::WellFormed, format!("{who} has a CSpace that is no CNode"));
@@ -84,21 +84,21 @@ impl System<'_> {
         }
         let own = self.specification.caps.iter().filter(|run| run.cnode == component.cnode);
         let mut runs: Vec<Span> = own
-            .map(|run| (run.slot, run.slot.saturating_add(self.object(run.object).count.into()), run.object))
+            .map(|run| (run.cptr, run.cptr.saturating_add(self.object(run.object).count.into()), run.object))
             .collect();
         runs.sort_unstable();
         for (first, last, object) in &runs {
             let name = &self.object(*object).name;
             if *first == 0 || *last > end {
-                paths.push(format!("{who} has {name} in slot {first}, outside of its CNode of {end} slots"));
+                paths.push(format!("{who} has {name} at cptr {first}, outside of its CNode of {end} slots"));
             }
             if (*first..*last).contains(&component.fault_slot) {
-                paths.push(format!("{who} has {name} in slot {first}, where its fault endpoint lies"));
+                paths.push(format!("{who} has {name} at cptr {first}, where its fault endpoint lies"));
             }
         }
         for (one, other) in overlaps(&runs) {
             let (one, other) = (&self.object(one).name, &self.object(other).name);
-            paths.push(format!("{who} has {one} and {other} in the same slot"));
+            paths.push(format!("{who} has {one} and {other} at the same cptr"));
         }
         for path in paths {
             self.refuse(Rule::WellFormed, path);

@@ -96,8 +96,8 @@ pub struct Specification {
     pub no_iommu: bool,
 }
 
-/// Slot for received capabilities, in the CSpaces of components that hold their own CNode. Others receive none.
-pub const RECEIVE_SLOT: u64 = 3;
+/// Cptr for received capabilities, in the CSpaces of components that hold their own CNode. Others receive none.
+pub const RECEIVE_CPTR: u64 = 3;
 
 /// A moment of a run: it comes some time after all that it needs has happened, and only once. The root task's fault injection
 /// announces it to the components.
@@ -248,13 +248,13 @@ pub struct Mapping {
     pub executable: bool,
 }
 
-/// Capabilities to an array of objects in consecutive slots.
+/// Capabilities to an array of objects at consecutive cptrs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CapRun {
     /// A [`ObjectKind::CNode`].
     pub cnode: ObjectId,
-    /// First slot.
-    pub slot: u64,
+    /// First cptr.
+    pub cptr: u64,
     /// The object, with its whole array.
     pub object: ObjectId,
     /// Badge for endpoints and notifications, 0 for none. A CNode's guard is chosen so that paths are 64 bits long.
@@ -291,7 +291,7 @@ pub struct Component {
     pub ipc_buffer: ObjectId,
     /// Where the IPC buffer is mapped.
     pub ipc_buffer_vaddr: u64,
-    /// Slot of its CSpace root with the capability to the supervisor's endpoint. The endpoint itself is the root task's; the
+    /// Slot of its CSpace root, a CNode, with the capability to the supervisor's endpoint. The endpoint itself is the root task's; the
     /// root task mints it there with the component's number as badge.
     pub fault_slot: u64,
     /// The notification bound to its thread, for components that wait on an endpoint.

@@ -15,8 +15,8 @@ use capdl_spec::{ObjectKind, Role, TeardownAck};
 use pci_api::Match;
 use platform::RegionKind;
 
-/// Slots for capabilities that the PCI server gives: a notification and a handler for each interrupt, and the IOSpace.
-const FREE_SLOTS: u64 = 2 * FUNCTION_QUEUES as u64 + 1;
+/// Cptrs for capabilities that the PCI server gives: a notification and a handler for each interrupt, and the IOSpace.
+const FREE_CPTRS: u64 = 2 * FUNCTION_QUEUES as u64 + 1;
 
 /// The place of a client's function.
 pub(super) struct Place<'a> {
@@ -62,7 +62,7 @@ impl Builder<'_> {
         self.io_tables(who, name, io_tables(pages * PAGE, std::iter::once(tenant.window)));
         let pages = self.function_pages(tenant);
         let arena = self.model.arena(who, pci_api::names::ARENA, arena_bytes(pages.into()));
-        self.model.own_cnode(who, FREE_SLOTS);
+        self.model.own_cnode(who, FREE_CPTRS);
         if let (Some(restart), Some(page)) = (tenant.restart, server.teardown_acks) {
             self.model.restarts(who, restart.to_policy());
             self.model.waits_for_teardown(who, TeardownAck { page, session: word });

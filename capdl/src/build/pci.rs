@@ -14,9 +14,9 @@ use platform::{Badge, Paddr, RegionKind, Vaddr};
 
 /// Pages of the largest MSI-X table, 2048 entries of 16 bytes, if it does not begin with a page.
 const TABLE_PAGES: u64 = 9;
-/// Slots for each page that is mapped: half of all slots are for dividing device memory, which takes up to three for a page; of
+/// Cptrs for each page that is mapped: half of all cptrs are for dividing device memory, which takes up to three for a page; of
 /// the others a page takes one.
-const SLOTS_A_PAGE: u64 = 6;
+const CPTRS_A_PAGE: u64 = 6;
 
 /// The PCI server, and the objects that drivers get capabilities for.
 pub(super) struct Pci {
@@ -54,7 +54,7 @@ impl Builder<'_> {
         self.model.arena(who, names::ARENA, arena_bytes(TABLE_PAGES * drivers));
         let vspace = self.model.vspace(who);
         self.model.cap(who, names::OWN_VSPACE, vspace, 0, rights::ALL);
-        self.model.own_cnode(who, 2048 + 1024 * drivers + SLOTS_A_PAGE * self.all_register_pages());
+        self.model.own_cnode(who, 2048 + 1024 * drivers + CPTRS_A_PAGE * self.all_register_pages());
         self.model.keeps(who, names::SIZING);
         self.model.restarts(who, self.scenario.pci_server.restart.to_policy());
         let supervisor = self.one("root-task.event", ObjectKind::Notification);

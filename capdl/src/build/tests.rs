@@ -81,21 +81,21 @@ fn paging_structures_cover_every_small_frame_and_come_first() {
 }
 
 #[test]
-fn slots_of_a_cspace_are_used_once_and_lie_inside() {
+fn cptrs_of_a_cspace_are_used_once_and_lie_inside() {
     let system = system_of("bridge-two-controllers");
     let Specification { objects, caps, components, .. } = &system.specification;
     for (component, environment) in components.iter().zip(&system.environments) {
-        let mut slots: Vec<u64> = vec![component.fault_slot];
+        let mut cptrs: Vec<u64> = vec![component.fault_slot];
         for run in caps.iter().filter(|run| run.cnode == component.cnode) {
-            slots.extend(run.slot..run.slot + u64::from(objects[run.object as usize].count));
+            cptrs.extend(run.cptr..run.cptr + u64::from(objects[run.object as usize].count));
         }
-        let used = slots.len();
-        slots.sort_unstable();
-        slots.dedup();
-        assert_eq!(slots.len(), used, "{}", component.name);
-        assert!(slots.iter().all(|slot| *slot < 1 << environment.cnode_bits && *slot > 0));
-        assert!(slots.iter().all(|slot| !environment.free_slots.contains(slot)));
-        assert!(environment.free_slots.end <= 1 << environment.cnode_bits);
+        let used = cptrs.len();
+        cptrs.sort_unstable();
+        cptrs.dedup();
+        assert_eq!(cptrs.len(), used, "{}", component.name);
+        assert!(cptrs.iter().all(|cptr| *cptr < 1 << environment.cnode_bits && *cptr > 0));
+        assert!(cptrs.iter().all(|cptr| !environment.free_cptrs.contains(cptr)));
+        assert!(environment.free_cptrs.end <= 1 << environment.cnode_bits);
     }
 }
 
@@ -131,8 +131,8 @@ fn a_client_gets_what_the_interfaces_name_and_nothing_else() {
     assert_eq!(caps, [("event", 1), ("server", 1), ("doorbell", 1), ("policy", 1), ("log", 1)]);
     let regions: Vec<_> = alice.regions.iter().map(|region| region.name.as_str()).collect();
     assert_eq!(regions, ["log", "liveness-server", "window", "ring-client", "ring-server"]);
-    assert_eq!((alice.cnode, alice.receive_slot), (None, None));
-    assert!(alice.free_slots.is_empty());
+    assert_eq!((alice.cnode, alice.receive_cptr), (None, None));
+    assert!(alice.free_cptrs.is_empty());
     let config: Client = alice.config().unwrap();
     assert_eq!((config.tenant.as_str(), config.window_bytes), ("alice", 1 << 20));
 }
@@ -174,7 +174,7 @@ fn policy_component_holds_the_extents_and_little_else() {
     let policy = environment(&system, "policy");
     let caps: Vec<_> = policy.caps.iter().map(|run| (run.name.as_str(), run.count)).collect();
     assert_eq!(caps, [("endpoint", 1), ("event", 1), ("server", 1), ("log", 1)]);
-    assert_eq!((policy.cnode, policy.receive_slot), (None, None));
+    assert_eq!((policy.cnode, policy.receive_cptr), (None, None));
     let config: PolicyConfig = policy.config().unwrap();
     assert_eq!(config.sessions.len(), 7);
     assert_eq!((config.sessions[4].tenant.as_str(), config.sessions[4].writable), ("dora", false));
@@ -445,9 +445,9 @@ fn function_client_has_what_a_driver_needs_and_no_way_to_its_server() {
     let regions: Vec<_> = frida.regions.iter().map(|region| (region.name.as_str(), region.kind)).collect();
     let expected = ["log", "window", "dma"].map(|name| (name, RegionKind::ReadWrite));
     assert_eq!(regions, [expected.as_slice(), &[("arena", RegionKind::Arena)]].concat());
-    assert!(frida.cnode.is_some() && frida.receive_slot.is_some());
+    assert!(frida.cnode.is_some() && frida.receive_cptr.is_some());
     // The IOSpace, and for each of two vectors a notification and a handler.
-    assert!(frida.free_slots.end - frida.free_slots.start >= 5, "{:?}", frida.free_slots);
+    assert!(frida.free_cptrs.end - frida.free_cptrs.start >= 5, "{:?}", frida.free_cptrs);
     let pool = frida.region("dma").unwrap().len / PAGE;
     assert!(pool >= 4 + 32, "{pool} pages for two queue pairs and the lists of 32 commands");
     let server = environment(&system, "nvme-server");

@@ -22,7 +22,7 @@ fn tiny() -> Specification {
     let ports = add("serial", ObjectKind::IoPorts { first: 0x3f8, last: 0x3ff }, 1);
     let irq = add("irq-control", ObjectKind::IrqControl, 1);
     let map = |object, vaddr, writable| Mapping { vspace, object, vaddr, writable, executable: false };
-    let cap = |slot, object, badge, rights| CapRun { cnode, slot, object, badge, rights };
+    let cap = |cptr, object, badge, rights| CapRun { cnode, cptr, object, badge, rights };
     Specification {
         arch: Arch::X86_64,
         no_iommu: false,

@@ -52,7 +52,7 @@ fn memory_one_client_writes_and_another_reads_is_refused() {
 fn another_clients_frame_capability_is_refused() {
     let mut system = crowd();
     plant(&mut system, "mallory", "alice.window", 0, READ_WRITE);
-    refused(&system, Rule::ClientsApart, &["alice.window", "slot 200"]);
+    refused(&system, Rule::ClientsApart, &["alice.window", "cptr 200"]);
     refused(&system, Rule::WindowsUnreadable, &["client mallory holds alice.window", "is not the server"]);
 }
 
@@ -112,7 +112,7 @@ fn a_client_with_interrupts_ports_or_the_iommu_is_refused() {
     for object in ["irq-control", "io-space-master", "serial", "ecam"] {
         let mut system = crowd();
         plant(&mut system, "mallory", object, 0, ALL);
-        refused(&system, Rule::ClientsHoldNoDevice, &["client mallory", object, "slot 200"]);
+        refused(&system, Rule::ClientsHoldNoDevice, &["client mallory", object, "cptr 200"]);
     }
 }
 
@@ -134,7 +134,7 @@ fn what_lies_behind_a_cnode_is_reached_through_it() {
     refused(
         &system,
         Rule::NoUntypedOut,
-        &["client mallory reaches the untyped pci-window-c0000000", "pci-server.cnode (slot 200"],
+        &["client mallory reaches the untyped pci-window-c0000000", "pci-server.cnode (cptr 200"],
     );
     refused(&system, Rule::ClientsHoldNoDevice, &["irq-control", "the CSpace behind it"]);
 }

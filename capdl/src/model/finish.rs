@@ -3,10 +3,10 @@
 use super::{Access, Draft, Model, Who, short};
 use crate::error::BuildError;
 use crate::layout::{
-    CNODE_SLOT, DIRECTORY_BYTES, ENVIRONMENT_VADDR, FAULT_SLOT, IPC_BUFFER_VADDR, LARGE_PAGE, PAGE, STACK_TOP,
+    CNODE_CPTR, DIRECTORY_BYTES, ENVIRONMENT_VADDR, FAULT_SLOT, IPC_BUFFER_VADDR, LARGE_PAGE, PAGE, STACK_TOP,
 };
 use crate::system::System;
-use capdl_spec::{Component, Fill, Mapping, ObjectKind, RECEIVE_SLOT};
+use capdl_spec::{Component, Fill, Mapping, ObjectKind, RECEIVE_CPTR};
 use platform::{CPtr, Environment, Vaddr};
 use std::collections::BTreeSet;
 
@@ -27,16 +27,16 @@ impl Model {
 
     fn environment(&mut self, who: Who) -> Environment {
         let draft = &self.drafts[who.0];
-        let slots = (draft.next_slot + draft.free_slots).next_power_of_two();
-        let free_slots = if draft.own_cnode { draft.next_slot..slots } else { draft.next_slot..draft.next_slot };
+        let cptrs = (draft.next_cptr + draft.free_cptrs).next_power_of_two();
+        let free_cptrs = if draft.own_cnode { draft.next_cptr..cptrs } else { draft.next_cptr..draft.next_cptr };
         Environment {
             component: Self::id(who),
             name: short(&draft.name),
-            cnode: draft.own_cnode.then(|| CPtr::new(CNODE_SLOT)),
-            cnode_bits: slots.trailing_zeros() as u8,
+            cnode: draft.own_cnode.then(|| CPtr::new(CNODE_CPTR)),
+            cnode_bits: cptrs.trailing_zeros() as u8,
             ipc_buffer: Vaddr::new(IPC_BUFFER_VADDR),
-            free_slots,
-            receive_slot: draft.own_cnode.then(|| CPtr::new(RECEIVE_SLOT)),
+            free_cptrs,
+            receive_cptr: draft.own_cnode.then(|| CPtr::new(RECEIVE_CPTR)),
             wait: draft.wait,
             caps: draft.caps.clone(),
             regions: draft.regions.clone(),

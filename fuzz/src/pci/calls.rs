@@ -1,14 +1,14 @@
 //! Calls at the PCI server: any label and words from any badge, with and without a capability, from drivers that die and are
 //! restarted, about functions that vanish.
 //!
-//! The law: every call is answered, and after each one the receive slot is empty. A driver has mapped pages of the BARs of
+//! The law: every call is answered, and after each one the receive cptr is empty. A driver has mapped pages of the BARs of
 //! the function that it was granted and of no other, and never a page of an MSI-X table or of its pending bits. Only a
 //! function that a living driver claimed and started masters the bus. When all have released their functions, nothing of
 //! them is left: no mapping, no handler, no IOSpace. Inputs about virtual functions have another machine, in
 //! `virtual_functions`.
 
 use super::bus::Device;
-use super::system::{BEHIND_BRIDGES, BEHIND_PORT, DRIVER_VSPACE, LIVENESS, ON_ROOT, RECEIVE_SLOT, System};
+use super::system::{BEHIND_BRIDGES, BEHIND_PORT, DRIVER_VSPACE, LIVENESS, ON_ROOT, RECEIVE_CPTR, System};
 use super::virtual_functions;
 use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
@@ -63,7 +63,7 @@ fn law(input: &[u8], subject: Subject) {
     for driver in 0..DRIVERS {
         assert!(run.system.mapped(DRIVER_VSPACE + driver as u64).is_empty(), "a page left of a released function");
     }
-    assert_eq!(run.system.passing_slots(), 0, "capabilities left of released functions");
+    assert_eq!(run.system.passing_cptrs(), 0, "capabilities left of released functions");
 }
 
 impl Run {
@@ -121,8 +121,8 @@ impl Run {
             Some(notification) => self.system.call_with_cap(badge, message, Badge::SIGNAL | notification),
             None => self.system.call(badge, message),
         };
-        let filled = self.system.machine.state().holds(RECEIVE_SLOT);
-        assert!(!filled, "a capability is left in the receive slot");
+        let filled = self.system.machine.state().holds(RECEIVE_CPTR);
+        assert!(!filled, "a capability is left at the receive cptr");
         let driver = caller.and_then(|driver| self.known.get_mut(driver));
         let Some(known) = driver.filter(|_| answer.label == GRANTED) else { return };
         match label {

@@ -1,7 +1,7 @@
 //! Virtual functions: the part of [`super::calls`] and of [`super::config_space`] that is about them. The machine has a controller
 //! with three of them, two enabled, a driver of the controller and drivers of the first two, and one of a function that is not there.
 //!
-//! The law over calls: every call is answered, and the receive slot is empty then. A driver has mapped pages of its own function's
+//! The law over calls: every call is answered, and the receive cptr is empty then. A driver has mapped pages of its own function's
 //! part of the BAR and of no other, and never one of an MSI-X table or of pending bits. Only a function that a living driver claimed
 //! and started masters the bus. Nothing breaks a rule of the PCI standard.
 //!
@@ -10,7 +10,7 @@
 //!
 //! Of both: when all have released their functions, nothing of them is left.
 
-use super::system::{DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE, RECEIVE_SLOT};
+use super::system::{DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE, RECEIVE_CPTR};
 use super::virtual_system::{NEIGHBOUR, PHYSICAL, SERVER, TOTAL, Virtual, virtual_at};
 use crate::target::Subject;
 use arbitrary::{Result, Unstructured};
@@ -217,8 +217,8 @@ impl Run {
             Some(notification) => self.system.call_with_cap(badge, message, Badge::SIGNAL | notification),
             None => self.system.call(badge, message),
         };
-        let filled = self.system.machine.state().holds(RECEIVE_SLOT);
-        assert!(!filled, "a capability is left in the receive slot");
+        let filled = self.system.machine.state().holds(RECEIVE_CPTR);
+        assert!(!filled, "a capability is left at the receive cptr");
         if let (WITHDRAW, GRANTED, Ok(index @ (0 | 1))) = (label, answer.label, index) {
             let known = &mut self.known[OF_VIRTUAL.start + index as usize];
             (known.started, known.withdrawn) = (false, true);
@@ -283,7 +283,7 @@ impl Run {
         for driver in 0..DRIVERS {
             assert!(self.mapped(driver).is_empty(), "a page left of a released function");
         }
-        assert_eq!(self.system.passing_slots(), 0, "capabilities left of released functions");
+        assert_eq!(self.system.passing_cptrs(), 0, "capabilities left of released functions");
     }
 }
 

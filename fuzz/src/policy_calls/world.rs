@@ -105,8 +105,8 @@ fn environment(config: &PolicyConfig) -> Environment {
         cnode: None,
         cnode_bits: 6,
         ipc_buffer: Vaddr::new(0x1010_0000),
-        free_slots: 0..0,
-        receive_slot: Some(CPtr::new(5)),
+        free_cptrs: 0..0,
+        receive_cptr: Some(CPtr::new(5)),
         wait: Some(CPtr::new(3)),
         caps: vec![cap("server", SERVER), cap("endpoint", 9), cap("event", 10)],
         regions: vec![

@@ -1,12 +1,12 @@
 //! The seam's invocations on IOSpaces as calls to the server, for every platform whose kernel has no IOSpaces.
 //!
 //! The PCI server's master is an endpoint of the server. The slots behind it hold one endpoint for each domain, of which a
-//! driver gets a copy. `call` sends a message through the endpoint in a slot and waits for the answer.
+//! driver gets a copy. `call` sends a message through the endpoint at a cptr and waits for the answer.
 
 use crate::{BUSY, CLOSE, Close, MAP, Map, OPEN, Open, RESET, UNMAP, Unmap, result};
 use platform::{AbsoluteCPtr, CPtr, Cap, Error, Frame, IoSpace, Iova, Kernel, Message, Result, Rights};
 
-/// See [`Kernel::frame_map_io`]. The server knows the frame by its slot in the specification; a copy in another slot is unknown.
+/// See [`Kernel::frame_map_io`]. The server knows the frame by its cptr in the specification; a copy at another cptr is unknown.
 ///
 /// # Errors
 /// The server's refusal.
@@ -75,7 +75,7 @@ mod tests {
     use crate::{DONE, MASTER, refusal};
     use core::cell::RefCell;
 
-    const SLOT: u64 = 9;
+    const CPTR: u64 = 9;
 
     #[test]
     fn a_mapping_goes_to_the_domain_with_its_frame_and_rights() {
@@ -84,11 +84,11 @@ mod tests {
             *said.borrow_mut() = Some((to, message.clone()));
             Message::new(DONE)
         };
-        let (frame, space) = (CPtr::new(5).cast(), CPtr::new(SLOT).cast());
+        let (frame, space) = (CPtr::new(5).cast(), CPtr::new(CPTR).cast());
         assert_eq!(map(call, frame, space, Rights::READ, Iova::new(0x3000)), Ok(()));
         let (to, message) = said.borrow().clone().unwrap();
-        assert_eq!((to, message.label, message.cap), (CPtr::new(SLOT), MAP, None));
-        assert_eq!(message.payload::<Map>().ok(), Some(Map { iova: 0x3000, slot: 5, writable: 0 }));
+        assert_eq!((to, message.label, message.cap), (CPtr::new(CPTR), MAP, None));
+        assert_eq!(message.payload::<Map>().ok(), Some(Map { iova: 0x3000, cptr: 5, writable: 0 }));
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
             Message::new(if *left.borrow() > 0 { BUSY } else { refusal(Error::DeleteFirst) })
         };
         assert_eq!(
-            map(call, CPtr::new(5).cast(), CPtr::new(SLOT).cast(), Rights::READ, Iova::new(0)),
+            map(call, CPtr::new(5).cast(), CPtr::new(CPTR).cast(), Rights::READ, Iova::new(0)),
             Err(Error::DeleteFirst)
         );
         assert_eq!(*left.borrow(), 0);
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_refusal_is_the_kernels_error() {
         let refuse = |_: CPtr, _: &Message| Message::new(refusal(Error::DeleteFirst));
-        assert_eq!(unmap(refuse, CPtr::new(SLOT).cast(), Iova::new(0)), Err(Error::DeleteFirst));
+        assert_eq!(unmap(refuse, CPtr::new(CPTR).cast(), Iova::new(0)), Err(Error::DeleteFirst));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The root task writes it at boot, from the specification: the small frames in a driver's CSpace, with the addresses that
 //! they were made at. They stay the same frames as long as the system runs, also when a component is started again, so the
-//! table never changes. A driver names a frame by its slot; no capability goes to the server.
+//! table never changes. A driver names a frame by its cptr; no capability goes to the server.
 //!
 //! The table is the number of runs and, 64 bytes after its start, the [`Run`]s.
 
@@ -18,12 +18,12 @@ const FIRST: usize = 64;
 /// and the kernel lists fewer at boot.
 const BREAKS: u64 = 256;
 
-/// Frames of a driver in consecutive slots, at consecutive addresses.
+/// Frames of a driver at consecutive cptrs, at consecutive addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Run {
-    /// The slot of the first in the driver's CSpace.
-    pub slot: u64,
+    /// The cptr of the first in the driver's CSpace.
+    pub cptr: u64,
     /// The address of the first.
     pub paddr: u64,
     /// Number of frames.
@@ -35,9 +35,9 @@ pub struct Run {
 }
 
 impl Run {
-    /// The frame in `slot`, if it is one of these.
-    fn at(&self, slot: u64) -> Option<Frame> {
-        let index = slot.checked_sub(self.slot).filter(|index| *index < u64::from(self.frames))?;
+    /// The frame at `cptr`, if it is one of these.
+    fn at(&self, cptr: u64) -> Option<Frame> {
+        let index = cptr.checked_sub(self.cptr).filter(|index| *index < u64::from(self.frames))?;
         let offset = index.checked_mul(PAGE_SIZE as u64)?;
         Some(Frame { paddr: Paddr::new(self.paddr.checked_add(offset)?), is_writable: self.writable != 0 })
     }
@@ -45,7 +45,7 @@ impl Run {
     /// Adds the next frame to the run, if it follows in all respects.
     fn extend(&mut self, next: &Self) -> bool {
         let follows = (self.domain, self.writable) == (next.domain, next.writable)
-            && self.slot.checked_add(u64::from(self.frames)) == Some(next.slot)
+            && self.cptr.checked_add(u64::from(self.frames)) == Some(next.cptr)
             && u64::from(self.frames).checked_mul(PAGE_SIZE as u64).and_then(|bytes| self.paddr.checked_add(bytes))
                 == Some(next.paddr);
         match self.frames.checked_add(next.frames).filter(|_| follows) {
@@ -115,17 +115,17 @@ impl Frames {
     /// The table of these runs.
     #[must_use]
     pub fn of(mut runs: Vec<Run>) -> Self {
-        runs.sort_unstable_by_key(|run| (run.domain, run.slot));
+        runs.sort_unstable_by_key(|run| (run.domain, run.cptr));
         Self(runs)
     }
 
-    /// The frame in `slot` of the CSpace of the driver of `domain`, if that is a frame its function may reach.
+    /// The frame at `cptr` of the CSpace of the driver of `domain`, if that is a frame its function may reach.
     #[must_use]
-    pub fn find(&self, domain: u64, slot: u64) -> Option<Frame> {
+    pub fn find(&self, domain: u64, cptr: u64) -> Option<Frame> {
         let domain = u16::try_from(domain).ok()?;
-        let after = self.0.partition_point(|run| (run.domain, run.slot) <= (domain, slot));
+        let after = self.0.partition_point(|run| (run.domain, run.cptr) <= (domain, cptr));
         let run = after.checked_sub(1).and_then(|index| self.0.get(index))?;
-        if run.domain == domain { run.at(slot) } else { None }
+        if run.domain == domain { run.at(cptr) } else { None }
     }
 
     /// The number of frames of the driver of `domain`.
@@ -143,8 +143,8 @@ mod tests {
 
     const BASE: u64 = 0x4000_0000;
 
-    fn frame(domain: u16, slot: u64, page: u64, writable: u16) -> Run {
-        Run { slot, paddr: BASE + page * PAGE_SIZE as u64, frames: 1, domain, writable }
+    fn frame(domain: u16, cptr: u64, page: u64, writable: u16) -> Run {
+        Run { cptr, paddr: BASE + page * PAGE_SIZE as u64, frames: 1, domain, writable }
     }
 
     fn written(frames: impl IntoIterator<Item = Run>) -> (Frames, usize) {
@@ -166,22 +166,22 @@ mod tests {
             frame(1, 12, 22, 1),
         ]);
         assert_eq!(runs, 4, "a gap, another driver and other rights begin a run");
-        let found = |domain, slot| {
-            let frame = frames.find(domain, slot)?;
+        let found = |domain, cptr| {
+            let frame = frames.find(domain, cptr)?;
             Some(((frame.paddr.bits() - BASE) / PAGE_SIZE as u64, frame.is_writable))
         };
-        assert_eq!([10, 11, 12].map(|slot| found(2, slot)), [Some((0, true)), Some((1, true)), Some((7, true))]);
-        assert_eq!([10, 11, 12].map(|slot| found(1, slot)), [Some((20, false)), Some((21, false)), Some((22, true))]);
-        for (domain, slot) in [(1, 9), (1, 13), (2, 9), (2, 13), (0, 10), (3, 10), (1 << 16 | 1, 10), (1, u64::MAX)] {
-            assert_eq!(found(domain, slot), None, "{domain} {slot}");
+        assert_eq!([10, 11, 12].map(|cptr| found(2, cptr)), [Some((0, true)), Some((1, true)), Some((7, true))]);
+        assert_eq!([10, 11, 12].map(|cptr| found(1, cptr)), [Some((20, false)), Some((21, false)), Some((22, true))]);
+        for (domain, cptr) in [(1, 9), (1, 13), (2, 9), (2, 13), (0, 10), (3, 10), (1 << 16 | 1, 10), (1, u64::MAX)] {
+            assert_eq!(found(domain, cptr), None, "{domain} {cptr}");
         }
         assert_eq!([0, 1, 2, 3].map(|domain| frames.count(domain)), [0, 3, 3, 0]);
     }
 
     #[test]
     fn a_run_at_the_end_of_all_numbers_overflows_nowhere() {
-        let last = Run { slot: u64::MAX, paddr: !0xfff, frames: u32::MAX, domain: u16::MAX, writable: 1 };
-        let frames = Frames::of(alloc::vec![Run { slot: u64::MAX - 1, ..last }]);
+        let last = Run { cptr: u64::MAX, paddr: !0xfff, frames: u32::MAX, domain: u16::MAX, writable: 1 };
+        let frames = Frames::of(alloc::vec![Run { cptr: u64::MAX - 1, ..last }]);
         assert_eq!(frames.find(u16::MAX.into(), u64::MAX), None, "beyond the last address");
         let mut runs = Runs::default();
         [last, last].into_iter().for_each(|frame| runs.add(frame));
@@ -192,7 +192,7 @@ mod tests {
     fn a_table_that_does_not_fit_is_refused_at_both_ends() {
         let room = (PAGE_SIZE - FIRST) / size_of::<Run>();
         let mut runs = Runs::default();
-        (0..=room as u64).for_each(|slot| runs.add(frame(1, 2 * slot, 0, 1)));
+        (0..=room as u64).for_each(|cptr| runs.add(frame(1, 2 * cptr, 0, 1)));
         assert_eq!(runs.to_bytes(1), None);
         assert_eq!(runs.to_bytes(2).map(|bytes| bytes.len()), Some(FIRST + (room + 1) * size_of::<Run>()));
         let memory = Ram::new(PAGE_SIZE);

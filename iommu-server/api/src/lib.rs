@@ -5,7 +5,7 @@
 //! requester id, and again after the PCI server has closed it. For the seam's `Kernel` methods on IOSpaces the platform
 //! makes the calls of [`calls`].
 //!
-//! No message carries a capability, and the server receives none. A driver names a frame by the slot in which the specification
+//! No message carries a capability, and the server receives none. A driver names a frame by the cptr at which the specification
 //! gave it to the driver ([`frames`]), so it can name its own frames and no other object.
 //!
 //! The kernel does not tie these mappings to capabilities: a component that takes a frame back has to know that its IOSpace
@@ -71,8 +71,8 @@ pub struct Close {
 pub struct Map {
     /// The device's address of the page.
     pub iova: u64,
-    /// The slot of the caller's CSpace in which the specification has the frame.
-    pub slot: u64,
+    /// The cptr of the caller's CSpace at which the specification has the frame.
+    pub cptr: u64,
     /// 1 when the device is to write, as far as the frame is the caller's to write.
     pub writable: u64,
 }
@@ -81,7 +81,7 @@ impl Map {
     /// A mapping with these of the frame's rights. No mapping can be written and not read.
     #[must_use]
     pub fn new(iova: u64, frame: CPtr, rights: Rights) -> Self {
-        Self { iova, slot: frame.bits(), writable: rights.write.into() }
+        Self { iova, cptr: frame.bits(), writable: rights.write.into() }
     }
 }
 

@@ -13,8 +13,8 @@ const OTHER: u16 = 0x0108;
 const IOVA: Iova = Iova::new(0x1000);
 const MEMORY: u64 = 0x8000_0000;
 const MESSAGES: u64 = 0x0802_0000;
-/// The slot of a driver's first frame, and of one that it may only read.
-const SLOT: u64 = 8;
+/// The cptr of a driver's first frame, and of one that it may only read.
+const CPTR: u64 = 8;
 const READ_ONLY: u64 = 20;
 /// Frames in a driver's first array.
 const FRAMES: u32 = 4;
@@ -24,8 +24,8 @@ const LEAF: u64 = 512 * PAGE;
 const POOL: u64 = 1 << 30;
 const WINDOWS: u64 = 4 << 30;
 
-fn run(domain: u16, slot: u64, page: u64, frames: u32, writable: u16) -> Run {
-    Run { slot, paddr: MEMORY + page * PAGE, frames, domain, writable }
+fn run(domain: u16, cptr: u64, page: u64, frames: u32, writable: u16) -> Run {
+    Run { cptr, paddr: MEMORY + page * PAGE, frames, domain, writable }
 }
 
 fn driver(name: &str, arrays: &[u64]) -> Driver {
@@ -38,7 +38,7 @@ fn domains() -> (Machine, Domains<Machine, Machine>) {
     let smmu = machine.start(Devices::Quiet).unwrap();
     let drivers = vec![driver("a", &[FRAMES.into(), 1]), driver("b", &[FRAMES.into()])];
     let config = ServerConfig { messages: platform::Paddr::new(MESSAGES), drivers };
-    let frames = Frames::of(vec![run(1, SLOT, 0, FRAMES, 1), run(1, READ_ONLY, 8, 1, 0), run(2, SLOT, 16, FRAMES, 1)]);
+    let frames = Frames::of(vec![run(1, CPTR, 0, FRAMES, 1), run(1, READ_ONLY, 8, 1, 0), run(2, CPTR, 16, FRAMES, 1)]);
     (machine.clone(), Domains::new(smmu, config, frames).unwrap())
 }
 
@@ -49,9 +49,9 @@ fn reaches(machine: &Machine, function: u16, iova: u64, direction: Direction) ->
 #[test]
 fn function_reaches_only_its_open_domain() {
     let (machine, mut domains) = domains();
-    assert_eq!(domains.map(1, IOVA, SLOT, true), Err(Error::InvalidCapability(1)), "closed");
+    assert_eq!(domains.map(1, IOVA, CPTR, true), Err(Error::InvalidCapability(1)), "closed");
     domains.open(1, FUNCTION).unwrap();
-    domains.map(1, IOVA, SLOT, true).unwrap();
+    domains.map(1, IOVA, CPTR, true).unwrap();
     assert!(reaches(&machine, FUNCTION, IOVA.bits(), Direction::Write));
     assert!(reaches(&machine, FUNCTION, MESSAGES + 0x40, Direction::Write), "its interrupts");
     assert!(!reaches(&machine, OTHER, IOVA.bits(), Direction::Read));
@@ -59,7 +59,7 @@ fn function_reaches_only_its_open_domain() {
     for iova in [IOVA.bits(), MESSAGES + 0x40] {
         assert!(!reaches(&machine, FUNCTION, iova, Direction::Write));
     }
-    assert_eq!(domains.map(1, IOVA, SLOT, true), Err(Error::InvalidCapability(1)));
+    assert_eq!(domains.map(1, IOVA, CPTR, true), Err(Error::InvalidCapability(1)));
     assert_eq!((domains.close(1), machine.finding()), (Ok(()), None), "closed as before");
 }
 
@@ -67,10 +67,10 @@ fn function_reaches_only_its_open_domain() {
 fn unmapped_page_is_gone_and_read_only_page_is_not_written() {
     let (machine, mut domains) = domains();
     domains.open(1, FUNCTION).unwrap();
-    domains.map(1, IOVA, SLOT, false).unwrap();
+    domains.map(1, IOVA, CPTR, false).unwrap();
     let rights = [Direction::Read, Direction::Write].map(|way| reaches(&machine, FUNCTION, IOVA.bits(), way));
     assert_eq!(rights, [true, false]);
-    assert_eq!(domains.map(1, IOVA, SLOT, true), Err(Error::DeleteFirst));
+    assert_eq!(domains.map(1, IOVA, CPTR, true), Err(Error::DeleteFirst));
     domains.unmap(1, IOVA).unwrap();
     assert!(!reaches(&machine, FUNCTION, IOVA.bits(), Direction::Read));
     assert_eq!(domains.unmap(1, IOVA), Ok(()), "as good");
@@ -83,14 +83,14 @@ fn a_driver_maps_its_own_frames_alone() {
     let (machine, mut domains) = domains();
     domains.open(1, FUNCTION).unwrap();
     domains.open(2, OTHER).unwrap();
-    for slot in [0, 1, 3, SLOT - 1, SLOT + u64::from(FRAMES), READ_ONLY + 1, 1 << 32 | SLOT, u64::MAX] {
-        assert_eq!(domains.map(1, IOVA, slot, true), Err(Error::InvalidCapability(0)), "slot {slot}");
+    for cptr in [0, 1, 3, CPTR - 1, CPTR + u64::from(FRAMES), READ_ONLY + 1, 1 << 32 | CPTR, u64::MAX] {
+        assert_eq!(domains.map(1, IOVA, cptr, true), Err(Error::InvalidCapability(0)), "cptr {cptr}");
     }
     assert_eq!(domains.map(2, IOVA, READ_ONLY, true), Err(Error::InvalidCapability(0)), "it is the other's");
     assert!(!reaches(&machine, FUNCTION, IOVA.bits(), Direction::Read));
     let last = u64::from(FRAMES) - 1;
     for (domain, function, page) in [(1, FUNCTION, 0), (2, OTHER, 16)] {
-        domains.map(domain, IOVA, SLOT + last, true).unwrap();
+        domains.map(domain, IOVA, CPTR + last, true).unwrap();
         let reached = machine.dma(function.into(), IOVA.bits(), Direction::Write).map(|paddr| paddr.bits());
         assert_eq!(reached.ok(), Some(MEMORY + (page + last) * PAGE), "each its own");
     }
@@ -111,12 +111,12 @@ fn invalid_addresses_are_refused_and_take_nothing() {
     domains.open(1, FUNCTION).unwrap();
     for iova in [1, 0xfff, 0x1001, 1 << 39, 1 << 63, !0xfff, u64::MAX] {
         for _ in 0..POOL_PAGES {
-            assert_eq!(domains.map(1, Iova::new(iova), SLOT, true), Err(Error::InvalidArgument(0)), "{iova:#x}");
+            assert_eq!(domains.map(1, Iova::new(iova), CPTR, true), Err(Error::InvalidArgument(0)), "{iova:#x}");
         }
         assert_eq!(domains.unmap(1, Iova::new(iova)), Err(Error::InvalidArgument(0)), "{iova:#x}");
     }
-    assert_eq!(domains.map(1, Iova::new(MESSAGES), SLOT, true), Err(Error::DeleteFirst));
-    domains.map(1, IOVA, SLOT, true).unwrap();
+    assert_eq!(domains.map(1, Iova::new(MESSAGES), CPTR, true), Err(Error::DeleteFirst));
+    domains.map(1, IOVA, CPTR, true).unwrap();
 }
 
 /// A frame at addresses that share no table takes as many tables as the domain may have, and no other domain's.
@@ -125,20 +125,20 @@ fn sparse_addresses_take_no_page_of_another_domain() {
     let (machine, mut domains) = domains();
     domains.open(1, FUNCTION).unwrap();
     let sparse = (1..512).map(|gigabyte| Iova::new(gigabyte << 30));
-    let mapped: Vec<Iova> = sparse.take_while(|iova| domains.map(1, *iova, SLOT, true).is_ok()).collect();
+    let mapped: Vec<Iova> = sparse.take_while(|iova| domains.map(1, *iova, CPTR, true).is_ok()).collect();
     assert!(!mapped.is_empty() && mapped.len() < POOL_PAGES / 2, "{} are mapped", mapped.len());
-    let refused = domains.map(1, Iova::new(1 << 37), SLOT, true);
+    let refused = domains.map(1, Iova::new(1 << 37), CPTR, true);
     assert_eq!(refused, Err(Error::NotEnoughMemory(0)));
     // Its neighbour opens later, and maps all that it has.
     domains.open(2, OTHER).unwrap();
     for index in 0..u64::from(FRAMES) {
-        domains.map(2, Iova::new(IOVA.bits() + index * PAGE), SLOT + index, true).unwrap();
+        domains.map(2, Iova::new(IOVA.bits() + index * PAGE), CPTR + index, true).unwrap();
     }
     assert!(reaches(&machine, OTHER, IOVA.bits(), Direction::Write));
     // The tables are its own again when it unmaps.
     mapped.iter().for_each(|iova| domains.unmap(1, *iova).unwrap());
     for index in 0..u64::from(FRAMES) {
-        domains.map(1, Iova::new(IOVA.bits() + index * PAGE), SLOT + index, true).unwrap();
+        domains.map(1, Iova::new(IOVA.bits() + index * PAGE), CPTR + index, true).unwrap();
     }
 }
 
@@ -181,12 +181,12 @@ proptest! {
         prop_assert!(greedy > 0);
         for (domain, function, arrays) in [(1, FUNCTION, &one), (2, OTHER, &two)] {
             domains.open(domain, function).unwrap();
-            let (mut slot, mut next) = (0, WINDOWS);
+            let (mut cptr, mut next) = (0, WINDOWS);
             for (number, frames) in arrays.iter().enumerate() {
                 let first = if number == 0 { POOL } else { next };
                 for page in 0..*frames {
-                    domains.map(domain, Iova::new(first + page * PAGE), slot, true).unwrap();
-                    slot += 1;
+                    domains.map(domain, Iova::new(first + page * PAGE), cptr, true).unwrap();
+                    cptr += 1;
                 }
                 if number > 0 {
                     next = (first + frames * PAGE).next_multiple_of(LEAF);
@@ -205,11 +205,11 @@ fn domains_and_functions_go_by_pairs() {
     assert_eq!(domains.open(2, FUNCTION), Err(Error::DeleteFirst), "the function has a domain");
     for domain in [0, 3, u64::MAX] {
         assert_eq!(domains.open(domain, OTHER), Err(Error::InvalidArgument(0)));
-        assert_eq!(domains.map(domain, IOVA, SLOT, true), Err(Error::InvalidArgument(0)));
+        assert_eq!(domains.map(domain, IOVA, CPTR, true), Err(Error::InvalidArgument(0)));
         assert_eq!(domains.close(domain), Err(Error::InvalidArgument(0)));
     }
     domains.open(2, OTHER).unwrap();
-    domains.map(2, IOVA, SLOT, true).unwrap();
+    domains.map(2, IOVA, CPTR, true).unwrap();
     domains.close_all().unwrap();
     assert!(!reaches(&machine, OTHER, IOVA.bits(), Direction::Read));
     domains.open(1, OTHER).unwrap();
@@ -220,7 +220,7 @@ fn domains_and_functions_go_by_pairs() {
 fn a_domain_is_not_closed_before_the_smmu_has_confirmed_it() {
     let (machine, mut domains) = domains();
     domains.open(1, FUNCTION).unwrap();
-    domains.map(1, IOVA, SLOT, true).unwrap();
+    domains.map(1, IOVA, CPTR, true).unwrap();
     assert!(reaches(&machine, FUNCTION, IOVA.bits(), Direction::Write));
     machine.set_faults(Faults { is_stuck: true, ..Faults::default() });
     assert_eq!(domains.close(1), Err(Error::IllegalOperation));

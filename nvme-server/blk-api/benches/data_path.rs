@@ -27,11 +27,11 @@ fn ring(criterion: &mut Criterion) {
             ours.submit(&entry).expect("room");
             ours.publish().expect("a ring in order");
             let taken = theirs.take().expect("a ring in order").expect("the request");
-            theirs.release().expect("a ring in order");
+            theirs.publish_taken().expect("a ring in order");
             theirs.reply(&Completed { user_data: taken.user_data, ..Completed::default() });
             theirs.publish().expect("a ring in order");
             let answer = ours.complete().expect("a ring in order");
-            ours.release().expect("a ring in order");
+            ours.publish_taken().expect("a ring in order");
             black_box(answer)
         });
     });

@@ -274,7 +274,7 @@ impl<M: Memory> ClientEnd<M> {
     /// # Errors
     /// [`RingError::BadRegion`].
     #[inline]
-    pub fn release(&mut self) -> Result<(), RingError> {
+    pub fn publish_taken(&mut self) -> Result<(), RingError> {
         self.completions.publish()
     }
 
@@ -366,7 +366,7 @@ impl<M: Memory> ServerEnd<M> {
     /// # Errors
     /// [`RingError::BadRegion`].
     #[inline]
-    pub fn release(&mut self) -> Result<(), RingError> {
+    pub fn publish_taken(&mut self) -> Result<(), RingError> {
         self.submissions.publish()
     }
 

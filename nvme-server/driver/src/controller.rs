@@ -81,8 +81,8 @@ pub struct Controller<P: Platform> {
     pub bdf: u16,
     /// The PCI server's endpoint.
     pub server: Cap<Endpoint>,
-    /// Slots for capabilities from the PCI server.
-    pub slots: RefCell<pci::Slots>,
+    /// Cptrs for capabilities from the PCI server.
+    pub cptrs: RefCell<pci::Cptrs>,
     /// The controller's interrupts.
     pub vectors: RefCell<Vectors>,
     /// The controller may master the bus.

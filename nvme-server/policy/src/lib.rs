@@ -9,7 +9,7 @@
 //!
 //! Neighbours: the NVMe server, which it calls with a badge of its own (`blk_api::policy`); the clients, which call it and
 //! are distinguished by their badges; the supervisor, which ticks it. It holds no device, no window and no memory of others.
-//! No component can send it a capability, because it has no slot to receive one. Left out: how the server puts the shares
+//! No component can send it a capability, because it has no cptr to receive one at. Left out: how the server puts the shares
 //! and queue pairs that it receives into effect.
 
 #![no_std]

@@ -205,7 +205,7 @@ fn cannot_map<P: Platform>(
 impl<'a, P: Platform> Prober<'a, P> {
     /// Claims the controller and fills the block that reads ask for.
     pub(crate) async fn new(platform: &'a P, environment: &'a Environment) -> Result<Self, Stuck> {
-        let free = environment.free_slots.clone();
+        let free = environment.free_cptrs.clone();
         let half = free.start.midpoint(free.end);
         let mut pci = PciClient::new(platform, environment, free.start..half)?;
         let mut workshop = Workshop::new(platform, environment, half..free.end)?;

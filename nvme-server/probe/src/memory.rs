@@ -87,12 +87,12 @@ pub(crate) struct Workshop<P: Platform> {
     arena: Region,
     next_page: u64,
     next_frame: u32,
-    slots: Range<u64>,
+    cptrs: Range<u64>,
 }
 
 impl<P: Platform> Workshop<P> {
-    /// A workshop that fills `slots`.
-    pub(crate) fn new(platform: &P, environment: &Environment, slots: Range<u64>) -> Result<Self, Stuck> {
+    /// A workshop that fills `cptrs`.
+    pub(crate) fn new(platform: &P, environment: &Environment, cptrs: Range<u64>) -> Result<Self, Stuck> {
         Ok(Self {
             platform: platform.clone(),
             environment: environment.clone(),
@@ -101,7 +101,7 @@ impl<P: Platform> Workshop<P> {
             arena: environment.region(names::PAGES).ok_or(Stuck::Missing("region pages"))?.clone(),
             next_page: 0,
             next_frame: 0,
-            slots,
+            cptrs,
         })
     }
 
@@ -119,9 +119,9 @@ impl<P: Platform> Workshop<P> {
     pub(crate) fn page(&mut self, untyped: u32) -> Result<Page<P::Mmio>, Stuck> {
         let kernel = self.platform.kernel().clone();
         let frame = if self.makes_pages() {
-            let (untyped, slot) = (self.untyped(untyped)?, self.free_slot()?);
-            kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, self.cnode, slot..slot.saturating_add(1))?;
-            Cap::from_bits(slot)
+            let (untyped, cptr) = (self.untyped(untyped)?, self.free_cptr()?);
+            kernel.untyped_retype(untyped, ObjectType::SmallPage, 0, self.cnode, cptr..cptr.saturating_add(1))?;
+            Cap::from_bits(cptr)
         } else {
             let given = self.next_frame;
             self.next_frame = given.saturating_add(1);
@@ -153,27 +153,27 @@ impl<P: Platform> Workshop<P> {
 
     /// Another capability to the same object, mapped nowhere.
     pub(crate) fn copy<T: CapType>(&mut self, cap: Cap<T>) -> Result<Cap<T>, Stuck> {
-        let slot = CPtr::new(self.free_slot()?);
-        self.platform.kernel().cnode_copy(self.slot(slot)?, self.slot(cap.cptr())?, Rights::ALL)?;
-        Ok(slot.cast())
+        let cptr = CPtr::new(self.free_cptr()?);
+        self.platform.kernel().cnode_copy(self.absolute(cptr)?, self.absolute(cap.cptr())?, Rights::ALL)?;
+        Ok(cptr.cast())
     }
 
     /// Deletes one capability.
     pub(crate) fn delete<T: CapType>(&self, cap: Cap<T>) -> Result<(), Stuck> {
-        Ok(self.platform.kernel().cnode_delete(self.slot(cap.cptr())?)?)
+        Ok(self.platform.kernel().cnode_delete(self.absolute(cap.cptr())?)?)
     }
 
     /// Revokes everything made from `untyped`.
     pub(crate) fn revoke(&self, untyped: Cap<Untyped>) -> Result<(), Stuck> {
-        Ok(self.platform.kernel().cnode_revoke(self.slot(untyped.cptr())?)?)
+        Ok(self.platform.kernel().cnode_revoke(self.absolute(untyped.cptr())?)?)
     }
 
-    fn free_slot(&mut self) -> Result<u64, Stuck> {
-        self.slots.next().ok_or(Stuck::Missing("a free slot"))
+    fn free_cptr(&mut self) -> Result<u64, Stuck> {
+        self.cptrs.next().ok_or(Stuck::Missing("a free cptr"))
     }
 
-    fn slot(&self, cptr: CPtr) -> Result<AbsoluteCPtr, Stuck> {
-        self.environment.slot(cptr).ok_or(Stuck::Missing("its CNode"))
+    fn absolute(&self, cptr: CPtr) -> Result<AbsoluteCPtr, Stuck> {
+        self.environment.absolute(cptr).ok_or(Stuck::Missing("its CNode"))
     }
 }
 

@@ -100,8 +100,8 @@ pub(super) fn end<P: Platform>(link: &Link<P>, to: Interrupts) {
 
 /// Whether the controller's function has this interrupt mode. If the PCI server does not list the function, the mode is tried.
 async fn function_has<P: Platform>(link: &Link<P>, interrupts: Interrupts) -> bool {
-    let slots = link.controller.slots.borrow().clone();
-    let pci = PciClient::resume(&link.platform, &link.environment, link.controller.server, slots);
+    let cptrs = link.controller.cptrs.borrow().clone();
+    let pci = PciClient::resume(&link.platform, &link.environment, link.controller.server, cptrs);
     for index in 0.. {
         match pci.function(index).await {
             Ok(Some(function)) if function.bdf == link.controller.bdf => return has(&function, interrupts),
@@ -115,8 +115,8 @@ async fn function_has<P: Platform>(link: &Link<P>, interrupts: Interrupts) -> bo
 /// Exchanges the interrupts of a disabled controller. Returns the mode and vectors it has now: the old mode, if the PCI server
 /// refuses the new one. With no vectors at all the controller is served at ticks.
 async fn exchange<P: Platform>(link: &Link<P>, to: Interrupts, was: Interrupts) -> (Interrupts, Vec<Vector>) {
-    let slots = link.controller.slots.borrow().clone();
-    let mut pci = PciClient::resume(&link.platform, &link.environment, link.controller.server, slots);
+    let cptrs = link.controller.cptrs.borrow().clone();
+    let mut pci = PciClient::resume(&link.platform, &link.environment, link.controller.server, cptrs);
     let max_vectors = link.config.queue_pairs().saturating_add(1);
     let mut given = (was, Vec::new());
     for by in [to, was] {
@@ -128,7 +128,7 @@ async fn exchange<P: Platform>(link: &Link<P>, to: Interrupts, was: Interrupts) 
             Err(error) => log_refusal(by, error),
         }
     }
-    link.controller.slots.replace(pci.into_slots());
+    link.controller.cptrs.replace(pci.into_cptrs());
     given
 }
 

@@ -87,7 +87,7 @@ impl<P: Platform> DataPlane<P> {
             }
             let Some(PendingCall::Deferred(call)) = slot.call else { continue };
             slot.call = None;
-            // A dead client waits for no answer; the answer frees the caller's slot if the kernel has not.
+            // A dead client waits for no answer; the answer frees the caller's cptr if the kernel has not.
             let is_dead = slot.client.death().is_some();
             let verdict = if is_dead { refuse(Refusal::NotOpen) } else { decide(slot, call) };
             keep(platform.kernel(), jobs, slot, index, call, &verdict);

@@ -62,15 +62,19 @@ impl<P: Platform> Queues<P> {
         self.of(numbers).fold(most, |least, queue| least.min(queue.queue.max_transfer))
     }
 
-    /// The first of `numbers` that takes a command, from `turn` on and around.
+    /// The first of `numbers` that takes a command, from `next_queue` on and around.
     #[inline(always)]
-    pub(crate) fn with_room(&self, numbers: &Range<u16>, turn: u16) -> Option<u16> {
-        if self.get(turn).is_some_and(IoQueue::has_room) { Some(turn) } else { self.next_with_room(numbers, turn) }
+    pub(crate) fn with_room(&self, numbers: &Range<u16>, next_queue: u16) -> Option<u16> {
+        if self.get(next_queue).is_some_and(IoQueue::has_room) {
+            Some(next_queue)
+        } else {
+            self.next_with_room(numbers, next_queue)
+        }
     }
 
     #[cold]
-    fn next_with_room(&self, numbers: &Range<u16>, turn: u16) -> Option<u16> {
-        let mut others = (turn..numbers.end).chain(numbers.start..turn);
+    fn next_with_room(&self, numbers: &Range<u16>, next_queue: u16) -> Option<u16> {
+        let mut others = (next_queue..numbers.end).chain(numbers.start..next_queue);
         others.find(|number| self.get(*number).is_some_and(IoQueue::has_room))
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct SessionSlot<P: Platform> {
     pub budget: Budget,
     /// Whether the client is alive.
     pub client: Watched<P::Memory>,
-    /// CSpace slot of its waiting caller.
+    /// Cptr of its waiting caller.
     pub caller: AbsoluteCPtr,
     /// The badge bit of its client; other clients may share it.
     pub client_bit: u64,
@@ -110,7 +110,7 @@ pub(crate) fn completed<P: Platform>(slots: &[SessionSlot<P>], bit: u32) -> u64 
     sessions.fold(0, |sum, session| sum.wrapping_add(session.completed_commands()))
 }
 
-/// A slot for each configured session, none of them open. Waiting callers are kept in the CSpace's slots from `callers` on.
+/// A slot for each configured session, none of them open. Waiting callers are kept at the cptrs from `callers` on.
 pub(crate) fn slots<P: Platform>(
     platform: &P,
     environment: &Environment,
@@ -123,7 +123,7 @@ pub(crate) fn slots<P: Platform>(
         let client_bit = badge::client(number) & !Badge::SIGNAL;
         let sharers = (0u32..).zip(&config.sessions).filter(|(other, _)| badge::client(*other) & client_bit != 0);
         let budget = if sharers.count() == 1 { Budget::new() } else { Budget::with_shared_badge() };
-        let caller = environment.slot(CPtr::new(callers.checked_add(u64::from(number))?))?;
+        let caller = environment.absolute(CPtr::new(callers.checked_add(u64::from(number))?))?;
         let page = platform.memory(environment.region(&names::liveness(number))?).ok()?;
         let place = Place::new(ready, index);
         place.listen(client_bit);

@@ -101,7 +101,7 @@ pub enum Refusal {
     NoSuchVector,
     /// The function has registers in pages that cannot be given, or lacks the requested property.
     Unusable,
-    /// Slots, interrupts, arena or memory are used up.
+    /// Cptrs, interrupts, arena or memory are used up.
     Exhausted,
     /// The kernel refused; the log has the invocation.
     Kernel,
@@ -146,7 +146,7 @@ impl core::fmt::Display for Refusal {
             Self::NotClaimed => "nothing is claimed",
             Self::NoSuchVector => "no such vector",
             Self::Unusable => "the function lacks what was asked",
-            Self::Exhausted => "slots, interrupts, arena or memory are used up",
+            Self::Exhausted => "cptrs, interrupts, arena or memory are used up",
             Self::Kernel => "the kernel refused",
             Self::NoIommu => "there is no IOMMU",
             Self::NotReady => "the function is being reset",

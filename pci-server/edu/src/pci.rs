@@ -18,7 +18,7 @@ pub(crate) struct Pci<'a, P: Platform> {
     platform: &'a P,
     environment: &'a Environment,
     server: Cap<Endpoint>,
-    /// The slots of the badged notification, of the interrupt's handler and of the IOSpace.
+    /// The cptrs of the badged notification, of the interrupt's handler and of the IOSpace.
     notification: CPtr,
     handler: CPtr,
     io_space: CPtr,
@@ -26,9 +26,9 @@ pub(crate) struct Pci<'a, P: Platform> {
 
 impl<'a, P: Platform> Pci<'a, P> {
     pub(crate) fn new(platform: &'a P, environment: &'a Environment) -> Result<Self, Failure> {
-        let mut free = environment.free_slots.clone().map(CPtr::new);
-        let mut slot = || free.next().ok_or(Failure::Missing("a free slot"));
-        let (notification, handler, io_space) = (slot()?, slot()?, slot()?);
+        let mut free = environment.free_cptrs.clone().map(CPtr::new);
+        let mut cptr = || free.next().ok_or(Failure::Missing("a free cptr"));
+        let (notification, handler, io_space) = (cptr()?, cptr()?, cptr()?);
         let server = environment.cap(names::PCI).ok_or(Failure::Missing("capability pci"))?;
         Ok(Self { platform, environment, server, notification, handler, io_space })
     }
@@ -62,11 +62,11 @@ impl<'a, P: Platform> Pci<'a, P> {
         let kernel = self.platform.kernel();
         let event: Cap<Notification> =
             self.environment.cap(platform::names::EVENT).ok_or(Failure::Missing("capability event"))?;
-        for slot in [self.notification, self.handler] {
-            kernel.cnode_delete(self.slot(slot)?)?;
+        for cptr in [self.notification, self.handler] {
+            kernel.cnode_delete(self.absolute(cptr)?)?;
         }
         let data = CapData::Badge(Badge(Badge::SIGNAL | INTERRUPT));
-        kernel.cnode_mint(self.slot(self.notification)?, self.slot(event.cptr())?, Rights::WRITE, data)?;
+        kernel.cnode_mint(self.absolute(self.notification)?, self.absolute(event.cptr())?, Rights::WRITE, data)?;
         let ask = Message::with(pci_api::VECTOR, &Index(VECTOR)).and_cap(self.notification);
         let answer = self.ask(&ask).await?;
         let bound: Bound = answer.payload().map_err(|_| Failure::Answer)?;
@@ -101,15 +101,15 @@ impl<'a, P: Platform> Pci<'a, P> {
         }
     }
 
-    /// Moves the received capability to `slot`, whose last one has ended.
-    fn keep(&self, answer: &Message, slot: CPtr) -> Result<(), Failure> {
-        let receive = self.environment.receive_slot.filter(|_| answer.cap_received).ok_or(Failure::Answer)?;
+    /// Moves the received capability to `cptr`, whose last one has ended.
+    fn keep(&self, answer: &Message, cptr: CPtr) -> Result<(), Failure> {
+        let receive = self.environment.receive_cptr.filter(|_| answer.cap_received).ok_or(Failure::Answer)?;
         let kernel = self.platform.kernel();
-        kernel.cnode_delete(self.slot(slot)?)?;
-        Ok(kernel.cnode_move(self.slot(slot)?, self.slot(receive)?)?)
+        kernel.cnode_delete(self.absolute(cptr)?)?;
+        Ok(kernel.cnode_move(self.absolute(cptr)?, self.absolute(receive)?)?)
     }
 
-    fn slot(&self, cptr: CPtr) -> Result<AbsoluteCPtr, Failure> {
-        self.environment.slot(cptr).ok_or(Failure::Missing("its CNode"))
+    fn absolute(&self, cptr: CPtr) -> Result<AbsoluteCPtr, Failure> {
+        self.environment.absolute(cptr).ok_or(Failure::Missing("its CNode"))
     }
 }

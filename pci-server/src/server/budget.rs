@@ -25,7 +25,7 @@ pub(super) struct Budget {
     allowance: Allowance,
     /// The call that waits for a tick.
     kept: Option<Message>,
-    /// The slots of its caller, and of the capability that came with it.
+    /// The cptrs of its caller, and of the capability that came with it.
     caller: CPtr,
     cap: CPtr,
 }
@@ -42,8 +42,8 @@ impl Budget {
             if !driver.allowed.is_virtual() {
                 return Ok(None);
             }
-            let mut slot = || resources.slots.take().map_err(|_| Missing("slots for its clients' calls"));
-            let (caller, cap) = (slot()?, slot()?);
+            let mut cptr = || resources.cptrs.take().map_err(|_| Missing("cptrs for its clients' calls"));
+            let (caller, cap) = (cptr()?, cptr()?);
             Ok(Some(Self { allowance: Allowance::with_burst(BURST, a_tick), kept: None, caller, cap }))
         };
         drivers.iter().map(&mut budget).collect()
@@ -51,9 +51,9 @@ impl Budget {
 
     /// Keeps a call, with the capability that came with it into `received`. One that cannot be kept is not answered.
     fn keep<P: Platform>(&mut self, resources: &Resources<P>, message: &Message, received: CPtr) {
-        let (kernel, to) = (resources.kernel(), resources.slot(self.cap));
+        let (kernel, to) = (resources.kernel(), resources.absolute(self.cap));
         let moved = kernel.cnode_delete(to).and_then(|()| match message.cap_received {
-            true => kernel.cnode_move(to, resources.slot(received)),
+            true => kernel.cnode_move(to, resources.absolute(received)),
             false => Ok(()),
         });
         match moved {
@@ -66,7 +66,8 @@ impl Budget {
     fn take_kept<P: Platform>(&mut self, resources: &Resources<P>, received: CPtr) -> Option<Message> {
         let message = self.kept.take_if(|_| self.allowance.takes(1))?;
         if message.cap_received
-            && let Err(reason) = resources.kernel().cnode_move(resources.slot(received), resources.slot(self.cap))
+            && let Err(reason) =
+                resources.kernel().cnode_move(resources.absolute(received), resources.absolute(self.cap))
         {
             error!("the kernel refused moving a kept capability: {}", reason);
         }
@@ -76,8 +77,8 @@ impl Budget {
     /// Forgets the call of a client that died.
     pub(super) fn forget<P: Platform>(&mut self, resources: &Resources<P>) {
         self.kept = None;
-        for slot in [self.caller, self.cap] {
-            if let Err(reason) = resources.kernel().cnode_delete(resources.slot(slot)) {
+        for cptr in [self.caller, self.cap] {
+            if let Err(reason) = resources.kernel().cnode_delete(resources.absolute(cptr)) {
                 error!("the kernel refused forgetting a call: {}", reason);
             }
         }
@@ -92,10 +93,10 @@ impl<P: Platform> Server<P> {
         if budget.kept.is_none() && budget.allowance.takes(1) {
             return false;
         }
-        let saved = self.resources.kernel().cnode_save_caller(self.resources.slot(budget.caller));
-        // A slot that is taken has the caller of a call that waits already. That client does not call again, so this one is sent.
+        let saved = self.resources.kernel().cnode_save_caller(self.resources.absolute(budget.caller));
+        // A cptr that is taken has the caller of a call that waits already. That client does not call again, so this one is sent.
         if saved.is_ok() {
-            budget.keep(&self.resources, message, self.receive_slot);
+            budget.keep(&self.resources, message, self.receive_cptr);
         }
         if message.cap_received {
             // Unless it was moved.
@@ -109,14 +110,14 @@ impl<P: Platform> Server<P> {
         for driver in 0..self.budgets.len() {
             let Some(budget) = self.budgets.get_mut(driver).and_then(Option::as_mut) else { continue };
             budget.allowance.refill();
-            let Some(message) = budget.take_kept(&self.resources, self.receive_slot) else { continue };
+            let Some(message) = budget.take_kept(&self.resources, self.receive_cptr) else { continue };
             let caller = budget.caller;
             let badge = Badge(u64::try_from(driver).unwrap_or(u64::MAX).saturating_add(1));
             let answer = self.answer(badge, &message);
             if message.cap_received {
                 self.drop_received();
             }
-            // The answer frees the slot. A caller that is gone is not waited for.
+            // The answer frees the cptr. A caller that is gone is not waited for.
             self.resources.kernel().nb_send(caller, &answer);
         }
     }

@@ -1,6 +1,6 @@
 //! Clients that call without end: their calls are answered a few at a tick, and nobody else waits.
 
-use super::system::{NVME_CLASS_CODE, OTHERS, RECEIVE_SLOT, System};
+use super::system::{NVME_CLASS_CODE, OTHERS, RECEIVE_CPTR, System};
 use super::virtual_system::{FIRST, SECOND, SERVER, Virtual};
 use pci_api::{CLAIM, GRANTED, INTERRUPTS, INTERRUPTS_MSIX, IO_SPACE, Index, LIST, START, VECTOR};
 use platform::{Badge, CapData, Message};
@@ -76,13 +76,13 @@ fn a_kept_call_is_carried_out_with_its_capability() {
             break;
         }
     }
-    assert!(!system.machine.state().holds(RECEIVE_SLOT), "the next capability would not arrive");
+    assert!(!system.machine.state().holds(RECEIVE_CPTR), "the next capability would not arrive");
     let before = system.given().len();
     system.tick(50);
     let answer = system.machine.state_mut().replies.pop_front().expect("an answer after the tick");
     assert_eq!((answer.label, answer.cap_received), (GRANTED, true));
     assert_eq!(system.given().len(), before + 1);
-    assert!(!system.machine.state().holds(RECEIVE_SLOT));
+    assert!(!system.machine.state().holds(RECEIVE_CPTR));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_client_that_sends_while_its_call_waits_is_not_heard() {
         let mut sent = Message::with(VECTOR, &Index(1));
         sent.cap_received = true;
         assert!(!call(&mut system, FIRST, &sent));
-        assert!(!system.machine.state().holds(RECEIVE_SLOT));
+        assert!(!system.machine.state().holds(RECEIVE_CPTR));
     }
     system.tick(50);
     let answer = system.machine.state_mut().replies.pop_front().expect("an answer");

@@ -86,12 +86,12 @@ fn a_shared_line_is_left_and_joined_again() {
     let mut system = system((20, 8));
     system.claim(2, ON_ROOT, INTERRUPTS_INTX).unwrap();
     assert_eq!(system.vector(2, 0, 7).unwrap().payload(), Ok(Bound { by: BY_SERVER }));
-    let with_share = system.passing_slots();
+    let with_share = system.passing_cptrs();
     assert_eq!(change(&mut system, 2, INTERRUPTS_MSI), Ok(2));
     assert_eq!(system.vector(2, 1, 7).unwrap().payload(), Ok(Bound { by: BY_HANDLER }));
     assert_eq!(change(&mut system, 2, INTERRUPTS_INTX), Ok(1));
     assert_eq!(system.vector(2, 0, 7).unwrap().payload(), Ok(Bound { by: BY_SERVER }));
-    assert_eq!(system.passing_slots(), with_share);
+    assert_eq!(system.passing_cptrs(), with_share);
 }
 
 #[test]
@@ -150,7 +150,7 @@ proptest! {
         }
         system.ask(1, RELEASE).unwrap();
         system.ask(2, RELEASE).unwrap();
-        prop_assert_eq!(system.passing_slots(), 0);
+        prop_assert_eq!(system.passing_cptrs(), 0);
         // All eight interrupts are there again.
         system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
         system.claim(2, ON_ROOT, INTERRUPTS_MSIX).unwrap();

@@ -218,7 +218,7 @@ fn release_takes_every_mapping_and_capability() {
     assert!(system.mapped(DRIVER_VSPACE).is_empty());
     assert!(system.mapped(OWN_VSPACE).is_empty());
     assert!(system.given().is_empty());
-    assert_eq!(system.passing_slots(), 0);
+    assert_eq!(system.passing_cptrs(), 0);
     assert_eq!(system.ask(1, RELEASE).unwrap_err(), Refusal::NotClaimed);
 }
 
@@ -246,7 +246,7 @@ fn claim_that_fails_halfway_leaves_nothing() {
         assert_eq!(system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX), Err(Refusal::Kernel));
         system.vacate();
         assert!(system.mapped(DRIVER_VSPACE).is_empty() && system.mapped(OWN_VSPACE).is_empty());
-        assert_eq!(system.passing_slots(), 0);
+        assert_eq!(system.passing_cptrs(), 0);
         system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
     }
 }

@@ -9,7 +9,7 @@ use platform::Badge;
 fn dead_drivers_device_is_silent_before_the_notification() {
     let mut system = System::start();
     system.claim(2, ON_ROOT, INTERRUPTS_MSIX).unwrap();
-    let before = system.passing_slots();
+    let before = system.passing_cptrs();
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
     system.io_space(1).unwrap();
     system.vector(1, 0, 7).unwrap();
@@ -19,7 +19,7 @@ fn dead_drivers_device_is_silent_before_the_notification() {
     system.set_incarnation(0, 1);
     assert!(!system.device(BEHIND_PORT).is_master());
     assert!(system.mapped(DRIVER_VSPACE).is_empty());
-    assert_eq!(system.passing_slots(), before);
+    assert_eq!(system.passing_cptrs(), before);
     assert_eq!(system.signalled(), [Badge::silenced(0)]);
     assert_eq!(system.mapped(DRIVER_VSPACE + 1), others, "the neighbour's");
     // Its next incarnation claims it again.

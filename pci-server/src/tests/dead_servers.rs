@@ -3,7 +3,7 @@
 
 use super::bus::Device;
 use super::machine::{Machine, SIZING};
-use super::system::{BEHIND_BRIDGES, BEHIND_PORT, LIVENESS, ON_ROOT, RECEIVE_SLOT, System};
+use super::system::{BEHIND_BRIDGES, BEHIND_PORT, LIVENESS, ON_ROOT, RECEIVE_CPTR, System};
 use pci_api::{INTERRUPTS_INTX, INTERRUPTS_MSIX, LIST, Refusal, START};
 use pci_spec::Bdf;
 use platform::{Badge, Memory as _, Message};
@@ -101,7 +101,7 @@ fn successor_waits_after_virtual_functions() {
         system.signal(Badge::SIGNAL | Badge::TICK);
         assert_eq!(system.ask_index(1, LIST, 0).unwrap_err(), Refusal::Busy);
         system.call_with_cap(1, Message::new(LIST), 7);
-        assert!(!system.machine.state().holds(RECEIVE_SLOT));
+        assert!(!system.machine.state().holds(RECEIVE_CPTR));
     }
     assert!(system.signalled().is_empty() && marked(&machine), "no driver is restarted meanwhile");
     // One that dies in the middle leaves the wait to the next one.

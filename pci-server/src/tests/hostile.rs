@@ -2,7 +2,7 @@
 
 use super::bus::{Device, at};
 use super::machine::Object;
-use super::system::{BEHIND_PORT, DRIVER_VSPACE, RECEIVE_SLOT, System, WINDOW, config, devices, driver};
+use super::system::{BEHIND_PORT, DRIVER_VSPACE, RECEIVE_CPTR, System, WINDOW, config, devices, driver};
 use pci_api::{CLAIM, INTERRUPTS_MSIX, LIST, Match, Refusal, START};
 use pci_spec::Bdf;
 use platform::{Message, Vaddr};
@@ -48,7 +48,7 @@ fn capabilities_nobody_asked_for_are_dropped() {
     for badge in [1, 99] {
         for label in [LIST, START, 77] {
             system.call_with_cap(badge, Message::new(label), 7);
-            assert!(!system.machine.state().holds(RECEIVE_SLOT));
+            assert!(!system.machine.state().holds(RECEIVE_CPTR));
         }
     }
 }
@@ -128,7 +128,7 @@ fn function_that_vanishes_while_claimed_can_be_released() {
     system.vector(1, 0, 7).unwrap();
     system.machine.state_mut().devices.remove(&BEHIND_PORT);
     system.ask(1, pci_api::RELEASE).unwrap();
-    assert_eq!(system.passing_slots(), 0);
+    assert_eq!(system.passing_cptrs(), 0);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn arena_at_the_end_of_the_address_space_is_refused() {
     let mut system = System::with(devices(), config);
     // The kernel has no such addresses.
     assert_eq!(system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX), Err(Refusal::Kernel));
-    assert_eq!(system.passing_slots(), 0);
+    assert_eq!(system.passing_cptrs(), 0);
 }
 
 #[test]

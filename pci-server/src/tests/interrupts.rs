@@ -2,7 +2,7 @@
 
 use super::bus::{Device, Effect, at};
 use super::machine::{Act, Object};
-use super::system::{BEHIND_BRIDGES, BEHIND_PORT, ON_ROOT, RECEIVE_SLOT, System, config, devices, driver};
+use super::system::{BEHIND_BRIDGES, BEHIND_PORT, ON_ROOT, RECEIVE_CPTR, System, config, devices, driver};
 use crate::intx::interrupt_line;
 use pci_api::{BY_HANDLER, Bound, INTERRUPTS_INTX, INTERRUPTS_MSIX, IntxRouting, Match, RELEASE, Refusal, VECTOR};
 use pci_spec::Pin;
@@ -94,7 +94,7 @@ fn vectors_beyond_those_of_function_and_driver_are_refused() {
     for index in [3, 4, 0x1_0000, u64::MAX] {
         assert_eq!(system.vector(1, index, 7).unwrap_err(), Refusal::NoSuchVector);
     }
-    assert!(!system.machine.state().holds(RECEIVE_SLOT));
+    assert!(!system.machine.state().holds(RECEIVE_CPTR));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The kernel's model, with a record of the server's invocations.
 //!
 //! Only messages are not the model's: requests are put before the server, its answers are kept, and a capability in an
-//! answer is copied to the slots where the tests find the drivers' capabilities.
+//! answer is copied to the cptrs where the tests find the drivers' capabilities.
 
 use super::machine::{Act, Object, State};
 use core::cell::RefCell;
@@ -15,8 +15,8 @@ use sim_kernel::{Capability, Invoker};
 use std::rc::Rc;
 use std::vec::Vec;
 
-/// First slot for capabilities that the server sends to drivers.
-pub(super) const DRIVER_SLOTS: u64 = 4096;
+/// First cptr for capabilities that the server sends to drivers.
+pub(super) const DRIVER_CPTRS: u64 = 4096;
 
 #[derive(Clone, Debug)]
 pub(super) struct RecordingKernel {
@@ -28,10 +28,10 @@ impl RecordingKernel {
         self.state.borrow().kernel.clone()
     }
 
-    /// The capability in a slot of the server.
-    fn held(&self, slot: CPtr) -> Capability {
+    /// The capability at a cptr of the server.
+    fn held(&self, cptr: CPtr) -> Capability {
         let invoker = self.invoker();
-        let held = invoker.kernel().borrow().cap_at(invoker.thread(), slot);
+        let held = invoker.kernel().borrow().cap_at(invoker.thread(), cptr);
         held.unwrap_or_default()
     }
 
@@ -62,12 +62,12 @@ impl Partial for RecordingKernel {
     }
 
     /// Every message is a call whose caller waits.
-    fn cnode_save_caller(&self, slot: AbsoluteCPtr) -> Result<()> {
+    fn cnode_save_caller(&self, cptr: AbsoluteCPtr) -> Result<()> {
         let mut state = self.state.borrow_mut();
-        if state.callers.contains(&slot.index) {
+        if state.callers.contains(&cptr.index) {
             return Err(Error::DeleteFirst);
         }
-        state.callers.push(slot.index);
+        state.callers.push(cptr.index);
         Ok(())
     }
 
@@ -80,18 +80,18 @@ impl Partial for RecordingKernel {
         }
     }
 
-    fn cnode_delete(&self, slot: AbsoluteCPtr) -> Result<()> {
-        self.state.borrow_mut().callers.retain(|caller| *caller != slot.index);
-        let held = self.held(CPtr::new(slot.index));
+    fn cnode_delete(&self, cptr: AbsoluteCPtr) -> Result<()> {
+        self.state.borrow_mut().callers.retain(|caller| *caller != cptr.index);
+        let held = self.held(CPtr::new(cptr.index));
         self.note_deleted(held);
-        self.invoker().cnode_delete(slot)
+        self.invoker().cnode_delete(cptr)
     }
 
-    fn cnode_revoke(&self, slot: AbsoluteCPtr) -> Result<()> {
+    fn cnode_revoke(&self, cptr: AbsoluteCPtr) -> Result<()> {
         let invoker = self.invoker();
-        let taken = invoker.kernel().borrow().descendants(invoker.thread(), CPtr::new(slot.index));
+        let taken = invoker.kernel().borrow().descendants(invoker.thread(), CPtr::new(cptr.index));
         taken.into_iter().for_each(|cap| self.note_deleted(cap));
-        invoker.cnode_revoke(slot)
+        invoker.cnode_revoke(cptr)
     }
 
     fn frame_map(
@@ -136,10 +136,10 @@ impl Partial for RecordingKernel {
     fn reply(&self, message: &Message) {
         let mut received = message.clone();
         if let Some(cap) = received.cap.take() {
-            let held: Vec<u64> = self.state.borrow().slots().into_iter().map(|(slot, _)| slot).collect();
-            let next = held.last().map_or(DRIVER_SLOTS, |last| DRIVER_SLOTS.max(last + 1));
+            let held: Vec<u64> = self.state.borrow().caps().into_iter().map(|(cptr, _)| cptr).collect();
+            let next = held.last().map_or(DRIVER_CPTRS, |last| DRIVER_CPTRS.max(last + 1));
             let state = self.state.borrow();
-            let copied = state.kernel.cnode_copy(state.slot(next), state.slot(cap.bits()), Rights::ALL);
+            let copied = state.kernel.cnode_copy(state.absolute(next), state.absolute(cap.bits()), Rights::ALL);
             copied.expect("a capability that can be sent");
             received.cap_received = true;
         }

@@ -106,7 +106,7 @@ pub(super) struct State {
     pub(super) acts: Vec<Act>,
     pub(super) events: VecDeque<Event>,
     pub(super) replies: VecDeque<Message>,
-    /// Slots that hold a caller.
+    /// Cptrs that hold a caller.
     pub(super) callers: Vec<u64>,
     pub(super) reports: Vec<report::Report>,
     /// The drivers' liveness pages and pages of presence, and the page that the server keeps, by their address.
@@ -205,26 +205,26 @@ impl State {
         }
     }
 
-    /// A slot of the server's CNode.
-    pub(super) const fn slot(&self, index: u64) -> AbsoluteCPtr {
+    /// A cptr of the server's CNode.
+    pub(super) const fn absolute(&self, index: u64) -> AbsoluteCPtr {
         AbsoluteCPtr { root: Cap::from_bits(OWN_CNODE), index, depth: 64 }
     }
 
-    /// The capabilities in the server's CNode, by slot.
-    pub(super) fn slots(&self) -> Vec<(u64, Capability)> {
+    /// The capabilities in the server's CNode, by cptr.
+    pub(super) fn caps(&self) -> Vec<(u64, Capability)> {
         let held = self.kernel.kernel().borrow().cspace(self.kernel.thread());
         held.into_iter().map(|held| (held.cptr, held.cap)).collect()
     }
 
-    /// The objects that the server made, and those that drivers were given, by slot.
+    /// The objects that the server made, and those that drivers were given, by cptr.
     pub(super) fn objects(&self) -> Vec<(u64, Object)> {
-        let object = |(slot, cap)| Some((slot, Object::of(&self.kernel.kernel().borrow(), cap)?));
-        self.slots().into_iter().filter_map(object).collect()
+        let object = |(cptr, cap)| Some((cptr, Object::of(&self.kernel.kernel().borrow(), cap)?));
+        self.caps().into_iter().filter_map(object).collect()
     }
 
-    /// Whether the server's slot is filled.
-    pub(super) fn holds(&self, slot: u64) -> bool {
-        let held = self.kernel.kernel().borrow().cap_at(self.kernel.thread(), CPtr::new(slot));
+    /// Whether the server's cptr is filled.
+    pub(super) fn holds(&self, cptr: u64) -> bool {
+        let held = self.kernel.kernel().borrow().cap_at(self.kernel.thread(), CPtr::new(cptr));
         held != Some(Capability::Null)
     }
 

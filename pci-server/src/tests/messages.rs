@@ -76,14 +76,14 @@ fn a_bound_vector_is_unmasked_alone() {
 #[test]
 fn release_turns_messages_off_and_frees_all_interrupts() {
     let mut system = system(LONG | capable(5), 8, (24, 8));
-    let before = system.passing_slots();
+    let before = system.passing_cptrs();
     for _ in 0..3 {
         assert_eq!(system.claim(1, here(), INTERRUPTS_MSI).unwrap().vectors, 8);
         assert_eq!(irq(&mut system, 5), 24 + 5);
         system.ask(1, RELEASE).unwrap();
         let device = system.device(here());
         assert!(!device.interrupts_by_msi() && !device.interrupts_by_pin() && !device.is_master());
-        assert_eq!(system.passing_slots(), before);
+        assert_eq!(system.passing_cptrs(), before);
     }
 }
 

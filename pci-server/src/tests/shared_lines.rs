@@ -165,7 +165,7 @@ fn the_last_share_takes_the_handler_with_it() {
     assert_eq!(pair.system.signalled(), [THIRDS]);
     pair.system.ask(3, RELEASE).unwrap();
     assert!(pair.system.given().is_empty());
-    assert_eq!(pair.system.passing_slots(), 0);
+    assert_eq!(pair.system.passing_cptrs(), 0);
 }
 
 #[test]
@@ -201,10 +201,10 @@ fn a_dead_drivers_share_ends_and_its_next_incarnation_has_one() {
 #[test]
 fn a_vector_asked_for_again_is_bound_to_the_new_notification() {
     let mut pair = Pair::start();
-    let before = pair.system.passing_slots();
+    let before = pair.system.passing_cptrs();
     pair.system.vector(2, 0, SECONDS + 1).unwrap();
     assert_eq!(pair.system.last_given(), Object::Notification { badge: pair.resume[0] });
-    assert_eq!(pair.system.passing_slots(), before);
+    assert_eq!(pair.system.passing_cptrs(), before);
     pair.want(ON_ROOT, true);
     pair.interrupt();
     assert_eq!(pair.system.signalled(), [SECONDS + 1]);
@@ -215,12 +215,12 @@ fn what_is_no_notification_is_refused_and_never_signalled() {
     let mut pair = Pair::start();
     pair.system.ask(2, RELEASE).unwrap();
     pair.system.claim(2, ON_ROOT, INTERRUPTS_INTX).unwrap();
-    let before = pair.system.passing_slots();
+    let before = pair.system.passing_cptrs();
     pair.system.receive(DRIVER_VSPACE, CapData::Badge(Badge(0)));
     let mut message = Message::with(VECTOR, &Index(0));
     message.cap_received = true;
     assert_eq!(Refusal::from_label(pair.system.call(2, message).label), Refusal::Kernel);
-    assert_eq!(pair.system.passing_slots(), before);
+    assert_eq!(pair.system.passing_cptrs(), before);
     assert_eq!(pair.enabled(), [false, true]);
     pair.want(BEHIND_BRIDGES, true);
     assert_eq!(pair.interrupt(), 1);
@@ -235,9 +235,9 @@ fn a_share_that_fails_for_want_of_an_interrupt_leaves_nothing() {
     system.claim(3, BEHIND_BRIDGES, INTERRUPTS_MSIX).unwrap();
     system.vector(3, 0, THIRDS).unwrap();
     system.claim(2, ON_ROOT, INTERRUPTS_INTX).unwrap();
-    let before = system.passing_slots();
+    let before = system.passing_cptrs();
     assert_eq!(system.vector(2, 0, SECONDS).unwrap_err(), Refusal::Exhausted);
-    assert_eq!(system.passing_slots(), before);
+    assert_eq!(system.passing_cptrs(), before);
     system.ask(3, RELEASE).unwrap();
     system.vector(2, 0, SECONDS).unwrap();
 }

@@ -91,7 +91,7 @@ fn an_orderly_removal_waits_for_the_driver() {
 #[test]
 fn a_driver_that_does_not_release_is_deprived_before_power_goes() {
     let mut system = Slotted::start(false, [Some(5), None]);
-    let before = system.passing_slots();
+    let before = system.passing_cptrs();
     system.run_driver(FIRST).unwrap();
     system.press(0);
     system.wait(WITHDRAW_MS);
@@ -103,7 +103,7 @@ fn a_driver_that_does_not_release_is_deprived_before_power_goes() {
     let closed = acts.iter().position(|act| matches!(act, Act::Deleted(Object::IoSpace { .. })));
     assert!(master < unmapped && unmapped.is_some() && closed.is_some(), "{acts:?}");
     assert!(system.mapped(DRIVER_VSPACE).is_empty());
-    assert_eq!((system.passing_slots(), system.slot(0)), (before, SlotState::Off));
+    assert_eq!((system.passing_cptrs(), system.slot(0)), (before, SlotState::Off));
     assert_eq!(system.ask(FIRST, RELEASE), Err(Refusal::NotClaimed));
 }
 
@@ -129,7 +129,7 @@ fn a_controller_that_returns_has_the_addresses_of_the_start() {
 fn a_pulled_controller_leaves_its_driver_time_to_release() {
     on_both(|assigns| {
         let mut system = Slotted::start(assigns, [Some(5), None]);
-        let before = system.passing_slots();
+        let before = system.passing_cptrs();
         system.run_driver(FIRST).unwrap();
         let mapped = system.mapped(DRIVER_VSPACE);
         system.pull(0);
@@ -140,7 +140,7 @@ fn a_pulled_controller_leaves_its_driver_time_to_release() {
         let _ = system.vector(FIRST, 1, 7);
         let _ = system.ask_index(FIRST, pci_api::INTERRUPTS, pci_api::INTERRUPTS_MSIX.into());
         system.ask(FIRST, RELEASE).unwrap();
-        assert_eq!(system.passing_slots(), before);
+        assert_eq!(system.passing_cptrs(), before);
         assert_eq!(system.run_driver(FIRST), Err(Refusal::NoSuchFunction));
         system.wait(OVER_MS);
         assert_eq!((system.presence(0), system.slot(0)), (Presence::Absent, SlotState::Empty));
@@ -237,7 +237,7 @@ fn functions_of_one_device_arrive_together_and_go_together() {
 fn virtual_functions_go_with_their_controller() {
     on_both(|assigns| {
         let mut system = Slotted::start(assigns, [None, None]);
-        let before = system.passing_slots();
+        let before = system.passing_cptrs();
         for arrivals in 1..4 {
             system.insert(0, vec![with_virtual_functions()]);
             system.wait(SOON_MS);
@@ -249,7 +249,7 @@ fn virtual_functions_go_with_their_controller() {
             assert_eq!(system.run_driver(VIRTUAL).unwrap().bdf, IN_SLOT[0].to_raw() + 1);
             system.pull(0);
             system.wait(OVER_MS);
-            assert_eq!((system.passing_slots(), system.slot(0)), (before, SlotState::Empty));
+            assert_eq!((system.passing_cptrs(), system.slot(0)), (before, SlotState::Empty));
             assert_eq!(system.run_driver(VIRTUAL), Err(Refusal::NoSuchFunction));
         }
     });
@@ -429,7 +429,7 @@ fn nothing_stays_of_a_thousand_removals() {
             }
             system.wait(100);
             assert_eq!(system.slot(0), SlotState::Empty);
-            kept.push((system.passing_slots(), system.machine.state().slots().len()));
+            kept.push((system.passing_cptrs(), system.machine.state().caps().len()));
             let given = system.given().len();
             assert_eq!(given, 0, "what the driver had");
             system.insert(0, vec![controller(cycle + 2)]);

@@ -1,7 +1,7 @@
 //! The server at work on a made-up machine, and drivers that call it.
 
 use super::bus::{Device, at};
-use super::kernel::DRIVER_SLOTS;
+use super::kernel::DRIVER_CPTRS;
 use super::machine::{ARENA, ARENA_LEN, Act, Bus, ECAM, Machine, OWN_CNODE, Object, PRESENCE, SIZING, State, Stopped};
 use core::cell::RefCell;
 use core::future::Future;
@@ -23,26 +23,26 @@ use std::string::ToString;
 use std::vec;
 use std::vec::Vec;
 
-// Slots of the first thread, which the server is here: the kernel fills those below 256, the tests the others.
+// Cptrs of the first thread, which the server is here: the kernel fills those below 256, the tests the others.
 pub(super) const OWN_VSPACE: u64 = 3;
 const IRQ_CONTROL: u64 = 4;
 const IO_SPACE_MASTER: u64 = 8;
-pub(super) const RECEIVE_SLOT: u64 = 257;
+pub(super) const RECEIVE_CPTR: u64 = 257;
 pub(super) const DRIVER_VSPACE: u64 = 272;
 pub(super) const DRIVER_ARENA: u64 = 0x5000_0000;
-/// The slot of its own notification.
+/// The cptr of its own notification.
 const EVENT: u64 = 256;
-/// Slot of the notification that all others wait on: capabilities to it differ by their badges.
+/// Cptr of the notification that all others wait on: capabilities to it differ by their badges.
 pub(super) const OTHERS: u64 = 258;
-/// Slots of the notifications by which the supervisor is notified of silent devices.
+/// Cptrs of the notifications by which the supervisor is notified of silent devices.
 const SILENCED: u64 = 288;
-/// Slots of the untypeds of the PCI windows.
+/// Cptrs of the untypeds of the PCI windows.
 const PCI_WINDOW: u64 = 320;
 /// Paging structures below the arenas.
 const TABLES: u64 = 400;
 /// A frame that is mapped where the server wants to map something.
 const OCCUPIED: u64 = 500;
-/// The slots it may fill.
+/// The cptrs it may fill.
 const FREE: Range<u64> = 512..1536;
 /// Address of the drivers' liveness pages.
 pub(super) const LIVENESS: u64 = 0x7000_0000;
@@ -115,8 +115,8 @@ fn environment(config: &ServerConfig) -> Environment {
         cnode: Some(CPtr::new(OWN_CNODE)),
         cnode_bits: 12,
         ipc_buffer: Vaddr::new(0x1010_0000),
-        free_slots: FREE,
-        receive_slot: Some(CPtr::new(RECEIVE_SLOT)),
+        free_cptrs: FREE,
+        receive_cptr: Some(CPtr::new(RECEIVE_CPTR)),
         wait: Some(CPtr::new(3)),
         caps: vec![
             caps("event", EVENT, 1),
@@ -161,8 +161,8 @@ fn kernel(config: &ServerConfig) -> Invoker {
     let kernel = Invoker::new(Rc::new(RefCell::new(kernel)), root.thread);
     let ram = root.untypeds.iter().filter(|untyped| !untyped.is_device).max_by_key(|untyped| untyped.size_bits);
     let ram = ram.expect("memory").cptr;
-    let make = |kind, slots| kernel.untyped_retype(ram, kind, 0, root.cnode, slots).unwrap();
-    let slot = |index| AbsoluteCPtr { root: root.cnode, index, depth: 64 };
+    let make = |kind, cptrs| kernel.untyped_retype(ram, kind, 0, root.cnode, cptrs).unwrap();
+    let cptr = |index| AbsoluteCPtr { root: root.cnode, index, depth: 64 };
     make(ObjectType::Notification, EVENT..EVENT + 1);
     make(ObjectType::Notification, OTHERS..OTHERS + 1);
     let mut tables = TABLES..;
@@ -181,12 +181,12 @@ fn kernel(config: &ServerConfig) -> Invoker {
         for level in TableLevel::ALL {
             map(Cap::from_bits(vspace), level, DRIVER_ARENA);
         }
-        let (dest, silenced) = (slot(SILENCED + u64::from(index)), CapData::Badge(Badge(Badge::silenced(index))));
-        kernel.cnode_mint(dest, slot(OTHERS), Rights::WRITE, silenced).unwrap();
+        let (dest, silenced) = (cptr(SILENCED + u64::from(index)), CapData::Badge(Badge(Badge::silenced(index))));
+        kernel.cnode_mint(dest, cptr(OTHERS), Rights::WRITE, silenced).unwrap();
     }
     for (dest, (paddr, _)) in (PCI_WINDOW..).zip(&config.pci_windows) {
         let window = root.untypeds.iter().find(|untyped| untyped.paddr == *paddr).expect("a window");
-        kernel.cnode_move(slot(dest), slot(window.cptr.bits())).unwrap();
+        kernel.cnode_move(cptr(dest), cptr(window.cptr.bits())).unwrap();
     }
     kernel
 }
@@ -230,7 +230,7 @@ impl System {
         system
     }
 
-    /// Starts a server on the same functions, as the supervisor does after a death: its slots and those of its drivers are as at
+    /// Starts a server on the same functions, as the supervisor does after a death: its cptrs and those of its drivers are as at
     /// the first start, the page that it keeps is as the dead one left it, all drivers are dead. It is stopped in turn after
     /// `writes` writes, if they come before it waits; returns `None` then.
     pub(super) fn successor(machine: &Machine, writes: Option<u32>) -> Option<Self> {
@@ -284,18 +284,18 @@ impl System {
         self.call(badge, message)
     }
 
-    /// Delivers a capability derived from the one in `slot`.
-    pub(super) fn receive(&self, slot: u64, data: CapData) {
+    /// Delivers a capability derived from the one in `cptr`.
+    pub(super) fn receive(&self, cptr: u64, data: CapData) {
         let state = self.machine.state();
-        let minted = state.kernel.cnode_mint(state.slot(RECEIVE_SLOT), state.slot(slot), Rights::ALL, data);
-        minted.expect("an empty receive slot");
+        let minted = state.kernel.cnode_mint(state.absolute(RECEIVE_CPTR), state.absolute(cptr), Rights::ALL, data);
+        minted.expect("an empty receive cptr");
     }
 
     /// Maps a page there.
     pub(super) fn occupy(&self, vspace: u64, vaddr: u64) {
         let kernel = self.machine.state().kernel.clone();
         let is_ram = |cap| matches!(cap, Capability::Untyped { is_device: false, size_bits: 12.., .. });
-        let (ram, _) = self.machine.state().slots().into_iter().rfind(|(_, cap)| is_ram(*cap)).expect("memory");
+        let (ram, _) = self.machine.state().caps().into_iter().rfind(|(_, cap)| is_ram(*cap)).expect("memory");
         let (ram, cnode) = (Cap::from_bits(ram), Cap::from_bits(OWN_CNODE));
         kernel.untyped_retype(ram, ObjectType::SmallPage, 0, cnode, OCCUPIED..OCCUPIED + 1).unwrap();
         let (frame, vspace, vaddr) = (Cap::from_bits(OCCUPIED), Cap::from_bits(vspace), Vaddr::new(vaddr));
@@ -305,7 +305,7 @@ impl System {
     /// Unmaps that page.
     pub(super) fn vacate(&self) {
         let state = self.machine.state();
-        state.kernel.cnode_delete(state.slot(OCCUPIED)).unwrap();
+        state.kernel.cnode_delete(state.absolute(OCCUPIED)).unwrap();
     }
 
     pub(super) fn ask(&mut self, badge: u64, label: u32) -> Result<Message, Refusal> {
@@ -342,7 +342,7 @@ impl System {
 
     /// Objects that drivers hold.
     pub(super) fn given(&self) -> Vec<Object> {
-        let given = self.machine.state().objects().into_iter().filter(|(slot, _)| *slot >= DRIVER_SLOTS);
+        let given = self.machine.state().objects().into_iter().filter(|(cptr, _)| *cptr >= DRIVER_CPTRS);
         given.map(|(_, object)| object).collect()
     }
 
@@ -386,12 +386,12 @@ impl System {
         self.machine.state().devices.get(&bdf).expect("a function").clone()
     }
 
-    /// Number of slots that the server fills, without those of its start and the frames that it keeps.
-    pub(super) fn passing_slots(&self) -> usize {
+    /// Number of cptrs that the server fills, without those of its start and the frames that it keeps.
+    pub(super) fn passing_cptrs(&self) -> usize {
         let passing = |object: &Object| !matches!(object, Object::Frame { mapped: None, .. });
-        let given_away = |slot: u64| slot == RECEIVE_SLOT || FREE.contains(&slot);
+        let given_away = |cptr: u64| cptr == RECEIVE_CPTR || FREE.contains(&cptr);
         let objects = self.machine.state().objects();
-        objects.iter().filter(|(slot, object)| given_away(*slot) && passing(object)).count()
+        objects.iter().filter(|(cptr, object)| given_away(*cptr) && passing(object)).count()
     }
 }
 

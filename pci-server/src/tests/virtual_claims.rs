@@ -119,7 +119,7 @@ fn nobody_has_anothers_virtual_function() {
 #[test]
 fn bus_mastering_then_messages_then_reset_then_all_returns() {
     let mut system = Virtual::enabled(2);
-    let before = system.passing_slots();
+    let before = system.passing_cptrs();
     system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap();
     system.take_acts();
     system.vector(FIRST, 0, 7).unwrap();
@@ -143,7 +143,7 @@ fn bus_mastering_then_messages_then_reset_then_all_returns() {
     assert_eq!(system.resets(0), resets + 1);
     assert_eq!(system.send(0), Err(Blocked::NotBusMaster));
     assert!(system.mapped(DRIVER_VSPACE + 1).is_empty());
-    assert_eq!(system.passing_slots(), before);
+    assert_eq!(system.passing_cptrs(), before);
     assert_eq!(system.violations(), [Violation::DmaWithoutBusMaster; 2]);
 }
 

@@ -145,8 +145,8 @@ pub enum Report {
         driver: Name,
         /// The function's requester id: bus << 8 | device << 3 | function.
         requester_id: u16,
-        /// Empty slots of the server's CSpace: no fewer when the driver claims the function again, beside the same other claims.
-        slots_left: u32,
+        /// Empty cptrs of the server's CSpace: no fewer when the driver claims the function again, beside the same other claims.
+        cptrs_left: u32,
     },
 }
 

@@ -38,15 +38,15 @@ pub struct Component {
     pub pages: u32,
 }
 
-/// Capabilities of one kind in consecutive slots.
+/// Capabilities of one kind at consecutive cptrs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Installed {
     /// The component's number.
     pub component: u16,
-    /// First slot.
-    pub slot: u64,
-    /// Slots.
+    /// First cptr.
+    pub cptr: u64,
+    /// Cptrs.
     pub count: u32,
     /// Name of the object, as in the specification.
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
@@ -68,7 +68,7 @@ pub struct Fault {
     pub name: Name,
     /// Kind of the fault.
     pub kind: FaultKind,
-    /// The address or capability slot it was about.
+    /// The address or cptr it was about.
     pub address: u64,
     /// The instruction.
     pub instruction: u64,

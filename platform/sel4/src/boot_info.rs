@@ -18,11 +18,11 @@ use platform::{Cap, ObjectType, PAGE_SIZE, Paddr, Untyped, Vaddr};
 pub struct BootInfo {
     /// Address of the root task's IPC buffer; its image ends there.
     pub ipc_buffer: Vaddr,
-    /// Empty slots of the root task's CNode.
-    pub empty_slots: Range<u64>,
-    /// Slots of the frames of the root task's image, in order of address.
+    /// Empty cptrs of the root task's CNode.
+    pub empty_cptrs: Range<u64>,
+    /// Cptrs of the frames of the root task's image, in order of address.
     pub image_frames: Range<u64>,
-    /// Slots of the paging structures that map the image.
+    /// Cptrs of the paging structures that map the image.
     pub image_paging: Range<u64>,
     /// Levels of the IOMMU's page tables, 0 without an IOMMU.
     pub io_page_table_levels: u64,
@@ -58,13 +58,13 @@ impl BootInfo {
         const { assert!(layout::SIZE <= PAGE_SIZE) };
         // SAFETY: the same holds for the pages behind it, if the kernel says that there are some.
         let page = unsafe { core::slice::from_raw_parts(page, abi::boot_info_bytes(first)) };
-        let untyped_slots = slots(page, layout::untyped);
-        let untypeds = untyped_slots.enumerate().map(|(index, slot)| untyped(page, index, slot)).collect();
+        let untyped_cptrs = cptrs(page, layout::untyped);
+        let untypeds = untyped_cptrs.enumerate().map(|(index, cptr)| untyped(page, index, cptr)).collect();
         Self {
             ipc_buffer: Vaddr::new(word(page, layout::ipcBuffer)),
-            empty_slots: slots(page, layout::empty),
-            image_frames: slots(page, layout::userImageFrames),
-            image_paging: slots(page, layout::userImagePaging),
+            empty_cptrs: cptrs(page, layout::empty),
+            image_frames: cptrs(page, layout::userImageFrames),
+            image_paging: cptrs(page, layout::userImagePaging),
             io_page_table_levels: arch::io_page_table_levels(page),
             cnode_bits: page[layout::initThreadCNodeSizeBits],
             ticks_per_second: arch::ticks_per_second(page),
@@ -100,16 +100,16 @@ pub const fn object_bits(object_type: ObjectType, size_bits: u8) -> u8 {
     bits as u8
 }
 
-fn untyped(page: &[u8], index: usize, slot: u64) -> BootUntyped {
+fn untyped(page: &[u8], index: usize, cptr: u64) -> BootUntyped {
     let at = layout::untypedList + index * descriptor::SIZE;
     BootUntyped {
-        cap: Cap::from_bits(slot),
+        cap: Cap::from_bits(cptr),
         paddr: Paddr::new(word(page, at + descriptor::paddr)),
         size_bits: page[at + descriptor::sizeBits],
         is_device: page[at + descriptor::isDevice] != 0,
     }
 }
 
-fn slots(page: &[u8], at: usize) -> Range<u64> {
+fn cptrs(page: &[u8], at: usize) -> Range<u64> {
     word(page, at + slot_region::start)..word(page, at + slot_region::end)
 }

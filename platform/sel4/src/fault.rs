@@ -10,7 +10,7 @@ use report::FaultKind;
 pub struct Fault {
     /// The fault's kind.
     pub kind: FaultKind,
-    /// The address or capability slot it was about, 0 where there is none.
+    /// The address or cptr it was about, 0 where there is none.
     pub address: u64,
     /// The instruction.
     pub instruction: u64,

@@ -12,7 +12,7 @@ pub struct FlatMessage {
     pub label: u32,
     /// To send: the capability to send along. Received: always `None`.
     pub cap: Option<CPtr>,
-    /// Received: a capability came and lies in the receive slot.
+    /// Received: a capability came and lies at the receive cptr.
     pub cap_received: bool,
     words: [u64; MESSAGE_WORDS],
     len: usize,
@@ -60,7 +60,7 @@ impl Sel4 {
     }
 }
 
-/// Whether a capability came into the receive slot. One that was unwrapped came as a badge and filled no slot; of several,
+/// Whether a capability came at the receive cptr. One that was unwrapped came as a badge and filled no cptr; of several,
 /// one that was not unwrapped did.
 fn cap_came(info: u64) -> bool {
     let came = 1u64.wrapping_shl(message_info::extraCaps(info) as u32).wrapping_sub(1);

@@ -48,11 +48,11 @@ impl IpcBuffer {
         }
     }
 
-    /// Names the empty slot a received capability goes to.
-    pub(crate) fn set_receive_slot(self, slot: AbsoluteCPtr) {
-        self.store(layout::receiveCNode / WORD_BYTES, slot.root.bits());
-        self.store(layout::receiveIndex / WORD_BYTES, slot.index);
-        self.store(layout::receiveDepth / WORD_BYTES, u64::from(slot.depth));
+    /// Names the empty cptr that a received capability arrives at.
+    pub(crate) fn set_receive_cptr(self, cptr: AbsoluteCPtr) {
+        self.store(layout::receiveCNode / WORD_BYTES, cptr.root.bits());
+        self.store(layout::receiveIndex / WORD_BYTES, cptr.index);
+        self.store(layout::receiveDepth / WORD_BYTES, u64::from(cptr.depth));
     }
 
     #[inline]

@@ -25,12 +25,12 @@ impl Kernel for Sel4 {
         object_type: ObjectType,
         size_bits: u8,
         cnode: Cap<CNode>,
-        slots: Range<u64>,
+        cptrs: Range<u64>,
     ) -> Result<()> {
-        // Index and depth 0: the slots lie in the named CNode itself.
-        let count = slots.end.saturating_sub(slots.start);
+        // Index and depth 0: the cptrs are of the named CNode itself.
+        let count = cptrs.end.saturating_sub(cptrs.start);
         let (kind, size) = (arch::object_number(object_type), u64::from(size_bits));
-        done(invoke::seL4_Untyped_Retype(self, untyped.bits(), kind, size, cnode.bits(), 0, 0, slots.start, count))
+        done(invoke::seL4_Untyped_Retype(self, untyped.bits(), kind, size, cnode.bits(), 0, 0, cptrs.start, count))
     }
 
     fn cnode_copy(&self, dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights) -> Result<()> {
@@ -54,16 +54,16 @@ impl Kernel for Sel4 {
         done(invoke::seL4_CNode_Move(self, dest.root.bits(), dest.index, to, src.root.bits(), src.index, from))
     }
 
-    fn cnode_delete(&self, slot: AbsoluteCPtr) -> Result<()> {
-        done(invoke::seL4_CNode_Delete(self, slot.root.bits(), slot.index, u64::from(slot.depth)))
+    fn cnode_delete(&self, cptr: AbsoluteCPtr) -> Result<()> {
+        done(invoke::seL4_CNode_Delete(self, cptr.root.bits(), cptr.index, u64::from(cptr.depth)))
     }
 
-    fn cnode_revoke(&self, slot: AbsoluteCPtr) -> Result<()> {
-        done(invoke::seL4_CNode_Revoke(self, slot.root.bits(), slot.index, u64::from(slot.depth)))
+    fn cnode_revoke(&self, cptr: AbsoluteCPtr) -> Result<()> {
+        done(invoke::seL4_CNode_Revoke(self, cptr.root.bits(), cptr.index, u64::from(cptr.depth)))
     }
 
-    fn cnode_save_caller(&self, slot: AbsoluteCPtr) -> Result<()> {
-        done(invoke::seL4_CNode_SaveCaller(self, slot.root.bits(), slot.index, u64::from(slot.depth)))
+    fn cnode_save_caller(&self, cptr: AbsoluteCPtr) -> Result<()> {
+        done(invoke::seL4_CNode_SaveCaller(self, cptr.root.bits(), cptr.index, u64::from(cptr.depth)))
     }
 
     fn tcb_configure(
@@ -280,7 +280,7 @@ fn cap_data(data: CapData) -> Result<u64> {
     const ENDPOINT_BADGES: u64 = 1 << 28;
     match data {
         // The kernel stops or truncates when an endpoint's badge is too large. It does not report the kind of the
-        // capability in a slot, but our notifications' badges carry a mark that endpoints' cannot have.
+        // capability at a cptr, but our notifications' badges carry a mark that endpoints' cannot have.
         CapData::Badge(badge) if badge.0 >= ENDPOINT_BADGES && !badge.has(Badge::SIGNAL) => {
             Err(Error::RangeError { min: 0, max: ENDPOINT_BADGES - 1 })
         }

@@ -16,7 +16,7 @@
 //! - Its second argument (rsi, x1): ticks of the clock a second.
 //! - The stack pointer, a multiple of 16; at least 64 KiB of stack. The page below the stack should
 //!   not be mapped, so that a stack that grows too long is a fault.
-//! - Its CSpace is one CNode with a guard of zeros that fills 64 bits, so that slot numbers are capability pointers.
+//! - Its CSpace is one CNode with a guard of zeros that fills 64 bits, so that slot numbers are cptrs.
 //! - Its heap (1 MiB, or what it asks [`component!`] for) is in its .bss.
 //!
 //! It may find in its environment: a region `log`, one page and a power of two of bytes, read-write, for its log ring, and

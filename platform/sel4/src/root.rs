@@ -32,7 +32,7 @@ pub const MAPPING_AREA: (Vaddr, u64) = (Vaddr::new(0x4000_0000), 0x3000_0000);
 /// Area in which it may map device registers, likewise; in the same GiB.
 pub const DEVICE_AREA: (Vaddr, u64) = (Vaddr::new(0x7000_0000), 0x1000_0000);
 
-/// Depth that addresses a slot of the root task's CSpace, as of every component's.
+/// Bits of a cptr of the root task's CSpace, as of every component's.
 const CSPACE_DEPTH: u8 = 64;
 
 /// The stack, for the entry that [`root_task!`](crate::root_task) writes. Page aligned, so that its top is too.
@@ -98,9 +98,9 @@ impl RootPlatform {
         log::start(self.platform.memory(region)?, self.platform.kernel(), console)
     }
 
-    /// The slot `cptr` of the root task's CSpace.
+    /// `cptr` of the root task's CSpace, in the form for CNode invocations.
     #[must_use]
-    pub const fn slot(&self, cptr: CPtr) -> AbsoluteCPtr {
+    pub const fn absolute(&self, cptr: CPtr) -> AbsoluteCPtr {
         AbsoluteCPtr { root: initial::CNODE, index: cptr.bits(), depth: CSPACE_DEPTH }
     }
 
@@ -115,9 +115,9 @@ impl RootPlatform {
         &self.boot_info
     }
 
-    /// Names the empty slot a received capability goes to.
-    pub fn set_receive_slot(&self, cptr: CPtr) {
-        self.ipc_buffer.set_receive_slot(self.slot(cptr));
+    /// Names the empty cptr that a received capability arrives at.
+    pub fn set_receive_cptr(&self, cptr: CPtr) {
+        self.ipc_buffer.set_receive_cptr(self.absolute(cptr));
     }
 
     /// Waits for an event at the endpoint or notification `wait`.

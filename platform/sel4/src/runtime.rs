@@ -47,9 +47,9 @@ where
     let environment = unsafe { read_environment(environment) };
     // SAFETY: the root task maps a frame of its own there and made it the thread's IPC buffer.
     let buffer = unsafe { IpcBuffer::new(environment.ipc_buffer) }.expect("the IPC buffer has an aligned address");
-    let receive = environment.receive_slot.and_then(|slot| environment.slot(slot));
-    if let Some(slot) = receive {
-        buffer.set_receive_slot(slot);
+    let receive = environment.receive_cptr.and_then(|cptr| environment.absolute(cptr));
+    if let Some(cptr) = receive {
+        buffer.set_receive_cptr(cptr);
     }
     let kernel = Sel4::new(buffer);
     let regions = environment.regions.clone();

@@ -114,10 +114,10 @@ impl Sel4 {
         }
     }
 
-    /// Names the slot a received capability goes to; none with `None`.
-    pub fn set_receive_slot(&self, slot: Option<AbsoluteCPtr>) {
+    /// Names the cptr that a received capability arrives at; none with `None`.
+    pub fn set_receive_cptr(&self, cptr: Option<AbsoluteCPtr>) {
         let nowhere = AbsoluteCPtr { root: Cap::<CNode>::from_bits(0), index: 0, depth: 0 };
-        self.ipc_buffer().set_receive_slot(slot.unwrap_or(nowhere));
+        self.ipc_buffer().set_receive_cptr(cptr.unwrap_or(nowhere));
     }
 
     /// Lets threads of the same priority run.

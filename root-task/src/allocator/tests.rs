@@ -27,17 +27,17 @@ fn what_fits_by_its_sum_does_fit() {
     ];
     let made = allocator.make_all(&kernel, &demands).unwrap();
     assert_eq!(allocator.left(), 0);
-    let lengths: Vec<u64> = made.iter().map(|slots| slots.end - slots.start).collect();
+    let lengths: Vec<u64> = made.iter().map(|cptrs| cptrs.end - cptrs.start).collect();
     assert_eq!(lengths, [256, 7, 1, 2, 1, 2]);
 }
 
 #[test]
 fn many_objects_take_few_invocations() {
     let (kernel, boot) = machine(&[24]);
-    let slots = Allocator::new(&boot).make_all(&kernel, &[demand(ObjectType::SmallPage, 0, 3000)]).unwrap();
+    let cptrs = Allocator::new(&boot).make_all(&kernel, &[demand(ObjectType::SmallPage, 0, 3000)]).unwrap();
     assert_eq!(kernel.invocations(), 12);
-    let first = boot.free_slots.start;
-    assert_eq!(slots, vec![first..first + 3000]);
+    let first = boot.free_cptrs.start;
+    assert_eq!(cptrs, vec![first..first + 3000]);
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn memory_in_too_small_pieces_is_not_counted_as_available() {
 }
 
 #[test]
-fn used_up_slots_are_named() {
+fn used_up_cptrs_are_named() {
     let (kernel, boot) = machine(&[24]);
-    let boot = BootInfo { free_slots: 100..110, ..boot };
+    let boot = BootInfo { free_cptrs: 100..110, ..boot };
     let refused = Allocator::new(&boot).make_all(&kernel, &[demand(ObjectType::Endpoint, 0, 11)]);
-    assert_eq!(refused, Err(BuildError::NoSlots { asked: 11, available: 10 }));
+    assert_eq!(refused, Err(BuildError::NoCptrs { asked: 11, available: 10 }));
 }

@@ -32,8 +32,8 @@ fn mapping(vspace: u32, object: u32, vaddr: u64) -> Mapping {
     Mapping { vspace, object, vaddr, writable: false, executable: false }
 }
 
-fn run(cnode: u32, slot: u64, object: u32, badge: u64) -> CapRun {
-    CapRun { cnode, slot, object, badge, rights: 3 }
+fn run(cnode: u32, cptr: u64, object: u32, badge: u64) -> CapRun {
+    CapRun { cnode, cptr, object, badge, rights: 3 }
 }
 
 fn component(id: u16, first: u32, priority: u8) -> Component {
@@ -178,7 +178,7 @@ impl TestPlatform {
         self.root.of(self.components.borrow()[&id].thread)
     }
 
-    /// The capabilities that the component holds, by slot.
+    /// The capabilities that the component holds, by cptr.
     fn cspace(&self, id: u16) -> BTreeMap<u64, Capability> {
         let held = self.root.kernel().borrow().cspace(self.component(id).thread());
         held.into_iter().map(|held| (held.cptr, held.cap)).collect()
@@ -202,7 +202,7 @@ impl TestPlatform {
         self.root.kernel().borrow_mut().memory_mut().write(at, bytes).unwrap();
     }
 
-    /// The component calls the other one's endpoint, or the object that its slot for that names now. It polls for no signals
+    /// The component calls the other one's endpoint, or the object that its cptr for that names now. It polls for no signals
     /// after that.
     fn calls(&self, id: u16) {
         self.components.borrow_mut().get_mut(&id).unwrap().polls = None;
@@ -256,8 +256,8 @@ fn threads_start_by_priority_with_what_they_need() {
 fn cspaces_hold_the_specification_and_a_fault_endpoint() {
     let booted = booted();
     let server = booted.platform.cspace(1);
-    let slots: Vec<u64> = server.keys().copied().collect();
-    assert_eq!(slots, [1, 2, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+    let cptrs: Vec<u64> = server.keys().copied().collect();
+    assert_eq!(cptrs, [1, 2, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
     assert!(matches!(server[&1], Capability::Endpoint { badge: 1, rights: Rights::CALL, .. }));
     assert!(matches!(server[&2], Capability::CNode { guard_bits: 58, guard: 0, radix: 6, .. }));
     let Capability::Endpoint { endpoint, badge: 0, rights: Rights::READ_WRITE } = server[&8] else {
@@ -322,7 +322,7 @@ fn what_was_made_is_reported() {
     assert_eq!((second.component, second.capabilities, second.pages), (2, 3, 8));
 }
 
-/// The failures that a sweep of every slot reports.
+/// The failures that a sweep of every cptr reports.
 fn swept(booted: Booted) -> Vec<alloc::string::String> {
     let supervisor = booted.result.unwrap();
     assert_eq!(failures(&booted.platform).len(), 0, "at the boot all is as specified");
@@ -340,42 +340,42 @@ fn failures(platform: &TestPlatform) -> Vec<alloc::string::String> {
     platform.reports.borrow().iter().filter_map(failure).collect()
 }
 
-/// A slot of the first component's CNode, which it holds itself.
-const fn own_slot(index: u64) -> AbsoluteCPtr {
+/// A cptr of the first component's CNode, which it holds itself.
+const fn own_cptr(index: u64) -> AbsoluteCPtr {
     AbsoluteCPtr { root: platform::Cap::from_bits(2), index, depth: 64 }
 }
 
 #[test]
-fn a_slot_that_is_not_as_specified_is_reported() {
+fn a_cptr_that_is_not_as_specified_is_reported() {
     assert!(swept(booted()).is_empty());
     let booted = booted();
-    booted.platform.component(1).cnode_delete(own_slot(14)).unwrap();
-    let [reason] = &swept(booted)[..] else { panic!("one slot is empty") };
-    assert!(reason.ends_with("slot 14 lacks a capability of the specification"), "{reason}");
+    booted.platform.component(1).cnode_delete(own_cptr(14)).unwrap();
+    let [reason] = &swept(booted)[..] else { panic!("one cptr is empty") };
+    assert!(reason.ends_with("cptr 14 lacks a capability of the specification"), "{reason}");
 }
 
 #[test]
 fn a_capability_that_nobody_specified_is_reported() {
     let booted = booted();
-    booted.platform.component(1).cnode_copy(own_slot(40), own_slot(8), Rights::ALL).unwrap();
-    assert_eq!(swept(booted), ["component-1: slot 40 holds a capability that is not in the specification"]);
+    booted.platform.component(1).cnode_copy(own_cptr(40), own_cptr(8), Rights::ALL).unwrap();
+    assert_eq!(swept(booted), ["component-1: cptr 40 holds a capability that is not in the specification"]);
 }
 
 #[test]
-fn a_capability_left_in_a_receive_slot_is_reported_once() {
+fn a_capability_left_in_a_receive_cptr_is_reported_once() {
     let reported = |component: u16, ticks: usize| {
         let booted = booted();
         // The second component, which does not hold its own CNode, receives nothing there.
         let build = &booted.result.as_ref().unwrap().build;
         let cnode = build.specification.components[usize::from(component) - 1].cnode;
-        let slot = |slot| build.component_slot(cnode, slot).unwrap();
-        let (dest, src) = (slot(capdl_spec::RECEIVE_SLOT), slot(8));
+        let cptr = |cptr| build.component_cptr(cnode, cptr).unwrap();
+        let (dest, src) = (cptr(capdl_spec::RECEIVE_CPTR), cptr(8));
         booted.platform.root.cnode_copy(dest, src, Rights::ALL).unwrap();
         failures(&booted.supervise(vec![TICK; ticks]))
     };
     let most = usize::from(crate::sweep::TICKS_TAKEN);
     assert_eq!(reported(1, most - 1), [""; 0], "it may be about to be moved");
-    assert_eq!(reported(1, most + 5), ["component-1: slot 3 holds a capability that is not in the specification"]);
+    assert_eq!(reported(1, most + 5), ["component-1: cptr 3 holds a capability that is not in the specification"]);
     assert_eq!(reported(2, most + 5), [""; 0]);
 }
 
@@ -472,8 +472,8 @@ fn liveness_page_that_is_no_frame_is_refused() {
 }
 
 #[test]
-fn two_runs_in_one_slot_are_the_kernels_to_refuse() {
-    let sentence = refusal(|specification| specification.caps[1].slot = 2);
+fn two_runs_in_one_cptr_are_the_kernels_to_refuse() {
+    let sentence = refusal(|specification| specification.caps[1].cptr = 2);
     assert_eq!(sentence, "the kernel refuses to install `endpoint`: destination in use");
 }
 

@@ -69,8 +69,8 @@ impl<P: Platform> Build<P> {
     /// Takes every capability to the endpoints at which it receives, from all components.
     pub(super) fn take_endpoints(&self, id: u16) -> Result<(), BuildError> {
         for endpoint in self.endpoints(id) {
-            let slot = self.boot.slot(CPtr::new(self.objects.slots(endpoint)?.start));
-            let revoked = self.platform.kernel().cnode_revoke(slot);
+            let cptr = self.boot.absolute(CPtr::new(self.objects.cptrs(endpoint)?.start));
+            let revoked = self.platform.kernel().cnode_revoke(cptr);
             revoked.map_err(BuildError::refused("revoke", "an endpoint"))?;
         }
         Ok(())

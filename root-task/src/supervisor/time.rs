@@ -76,7 +76,7 @@ impl<P: Platform, S: Services<P>> Supervisor<P, S> {
         if self.build.specification.report_caps {
             let living = self.threads.iter().filter(|thread| thread.is_alive()).map(|thread| thread.id);
             if let Err(reason) = self.build.sweep_received(living, &mut self.received) {
-                error!("receive slots cannot be looked into: {}", reason.to_string().as_str());
+                error!("receive cptrs cannot be looked into: {}", reason.to_string().as_str());
             }
         }
     }

@@ -51,7 +51,7 @@ pub(crate) fn machine(sizes: &[u8], payload: &[u8]) -> Machine {
     let untypeds = root.untypeds.iter().filter(|untyped| untyped.paddr >= Paddr::new(UNTYPEDS));
     let boot = BootInfo {
         untypeds: untypeds.map(untyped).collect(),
-        free_slots: root.free_slots,
+        free_cptrs: root.free_cptrs,
         cnode: root.cnode,
         vspace: root.vspace,
         tcb: root.tcb,

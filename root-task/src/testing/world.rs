@@ -103,7 +103,7 @@ pub(crate) const TICK: Happens = Happens::Tick { also: 0 };
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Component {
     pub(crate) thread: ThreadId,
-    /// The slot of its CSpace in which it polls for signals, if it does.
+    /// The cptr of its CSpace in which it polls for signals, if it does.
     pub(crate) polls: Option<CPtr>,
 }
 
@@ -186,8 +186,8 @@ impl TestPlatform {
     fn poll_signals(&self) {
         for (id, component) in &*self.components.borrow() {
             let mut kernel = self.root.kernel().borrow_mut();
-            if let Some(slot) = component.polls.filter(|_| kernel.is_runnable(component.thread)) {
-                kernel.nb_receive(component.thread, slot);
+            if let Some(cptr) = component.polls.filter(|_| kernel.is_runnable(component.thread)) {
+                kernel.nb_receive(component.thread, cptr);
                 if let Some(Delivery::Signal(Badge(badge))) = kernel.take(component.thread) {
                     self.signalled.borrow_mut().push((*id, badge));
                 }

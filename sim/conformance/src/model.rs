@@ -81,7 +81,7 @@ fn boot_of(root: &RootTask) -> Boot {
     };
     Boot {
         untypeds: root.untypeds.iter().map(untyped).collect(),
-        free_slots: root.free_slots.clone(),
+        free_cptrs: root.free_cptrs.clone(),
         cnode: root.cnode,
         vspace: root.vspace,
         tcb: root.tcb,
@@ -259,7 +259,7 @@ impl<'a> Run<'a> {
             Op::NbSend { dest, letter } => kernel.nb_send(thread, layout.cptr(dest), &message(layout, letter)),
             Op::Reply { letter } => kernel.reply(thread, &message(layout, letter)),
             Op::Yield => kernel.rotate(thread),
-            Op::ReceiveSlot { slot } => kernel.set_receive_slot(thread, slot.map(|slot| layout.path(slot))),
+            Op::ReceiveSlot { slot } => kernel.set_receive_cptr(thread, slot.map(|slot| layout.path(slot))),
             Op::Call { endpoint, letter } => {
                 kernel.call(thread, layout.cptr(endpoint), &message(layout, letter));
                 return Some(None);

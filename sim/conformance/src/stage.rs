@@ -84,7 +84,7 @@ const HELPER_GUARD_BITS: u8 = 64 - HELPER_CNODE_BITS;
 #[expect(missing_docs, reason = "the names of the capabilities say it")]
 pub struct Boot {
     pub untypeds: Vec<BootUntyped>,
-    pub free_slots: Range<u64>,
+    pub free_cptrs: Range<u64>,
     pub cnode: Cap<CNode>,
     pub vspace: Cap<VSpace>,
     pub tcb: Cap<Tcb>,
@@ -163,7 +163,7 @@ impl Stage {
         // An answer without an address reads as address 0, which must be nowhere.
         let is_usable = |u: &&BootUntyped| u.is_device && u.size_bits >= DEVICE_BITS && u.paddr != Paddr::default();
         let registers = *boot.untypeds.iter().find(is_usable).ok_or(Failure("finding device memory", None))?;
-        let first = boot.free_slots.start;
+        let first = boot.free_cptrs.start;
         let zero = (Paddr::default(), 0);
         let mut stage = Self {
             next_slot: first + u64::from(SLOTS),

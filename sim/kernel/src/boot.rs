@@ -132,7 +132,7 @@ pub struct RootTask {
     /// Untypeds of all unused memory.
     pub untypeds: Vec<BootUntyped>,
     /// Empty slots of its CNode.
-    pub free_slots: Range<u64>,
+    pub free_cptrs: Range<u64>,
     /// The root task's CNode, the whole of its CSpace, addressed with depth 64.
     pub cnode: Cap<CNode>,
     /// log2 of that CNode's slots.
@@ -183,12 +183,12 @@ impl Kernel {
         boot.map_initial(&config.payload, ipc_buffer);
         let thread = boot.make_thread(ipc_buffer);
         let untypeds = boot.make_untypeds(&config);
-        let free_slots = boot.next_slot..1 << config.cnode_bits;
+        let free_cptrs = boot.next_slot..1 << config.cnode_bits;
         let region = |text: &str, (vaddr, len), kind| Region { name: name(text), vaddr: Vaddr::new(vaddr), len, kind };
         let root = RootTask {
             thread,
             untypeds,
-            free_slots,
+            free_cptrs,
             cnode: Cap::from_bits(CNODE_SLOT),
             cnode_bits: config.cnode_bits,
             vspace: Cap::from_bits(VSPACE_SLOT),

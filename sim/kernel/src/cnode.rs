@@ -83,8 +83,8 @@ impl Kernel {
     ///
     /// # Errors
     /// The kernel's errors, as the seam returns them.
-    pub fn cnode_delete(&mut self, thread: ThreadId, slot: AbsoluteCPtr) -> Result<()> {
-        self.on_slot(thread, label::CNODE_DELETE, slot, |kernel, target| {
+    pub fn cnode_delete(&mut self, thread: ThreadId, cptr: AbsoluteCPtr) -> Result<()> {
+        self.on_slot(thread, label::CNODE_DELETE, cptr, |kernel, target| {
             kernel.delete(target);
             Ok(())
         })
@@ -94,8 +94,8 @@ impl Kernel {
     ///
     /// # Errors
     /// The kernel's errors, as the seam returns them.
-    pub fn cnode_revoke(&mut self, thread: ThreadId, slot: AbsoluteCPtr) -> Result<()> {
-        self.on_slot(thread, label::CNODE_REVOKE, slot, |kernel, target| {
+    pub fn cnode_revoke(&mut self, thread: ThreadId, cptr: AbsoluteCPtr) -> Result<()> {
+        self.on_slot(thread, label::CNODE_REVOKE, cptr, |kernel, target| {
             kernel.revoke(target);
             Ok(())
         })
@@ -105,8 +105,8 @@ impl Kernel {
     ///
     /// # Errors
     /// The kernel's errors, as the seam returns them.
-    pub fn cnode_save_caller(&mut self, thread: ThreadId, slot: AbsoluteCPtr) -> Result<()> {
-        self.on_slot(thread, label::CNODE_SAVE_CALLER, slot, |kernel, target| {
+    pub fn cnode_save_caller(&mut self, thread: ThreadId, cptr: AbsoluteCPtr) -> Result<()> {
+        self.on_slot(thread, label::CNODE_SAVE_CALLER, cptr, |kernel, target| {
             kernel.ensure_empty(target)?;
             let caller = kernel.caller_slot(thread);
             if let Capability::Reply { is_master: false, .. } = kernel.slots[caller].cap {
@@ -120,14 +120,14 @@ impl Kernel {
         &mut self,
         thread: ThreadId,
         label: u32,
-        slot: AbsoluteCPtr,
+        cptr: AbsoluteCPtr,
         act: impl FnOnce(&mut Self, SlotId) -> Outcome<()>,
     ) -> Result<()> {
-        let words = [slot.index, slot.depth.into()];
-        let invocation = Invocation { service: slot.root.cptr(), label, words: &words, caps: &[] };
+        let words = [cptr.index, cptr.depth.into()];
+        let invocation = Invocation { service: cptr.root.cptr(), label, words: &words, caps: &[] };
         self.invoke(thread, &invocation, |kernel, found| {
             let Capability::CNode { .. } = found.cap else { return Err(Stop::OtherKind) };
-            let target = kernel.resolve(&found.cap, slot.index, slot.depth)?;
+            let target = kernel.resolve(&found.cap, cptr.index, cptr.depth)?;
             act(kernel, target)
         })
     }

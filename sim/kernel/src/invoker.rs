@@ -91,13 +91,13 @@ macro_rules! pass_on {
 impl Kernel for Invoker {
     pass_on! {
         untyped_retype(untyped: Cap<Untyped>, object_type: ObjectType, size_bits: u8, cnode: Cap<CNode>,
-            slots: Range<u64>) -> Result<()>;
+            cptrs: Range<u64>) -> Result<()>;
         cnode_copy(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights) -> Result<()>;
         cnode_mint(dest: AbsoluteCPtr, src: AbsoluteCPtr, rights: Rights, data: CapData) -> Result<()>;
         cnode_move(dest: AbsoluteCPtr, src: AbsoluteCPtr) -> Result<()>;
-        cnode_delete(slot: AbsoluteCPtr) -> Result<()>;
-        cnode_revoke(slot: AbsoluteCPtr) -> Result<()>;
-        cnode_save_caller(slot: AbsoluteCPtr) -> Result<()>;
+        cnode_delete(cptr: AbsoluteCPtr) -> Result<()>;
+        cnode_revoke(cptr: AbsoluteCPtr) -> Result<()>;
+        cnode_save_caller(cptr: AbsoluteCPtr) -> Result<()>;
         tcb_configure(tcb: Cap<Tcb>, fault_endpoint: CPtr, priority: u8, cspace: Cap<CNode>, cspace_guard_bits: u8,
             vspace: Cap<VSpace>, ipc_buffer: Vaddr, ipc_buffer_frame: Cap<Frame>) -> Result<()>;
         tcb_write_registers(tcb: Cap<Tcb>, resume: Resume, context: &UserContext) -> Result<()>;

@@ -14,7 +14,7 @@ const RAM: Range<u64> = 0x10_0000..0x100_0000;
 pub const CNODE_BITS: u8 = 6;
 const IPC_BUFFER: Vaddr = Vaddr::new(0x1010_0000);
 
-/// A capability that a component starts with: its slot, the object in the first thread's CSpace, the rights and the badge.
+/// A capability that a component starts with: its cptr, the object in the first thread's CSpace, the rights and the badge.
 pub type Given = (u64, CPtr, Rights, Badge);
 
 /// The kernel, and its first thread.
@@ -81,25 +81,25 @@ impl Surroundings {
         &self.invoker
     }
 
-    /// Makes an object and returns its slot in the first thread's CSpace.
+    /// Makes an object and returns its cptr in the first thread's CSpace.
     ///
     /// # Panics
-    /// When slots or memory are used up.
+    /// When cptrs or memory are used up.
     pub fn make(&mut self, kind: ObjectType, size_bits: u8) -> CPtr {
-        let slot = self.root.free_slots.next().expect("a free slot");
-        let made = self.invoker.untyped_retype(self.ram, kind, size_bits, self.root.cnode, slot..slot + 1);
+        let cptr = self.root.free_cptrs.next().expect("a free cptr");
+        let made = self.invoker.untyped_retype(self.ram, kind, size_bits, self.root.cnode, cptr..cptr + 1);
         made.expect("memory for an object");
-        CPtr::new(slot)
+        CPtr::new(cptr)
     }
 
     /// Makes a component with these capabilities and returns its thread's invoker.
     ///
     /// # Panics
-    /// When slots or memory are used up, or the kernel refuses to mint one of them.
+    /// When cptrs or memory are used up, or the kernel refuses to mint one of them.
     pub fn component(&mut self, given: &[Given]) -> Invoker {
         let cnode = self.make(ObjectType::CNode, CNODE_BITS).cast();
-        for &(slot, object, rights, badge) in given {
-            let dest = AbsoluteCPtr { root: cnode, index: slot, depth: CNODE_BITS };
+        for &(cptr, object, rights, badge) in given {
+            let dest = AbsoluteCPtr { root: cnode, index: cptr, depth: CNODE_BITS };
             let src = AbsoluteCPtr { root: self.root.cnode, index: object.bits(), depth: 64 };
             self.invoker.cnode_mint(dest, src, rights, CapData::Badge(badge)).expect("a capability to give");
         }

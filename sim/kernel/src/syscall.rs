@@ -99,10 +99,10 @@ impl Kernel {
         }
     }
 
-    /// Names the slot of the thread's CSpace where a capability in a message lands, if it is empty then.
-    pub fn set_receive_slot(&mut self, thread: ThreadId, slot: Option<AbsoluteCPtr>) {
+    /// Names the place in the thread's CSpace where a capability in a message lands, if it is empty then.
+    pub fn set_receive_cptr(&mut self, thread: ThreadId, cptr: Option<AbsoluteCPtr>) {
         if let Some(thread) = self.threads.get_mut(thread) {
-            thread.receive_slot = slot;
+            thread.receive_cptr = cptr;
         }
     }
 

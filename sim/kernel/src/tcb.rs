@@ -154,7 +154,7 @@ impl Kernel {
             fault: None,
             bound: None,
             ipc_buffer: 0,
-            receive_slot: None,
+            receive_cptr: None,
             outgoing: Message::new(0),
             delivery: None,
             is_in_operation: false,

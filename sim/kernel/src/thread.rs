@@ -76,7 +76,7 @@ pub(crate) struct Thread {
     pub(crate) fault: Option<PendingFault>,
     pub(crate) bound: Option<NotificationId>,
     pub(crate) ipc_buffer: u64,
-    pub(crate) receive_slot: Option<AbsoluteCPtr>,
+    pub(crate) receive_cptr: Option<AbsoluteCPtr>,
     /// The message it sends, from the operation on until it is taken.
     pub(crate) outgoing: Message,
     pub(crate) delivery: Option<Delivery>,

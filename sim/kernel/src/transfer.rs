@@ -75,7 +75,7 @@ impl Kernel {
 
     /// The slot a thread named for capabilities, if it exists and is empty.
     fn open_receive_slot(&self, receiver: ThreadId) -> Option<SlotId> {
-        let named = self.threads[receiver].receive_slot?;
+        let named = self.threads[receiver].receive_cptr?;
         let root = self.lookup(receiver, named.root.cptr()).ok()?;
         let slot = self.resolve(&self.slots[root].cap, named.index, named.depth).ok()?;
         self.slots[slot].cap.is_null().then_some(slot)

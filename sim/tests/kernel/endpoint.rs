@@ -50,7 +50,7 @@ fn a_call_through_grant_reply_is_answered_and_carries_no_capability() {
         machine.give(client.cnode, SPARE.bits(), notification, Rights::ALL);
         let (to, from) = (machine.in_cnode(client.cnode, 5), machine.in_cnode(server.cnode, RECEIVE.bits()));
         machine.kernel.cnode_mint(machine.me, to, from, Rights::CALL, CapData::Badge(Badge(6))).unwrap();
-        machine.kernel.set_receive_slot(server.thread, Some(own_slot(SPARE)));
+        machine.kernel.set_receive_cptr(server.thread, Some(own_slot(SPARE)));
         if is_waiting {
             machine.kernel.receive(server.thread, RECEIVE);
         }

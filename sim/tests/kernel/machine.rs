@@ -42,7 +42,7 @@ impl Machine {
         kernel.check_invariants().unwrap();
         let memory = root.untypeds.iter().filter(|untyped| !untyped.is_device);
         let untyped = memory.max_by_key(|untyped| untyped.size_bits).unwrap().cptr;
-        let (me, next_slot) = (root.thread, root.free_slots.start);
+        let (me, next_slot) = (root.thread, root.free_cptrs.start);
         Self { kernel, root, me, next_slot, untyped }
     }
 

@@ -70,7 +70,7 @@ fn a_dead_thread_does_nothing() {
     machine.kernel.receive(component.thread, WAIT);
     machine.kernel.signal(component.thread, WAIT.cast());
     machine.kernel.rotate(component.thread);
-    machine.kernel.set_receive_slot(component.thread, None);
+    machine.kernel.set_receive_cptr(component.thread, None);
     assert_eq!(machine.kernel.tcb_suspend(component.thread, component.tcb), Err(Error::IllegalOperation));
     assert_eq!(machine.take(component.thread), None);
     assert_eq!(machine.kernel.cspace(component.thread), []);

@@ -1,10 +1,10 @@
-//! Checks that a controller that comes and goes leaks nothing: each arrival leaves the PCI server as many empty slots, and its NVMe
+//! Checks that a controller that comes and goes leaks nothing: each arrival leaves the PCI server as many empty cptrs, and its NVMe
 //! server as many pages and IO page tables. The root task's memory is judged with all restarts (`leaks`).
 //!
 //! A tenant that waits for such a controller must be there at each of its returns: after its end they would show nothing.
 //!
-//! Slots are compared from the second claim on: at the first, another driver may not have claimed its function yet. Left out:
-//! slots where several controllers come and go, because each claim depends on what the others hold at that time, and where the
+//! Cptrs are compared from the second claim on: at the first, another driver may not have claimed its function yet. Left out:
+//! cptrs where several controllers come and go, because each claim depends on what the others hold at that time, and where the
 //! PCI server is restarted; pages where several sessions open in any order.
 
 use crate::records::results::{Opened, Results};
@@ -16,10 +16,10 @@ pub(crate) fn violations(scenario: &Scenario, results: &Results) -> Vec<String> 
     let all = scenario.controllers.iter().enumerate().filter(|(index, _)| scenario.comes_and_goes(*index));
     let moving: Vec<_> = all.map(|(_, controller)| controller).collect();
     let is_alone = moving.len() == 1 && scenario.expect.restarts.keys().all(|name| is_server(scenario, &moving, name));
-    let slots = moving.iter().filter(|_| is_alone).filter_map(|controller| lost_slots(scenario, controller, results));
+    let cptrs = moving.iter().filter(|_| is_alone).filter_map(|controller| lost_cptrs(scenario, controller, results));
     let pages = moving.iter().filter_map(|controller| lost_pages(scenario, controller, results));
     let missed = moving.iter().flat_map(|controller| missed_returns(scenario, controller, results));
-    slots.chain(pages).chain(missed).collect()
+    cptrs.chain(pages).chain(missed).collect()
 }
 
 /// Waiting tenants whose sessions came back less often than their controller.
@@ -43,15 +43,15 @@ fn is_server(scenario: &Scenario, controllers: &[&Controller], name: &str) -> bo
     controllers.iter().any(|controller| scenario.server_name(&controller.name) == name)
 }
 
-/// Whether a later claim left the PCI server another number of empty slots than the second one.
-fn lost_slots(scenario: &Scenario, controller: &Controller, results: &Results) -> Option<String> {
+/// Whether a later claim left the PCI server another number of empty cptrs than the second one.
+fn lost_cptrs(scenario: &Scenario, controller: &Controller, results: &Results) -> Option<String> {
     let server = scenario.server_name(&controller.name);
     let claims = results.claims.iter().filter(|claim| claim.driver == server.as_str());
-    let left: Vec<_> = claims.map(|claim| claim.slots_left).skip(1).collect();
+    let left: Vec<_> = claims.map(|claim| claim.cptrs_left).skip(1).collect();
     let (first, last) = (left.first()?, left.last()?);
-    left.iter().any(|slots| slots != first).then(|| {
+    left.iter().any(|cptrs| cptrs != first).then(|| {
         format!(
-            "the PCI server had {first} empty slots after the second arrival of {}, and {last} after the last",
+            "the PCI server had {first} empty cptrs after the second arrival of {}, and {last} after the last",
             controller.name
         )
     })
@@ -109,16 +109,16 @@ after_ms = 5
 action = "pull"
 "#;
 
-    /// Judges a run with these empty slots at the claims, and these pages at the openings.
-    fn sentences(more: &str, slots: &[u32], pages: &[u32]) -> Vec<String> {
+    /// Judges a run with these empty cptrs at the claims, and these pages at the openings.
+    fn sentences(more: &str, cptrs: &[u32], pages: &[u32]) -> Vec<String> {
         let mut results = Results::default();
         let mut take = |at_ns, report| results.take(Stamped { at_ns, report }, Duration::ZERO);
-        for (at_ns, slots_left) in (1..).zip(slots) {
+        for (at_ns, cptrs_left) in (1..).zip(cptrs) {
             let driver = clip("nvme-server-comes");
-            take(at_ns, Report::Claimed { driver, requester_id: 256, slots_left: *slots_left });
+            take(at_ns, Report::Claimed { driver, requester_id: 256, cptrs_left: *cptrs_left });
             take(
                 at_ns,
-                Report::Claimed { driver: clip("nvme-server-stays"), requester_id: 512, slots_left: at_ns as u32 },
+                Report::Claimed { driver: clip("nvme-server-stays"), requester_id: 512, cptrs_left: at_ns as u32 },
             );
         }
         // The console delivers records in any order.
@@ -140,7 +140,7 @@ action = "pull"
         let wrong = sentences("", &[90, 80, 79, 78], &[70, 70]);
         assert_eq!(
             wrong,
-            ["the PCI server had 80 empty slots after the second arrival of comes, and 78 after the last"]
+            ["the PCI server had 80 empty cptrs after the second arrival of comes, and 78 after the last"]
         );
         let wrong = sentences("", &[90, 80, 80], &[70, 70, 69]);
         assert_eq!(wrong.len(), 1);
@@ -151,7 +151,7 @@ action = "pull"
     }
 
     #[test]
-    fn slots_of_two_controllers_that_move_are_not_compared() {
+    fn cptrs_of_two_controllers_that_move_are_not_compared() {
         let other = "[[hotplug]]\ncontroller = \"stays\"\nafter_ms = 5\naction = \"pull\"\n";
         assert_eq!(sentences(other, &[90, 80, 79], &[70, 70]), [""; 0]);
         let restarts = "[expect]\nrestarts = { pci-server = 1 }\n";

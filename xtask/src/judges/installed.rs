@@ -2,20 +2,20 @@
 
 use capdl_spec::Specification;
 use report::Installed;
-/// Component, slot, slots, object, badge, rights.
+/// Component, cptr, cptrs, object, badge, rights.
 type Run = (u16, u64, u32, String, u64, u8);
 
 /// Every difference, one sentence each.
 pub fn differences(specification: &Specification, installed: &[Installed]) -> Vec<String> {
     let is_fault = |run: &Installed| {
         // That endpoint is the root task's own and no object of the specification.
-        specification.components.iter().any(|one| one.id == run.component && one.fault_slot == run.slot)
+        specification.components.iter().any(|one| one.id == run.component && one.fault_slot == run.cptr)
     };
     // Each specified run removes one installed run, so a run that was installed twice is left over.
     let mut more: Vec<Run> = installed
         .iter()
         .filter(|run| !is_fault(run))
-        .map(|run| (run.component, run.slot, run.count, run.object.to_string(), run.badge, run.rights))
+        .map(|run| (run.component, run.cptr, run.count, run.object.to_string(), run.badge, run.rights))
         .collect();
     let mut differences = Vec::new();
     for run in wanted(specification) {
@@ -36,14 +36,14 @@ fn wanted(specification: &Specification) -> Vec<Run> {
         let object = specification.objects.get(run.object as usize);
         if let (Some(holder), Some(object)) = (holder, object) {
             let name = report::clip::<48>(&object.name).to_string();
-            wanted.push((holder.id, run.slot, object.count, name, run.badge, run.rights));
+            wanted.push((holder.id, run.cptr, object.count, name, run.badge, run.rights));
         }
     }
     wanted
 }
 
-fn shown((component, slot, count, object, badge, rights): &Run) -> String {
-    format!("{count} x {object} in slot {slot} of component {component}, badge {badge:#x}, rights {rights:#x}")
+fn shown((component, cptr, count, object, badge, rights): &Run) -> String {
+    format!("{count} x {object} at cptr {cptr} of component {component}, badge {badge:#x}, rights {rights:#x}")
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
         Specification {
             no_iommu: false,
             objects: vec![object("cnode", ObjectKind::CNode { size_bits: 4 }), object("ep", ObjectKind::Endpoint)],
-            caps: vec![CapRun { cnode: 0, slot: 8, object: 1, badge: 7, rights: 6 }],
+            caps: vec![CapRun { cnode: 0, cptr: 8, object: 1, badge: 7, rights: 6 }],
             components: vec![Component {
                 liveness: None,
                 keeps: None,
@@ -92,8 +92,8 @@ mod tests {
         }
     }
 
-    fn run(slot: u64, badge: u64) -> Installed {
-        Installed { component: 3, slot, count: 1, object: report::clip("ep"), badge, rights: 6 }
+    fn run(cptr: u64, badge: u64) -> Installed {
+        Installed { component: 3, cptr, count: 1, object: report::clip("ep"), badge, rights: 6 }
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
         let differences = differences(&specification(), &[run(8, 7), run(8, 7)]);
         assert_eq!(
             differences,
-            ["1 x ep in slot 8 of component 3, badge 0x7, rights 0x6 was installed and is not in the specification"]
+            ["1 x ep at cptr 8 of component 3, badge 0x7, rights 0x6 was installed and is not in the specification"]
         );
     }
 
@@ -116,8 +116,8 @@ mod tests {
         assert_eq!(
             differences,
             [
-                "the specification's 1 x ep in slot 8 of component 3, badge 0x7, rights 0x6 was not installed",
-                "1 x ep in slot 8 of component 3, badge 0x9, rights 0x6 was installed and is not in the specification"
+                "the specification's 1 x ep at cptr 8 of component 3, badge 0x7, rights 0x6 was not installed",
+                "1 x ep at cptr 8 of component 3, badge 0x9, rights 0x6 was installed and is not in the specification"
             ]
         );
     }

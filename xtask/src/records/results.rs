@@ -137,7 +137,7 @@ pub struct Results {
     /// Free memory of servers at each opening of a session.
     #[serde(skip)]
     pub opened: Vec<Opened>,
-    /// Empty slots of the PCI server at each claim of a function, in order.
+    /// Empty cptrs of the PCI server at each claim of a function, in order.
     #[serde(skip)]
     pub(crate) claims: Vec<Claim>,
     /// Installed capabilities, where the scenario asks for them.
@@ -183,8 +183,8 @@ pub struct Opened {
 pub(crate) struct Claim {
     /// The driver.
     pub driver: Name,
-    /// Empty slots of the PCI server's CSpace after it.
-    pub(crate) slots_left: u32,
+    /// Empty cptrs of the PCI server's CSpace after it.
+    pub(crate) cptrs_left: u32,
 }
 
 /// A digest, and the build machine's own.
@@ -327,8 +327,8 @@ impl Results {
                 let known = self.blocked.entry(blocked.requester_id);
                 known.and_modify(|known| known.times = known.times.saturating_add(blocked.times)).or_insert(blocked);
             }
-            Report::Claimed { driver, requester_id, slots_left } => {
-                self.claims.push(Claim { driver: driver.clone(), slots_left });
+            Report::Claimed { driver, requester_id, cptrs_left } => {
+                self.claims.push(Claim { driver: driver.clone(), cptrs_left });
                 self.drivers.insert(requester_id, driver);
             }
             Report::Failure { component, reason } => {

@@ -74,7 +74,7 @@ impl<'a, P: Platform> Load<'a, P> {
             let ended = self.turn(end)?;
             in_flight = in_flight.saturating_sub(ended);
             if ended > 0 || self.submitted != before {
-                self.session.release()?;
+                self.session.publish_taken()?;
                 self.session.publish()?;
             }
             if in_flight > 0 {

@@ -32,8 +32,8 @@ pub(crate) struct Means {
 }
 
 impl Means {
-    /// The means of a client on a clock with so many ticks a second. `on_function` is whether it drives a function itself.
-    pub(crate) fn new(ticks_per_second: u64, polls: bool, on_function: bool, has_alarm: bool) -> Self {
+    /// The means of a client on a clock with so many ticks a second. `on_virtual_function` is whether it drives a function itself.
+    pub(crate) fn new(ticks_per_second: u64, polls: bool, on_virtual_function: bool, has_alarm: bool) -> Self {
         let ticks = |ns: u64| {
             let ticks = u128::from(ns).saturating_mul(u128::from(ticks_per_second)).checked_div(1_000_000_000);
             u64::try_from(ticks.unwrap_or_default()).unwrap_or(u64::MAX)
@@ -41,9 +41,9 @@ impl Means {
         Self {
             polls,
             // The queue pair of a function that is polled has no vector.
-            is_signalled: !(polls && on_function),
+            is_signalled: !(polls && on_virtual_function),
             has_alarm,
-            wake_ticks: ticks(if on_function { INTERRUPT_NS } else { SIGNAL_NS }),
+            wake_ticks: ticks(if on_virtual_function { INTERRUPT_NS } else { SIGNAL_NS }),
             alarm_ticks: alarm::CLIENT_US.map(|us| ticks(u64::from(us).saturating_mul(1000).saturating_add(LATE_NS))),
             slack_ticks: alarm::CLIENT_US.last().map_or(0, |us| ticks(u64::from(*us).saturating_mul(1000))),
         }
@@ -147,13 +147,13 @@ mod tests {
     const LONG_NS: u64 = 1_000_000;
 
     /// On a clock of nanoseconds.
-    fn means(polls: bool, on_function: bool, has_alarm: bool) -> Means {
-        Means::new(1_000_000_000, polls, on_function, has_alarm)
+    fn means(polls: bool, on_virtual_function: bool, has_alarm: bool) -> Means {
+        Means::new(1_000_000_000, polls, on_virtual_function, has_alarm)
     }
 
     fn any_means() -> impl Strategy<Value = Means> {
         (any::<bool>(), any::<bool>(), any::<bool>())
-            .prop_map(|(polls, on_function, has_alarm)| means(polls, on_function, has_alarm))
+            .prop_map(|(polls, on_virtual_function, has_alarm)| means(polls, on_virtual_function, has_alarm))
     }
 
     #[test]

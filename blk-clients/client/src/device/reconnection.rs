@@ -10,7 +10,7 @@
 
 use super::{Device, Shared};
 use crate::error::{Error, OpenError};
-use crate::function::Function;
+use crate::virtual_function::VirtualFunction;
 use alloc::rc::Rc;
 use blk_api::Status;
 use blk_api::ring::Completed;
@@ -43,7 +43,7 @@ impl<P: Platform> Device<P> {
     }
 
     async fn open_again(&self) -> Result<(), Error> {
-        let environment = self.shared.state.borrow().session.function_environment();
+        let environment = self.shared.state.borrow().session.virtual_function_environment();
         if let Some(environment) = environment {
             return self.open_function_again(&environment).await;
         }
@@ -87,7 +87,7 @@ impl<P: Platform> Device<P> {
     /// function is withdrawn, all requests are forbidden.
     async fn open_function_again(&self, environment: &Rc<Environment>) -> Result<(), Error> {
         let Shared { platform, options, server, .. } = &*self.shared;
-        let opened = Function::open(platform, environment, *options).await;
+        let opened = VirtualFunction::open(platform, environment, *options).await;
         let state = &mut *self.shared.state.borrow_mut();
         let (function, geometry) = match opened {
             Ok(opened) => opened,
@@ -102,7 +102,7 @@ impl<P: Platform> Device<P> {
             return Err(Error::DEVICE_GONE);
         }
         let timed_out = state.session.timed_out();
-        state.session.take_function(function, geometry).map_err(|_| Error::CLOSED)?;
+        state.session.take_virtual_function(function, geometry).map_err(|_| Error::CLOSED)?;
         let reissued = if timed_out { state.time_out_all()? } else { state.ask_again()? };
         server.report_reconnected(reissued);
         Ok(())

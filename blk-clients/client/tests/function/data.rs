@@ -138,7 +138,7 @@ fn full_session_takes_no_more_and_goes_on() {
             while session.complete().unwrap().is_some() {
                 found += 1;
             }
-            session.release().unwrap();
+            session.publish_taken().unwrap();
             if found < taken {
                 block_on(session.wait()).unwrap();
             }

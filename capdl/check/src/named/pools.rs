@@ -8,9 +8,9 @@ use platform::PAGE_SIZE;
 
 /// Records of a session that a request needs at once.
 const RECORDS_A_SESSION: u64 = 4;
-/// Slots of the PCI server for a driver, beside those of its claim's pages and vectors: the IOSpace, a shared line's four, and two of
+/// Cptrs of the PCI server for a driver, beside those of its claim's pages and vectors: the IOSpace, a shared line's four, and two of
 /// a call that is kept until a tick.
-const SLOTS_A_DRIVER: u64 = 7;
+const CPTRS_A_DRIVER: u64 = 7;
 
 /// A pool, and the most that each of its clients may take.
 struct Pool<'a> {
@@ -45,25 +45,25 @@ impl System<'_> {
         pools.into_iter().filter_map(lacks).collect()
     }
 
-    /// Interrupts, and slots for claims. Half of its slots are for dividing device memory.
+    /// Interrupts, and cptrs for claims. Half of its cptrs are for dividing device memory.
     fn pci_pools<'a>(&self, index: usize, config: &'a pci_api::ServerConfig) -> Vec<Pool<'a>> {
         let (_, interrupts) = config.irqs;
         let vectors = config.drivers.iter().map(|driver| (driver.name.as_str(), driver.max_vectors.into()));
         let environment = self.environments[index].as_ref();
-        let free = environment.map_or(0..0, |environment| environment.free_slots.clone());
+        let free = environment.map_or(0..0, |environment| environment.free_cptrs.clone());
         let arena = environment.and_then(|environment| environment.region(pci_api::names::ARENA));
-        // Parts of its arena are fixed, and each page of a table takes a slot.
+        // Parts of its arena are fixed, and each page of a table takes a cptr.
         let tables = arena.map_or(0, |arena| arena.len / PAGE_SIZE as u64);
-        let slots = config.drivers.iter().map(|driver| {
+        let cptrs = config.drivers.iter().map(|driver| {
             let pages = u64::from(driver.pages);
-            (driver.name.as_str(), pages.saturating_add(driver.max_vectors.into()).saturating_add(SLOTS_A_DRIVER))
+            (driver.name.as_str(), pages.saturating_add(driver.max_vectors.into()).saturating_add(CPTRS_A_DRIVER))
         });
         vec![
             Pool { name: "interrupts", has: interrupts.into(), parts: vectors.collect() },
             Pool {
-                name: "slots for claims",
+                name: "cptrs for claims",
                 has: free.end.saturating_sub(free.start) / 2,
-                parts: slots.chain([("tables of vectors", tables)]).collect(),
+                parts: cptrs.chain([("tables of vectors", tables)]).collect(),
             },
         ]
     }

@@ -14,7 +14,7 @@ use pci_api::names;
 use platform::{Badge, RegionKind};
 use telemetry::TELEMETRY;
 
-/// Capabilities in consecutive slots under one name.
+/// Capabilities at consecutive cptrs under one name.
 pub(super) struct Wanted {
     pub(super) name: String,
     pub(super) entries: Vec<Entry>,

@@ -107,7 +107,7 @@ fn a_capability_that_no_name_stands_for_is_refused() {
     let mut system = good();
     new_object(&mut system, "page", ObjectKind::SmallFrame);
     plant(&mut system, "nvme-server-old", "page", 0, READ_WRITE);
-    refused(&system, Rule::NamedExactly, &["nvme-server-old holds page in slot 200", "not for it"]);
+    refused(&system, Rule::NamedExactly, &["nvme-server-old holds page at cptr 200", "not for it"]);
     let mut system = good();
     map(&mut system, "alice", "alice.data", true, false);
     refused(&system, Rule::NamedExactly, &["client alice maps alice.data at 0x70000000", "not for it"]);
@@ -188,27 +188,27 @@ fn a_program_without_one_of_its_segments_is_refused() {
 }
 
 #[test]
-fn free_slots_that_are_not_free_are_refused() {
+fn free_cptrs_that_are_not_free_are_refused() {
     for who in ["alice", "nvme-server"] {
         let mut system = crowd();
-        reconfigure(&mut system, who, |configured| configured.free_slots.start -= 1).unwrap();
-        refused(&system, Rule::NamedExactly, &[who, "is configured so that it may fill slots"]);
+        reconfigure(&mut system, who, |configured| configured.free_cptrs.start -= 1).unwrap();
+        refused(&system, Rule::NamedExactly, &[who, "is configured so that it may fill cptrs"]);
     }
     let mut system = crowd();
-    reconfigure(&mut system, "nvme-server", |configured| configured.free_slots.end *= 2).unwrap();
-    refused(&system, Rule::NamedExactly, &["nvme-server", "is configured so that it may fill slots"]);
+    reconfigure(&mut system, "nvme-server", |configured| configured.free_cptrs.end *= 2).unwrap();
+    refused(&system, Rule::NamedExactly, &["nvme-server", "is configured so that it may fill cptrs"]);
 }
 
 #[test]
 fn a_capability_where_received_ones_land_is_refused() {
     let mut system = crowd();
     let (cnode, log) = (id(&system, "nvme-server.cnode"), id(&system, "console.event"));
-    system.caps.iter_mut().find(|run| run.cnode == cnode && run.object == log).unwrap().slot = 3;
+    system.caps.iter_mut().find(|run| run.cnode == cnode && run.object == log).unwrap().cptr = 3;
     reconfigure(&mut system, "nvme-server", |configured| {
         configured.caps.iter_mut().find(|caps| caps.name == "log").unwrap().first = platform::CPtr::new(3);
     })
     .unwrap();
-    refused(&system, Rule::NamedExactly, &["nvme-server", "slot 3", "received ones"]);
+    refused(&system, Rule::NamedExactly, &["nvme-server", "cptr 3", "received ones"]);
 }
 
 #[test]

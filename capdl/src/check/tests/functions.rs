@@ -19,7 +19,7 @@ fn function_client_with_foreign_io_page_tables_is_refused() {
     for object in ["fritz.io-table", "nvme-server.io-table"] {
         let mut system = functions();
         plant(&mut system, "frida", object, 0, ALL);
-        refused(&system, Rule::ClientsHoldNoDevice, &["client frida reaches", object, "slot 200"]);
+        refused(&system, Rule::ClientsHoldNoDevice, &["client frida reaches", object, "cptr 200"]);
         refused(&system, Rule::NamedExactly, &["client frida holds", object, "not for it"]);
     }
     let mut system = functions();
@@ -35,7 +35,7 @@ fn function_client_with_foreign_frames_is_refused() {
     for object in ["fritz.window", "fritz.dma", "alice.window"] {
         let mut system = functions();
         plant(&mut system, "frida", object, 0, READ_WRITE);
-        refused(&system, Rule::ClientsApart, &["client frida", object, "slot 200"]);
+        refused(&system, Rule::ClientsApart, &["client frida", object, "cptr 200"]);
         refused(&system, Rule::WindowsUnreadable, &["client frida holds", object, "is not the server"]);
     }
     for object in ["fritz.window", "fritz.dma"] {
@@ -70,7 +70,7 @@ fn function_client_with_an_untyped_or_a_device_is_refused() {
     for object in ["irq-control", "io-space-master", "ecam", "frida.vspace", "frida.tcb", "fritz.cnode"] {
         let mut system = functions();
         plant(&mut system, "frida", object, 0, ALL);
-        refused(&system, Rule::ClientsHoldNoDevice, &["client frida", object, "slot 200"]);
+        refused(&system, Rule::ClientsHoldNoDevice, &["client frida", object, "cptr 200"]);
     }
 }
 

@@ -113,10 +113,10 @@ pub(super) fn new_object(specification: &mut Specification, name: &str, kind: Ob
     specification.objects.push(Object { name: name.into(), kind, count: 1, fill: None });
 }
 
-/// Puts a capability to `object` into slot 200 of `component`.
+/// Puts a capability to `object` at cptr 200 of `component`.
 pub(super) fn plant(specification: &mut Specification, component: &str, object: &str, badge: u64, rights: u8) {
     let (cnode, object) = (id(specification, &format!("{component}.cnode")), id(specification, object));
-    specification.caps.push(CapRun { cnode, slot: 200, object, badge, rights });
+    specification.caps.push(CapRun { cnode, cptr: 200, object, badge, rights });
 }
 
 /// Maps `object` at 0x7000_0000 of `component`.

@@ -17,7 +17,7 @@ fn it_is_given_no_way_to_receive_a_capability() {
     let mut system = virt();
     let cnode = id(&system, "iommu-server.cnode");
     assert!(system.caps.iter().all(|run| run.cnode != cnode || run.object != cnode));
-    system.caps.push(CapRun { cnode, slot: capdl_spec::RECEIVE_SLOT - 1, object: cnode, badge: 0, rights: ALL });
+    system.caps.push(CapRun { cnode, cptr: capdl_spec::RECEIVE_CPTR - 1, object: cnode, badge: 0, rights: ALL });
     refused(&system, Rule::NamedExactly, &["the IOMMU server", "iommu-server.cnode", "not for it"]);
 }
 

@@ -9,7 +9,7 @@ fn the_privileged_badge_is_the_policy_components_alone() {
         refused(
             &system,
             Rule::PolicyAlone,
-            &[title, "policy component's badge by slot 200", "is not its policy component"],
+            &[title, "policy component's badge by cptr 200", "is not its policy component"],
         );
     }
 }
@@ -40,7 +40,7 @@ fn policy_component_with_memory_or_devices_is_refused() {
     ] {
         let mut system = crowd();
         plant(&mut system, "policy", object, 5, rights);
-        refused(&system, Rule::PolicyAlone, &["the policy component policy reaches", object, "slot 200"]);
+        refused(&system, Rule::PolicyAlone, &["the policy component policy reaches", object, "cptr 200"]);
     }
 }
 

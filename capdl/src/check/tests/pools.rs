@@ -19,13 +19,13 @@ fn drivers_that_may_take_each_others_interrupts_are_refused() {
 }
 
 #[test]
-fn claims_without_slots_for_all_of_them_are_refused() {
+fn claims_without_cptrs_for_all_of_them_are_refused() {
     let mut system = good();
     reconfigure(&mut system, "pci-server", |environment| {
-        environment.free_slots.start = environment.free_slots.end - 1000;
+        environment.free_cptrs.start = environment.free_cptrs.end - 1000;
     })
     .unwrap();
-    refused(&system, Rule::NamedExactly, &["the PCI server has 500 slots for claims", "nvme-server-old"]);
+    refused(&system, Rule::NamedExactly, &["the PCI server has 500 cptrs for claims", "nvme-server-old"]);
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn write_capability_counts_beside_a_read_only_mapping() {
     map(&mut system, "bob", "page", false, false);
     plant(&mut system, "alice", "page", 0, READ);
     plant(&mut system, "alice", "page", 0, READ_WRITE);
-    refused(&system, Rule::ClientsApart, &["client alice and client bob share page", "slot 200"]);
+    refused(&system, Rule::ClientsApart, &["client alice and client bob share page", "cptr 200"]);
 }
 
 #[test]
@@ -35,13 +35,13 @@ fn frames_of_another_server_are_refused_as_capabilities() {
         let mut system = good();
         let object = format!("nvme-server-new.{object}");
         plant(&mut system, "nvme-server-old", &object, 0, READ_WRITE);
-        refused(&system, Rule::OneWriter, &[&object, "the server nvme-server-new", "nvme-server-old by slot 200"]);
+        refused(&system, Rule::OneWriter, &[&object, "the server nvme-server-new", "nvme-server-old by cptr 200"]);
     }
     for object in ["dma", "code", "constants", "environment"] {
         let mut system = good();
         let object = format!("nvme-server-new.{object}");
         plant(&mut system, "nvme-server-old", &object, 0, READ);
-        refused(&system, Rule::PrivateMemory, &["server nvme-server-old holds", &object, "slot 200"]);
+        refused(&system, Rule::PrivateMemory, &["server nvme-server-old holds", &object, "cptr 200"]);
     }
 }
 
@@ -50,7 +50,7 @@ fn capabilities_to_console_and_pci_frames_are_refused() {
     for (object, owner) in [("console.stack", "the console"), ("pci-server.data", "the PCI server")] {
         let mut system = good();
         plant(&mut system, "nvme-server-old", object, 0, READ_WRITE);
-        refused(&system, Rule::OneWriter, &[object, owner, "slot 200"]);
+        refused(&system, Rule::OneWriter, &[object, owner, "cptr 200"]);
     }
 }
 

@@ -52,6 +52,6 @@ fn a_capability_to_it_or_in_it_is_refused() {
     refused(&system, Rule::ClientsHoldNoDevice, &["client fritz reaches frida."]);
     let mut system = functions();
     let (cnode, object) = (id(&system, "frida.root"), id(&system, "frida.event"));
-    system.caps.push(CapRun { cnode, slot: 1, object, badge: 0, rights: ALL });
+    system.caps.push(CapRun { cnode, cptr: 1, object, badge: 0, rights: ALL });
     refused(&system, Rule::WellFormed, &["frida.event is put into frida.root, which is no component's CSpace"]);
 }

@@ -11,7 +11,7 @@ fn a_client_that_calls_the_pci_server_is_refused() {
     refused(
         &system,
         Rule::DevicesArePciServers,
-        &["client mallory calls the PCI server on pci-server.endpoint", "slot 200"],
+        &["client mallory calls the PCI server on pci-server.endpoint", "cptr 200"],
     );
 }
 
@@ -140,7 +140,7 @@ fn alarm_that_is_anothers_is_refused() {
 fn a_second_capability_to_signal_is_checked_too() {
     let mut system = crowd();
     plant(&mut system, "mallory", "nvme-server.event", badge::vector(0), WRITE);
-    refused(&system, Rule::SignalsMarked, &["slot 200", "which says the controller interrupted"]);
+    refused(&system, Rule::SignalsMarked, &["cptr 200", "which says the controller interrupted"]);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn client_that_signals_pci_server_or_policy_is_refused() {
     for (object, whose) in [("pci-server.event", "the PCI server"), ("policy.event", "the policy component policy")] {
         let mut system = crowd();
         plant(&mut system, "mallory", object, Badge::SIGNAL | 1, WRITE);
-        refused(&system, Rule::SignalsDeclared, &["client mallory signals", object, whose, "slot 200"]);
+        refused(&system, Rule::SignalsDeclared, &["client mallory signals", object, whose, "cptr 200"]);
     }
 }
 
@@ -216,6 +216,6 @@ fn undeclared_signal_to_a_bound_notification_is_refused() {
     ] {
         let mut system = good();
         plant(&mut system, who, object, Badge::SIGNAL | 1, WRITE);
-        refused(&system, Rule::SignalsDeclared, &[title, object, "slot 200"]);
+        refused(&system, Rule::SignalsDeclared, &[title, object, "cptr 200"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Systems with contradictory accounting: numbers, slots and addresses given out twice, and memory that the supervisor and the
+//! Systems with contradictory accounting: numbers, cptrs and addresses given out twice, and memory that the supervisor and the
 //! kernel use for a component but that belongs to another one.
 
 use super::*;
@@ -67,28 +67,28 @@ fn a_component_number_that_is_0_or_given_twice_is_refused() {
 }
 
 #[test]
-fn two_capabilities_in_one_slot_are_refused() {
+fn two_capabilities_in_one_cptr_are_refused() {
     let mut system = crowd();
-    let slot = run(&mut system, "alice", "policy.endpoint").slot;
-    run(&mut system, "alice", "nvme-server.event").slot = slot;
-    refused(&system, Rule::WellFormed, &["client alice", "nvme-server.event and policy.endpoint", "the same slot"]);
+    let cptr = run(&mut system, "alice", "policy.endpoint").cptr;
+    run(&mut system, "alice", "nvme-server.event").cptr = cptr;
+    refused(&system, Rule::WellFormed, &["client alice", "nvme-server.event and policy.endpoint", "the same cptr"]);
     let mut system = crowd();
-    run(&mut system, "alice", "nvme-server.event").slot = FAULT_SLOT;
+    run(&mut system, "alice", "nvme-server.event").cptr = FAULT_SLOT;
     refused(&system, Rule::WellFormed, &["client alice", "nvme-server.event", "fault endpoint"]);
 }
 
 #[test]
 fn a_run_of_capabilities_beside_another_ends_before_it() {
     let mut system = crowd();
-    run(&mut system, "nvme-server", "alice.window").slot += 1;
-    refused(&system, Rule::WellFormed, &["the server nvme-server", "alice.window", "the same slot"]);
+    run(&mut system, "nvme-server", "alice.window").cptr += 1;
+    refused(&system, Rule::WellFormed, &["the server nvme-server", "alice.window", "the same cptr"]);
 }
 
 #[test]
-fn a_slot_outside_of_the_cnode_is_refused() {
-    for slot in [0, 16, u64::MAX] {
+fn a_cptr_outside_of_the_cnode_is_refused() {
+    for cptr in [0, 16, u64::MAX] {
         let mut system = crowd();
-        run(&mut system, "alice", "nvme-server.event").slot = slot;
+        run(&mut system, "alice", "nvme-server.event").cptr = cptr;
         refused(&system, Rule::WellFormed, &["client alice", "nvme-server.event", "outside of its CNode"]);
     }
 }

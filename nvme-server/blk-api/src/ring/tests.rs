@@ -46,7 +46,7 @@ fn a_full_ring_takes_no_more_until_the_server_releases() {
     client.publish().unwrap();
     server.take().unwrap();
     assert!(!client.submit(&entry(3)).unwrap());
-    server.release().unwrap();
+    server.publish_taken().unwrap();
     assert!(client.submit(&entry(3)).unwrap());
 }
 
@@ -96,7 +96,7 @@ proptest! {
                 3 => {
                     let room = server.answerable(taken.len() as u32).unwrap() > 0;
                     if room && let Some(entry) = server.take().unwrap() { taken.push_back(entry.user_data) }
-                    server.release().unwrap();
+                    server.publish_taken().unwrap();
                 }
                 4 => {
                     if let Some(user_data) = taken.pop_front() {
@@ -109,7 +109,7 @@ proptest! {
                         prop_assert_eq!(completed.user_data, seen);
                         seen += 1;
                     }
-                    client.release().unwrap();
+                    client.publish_taken().unwrap();
                 }
             }
         }

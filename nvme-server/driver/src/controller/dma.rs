@@ -156,7 +156,7 @@ fn all<'a, T: CapType>(environment: &'a Environment, name: &'a str) -> impl Iter
 /// A client's window as the device sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// The window's first frame, the others in the slots behind.
+    /// The window's first frame, the others at the cptrs behind.
     pub first: Cap<Frame>,
     /// Number of pages.
     pub pages: u32,

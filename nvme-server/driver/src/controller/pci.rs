@@ -17,7 +17,7 @@ const NVME_CLASS_CODE: u32 = 0x01_08_02;
 pub enum PciError {
     /// The PCI server refused.
     Refused(Refusal),
-    /// The environment lacks a capability or slot of this name.
+    /// The environment lacks a capability or cptr of this name.
     Missing(&'static str),
     /// The kernel refused.
     Kernel(platform::Error),
@@ -144,9 +144,9 @@ async fn ask<P: Platform>(platform: &P, server: Cap<Endpoint>, message: &Message
     }
 }
 
-/// Slots for capabilities from the PCI server.
+/// Cptrs for capabilities from the PCI server.
 #[derive(Clone, Debug)]
-pub struct Slots {
+pub struct Cptrs {
     free: core::ops::Range<u64>,
     /// For each vector that was ever asked for, in their order: those of its notification and of its line.
     vectors: Vec<(CPtr, CPtr)>,
@@ -157,28 +157,28 @@ pub struct PciClient<'a, P: Platform> {
     platform: &'a P,
     environment: &'a Environment,
     server: Cap<Endpoint>,
-    slots: Slots,
+    cptrs: Cptrs,
 }
 
 impl<'a, P: Platform> PciClient<'a, P> {
-    /// Creates a client, which may fill `free_slots`.
+    /// Creates a client, which may fill `free_cptrs`.
     pub fn new(
         platform: &'a P,
         environment: &'a Environment,
-        free_slots: core::ops::Range<u64>,
+        free_cptrs: core::ops::Range<u64>,
     ) -> Result<Self, PciError> {
         let server = environment.cap(names::PCI).ok_or(PciError::Missing("capability pci"))?;
-        Ok(Self { platform, environment, server, slots: Slots { free: free_slots, vectors: Vec::new() } })
+        Ok(Self { platform, environment, server, cptrs: Cptrs { free: free_cptrs, vectors: Vec::new() } })
     }
 
-    /// Creates a client with the slots of an earlier one.
-    pub const fn resume(platform: &'a P, environment: &'a Environment, server: Cap<Endpoint>, slots: Slots) -> Self {
-        Self { platform, environment, server, slots }
+    /// Creates a client with the cptrs of an earlier one.
+    pub const fn resume(platform: &'a P, environment: &'a Environment, server: Cap<Endpoint>, cptrs: Cptrs) -> Self {
+        Self { platform, environment, server, cptrs }
     }
 
-    /// The client's slots, for a later client.
-    pub fn into_slots(self) -> Slots {
-        self.slots
+    /// The client's cptrs, for a later client.
+    pub fn into_cptrs(self) -> Cptrs {
+        self.cptrs
     }
 
     /// Claims the controller and fetches everything but the start, with at most `max_vectors` interrupts.
@@ -187,7 +187,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
     /// [`PciError`]: something is missing, or was refused.
     pub async fn claim(&mut self, interrupts: Interrupts, max_vectors: u16) -> Result<Device<P>, PciError> {
         // Of an earlier claim, after its release.
-        self.empty_vector_slots()?;
+        self.empty_vector_cptrs()?;
         let claim = Claim { bdf: u16::MAX, interrupts: to_api(interrupts), class_code: NVME_CLASS_CODE };
         let answer = self.ask(&Message::with(pci_api::CLAIM, &claim)).await?;
         let claimed: Claimed = answer.payload().map_err(|_| PciError::Answer)?;
@@ -207,7 +207,7 @@ impl<'a, P: Platform> PciClient<'a, P> {
     /// # Errors
     /// [`PciError`]: the PCI server refuses that, or a vector.
     pub async fn change_interrupts(&mut self, to: Interrupts, max_vectors: u16) -> Result<Vec<Vector>, PciError> {
-        self.empty_vector_slots()?;
+        self.empty_vector_cptrs()?;
         let ask = Message::with(pci_api::INTERRUPTS, &Index(u64::from(to_api(to))));
         let Count(count) = self.ask(&ask).await?.payload().map_err(|_| PciError::Answer)?;
         self.vectors(u16::try_from(count).unwrap_or(u16::MAX).min(max_vectors), to).await
@@ -275,14 +275,14 @@ impl<'a, P: Platform> PciClient<'a, P> {
     }
 
     async fn vector(&mut self, vector: u16, interrupts: Interrupts) -> Result<Vector, PciError> {
-        let (notification, line) = self.vector_slots(vector)?;
+        let (notification, line) = self.vector_cptrs(vector)?;
         let event = self
             .environment
             .cap::<Notification>(platform::names::EVENT)
             .ok_or(PciError::Missing("capability event"))?;
         let data = CapData::Badge(Badge(badge::vector(u32::from(vector))));
         let kernel = self.platform.kernel();
-        kernel.cnode_mint(self.slot(notification)?, self.slot(event.cptr())?, Rights::WRITE, data)?;
+        kernel.cnode_mint(self.absolute(notification)?, self.absolute(event.cptr())?, Rights::WRITE, data)?;
         let ask = Message::with(pci_api::VECTOR, &Index(u64::from(vector))).and_cap(notification);
         let answer = self.ask(&ask).await?;
         let bound: Bound = answer.payload().map_err(|_| PciError::Answer)?;
@@ -295,19 +295,19 @@ impl<'a, P: Platform> PciClient<'a, P> {
         Ok(Vector { line, notification: notification.cast() })
     }
 
-    /// The empty slots of a vector's notification and of its line. Vectors are asked for in their order.
-    fn vector_slots(&mut self, vector: u16) -> Result<(CPtr, CPtr), PciError> {
-        if let Some(slots) = self.slots.vectors.get(usize::from(vector)) {
-            return Ok(*slots);
+    /// The empty cptrs of a vector's notification and of its line. Vectors are asked for in their order.
+    fn vector_cptrs(&mut self, vector: u16) -> Result<(CPtr, CPtr), PciError> {
+        if let Some(cptrs) = self.cptrs.vectors.get(usize::from(vector)) {
+            return Ok(*cptrs);
         }
-        let slots = (self.free_slot()?, self.free_slot()?);
-        self.slots.vectors.push(slots);
-        Ok(slots)
+        let cptrs = (self.free_cptr()?, self.free_cptr()?);
+        self.cptrs.vectors.push(cptrs);
+        Ok(cptrs)
     }
 
-    fn empty_vector_slots(&self) -> Result<(), PciError> {
-        for slot in self.slots.vectors.iter().flat_map(|(notification, line)| [*notification, *line]) {
-            self.platform.kernel().cnode_delete(self.slot(slot)?)?;
+    fn empty_vector_cptrs(&self) -> Result<(), PciError> {
+        for cptr in self.cptrs.vectors.iter().flat_map(|(notification, line)| [*notification, *line]) {
+            self.platform.kernel().cnode_delete(self.absolute(cptr)?)?;
         }
         Ok(())
     }
@@ -316,24 +316,24 @@ impl<'a, P: Platform> PciClient<'a, P> {
         ask(self.platform, self.server, message).await
     }
 
-    /// Moves the received capability to a slot of its own.
+    /// Moves the received capability to a cptr of its own.
     fn keep(&mut self, answer: &Message) -> Result<CPtr, PciError> {
-        let kept = self.free_slot()?;
+        let kept = self.free_cptr()?;
         self.keep_in(answer, kept)?;
         Ok(kept)
     }
 
-    /// Moves it to this slot, which is empty.
-    fn keep_in(&self, answer: &Message, slot: CPtr) -> Result<(), PciError> {
-        let receive = self.environment.receive_slot.filter(|_| answer.cap_received).ok_or(PciError::Answer)?;
-        Ok(self.platform.kernel().cnode_move(self.slot(slot)?, self.slot(receive)?)?)
+    /// Moves it to this cptr, which is empty.
+    fn keep_in(&self, answer: &Message, cptr: CPtr) -> Result<(), PciError> {
+        let receive = self.environment.receive_cptr.filter(|_| answer.cap_received).ok_or(PciError::Answer)?;
+        Ok(self.platform.kernel().cnode_move(self.absolute(cptr)?, self.absolute(receive)?)?)
     }
 
-    fn free_slot(&mut self) -> Result<CPtr, PciError> {
-        self.slots.free.next().map(CPtr::new).ok_or(PciError::Missing("a free slot"))
+    fn free_cptr(&mut self) -> Result<CPtr, PciError> {
+        self.cptrs.free.next().map(CPtr::new).ok_or(PciError::Missing("a free cptr"))
     }
 
-    fn slot(&self, cptr: CPtr) -> Result<AbsoluteCPtr, PciError> {
-        self.environment.slot(cptr).ok_or(PciError::Missing("its CNode"))
+    fn absolute(&self, cptr: CPtr) -> Result<AbsoluteCPtr, PciError> {
+        self.environment.absolute(cptr).ok_or(PciError::Missing("its CNode"))
     }
 }

@@ -13,8 +13,8 @@ use platform::{CPtr, Cap, Environment, Frame, Kernel, PAGE_BITS, Platform};
 
 /// The most vectors of a function with one I/O queue pair: the admin queue's and the pair's.
 const VECTORS: u16 = 2;
-/// Slots that a claim fills: the address space, and two for each vector.
-const CLAIM_SLOTS: usize = 1 + 2 * VECTORS as usize;
+/// Cptrs that a claim fills: the address space, and two for each vector.
+const CLAIM_CPTRS: usize = 1 + 2 * VECTORS as usize;
 
 /// Claims the function, once it is enabled, until `deadline` at most. A claim of an earlier session of this component ends first.
 ///
@@ -29,7 +29,7 @@ pub async fn claim<'a, P: Platform>(
         // The time is read first, so that a client that did not run meanwhile tries once more.
         let is_last = platform.ticks() >= deadline;
         forget(platform, environment)?;
-        let mut pci = PciClient::new(platform, environment, environment.free_slots.clone())?;
+        let mut pci = PciClient::new(platform, environment, environment.free_cptrs.clone())?;
         match pci.claim(Interrupts::Msix, VECTORS).await {
             Err(PciError::Refused(Refusal::Busy)) => pci.release().await?,
             Err(PciError::Refused(Refusal::NoSuchFunction | Refusal::NotReady)) if !is_last => {
@@ -81,9 +81,9 @@ pub fn map_window<K: Kernel>(environment: &Environment, space: &mut IoSpaceMap<K
 /// Deletes the capabilities of an earlier claim, and takes the memory out of its address space, which is gone.
 fn forget<P: Platform>(platform: &P, environment: &Environment) -> Result<(), PciError> {
     let kernel = platform.kernel();
-    for slot in environment.free_slots.clone().take(CLAIM_SLOTS) {
-        let slot = environment.slot(CPtr::new(slot)).ok_or(PciError::Missing("its CNode"))?;
-        kernel.cnode_delete(slot)?;
+    for cptr in environment.free_cptrs.clone().take(CLAIM_CPTRS) {
+        let cptr = environment.absolute(CPtr::new(cptr)).ok_or(PciError::Missing("its CNode"))?;
+        kernel.cnode_delete(cptr)?;
     }
     for name in [names::DMA, names::WINDOW] {
         for page in 0..environment.cap_count(name) {

@@ -62,7 +62,7 @@ impl<P: Platform> Session<P> {
         if self.run.count > 0 {
             self.end_run();
         }
-        self.ring.release()?;
+        self.ring.publish_taken()?;
         if self.ring.publish()? {
             self.statistics.notifications = self.statistics.notifications.wrapping_add(1);
             self.kernel.signal(self.client);

@@ -381,7 +381,7 @@ impl System {
         while let Some(completed) = end.complete().unwrap() {
             found.push(completed);
         }
-        end.release().unwrap();
+        end.publish_taken().unwrap();
         found
     }
 
@@ -536,8 +536,8 @@ fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Ve
         cnode: Some(CPtr::new(world::CNODE)),
         cnode_bits: 16,
         ipc_buffer: Vaddr::new(0x1010_0000),
-        free_slots: world::FREE..world::FREE + 512,
-        receive_slot: Some(CPtr::new(world::RECEIVE)),
+        free_cptrs: world::FREE..world::FREE + 512,
+        receive_cptr: Some(CPtr::new(world::RECEIVE)),
         wait: Some(CPtr::new(3)),
         caps: caps.into_iter().map(cap).collect(),
         regions: regions.iter().map(|(region, _)| region.clone()).collect(),

@@ -46,7 +46,7 @@ pub(crate) fn io_page_table_map(kernel: &Sel4, table: Cap<IoPageTable>, _: Cap<I
     io_page_table_unmap(kernel, table)
 }
 
-/// Always fails; the kernel reports whether the slot is empty.
+/// Always fails; the kernel reports whether the cptr is empty.
 pub(crate) fn io_page_table_unmap(kernel: &Sel4, table: Cap<IoPageTable>) -> Result<()> {
     const NONE: u64 = 0;
     done(kernel.invoke(NONE, table.bits(), &[], &[]))

@@ -8,7 +8,7 @@ use crate::invocation::{Sel4, done};
 use crate::page::word;
 use platform::{Cap, Result, Rights, Tcb};
 
-/// Slot of the capability that issues ranges of I/O ports.
+/// Cptr of the capability that issues ranges of I/O ports.
 pub(crate) const IO_PORTS: u64 = constant::seL4_CapIOPortControl;
 
 /// Whether programs have floating point registers: see [`without_floating_point`].
@@ -18,7 +18,7 @@ pub(crate) const HAS_FLOATING_POINT: bool = !cfg!(sel4_fpu_flag);
 #[cfg(target_arch = "aarch64")]
 pub(crate) const WRITES_THREAD_POINTER: bool = false;
 
-/// Configures a thread: the slot of its fault endpoint, its priority, CSpace, VSpace, and IPC buffer.
+/// Configures a thread: the cptr of its fault endpoint, its priority, CSpace, VSpace, and IPC buffer.
 pub(crate) fn configure(
     kernel: &Sel4,
     tcb: u64,
@@ -103,7 +103,7 @@ mod pc {
         done(invoke::seL4_X86_IOPortControl_Issue(kernel, control.index, first, last, root, index, depth))
     }
 
-    /// Takes a range of ports from everybody, as a capability in the empty slot `dest`. `control` issues ranges.
+    /// Takes a range of ports from everybody, as a capability at the empty cptr `dest`. `control` issues ranges.
     pub(crate) fn seize_io_ports(
         kernel: &Sel4,
         control: AbsoluteCPtr,

@@ -5,7 +5,7 @@ use crate::bindings::{constant, invoke};
 use crate::invocation::{Sel4, done};
 use platform::{Cap, Result, Rights, Tcb};
 
-/// Slot of the capability to all I/O ports.
+/// Cptr of the capability to all I/O ports.
 pub(crate) const IO_PORTS: u64 = constant::seL4_CapIOPort;
 
 /// Whether programs have floating point registers.
@@ -15,7 +15,7 @@ pub(crate) const HAS_FLOATING_POINT: bool = true;
 #[cfg(target_arch = "aarch64")]
 pub(crate) const WRITES_THREAD_POINTER: bool = true;
 
-/// Configures a thread: the slot of its fault endpoint, its priority, CSpace, VSpace, and IPC buffer.
+/// Configures a thread: the cptr of its fault endpoint, its priority, CSpace, VSpace, and IPC buffer.
 pub(crate) fn configure(
     kernel: &Sel4,
     tcb: u64,

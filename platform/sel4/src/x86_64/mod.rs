@@ -180,9 +180,9 @@ const POLLS: u32 = 100_000;
 pub(crate) fn write_panic(root: &RootPlatform, bytes: &[u8]) {
     // A console that runs already loses them.
     let kernel = root.kernel();
-    let control = root.slot(initial::IO_PORTS.cptr());
-    // The last slot that the kernel left empty.
-    let dest = root.slot(CPtr::new(root.boot_info().empty_slots.end.saturating_sub(1)));
+    let control = root.absolute(initial::IO_PORTS.cptr());
+    // The last cptr that the kernel left empty.
+    let dest = root.absolute(CPtr::new(root.boot_info().empty_cptrs.end.saturating_sub(1)));
     let ports = abi::seize_io_ports(kernel, control, dest, (TRANSMIT, LINE_STATUS));
     for byte in bytes {
         let has_room = |_| kernel.ioport_in8(ports, LINE_STATUS).is_ok_and(|status| status & HAS_ROOM != 0);

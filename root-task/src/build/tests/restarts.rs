@@ -45,10 +45,10 @@ fn a_component_that_dies_is_made_as_it_was_and_started_again() {
     let booted = boot_system(&restartable(), &[23]);
     let platform = booted.platform.clone();
     let (before, contents) = (platform.cspace(1), platform.page(1, DATA_VADDR));
-    // Before it dies it fills a slot that was free, deletes a capability of its own, and writes memory.
+    // Before it dies it fills a cptr that was free, deletes a capability of its own, and writes memory.
     let first = platform.component(1);
-    first.cnode_copy(own_slot(40), own_slot(8), Rights::ALL).unwrap();
-    first.cnode_delete(own_slot(14)).unwrap();
+    first.cnode_copy(own_cptr(40), own_cptr(8), Rights::ALL).unwrap();
+    first.cnode_delete(own_cptr(14)).unwrap();
     platform.write(1, DATA_VADDR, &[0xaa; 4096]);
     first.kernel().borrow_mut().set_instruction_pointer(first.thread(), 7);
     let platform = booted.supervise([dies(1)]);
@@ -97,7 +97,7 @@ fn nobody_calls_or_waits_for_a_component_that_stays_dead() {
     assert_eq!(after(2), (before.clone(), Some(Delivery::Restart), None), "who waits asks the next one");
     let (left, first, again) = after(3);
     assert_eq!((before.len(), first), (left.len() + 1, Some(Delivery::Restart)));
-    assert!(left.iter().all(|(slot, cap)| before.get(slot) == Some(cap)));
+    assert!(left.iter().all(|(cptr, cap)| before.get(cptr) == Some(cap)));
     let Some(Delivery::Reply(reply)) = again else { panic!("the kernel answers: {again:?}") };
     assert_eq!(reply.label, Message::NO_CAPABILITY);
 }

@@ -36,13 +36,13 @@ fn it_can_delete_all_that_it_holds_and_is_seen_to_fault() {
     let before = paths(&platform);
     let first = platform.component(1);
     for (index, depth) in [(FAULTS, 64), (FAULTS, 1), (1, 1), (0, 1)] {
-        let slot = AbsoluteCPtr { depth, ..own_slot(index) };
-        assert!(first.cnode_delete(slot).is_err() && first.cnode_revoke(slot).is_err());
-        assert!(first.cnode_copy(slot, own_slot(8), Rights::ALL).is_err());
+        let cptr = AbsoluteCPtr { depth, ..own_cptr(index) };
+        assert!(first.cnode_delete(cptr).is_err() && first.cnode_revoke(cptr).is_err());
+        assert!(first.cnode_copy(cptr, own_cptr(8), Rights::ALL).is_err());
     }
     for index in (0..64).filter(|index| *index != 2).chain([2]) {
-        first.cnode_revoke(own_slot(index)).unwrap();
-        first.cnode_delete(own_slot(index)).unwrap();
+        first.cnode_revoke(own_cptr(index)).unwrap();
+        first.cnode_delete(own_cptr(index)).unwrap();
     }
     assert_eq!(paths(&platform), [FAULTS]);
     let platform = booted.supervise([dies(1)]);

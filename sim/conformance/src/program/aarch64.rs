@@ -1,6 +1,6 @@
 //! The virt machine's line: its serial port, a PL011, whose page the interpreter maps for itself.
 //!
-//! Neighbours: the stage, which takes slots from the first free one on; the line takes its few slots from the end.
+//! Neighbours: the stage, which takes cptrs from the first free one on; the line takes its few cptrs from the end.
 
 use core::ops::Range;
 use platform::{
@@ -14,8 +14,8 @@ const UART: Paddr = Paddr::new(0x0900_0000);
 const DATA: usize = 0x00;
 const FLAGS: usize = 0x18;
 const TRANSMIT_FULL: u32 = 1 << 5;
-/// Slots for three tables and the frame.
-const SLOTS: u64 = 4;
+/// Cptrs for three tables and the frame.
+const CPTRS: u64 = 4;
 
 /// The line.
 pub(crate) struct Line(Sel4Mmio);
@@ -25,15 +25,15 @@ impl Line {
     /// `None` when the kernel refuses, which can be reported nowhere.
     pub(crate) fn open(root: &RootPlatform) -> Option<Self> {
         let (kernel, boot_info) = (root.kernel(), root.boot_info());
-        let mut slots = boot_info.empty_slots.end.checked_sub(SLOTS)?..boot_info.empty_slots.end;
+        let mut cptrs = boot_info.empty_cptrs.end.checked_sub(CPTRS)?..boot_info.empty_cptrs.end;
         let page = root.device_area().vaddr;
         for level in TableLevel::ALL {
-            let table = make(root, ObjectType::TranslationTable(level), &mut slots)?;
+            let table = make(root, ObjectType::TranslationTable(level), &mut cptrs)?;
             // A level that is there already is refused, and serves as well.
             let _ = kernel.translation_table_map(Cap::from_bits(table), level, initial::VSPACE, page);
         }
         let port = boot_info.untypeds.iter().find(|untyped| untyped.paddr == UART)?;
-        let frame = retype(root, port.cap, ObjectType::SmallPage, slots.next()?)?;
+        let frame = retype(root, port.cap, ObjectType::SmallPage, cptrs.next()?)?;
         let (rights, attributes) = (Rights::READ_WRITE, CacheAttributes::Uncached);
         kernel.frame_map(Cap::<Frame>::from_bits(frame), initial::VSPACE, page, rights, attributes).ok()?;
         root.mmio(page, PAGE_SIZE).ok().map(Self)
@@ -58,14 +58,14 @@ pub(crate) fn invoke(_: &Caller<'_>, _: &Sel4, _: &Op) -> Option<Answer> {
 }
 
 /// Makes an object of any memory that has room.
-fn make(root: &RootPlatform, object_type: ObjectType, slots: &mut Range<u64>) -> Option<u64> {
-    let slot = slots.next()?;
+fn make(root: &RootPlatform, object_type: ObjectType, cptrs: &mut Range<u64>) -> Option<u64> {
+    let cptr = cptrs.next()?;
     let mut memory = root.boot_info().untypeds.iter().filter(|untyped| !untyped.is_device);
-    memory.find_map(|untyped| retype(root, untyped.cap, object_type, slot))
+    memory.find_map(|untyped| retype(root, untyped.cap, object_type, cptr))
 }
 
-fn retype(root: &RootPlatform, untyped: Cap<Untyped>, object_type: ObjectType, slot: u64) -> Option<u64> {
-    let slots = slot..slot.checked_add(1)?;
-    root.kernel().untyped_retype(untyped, object_type, 0, initial::CNODE, slots).ok()?;
-    Some(slot)
+fn retype(root: &RootPlatform, untyped: Cap<Untyped>, object_type: ObjectType, cptr: u64) -> Option<u64> {
+    let cptrs = cptr..cptr.checked_add(1)?;
+    root.kernel().untyped_retype(untyped, object_type, 0, initial::CNODE, cptrs).ok()?;
+    Some(cptr)
 }

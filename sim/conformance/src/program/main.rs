@@ -70,7 +70,7 @@ fn play(
 ) -> Result<(), String> {
     stage.begin(root.kernel(), sequence.priorities().map_err(outside)?).map_err(reported)?;
     workers.forget(root).map_err(outside)?;
-    root.kernel().set_receive_slot(None);
+    root.kernel().set_receive_cptr(None);
     journal.clear().map_err(outside)?;
     let layout = stage.layout();
     let helper =
@@ -124,7 +124,7 @@ fn boot_of(boot: &platform_sel4::BootInfo) -> Boot {
     };
     Boot {
         untypeds: boot.untypeds.iter().map(untyped).collect(),
-        free_slots: boot.empty_slots.clone(),
+        free_cptrs: boot.empty_cptrs.clone(),
         cnode: initial::CNODE,
         vspace: initial::VSPACE,
         tcb: initial::TCB,

@@ -90,7 +90,7 @@ impl<'a> Thread<'a> {
             Op::Receive { from } => return Some(received(kernel.receive(layout.cptr(from)))),
             Op::NbReceive { from } => return Some(received(kernel.nb_receive(layout.cptr(from)))),
             Op::Settle => return Some(received(kernel.receive(self.settled?))),
-            Op::ReceiveSlot { slot } => kernel.set_receive_slot(slot.map(|slot| layout.path(slot))),
+            Op::ReceiveSlot { slot } => kernel.set_receive_cptr(slot.map(|slot| layout.path(slot))),
             Op::Yield => kernel.yield_now(),
             _ => return None,
         }

@@ -10,7 +10,7 @@ const CONSOLE: u16 = 0xe9;
 /// The exit device's port (QEMU, `isa-debug-exit`), where the run puts it.
 const EXIT: u16 = 0xf4;
 
-/// The line: capabilities to the ports, in the last slots that the kernel left empty.
+/// The line: capabilities to the ports, at the last cptrs that the kernel left empty.
 pub(crate) struct Line {
     kernel: Sel4,
     all_ports: AbsoluteCPtr,
@@ -19,12 +19,13 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Takes the ports. `None` when there are no slots, which can be reported nowhere.
+    /// Takes the ports. `None` when there are no cptrs, which can be reported nowhere.
     pub(crate) fn open(root: &RootPlatform) -> Option<Self> {
-        let end = root.boot_info().empty_slots.end;
-        let (console, exit) = (root.slot(CPtr::new(end.checked_sub(1)?)), root.slot(CPtr::new(end.checked_sub(2)?)));
+        let end = root.boot_info().empty_cptrs.end;
+        let (console, exit) =
+            (root.absolute(CPtr::new(end.checked_sub(1)?)), root.absolute(CPtr::new(end.checked_sub(2)?)));
         let line =
-            Self { kernel: root.kernel().clone(), all_ports: root.slot(initial::IO_PORTS.cptr()), console, exit };
+            Self { kernel: root.kernel().clone(), all_ports: root.absolute(initial::IO_PORTS.cptr()), console, exit };
         line.take_ports();
         Some(line)
     }

@@ -226,7 +226,7 @@ impl World {
             }
             Step::ReceiveSlot(slot) => {
                 let slot = self.machine.at(self.empty(slot));
-                self.machine.kernel.set_receive_slot(actor, Some(slot));
+                self.machine.kernel.set_receive_cptr(actor, Some(slot));
             }
             Step::Fault(number) if may_wait => self.machine.kernel.fault(actor, Fault::Exception(number.into())),
             _ => self.advance(actor, step),

@@ -57,7 +57,7 @@ pub(crate) fn exchange<P: Platform>(
             while let Some(completed) = session.complete()? {
                 found.push(completed);
             }
-            session.release()?;
+            session.publish_taken()?;
             if found.len() == before {
                 session.wait().await?;
             }

@@ -80,22 +80,22 @@ fn capability(image: &mut Image, chance: &mut Rng) -> String {
         3 => after.rights ^= 1 << chance.u8(0..4),
         4 => after.badge = any_number(before.badge, chance),
         5 => after.badge = theirs.badge,
-        6 => after.slot = if chance.bool() { theirs.slot } else { any_number(before.slot, chance) },
+        6 => after.cptr = if chance.bool() { theirs.cptr } else { any_number(before.cptr, chance) },
         7 => after.cnode = theirs.cnode,
         8 => {
             image.caps.remove(at);
             return format!("no capability {before:?}");
         }
         9 => {
-            let slot = if chance.bool() { chance.u64(0..64) } else { theirs.slot };
-            let planted = CapRun { cnode: theirs.cnode, slot, ..before };
+            let cptr = if chance.bool() { chance.u64(0..64) } else { theirs.cptr };
+            let planted = CapRun { cnode: theirs.cnode, cptr, ..before };
             image.caps.push(planted.clone());
             return format!("a further capability {planted:?}");
         }
         10 => {
-            let (badge, slot) = (any_number(before.badge, chance), chance.u64(0..64));
+            let (badge, cptr) = (any_number(before.badge, chance), chance.u64(0..64));
             let object = chance.u32(..image.objects.len() as u32);
-            let planted = CapRun { cnode: before.cnode, slot, object, badge, rights: chance.u8(0..16) };
+            let planted = CapRun { cnode: before.cnode, cptr, object, badge, rights: chance.u8(0..16) };
             image.caps.push(planted.clone());
             return format!("a further capability {planted:?}");
         }
@@ -408,16 +408,16 @@ fn change_environment(configured: &mut Environment, address: u64, chance: &mut R
         }
         1 => {
             configured.caps[cap].first = CPtr::new(any_number(configured.caps[cap].first.bits(), chance));
-            "slot"
+            "cptr"
         }
         2 => {
             configured.caps[cap].count = any_number(configured.caps[cap].count.into(), chance) as u32;
-            "slots"
+            "cptrs"
         }
         3 => {
             (configured.caps[cap].first, configured.caps[other_cap].first) =
                 (configured.caps[other_cap].first, configured.caps[cap].first);
-            "two slots"
+            "two cptrs"
         }
         4 => {
             let near = any_number(configured.regions[region].vaddr.bits() >> 12, chance) << 12;
@@ -434,12 +434,12 @@ fn change_environment(configured: &mut Environment, address: u64, chance: &mut R
             "length"
         }
         7 => {
-            configured.free_slots.start = any_number(configured.free_slots.start, chance);
-            "free slots"
+            configured.free_cptrs.start = any_number(configured.free_cptrs.start, chance);
+            "free cptrs"
         }
         8 => {
-            configured.free_slots.end = any_number(configured.free_slots.end, chance);
-            "free slots"
+            configured.free_cptrs.end = any_number(configured.free_cptrs.end, chance);
+            "free cptrs"
         }
         _ => {
             configured.wait = configured.caps.get(cap).map(|caps| caps.first);

@@ -27,9 +27,9 @@ type Thing = String;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fact {
     /// A capability under this address, with this badge and these rights: the component can name it.
-    Names { who: Who, slot: u64, thing: Thing, badge: u64, rights: u8 },
+    Names { who: Who, cptr: u64, thing: Thing, badge: u64, rights: u8 },
     /// The fault endpoint, and the badge of its faults.
-    Faults { who: Who, slot: u64, as_number: u16 },
+    Faults { who: Who, cptr: u64, as_number: u16 },
     /// Memory at an address that others reach too or that the component's environment names.
     Sees { who: Who, vaddr: u64, thing: Thing, writes: bool, runs: bool },
     /// Memory that nobody else reaches.
@@ -133,12 +133,12 @@ impl<'a> Model<'a> {
 
     fn cspace(&self, who: Who, facts: &mut BTreeSet<Fact>) {
         let component = self.component(who);
-        for CapRun { slot, object, badge, rights, .. } in self.caps(component.cnode) {
+        for CapRun { cptr, object, badge, rights, .. } in self.caps(component.cnode) {
             let thing = self.thing(*object);
-            facts.insert(Fact::Names { who, slot: *slot, thing, badge: *badge, rights: *rights });
+            facts.insert(Fact::Names { who, cptr: *cptr, thing, badge: *badge, rights: *rights });
         }
-        let (slot, as_number) = (component.fault_path(), component.id);
-        facts.insert(Fact::Faults { who, slot, as_number });
+        let (cptr, as_number) = (component.fault_path(), component.id);
+        facts.insert(Fact::Faults { who, cptr, as_number });
         let mut cnodes = vec![component.cnode];
         let mut seen = BTreeSet::new();
         while let Some(cnode) = cnodes.pop() {

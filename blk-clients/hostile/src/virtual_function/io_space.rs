@@ -1,4 +1,4 @@
-//! Calls to the IOMMU server, on a machine whose kernel has no IOSpaces: capabilities of every kind sent along, slots that are
+//! Calls to the IOMMU server, on a machine whose kernel has no IOSpaces: capabilities of every kind sent along, cptrs that are
 //! not its frames', impossible addresses, calls of others and cut messages, and as many tables as it can make the server take.
 //!
 //! The server answers each of them, or this tenant never ends. Its neighbours' openings show whether the server lacks anything.
@@ -36,7 +36,7 @@ pub(super) async fn run<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(
     }
     attacker.verdicts.begin(&attacks::IOMMU_SERVER);
     capabilities(attacker).await?;
-    slots(attacker).await?;
+    cptrs(attacker).await?;
     addresses(attacker).await?;
     messages(attacker).await?;
     sparse(attacker).await
@@ -61,37 +61,37 @@ async fn capabilities<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(),
         let answer = call(attacker, &message).await;
         judge(attacker, name, answer);
     }
-    // It is carried out as without: the frame is named by its slot.
+    // It is carried out as without: the frame is named by its cptr.
     let unmap = Message::with(UNMAP, &Unmap { iova: FREE.bits() }).and_cap(FAULT_ENDPOINT);
     call(attacker, &unmap).await.map_err(Stuck::from)
 }
 
-/// Names slots that are not its frames'.
-async fn slots<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
+/// Names cptrs that are not its frames'.
+async fn cptrs<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let environment = attacker.environment;
     let frames = |name| {
         let run = environment.caps.iter().find(move |run| run.name.as_str() == name);
         run.map_or(0..0, |run| run.first.bits()..run.first.bits().saturating_add(run.count.into()))
     };
     let (window, pool) = (frames(names::WINDOW), frames(names::DMA));
-    let is_its = |slot: &u64| window.contains(slot) || pool.contains(slot);
+    let is_its = |cptr: &u64| window.contains(cptr) || pool.contains(cptr);
     let around = [window.start.wrapping_sub(1), window.end, pool.start.wrapping_sub(1), pool.end];
     let beyond = [1 << environment.cnode_bits.min(63), 1 << 32 | window.start, 1 << 63 | pool.start, u64::MAX];
-    let others = (0..window.start.min(pool.start)).chain(environment.free_slots.clone());
+    let others = (0..window.start.min(pool.start)).chain(environment.free_cptrs.clone());
     let (mut tried, mut mapped) = (0u32, None);
-    for slot in others.chain(around).chain(beyond).filter(|slot| !is_its(slot)) {
+    for cptr in others.chain(around).chain(beyond).filter(|cptr| !is_its(cptr)) {
         tried = tried.saturating_add(1);
-        let map = Map::new(FREE.bits(), CPtr::new(slot), Rights::READ_WRITE);
+        let map = Map::new(FREE.bits(), CPtr::new(cptr), Rights::READ_WRITE);
         if call(attacker, &Message::with(MAP, &map)).await.is_ok() {
-            mapped.get_or_insert(slot);
+            mapped.get_or_insert(cptr);
         }
     }
     match mapped {
         None => {
-            attacker.report("map slots that are no frames of its own", true, format_args!("{SERVER}: {tried} times"))
+            attacker.report("map cptrs that are no frames of its own", true, format_args!("{SERVER}: {tried} times"))
         }
-        Some(slot) => {
-            attacker.report("map slots that are no frames of its own", false, format_args!("nothing: {slot}"))
+        Some(cptr) => {
+            attacker.report("map cptrs that are no frames of its own", false, format_args!("nothing: {cptr}"))
         }
     }
     Ok(())

@@ -72,8 +72,8 @@ pub(super) async fn call<P: Platform>(
     let server = attacker.environment.cap::<Endpoint>(PCI).ok_or(Stuck::Missing("the PCI server"))?;
     let answer = attacker.platform.kernel().call(server, message).await;
     if answer.cap_received {
-        let slot = attacker.environment.receive_slot.and_then(|slot| attacker.environment.slot(slot));
-        attacker.platform.kernel().cnode_delete(slot.ok_or(Stuck::Missing("its CNode"))?)?;
+        let cptr = attacker.environment.receive_cptr.and_then(|cptr| attacker.environment.absolute(cptr));
+        attacker.platform.kernel().cnode_delete(cptr.ok_or(Stuck::Missing("its CNode"))?)?;
     }
     Ok(if answer.label == GRANTED { Ok(()) } else { Err(Refusal::from_label(answer.label)) })
 }
@@ -82,12 +82,12 @@ pub(super) async fn call<P: Platform>(
 fn other_badges<P: Platform>(attacker: &mut Attacker<'_, P>) -> Result<(), Stuck> {
     let environment = attacker.environment;
     let server = environment.cap::<Endpoint>(PCI).ok_or(Stuck::Missing("the PCI server"))?;
-    let slot = |cptr: CPtr| environment.slot(cptr).ok_or(Stuck::Missing("its CNode"));
-    let empty: AbsoluteCPtr = slot(environment.receive_slot.ok_or(Stuck::Missing("a receive slot"))?)?;
+    let cptr = |cptr: CPtr| environment.absolute(cptr).ok_or(Stuck::Missing("its CNode"));
+    let empty: AbsoluteCPtr = cptr(environment.receive_cptr.ok_or(Stuck::Missing("a receive cptr"))?)?;
     let kernel = attacker.platform.kernel();
     let mut minted = None;
     for badge in 0..BADGES {
-        if kernel.cnode_mint(empty, slot(server.cptr())?, Rights::ALL, CapData::Badge(Badge(badge))).is_ok() {
+        if kernel.cnode_mint(empty, cptr(server.cptr())?, Rights::ALL, CapData::Badge(Badge(badge))).is_ok() {
             minted.get_or_insert(badge);
             kernel.cnode_delete(empty)?;
         }

@@ -4,10 +4,10 @@
 //! The NVMe server sets the function's controller online and attaches the namespace, some time after the client's start, which is
 //! waited for here, a tick at a time. The other waits poll. All have a limit.
 
-use super::{Backlog, Function, RING_AFTER, Served};
+use super::{Backlog, RING_AFTER, Served, VirtualFunction};
 use crate::error::OpenError;
-use crate::function::silence::Silence;
 use crate::session::Options;
+use crate::virtual_function::silence::Silence;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use blk_api::request::Bounds;
@@ -42,7 +42,7 @@ const MAX_BLOCK_SHIFT: u8 = 16;
 /// be ready.
 const ONLINE_LIMIT_SECONDS: u64 = 300;
 
-impl<P: Platform> Function<P> {
+impl<P: Platform> VirtualFunction<P> {
     /// Brings up the function that the PCI server gives. Returns what it is like, too.
     ///
     /// # Errors

@@ -8,11 +8,11 @@
 //! Neighbours: `opening` brings the function up; queue pair, engine and bring-up are those of `nvme-driver`, with which the NVMe server
 //! drives its function. A function whose controller was reset, by the NVMe server's successor for instance, is
 //! brought up again, and unanswered requests are submitted again. While the function is withdrawn from the client, requests are
-//! answered here, and it is asked for again now and then ([`Function::withdraw`]). A function that is silent with commands in
+//! answered here, and it is asked for again now and then ([`VirtualFunction::withdraw`]). A function that is silent with commands in
 //! flight is brought up again, too ([`silence`]). Left out: a limit on interrupts.
 
-use crate::function::backlog::Backlog;
-use crate::function::silence::Silence;
+use crate::virtual_function::backlog::Backlog;
+use crate::virtual_function::silence::Silence;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use blk_api::Status;
@@ -51,7 +51,7 @@ const WITHDRAWN_MS: u64 = 50;
 const RING_AFTER: u32 = 8;
 
 /// A virtual function that takes commands.
-pub(crate) struct Function<P: Platform> {
+pub(crate) struct VirtualFunction<P: Platform> {
     platform: P,
     environment: Rc<Environment>,
     /// The PCI server.
@@ -91,17 +91,17 @@ pub(crate) struct Function<P: Platform> {
     fault: DeviceFault,
 }
 
-/// The function failed: [`Function::fault`] has the reason, so that a result fits into registers.
+/// The function failed: [`VirtualFunction::fault`] has the reason, so that a result fits into registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failed;
 
-/// What [`Function::complete`] took, beside the user data: both are returned in registers, so that a caller with rings and no
+/// What [`VirtualFunction::complete`] took, beside the user data: both are returned in registers, so that a caller with rings and no
 /// function does not write its own completions to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
     /// The completion of a request that succeeded.
     Success,
-    /// The completion that [`Function::other`] has, user data included.
+    /// The completion that [`VirtualFunction::other`] has, user data included.
     Other,
     /// There is none.
     Nothing,
@@ -136,7 +136,7 @@ impl Part {
     }
 }
 
-impl<P: Platform> Function<P> {
+impl<P: Platform> VirtualFunction<P> {
     /// The environment by which it was brought up.
     pub(crate) fn environment(&self) -> Rc<Environment> {
         Rc::clone(&self.environment)
@@ -147,7 +147,7 @@ impl<P: Platform> Function<P> {
         self.pci
     }
 
-    /// Takes an entry; `false` when there is no room for it. The controller sees it after [`Function::ring`].
+    /// Takes an entry; `false` when there is no room for it. The controller sees it after [`VirtualFunction::ring`].
     ///
     /// # Errors
     /// [`Failed`]: [`DeviceFault::OwnMemory`], a defect.
@@ -202,7 +202,7 @@ impl<P: Platform> Function<P> {
     }
 
     /// Takes the next completion of a command: its user data, if it succeeded and did all of its request. After anything else
-    /// [`Function::go_on`] finds out what became of a request.
+    /// [`VirtualFunction::go_on`] finds out what became of a request.
     #[inline(never)]
     pub(crate) fn complete(&mut self) -> (u64, Taken) {
         // No calls: it needs no stack.
@@ -217,7 +217,7 @@ impl<P: Platform> Function<P> {
         }
     }
 
-    /// Goes on after [`Function::complete`] took anything but a success.
+    /// Goes on after [`VirtualFunction::complete`] took anything but a success.
     #[inline(never)]
     pub(crate) fn go_on(&mut self, taken: Taken) -> Taken {
         match taken {
@@ -284,12 +284,12 @@ impl<P: Platform> Function<P> {
         (0, Taken::Failed)
     }
 
-    /// Rings for the completions that were taken.
+    /// Publishes which completions were taken, to the controller.
     ///
     /// # Errors
     /// [`DeviceFault::OwnMemory`]: a defect.
     #[inline(always)]
-    pub(crate) fn release(&mut self) -> Result<(), DeviceFault> {
+    pub(crate) fn publish_taken(&mut self) -> Result<(), DeviceFault> {
         if self.queue.pair.ring_head()? {
             self.in_vain = 0;
             self.silence.ends();
@@ -444,8 +444,8 @@ impl<P: Platform> Function<P> {
             let is_over = self.backlog.answers.is_empty() && self.platform.ticks() >= until;
             return if is_over { Err(DeviceFault::NotReady) } else { Ok(()) };
         }
-        // A caller that received no completion need not call `release`.
-        self.release()?;
+        // A caller that received no completion need not call `publish_taken`.
+        self.publish_taken()?;
         if self.backlog.is_behind {
             self.catch_up()?;
             self.queue.pair.ring()?;

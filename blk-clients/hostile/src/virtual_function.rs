@@ -70,8 +70,8 @@ impl<P: Platform> Attacker<'_, P> {
         self.outlive(resets::run).await?;
         self.outlive(pci::run).await?;
         self.outlive(io_space::run).await?;
-        self.verdicts.begin(&attacks::SLOTS);
-        capabilities::empty_slots(&mut self.verdicts, self.platform.kernel(), self.environment);
+        self.verdicts.begin(&attacks::CPTRS);
+        capabilities::empty_cptrs(&mut self.verdicts, self.platform.kernel(), self.environment);
         Ok(())
     }
 
