@@ -2,7 +2,7 @@
 
 use super::running::SOAK_SEEDS;
 use crate::commands::linux::LinuxCheck;
-use crate::commands::{bad_input, check, conformance, experiment, fuzz, guides, hang, scale};
+use crate::commands::{bad_input, check, conformance, experiment, fuzz, guides, hang, scale, watched};
 use crate::simulate;
 use capdl::Scenario;
 use kernel::{Arch, FixName};
@@ -28,6 +28,8 @@ pub(super) enum TestCase {
     Scale(scale::Scheduler),
     Fuzz(fuzz::Subject),
     Hang,
+    /// A running system is watched.
+    Watched(watched::World),
     OwnProgram,
     Files,
     Guide(guides::Guide),
@@ -77,6 +79,8 @@ impl TestCase {
             Self::Linux(_) | Self::KernelFix(..) | Self::Conformance(..) => Demand::Processor,
             Self::NotInstalled | Self::InstalledConformance(..) => Demand::Processor,
             Self::Hang | Self::Files => Demand::Processor,
+            // Rates are judged, and the run is looked for among those that go on.
+            Self::Watched(_) => Demand::Quiet,
             Self::Units | Self::Check(_) | Self::OwnProgram | Self::Guide(_) | Self::Product => Demand::Build,
             Self::Fuzz(fuzz::Subject::Planted) | Self::Scale(_) => Demand::Build,
             // Cargo builds them, and would wait for another build.
@@ -136,6 +140,7 @@ impl fmt::Display for TestCase {
             Self::Fuzz(fuzz::Subject::Planted) => f.write_str("fuzz targets find what they plant"),
             Self::Fuzz(fuzz::Subject::Real) => f.write_str("fuzz targets"),
             Self::Hang => f.write_str(hang::NAME),
+            Self::Watched(world) => write!(f, "{world}"),
             Self::OwnProgram => f.write_str("a program of one's own in both worlds"),
             Self::Files => f.write_str("files that a tenant wrote are read by mtools"),
             Self::Guide(guide) => write!(f, "{guide}"),

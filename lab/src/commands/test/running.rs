@@ -5,7 +5,7 @@ use super::units;
 use crate::commands::counted::Counted;
 use crate::commands::linux::{self, LinuxCheck};
 use crate::commands::{
-    bad_input, bench, conformance, experiment, fuzz, guides, hang, own_program, profile, scale, soak,
+    bad_input, bench, conformance, experiment, fuzz, guides, hang, own_program, profile, scale, soak, watched,
 };
 use crate::model;
 use crate::seeds::{self, Failure};
@@ -111,6 +111,7 @@ impl<'a> Ground<'a> {
             TestCase::Scale(scheduler) => self.scale(*scheduler),
             TestCase::Fuzz(subject) => fuzzed(self.project, *subject),
             TestCase::Hang => hang::check(self.project),
+            TestCase::Watched(world) => watched::check(self.project, *world),
             TestCase::OwnProgram => own_program::check(self.project),
             TestCase::Files => own_program::check_files(self.project),
             TestCase::Guide(guide) => guides::check(self.project, *guide),
