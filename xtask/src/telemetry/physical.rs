@@ -5,9 +5,9 @@ use anyhow::{Context, Result};
 use capdl_spec::Arch;
 use kernel::configure::VIRT_MEMORY_START;
 use platform::PAGE_SIZE;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use telemetry::page::CONTENTS;
 
 /// Memory that is read by physical addresses.
@@ -37,11 +37,20 @@ impl Ram {
     }
 }
 
-/// A file for the pages of a machine that has no file of its memory: commands that watch it read it as they read [`Ram`].
+/// A file for the pages of a machine that has no file of its memory: commands that watch it read it as they read [`Ram`]. The file
+/// goes with the value.
 #[derive(Debug)]
 pub struct Mirror {
+    path: PathBuf,
     file: File,
     start: u64,
+}
+
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        // A file that cannot be removed does no harm.
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 impl Mirror {
@@ -52,7 +61,7 @@ impl Mirror {
     pub fn new(folder: &Path, arch: Arch) -> Result<Self> {
         let path = ram_file(folder);
         let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { file, start: start_of(arch) })
+        Ok(Self { path, file, start: start_of(arch) })
     }
 
     /// Copies the page at this address, as a component writes it: with an odd version meanwhile.
