@@ -14,7 +14,7 @@
 use std::mem::swap;
 use std::sync::{Arc, Mutex};
 
-use crate::admin;
+use crate::admin::{self, SecondaryCommands};
 use crate::attachment::Place;
 use crate::config::{Config, Virtualization};
 use crate::controller::Controller;
@@ -188,7 +188,10 @@ fn secondary_config(primary: &Config, virtualization: &Virtualization, place: Pl
     identity.controller_id = first_id(primary, virtualization).saturating_add(place.number().into());
     let mut admin = primary.admin.clone();
     // Privileged actions are the primary controller's.
-    admin.commands.namespaces = false;
+    if admin.secondary_commands == SecondaryCommands::Own {
+        admin.commands.namespaces = false;
+        admin.commands.lockdown = false;
+    }
     let mut capabilities = primary.capabilities;
     capabilities.subsystem_reset = false;
     Config {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::attachment::Place;
 use crate::config::{Config, Virtualization};
+use crate::lockdown::Lockdown;
 use crate::namespace::Namespace;
 use crate::resources::{Limits, Resources};
 
@@ -13,6 +14,7 @@ use crate::resources::{Limits, Resources};
 pub(crate) struct Subsystem {
     /// `None` without secondary controllers.
     pub(crate) resources: Option<Resources>,
+    pub(crate) lockdown: Lockdown,
     /// Controllers with namespaces that changed through another controller. Nothing reported them yet.
     notices: Vec<(Place, BTreeSet<u32>)>,
 }
@@ -40,8 +42,8 @@ impl Member {
 
 impl Subsystem {
     /// Creates the state of a subsystem; without resources there is one controller.
-    pub(crate) const fn new(resources: Option<Resources>) -> Self {
-        Self { resources, notices: Vec::new() }
+    pub(crate) fn new(resources: Option<Resources>) -> Self {
+        Self { resources, ..Self::default() }
     }
 
     /// Returns the limits of a controller; `None` when only its configuration limits it.

@@ -9,6 +9,7 @@ mod features;
 mod format;
 mod health;
 mod identify;
+mod lockdown;
 mod logs;
 mod namespaces;
 mod power;

@@ -82,9 +82,9 @@ pub(crate) fn rules(config: &Config, opcode: Opcode) -> Option<Rules> {
         Opcode::DeleteIoSq | Opcode::DeleteIoCq => plain.with_words([0xffff]),
         Opcode::CreateIoSq => plain.with_words([u32::MAX, 0xffff_0007]).with_data(),
         Opcode::CreateIoCq => plain.with_words([u32::MAX, 0xffff_0003]).with_data(),
-        // The log specific identifier is ignored: no page here defines it.
+        // The log specific identifier is ignored: no page here defines it. The log specific field is the page's.
         Opcode::GetLogPage => {
-            plain.with_words([0xffff_80ff, u32::MAX, u32::MAX, u32::MAX, UUID_INDEX]).with_namespace().with_data()
+            plain.with_words([u32::MAX, u32::MAX, u32::MAX, u32::MAX, UUID_INDEX]).with_namespace().with_data()
         }
         Opcode::Identify => plain.with_words([0xffff_00ff, 0, 0, 0, UUID_INDEX]).with_namespace().with_data(),
         Opcode::Abort => plain.with_words([u32::MAX]),
@@ -101,6 +101,7 @@ pub(crate) fn rules(config: &Config, opcode: Opcode) -> Option<Rules> {
             plain.with_words([0xf]).with_namespace().with_data().with_effects(none.with_inventory(true))
         }
         Opcode::VirtualizationManagement if config.virtualization.is_some() => plain.with_words([0xffff_070f, 0xffff]),
+        Opcode::Lockdown if config.admin.commands.lockdown => plain.with_words([0xff7f, 0, 0, 0, UUID_INDEX]),
         Opcode::KeepAlive if config.admin.keep_alive_100ms != 0 => plain,
         Opcode::DoorbellBufferConfig if config.admin.commands.doorbell_buffer => plain.with_data(),
         Opcode::FormatNvm if config.admin.commands.format => {

@@ -10,6 +10,8 @@ use crate::namespace::sane_formats;
 pub struct AdminConfig {
     /// The optional commands.
     pub commands: OptionalCommands,
+    /// The commands of secondary controllers that concern the whole subsystem.
+    pub secondary_commands: SecondaryCommands,
     /// Aborts that may be outstanding, at least 1 (ACL + 1).
     pub aborts: u8,
     /// Asynchronous event requests that may be outstanding, at least 1 (AERL + 1).
@@ -43,6 +45,18 @@ pub struct OptionalCommands {
     pub format: bool,
     /// Doorbell Buffer Config.
     pub doorbell_buffer: bool,
+    /// Lockdown.
+    pub lockdown: bool,
+}
+
+/// The commands of secondary controllers that concern the whole subsystem.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SecondaryCommands {
+    /// None: these belong to the primary controller.
+    Own,
+    /// Those of the primary controller, but for Virtualization Management: QEMU's controllers execute Namespace Attachment for any
+    /// function.
+    AsPrimary,
 }
 
 /// A power state.
@@ -72,7 +86,8 @@ impl Default for AdminConfig {
         let level =
             |max_power_10mw, operation, entry_us, exit_us| PowerLevel { max_power_10mw, operation, entry_us, exit_us };
         Self {
-            commands: OptionalCommands { namespaces: true, format: true, doorbell_buffer: true },
+            commands: OptionalCommands { namespaces: true, format: true, doorbell_buffer: true, lockdown: true },
+            secondary_commands: SecondaryCommands::Own,
             aborts: 4,
             event_requests: 4,
             error_entries: 64,

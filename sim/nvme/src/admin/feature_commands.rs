@@ -12,6 +12,7 @@ use super::features::{Keep, Which, capabilities};
 use super::names::{Named, named};
 use super::smart;
 use crate::command::{Command, Outcome, refused};
+use crate::config::Config;
 use crate::controller::Controller;
 use crate::host::Host;
 
@@ -79,15 +80,19 @@ pub(crate) fn get(controller: &mut Controller, command: &Command, host: &mut dyn
 
 /// Returns the feature of this number, if the controller has it.
 fn feature(controller: &Controller, fid: u8) -> Result<Feature, Status> {
-    let known = Feature::from_raw(fid).ok_or(refused(StatusCode::InvalidField))?;
-    let is_there = match known {
-        Feature::VolatileWriteCache => controller.config.cache.is_some(),
-        Feature::KeepAliveTimer => controller.config.admin.keep_alive_100ms != 0,
-        Feature::HostBehavior => controller.config.retry_delays_100ms != [0; 3],
-        Feature::LbaRangeType | Feature::AutonomousPower | Feature::HostMemoryBuffer => false,
+    let known = Feature::from_raw(fid).filter(|&feature| is_there(&controller.config, feature));
+    known.ok_or(refused(StatusCode::InvalidField))
+}
+
+/// Whether the controller has the feature.
+pub(super) fn is_there(config: &Config, feature: Feature) -> bool {
+    match feature {
+        Feature::VolatileWriteCache => config.cache.is_some(),
+        Feature::KeepAliveTimer => config.admin.keep_alive_100ms != 0,
+        Feature::HostBehavior => config.retry_delays_100ms != [0; 3],
+        Feature::LbaRangeType | Feature::AutonomousPower | Feature::HostMemoryBuffer | Feature::HostId => false,
         _ => true,
-    };
-    is_there.then_some(known).ok_or(refused(StatusCode::InvalidField))
+    }
 }
 
 /// Returns the namespaces that the command addresses; 0 stands for the controller as a whole. By any valid NSID the value

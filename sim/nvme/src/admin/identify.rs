@@ -136,7 +136,8 @@ fn report_admin(controller: &Controller, about: &mut identify::Controller) {
         .with_format(commands.format)
         .with_namespaces(commands.namespaces)
         .with_virtualization(controller.config.virtualization.is_some())
-        .with_doorbell_buffer(commands.doorbell_buffer);
+        .with_doorbell_buffer(commands.doorbell_buffer)
+        .with_lockdown(commands.lockdown);
     about.oacs.set(optional.into_bits());
     about.oaes.set(Oaes::new().with_namespace_changed(true).into_bits());
     about.acl_z = config.aborts.saturating_sub(1);

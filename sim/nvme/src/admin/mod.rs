@@ -2,7 +2,7 @@
 //!
 //! [`execute`] looks a command up in the table of [`commands`], refuses one with reserved fields set, and passes it to
 //! the module of its kind. Then it completes event requests for which there is an event. Statuses are those of the base
-//! specification 1.4; a refusal has Do Not Retry unless the same command may succeed at another time.
+//! specification 1.4, and for Lockdown those of 2.0; a refusal has Do Not Retry unless the same command may succeed at another time.
 //!
 //! Neighbours: [`crate::controller`] fetches and completes, [`crate::settings`] holds the values that the data path
 //! uses, [`crate::resources`] those of Virtualization Management. Left out: firmware update, self-test, sanitize,
@@ -21,6 +21,7 @@ mod format;
 mod happening;
 mod health;
 mod identify;
+mod lockdown;
 mod logs;
 mod names;
 mod namespaces;
@@ -30,7 +31,7 @@ mod smart;
 mod state;
 mod virtualization;
 
-pub use config::{AdminConfig, Operation, OptionalCommands, PowerLevel};
+pub use config::{AdminConfig, Operation, OptionalCommands, PowerLevel, SecondaryCommands};
 pub(crate) use happening::happen;
 pub use health::{Health, Media};
 pub(crate) use names::check_active;
@@ -59,6 +60,7 @@ fn dispatch(controller: &mut Controller, command: &Command, host: &mut dyn Host)
     let (Some(opcode), Some(rules)) = (opcode, rules) else {
         return Err(refused(StatusCode::InvalidOpcode));
     };
+    lockdown::check(controller, opcode, sqe)?;
     commands::check_reserved(controller, &rules, sqe)?;
     match opcode {
         Opcode::CreateIoSq | Opcode::CreateIoCq | Opcode::DeleteIoSq | Opcode::DeleteIoCq => {
@@ -78,6 +80,7 @@ fn dispatch(controller: &mut Controller, command: &Command, host: &mut dyn Host)
             Ok(Outcome::SUCCESS)
         }
         Opcode::VirtualizationManagement => virtualization::execute(controller, sqe),
+        Opcode::Lockdown => lockdown::execute(controller, sqe),
         Opcode::DoorbellBufferConfig => doorbell_buffers(controller, sqe),
         _ => Err(refused(StatusCode::InvalidOpcode)),
     }

@@ -15,7 +15,7 @@ use super::support::{BUFFER, Driver, PAGE, config};
 const CID: Cid = Cid(0);
 
 fn bare() -> Config {
-    let commands = OptionalCommands { namespaces: false, format: false, doorbell_buffer: false };
+    let commands = OptionalCommands { namespaces: false, format: false, doorbell_buffer: false, lockdown: false };
     Config { admin: AdminConfig { commands, ..AdminConfig::default() }, ..config() }
 }
 
@@ -58,7 +58,7 @@ fn every_opcode_of_the_effects_log_is_known_and_no_other_is() {
 fn optional_commands_depend_on_the_configuration() {
     let mandatory = [0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0c];
     assert_eq!(claimed(&mut Driver::new(bare())).0, mandatory);
-    let all = [mandatory.as_slice(), &[0x0d, 0x15, 0x7c, 0x80]].concat();
+    let all = [mandatory.as_slice(), &[0x0d, 0x15, 0x24, 0x7c, 0x80]].concat();
     assert_eq!(claimed(&mut Driver::new(config())).0, all);
     assert!(claimed(&mut Driver::new(with_keep_alive())).0.contains(&0x18));
     assert_eq!(claimed(&mut Driver::new(config())).1, [0x00, 0x01, 0x02, 0x05, 0x08, 0x09, 0x0c, 0x19]);
@@ -155,7 +155,7 @@ fn address() -> impl Strategy<Value = u64> {
 
 fn any_command() -> impl Strategy<Value = Sqe> {
     let opcodes = (0..=u8::MAX).filter(|&opcode| opcode != Opcode::AsyncEventRequest as u8);
-    let known = vec![0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0d, 0x15, 0x7c, 0x80];
+    let known = vec![0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0d, 0x15, 0x24, 0x7c, 0x80];
     let opcode = prop_oneof![6 => select(known), 1 => select(opcodes.collect::<Vec<u8>>())];
     let nsid = select(vec![0, 1, 2, 3, 256, 257, u32::MAX - 1, u32::MAX]);
     let rarely = prop_oneof![15 => Just(0), 1 => any::<u8>()];

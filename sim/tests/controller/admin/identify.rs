@@ -66,7 +66,7 @@ fn the_controller_reports_its_configuration() {
     assert_eq!((about.wctemp.get(), about.cctemp.get(), about.kas.get()), (343, 373, 0));
     assert_eq!((about.sgls.get(), about.fuses.get(), about.sanicap.get()), (0, 0, 0));
     assert_eq!((about.frmw, about.lpa, about.oaes.get()), (0b11, 0b110, 0x100));
-    let commands = Oacs::new().with_format(true).with_namespaces(true).with_doorbell_buffer(true);
+    let commands = Oacs::new().with_format(true).with_namespaces(true).with_doorbell_buffer(true).with_lockdown(true);
     assert_eq!(about.optional_admin(), commands);
     let expected = Oncs::new()
         .with_compare(true)
@@ -86,7 +86,7 @@ fn the_controller_reports_its_configuration() {
 
 #[test]
 fn a_controller_without_optional_commands_promises_none() {
-    let commands = OptionalCommands { namespaces: false, format: false, doorbell_buffer: false };
+    let commands = OptionalCommands { namespaces: false, format: false, doorbell_buffer: false, lockdown: false };
     let admin = AdminConfig { commands, ..AdminConfig::default() };
     let mut driver = Driver::new(Config { admin, ..config() });
     identify(&mut driver, Cns::Controller, 0);
