@@ -195,6 +195,7 @@ impl Controller {
         self.interrupts.reset();
         self.timing.reset();
         self.reset_subsystem();
+        self.registers.resume();
         self.settings = Settings::new(self.config.vectors);
         self.admin.reset(&mut self.settings, self.limits.queue_pairs, self.clock_ns);
     }

@@ -11,7 +11,7 @@
 //!
 //! `controller` puts the parts together, and `clock` lets time pass. A test of a driver can itself determine the controller's
 //! next step (`guide`). At an enabling the controller may become another one (`later`, `enabling`). A primary controller and its
-//! secondary ones are one subsystem (`subsystem`, `resources`, `attachment`, `lockdown`), whose state they take in turn (`sharing`).
+//! secondary ones are one subsystem (`subsystem`, `resources`, `attachment`, `lockdown`, `firmware`), whose state they take in turn (`sharing`).
 //!
 //! Neighbours: `sim-pci` puts it into a function, `sim-fault` defines its faults, `sim-check` reads its records. Left
 //! out: PCI configuration space and the MSI-X table, metadata and protection information, SGLs, fused commands,
@@ -34,6 +34,7 @@ mod dispatch;
 mod doorbell;
 mod enabling;
 mod fault;
+mod firmware;
 mod generator;
 mod guide;
 mod interrupt;
@@ -67,6 +68,7 @@ pub use config::{Config, Virtualization};
 pub use controller::Controller;
 pub use counters::Counters;
 pub use fault::FaultHit;
+pub use firmware::firmware_image;
 pub use host::{AccessSize, Blocked, Host, Level};
 pub use later::Later;
 pub use namespace::NamespaceConfig;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::attachment::Place;
 use crate::config::{Config, Virtualization};
+use crate::firmware::Firmware;
 use crate::lockdown::Lockdown;
 use crate::namespace::Namespace;
 use crate::resources::{Limits, Resources};
@@ -15,6 +16,7 @@ pub(crate) struct Subsystem {
     /// `None` without secondary controllers.
     pub(crate) resources: Option<Resources>,
     pub(crate) lockdown: Lockdown,
+    pub(crate) firmware: Firmware,
     /// Controllers with namespaces that changed through another controller. Nothing reported them yet.
     notices: Vec<(Place, BTreeSet<u32>)>,
 }
@@ -42,8 +44,8 @@ impl Member {
 
 impl Subsystem {
     /// Creates the state of a subsystem; without resources there is one controller.
-    pub(crate) fn new(resources: Option<Resources>) -> Self {
-        Self { resources, ..Self::default() }
+    pub(crate) fn new(resources: Option<Resources>, firmware: Firmware) -> Self {
+        Self { resources, firmware, ..Self::default() }
     }
 
     /// Returns the limits of a controller; `None` when only its configuration limits it.

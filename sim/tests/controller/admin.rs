@@ -6,6 +6,7 @@ mod differences;
 mod errors;
 mod events;
 mod features;
+mod firmware;
 mod format;
 mod health;
 mod identify;

@@ -101,6 +101,12 @@ pub(crate) fn rules(config: &Config, opcode: Opcode) -> Option<Rules> {
             plain.with_words([0xf]).with_namespace().with_data().with_effects(none.with_inventory(true))
         }
         Opcode::VirtualizationManagement if config.virtualization.is_some() => plain.with_words([0xffff_070f, 0xffff]),
+        Opcode::FirmwareDownload if config.admin.commands.firmware => {
+            plain.with_words([u32::MAX, u32::MAX]).with_data()
+        }
+        Opcode::FirmwareCommit if config.admin.commands.firmware => {
+            plain.with_words([0x8000_003f]).with_effects(none.with_controller(true))
+        }
         Opcode::Lockdown if config.admin.commands.lockdown => plain.with_words([0xff7f, 0, 0, 0, UUID_INDEX]),
         Opcode::KeepAlive if config.admin.keep_alive_100ms != 0 => plain,
         Opcode::DoorbellBufferConfig if config.admin.commands.doorbell_buffer => plain.with_data(),

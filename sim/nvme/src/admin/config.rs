@@ -32,6 +32,10 @@ pub struct AdminConfig {
     pub critical_kelvin: u16,
     /// Granularity of the keep alive timer (KAS), units of 100 ms; 0 for a controller without one.
     pub keep_alive_100ms: u16,
+    /// Firmware slots, 2 to 7, if there are commands for them. The first is read-only, and holds the revision of the identity.
+    pub firmware_slots: u8,
+    /// How long no command is fetched while firmware is activated without a reset, in nanoseconds.
+    pub activation_ns: u64,
     /// How long a format of one namespace takes, in nanoseconds.
     pub format_ns: u64,
 }
@@ -45,6 +49,8 @@ pub struct OptionalCommands {
     pub format: bool,
     /// Doorbell Buffer Config.
     pub doorbell_buffer: bool,
+    /// Firmware Image Download and Firmware Commit.
+    pub firmware: bool,
     /// Lockdown.
     pub lockdown: bool,
 }
@@ -86,7 +92,13 @@ impl Default for AdminConfig {
         let level =
             |max_power_10mw, operation, entry_us, exit_us| PowerLevel { max_power_10mw, operation, entry_us, exit_us };
         Self {
-            commands: OptionalCommands { namespaces: true, format: true, doorbell_buffer: true, lockdown: true },
+            commands: OptionalCommands {
+                namespaces: true,
+                format: true,
+                doorbell_buffer: true,
+                firmware: true,
+                lockdown: true,
+            },
             secondary_commands: SecondaryCommands::Own,
             aborts: 4,
             event_requests: 4,
@@ -102,12 +114,19 @@ impl Default for AdminConfig {
             warning_kelvin: 343,
             critical_kelvin: 373,
             keep_alive_100ms: 0,
+            firmware_slots: 3,
+            activation_ns: 40_000_000,
             format_ns: 100_000_000,
         }
     }
 }
 
 impl AdminConfig {
+    /// Number of firmware slots.
+    pub(crate) const fn slots(&self) -> u8 {
+        if self.commands.firmware { self.firmware_slots } else { 1 }
+    }
+
     /// Returns the same configuration with each impossible value replaced by the nearest possible one.
     pub(crate) fn sane(&self) -> Self {
         let mut sane = self.clone();
@@ -115,6 +134,7 @@ impl AdminConfig {
         sane.event_requests = sane.event_requests.max(1);
         sane.error_entries = sane.error_entries.clamp(1, 256);
         sane.max_namespaces = sane.max_namespaces.clamp(1, 1024);
+        sane.firmware_slots = sane.firmware_slots.clamp(2, 7);
         sane.formats = sane_formats(sane.formats);
         sane.power_states.truncate(32);
         match sane.power_states.first_mut() {

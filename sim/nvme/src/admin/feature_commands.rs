@@ -30,7 +30,7 @@ pub(crate) fn set(controller: &mut Controller, command: &Command, host: &mut dyn
     if dw10.save() && !capabilities(feature).saveable() {
         return Err(refused(StatusCode::FeatureNotSaveable));
     }
-    if sqe.cdw11 & !set_mask(feature) != 0 {
+    if sqe.cdw11 & !set_mask(&controller.config, feature) != 0 {
         return Err(bad_field(controller, sqe, 11));
     }
     check_data_pointer(controller, feature, sqe)?;
@@ -117,7 +117,7 @@ fn namespaces(controller: &Controller, feature: Feature, sqe: &Sqe) -> Result<Ve
 }
 
 /// Bits of CDW11 that Set Features uses for this feature.
-const fn set_mask(feature: Feature) -> u32 {
+fn set_mask(config: &Config, feature: Feature) -> u32 {
     match feature {
         Feature::Arbitration => 0xffff_ff07,
         Feature::PowerManagement => 0xff,
@@ -126,7 +126,8 @@ const fn set_mask(feature: Feature) -> u32 {
         Feature::VolatileWriteCache | Feature::WriteAtomicity => 1,
         Feature::NumberOfQueues | Feature::KeepAliveTimer => u32::MAX,
         Feature::InterruptCoalescing => 0xffff,
-        // The warnings that exist, and the one notice that OAES promises.
+        // The warnings that exist, and the notices that OAES promises.
+        Feature::AsyncEvents if config.admin.commands.firmware => 0x033f,
         Feature::AsyncEvents => 0x013f,
         _ => 0,
     }

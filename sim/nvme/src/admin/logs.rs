@@ -2,13 +2,13 @@
 //!
 //! The standard does not define the result of a read beyond the end of a page: here zeroes, as far as a megabyte.
 
-use nvme_spec::log::{ActiveFirmware, FirmwareSlots, LogDw10, LogEvent, LogPage, LogRead, OptionalPage};
+use nvme_spec::log::{LogDw10, LogEvent, LogPage, LogRead, OptionalPage};
 use nvme_spec::{Sqe, Status, StatusCode};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::IntoBytes;
 
 use super::commands::{bad_field, effects_log};
 use super::names::{Named, named};
-use super::{lockdown, smart};
+use super::{firmware, lockdown, smart};
 use crate::command::{Command, Outcome, refused};
 use crate::config::Config;
 use crate::controller::Controller;
@@ -85,20 +85,10 @@ fn basic(controller: &mut Controller, page: LogPage) -> Vec<u8> {
     match page {
         LogPage::ErrorInformation => controller.admin.errors.page(),
         LogPage::Smart => smart::smart(controller).as_bytes().to_vec(),
-        LogPage::FirmwareSlots => firmware(&controller.config.identity.firmware).as_bytes().to_vec(),
+        LogPage::FirmwareSlots => firmware::slots(&controller.subsystem.firmware).as_bytes().to_vec(),
         LogPage::ChangedNamespaces => controller.admin.changes.page().as_bytes().to_vec(),
         LogPage::CommandEffects => effects_log(&controller.config).as_bytes().to_vec(),
     }
-}
-
-/// Returns the log of the one slot, which is active.
-fn firmware(revision: &str) -> FirmwareSlots {
-    let mut slots = FirmwareSlots::new_zeroed();
-    slots.afi = ActiveFirmware::new().with_active(1).into_bits();
-    for (place, byte) in slots.revisions[0].iter_mut().zip(revision.bytes().chain(std::iter::repeat(b' '))) {
-        *place = byte;
-    }
-    slots
 }
 
 /// Handles a page that the driver has read completely: its events may be reported again, and changes are reported once.

@@ -5,18 +5,19 @@
 //! specification 1.4, and for Lockdown those of 2.0; a refusal has Do Not Retry unless the same command may succeed at another time.
 //!
 //! Neighbours: [`crate::controller`] fetches and completes, [`crate::settings`] holds the values that the data path
-//! uses, [`crate::resources`] those of Virtualization Management. Left out: firmware update, self-test, sanitize,
-//! security, directives. All are refused as unknown opcodes, and Identify promises none of them. So are, by a secondary
+//! uses, [`crate::resources`] those of Virtualization Management. Left out: self-test, sanitize, security, directives. All are refused as unknown opcodes, and Identify promises none of them. So are, by a secondary
 //! controller, the management of namespaces and of virtualization.
 
 mod changes;
 mod clocks;
 mod commands;
 mod config;
+mod download;
 mod errors;
 mod events;
 mod feature_commands;
 mod features;
+mod firmware;
 mod format;
 mod happening;
 mod health;
@@ -80,6 +81,8 @@ fn dispatch(controller: &mut Controller, command: &Command, host: &mut dyn Host)
             Ok(Outcome::SUCCESS)
         }
         Opcode::VirtualizationManagement => virtualization::execute(controller, sqe),
+        Opcode::FirmwareDownload => firmware::download(controller, command, host),
+        Opcode::FirmwareCommit => firmware::commit(controller, sqe),
         Opcode::Lockdown => lockdown::execute(controller, sqe),
         Opcode::DoorbellBufferConfig => doorbell_buffers(controller, sqe),
         _ => Err(refused(StatusCode::InvalidOpcode)),

@@ -5,6 +5,7 @@ use nvme_spec::event::AsyncEvent;
 
 use super::changes::Changes;
 use super::clocks::{self, Calendar, KeepAlive, Power};
+use super::download::Download;
 use super::errors::{Details, ErrorLog};
 use super::events::Events;
 use super::features::{Features, Shape};
@@ -23,6 +24,7 @@ pub(crate) struct Admin {
     pub(super) power: Power,
     pub(super) keep_alive: KeepAlive,
     pub(super) timestamp: Calendar,
+    pub(super) download: Download,
     /// Bytes that belong to no namespace.
     pub(super) unallocated_bytes: u64,
     /// Namespaces ever created by command.
@@ -46,6 +48,7 @@ impl Admin {
             power: Power::new(admin.power_states.clone()),
             keep_alive: KeepAlive::new(admin.keep_alive_100ms),
             timestamp: Calendar::new(),
+            download: Download::default(),
             unallocated_bytes: config.unallocated_bytes,
             created: 0,
             details: None,
@@ -73,6 +76,7 @@ impl Admin {
             power,
             keep_alive,
             timestamp,
+            download,
             unallocated_bytes: _,
             created: _,
             details,
@@ -85,6 +89,7 @@ impl Admin {
         power.reset();
         keep_alive.stop();
         timestamp.reset(now_ns);
+        download.clear();
         *details = None;
     }
 

@@ -87,7 +87,7 @@ fn reserved_bits_of_values_are_refused() {
         (Feature::NumberOfQueues, 0xffff_0000),
         (Feature::InterruptCoalescing, 0x1_0000),
         (Feature::WriteAtomicity, 2),
-        (Feature::AsyncEvents, 0x200),
+        (Feature::AsyncEvents, 0x400),
     ] {
         driver.refuse_field(set_feature(CID, feature, value), 11);
     }
