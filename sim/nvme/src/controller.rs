@@ -17,6 +17,7 @@ use crate::queue::Queues;
 use crate::record::{Event, Journal, Transfer};
 use crate::registers::Registers;
 use crate::resources::{Limits, Resources};
+use crate::sanitization::Sanitization;
 use crate::settings::Settings;
 use crate::subsystem::{self, Member, Subsystem};
 use crate::timing::Timing;
@@ -77,6 +78,7 @@ impl Controller {
         }
         let resources = config.virtualization.as_ref().map(|virtualization| Resources::new(&config, virtualization));
         let firmware = Firmware::new(config.admin.slots(), &config.identity.firmware);
+        let sanitization = Sanitization::new(config.admin.commands.sanitize, config.admin.sanitize_ns);
         let admin = Admin::new(&config);
         let namespaces = Namespaces::new(std::mem::take(&mut config.namespaces));
         let mut controller = Self {
@@ -86,7 +88,7 @@ impl Controller {
             arbiter: Arbiter::new(config.queue_pairs),
             commands: Commands::new(config.outstanding),
             namespaces,
-            subsystem: Subsystem::new(resources, firmware),
+            subsystem: Subsystem::new(resources, firmware, sanitization),
             member: Member::ALONE,
             limits: Limits { queue_pairs: config.queue_pairs, vectors: config.vectors },
             data: Data::default(),

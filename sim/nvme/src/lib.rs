@@ -11,7 +11,8 @@
 //!
 //! `controller` puts the parts together, and `clock` lets time pass. A test of a driver can itself determine the controller's
 //! next step (`guide`). At an enabling the controller may become another one (`later`, `enabling`). A primary controller and its
-//! secondary ones are one subsystem (`subsystem`, `resources`, `attachment`, `lockdown`, `firmware`), whose state they take in turn (`sharing`).
+//! secondary ones are one subsystem (`subsystem`, `resources`, `attachment`, `lockdown`, `firmware`,
+//! `sanitization`), whose state they take in turn (`sharing`).
 //!
 //! Neighbours: `sim-pci` puts it into a function, `sim-fault` defines its faults, `sim-check` reads its records. Left
 //! out: PCI configuration space and the MSI-X table, metadata and protection information, SGLs, fused commands,
@@ -47,6 +48,7 @@ mod queue;
 mod register_access;
 mod registers;
 mod resources;
+mod sanitization;
 mod settings;
 mod sharing;
 mod subsystem;

@@ -193,6 +193,7 @@ fn secondary_config(primary: &Config, virtualization: &Virtualization, place: Pl
         admin.commands.namespaces = false;
         admin.commands.lockdown = false;
         admin.commands.firmware = false;
+        admin.commands.sanitize = false;
     }
     let mut capabilities = primary.capabilities;
     capabilities.subsystem_reset = false;

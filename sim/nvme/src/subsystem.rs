@@ -9,6 +9,7 @@ use crate::firmware::Firmware;
 use crate::lockdown::Lockdown;
 use crate::namespace::Namespace;
 use crate::resources::{Limits, Resources};
+use crate::sanitization::Sanitization;
 
 /// State that all controllers of the subsystem use, apart from the namespaces.
 #[derive(Default)]
@@ -17,6 +18,7 @@ pub(crate) struct Subsystem {
     pub(crate) resources: Option<Resources>,
     pub(crate) lockdown: Lockdown,
     pub(crate) firmware: Firmware,
+    pub(crate) sanitization: Sanitization,
     /// Controllers with namespaces that changed through another controller. Nothing reported them yet.
     notices: Vec<(Place, BTreeSet<u32>)>,
 }
@@ -44,8 +46,8 @@ impl Member {
 
 impl Subsystem {
     /// Creates the state of a subsystem; without resources there is one controller.
-    pub(crate) fn new(resources: Option<Resources>, firmware: Firmware) -> Self {
-        Self { resources, firmware, ..Self::default() }
+    pub(crate) fn new(resources: Option<Resources>, firmware: Firmware, sanitization: Sanitization) -> Self {
+        Self { resources, firmware, sanitization, ..Self::default() }
     }
 
     /// Returns the limits of a controller; `None` when only its configuration limits it.

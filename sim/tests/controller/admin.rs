@@ -14,4 +14,6 @@ mod lockdown;
 mod logs;
 mod namespaces;
 mod power;
+mod sanitize;
+mod self_test;
 pub(crate) mod support;

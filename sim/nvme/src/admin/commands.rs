@@ -101,6 +101,11 @@ pub(crate) fn rules(config: &Config, opcode: Opcode) -> Option<Rules> {
             plain.with_words([0xf]).with_namespace().with_data().with_effects(none.with_inventory(true))
         }
         Opcode::VirtualizationManagement if config.virtualization.is_some() => plain.with_words([0xffff_070f, 0xffff]),
+        Opcode::DeviceSelfTest if config.admin.commands.self_test => plain.with_words([0xf]).with_namespace(),
+        Opcode::Sanitize if config.admin.commands.sanitize => {
+            let effects = none.with_block_contents(true).with_execution(Execution::Alone as u8);
+            plain.with_words([0x3ff, u32::MAX]).with_effects(effects)
+        }
         Opcode::FirmwareDownload if config.admin.commands.firmware => {
             plain.with_words([u32::MAX, u32::MAX]).with_data()
         }

@@ -36,6 +36,12 @@ pub struct AdminConfig {
     pub firmware_slots: u8,
     /// How long no command is fetched while firmware is activated without a reset, in nanoseconds.
     pub activation_ns: u64,
+    /// How long a short self-test takes, in nanoseconds; the standard allows two minutes.
+    pub short_test_ns: u64,
+    /// How long an extended self-test takes, in nanoseconds.
+    pub extended_test_ns: u64,
+    /// How long a block erase of a sanitize takes, and each pass of an overwrite, in nanoseconds.
+    pub sanitize_ns: u64,
     /// How long a format of one namespace takes, in nanoseconds.
     pub format_ns: u64,
 }
@@ -53,6 +59,10 @@ pub struct OptionalCommands {
     pub firmware: bool,
     /// Lockdown.
     pub lockdown: bool,
+    /// Device Self-test.
+    pub self_test: bool,
+    /// Sanitize.
+    pub sanitize: bool,
 }
 
 /// The commands of secondary controllers that concern the whole subsystem.
@@ -98,6 +108,8 @@ impl Default for AdminConfig {
                 doorbell_buffer: true,
                 firmware: true,
                 lockdown: true,
+                self_test: true,
+                sanitize: true,
             },
             secondary_commands: SecondaryCommands::Own,
             aborts: 4,
@@ -116,6 +128,9 @@ impl Default for AdminConfig {
             keep_alive_100ms: 0,
             firmware_slots: 3,
             activation_ns: 40_000_000,
+            short_test_ns: 5_000_000_000,
+            extended_test_ns: 60_000_000_000,
+            sanitize_ns: 2_000_000_000,
             format_ns: 100_000_000,
         }
     }

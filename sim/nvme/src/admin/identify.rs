@@ -14,7 +14,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::commands::bad_field;
 use super::names::{self, Named, named};
-use super::{firmware, namespaces, virtualization};
+use super::{firmware, namespaces, sanitize, virtualization};
 use crate::attachment::Place;
 use crate::command::{Command, Outcome, refused};
 use crate::config::CommandLimits;
@@ -28,6 +28,8 @@ type Page = [u8; 4096];
 
 /// FWUG: pieces of firmware are multiples of 4 KiB.
 const FIRMWARE_UNITS: u8 = 1;
+/// Unit of EDSTT.
+const NS_PER_MINUTE: u64 = 60_000_000_000;
 /// Unit of MTFA.
 const NS_PER_100_MS: u64 = 100_000_000;
 /// VWC: by bits 2:1, Flush may name all namespaces.
@@ -141,6 +143,7 @@ fn report_admin(controller: &Controller, about: &mut identify::Controller) {
         .with_virtualization(controller.config.virtualization.is_some())
         .with_doorbell_buffer(commands.doorbell_buffer)
         .with_firmware(commands.firmware)
+        .with_self_test(commands.self_test)
         .with_lockdown(commands.lockdown);
     about.oacs.set(optional.into_bits());
     about.oaes.set(Oaes::new().with_namespace_changed(true).with_firmware_activation(commands.firmware).into_bits());
@@ -159,6 +162,12 @@ fn report_admin(controller: &Controller, about: &mut identify::Controller) {
     }
     about.wctemp.set(config.warning_kelvin);
     about.cctemp.set(config.critical_kelvin);
+    if commands.self_test {
+        about.edstt.set(u16::try_from(config.extended_test_ns.div_ceil(NS_PER_MINUTE)).unwrap_or(u16::MAX));
+    }
+    if commands.sanitize {
+        about.sanicap.set(sanitize::CAPABILITIES.into_bits());
+    }
     about.kas.set(config.keep_alive_100ms);
     about.crdt = controller.config.retry_delays_100ms.map(Into::into);
     about.fna = Fna::new().into_bits();

@@ -8,9 +8,8 @@ use zerocopy::IntoBytes;
 
 use super::commands::{bad_field, effects_log};
 use super::names::{Named, named};
-use super::{firmware, lockdown, smart};
+use super::{firmware, lockdown, self_test, smart};
 use crate::command::{Command, Outcome, refused};
-use crate::config::Config;
 use crate::controller::Controller;
 use crate::host::Host;
 
@@ -27,9 +26,12 @@ pub(super) enum Page {
 }
 
 /// Returns the page of this identifier, if the controller has it.
-pub(super) fn supported(config: &Config, lid: u8) -> Option<Page> {
+pub(super) fn supported(controller: &Controller, lid: u8) -> Option<Page> {
     let optional = OptionalPage::from_raw(lid).filter(|page| match page {
-        OptionalPage::Lockdown => config.admin.commands.lockdown,
+        OptionalPage::Lockdown => controller.config.admin.commands.lockdown,
+        OptionalPage::SelfTest => controller.config.admin.commands.self_test,
+        // Of every controller of the subsystem, whichever has the command.
+        OptionalPage::Sanitize => controller.subsystem.sanitization.is_offered(),
         _ => false,
     });
     LogPage::from_raw(lid).map(Page::Basic).or(optional.map(Page::Optional))
@@ -39,7 +41,7 @@ pub(super) fn supported(config: &Config, lid: u8) -> Option<Page> {
 pub(crate) fn execute(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
     let sqe = &command.sqe;
     let read = LogRead::from_sqe(sqe);
-    let page = supported(&controller.config, read.lid).ok_or(refused(StatusCode::InvalidLogPage))?;
+    let page = supported(controller, read.lid).ok_or(refused(StatusCode::InvalidLogPage))?;
     check_namespace(controller, page, sqe)?;
     if !read.offset.is_multiple_of(DWORD) {
         return Err(bad_field(controller, sqe, 12));
@@ -77,6 +79,10 @@ fn contents(controller: &mut Controller, page: Page, sqe: &Sqe) -> Result<Vec<u8
     Ok(match page {
         Page::Basic(page) => basic(controller, page),
         Page::Optional(OptionalPage::Lockdown) => lockdown::page(controller, sqe, lsp)?.as_bytes().to_vec(),
+        Page::Optional(OptionalPage::SelfTest) => self_test::log(controller).as_bytes().to_vec(),
+        Page::Optional(OptionalPage::Sanitize) => {
+            controller.subsystem.sanitization.log(controller.clock_ns).as_bytes().to_vec()
+        }
         Page::Optional(_) => return Err(refused(StatusCode::InvalidLogPage)),
     })
 }

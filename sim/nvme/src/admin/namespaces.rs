@@ -5,12 +5,14 @@
 
 use nvme_spec::admin::{Attachment, Management};
 use nvme_spec::identify::{CommandSetId, ControllerList, Flbas, Namespace as Description};
+use nvme_spec::log::SelfTestResult;
 use nvme_spec::{Nsid, Status, StatusCode};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::commands::bad_field;
 use super::errors::Details;
 use super::names::{self, Named, named};
+use super::self_test;
 use crate::attachment::Place;
 use crate::command::{Command, Outcome, refused};
 use crate::controller::Controller;
@@ -178,6 +180,7 @@ fn delete(controller: &mut Controller, command: &Command) -> Result<Outcome, Sta
 
 fn remove(controller: &mut Controller, nsid: Nsid) {
     let Some(namespace) = controller.namespaces.remove(nsid.0) else { return };
+    self_test::disturb(controller, nsid, SelfTestResult::AbortedByRemoval);
     controller.admin.unallocated_bytes = controller.admin.unallocated_bytes.saturating_add(namespace.allocated_bytes);
     for place in namespace.attachments.places() {
         controller.namespace_changed(place, nsid.0);

@@ -10,6 +10,7 @@ use super::errors::{Details, ErrorLog};
 use super::events::Events;
 use super::features::{Features, Shape};
 use super::health::Monitor;
+use super::test_log::SelfTests;
 use crate::config::Config;
 use crate::settings::Settings;
 
@@ -25,6 +26,9 @@ pub(crate) struct Admin {
     pub(super) keep_alive: KeepAlive,
     pub(super) timestamp: Calendar,
     pub(super) download: Download,
+    pub(super) self_tests: SelfTests,
+    /// When the sanitize operation ends that this controller began. It reports that end.
+    pub(super) sanitize_ends_ns: Option<u64>,
     /// Bytes that belong to no namespace.
     pub(super) unallocated_bytes: u64,
     /// Namespaces ever created by command.
@@ -49,6 +53,8 @@ impl Admin {
             keep_alive: KeepAlive::new(admin.keep_alive_100ms),
             timestamp: Calendar::new(),
             download: Download::default(),
+            self_tests: SelfTests::default(),
+            sanitize_ends_ns: None,
             unallocated_bytes: config.unallocated_bytes,
             created: 0,
             details: None,
@@ -77,6 +83,8 @@ impl Admin {
             keep_alive,
             timestamp,
             download,
+            self_tests: _,
+            sanitize_ends_ns: _,
             unallocated_bytes: _,
             created: _,
             details,
@@ -98,9 +106,9 @@ impl Admin {
         self.features.limit_queues(queue_pairs);
     }
 
-    /// Time at which the host counts as lost, unless it sends Keep Alive.
-    pub(crate) const fn next_event_ns(&self) -> Option<u64> {
-        self.keep_alive.expires_ns()
+    /// Time at which the host counts as lost, unless it sends Keep Alive, or at which a sanitize operation ends.
+    pub(crate) fn next_event_ns(&self) -> Option<u64> {
+        [self.keep_alive.expires_ns(), self.sanitize_ends_ns].into_iter().flatten().min()
     }
 
     /// Returns how long a fetched I/O command waits because of the power state.

@@ -57,7 +57,7 @@ fn every_opcode_of_the_effects_log_is_known_and_no_other_is() {
 fn optional_commands_depend_on_the_configuration() {
     let mandatory = [0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0c];
     assert_eq!(claimed(&mut Driver::new(bare())).0, mandatory);
-    let all = [mandatory.as_slice(), &[0x0d, 0x10, 0x11, 0x15, 0x24, 0x7c, 0x80]].concat();
+    let all = [mandatory.as_slice(), &[0x0d, 0x10, 0x11, 0x14, 0x15, 0x24, 0x7c, 0x80, 0x84]].concat();
     assert_eq!(claimed(&mut Driver::new(config())).0, all);
     assert!(claimed(&mut Driver::new(with_keep_alive())).0.contains(&0x18));
     assert_eq!(claimed(&mut Driver::new(config())).1, [0x00, 0x01, 0x02, 0x05, 0x08, 0x09, 0x0c, 0x19]);

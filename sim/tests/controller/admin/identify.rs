@@ -64,14 +64,15 @@ fn the_controller_reports_its_configuration() {
     assert_eq!((about.tnvmcap.get(), about.unvmcap.get()), (2 << 20, 1 << 20));
     assert_eq!((about.awun_z.get(), about.awupf_z.get()), (7, 7));
     assert_eq!((about.wctemp.get(), about.cctemp.get(), about.kas.get()), (343, 373, 0));
-    assert_eq!((about.sgls.get(), about.fuses.get(), about.sanicap.get()), (0, 0, 0));
+    assert_eq!((about.sgls.get(), about.fuses.get(), about.sanicap.get()), (0, 0, 0x4000_0006));
     assert_eq!((about.frmw, about.lpa, about.oaes.get()), (0x17, 0b110, 0x300));
     let commands = Oacs::new()
         .with_format(true)
         .with_namespaces(true)
         .with_doorbell_buffer(true)
         .with_lockdown(true)
-        .with_firmware(true);
+        .with_firmware(true)
+        .with_self_test(true);
     assert_eq!(about.optional_admin(), commands);
     let expected = Oncs::new()
         .with_compare(true)

@@ -20,8 +20,15 @@ const ENTRIES: u32 = 32;
 const STARVATION_LIMIT_NS: u64 = 5_000_000_000;
 
 /// No optional command.
-pub(crate) const NO_COMMANDS: OptionalCommands =
-    OptionalCommands { namespaces: false, format: false, doorbell_buffer: false, firmware: false, lockdown: false };
+pub(crate) const NO_COMMANDS: OptionalCommands = OptionalCommands {
+    namespaces: false,
+    format: false,
+    doorbell_buffer: false,
+    firmware: false,
+    lockdown: false,
+    self_test: false,
+    sanitize: false,
+};
 
 /// The driver, with the completions that no test has requested yet.
 pub(crate) struct Driver {
