@@ -4,10 +4,11 @@
 //! masks from it. The Commands Supported and Effects log (section 5.14.1.5) is made from it, so the log cannot differ.
 
 use nvme_spec::admin::Opcode;
-use nvme_spec::log::{CommandEffects, Effects, Execution};
+use nvme_spec::log::{CommandEffects, Effects, Execution, Scope};
 use nvme_spec::{Sqe, Status, StatusCode, nvm};
 use zerocopy::FromZeros;
 
+use super::errors::Details;
 use crate::command::refused;
 use crate::config::Config;
 use crate::controller::Controller;
@@ -35,6 +36,9 @@ const NO_WORDS: [u32; 6] = [0; 6];
 /// The UUID index in CDW14. It is a field of 1.4 and is ignored: there is no UUID list, and the log of effects offers no
 /// choice of a UUID for any command (section 8.24).
 const UUID_INDEX: u32 = 0x7f;
+
+/// The scope of everything that belongs to one controller.
+pub(super) const OF_CONTROLLER: Scope = Scope::new().with_controller(true);
 
 impl Rules {
     /// A command without effects and fields.
@@ -140,6 +144,7 @@ pub(crate) fn check_reserved(controller: &mut Controller, rules: &Rules, sqe: &S
 pub(crate) fn bad_field(controller: &mut Controller, sqe: &Sqe, dword: u8) -> Status {
     let (cid, opcode) = (sqe.cid().0, sqe.opcode());
     controller.violation(ViolationKind::CommandField { sq: 0, cid, opcode, dword });
+    controller.admin.explain(sqe.cid(), Details { dword: Some(dword), ..Details::default() });
     refused(StatusCode::InvalidField)
 }
 
@@ -164,8 +169,11 @@ fn reserved_dword(rules: &Rules, sqe: &Sqe) -> Option<u8> {
 pub(crate) fn effects_log(config: &Config) -> Effects {
     let mut log = Effects::new_zeroed();
     for (raw, entry) in (0..=u8::MAX).zip(&mut log.admin) {
-        let rules = Opcode::from_raw(raw).and_then(|opcode| rules(config, opcode));
-        entry.set(rules.map_or(0, |rules| rules.effects.into_bits()));
+        let effects = Opcode::from_raw(raw).and_then(|opcode| {
+            let effects = rules(config, opcode)?.effects;
+            Some(effects.with_scope(scope(opcode).into_bits()))
+        });
+        entry.set(effects.map_or(0, CommandEffects::into_bits));
     }
     for (raw, entry) in (0..=u8::MAX).zip(&mut log.io) {
         let effects = nvm::Opcode::from_raw(raw).and_then(io_effects);
@@ -174,9 +182,25 @@ pub(crate) fn effects_log(config: &Config) -> Effects {
     log
 }
 
+/// What a command is about (base specification 2.0, section 5.16.1.6).
+const fn scope(opcode: Opcode) -> Scope {
+    match opcode {
+        Opcode::FormatNvm => Scope::new().with_namespace(true),
+        Opcode::NamespaceManagement
+        | Opcode::NamespaceAttachment
+        | Opcode::FirmwareDownload
+        | Opcode::FirmwareCommit
+        | Opcode::VirtualizationManagement
+        | Opcode::Lockdown
+        | Opcode::Sanitize => Scope::new().with_subsystem(true),
+        _ => OF_CONTROLLER,
+    }
+}
+
 /// Returns the effects of an I/O command, if the controller has it.
 fn io_effects(opcode: nvm::Opcode) -> Option<CommandEffects> {
-    let supported = CommandEffects::new().with_supported(true);
+    let of_namespace = Scope::new().with_namespace(true).into_bits();
+    let supported = CommandEffects::new().with_supported(true).with_scope(of_namespace);
     match opcode {
         nvm::Opcode::Flush | nvm::Opcode::Read | nvm::Opcode::Compare | nvm::Opcode::Verify => Some(supported),
         nvm::Opcode::Write | nvm::Opcode::WriteZeroes | nvm::Opcode::DatasetManagement | nvm::Opcode::Copy => {

@@ -154,7 +154,7 @@ fn report_admin(controller: &Controller, about: &mut identify::Controller) {
         about.fwug = FIRMWARE_UNITS;
         about.mtfa.set(u16::try_from(config.activation_ns.div_ceil(NS_PER_100_MS)).unwrap_or(u16::MAX));
     }
-    about.lpa = Lpa::new().with_effects(true).with_extended(true).into_bits();
+    about.lpa = Lpa::new().with_effects(true).with_extended(true).with_supported_pages(true).into_bits();
     about.elpe_z = u8::try_from(config.error_entries.saturating_sub(1)).unwrap_or(u8::MAX);
     about.npss_z = u8::try_from(config.power_states.len().saturating_sub(1)).unwrap_or(u8::MAX);
     for (place, level) in about.psd.iter_mut().zip(&config.power_states) {

@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use super::commands::{bad_field, effects_log};
 use super::names::{Named, named};
-use super::{firmware, lockdown, self_test, smart};
+use super::{firmware, lockdown, self_test, smart, supported};
 use crate::command::{Command, Outcome, refused};
 use crate::controller::Controller;
 use crate::host::Host;
@@ -20,19 +20,19 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// A log page that the controller has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Page {
+enum Page {
     Basic(LogPage),
     Optional(OptionalPage),
 }
 
 /// Returns the page of this identifier, if the controller has it.
-pub(super) fn supported(controller: &Controller, lid: u8) -> Option<Page> {
+fn page_of(controller: &Controller, lid: u8) -> Option<Page> {
     let optional = OptionalPage::from_raw(lid).filter(|page| match page {
         OptionalPage::Lockdown => controller.config.admin.commands.lockdown,
         OptionalPage::SelfTest => controller.config.admin.commands.self_test,
         // Of every controller of the subsystem, whichever has the command.
         OptionalPage::Sanitize => controller.subsystem.sanitization.is_offered(),
-        _ => false,
+        OptionalPage::SupportedPages | OptionalPage::SupportedFeatures | OptionalPage::ManagementEffects => true,
     });
     LogPage::from_raw(lid).map(Page::Basic).or(optional.map(Page::Optional))
 }
@@ -41,7 +41,7 @@ pub(super) fn supported(controller: &Controller, lid: u8) -> Option<Page> {
 pub(crate) fn execute(controller: &mut Controller, command: &Command, host: &mut dyn Host) -> Result<Outcome, Status> {
     let sqe = &command.sqe;
     let read = LogRead::from_sqe(sqe);
-    let page = supported(controller, read.lid).ok_or(refused(StatusCode::InvalidLogPage))?;
+    let page = page_of(controller, read.lid).ok_or(refused(StatusCode::InvalidLogPage))?;
     check_namespace(controller, page, sqe)?;
     if !read.offset.is_multiple_of(DWORD) {
         return Err(bad_field(controller, sqe, 12));
@@ -83,7 +83,11 @@ fn contents(controller: &mut Controller, page: Page, sqe: &Sqe) -> Result<Vec<u8
         Page::Optional(OptionalPage::Sanitize) => {
             controller.subsystem.sanitization.log(controller.clock_ns).as_bytes().to_vec()
         }
-        Page::Optional(_) => return Err(refused(StatusCode::InvalidLogPage)),
+        Page::Optional(OptionalPage::SupportedPages) => {
+            supported::pages(|lid| page_of(controller, lid).is_some()).as_bytes().to_vec()
+        }
+        Page::Optional(OptionalPage::SupportedFeatures) => supported::features(&controller.config).as_bytes().to_vec(),
+        Page::Optional(OptionalPage::ManagementEffects) => vec![0; supported::MANAGEMENT_BYTES],
     })
 }
 

@@ -32,6 +32,7 @@ mod sanitize;
 mod self_test;
 mod smart;
 mod state;
+mod supported;
 mod test_log;
 mod virtualization;
 

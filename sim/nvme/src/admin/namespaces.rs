@@ -93,7 +93,7 @@ fn create(controller: &mut Controller, command: &Command, host: &mut dyn Host) -
     let bits = check(controller, command, &asked)?;
     let bytes = asked.nsze.get().checked_mul(1 << bits).ok_or(refused(StatusCode::NamespaceInsufficientCapacity))?;
     if bytes > controller.admin.unallocated_bytes {
-        let details = Details { lba: 0, command_specific: bytes };
+        let details = Details { command_specific: bytes, ..Details::default() };
         controller.admin.explain(sqe.cid(), details);
         return Err(refused(StatusCode::NamespaceInsufficientCapacity));
     }

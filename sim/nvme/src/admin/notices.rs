@@ -43,7 +43,7 @@ pub(crate) fn on_error(controller: &mut Controller, command: &mut Command) {
         return;
     }
     let details =
-        details.map_or_else(|| Details { lba: first_block(command), command_specific: 0 }, |(_, details)| details);
+        details.map_or_else(|| Details { lba: first_block(command), ..Details::default() }, |(_, details)| details);
     command.status = controller.admin.errors.record(command.sq, &command.sqe, command.status, details);
 }
 

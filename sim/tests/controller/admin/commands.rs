@@ -3,7 +3,7 @@
 use nvme_spec::admin::{self, FormatDw10, Opcode};
 use nvme_spec::feature::{Feature, get_feature, set_feature};
 use nvme_spec::identify::Controller;
-use nvme_spec::log::{CommandEffects, Effects, Execution, LogPage, LogRead};
+use nvme_spec::log::{CommandEffects, Effects, Execution, LogPage, LogRead, Scope};
 use nvme_spec::sqe::Cdw0;
 use nvme_spec::{Cid, DataPointer, Nsid, Sqe, StatusCode};
 use proptest::prelude::*;
@@ -89,7 +89,8 @@ fn effects_report_what_format_and_management_change() {
     assert_eq!(format.execution(), Execution::AloneInNamespace as u8);
     assert!(effects(Opcode::NamespaceManagement).inventory());
     assert!(effects(Opcode::NamespaceAttachment).inventory());
-    assert_eq!(effects(Opcode::Identify), CommandEffects::new().with_supported(true));
+    let scope = Scope::new().with_controller(true).into_bits();
+    assert_eq!(effects(Opcode::Identify), CommandEffects::new().with_supported(true).with_scope(scope));
     assert!(CommandEffects::from_bits(log.io[1].get()).block_contents());
 }
 

@@ -65,7 +65,7 @@ fn the_controller_reports_its_configuration() {
     assert_eq!((about.awun_z.get(), about.awupf_z.get()), (7, 7));
     assert_eq!((about.wctemp.get(), about.cctemp.get(), about.kas.get()), (343, 373, 0));
     assert_eq!((about.sgls.get(), about.fuses.get(), about.sanicap.get()), (0, 0, 0x4000_0006));
-    assert_eq!((about.frmw, about.lpa, about.oaes.get()), (0x17, 0b110, 0x300));
+    assert_eq!((about.frmw, about.lpa, about.oaes.get()), (0x17, 0x26, 0x300));
     let commands = Oacs::new()
         .with_format(true)
         .with_namespaces(true)
