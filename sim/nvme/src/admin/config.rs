@@ -137,6 +137,11 @@ impl Default for AdminConfig {
 }
 
 impl AdminConfig {
+    /// Whether a power state processes no I/O, so that an idle controller can enter it by itself.
+    pub(crate) fn has_idle_states(&self) -> bool {
+        self.power_states.iter().any(|level| level.operation == Operation::NonOperational)
+    }
+
     /// Number of firmware slots.
     pub(crate) const fn slots(&self) -> u8 {
         if self.commands.firmware { self.firmware_slots } else { 1 }

@@ -5,7 +5,7 @@
 use nvme_spec::Nsid;
 use nvme_spec::admin::{Cns, IdentifyDw10};
 use nvme_spec::identify::{
-    self, Cmic, CommandSetId, ControllerList, Flbas, Fna, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList,
+    self, Cmic, CommandSetId, ControllerList, Ctratt, Flbas, Fna, IdDescriptor, IdKind, LbaFormat, Lpa, NamespaceList,
     NvmLimits, Oacs, Oaes, Oncs,
 };
 use nvme_spec::registers::{IOCQES_16, IOSQES_64, Vs};
@@ -147,6 +147,7 @@ fn report_admin(controller: &Controller, about: &mut identify::Controller) {
         .with_lockdown(commands.lockdown);
     about.oacs.set(optional.into_bits());
     about.oaes.set(Oaes::new().with_namespace_changed(true).with_firmware_activation(commands.firmware).into_bits());
+    about.ctratt.set(Ctratt::new().with_long_host_id(true).into_bits());
     about.acl_z = config.aborts.saturating_sub(1);
     about.aerl_z = config.event_requests.saturating_sub(1);
     about.frmw = firmware::attributes(config).into_bits();
@@ -160,6 +161,7 @@ fn report_admin(controller: &Controller, about: &mut identify::Controller) {
     for (place, level) in about.psd.iter_mut().zip(&config.power_states) {
         *place = level.descriptor();
     }
+    about.apsta = config.has_idle_states().into();
     about.wctemp.set(config.warning_kelvin);
     about.cctemp.set(config.critical_kelvin);
     if commands.self_test {

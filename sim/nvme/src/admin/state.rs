@@ -9,7 +9,8 @@ use super::download::Download;
 use super::errors::{Details, ErrorLog};
 use super::events::Events;
 use super::features::{Features, Shape};
-use super::health::Monitor;
+use super::health::{Health, Monitor};
+use super::host_id::HostIdentity;
 use super::test_log::SelfTests;
 use crate::config::Config;
 use crate::settings::Settings;
@@ -25,6 +26,7 @@ pub(crate) struct Admin {
     pub(super) power: Power,
     pub(super) keep_alive: KeepAlive,
     pub(super) timestamp: Calendar,
+    pub(super) host_id: HostIdentity,
     pub(super) download: Download,
     pub(super) self_tests: SelfTests,
     /// When the sanitize operation ends that this controller began. It reports that end.
@@ -52,6 +54,7 @@ impl Admin {
             power: Power::new(admin.power_states.clone()),
             keep_alive: KeepAlive::new(admin.keep_alive_100ms),
             timestamp: Calendar::new(),
+            host_id: HostIdentity::default(),
             download: Download::default(),
             self_tests: SelfTests::default(),
             sanitize_ends_ns: None,
@@ -82,6 +85,7 @@ impl Admin {
             power,
             keep_alive,
             timestamp,
+            host_id,
             download,
             self_tests: _,
             sanitize_ends_ns: _,
@@ -94,9 +98,10 @@ impl Admin {
         monitor.reconsider(features.current().thresholds);
         events.reset();
         changes.clear();
-        power.reset();
+        power.reset(now_ns);
         keep_alive.stop();
         timestamp.reset(now_ns);
+        host_id.reset();
         download.clear();
         *details = None;
     }
@@ -109,6 +114,15 @@ impl Admin {
     /// Time at which the host counts as lost, unless it sends Keep Alive, or at which a sanitize operation ends.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
         [self.keep_alive.expires_ns(), self.sanitize_ends_ns].into_iter().flatten().min()
+    }
+
+    pub(super) const fn health(&self) -> Health {
+        self.monitor.health()
+    }
+
+    /// Makes the transitions of power states that the controller has made since it is idle.
+    pub(super) fn follow_idleness(&mut self, now_ns: u64) {
+        clocks::idle(&mut self.power, &mut self.features, now_ns);
     }
 
     /// Returns how long a fetched I/O command waits because of the power state.

@@ -61,6 +61,7 @@ fn the_controller_reports_its_configuration() {
     assert!(about.supports_standard_entries() && about.has_volatile_write_cache());
     assert_eq!((about.acl_z, about.aerl_z, about.elpe_z, about.npss_z), (3, 3, 63, 2));
     assert_eq!(about.nn.get(), 256);
+    assert_eq!((about.apsta, about.ctratt.get()), (1, 1));
     assert_eq!((about.tnvmcap.get(), about.unvmcap.get()), (2 << 20, 1 << 20));
     assert_eq!((about.awun_z.get(), about.awupf_z.get()), (7, 7));
     assert_eq!((about.wctemp.get(), about.cctemp.get(), about.kas.get()), (343, 373, 0));
