@@ -68,9 +68,9 @@ pub struct OptionalCommands {
 /// The commands of secondary controllers that concern the whole subsystem.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecondaryCommands {
-    /// None: these belong to the primary controller.
+    /// None of them, because they belong to the primary controller.
     Own,
-    /// Those of the primary controller, but for Virtualization Management: QEMU's controllers execute Namespace Attachment for any
+    /// The primary controller's, but for Virtualization Management. So have QEMU's, which execute Namespace Attachment for any
     /// function.
     AsPrimary,
 }

@@ -1,7 +1,8 @@
 //! Asynchronous events: outstanding requests, pending events, and events that are masked until their log page is read.
 //!
-//! Section 5.2 of the base specification 1.4. A reported event masks all events of its type, whatever their log pages. Left out: the choice of events by feature 0Bh, for which the reporter
-//! consults [`super::features`], and posting completions, which the core does.
+//! Section 5.2 of the base specification 1.4. A reported event masks all events of its type, whatever their log pages. Left
+//! out: the choice of events by feature 0Bh, for which the reporter consults [`super::features`], and posting completions,
+//! which the core does.
 
 use std::collections::{BTreeMap, VecDeque};
 
