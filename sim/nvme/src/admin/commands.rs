@@ -197,10 +197,9 @@ const fn scope(opcode: Opcode) -> Scope {
     }
 }
 
-/// Returns the effects of an I/O command, if the controller has it.
+/// Returns the effects of an I/O command, if the controller has it. No scope is reported: Linux calls that unusual.
 fn io_effects(opcode: nvm::Opcode) -> Option<CommandEffects> {
-    let of_namespace = Scope::new().with_namespace(true).into_bits();
-    let supported = CommandEffects::new().with_supported(true).with_scope(of_namespace);
+    let supported = CommandEffects::new().with_supported(true);
     match opcode {
         nvm::Opcode::Flush | nvm::Opcode::Read | nvm::Opcode::Compare | nvm::Opcode::Verify => Some(supported),
         nvm::Opcode::Write | nvm::Opcode::WriteZeroes | nvm::Opcode::DatasetManagement | nvm::Opcode::Copy => {
