@@ -13,6 +13,7 @@ mod commands;
 mod contents;
 mod lines;
 mod model;
+mod nvme_cli;
 mod parallel;
 mod part;
 mod schema;
@@ -21,7 +22,9 @@ mod simulate;
 
 use anyhow::Result;
 use clap::Subcommand;
-use commands::{bench, check, completions, conformance, device, docs, experiment, fuzz, linux, sim, soak, sweep, test};
+use commands::{
+    bench, check, completions, conformance, device, docs, experiment, fuzz, linux, nvme, sim, soak, sweep, test,
+};
 use std::process::ExitCode;
 use xtask::commands::Command as First;
 use xtask::project::Project;
@@ -38,6 +41,8 @@ enum Command {
     Soak(soak::Soak),
     /// Serve a controller of a scenario to a QEMU with vfio-user
     Device(device::Device),
+    /// Run nvme-cli on a controller of a scenario
+    Nvme(nvme::Nvme),
     /// Let Linux judge the controller model
     Linux(linux::Linux),
     /// Search for inputs that violate a law
@@ -77,6 +82,7 @@ fn run(project: &Project, chosen: &Command) -> Result<ExitCode> {
         Command::Sweep(sweep) => sweep::run(project, sweep),
         Command::Soak(soak) => soak::run(project, soak),
         Command::Device(device) => device::run(project, device),
+        Command::Nvme(nvme) => nvme::run(project, nvme),
         Command::Linux(linux) => linux::run(project, linux),
         Command::Fuzz(fuzz) => fuzz::run(project, fuzz),
         Command::Test(test) => test::run(project, test, program()),
