@@ -4,7 +4,7 @@
 //! as those of a function with a fixed number; an argument that was not passed has any value, and is not used then.
 
 use crate::place::Place;
-use crate::{Errno, Result, connection, ioctl};
+use crate::{Errno, Result, connection, ioctl, say};
 use libc::{
     DIR, EINVAL, ENOSYS, ENOTTY, S_IFBLK, S_IFCHR, c_char, c_int, c_ulong, c_void, mode_t, size_t, ssize_t,
     stat64 as Status,
@@ -99,7 +99,10 @@ unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> 
             let path = at(path, moved.as_ref());
             call!(open64(path => *const c_char, flags => c_int, mode => mode_t) -> c_int, else -1)
         }
-        Err(error) => failed(error, -1),
+        Err(error) => {
+            say("there is no such node: the controller is /dev/nvme0");
+            failed(error, -1)
+        }
     }
 }
 

@@ -11,6 +11,8 @@ use xtask::project::Project;
 pub(crate) const MISSING: &str = "nvme-cli is missing; install it with: cargo xtask setup --with-nvme-cli";
 /// Folders of programs that a user's search path may lack.
 const MORE_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
+/// A node that no machine has; the library says so.
+const ABSENT: &str = "/dev/nvme-absent";
 /// The library, below the project's folder.
 const LIBRARY: &str = "target/debug/libnvme_preload.so";
 
@@ -35,7 +37,7 @@ impl NvmeCli {
     pub(crate) fn prepare(project: &Project) -> Result<Self> {
         let program = installed().context(MISSING)?;
         let library = project.path(LIBRARY);
-        // The loader reads a list, and goes on without what it does not find: nvme would then reach this machine's devices.
+        // The loader reads a list, and goes on without what it does not find.
         ensure!(
             !library.display().to_string().contains([' ', ':', '$']),
             "the path {} has a space, a colon or a dollar sign, which the loader of programs cannot take: move the checkout",
@@ -47,7 +49,22 @@ impl NvmeCli {
         let said = String::from_utf8_lossy(&built.stderr);
         ensure!(built.status.success(), "the library for nvme-cli cannot be built:\n{}", said.trim());
         ensure!(library.is_file(), "cargo has left no {LIBRARY}");
-        Ok(Self { program, library })
+        let found = Self { program, library };
+        found.is_led()?;
+        Ok(found)
+    }
+
+    /// Checks that `nvme` runs with the library: without it a command would reach this machine's devices.
+    fn is_led(&self) -> Result<()> {
+        let nowhere = ["id-ctrl", ABSENT].map(OsString::from);
+        let output = self.command(Path::new("/"), nowhere).output().context("cannot run nvme")?;
+        ensure!(
+            String::from_utf8_lossy(&output.stderr).contains("capnvme: "),
+            "{} does not load {}: is it Debian's, of this machine's architecture, and without a set-user-ID bit?",
+            self.program.display(),
+            self.library.display()
+        );
+        Ok(())
     }
 
     /// `nvme` with these arguments, for the controller that is served at `folder`.
