@@ -11,6 +11,7 @@
 mod combinations;
 mod commands;
 mod contents;
+mod fields;
 mod lines;
 mod model;
 mod nvme_cli;

@@ -2,6 +2,8 @@
 //!
 //! Without an option a controller lives for one command. `--serve` keeps one, and `--at` leads commands to it.
 
+mod answers;
+mod decoding;
 pub(crate) mod rows;
 pub(crate) mod subcommands;
 

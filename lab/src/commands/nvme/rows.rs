@@ -1,27 +1,25 @@
 //! Tests of nvme-cli on our controllers: every subcommand by the table, the bytes of structures, and what may go wrong.
 
+use super::answers::{Drawn, Last, Tapped};
+use super::decoding;
 use super::subcommands::{CONTROLLER, GROUPS, Group, Outcome, Subcommand};
 use crate::commands::counted::Counted;
+use crate::nvme_cli::FarEnd;
 use crate::nvme_cli::model::Model;
 use crate::nvme_cli::program::NvmeCli;
 use crate::nvme_cli::server::Server;
-use crate::nvme_cli::{Completion, FarEnd, Refused};
 use anyhow::{Context, Result, anyhow, ensure};
 use capdl::Scenario;
 use capdl::scenario::Setting;
-use nvme_passthrough::{Command, Data, Hello, Reply, Request, SOCKET, receive, send};
-use nvme_spec::identify::NamespaceList;
-use nvme_spec::{Nsid, admin};
+use nvme_passthrough::{Hello, Reply, Request, SOCKET, receive, send};
 use std::fmt;
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use tempfile::TempDir;
 use xtask::project::Project;
-use zerocopy::IntoBytes as _;
 
 /// A test.
 #[derive(Clone, Copy)]
@@ -32,6 +30,8 @@ pub(crate) enum Row {
     Group(&'static Group),
     /// `-o binary` prints the bytes that the controller gave.
     Bytes,
+    /// Our decoder agrees with nvme-cli's.
+    Decoder,
     /// Broken connections, absent nodes, several commands at a time.
     Trouble,
 }
@@ -39,7 +39,7 @@ pub(crate) enum Row {
 /// Every test.
 pub(crate) fn all() -> impl Iterator<Item = Row> {
     let groups = GROUPS.iter().map(Row::Group);
-    std::iter::once(Row::Complete).chain(groups).chain([Row::Bytes, Row::Trouble])
+    std::iter::once(Row::Complete).chain(groups).chain([Row::Bytes, Row::Decoder, Row::Trouble])
 }
 
 impl fmt::Display for Row {
@@ -48,6 +48,7 @@ impl fmt::Display for Row {
             Self::Complete => f.write_str("nvme-cli: all subcommands"),
             Self::Group(group) => write!(f, "nvme-cli: {}", group.name),
             Self::Bytes => f.write_str("nvme-cli: bytes of structures"),
+            Self::Decoder => f.write_str("nvme-cli: decoded structures"),
             Self::Trouble => f.write_str("nvme-cli: trouble"),
         }
     }
@@ -84,6 +85,7 @@ impl Row {
                 Ok(counted(judged))
             }
             Self::Bytes => bytes(project, &nvme),
+            Self::Decoder => decoding::check(&nvme),
             Self::Trouble => {
                 Ok(counted([unanswered(&nvme), absent(project, &nvme), together(project, &nvme)].into_iter()))
             }
@@ -110,7 +112,7 @@ fn model(project: &Project) -> Result<Model> {
 }
 
 /// nvme-cli at a served controller, with a folder for files.
-struct Bench<'a> {
+pub(super) struct Bench<'a> {
     nvme: &'a NvmeCli,
     /// Ends before its folder goes.
     _server: Server,
@@ -118,14 +120,14 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(nvme: &'a NvmeCli, far: Box<dyn FarEnd>) -> Result<Self> {
+    pub(super) fn new(nvme: &'a NvmeCli, far: Box<dyn FarEnd>) -> Result<Self> {
         let folder = tempfile::tempdir().context("there is no place for a socket")?;
         fs::write(folder.path().join("data"), [0x5a; 4096]).context("there is no place for data")?;
         let server = Server::start(folder.path(), far)?;
         Ok(Self { nvme, _server: server, folder })
     }
 
-    fn run(&self, line: &str) -> Result<Output> {
+    pub(super) fn run(&self, line: &str) -> Result<Output> {
         run(self.nvme, self.folder.path(), line)
     }
 
@@ -152,11 +154,11 @@ fn run(nvme: &NvmeCli, folder: &Path, line: &str) -> Result<Output> {
 }
 
 /// The first lines of an output, for a sentence.
-fn first(text: &str) -> String {
+pub(super) fn first(text: &str) -> String {
     text.lines().take(SHOWN_LINES).collect::<Vec<_>>().join("; ")
 }
 
-fn text(output: &Output) -> String {
+pub(super) fn text(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
 }
 
@@ -178,79 +180,13 @@ fn complete(nvme: &NvmeCli) -> Result<Counted> {
     Ok(Counted::one())
 }
 
-/// A far end whose last answer with data is kept.
-struct Tapped {
-    far: Box<dyn FarEnd>,
-    last: Arc<Mutex<Vec<u8>>>,
-}
-
-impl FarEnd for Tapped {
-    fn execute(&mut self, command: &Command, data: &Data) -> Result<Completion, Refused> {
-        let done = self.far.execute(command, data)?;
-        if matches!(data, Data::In(_)) {
-            self.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&done.data);
-        }
-        Ok(done)
-    }
-
-    fn reset(&mut self) -> Result<(), Refused> {
-        self.far.reset()
-    }
-
-    fn reset_subsystem(&mut self) -> Result<(), Refused> {
-        self.far.reset_subsystem()
-    }
-
-    fn registers(&mut self) -> Vec<u8> {
-        self.far.registers()
-    }
-}
-
-/// A far end that answers with drawn bytes, but has one namespace.
-struct Drawn(u64);
-
-impl FarEnd for Drawn {
-    fn execute(&mut self, command: &Command, data: &Data) -> Result<Completion, Refused> {
-        let is_list = command.opcode == admin::Opcode::Identify as u8 && command.cdw10[0] == 2;
-        let mut bytes = if is_list {
-            NamespaceList::of([Nsid(1)].into_iter()).as_bytes().to_vec()
-        } else {
-            std::iter::repeat_with(|| self.draw().to_le_bytes()).take(data.bytes().div_ceil(8)).flatten().collect()
-        };
-        bytes.resize(data.bytes(), 0);
-        Ok(Completion { data: bytes, ..Completion::default() })
-    }
-
-    fn reset(&mut self) -> Result<(), Refused> {
-        Ok(())
-    }
-
-    fn reset_subsystem(&mut self) -> Result<(), Refused> {
-        Ok(())
-    }
-
-    fn registers(&mut self) -> Vec<u8> {
-        Vec::new()
-    }
-}
-
-impl Drawn {
-    /// The next number of SplitMix64.
-    const fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-}
-
 fn bytes(project: &Project, nvme: &NvmeCli) -> Result<Counted> {
-    let last = Arc::new(Mutex::new(Vec::new()));
+    let last = Last::default();
     let tapped = |far: Box<dyn FarEnd>| Bench::new(nvme, Box::new(Tapped { far, last: last.clone() }));
     let (own, drawn) = (tapped(Box::new(model(project)?))?, tapped(Box::new(Drawn(1)))?);
     let compare = |bench: &Bench<'_>, line: &str| {
         let output = bench.run(line)?;
-        let given = last.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = last.bytes();
         let Output { status, stdout, .. } = &output;
         ensure!(status.success() && !given.is_empty(), "nvme {line} fails: {}", first(&text(&output)));
         let differs = given.iter().zip(stdout).position(|(a, b)| a != b);
