@@ -2,7 +2,7 @@
 //! which cargo builds when one is asked for; a first run on QEMU compiles nothing of it.
 //!
 //! Each command is a module of `commands`. They share `simulate` and `seeds` (runs in the simulator), `model` (the simulator's controllers
-//! in QEMU), `combinations`, `lines`, `part` and `parallel` (many runs), and all that the crate `xtask` has: runs on QEMU, judges, records
+//! in QEMU), `nvme_cli` and `fields` (controllers for nvme-cli, and their structures), `combinations`, `lines`, `part` and `parallel` (many runs), and all that the crate `xtask` has: runs on QEMU, judges, records
 //! and reports. The program has `xtask`'s commands, too, with the simulator.
 
 #![forbid(unsafe_code)]

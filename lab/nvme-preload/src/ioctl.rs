@@ -23,6 +23,8 @@ const BLOCK_BYTES: u32 = 0x1268;
 const SET_BLOCK_BYTES: u32 = 0x4008_1271;
 const DEVICE_BYTES: u32 = 0x8008_1272;
 
+/// Those whose argument is a pointer.
+const WITH_ARGUMENT: [u32; 7] = [ADMIN, SUBMIT_IO, IO, ADMIN_64, IO_64, BLOCK_BYTES, DEVICE_BYTES];
 /// Opcodes that [`SUBMIT_IO`] may have: write, read, compare.
 const WITH_BLOCKS: [u8; 3] = [1, 2, 5];
 
@@ -89,7 +91,8 @@ pub(crate) unsafe fn execute(fd: RawFd, node: Node, request: u32, argument: *mut
         SUBSYSTEM_RESET if is_controller => plain(fd, &Request::ResetSubsystem),
         RESCAN if is_controller => plain(fd, &Request::Rescan),
         READ_PARTITIONS | FLUSH_BUFFERS | SET_BLOCK_BYTES if matches!(node, Node::Block(_)) => Ok(0),
-        _ if argument.is_null() => Err(Errno(if is_nvme(request) { EFAULT } else { ENOTTY })),
+        _ if !WITH_ARGUMENT.contains(&request) => Err(Errno(ENOTTY)),
+        _ if argument.is_null() => Err(Errno(EFAULT)),
         // SAFETY: the caller promises that the argument is the structure of the request.
         ADMIN => unsafe { passthrough(fd, node, Queue::Admin, Form::Short, argument) },
         // SAFETY: as above.

@@ -69,8 +69,15 @@ impl NvmeCli {
 
     /// `nvme` with these arguments, for the controller that is served at `folder`.
     pub(crate) fn command(&self, folder: &Path, arguments: impl IntoIterator<Item = OsString>) -> Command {
-        let mut command = Command::new(&self.program);
-        command.env("LD_PRELOAD", &self.library).env(nvme_passthrough::FOLDER, folder).args(arguments);
+        let mut command = self.other(&self.program, folder);
+        command.args(arguments);
+        command
+    }
+
+    /// Another program with the library.
+    pub(crate) fn other(&self, program: &Path, folder: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env("LD_PRELOAD", &self.library).env(nvme_passthrough::FOLDER, folder);
         command
     }
 }

@@ -68,9 +68,14 @@ impl Server {
                 if stopped.load(Ordering::Acquire) {
                     break;
                 }
-                let shared = shared.clone();
-                // A thread that cannot be started ends the connection.
-                let _ = thread::Builder::new().spawn(move || shared.serve(stream));
+                // Of some connections too many, each hears that; of more, none.
+                if shared.open.load(Ordering::Acquire) < 2 * MOST_OPEN {
+                    let open = shared.open.fetch_add(1, Ordering::AcqRel);
+                    let server = shared.clone();
+                    if thread::Builder::new().spawn(move || server.serve(stream, open)).is_err() {
+                        shared.open.fetch_sub(1, Ordering::AcqRel);
+                    }
+                }
             }
         };
         let thread = thread::Builder::new().spawn(accept).context("a thread cannot be started")?;
@@ -113,8 +118,7 @@ impl Shared {
     }
 
     /// Serves a connection to its end. A client that sends what is no message loses it.
-    fn serve(&self, mut stream: UnixStream) {
-        let open = self.open.fetch_add(1, Ordering::AcqRel);
+    fn serve(&self, mut stream: UnixStream, open: usize) {
         let _ = self.converse(&mut stream, open);
         self.open.fetch_sub(1, Ordering::AcqRel);
     }

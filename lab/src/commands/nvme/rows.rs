@@ -16,7 +16,7 @@ use std::fmt;
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{self, Output, Stdio};
 use std::thread;
 use tempfile::TempDir;
 use xtask::project::Project;
@@ -32,6 +32,8 @@ pub(crate) enum Row {
     Bytes,
     /// Our decoder agrees with nvme-cli's.
     Decoder,
+    /// The ioctls that nvme-cli does not use.
+    Ioctls,
     /// Broken connections, absent nodes, several commands at a time.
     Trouble,
 }
@@ -39,7 +41,7 @@ pub(crate) enum Row {
 /// Every test.
 pub(crate) fn all() -> impl Iterator<Item = Row> {
     let groups = GROUPS.iter().map(Row::Group);
-    std::iter::once(Row::Complete).chain(groups).chain([Row::Bytes, Row::Decoder, Row::Trouble])
+    std::iter::once(Row::Complete).chain(groups).chain([Row::Bytes, Row::Decoder, Row::Ioctls, Row::Trouble])
 }
 
 impl fmt::Display for Row {
@@ -49,6 +51,7 @@ impl fmt::Display for Row {
             Self::Group(group) => write!(f, "nvme-cli: {}", group.name),
             Self::Bytes => f.write_str("nvme-cli: bytes of structures"),
             Self::Decoder => f.write_str("nvme-cli: decoded structures"),
+            Self::Ioctls => f.write_str("nvme-cli: ioctls"),
             Self::Trouble => f.write_str("nvme-cli: trouble"),
         }
     }
@@ -70,6 +73,8 @@ const BINARY: [&str; 9] = [
 const DRAWS: u64 = 5;
 /// Lines of an output that a reason of a failure shows.
 const SHOWN_LINES: usize = 4;
+/// A program for the library, below the project's folder.
+const IOCTLS: &str = "lab/nvme-preload/ioctls.c";
 /// Commands that run at a time.
 const AT_A_TIME: usize = 4;
 
@@ -86,6 +91,7 @@ impl Row {
             }
             Self::Bytes => bytes(project, &nvme),
             Self::Decoder => decoding::check(&nvme),
+            Self::Ioctls => ioctls(project, &nvme),
             Self::Trouble => {
                 Ok(counted([unanswered(&nvme), absent(project, &nvme), together(project, &nvme)].into_iter()))
             }
@@ -203,6 +209,20 @@ fn bytes(project: &Project, nvme: &NvmeCli) -> Result<Counted> {
         std::iter::once(compare(&own, line)).chain(draws.collect::<Vec<_>>())
     });
     Ok(counted(all))
+}
+
+/// Runs a program of our own with the library.
+fn ioctls(project: &Project, nvme: &NvmeCli) -> Result<Counted> {
+    let bench = Bench::new(nvme, Box::new(model(project)?))?;
+    let program = bench.folder.path().join("ioctls");
+    let mut compile = process::Command::new("gcc");
+    // Files of 64 bits, as nvme-cli has them on every machine.
+    compile.args(["-Wall", "-Werror", "-D_FILE_OFFSET_BITS=64", "-o"]).arg(&program).arg(project.path(IOCTLS));
+    let compiled = compile.output().context("cannot run gcc; install it with: cargo xtask setup --yes")?;
+    ensure!(compiled.status.success(), "{IOCTLS} cannot be compiled: {}", first(&text(&compiled)));
+    let output = nvme.other(&program, bench.folder.path()).output().context("cannot run it")?;
+    ensure!(output.status.success(), "{IOCTLS}: {}", first(&text(&output)));
+    Ok(Counted::one())
 }
 
 /// A server that ends in the middle of a command.
