@@ -23,7 +23,7 @@ const BLOCK_BYTES: u32 = 0x1268;
 const SET_BLOCK_BYTES: u32 = 0x4008_1271;
 const DEVICE_BYTES: u32 = 0x8008_1272;
 
-/// Those whose argument is a pointer.
+/// Requests whose argument is a pointer.
 const WITH_ARGUMENT: [u32; 7] = [ADMIN, SUBMIT_IO, IO, ADMIN_64, IO_64, BLOCK_BYTES, DEVICE_BYTES];
 /// Opcodes that [`SUBMIT_IO`] may have: write, read, compare.
 const WITH_BLOCKS: [u8; 3] = [1, 2, 5];
@@ -74,7 +74,7 @@ enum Form {
     Long,
 }
 
-/// Whether this is one of the NVMe driver's own: their type is 'N'.
+/// Whether a request is the NVMe driver's own: of type 'N'.
 pub(crate) const fn is_nvme(request: u32) -> bool {
     request >> 8 & 0xff == b'N' as u32
 }

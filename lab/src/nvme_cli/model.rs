@@ -134,7 +134,7 @@ impl Model {
             return Err(silent());
         }
         let size = u32::from(ENTRIES - 1) << 16;
-        // One pair each: 0's based. Then the pair, in one piece each; the SQ completes to CQ 1.
+        // A single pair (0's based), whose queues lie in one piece each; the SQ completes to CQ 1.
         self.prepare(Opcode::SetFeatures, None, [7, 0])?;
         self.prepare(Opcode::CreateIoCq, Some(self.cq(1)), [size | 1, 1])?;
         self.prepare(Opcode::CreateIoSq, Some(self.sq(1)), [size | 1, 1 << 16 | 1])
@@ -272,7 +272,7 @@ impl FarEnd for Model {
         let cqe = match self.submit(u16::from(command.queue == Queue::Io), sqe) {
             Ok(cqe) => cqe,
             Err(refused) => {
-                // As Linux does: what was given up may still write to memory until the controller is reset.
+                // A command that was given up may write to memory until the controller is reset.
                 let _ = self.enable();
                 return Err(refused);
             }

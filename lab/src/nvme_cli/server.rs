@@ -68,7 +68,7 @@ impl Server {
                 if stopped.load(Ordering::Acquire) {
                     break;
                 }
-                // Of some connections too many, each hears that; of more, none.
+                // A few connections too many get an answer; more are dropped.
                 if shared.open.load(Ordering::Acquire) < 2 * MOST_OPEN {
                     let open = shared.open.fetch_add(1, Ordering::AcqRel);
                     let server = shared.clone();

@@ -1,4 +1,4 @@
-//! Far ends for tests: what they answered is known.
+//! Far ends for tests, whose answers are known.
 
 use crate::nvme_cli::{Completion, FarEnd, Refused};
 use nvme_passthrough::{Command, Data};

@@ -146,7 +146,7 @@ impl<'a> Bench<'a> {
             let text = text(&output);
             ensure!(!passes || output.status.success(), "nvme {line} fails: {}", first(&text));
             ensure!(text.contains(says), "nvme {line} does not say '{says}', but: {}", first(&text));
-            // One that reports its failure by a sentence alone says it above.
+            // Some report a failure by a sentence alone, which is judged above.
             let fails = !output.status.success() || !says.is_empty();
             ensure!(passes || fails, "nvme {line} succeeds, which the table does not say");
         }

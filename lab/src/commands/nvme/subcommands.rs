@@ -1,4 +1,4 @@
-//! All base subcommands of nvme-cli 2.3, with what becomes of each. The table in `docs/guide/nvme-cli.md` is made from this one, and
+//! All base subcommands of nvme-cli 2.3, each with its outcome. The table in `docs/guide/nvme-cli.md` is made from this one, and
 //! `rows` runs each line of it.
 //!
 //! The controller of these runs is the demo's, of revision 2.0 ([`CONTROLLER`]). Each group has a controller of its own, and its lines
@@ -14,15 +14,15 @@ pub(super) const CONTROLLER: &str = "controller.disk.model.version=\"2.0\"";
 pub(crate) struct Subcommand {
     /// Name, as `nvme help` lists it.
     pub(crate) name: &'static str,
-    /// What becomes of it.
+    /// Outcome of its runs.
     pub(crate) outcome: Outcome,
-    /// What the controller lacks, or what else a reader should know; may be empty.
+    /// The function that the controller lacks, or another remark; may be empty.
     pub(crate) note: &'static str,
     /// Runs of it: the arguments behind the name, and a text of its output. `FOLDER` is a folder with the file `data`, 4096 bytes.
     pub(super) runs: &'static [(&'static str, &'static str)],
 }
 
-/// What becomes of a subcommand.
+/// Outcome of a subcommand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// The controller executes it, or it needs none.
