@@ -20,6 +20,7 @@ pub(crate) mod fuzz;
 pub(crate) mod guides;
 pub(crate) mod hang;
 pub(crate) mod linux;
+pub(crate) mod nvme;
 pub(crate) mod own_program;
 #[cfg(test)]
 mod pictures;

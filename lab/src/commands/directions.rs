@@ -148,6 +148,8 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
         ],
     ),
     ("xtask", &["bench", "blk-api", "capdl", "capdl-spec", "kernel", "report", "sim-fault", "sim-page", "workload"]),
+    ("nvme-passthrough", &[]),
+    ("nvme-preload", &["nvme-passthrough"]),
     (
         "lab",
         &[
@@ -155,6 +157,8 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
             "capdl",
             "fat",
             "kernel",
+            "nvme-passthrough",
+            "nvme-spec",
             "report",
             "sim",
             "sim-conformance",
