@@ -85,7 +85,7 @@ fn a_controller_that_is_out_of_reach_for_a_moment_is_used() {
     system.controller(|controller, _| controller.absent = false);
     system.tick();
     assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));
-    system.install(0);
+    system.install(0).unwrap();
     assert_eq!(system.request(0, entry(blk_api::request::Opcode::Read, 0, 1, 0)).status, 0);
 }
 

@@ -170,7 +170,7 @@ fn a_client_may_be_asked_for_while_its_opening_is_under_way() {
     system.controller(|controller, _| controller.deaf = false);
     system.pass(11);
     assert_eq!(system.answer(opening).unwrap().label, DONE, "after a reset");
-    system.install(0);
+    system.install(0).unwrap();
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
 }
 

@@ -173,7 +173,7 @@ fn opening_session_is_opened_after_the_reset() {
     system.tick();
     assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));
     assert_eq!(system.take_failures().len(), 1);
-    system.install(0);
+    system.install(0).unwrap();
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 20, 0)).status, 0);
 }
 
@@ -219,7 +219,7 @@ fn flood_of_openings_delays_nobody_for_ever() {
     if answer.label != 0 {
         system.open(1).unwrap();
     }
-    system.install(1);
+    system.install(1).unwrap();
     assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
 }
 

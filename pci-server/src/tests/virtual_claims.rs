@@ -4,11 +4,8 @@ use super::bus::Effect;
 use super::machine::{Act, Object};
 use super::system::{DRIVER_ARENA, DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE};
 use super::virtual_system::{BEYOND, FIRST, MSIX, PHYSICAL, SECOND, SERVER, TOTAL, Virtual, virtual_at};
-use pci_api::{
-    BAR_FRAME, INTERRUPTS, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, RELEASE, RESTORE, Refusal, START, WITHDRAW,
-};
+use pci_api::{BAR_FRAME, INTERRUPTS, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, RELEASE, Refusal, START};
 use platform::Badge;
-use proptest::prelude::*;
 use sim_pci::{Blocked, Violation};
 use std::vec::Vec;
 
@@ -204,109 +201,4 @@ fn server_death_takes_all_virtual_functions() {
     next.tick(1000);
     assert_eq!(next.signalled(), [0, 1, 2, 3].map(Badge::silenced));
     assert_eq!(next.violations(), []);
-}
-
-/// A step of a random run.
-#[derive(Clone, Copy, Debug)]
-enum Move {
-    Claim(u64),
-    ClaimAt(u64, u16),
-    Vector(u64, u64),
-    Label(u64, u32),
-    Virtual(u64, u64),
-    Withdraw(u64),
-    Restore(u64),
-    Dies(u64),
-    Passes(u64),
-}
-
-fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let badge = || 1u64..=4;
-    let label = prop::sample::select(std::vec![pci_api::IO_SPACE, START, START, RELEASE]);
-    let one = prop_oneof![
-        3 => badge().prop_map(Move::Claim),
-        1 => (badge(), 0u16..4).prop_map(|(badge, number)| Move::ClaimAt(badge, number)),
-        2 => (badge(), 0u64..4).prop_map(|(badge, index)| Move::Vector(badge, index)),
-        4 => (badge(), label).prop_map(|(badge, label)| Move::Label(badge, label)),
-        4 => (1u64..=2, prop::sample::select(std::vec![0u64, 2, 2, 2, 2, 3])).prop_map(|(badge, n)| Move::Virtual(badge, n)),
-        1 => (0u64..2).prop_map(Move::Withdraw),
-        1 => (0u64..2).prop_map(Move::Restore),
-        2 => badge().prop_map(Move::Dies),
-        4 => prop::sample::select(std::vec![1u64, 50, 100, 100, 1000]).prop_map(Move::Passes),
-    ];
-    prop::collection::vec(one, 0..60)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
-    /// Whatever drivers ask for and whenever they die: no function is accessed while it is under reset, a driver has pages of
-    /// its own function only, and a virtual function is bus master only for a living driver that started it.
-    #[test]
-    fn virtual_functions_stay_apart(moves in moves()) {
-        let mut system = Virtual::enabled(2);
-        let base = base(&system);
-        let mut incarnations = [0u32; 4];
-        // By driver: claimed, and started.
-        let mut known = [(true, true), (false, false), (false, false), (false, false)];
-        // Whether its function is under reset because it was withdrawn: its pages stay meanwhile, even after its death.
-        let mut is_withdrawn = [false; 4];
-        for step in moves {
-            let badge = match step {
-                Move::Claim(badge) | Move::ClaimAt(badge, _) | Move::Vector(badge, _) | Move::Label(badge, _)
-                | Move::Virtual(badge, _) | Move::Dies(badge) => badge,
-                Move::Passes(_) | Move::Withdraw(_) | Move::Restore(_) => SERVER,
-            };
-            let driver = badge as usize - 1;
-            let is_dead = incarnations[driver] % 2 == 1;
-            match step {
-                Move::Passes(ms) => {
-                    system.tick(ms);
-                    if ms >= 100 {
-                        for driver in (0..4).filter(|driver| incarnations[*driver] % 2 == 1) {
-                            known[driver].0 = false;
-                        }
-                        is_withdrawn = [false; 4];
-                    }
-                }
-                Move::Dies(_) => {
-                    incarnations[driver] += 1;
-                    system.set_incarnation(driver as u64, incarnations[driver]);
-                    known[driver] = (known[driver].0 && is_withdrawn[driver], false);
-                }
-                _ if is_dead => {}
-                Move::Claim(_) => known[driver].0 |= system.claim_class_code(badge, NVME_CLASS_CODE).is_ok(),
-                Move::ClaimAt(_, number) => {
-                    known[driver].0 |= system.claim(badge, virtual_at(number), INTERRUPTS_MSIX).is_ok();
-                }
-                Move::Vector(_, index) => drop(system.vector(badge, index, 7)),
-                Move::Label(_, label) => {
-                    let granted = system.ask(badge, label).is_ok();
-                    match label {
-                        START => known[driver].1 |= granted,
-                        RELEASE if granted => known[driver] = (false, false),
-                        _ => {}
-                    }
-                }
-                Move::Virtual(_, number) => drop(system.ask_virtual(badge, number)),
-                Move::Withdraw(number) => {
-                    system.ask_index(SERVER, WITHDRAW, number).unwrap();
-                    let driver = number as usize + 1;
-                    known[driver].1 = false;
-                    is_withdrawn[driver] = true;
-                }
-                Move::Restore(number) => drop(system.ask_index(SERVER, RESTORE, number).unwrap()),
-            }
-            for (number_z, driver) in [(0u16, 1usize), (1, 2)] {
-                let first = base + u64::from(number_z) * BYTES;
-                let mapped = system.mapped(DRIVER_VSPACE + driver as u64);
-                prop_assert!(mapped.iter().all(|page| (first..first + 0x2000).contains(page)), "{:x?}", mapped);
-                prop_assert!(known[driver].0 || mapped.is_empty());
-                prop_assert!(!system.is_master(virtual_at(number_z)) || known[driver] == (true, true));
-            }
-            prop_assert!(system.mapped(DRIVER_VSPACE + 3).is_empty());
-            prop_assert!(!system.is_master(virtual_at(2)));
-            prop_assert_eq!(system.violations(), []);
-        }
-    }
 }

@@ -21,7 +21,6 @@ use report::{Report, ResetScope};
 use sim_nvme::config::CommandLimits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
-use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -314,22 +313,14 @@ impl System {
         let (ours, theirs) = (client.ring_client.clone(), client.ring_server.read_only());
         client.end = ClientEnd::new(ours, theirs, client.entries).unwrap();
         let answer = self.call(index as u64 + 1, OPEN)?;
-        self.install(index);
+        self.install(index).unwrap();
         Ok(answer.payload().unwrap())
     }
 
-    /// Has the policy component install all records of the session.
-    pub(crate) fn install(&mut self, index: usize) {
-        for record in self.records[index].clone() {
-            self.policy(Message::with(policy::INSTALL, &record)).unwrap();
-        }
-    }
-
-    /// Has records installed for a session that need not be open.
-    pub(crate) fn try_install(&mut self, index: usize) {
-        for record in self.records[index].clone() {
-            let _ = self.policy(Message::with(policy::INSTALL, &record));
-        }
+    /// Has the policy component install all records of the session, until the server refuses one.
+    pub(crate) fn install(&mut self, index: usize) -> Result<(), policy::Refusal> {
+        let mut records = self.records[index].clone().into_iter();
+        records.try_for_each(|record| self.policy(Message::with(policy::INSTALL, &record)))
     }
 
     /// Makes a call of the policy component that is answered at once.
@@ -418,14 +409,6 @@ impl System {
     pub(crate) fn mapped_pages(&self, index: usize) -> usize {
         let state = self.world.state();
         state.bus.mapped.keys().filter(|slot| frames_of(index).contains(slot)).count()
-    }
-
-    /// The I/O addresses of a window, from 0 on if the device does not reach it.
-    pub(crate) fn window(&self, index: usize) -> Range<u64> {
-        let state = self.world.state();
-        let pages = state.bus.mapped.iter().filter(|(slot, _)| frames_of(index).contains(slot)).map(|(_, page)| page);
-        let first = pages.min().map_or(0, |page| page * 4096);
-        first..first + WINDOW as u64
     }
 
     pub(crate) fn client_signals(&self, index: usize) -> u64 {
