@@ -8,11 +8,11 @@
 mod memory;
 mod server;
 
-pub use memory::FakeMemory;
 pub use server::{FakeServer, Forbids, Loses, Lost, Order, Refetch, Setup, Tamper};
 
 use blk_client::{Device, Options};
-use platform::fake::Registers;
+use memory::LastWrite;
+use platform::fake::{Ram, Registers};
 use platform::{
     Abuse, Badge, CPtr, Environment, Event, Incarnation, Kernel as _, Message, NamedCaps, ObjectType, OutOfBounds,
     Platform, Region, RegionKind, Rights, Vaddr, alarm,
@@ -60,10 +60,10 @@ pub struct FakePlatform {
 struct World {
     around: Surroundings,
     server: RefCell<FakeServer>,
-    regions: Vec<(Region, FakeMemory)>,
+    regions: Vec<(Region, Ram)>,
     /// Entries of the rings and bytes of the window.
     sizes: (u32, u64),
-    reports: RefCell<Vec<Vec<u8>>>,
+    reports: RefCell<Vec<Report>>,
     ticks: Cell<u64>,
     /// Ticks that pass at each look at the clock.
     pace: Cell<u64>,
@@ -71,7 +71,7 @@ struct World {
     /// The peer signalled, and the client has not taken the signal yet.
     peer_signalled: Cell<bool>,
     /// The server's liveness page.
-    liveness: FakeMemory,
+    liveness: Ram,
     /// Ticks until the dead server is alive again.
     rebirth: Cell<u32>,
     /// Turns left before the server dies, and ticks until it is alive again.
@@ -90,17 +90,21 @@ impl FakePlatform {
     /// Makes a machine with one server and one client, as `setup` describes.
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
-        let client = FakeMemory::new(blk_api::ring::client_region_bytes(setup.ring_entries));
-        let server = FakeMemory::new(blk_api::ring::server_region_bytes(setup.ring_entries));
-        let window = FakeMemory::new(setup.window_bytes);
-        let liveness = FakeMemory::new(platform::PAGE_SIZE as u64);
+        let [client, server, window, liveness] = [
+            blk_api::ring::client_region_bytes(setup.ring_entries),
+            blk_api::ring::server_region_bytes(setup.ring_entries),
+            setup.window_bytes,
+            platform::PAGE_SIZE as u64,
+        ]
+        .map(|bytes| Ram::new(bytes as usize));
+        let (ring, written) = LastWrite::watch(&client);
         let parts = [
             ("liveness-server", liveness.read_only(), RegionKind::ReadOnly),
-            ("ring-client", client.clone(), RegionKind::ReadWrite),
+            ("ring-client", ring, RegionKind::ReadWrite),
             ("ring-server", server.read_only(), RegionKind::ReadOnly),
             ("window", window.clone(), RegionKind::ReadWrite),
         ];
-        let region = |(index, (name, memory, kind)): (usize, (&str, FakeMemory, RegionKind))| {
+        let region = |(index, (name, memory, kind)): (usize, (&str, Ram, RegionKind))| {
             let vaddr = Vaddr::new(REGIONS_AT + ((index as u64) << 28));
             let name = name.try_into().expect("short name");
             (Region { name, vaddr, len: platform::Memory::len(&memory) as u64, kind }, memory)
@@ -120,7 +124,7 @@ impl FakePlatform {
         let kernel = around.component(&given);
         let world = Rc::new(World {
             around,
-            server: RefCell::new(FakeServer::new(setup, client, server, window)),
+            server: RefCell::new(FakeServer::new(setup, [client, server, window], written)),
             regions: parts.into_iter().enumerate().map(region).collect(),
             sizes: (setup.ring_entries, setup.window_bytes),
             reports: RefCell::new(vec![]),
@@ -148,23 +152,26 @@ impl FakePlatform {
         program: impl FnOnce(Self, Environment) -> F,
     ) -> Vec<Report> {
         let (ring_entries, window_bytes) = self.world.sizes;
-        let client = Client {
-            tenant: "tenant".into(),
-            class: "medium".into(),
-            queue_pairs: 1,
-            ring_entries,
-            window_bytes,
-            first_block: 0,
-            polls: false,
-            waits: false,
-            opens: None,
-            begins: None,
-            ends: None,
-            config: workload::encode(config),
-        };
-        let config = postcard::to_allocvec(&client).expect("a client has a form in postcard");
-        block_on(program(self.clone(), self.environment("tenant", config)));
-        self.take_reports().iter().filter_map(|bytes| Report::decode(bytes)).collect()
+        self.run_as(&client(&Setup { ring_entries, window_bytes, ..Setup::default() }, config), program)
+    }
+
+    /// Runs a whole client program, which has this description of its client. Returns its reports.
+    pub fn run_as<F: Future<Output = ()>>(
+        &self,
+        client: &Client,
+        program: impl FnOnce(Self, Environment) -> F,
+    ) -> Vec<Report> {
+        block_on(program(self.clone(), self.environment_of(client)));
+        self.take_reports()
+    }
+
+    /// Makes the environment of a program that has this description of its client.
+    ///
+    /// # Panics
+    /// Never: a client has a form in postcard.
+    #[must_use]
+    pub fn environment_of(&self, client: &Client) -> Environment {
+        self.environment(&client.tenant, postcard::to_allocvec(client).expect("a client has a form in postcard"))
     }
 
     /// Makes the environment of a client of this machine. `config` is the client's own configuration, in postcard.
@@ -227,9 +234,9 @@ impl FakePlatform {
         self.world.ticks_come.set(true);
     }
 
-    /// Takes the records that were reported so far.
+    /// Takes the reports so far.
     #[must_use]
-    pub fn take_reports(&self) -> Vec<Vec<u8>> {
+    pub fn take_reports(&self) -> Vec<Report> {
         self.world.reports.take()
     }
 
@@ -248,6 +255,24 @@ impl FakePlatform {
     #[must_use]
     pub fn doorbells(&self) -> u64 {
         self.world.doorbells.get()
+    }
+}
+
+/// The description of a client on a machine of this setup, whose program has this configuration.
+pub fn client<C: Serialize>(setup: &Setup, config: &C) -> Client {
+    Client {
+        tenant: "tenant".into(),
+        class: "medium".into(),
+        queue_pairs: 1,
+        ring_entries: setup.ring_entries,
+        window_bytes: setup.window_bytes,
+        first_block: 0,
+        polls: false,
+        waits: false,
+        opens: None,
+        begins: None,
+        ends: None,
+        config: workload::encode(config),
     }
 }
 
@@ -389,21 +414,21 @@ fn count_down(rebirth: &Cell<u32>) -> bool {
     left.is_some()
 }
 
-fn advance_incarnation(page: &FakeMemory) {
+fn advance_incarnation(page: &Ram) {
     let incarnation = Incarnation::load(page).expect("a page");
     incarnation.next().store(page).expect("a page of ours");
 }
 
 impl Platform for FakePlatform {
     type Kernel = Invoker;
-    type Memory = FakeMemory;
+    type Memory = Ram;
     type Mmio = Registers;
 
     fn kernel(&self) -> &Invoker {
         &self.kernel
     }
 
-    fn memory(&self, region: &Region) -> Result<FakeMemory, OutOfBounds> {
+    fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
         let known = self.world.regions.iter().find(|(known, _)| known == region);
         known.map(|(_, memory)| memory.clone()).ok_or(OutOfBounds)
     }
@@ -454,7 +479,7 @@ impl Platform for FakePlatform {
     }
 
     fn report(&self, bytes: &[u8]) {
-        self.world.reports.borrow_mut().push(bytes.to_vec());
+        self.world.reports.borrow_mut().push(Report::decode(bytes).expect("a report"));
     }
 }
 

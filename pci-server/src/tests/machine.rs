@@ -263,7 +263,7 @@ impl Platform for Machine {
         Ok(match region.vaddr.bits() {
             SIZING => {
                 let state = self.state.clone();
-                page.watched(move || state.borrow_mut().writes())
+                page.watched(move |_, _| state.borrow_mut().writes())
             }
             PRESENCE.. => page,
             _ => page.read_only(),

@@ -199,7 +199,7 @@ impl Tested {
         let (tree, writes_left, lies) = (self.tree.clone(), self.writes_left.clone(), self.lies.clone());
         let mut config = ConfigSpace::new(Registers { tree, writes_left, lies, now_ns: self.now_ns.clone() }, BUSES);
         let writes_left = self.writes_left.clone();
-        let note = Note::new(self.note.watched(move || count(&writes_left)));
+        let note = Note::new(self.note.watched(move |_, _| count(&writes_left)));
         note.put_back(&mut config).unwrap();
         (config, note)
     }
