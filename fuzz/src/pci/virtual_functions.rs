@@ -11,7 +11,7 @@
 //! Of both: when all have released their functions, nothing of them is left.
 
 use super::system::{DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE, RECEIVE_SLOT};
-use super::virtual_system::{NEIGHBOUR, PHYSICAL, SERVER, TOTAL, Virtual, virtual_at};
+use super::virtual_system::{NEIGHBOUR, OnTree, PHYSICAL, SERVER, TOTAL, virtual_at};
 use crate::target::Subject;
 use arbitrary::{Result, Unstructured};
 use pci_api::{
@@ -57,7 +57,7 @@ struct Known {
 }
 
 struct Run {
-    system: Virtual,
+    system: OnTree,
     known: [Known; DRIVERS],
     incarnations: [u32; DRIVERS],
 }
@@ -65,9 +65,9 @@ struct Run {
 /// The law over calls.
 pub(super) fn calls(input: &[u8], subject: Subject) {
     let mut rest = Unstructured::new(input);
-    let mut run = Run::new(Virtual::enabled(2));
+    let mut run = Run::new(OnTree::enabled(2));
     run.known[0] = Known { claimed: true, started: true, ..Known::default() };
-    let base = u64::from(run.system.config(PHYSICAL, VIRTUAL_BAR) & !0xf);
+    let base = u64::from(run.system.bus.read(PHYSICAL, VIRTUAL_BAR) & !0xf);
     for _ in 0..STEPS {
         if rest.is_empty() || run.step(&mut rest).is_err() {
             break;
@@ -85,7 +85,7 @@ pub(super) fn calls(input: &[u8], subject: Subject) {
 /// The law over registers.
 pub(super) fn registers(input: &[u8], subject: Subject) {
     let mut rest = Unstructured::new(input);
-    let mut run = Run::new(Virtual::start());
+    let mut run = Run::new(OnTree::start());
     // They lie from the walk on, or from a later time.
     if rest.arbitrary().unwrap_or(false) {
         while let Ok(true) = rest.arbitrary() {
@@ -102,12 +102,12 @@ pub(super) fn registers(input: &[u8], subject: Subject) {
         }
         run.assert_disjoint(subject);
     }
-    run.system.tell_the_truth();
+    run.system.bus.tell_the_truth();
     run.end();
 }
 
 impl Run {
-    fn new(system: Virtual) -> Self {
+    fn new(system: OnTree) -> Self {
         Self { system, known: [Known::default(); DRIVERS], incarnations: [0; DRIVERS] }
     }
 
@@ -190,7 +190,7 @@ impl Run {
                 self.call(badge, by_class(), None);
             }
             2 => self.step(input)?,
-            _ => self.system.tell_the_truth(),
+            _ => self.system.bus.tell_the_truth(),
         }
         Ok(())
     }
@@ -201,9 +201,9 @@ impl Run {
             0 => (PHYSICAL, input.int_in_range(EXTENDED.start / 4..=EXTENDED.end / 4 - 1)? * 4),
             number => (virtual_at(number - 1), u16::from(input.int_in_range(0..=63u8)?) * 4),
         };
-        let known = if input.arbitrary()? { self.system.config(bdf, register) } else { 0 };
+        let known = if input.arbitrary()? { self.system.bus.read(bdf, register) } else { 0 };
         let value = known ^ input.arbitrary::<u32>()?;
-        self.system.pretend(bdf, register, Some(value));
+        self.system.bus.pretend(bdf, register, value);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::bus::{Device, Effect};
 use super::kernel::RecordingKernel;
-use core::cell::{Ref, RefCell, RefMut};
+use core::cell::{Cell, Ref, RefCell, RefMut};
 use core::future::{Future, poll_fn, ready};
 use core::task::Poll;
 use pci_spec::Bdf;
@@ -14,6 +14,7 @@ use platform::{
 use sim_kernel::{Access, Capability, Invoker, Mapping};
 use std::boxed::Box;
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::vec::Vec;
 
@@ -111,8 +112,7 @@ pub(super) struct State {
     pub(super) reports: Vec<report::Report>,
     /// The drivers' liveness pages and pages of presence, and the page that the server keeps, by their address.
     pub(super) pages: BTreeMap<u64, Ram>,
-    /// Writes after which the server is stopped, when it is.
-    pub(super) writes_left: Option<u32>,
+    pub(super) fuse: Fuse,
     /// Badges of the notifications that were signalled.
     pub(super) signalled: Vec<u64>,
     /// The time, in milliseconds.
@@ -157,7 +157,7 @@ impl State {
             callers: Vec::new(),
             reports: Vec::new(),
             pages: BTreeMap::new(),
-            writes_left: None,
+            fuse: Fuse::default(),
             signalled: Vec::new(),
             ticks: 0,
         }
@@ -181,7 +181,7 @@ impl State {
     }
 
     fn write(&mut self, target: Target, value: u32) {
-        self.writes();
+        self.fuse.burn();
         let now_ns = self.now_ns();
         match target {
             Target::Config(bdf, register) => {
@@ -237,17 +237,34 @@ impl State {
     pub(super) fn set_word(&mut self, vaddr: u64, word: u32) {
         self.page(vaddr).store_release_u32(0, word).expect("a word");
     }
+}
 
+/// The writes after which a server is stopped, when it is. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fuse(Rc<Cell<Option<u32>>>);
+
+/// Payload of the unwinding of a stopped server.
+struct Stopped;
+
+impl Fuse {
     /// Counts a write of the server, at which it may be stopped.
-    fn writes(&mut self) {
-        if let Some(left) = &mut self.writes_left {
-            *left = left.checked_sub(1).unwrap_or_else(|| std::panic::resume_unwind(Box::new(Stopped)));
+    pub(super) fn burn(&self) {
+        let burnt = |left: u32| left.checked_sub(1).unwrap_or_else(|| resume_unwind(Box::new(Stopped)));
+        self.0.set(self.0.get().map(burnt));
+    }
+
+    /// Lets a server act, and stops it after `writes` writes, if they come before. Returns `None` then.
+    pub(super) fn limit<T>(&self, writes: Option<u32>, act: impl FnOnce() -> T) -> Option<T> {
+        self.0.set(writes);
+        let done = catch_unwind(AssertUnwindSafe(act));
+        self.0.set(None);
+        match done {
+            Ok(done) => Some(done),
+            Err(payload) if payload.is::<Stopped>() => None,
+            Err(payload) => resume_unwind(payload),
         }
     }
 }
-
-/// Payload of the unwinding of a stopped server.
-pub(super) struct Stopped;
 
 impl Platform for Machine {
     type Kernel = RecordingKernel;
@@ -262,8 +279,8 @@ impl Platform for Machine {
         let page = self.state_mut().page(region.vaddr.bits());
         Ok(match region.vaddr.bits() {
             SIZING => {
-                let state = self.state.clone();
-                page.watched(move |_, _| state.borrow_mut().writes())
+                let fuse = self.state().fuse.clone();
+                page.watched(move |_, _| fuse.burn())
             }
             PRESENCE.. => page,
             _ => page.read_only(),

@@ -2,14 +2,15 @@
 
 use super::bus::{Device, at};
 use super::kernel::DRIVER_SLOTS;
-use super::machine::{ARENA, ARENA_LEN, Act, Bus, ECAM, Machine, OWN_CNODE, Object, PRESENCE, SIZING, State, Stopped};
+use super::machine::{ARENA, ARENA_LEN, Act, Bus, ECAM, Machine, OWN_CNODE, Object, PRESENCE, SIZING, State};
 use core::cell::RefCell;
 use core::future::Future;
 use core::ops::Range;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use pci_api::{
-    CLAIM, Claim, Claimed, DriverConfig, GRANTED, IO_SPACE, Index, IntxRouting, Match, Refusal, ServerConfig, VECTOR,
+    CLAIM, Claim, Claimed, DriverConfig, GRANTED, IO_SPACE, Index, IntxRouting, Match, Refusal, START, ServerConfig,
+    VECTOR,
 };
 use pci_spec::Bdf;
 use platform::{
@@ -239,28 +240,16 @@ impl System {
 
     /// Starts a server with this configuration, otherwise as [`System::successor`].
     pub(super) fn successor_for(machine: &Machine, config: &ServerConfig, writes: Option<u32>) -> Option<Self> {
-        {
+        let fuse = {
             let mut state = machine.state_mut();
             (0..config.drivers.len() as u64).for_each(|driver| state.set_word(LIVENESS + driver * 4096, 1));
             let (devices, pages) = (core::mem::take(&mut state.devices), core::mem::take(&mut state.pages));
-            let (bus, ticks) = (state.bus.take(), state.ticks);
+            let (bus, ticks, fuse) = (state.bus.take(), state.ticks, state.fuse.clone());
             let fresh = State::new(kernel(config), Vec::new());
-            *state = State { devices, pages, bus, ticks, writes_left: writes, ..fresh };
-        }
-        let run = || {
-            let server = Box::pin(super::run(machine.clone(), environment(config)));
-            let mut system = Self { machine: machine.clone(), server, ended: false };
-            system.poll();
-            system
+            *state = State { devices, pages, bus, ticks, fuse: fuse.clone(), ..fresh };
+            fuse
         };
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
-            Ok(system) => {
-                machine.state_mut().writes_left = None;
-                Some(system)
-            }
-            Err(payload) if payload.is::<Stopped>() => None,
-            Err(payload) => std::panic::resume_unwind(payload),
-        }
+        fuse.limit(writes, || Self::run(machine.clone(), environment(config)))
     }
 
     pub(super) fn poll(&mut self) {
@@ -333,6 +322,19 @@ impl System {
 
     pub(super) fn io_space(&mut self, badge: u64) -> Result<Object, Refusal> {
         self.ask(badge, IO_SPACE).map(|_| self.last_given())
+    }
+
+    /// Starts a claimed function, as its driver does.
+    pub(super) fn work(&mut self, badge: u64) -> Result<(), Refusal> {
+        self.io_space(badge)?;
+        self.vector(badge, 0, 7)?;
+        self.ask(badge, START).map(drop)
+    }
+
+    /// Claims a driver's NVMe controller, as the driver does, and starts it.
+    pub(super) fn run_driver(&mut self, badge: u64) -> Result<Claimed, Refusal> {
+        let claimed = self.claim_class_code(badge, NVME_CLASS_CODE)?;
+        self.work(badge).map(|()| claimed)
     }
 
     /// The capability a driver received last.

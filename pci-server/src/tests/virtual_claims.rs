@@ -3,23 +3,22 @@
 use super::bus::Effect;
 use super::machine::{Act, Object};
 use super::system::{DRIVER_ARENA, DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE};
-use super::virtual_system::{BEYOND, FIRST, MSIX, PHYSICAL, SECOND, SERVER, TOTAL, Virtual, virtual_at};
+use super::virtual_system::{BEYOND, FIRST, MSIX, OnTree, PHYSICAL, SECOND, SERVER, TOTAL, virtual_at};
 use pci_api::{BAR_FRAME, INTERRUPTS, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, RELEASE, Refusal, START};
 use platform::Badge;
 use sim_pci::{Blocked, Violation};
-use std::vec::Vec;
 
 /// Bytes of a virtual function's BAR: two pages of registers, then those of the table and the pending bits.
 const BYTES: u64 = 0x4000;
 
 /// Address of the first virtual function's registers.
-fn base(system: &Virtual) -> u64 {
-    u64::from(system.config(PHYSICAL, 0x144) & !0xf)
+fn base(system: &OnTree) -> u64 {
+    u64::from(system.bus.read(PHYSICAL, 0x144) & !0xf)
 }
 
 #[test]
 fn driver_is_given_the_registers_of_its_own_part_without_the_table() {
-    let mut system = Virtual::enabled(2);
+    let mut system = OnTree::enabled(2);
     let base = base(&system);
     for (badge, number_z) in [(SECOND, 1), (FIRST, 0)] {
         let claimed = system.claim_class_code(badge, NVME_CLASS_CODE).unwrap();
@@ -44,7 +43,7 @@ fn driver_is_given_the_registers_of_its_own_part_without_the_table() {
 
 #[test]
 fn vectors_are_those_of_its_own_table() {
-    let mut system = Virtual::enabled(2);
+    let mut system = OnTree::enabled(2);
     system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap();
     let table = base(&system) + 0x2000;
     assert!(system.has_messages(virtual_at(0)) && !system.has_messages(virtual_at(1)));
@@ -59,26 +58,26 @@ fn vectors_are_those_of_its_own_table() {
 
 #[test]
 fn vectors_that_were_assigned_after_the_function_was_found_are_given() {
-    let mut system = Virtual::start();
+    let mut system = OnTree::start();
     system.claim_class_code(SERVER, NVME_CLASS_CODE).unwrap();
     // One vector; the next capability is at 60h.
-    system.pretend(virtual_at(0), MSIX, Some(0x0000_6011));
+    system.bus.pretend(virtual_at(0), MSIX, 0x0000_6011);
     system.enable(1);
     assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap().vectors, 1);
     system.ask(FIRST, RELEASE).unwrap();
     system.pass(100);
     // So many that the table needs the page of the pending bits.
     let many = system.msix_with(virtual_at(0), 300);
-    system.pretend(virtual_at(0), MSIX, Some(many));
+    system.bus.pretend(virtual_at(0), MSIX, many);
     assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE), Err(Refusal::Unusable));
-    system.tell_the_truth();
+    system.bus.tell_the_truth();
     assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap().vectors, 3);
     assert_eq!(system.violations(), []);
 }
 
 #[test]
 fn virtual_functions_interrupt_by_their_tables_only() {
-    let mut system = Virtual::enabled(2);
+    let mut system = OnTree::enabled(2);
     for interrupts in [INTERRUPTS_INTX, INTERRUPTS_MSI] {
         assert_eq!(system.claim(FIRST, virtual_at(0), interrupts), Err(Refusal::Unusable));
     }
@@ -93,11 +92,11 @@ fn virtual_functions_interrupt_by_their_tables_only() {
 
 #[test]
 fn nobody_has_anothers_virtual_function() {
-    let mut system = Virtual::start();
+    let mut system = OnTree::start();
     system.claim_class_code(SERVER, NVME_CLASS_CODE).unwrap();
     assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap_err(), Refusal::NoSuchFunction, "not yet");
     system.ask(SERVER, RELEASE).unwrap();
-    let mut system = Virtual::enabled(TOTAL);
+    let mut system = OnTree::enabled(TOTAL);
     for (badge, bdf) in [(FIRST, virtual_at(1)), (SECOND, virtual_at(0)), (FIRST, PHYSICAL), (BEYOND, virtual_at(2))] {
         assert_eq!(system.claim(badge, bdf, INTERRUPTS_MSIX), Err(Refusal::NotAllowed));
     }
@@ -115,7 +114,7 @@ fn nobody_has_anothers_virtual_function() {
 
 #[test]
 fn bus_mastering_then_messages_then_reset_then_all_returns() {
-    let mut system = Virtual::enabled(2);
+    let mut system = OnTree::enabled(2);
     let before = system.passing_slots();
     system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap();
     system.take_acts();
@@ -146,17 +145,17 @@ fn bus_mastering_then_messages_then_reset_then_all_returns() {
 
 #[test]
 fn released_virtual_function_comes_back_after_its_reset() {
-    let mut system = Virtual::enabled(2);
+    let mut system = OnTree::enabled(2);
     for _ in 0..3 {
-        system.claim_virtual(FIRST).unwrap();
+        system.run_driver(FIRST).unwrap();
         system.ask(FIRST, RELEASE).unwrap();
         for _ in 0..2 {
             assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap_err(), Refusal::NotReady);
             // A neighbour is served meanwhile.
-            system.claim_virtual(SECOND).unwrap();
+            system.run_driver(SECOND).unwrap();
             system.ask(SECOND, RELEASE).unwrap();
             system.pass(100);
-            system.claim_virtual(FIRST).unwrap();
+            system.run_driver(FIRST).unwrap();
             system.ask(FIRST, RELEASE).unwrap();
         }
         (0..20).for_each(|_| system.tick(5));
@@ -166,9 +165,9 @@ fn released_virtual_function_comes_back_after_its_reset() {
 
 #[test]
 fn dead_driver_is_reported_when_its_virtual_function_is_as_new() {
-    let mut system = Virtual::enabled(2);
-    system.claim_virtual(FIRST).unwrap();
-    system.claim_virtual(SECOND).unwrap();
+    let mut system = OnTree::enabled(2);
+    system.run_driver(FIRST).unwrap();
+    system.run_driver(SECOND).unwrap();
     let resets = system.resets(0);
     system.set_incarnation(1, 1);
     assert!(!system.is_master(virtual_at(0)) && !system.has_messages(virtual_at(0)));
@@ -182,7 +181,7 @@ fn dead_driver_is_reported_when_its_virtual_function_is_as_new() {
     system.tick(1);
     assert!(system.signalled().is_empty());
     system.set_incarnation(1, 2);
-    system.claim_virtual(FIRST).unwrap();
+    system.run_driver(FIRST).unwrap();
     // The neighbour noticed nothing.
     assert!(system.is_master(virtual_at(1)) && system.has_messages(virtual_at(1)));
     assert_eq!(system.violations(), []);
@@ -190,9 +189,9 @@ fn dead_driver_is_reported_when_its_virtual_function_is_as_new() {
 
 #[test]
 fn server_death_takes_all_virtual_functions() {
-    let mut system = Virtual::enabled(2);
-    system.claim_virtual(FIRST).unwrap();
-    system.claim_virtual(SECOND).unwrap();
+    let mut system = OnTree::enabled(2);
+    system.run_driver(FIRST).unwrap();
+    system.run_driver(SECOND).unwrap();
     system.ask(SECOND, RELEASE).unwrap();
     let mut next = system.successor(None).unwrap();
     next.tick(100);
