@@ -1,6 +1,6 @@
 //! Clients that break the protocol: the consequences for them, and none for their neighbours.
 
-use crate::support::{Setup, System, WINDOW, entry, session};
+use crate::support::{Setup, System, WINDOW, entry, open, session};
 use blk_api::Status;
 use blk_api::policy;
 use blk_api::request::{Entry, Opcode};
@@ -8,13 +8,6 @@ use blk_api::ring::{CONSUMED, PRODUCED};
 use blk_api::session::{CLOSE, DONE, OPEN, PING, Refusal, STATISTICS};
 use platform::Memory;
 use report::Report;
-
-fn open() -> System {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system
-}
 
 fn assert_expelled(system: &mut System) {
     assert_eq!(system.mapped_pages(0), 0, "the window of an expelled session");
@@ -100,10 +93,7 @@ fn commands_in_flight_hold_the_window_of_an_expelled_session() {
     system.ring(0);
     system.pass(1);
     assert_eq!(system.mapped_pages(0), WINDOW / 4096);
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, 1);
-    });
+    system.finish_held();
     system.pass(1);
     assert_expelled(&mut system);
 }
@@ -131,8 +121,7 @@ fn bad_entries_are_refused_one_by_one() {
 fn a_session_without_the_right_cannot_write() {
     let mut setup = Setup { sessions: vec![session("reader", 0)], ..Setup::default() };
     setup.sessions[0].config.writable = false;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     for opcode in [Opcode::Write, Opcode::WriteZeroes, Opcode::Discard] {
         assert_eq!(system.request(0, entry(opcode, 0, 1, 0)).status(), Some(Status::ReadOnly));
     }
@@ -204,10 +193,7 @@ fn a_client_that_breaks_its_ring_while_it_closes_is_answered() {
     system.ring(0);
     system.pass(1);
     assert_eq!(system.answer(closing), None, "commands are in flight");
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     system.pass(1);
     assert_eq!(system.answer(closing).unwrap().label, DONE);
     assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, WINDOW / 4096));
@@ -223,10 +209,7 @@ fn a_client_that_calls_while_it_is_being_expelled_is_answered() {
     for label in [OPEN, CLOSE] {
         assert_eq!(system.call(1, label), Err(Refusal::Expelled));
     }
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, 1);
-    });
+    system.finish_held();
     system.pass(1);
     assert_expelled(&mut system);
 }

@@ -1,7 +1,7 @@
 //! A session's number of queue pairs and their depth, changed while it runs: its requests wait a moment and all are
 //! answered, and an impossible change changes nothing.
 
-use crate::support::{Act, Setup, System, Tenant, entry, session};
+use crate::support::{Act, Setup, System, Tenant, entry, reads, session};
 use blk_api::Status;
 use blk_api::policy::{Entitlement, REMOVE, Range, Refusal, SET_SHARE, Share};
 use blk_api::queue_sharing::QueueSharing;
@@ -23,10 +23,7 @@ fn setup() -> Setup {
 }
 
 fn open() -> System {
-    let mut system = System::start(setup());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system
+    System::serving(setup(), 2)
 }
 
 fn share_of(tenant: &Tenant, number: u32, queue_pairs: u16, depth: u16) -> Share {
@@ -36,10 +33,6 @@ fn share_of(tenant: &Tenant, number: u32, queue_pairs: u16, depth: u16) -> Share
 /// The first session's share with this number of queue pairs of this depth.
 fn queues(queue_pairs: u16, depth: u16) -> Share {
     share_of(&session("first", 0), 0, queue_pairs, depth)
-}
-
-fn reads(count: u64) -> Vec<Entry> {
-    (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
 }
 
 /// The submission queues that the controller has, which are its completion queues as well.
@@ -57,10 +50,7 @@ fn at_once(system: &mut System, count: u64) -> usize {
     });
     system.submit(0, &reads(count));
     let submitted = system.controller(|controller, _| controller.submitted.len());
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     let answers = system.completions(0);
     assert_eq!(answers.len(), count as usize);
     assert!(answers.iter().all(|answer| answer.status() == Some(Status::Success)));
@@ -165,8 +155,7 @@ fn what_cannot_be_is_refused_with_its_value_and_changes_nothing() {
     // The specification lets it have more than the controller's queues can hold.
     setup.sessions[0].config.most_depth = 400;
     setup.shape.mqes_z = 15;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     system.take_acts();
     let good = Share::new(0, &session("first", 0).entitlement());
     let [pairs, depth] = [|asked| Refusal::QueuePairs { asked, most: 3 }, |asked| Refusal::Depth { asked, most: 15 }];
@@ -196,8 +185,7 @@ fn what_cannot_be_is_refused_with_its_value_and_changes_nothing() {
 fn a_session_has_no_more_than_the_controller_granted() {
     let mut setup = setup();
     setup.shape.queue_pairs = 2;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     assert_eq!(system.set_share(&queues(3, 8)), Err(Refusal::QueuePairs { asked: 3, most: 2 }));
     assert_eq!(system.set_share(&queues(2, 8)), Ok(()));
     assert_eq!(there(&mut system), [1, 2]);
@@ -269,8 +257,7 @@ fn controller_that_keeps_its_queues_is_reset_and_retried() {
 fn too_small_pool_is_reported_before_any_change() {
     let mut setup = setup();
     setup.dma_pages = 3 + 2 * (2 + 16);
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     assert_eq!(system.set_share(&queues(3, 8)), Err(Refusal::NoQueuePairs { asked: 3, has: 1 }));
     assert_eq!(system.set_share(&queues(2, 16)), Ok(()));
     assert_eq!((there(&mut system), at_once(&mut system, 60)), (vec![1, 2], 32));
@@ -285,10 +272,7 @@ fn client_death_during_reconfiguration_keeps_the_change() {
     system.clients[0].advance_incarnation();
     system.tick();
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     assert_eq!(system.set_share(&queues(2, 4)), Ok(()));
     assert_eq!((there(&mut system), system.mapped_pages(0)), (vec![4], 0));
     let report = std::mem::take(&mut system.world.state().reports).into_iter().find_map(|report| match report {
@@ -314,10 +298,7 @@ fn close_or_protocol_error_meanwhile_ends_as_usual() {
             system.clients[0].break_tail();
             system.ring(0);
         }
-        system.controller(|controller, bus| {
-            controller.hold = false;
-            controller.finish(bus, usize::MAX);
-        });
+        system.finish_held();
         system.tick();
         assert_eq!(system.set_share(&queues(3, 16)), Ok(()));
         assert_eq!(closing.map(|call| system.answer(call).expect("an answer").label), closing.map(|_| door::DONE));
@@ -424,10 +405,7 @@ fn late_queue_pair_that_is_recreated_still_gets_its_change() {
     assert_eq!(system.set_share(&queues(1, 4)), Err(Refusal::Busy));
     system.pass(15);
     assert_eq!(system.set_share(&queues(1, 4)), Ok(()));
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     assert_eq!(system.completions(0).len(), 20);
     assert_eq!(system.world.state().controller.resets, 1);
     assert_eq!(at_once(&mut system, 60), 4);

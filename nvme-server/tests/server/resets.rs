@@ -9,8 +9,7 @@ use sim_fault::ControllerEffect;
 #[test]
 fn a_thousand_resets_use_nothing_up() {
     // Exactly the pages that the server and two sessions need.
-    let mut system = System::start(Setup { dma_pages: 23, ..Setup::default() });
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup { dma_pages: 23, ..Setup::default() }, 1);
     for round in 0..1000u64 {
         system.controller(|controller, bus| controller.forge(bus, 1, |_| ()));
         system.tick();
@@ -25,8 +24,7 @@ fn a_thousand_resets_use_nothing_up() {
 
 #[test]
 fn a_reset_that_fails_once_is_tried_again() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.controller(|controller, bus| {
         controller.refuse = Some((nvme_spec::admin::Opcode::Identify, 2));
         controller.forge(bus, 1, |_| ());
@@ -45,8 +43,7 @@ fn a_reset_that_fails_once_is_tried_again() {
 
 #[test]
 fn a_controller_that_is_away_for_half_a_second_is_used_again() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.controller(|controller, _| controller.hold = true);
     let read = |n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) };
     system.submit(0, &[read(1)]);
@@ -70,8 +67,7 @@ fn a_controller_that_is_away_for_half_a_second_is_used_again() {
 
 #[test]
 fn a_controller_that_stays_away_is_given_up_after_a_second() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.controller(|controller, _| (controller.hold, controller.absent) = (true, true));
     system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
     let given_up = |system: &System| system.take_failures().iter().any(|it| it.contains("the controller is gone"));
@@ -91,8 +87,7 @@ fn a_controller_that_stays_away_is_given_up_after_a_second() {
 
 #[test]
 fn a_controller_that_was_away_has_three_attempts_from_there_on() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.controller(|controller, _| controller.absent = true);
     system.pass(1);
     assert_eq!(system.world.state().controller.resets, 1);
@@ -109,8 +104,7 @@ fn a_controller_that_was_away_has_three_attempts_from_there_on() {
 
 #[test]
 fn a_request_in_the_middle_of_being_split_is_answered_once() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.controller(|controller, _| controller.hold = true);
     let requests = [1, 2].map(|n| Entry { user_data: n, ..entry(Opcode::Read, 0, 200, 0) });
     system.submit(0, &requests);
@@ -127,8 +121,7 @@ fn a_request_in_the_middle_of_being_split_is_answered_once() {
 
 #[test]
 fn completions_taken_before_a_lie_in_the_same_batch_count() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.controller(|controller, _| controller.hold = true);
     let requests = [1, 2, 3].map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) });
     system.submit(0, &requests);
@@ -142,8 +135,7 @@ fn completions_taken_before_a_lie_in_the_same_batch_count() {
 
 #[test]
 fn larger_transfers_after_a_reset_change_nothing() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.close(0).unwrap();
     system.open(1).unwrap();
     system.controller(|controller, bus| {

@@ -155,6 +155,16 @@ pub(crate) fn entry(opcode: Opcode, lba: u64, blocks: u32, offset: u32) -> Entry
     entry
 }
 
+/// Reads of the first `count` blocks, one each, numbered by them.
+pub(crate) fn reads(count: u64) -> Vec<Entry> {
+    (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
+}
+
+/// A system with two open sessions.
+pub(crate) fn open() -> System {
+    System::serving(Setup::default(), 2)
+}
+
 pub(crate) struct Client {
     pub window: Ram,
     pub ring_client: Ram,
@@ -221,6 +231,15 @@ impl System {
         system
     }
 
+    /// Starts a server likewise, and opens its first `count` sessions.
+    pub(crate) fn serving(setup: Setup, count: usize) -> Self {
+        let mut system = Self::start(setup);
+        for index in 0..count {
+            system.open(index).unwrap();
+        }
+        system
+    }
+
     /// Lets the server run until it sleeps and nothing wakes it.
     pub(crate) fn settle(&mut self) {
         for _ in 0..MAX_POLLS {
@@ -265,6 +284,14 @@ impl System {
         };
         self.settle();
         result
+    }
+
+    /// Lets the controller do the commands that it holds, and hold no more.
+    pub(crate) fn finish_held(&mut self) {
+        self.controller(|controller, bus| {
+            controller.hold = false;
+            controller.finish(bus, usize::MAX);
+        });
     }
 
     /// Calls the server; returns the number by which to take the answer.
