@@ -1,8 +1,10 @@
-//! Memory, registers and parts of a kernel, for tests on the build machine.
+//! Memory, registers, environments and parts of a kernel, for tests on the build machine.
 
 mod partial;
+mod start;
 
 pub use partial::{Nobody, Partial};
+pub use start::Start;
 
 use crate::{Memory, Mmio, OutOfBounds};
 use alloc::rc::Rc;

@@ -12,10 +12,10 @@ pub use server::{FakeServer, Forbids, Loses, Lost, Order, Refetch, Setup, Tamper
 
 use blk_client::{Device, Options};
 use memory::LastWrite;
-use platform::fake::{Ram, Registers};
+use platform::fake::{Ram, Registers, Start};
 use platform::{
-    Abuse, Badge, CPtr, Environment, Event, Incarnation, Kernel as _, Message, NamedCaps, ObjectType, OutOfBounds,
-    Platform, Region, RegionKind, Rights, Vaddr, alarm,
+    Abuse, Badge, CPtr, Environment, Event, Incarnation, Kernel as _, Message, ObjectType, OutOfBounds, Platform,
+    Region, RegionKind, Rights, Vaddr, alarm,
 };
 use report::Report;
 use serde::Serialize;
@@ -29,8 +29,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use workload::Client;
 
-/// Where the first region lies; each has 1 MiB to itself.
-const REGIONS_AT: u64 = 0x3000_0000;
 /// Slot of the server's endpoint.
 pub const SERVER: u64 = 8;
 /// Slot of the server's notification.
@@ -60,7 +58,7 @@ pub struct FakePlatform {
 struct World {
     around: Surroundings,
     server: RefCell<FakeServer>,
-    regions: Vec<(Region, Ram)>,
+    start: Start,
     /// Entries of the rings and bytes of the window.
     sizes: (u32, u64),
     reports: RefCell<Vec<Report>>,
@@ -80,8 +78,7 @@ struct World {
     policy_rebirth: Cell<u32>,
     /// Sends a tick to a component that waits with no other event pending.
     ticks_come: Cell<bool>,
-    /// The client may ask for alarms; the length of the one it asked for, in ticks; and the number of those that went off.
-    has_alarm: bool,
+    /// The length of the alarm that the client asked for, in ticks; and the number of those that went off.
     alarm_set: Cell<Option<u64>>,
     alarms: Cell<u64>,
 }
@@ -98,17 +95,22 @@ impl FakePlatform {
         ]
         .map(|bytes| Ram::new(bytes as usize));
         let (ring, written) = LastWrite::watch(&client);
-        let parts = [
-            ("liveness-server", liveness.read_only(), RegionKind::ReadOnly),
-            ("ring-client", ring, RegionKind::ReadWrite),
-            ("ring-server", server.read_only(), RegionKind::ReadOnly),
-            ("window", window.clone(), RegionKind::ReadWrite),
-        ];
-        let region = |(index, (name, memory, kind)): (usize, (&str, Ram, RegionKind))| {
-            let vaddr = Vaddr::new(REGIONS_AT + ((index as u64) << 28));
-            let name = name.try_into().expect("short name");
-            (Region { name, vaddr, len: platform::Memory::len(&memory) as u64, kind }, memory)
-        };
+        let mut start = Start::new("");
+        start.memory("liveness-server", RegionKind::ReadOnly, &liveness);
+        start.memory("ring-client", RegionKind::ReadWrite, &ring);
+        start.memory("ring-server", RegionKind::ReadOnly, &server);
+        start.memory("window", RegionKind::ReadWrite, &window);
+        for (name, slot) in [("server", SERVER), ("doorbell", DOORBELL), ("event", EVENT), ("peer", PEER)] {
+            start.caps(name, slot, 1);
+        }
+        if setup.records.is_some() {
+            start.caps("policy", POLICY, 1);
+        }
+        if setup.alarm {
+            start.caps("alarm", ALARM, alarm::CLIENT_US.len() as u32);
+        }
+        start.environment.cnode_bits = CNODE_BITS;
+        start.environment.wait = Some(CPtr::new(EVENT));
         let mut around = Surroundings::new();
         let event = around.make(ObjectType::Notification, 0);
         let (endpoint, notification) = (around.endpoint(), around.notification());
@@ -125,7 +127,7 @@ impl FakePlatform {
         let world = Rc::new(World {
             around,
             server: RefCell::new(FakeServer::new(setup, [client, server, window], written)),
-            regions: parts.into_iter().enumerate().map(region).collect(),
+            start,
             sizes: (setup.ring_entries, setup.window_bytes),
             reports: RefCell::new(vec![]),
             ticks: Cell::new(0),
@@ -137,7 +139,6 @@ impl FakePlatform {
             doom: Cell::new(None),
             policy_rebirth: Cell::new(0),
             ticks_come: Cell::new(false),
-            has_alarm: setup.alarm,
             alarm_set: Cell::new(None),
             alarms: Cell::new(0),
         });
@@ -177,31 +178,8 @@ impl FakePlatform {
     /// Makes the environment of a client of this machine. `config` is the client's own configuration, in postcard.
     #[must_use]
     pub fn environment(&self, name: &str, config: Vec<u8>) -> Environment {
-        let cap = |name: &str, slot| NamedCaps {
-            name: name.try_into().expect("short name"),
-            first: CPtr::new(slot),
-            count: 1,
-        };
-        let mut caps = vec![cap("server", SERVER), cap("doorbell", DOORBELL), cap("event", EVENT), cap("peer", PEER)];
-        if self.server(|server| server.has_records()) {
-            caps.push(cap("policy", POLICY));
-        }
-        if self.world.has_alarm {
-            caps.push(NamedCaps { count: alarm::CLIENT_US.len() as u32, ..cap("alarm", ALARM) });
-        }
-        Environment {
-            component: 7,
-            name: name.try_into().expect("short name"),
-            cnode: None,
-            cnode_bits: CNODE_BITS,
-            ipc_buffer: Vaddr::new(0x1010_0000),
-            free_slots: 0..0,
-            receive_slot: None,
-            wait: Some(CPtr::new(EVENT)),
-            caps,
-            regions: self.world.regions.iter().map(|(region, _)| region.clone()).collect(),
-            config,
-        }
+        let name = name.try_into().expect("short name");
+        Environment { name, config, ..self.world.start.environment.clone() }
     }
 
     /// Calls `look` with the server, to inspect or reconfigure it.
@@ -429,8 +407,7 @@ impl Platform for FakePlatform {
     }
 
     fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
-        let known = self.world.regions.iter().find(|(known, _)| known == region);
-        known.map(|(_, memory)| memory.clone()).ok_or(OutOfBounds)
+        self.world.start.at(region)
     }
 
     fn mmio(&self, _: Vaddr, _: usize) -> Result<Registers, OutOfBounds> {

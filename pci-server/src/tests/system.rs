@@ -13,9 +13,10 @@ use pci_api::{
     VECTOR,
 };
 use pci_spec::Bdf;
+use platform::fake::Start;
 use platform::{
     AbsoluteCPtr, Badge, CPtr, CacheAttributes, Cap, CapData, Environment, Event, Kernel as _, Message, Name,
-    NamedCaps, ObjectType, Paddr, Region, RegionKind, Rights, TableLevel, VSpace, Vaddr,
+    ObjectType, Paddr, Region, RegionKind, Rights, TableLevel, VSpace, Vaddr,
 };
 use sim_kernel::{Arch, Capability, Invoker, Iommu, Kernel, MachineConfig, Mapping, Rules};
 use std::boxed::Box;
@@ -107,41 +108,39 @@ pub(super) fn config() -> ServerConfig {
 }
 
 fn environment(config: &ServerConfig) -> Environment {
-    let name = |name: &str| Name::try_from(name).unwrap();
-    let caps = |text: &str, first, count| NamedCaps { name: name(text), first: CPtr::new(first), count };
-    let region = |text: &str, vaddr, len, kind| Region { name: name(text), vaddr: Vaddr::new(vaddr), len, kind };
+    let mut start = Start::new("pci-server");
+    let drivers = config.drivers.len() as u32;
+    for (name, first, count) in [
+        ("event", EVENT, 1),
+        ("irq-control", IRQ_CONTROL, 1),
+        ("io-space-master", IO_SPACE_MASTER, 1),
+        ("own-vspace", OWN_VSPACE, 1),
+        ("driver-vspace", DRIVER_VSPACE, drivers),
+        ("pci-window", PCI_WINDOW, config.pci_windows.len() as u32),
+        ("silenced", SILENCED, drivers),
+    ] {
+        start.caps(name, first, count);
+    }
+    // The machine has memory for each address.
+    let mut region = |text: &str, vaddr, len, kind| {
+        let name = Name::try_from(text).unwrap();
+        start.environment.regions.push(Region { name, vaddr: Vaddr::new(vaddr), len, kind });
+    };
+    region("ecam", ECAM, 16 << 20, RegionKind::Device);
+    region("arena", ARENA, ARENA_LEN, RegionKind::Arena);
+    region("sizing", SIZING, 4096, RegionKind::ReadWrite);
+    for (number, driver) in (0..).zip(&config.drivers) {
+        region(&std::format!("liveness-{number}"), LIVENESS + number * 4096, 4096, RegionKind::ReadOnly);
+        if driver.allowed.slot().is_some() {
+            region(&std::format!("presence-{number}"), PRESENCE + number * 4096, 4096, RegionKind::ReadWrite);
+        }
+    }
     Environment {
-        component: 2,
-        name: name("pci-server"),
         cnode: Some(CPtr::new(OWN_CNODE)),
-        cnode_bits: 12,
-        ipc_buffer: Vaddr::new(0x1010_0000),
         free_slots: FREE,
         receive_slot: Some(CPtr::new(RECEIVE_SLOT)),
-        wait: Some(CPtr::new(3)),
-        caps: vec![
-            caps("event", EVENT, 1),
-            caps("irq-control", IRQ_CONTROL, 1),
-            caps("io-space-master", IO_SPACE_MASTER, 1),
-            caps("own-vspace", OWN_VSPACE, 1),
-            caps("driver-vspace", DRIVER_VSPACE, config.drivers.len() as u32),
-            caps("pci-window", PCI_WINDOW, config.pci_windows.len() as u32),
-            caps("silenced", SILENCED, config.drivers.len() as u32),
-        ],
-        regions: [
-            region("ecam", ECAM, 16 << 20, RegionKind::Device),
-            region("arena", ARENA, ARENA_LEN, RegionKind::Arena),
-            region("sizing", SIZING, 4096, RegionKind::ReadWrite),
-        ]
-        .into_iter()
-        .chain((0..config.drivers.len() as u64).map(|driver| {
-            region(&std::format!("liveness-{driver}"), LIVENESS + driver * 4096, 4096, RegionKind::ReadOnly)
-        }))
-        .chain((0..).zip(&config.drivers).filter(|(_, driver)| driver.allowed.slot().is_some()).map(|(driver, _)| {
-            region(&std::format!("presence-{driver}"), PRESENCE + driver * 4096, 4096, RegionKind::ReadWrite)
-        }))
-        .collect(),
         config: postcard::to_allocvec(config).unwrap(),
+        ..start.environment
     }
 }
 

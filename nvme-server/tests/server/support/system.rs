@@ -16,7 +16,8 @@ use blk_api::ring::{self, ClientEnd, Completed};
 use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
 use pci_api::presence::Visit;
 use platform::alarm::SERVER_US;
-use platform::{Badge, CPtr, Environment, Incarnation, Memory, Message, NamedCaps, Region, RegionKind, Vaddr};
+use platform::fake::Start;
+use platform::{Badge, CPtr, Incarnation, Memory, Message, RegionKind};
 use report::{Report, ResetScope};
 use sim_nvme::config::CommandLimits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -221,7 +222,8 @@ impl System {
         let rings: Vec<u32> = setup.sessions.iter().map(|session| session.config.ring_entries).collect();
         let records = (0..).zip(&setup.sessions).map(|(number, tenant)| tenant.records(number)).collect();
         let presence = Ram::new(4096);
-        let (environment, mut state, parts, drivers) = build(setup, &presence);
+        let (mut state, parts, drivers) = build(setup, &presence);
+        let environment = state.start.environment.clone();
         change(&mut state.controller, &mut state.bus);
         let world = World::new(state);
         let clients = parts.into_iter().zip(rings).map(|(parts, entries)| Client::new(parts, entries)).collect();
@@ -457,10 +459,10 @@ impl System {
 
     fn ack_of(&self, liveness: &Ram, word: usize) -> (bool, u64) {
         let state = self.world.state();
-        let (_, page) = state.regions.iter().find(|(region, _)| region.name == "teardown-acks").unwrap();
+        let page = state.start.at(state.start.environment.region("teardown-acks").unwrap()).unwrap();
         let death = Incarnation::load(liveness).unwrap();
         let reported = state.client_signals.get(&world::TORN_DOWN).copied().unwrap_or(0);
-        (death.is_teardown_acknowledged(page, word as u32).unwrap(), reported)
+        (death.is_teardown_acknowledged(&page, word as u32).unwrap(), reported)
     }
 }
 
@@ -470,25 +472,30 @@ pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
     first..first + WINDOW_PAGES
 }
 
-fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Vec<Ram>) {
-    let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
-    caps.push(("alarm".to_string(), world::ALARM, SERVER_US.len() as u32));
-    caps.push(("torn-down".to_string(), world::TORN_DOWN, 1));
-    caps.push(("policy".to_string(), world::POLICY, 1));
-    caps.push(("dma".to_string(), world::DMA, setup.dma_pages));
-    caps.push(("io-table".to_string(), world::TABLES, setup.io_tables as u32));
+fn build(setup: Setup, presence: &Ram) -> (State, Vec<[Ram; 4]>, Vec<Ram>) {
+    let mut start = Start::new("nvme-server");
+    start.environment.cnode = Some(CPtr::new(world::CNODE));
+    start.environment.free_slots = world::FREE..world::FREE + 512;
+    start.environment.receive_slot = Some(CPtr::new(world::RECEIVE));
+    for (name, slot) in [("pci", world::PCI), ("event", world::EVENT), ("torn-down", world::TORN_DOWN)] {
+        start.caps(name, slot, 1);
+    }
+    start.caps("policy", world::POLICY, 1);
+    start.caps("alarm", world::ALARM, SERVER_US.len() as u32);
+    start.caps("dma", world::DMA, setup.dma_pages);
+    start.caps("io-table", world::TABLES, setup.io_tables as u32);
     let mut frames = BTreeMap::new();
     let mut put = |first: u64, ram: &Ram, pages: u64| {
         frames.extend((0..pages).map(|page| (first + page, (ram.clone(), page as usize * 4096))));
     };
-    let dma_bytes = u64::from(setup.dma_pages) * 4096;
     let dma = Ram::new((setup.dma_pages - setup.lost_dma_pages) as usize * 4096);
     put(world::DMA, &dma, u64::from(setup.dma_pages));
-    let teardown_acks = ("teardown-acks".to_string(), Ram::new(4096), RegionKind::ReadWrite);
-    let mut memories = vec![("dma".to_string(), dma, RegionKind::ReadWrite), teardown_acks];
+    start.memory("dma", RegionKind::ReadWrite, &dma);
+    start.environment.regions[0].len = u64::from(setup.dma_pages) * 4096;
+    start.memory("teardown-acks", RegionKind::ReadWrite, &Ram::new(4096));
     if let Some(visit) = setup.slot {
         visit.store(presence).unwrap();
-        memories.push(("presence".to_string(), presence.read_only(), RegionKind::ReadOnly));
+        start.memory("presence", RegionKind::ReadOnly, presence);
     }
     let mut clients = vec![];
     let mut sessions: Vec<SessionConfig> = setup.sessions.into_iter().map(|tenant| tenant.config).collect();
@@ -502,24 +509,18 @@ fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Ve
         let ring_client = Ram::new(ring::client_region_bytes(session.ring_entries) as usize);
         let ring_server = Ram::new(ring::server_region_bytes(session.ring_entries) as usize);
         put(frames_of(index).start, &window, WINDOW_PAGES);
-        caps.push((format!("window-{index}"), frames_of(index).start, WINDOW_PAGES as u32));
-        caps.push((format!("client-{index}"), world::CLIENTS + index as u64, 1));
-        memories.push((format!("ring-client-{index}"), ring_client.read_only(), RegionKind::ReadOnly));
-        memories.push((format!("ring-server-{index}"), ring_server.clone(), RegionKind::ReadWrite));
+        start.caps(&format!("window-{index}"), frames_of(index).start, WINDOW_PAGES as u32);
+        start.caps(&format!("client-{index}"), world::CLIENTS + index as u64, 1);
+        start.memory(&format!("ring-client-{index}"), RegionKind::ReadOnly, &ring_client);
+        start.memory(&format!("ring-server-{index}"), RegionKind::ReadWrite, &ring_server);
         let liveness = Ram::new(4096);
-        memories.push((format!("liveness-{index}"), liveness.read_only(), RegionKind::ReadOnly));
+        start.memory(&format!("liveness-{index}"), RegionKind::ReadOnly, &liveness);
         clients.push([window, ring_client, ring_server, liveness]);
     }
     let drivers: Vec<Ram> = setup.functions.iter().map(|_| Ram::new(4096)).collect();
     for (number, liveness) in (0..).zip(&drivers) {
-        memories.push((blk_api::names::function_liveness(number), liveness.read_only(), RegionKind::ReadOnly));
+        start.memory(&blk_api::names::function_liveness(number), RegionKind::ReadOnly, liveness);
     }
-    let region = |(number, (name, ram, kind)): (u64, (String, Ram, RegionKind))| {
-        let len = if name == "dma" { dma_bytes } else { ram.len() as u64 };
-        let vaddr = Vaddr::new(0x3000_0000 + number * 0x20_0000);
-        (Region { name: name.as_str().try_into().unwrap(), vaddr, len, kind }, ram)
-    };
-    let regions: Vec<_> = (0..).zip(memories).map(region).collect();
     let config = ServerConfig {
         interrupts: match setup.wires {
             Wires::Msix => Interrupts::Msix,
@@ -535,24 +536,7 @@ fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Ve
         merging: true,
         quirks: setup.quirks,
     };
-    let cap = |(name, first, count): (String, u64, u32)| NamedCaps {
-        name: name.as_str().try_into().unwrap(),
-        first: CPtr::new(first),
-        count,
-    };
-    let environment = Environment {
-        component: 3,
-        name: "nvme-server".try_into().unwrap(),
-        cnode: Some(CPtr::new(world::CNODE)),
-        cnode_bits: 16,
-        ipc_buffer: Vaddr::new(0x1010_0000),
-        free_slots: world::FREE..world::FREE + 512,
-        receive_slot: Some(CPtr::new(world::RECEIVE)),
-        wait: Some(CPtr::new(3)),
-        caps: caps.into_iter().map(cap).collect(),
-        regions: regions.iter().map(|(region, _)| region.clone()).collect(),
-        config: postcard::to_allocvec(&config).unwrap(),
-    };
+    start.environment.config = postcard::to_allocvec(&config).unwrap();
     let mut bus = Bus::new(setup.wires);
     let state = State {
         controller: Controller::new(setup.shape, &mut bus),
@@ -563,7 +547,7 @@ fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Ve
         refused_withdrawals: 0,
         is_released: false,
         refused_interrupts: None,
-        regions,
+        start,
         slots: BTreeMap::new(),
         frames,
         tables_left: (world::TABLES..world::TABLES + setup.io_tables).collect::<BTreeSet<_>>(),
@@ -578,5 +562,5 @@ fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Ve
         now: 0,
         yielded: false,
     };
-    (environment, state, clients, drivers)
+    (state, clients, drivers)
 }

@@ -4,6 +4,7 @@ use super::bus::Bus;
 use super::controller::Controller;
 use super::kernel::FakeKernel;
 use super::memory::Ram;
+use platform::fake::Start;
 use platform::{Badge, Event, Message, Mmio, OutOfBounds, Platform, Region, Vaddr};
 use report::Report;
 use sim_nvme::AccessSize;
@@ -65,7 +66,7 @@ pub(crate) struct State {
     pub is_released: bool,
     /// Interrupts of this kind the PCI server refuses.
     pub refused_interrupts: Option<u16>,
-    pub regions: Vec<(Region, Ram)>,
+    pub start: Start,
     pub slots: BTreeMap<u64, Object>,
     /// Slot of a frame -> memory and offset in it.
     pub frames: BTreeMap<u64, (Ram, usize)>,
@@ -134,8 +135,7 @@ impl Platform for World {
     }
 
     fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
-        let state = self.state();
-        state.regions.iter().find(|(known, _)| known == region).map(|(_, ram)| ram.clone()).ok_or(OutOfBounds)
+        self.state().start.at(region)
     }
 
     fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {

@@ -4,10 +4,9 @@ use super::kernel::Kernel;
 use blk_client::Options;
 use nvme_spec::identify;
 use pci_api::Refusal;
-use platform::fake::Ram;
+use platform::fake::{Ram, Start};
 use platform::{
-    Badge, CPtr, Environment, Event, Memory, Mmio, NamedCaps, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind,
-    Vaddr,
+    Badge, CPtr, Environment, Event, Memory, Mmio, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind, Vaddr,
 };
 use sim_fault::{ControllerEffect, Fault};
 use sim_nvme::config::Capabilities;
@@ -139,7 +138,7 @@ pub(super) struct State {
     pub bus: Bus,
     pub vectors: u16,
     pub iommu: bool,
-    regions: Vec<(Region, Ram)>,
+    start: Start,
     pub slots: BTreeMap<u64, Object>,
     /// Slot of a frame -> memory and offset in it.
     pub frames: BTreeMap<u64, (Ram, usize)>,
@@ -156,7 +155,6 @@ pub(super) struct State {
     pub acknowledged: u64,
     pub now_ns: u64,
     options: Options,
-    caps: Vec<NamedCaps>,
     /// A client that waits receives a tick when nothing else comes.
     ticks_come: bool,
     /// Ticks that came.
@@ -190,20 +188,7 @@ impl Machine {
 
     /// The client's environment.
     pub(crate) fn environment(&self) -> Environment {
-        let state = self.state();
-        Environment {
-            component: 7,
-            name: "tenant".try_into().expect("a short name"),
-            cnode: Some(CPtr::new(CNODE)),
-            cnode_bits: 16,
-            ipc_buffer: Vaddr::new(0x1010_0000),
-            free_slots: FREE..FREE + 8,
-            receive_slot: Some(CPtr::new(RECEIVE)),
-            wait: Some(CPtr::new(EVENT)),
-            caps: state.caps.clone(),
-            regions: state.regions.iter().map(|(region, _)| region.clone()).collect(),
-            config: vec![],
-        }
+        self.state().start.environment.clone()
     }
 
     /// Lets the controller suffer a fault now.
@@ -329,35 +314,24 @@ fn state(setup: Setup) -> State {
     };
     (setup.adapt)(&mut config);
     let mut frames = BTreeMap::new();
-    let mut memory = |name: &str, first: u64, bytes: u64, vaddr: u64| {
-        let ram = Ram::new(bytes as usize);
-        let pages = bytes.div_ceil(PAGE);
+    let mut start = Start::new("tenant");
+    start.environment.cnode = Some(CPtr::new(CNODE));
+    start.environment.free_slots = FREE..FREE + 8;
+    start.environment.receive_slot = Some(CPtr::new(RECEIVE));
+    for (name, first, bytes) in
+        [("dma", DMA, u64::from(setup.dma_pages) * PAGE), ("window", WINDOW, setup.window_bytes)]
+    {
+        let (ram, pages) = (Ram::new(bytes as usize), bytes.div_ceil(PAGE));
         frames.extend((0..pages).map(|page| (first + page, (ram.clone(), (page * PAGE) as usize))));
-        let region = Region {
-            name: name.try_into().expect("a short name"),
-            vaddr: Vaddr::new(vaddr),
-            len: bytes,
-            kind: RegionKind::ReadWrite,
-        };
-        (region, ram)
-    };
-    let regions = vec![
-        memory("dma", DMA, u64::from(setup.dma_pages) * PAGE, 0x3000_0000),
-        memory("window", WINDOW, setup.window_bytes, 0x4000_0000),
-    ];
-    let cap = |name: &str, first, count| NamedCaps {
-        name: name.try_into().expect("a short name"),
-        first: CPtr::new(first),
-        count,
-    };
-    let mut caps = vec![
-        cap("pci", PCI, 1),
-        cap("event", EVENT, 1),
-        cap("dma", DMA, setup.dma_pages),
-        cap("io-table", TABLES, setup.io_tables as u32),
-        cap("window", WINDOW, setup.window_bytes.div_ceil(PAGE) as u32),
-    ];
-    caps.extend(setup.alarm.then(|| cap("alarm", ALARM, platform::alarm::CLIENT_US.len() as u32)));
+        start.memory(name, RegionKind::ReadWrite, &ram);
+        start.caps(name, first, pages as u32);
+    }
+    start.caps("pci", PCI, 1);
+    start.caps("event", EVENT, 1);
+    start.caps("io-table", TABLES, setup.io_tables as u32);
+    if setup.alarm {
+        start.caps("alarm", ALARM, platform::alarm::CLIENT_US.len() as u32);
+    }
     State {
         controller: sim_nvme::Controller::new(config, 0),
         bus: Bus {
@@ -373,7 +347,7 @@ fn state(setup: Setup) -> State {
         },
         vectors: setup.vectors,
         iommu: setup.iommu,
-        regions,
+        start,
         slots: BTreeMap::new(),
         frames,
         tables_left: (TABLES..TABLES + setup.io_tables).collect(),
@@ -387,7 +361,6 @@ fn state(setup: Setup) -> State {
         acknowledged: 0,
         now_ns: 0,
         options: Options { ring_entries: setup.ring_entries, polls: setup.polls, waits: false },
-        caps,
         ticks_come: false,
         ticks: 0,
         alarm_at_ns: None,
@@ -538,8 +511,7 @@ impl Platform for Machine {
     }
 
     fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
-        let state = self.state();
-        state.regions.iter().find(|(known, _)| known == region).map(|(_, ram)| ram.clone()).ok_or(OutOfBounds)
+        self.state().start.at(region)
     }
 
     fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
