@@ -82,8 +82,7 @@ fn a_call_kept_while_the_controller_dies_is_answered() {
 
 #[test]
 fn closing_session_is_closed_when_the_controller_dies() {
-    let mut system = System::serving(Setup::default(), 2);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 2).holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     let closing = system.begin_call(1, blk_api::session::CLOSE);
     system.controller(|controller, _| controller.absent = true);

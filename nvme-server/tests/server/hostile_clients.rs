@@ -86,8 +86,7 @@ fn requests_before_a_protocol_error_reach_the_controller() {
 
 #[test]
 fn commands_in_flight_hold_the_window_of_an_expelled_session() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     system.clients[0].ring_client.write(PRODUCED, &100u32).unwrap();
     system.ring(0);
@@ -184,8 +183,7 @@ fn ring_broken_during_opening_ends_the_session_after_the_reply() {
 
 #[test]
 fn a_client_that_breaks_its_ring_while_it_closes_is_answered() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &vec![entry(Opcode::Read, 0, 1, 0); 12]);
     let closing = system.begin_call(1, CLOSE);
     system.clients[0].break_tail();
@@ -201,8 +199,7 @@ fn a_client_that_breaks_its_ring_while_it_closes_is_answered() {
 
 #[test]
 fn a_client_that_calls_while_it_is_being_expelled_is_answered() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     system.clients[0].break_tail();
     system.ring(0);
@@ -216,8 +213,7 @@ fn a_client_that_calls_while_it_is_being_expelled_is_answered() {
 
 #[test]
 fn neighbours_proceed_while_an_expelled_session_drains() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     system.clients[0].break_tail();
     system.ring(0);

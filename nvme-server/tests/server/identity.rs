@@ -301,8 +301,7 @@ fn a_session_that_ended_for_want_of_queue_pairs_is_torn_down_when_its_client_die
     let mut system = busy(Setup::default());
     grant(&system, 1);
     recover(&mut system, WAYS[0]);
-    system.clients[1].advance_incarnation();
-    system.tick();
+    system.advance_client(1);
     system.tick();
     assert!(system.teardown_ack(1).0);
 }

@@ -74,8 +74,7 @@ fn queues_share_vectors_when_there_are_fewer() {
 
 #[test]
 fn a_lost_interrupt_costs_a_tick_and_no_hang() {
-    let mut system = System::serving(Setup::default(), 1);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     system.controller(|controller, bus| {
         controller.finish(bus, 1);

@@ -46,8 +46,7 @@ fn disturbances(system: &System) -> (usize, Vec<u16>) {
 
 #[test]
 fn requests_wait_for_the_reconfiguration_and_none_is_lost() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(12));
     system.submit(1, &reads(3));
     assert_eq!(ask(&mut system, Interrupts::Intx), Err(Refusal::Busy));
@@ -79,8 +78,7 @@ fn requests_wait_for_the_reconfiguration_and_none_is_lost() {
 
 #[test]
 fn a_request_that_was_submitted_in_part_goes_on_afterwards() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     // Transfers of up to 8 KiB: 25 commands, of which the queue pair holds eight.
     system.submit(0, &[entry(Opcode::Read, 0, 400, 0)]);
     assert_eq!(ask(&mut system, Interrupts::Msi), Err(Refusal::Busy));
@@ -181,8 +179,7 @@ fn a_controller_beyond_help_ends_the_change() {
 
 #[test]
 fn stuck_commands_are_given_up_and_the_change_continues() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(1));
     assert_eq!(ask(&mut system, Interrupts::Intx), Err(Refusal::Busy));
     // The timeouts of commands, of an abort, and of a queue pair.
@@ -195,8 +192,7 @@ fn stuck_commands_are_given_up_and_the_change_continues() {
 
 #[test]
 fn a_session_that_opens_while_commands_drain_waits_and_works() {
-    let mut system = System::serving(Setup::default(), 1);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     system.submit(0, &reads(2));
     assert_eq!(ask(&mut system, Interrupts::Msi), Err(Refusal::Busy));
     system.open(1).unwrap();

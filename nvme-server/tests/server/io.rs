@@ -154,8 +154,7 @@ fn without_a_transfer_limit_one_command_carries_a_page_list() {
 
 #[test]
 fn requests_beyond_what_may_be_in_flight_wait_for_places() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     let entries: Vec<_> = (0..16).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
     system.submit(0, &entries);
     assert_eq!(system.world.state().controller.submitted.len(), 8);
@@ -182,8 +181,7 @@ fn what_one_batch_brings_is_rung_once() {
 fn each_queue_pairs_doorbells_are_counted() {
     let mut setup = Setup::default();
     setup.sessions[0].config.queue_pairs = 2;
-    let mut system = System::serving(setup, 1);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(setup, 1).holding();
     // A batch on each pair, and all their completions in one poll.
     for lba in [0, 10] {
         system.submit(0, &[entry(Opcode::Read, lba, 1, 0), entry(Opcode::Read, lba + 1, 1, 512)]);
@@ -244,8 +242,7 @@ fn a_media_error_reaches_the_request_that_asked_and_no_other() {
 
 #[test]
 fn an_entry_changed_after_it_was_taken_has_no_effect() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     // Split, so that most of its commands are submitted after the change.
     system.submit(0, &[Entry { user_data: 5, ..entry(Opcode::Read, 0, 400, 0) }]);
     assert_eq!(system.world.state().controller.submitted.len(), 8);

@@ -17,9 +17,7 @@ fn of_class(tenant: &str, first: u64, class: Class) -> Tenant {
 
 /// A server with both sessions open, on a controller that holds commands back.
 fn system(policy: SchedulingPolicy, sessions: Vec<Tenant>) -> System {
-    let mut system = System::serving(Setup { policy, sessions, ..Setup::default() }, 2);
-    system.controller(|controller, _| controller.hold = true);
-    system
+    System::serving(Setup { policy, sessions, ..Setup::default() }, 2).holding()
 }
 
 /// The queues that commands were submitted on, in order.

@@ -98,8 +98,7 @@ fn a_thousand_changes_use_nothing_up() {
 
 #[test]
 fn requests_wait_for_the_interrupt_change_and_none_is_lost() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(20));
     system.take_acts();
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy), "eight commands are in flight");
@@ -140,8 +139,7 @@ fn requests_wait_for_the_interrupt_change_and_none_is_lost() {
 
 #[test]
 fn added_queue_pairs_do_not_wait_for_the_present_ones() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(20));
     assert_eq!(system.set_share(&queues(3, 8)), Ok(()));
     assert_eq!(system.controller(|controller, _| controller.submitted.len()), 20, "what found no room has some");
@@ -265,12 +263,10 @@ fn too_small_pool_is_reported_before_any_change() {
 
 #[test]
 fn client_death_during_reconfiguration_keeps_the_change() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(4));
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
     system.finish_held();
     assert_eq!(system.set_share(&queues(2, 4)), Ok(()));
@@ -289,8 +285,7 @@ fn client_death_during_reconfiguration_keeps_the_change() {
 #[test]
 fn close_or_protocol_error_meanwhile_ends_as_usual() {
     for breaks in [false, true] {
-        let mut system = open();
-        system.controller(|controller, _| controller.hold = true);
+        let mut system = open().holding();
         system.submit(0, &reads(4));
         assert_eq!(system.set_share(&queues(3, 16)), Err(Refusal::Busy));
         let closing = (!breaks).then(|| system.begin_call(1, door::CLOSE));
@@ -368,8 +363,7 @@ fn a_refusal_is_reported_once_and_then_the_same_is_tried_again() {
 
 #[test]
 fn a_controller_that_is_beyond_help_keeps_nobody_waiting() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(4));
     assert_eq!(system.set_share(&queues(1, 4)), Err(Refusal::Busy));
     system.controller(|controller, bus| {
@@ -413,8 +407,7 @@ fn late_queue_pair_that_is_recreated_still_gets_its_change() {
 
 #[test]
 fn reconfigurations_are_sequential_and_reported() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(1));
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
     // A restarted policy component removes rights of another session, and sets shares again.

@@ -43,8 +43,7 @@ fn a_reset_that_fails_once_is_tried_again() {
 
 #[test]
 fn a_controller_that_is_away_for_half_a_second_is_used_again() {
-    let mut system = System::serving(Setup::default(), 1);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     let read = |n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) };
     system.submit(0, &[read(1)]);
     system.controller(|controller, _| controller.absent = true);
@@ -104,8 +103,7 @@ fn a_controller_that_was_away_has_three_attempts_from_there_on() {
 
 #[test]
 fn a_request_in_the_middle_of_being_split_is_answered_once() {
-    let mut system = System::serving(Setup::default(), 1);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     let requests = [1, 2].map(|n| Entry { user_data: n, ..entry(Opcode::Read, 0, 200, 0) });
     system.submit(0, &requests);
     system.controller(|controller, bus| {
@@ -121,8 +119,7 @@ fn a_request_in_the_middle_of_being_split_is_answered_once() {
 
 #[test]
 fn completions_taken_before_a_lie_in_the_same_batch_count() {
-    let mut system = System::serving(Setup::default(), 1);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     let requests = [1, 2, 3].map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) });
     system.submit(0, &requests);
     system.controller(|controller, bus| {

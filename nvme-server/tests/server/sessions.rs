@@ -28,8 +28,7 @@ fn window_is_mapped_only_while_its_session_is_open() {
 
 #[test]
 fn teardown_order_is_commands_queues_window() {
-    let mut system = System::serving(Setup::default(), 1);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0), entry(Opcode::Read, 1, 1, 512)]);
     system.take_acts();
     let call = system.begin_call(1, CLOSE);
@@ -48,8 +47,7 @@ fn teardown_order_is_commands_queues_window() {
 
 #[test]
 fn a_request_that_is_cut_short_by_closing_is_answered_as_closed() {
-    let mut system = System::serving(Setup::default(), 1);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     // 13 commands, of which 8 can be given.
     system.submit(0, &[entry(Opcode::Read, 0, 200, 0)]);
     let call = system.begin_call(1, CLOSE);

@@ -6,9 +6,7 @@ use blk_api::request::{Entry, Opcode};
 use nvme_spec::admin::Opcode as Admin;
 
 fn held() -> System {
-    let mut system = System::serving(Setup::default(), 2);
-    system.controller(|controller, _| controller.hold = true);
-    system
+    System::serving(Setup::default(), 2).holding()
 }
 
 #[test]

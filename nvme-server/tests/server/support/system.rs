@@ -268,6 +268,12 @@ impl System {
         }
     }
 
+    /// Has the supervisor show that a client died, or that it is alive again, and sends its tick.
+    pub(crate) fn advance_client(&mut self, index: usize) {
+        self.clients[index].advance_incarnation();
+        self.tick();
+    }
+
     pub(crate) fn tick(&mut self) {
         {
             let mut state = self.world.state();
@@ -286,6 +292,12 @@ impl System {
         };
         self.settle();
         result
+    }
+
+    /// Has the controller hold its commands from now on.
+    pub(crate) fn holding(mut self) -> Self {
+        self.controller(|controller, _| controller.hold = true);
+        self
     }
 
     /// Lets the controller do the commands that it holds, and hold no more.
