@@ -287,12 +287,15 @@ impl Machine {
     pub(crate) fn is_claimed(&self) -> bool {
         self.state().is_claimed
     }
+}
 
-    /// The rules that the client broke, as the controller and the bus saw it.
-    pub(crate) fn complaints(&self) -> Vec<String> {
-        let state = self.state();
-        let violations = state.controller.violations().iter().map(|violation| format!("{:?}", violation.kind));
-        violations.chain(state.bus.blocked.iter().map(|iova| format!("DMA at {iova:#x}"))).collect()
+/// At the end of each test, the client has broken no rule of the controller or the bus.
+impl Drop for State {
+    fn drop(&mut self) {
+        let violations = self.controller.violations().iter().map(|violation| format!("{:?}", violation.kind));
+        let blocked = self.bus.blocked.iter().map(|iova| format!("DMA at {iova:#x}"));
+        let complaints: Vec<_> = violations.chain(blocked).collect();
+        assert!(std::thread::panicking() || complaints.is_empty(), "{complaints:?}");
     }
 }
 
