@@ -79,7 +79,7 @@ pub(super) fn calls(input: &[u8], subject: Subject) {
     for bdf in (0..TOTAL).map(virtual_at).chain([PHYSICAL]) {
         assert!(!run.system.is_master(bdf), "{bdf:?} masters the bus for nobody");
     }
-    assert_eq!(run.system.violations(), [], "after the end");
+    assert_eq!(run.system.bus.violations(), [], "after the end");
 }
 
 /// The law over registers.
@@ -251,7 +251,7 @@ impl Run {
         let mapped = self.mapped(DRIVERS - 1);
         assert!(mapped.is_empty(), "{mapped:x?} of a function that is not there");
         assert!(!self.system.is_master(virtual_at(2)), "a function that nobody may have masters the bus");
-        assert_eq!(self.system.violations(), [], "a rule is broken");
+        assert_eq!(self.system.bus.violations(), [], "a rule is broken");
         self.assert_disjoint(Subject::Real);
     }
 

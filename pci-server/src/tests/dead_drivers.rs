@@ -37,8 +37,7 @@ fn a_driver_that_died_without_a_claim_is_reported_all_the_same() {
 
 #[test]
 fn a_missed_death_is_seen_with_the_next_incarnation() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     system.ask(1, START).unwrap();
     system.take_acts();
     system.machine.state_mut().set_word(LIVENESS, 2);

@@ -9,8 +9,8 @@ use core::ops::Range;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use pci_api::{
-    CLAIM, Claim, Claimed, DriverConfig, GRANTED, IO_SPACE, Index, IntxRouting, Match, Refusal, START, ServerConfig,
-    VECTOR,
+    CLAIM, Claim, Claimed, DriverConfig, GRANTED, INTERRUPTS_MSIX, IO_SPACE, Index, IntxRouting, Match, Refusal, START,
+    ServerConfig, VECTOR,
 };
 use pci_spec::Bdf;
 use platform::fake::Start;
@@ -203,6 +203,13 @@ impl System {
         Self::with(devices(), config())
     }
 
+    /// With the first driver's controller claimed.
+    pub(super) fn claimed() -> Self {
+        let mut system = Self::start();
+        system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+        system
+    }
+
     pub(super) fn with(devices: Vec<(Bdf, Device)>, config: ServerConfig) -> Self {
         Self::with_environment(devices, &config, environment(&config))
     }
@@ -310,7 +317,7 @@ impl System {
     }
 
     pub(super) fn claim_class_code(&mut self, badge: u64, class_code: u32) -> Result<Claimed, Refusal> {
-        let claim = Claim { bdf: u16::MAX, interrupts: pci_api::INTERRUPTS_MSIX, class_code };
+        let claim = Claim { bdf: u16::MAX, interrupts: INTERRUPTS_MSIX, class_code };
         granted(self.call(badge, Message::with(CLAIM, &claim))).map(|answer| answer.payload().unwrap())
     }
 
