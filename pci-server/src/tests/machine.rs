@@ -1,7 +1,6 @@
 //! The state below the server: functions, memory, capabilities and acts, and the [`Platform`] made of it.
 
 use super::bus::{Device, Effect};
-use super::kernel::RecordingKernel;
 use core::cell::{Cell, Ref, RefCell, RefMut};
 use core::future::{Future, poll_fn, ready};
 use core::task::Poll;
@@ -119,24 +118,21 @@ pub(super) struct State {
     pub(super) ticks: u64,
 }
 
+/// The platform, and its kernel. Clones are the same one.
 #[derive(Clone, Debug)]
-pub(super) struct Machine {
-    state: Rc<RefCell<State>>,
-    kernel: RecordingKernel,
-}
+pub(super) struct Machine(Rc<RefCell<State>>);
 
 impl Machine {
     pub(super) fn new(state: State) -> Self {
-        let state = Rc::new(RefCell::new(state));
-        Self { kernel: RecordingKernel { state: state.clone() }, state }
+        Self(Rc::new(RefCell::new(state)))
     }
 
     pub(super) fn state(&self) -> Ref<'_, State> {
-        self.state.borrow()
+        self.0.borrow()
     }
 
     pub(super) fn state_mut(&self) -> RefMut<'_, State> {
-        self.state.borrow_mut()
+        self.0.borrow_mut()
     }
 
     pub(super) fn push(&self, badge: u64, message: Message) {
@@ -267,12 +263,12 @@ impl Fuse {
 }
 
 impl Platform for Machine {
-    type Kernel = RecordingKernel;
+    type Kernel = Self;
     type Memory = Ram;
     type Mmio = Registers;
 
-    fn kernel(&self) -> &RecordingKernel {
-        &self.kernel
+    fn kernel(&self) -> &Self {
+        self
     }
 
     fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
@@ -288,7 +284,7 @@ impl Platform for Machine {
     }
 
     fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
-        Ok(Registers { state: self.state.clone(), vaddr: vaddr.bits(), len })
+        Ok(Registers { machine: self.clone(), vaddr: vaddr.bits(), len })
     }
 
     fn ticks(&self) -> u64 {
@@ -322,7 +318,7 @@ impl Platform for Machine {
 /// Configuration space, or device pages the server has mapped for itself.
 #[derive(Clone, Debug)]
 pub(super) struct Registers {
-    state: Rc<RefCell<State>>,
+    machine: Machine,
     vaddr: u64,
     len: usize,
 }
@@ -343,7 +339,7 @@ impl Registers {
             return Ok(Target::Config(bdf, u16::try_from(offset & 0xfff).map_err(|_| OutOfBounds)?));
         }
         let vaddr = self.vaddr + offset as u64;
-        let invoker = self.state.borrow().kernel.clone();
+        let invoker = self.machine.state().kernel.clone();
         let at = invoker.kernel().borrow().translate(invoker.thread(), Vaddr::new(vaddr), Access::Write);
         Ok(Target::Memory(at.expect("a mapped page").bits()))
     }
@@ -356,12 +352,12 @@ impl Mmio for Registers {
 
     fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
         let target = self.target(offset)?;
-        Ok(self.state.borrow_mut().read(target))
+        Ok(self.machine.state_mut().read(target))
     }
 
     fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
         let target = self.target(offset)?;
-        self.state.borrow_mut().write(target, value);
+        self.machine.state_mut().write(target, value);
         Ok(())
     }
 }

@@ -1,6 +1,5 @@
 //! The machine: the controller, the memory that it reaches, its interrupts, and the platform made of them.
 
-use super::kernel::Kernel;
 use blk_client::Options;
 use nvme_spec::identify;
 use pci_api::Refusal;
@@ -165,20 +164,18 @@ pub(super) struct State {
     alarms: u64,
 }
 
-/// The machine, and the platform of its client. Clones are the same one.
+/// The machine, and the platform of its client, with its kernel and BAR 0. Clones are the same one.
 #[derive(Clone)]
-pub(crate) struct Machine {
-    kernel: Kernel,
-}
+pub(crate) struct Machine(Rc<RefCell<State>>);
 
 impl Machine {
     /// Makes a machine as `setup` describes.
     pub(crate) fn new(setup: Setup) -> Self {
-        Self { kernel: Kernel { state: Rc::new(RefCell::new(state(setup))) } }
+        Self(Rc::new(RefCell::new(state(setup))))
     }
 
-    fn state(&self) -> RefMut<'_, State> {
-        self.kernel.state.borrow_mut()
+    pub(super) fn state(&self) -> RefMut<'_, State> {
+        self.0.borrow_mut()
     }
 
     /// Options to open the session with.
@@ -505,21 +502,21 @@ impl Host for Port<'_> {
 }
 
 impl Platform for Machine {
-    type Kernel = Kernel;
+    type Kernel = Self;
     type Memory = Ram;
-    type Mmio = Registers;
+    type Mmio = Self;
 
-    fn kernel(&self) -> &Kernel {
-        &self.kernel
+    fn kernel(&self) -> &Self {
+        self
     }
 
     fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
         self.state().start.at(region)
     }
 
-    fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
+    fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Self, OutOfBounds> {
         assert_eq!((vaddr.bits(), len), (ARENA, usize::from(BAR_PAGES) * PAGE_SIZE));
-        Ok(Registers { machine: self.clone() })
+        Ok(self.clone())
     }
 
     fn ticks(&self) -> u64 {
@@ -548,21 +545,16 @@ impl Platform for Machine {
 }
 
 /// BAR 0.
-#[derive(Clone)]
-pub(crate) struct Registers {
-    machine: Machine,
-}
-
-impl Registers {
+impl Machine {
     fn offset(&self, offset: usize, size: AccessSize) -> Result<u64, OutOfBounds> {
         let bytes = size.bytes() as usize;
-        let fits = offset.is_multiple_of(bytes) && offset + bytes <= self.len();
+        let fits = offset.is_multiple_of(bytes) && offset + bytes <= Mmio::len(self);
         if fits { Ok(offset as u64) } else { Err(OutOfBounds) }
     }
 
     fn read(&self, offset: usize, size: AccessSize) -> Result<u64, OutOfBounds> {
         let offset = self.offset(offset, size)?;
-        let state = &mut *self.machine.state();
+        let state = &mut *self.state();
         let value = state.controller.read(offset, size);
         let is_offline = state.now_ns < state.online_at_ns;
         Ok(if is_offline && offset == CSTS { value | CFS } else { value })
@@ -570,13 +562,13 @@ impl Registers {
 
     fn write(&self, offset: usize, size: AccessSize, value: u64) -> Result<(), OutOfBounds> {
         let offset = self.offset(offset, size)?;
-        let State { controller, bus, now_ns, .. } = &mut *self.machine.state();
+        let State { controller, bus, now_ns, .. } = &mut *self.state();
         controller.write(offset, size, value, *now_ns, &mut Port { bus });
         Ok(())
     }
 }
 
-impl Mmio for Registers {
+impl Mmio for Machine {
     fn len(&self) -> usize {
         usize::from(BAR_PAGES) * PAGE_SIZE
     }
