@@ -18,6 +18,7 @@ use platform::{
     Region, RegionKind, Rights, Vaddr, alarm,
 };
 use report::Report;
+use report::milestones::Watched;
 use serde::Serialize;
 use sim_kernel::{CNODE_BITS, Delivery, Invoker, Surroundings};
 use std::cell::{Cell, RefCell};
@@ -68,6 +69,8 @@ struct World {
     doorbells: Cell<u64>,
     /// The peer signalled, and the client has not taken the signal yet.
     peer_signalled: Cell<bool>,
+    /// The page in which the client reads the moments that have come.
+    moments: Watched<Ram>,
     /// The server's liveness page.
     liveness: Ram,
     /// Ticks until the dead server is alive again.
@@ -87,15 +90,17 @@ impl FakePlatform {
     /// Makes a machine with one server and one client, as `setup` describes.
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
-        let [client, server, window, liveness] = [
+        let [client, server, window, liveness, moments] = [
             blk_api::ring::client_region_bytes(setup.ring_entries),
             blk_api::ring::server_region_bytes(setup.ring_entries),
             setup.window_bytes,
+            platform::PAGE_SIZE as u64,
             platform::PAGE_SIZE as u64,
         ]
         .map(|bytes| Ram::new(bytes as usize));
         let (ring, written) = LastWrite::watch(&client);
         let mut start = Start::new("");
+        start.memory(report::names::LOG, RegionKind::ReadWrite, &moments);
         start.memory("liveness-server", RegionKind::ReadOnly, &liveness);
         start.memory("ring-client", RegionKind::ReadWrite, &ring);
         start.memory("ring-server", RegionKind::ReadOnly, &server);
@@ -135,6 +140,7 @@ impl FakePlatform {
             doorbells: Cell::new(0),
             peer_signalled: Cell::new(false),
             liveness,
+            moments: Watched::new(moments),
             rebirth: Cell::new(0),
             doom: Cell::new(None),
             policy_rebirth: Cell::new(0),
@@ -200,6 +206,14 @@ impl FakePlatform {
     /// Kills the policy component. A successor starts after some ticks.
     pub fn kill_policy(&self, ticks: u32) {
         self.world.policy_rebirth.set(ticks.max(1));
+    }
+
+    /// Announces a moment of the scenario to the client.
+    ///
+    /// # Panics
+    /// For a moment that no scenario can have.
+    pub fn announce(&self, moment: u16) {
+        self.world.moments.announce(moment).expect("a moment of a scenario");
     }
 
     /// Lets so many ticks pass between two looks at the clock, instead of 1,000: the component is seldom given a processor.
