@@ -10,7 +10,8 @@
 //!
 //! Of both: when all have released their functions, nothing of them is left.
 
-use super::system::{DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE, RECEIVE_SLOT};
+use super::calls::{answer, any};
+use super::system::{DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE};
 use super::virtual_system::{NEIGHBOUR, OnTree, PHYSICAL, SERVER, TOTAL, virtual_at};
 use crate::target::Subject;
 use arbitrary::{Result, Unstructured};
@@ -19,7 +20,7 @@ use pci_api::{
     VIRTUAL_FUNCTIONS, WITHDRAW,
 };
 use pci_spec::Bdf;
-use platform::{Badge, Message};
+use platform::Message;
 use std::ops::Range;
 
 /// The first byte of an input that is about virtual functions.
@@ -137,12 +138,7 @@ impl Run {
             }
             3 => self.call(badge, Message::new(*input.choose(&[IO_SPACE, START, RELEASE])?), None),
             4 => {
-                // Any words, as from any capability to the endpoint.
-                let badge = if input.arbitrary()? { badge } else { input.arbitrary()? };
-                let count = input.int_in_range(0..=8)?;
-                let words: Vec<u64> = (0..count).map(|_| input.arbitrary()).collect::<Result<_>>()?;
-                let message = Message::from_words(input.int_in_range(0..=12)?, &words);
-                let cap = if input.arbitrary()? { Some(input.arbitrary()?) } else { None };
+                let (badge, message, cap) = any(input, badge, 12)?;
                 self.call(badge, message, cap);
             }
             5 => {
@@ -213,12 +209,7 @@ impl Run {
             return; // A dead driver makes no calls.
         }
         let (label, index) = (message.label, message.payload().map(|Index(index)| index));
-        let answer = match notification {
-            Some(notification) => self.system.call_with_cap(badge, message, Badge::SIGNAL | notification),
-            None => self.system.call(badge, message),
-        };
-        let filled = self.system.machine.state().holds(RECEIVE_SLOT);
-        assert!(!filled, "a capability is left in the receive slot");
+        let answer = answer(&mut self.system, badge, message, notification);
         if let (WITHDRAW, GRANTED, Ok(index @ (0 | 1))) = (label, answer.label, index) {
             let known = &mut self.known[OF_VIRTUAL.start + index as usize];
             (known.started, known.withdrawn) = (false, true);
