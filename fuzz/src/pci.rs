@@ -12,6 +12,7 @@ mod machine;
 #[expect(dead_code, reason = "the server's tests use more of their machine than these targets")]
 #[path = "../../pci-server/src/tests/system.rs"]
 mod system;
+#[expect(dead_code, reason = "the server's tests use more of their machine than these targets")]
 #[path = "../../pci-server/src/tests/tree_bus.rs"]
 mod tree_bus;
 mod virtual_functions;

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -54,4 +55,60 @@ fn every_target_is_a_program_of_its_name() {
     found.sort();
     targets.sort();
     assert_eq!(found, targets);
+}
+
+/// A step of the completions' law, as the target reads it: a client's, whose entries are mostly sound or nearly, or the
+/// controller's.
+fn step_of_completions() -> impl Strategy<Value = Vec<u8>> {
+    let near = prop_oneof![0..50u64, any::<u64>()].prop_map(u64::to_le_bytes);
+    let offset = prop_oneof![0..256u32 << 10, any::<u32>()].prop_map(u32::to_le_bytes);
+    let nearly = (0..7u8, near, any::<[u8; 2]>(), offset, 0..3u8);
+    let step = prop_oneof![
+        1 => any::<[u8; 64]>().prop_map(|slot| [&[0], &slot[..]].concat()),
+        4 => nearly.prop_map(|(code, lba, blocks, at, count)| [&[1, code], &lba[..], &blocks, &at, &[count]].concat()),
+        3 => any::<[u8; 3]>().prop_map(|request| [&[2], &request[..]].concat()),
+        1 => any::<[u8; 4]>().prop_map(|tail| [&[3], &tail[..]].concat()),
+        1 => (0..40u8).prop_map(|head| vec![4, head, 0, 0, 0]),
+        4 => (0..9u8).prop_map(|count| vec![5, count]),
+        1 => any::<[u8; 18]>().prop_map(|posted| [&[6], &posted[..]].concat()),
+        2 => Just(vec![7]),
+        2 => any::<[u8; 2]>().prop_map(|call| [&[8], &call[..]].concat()),
+        1 => Just(vec![9]),
+    ];
+    (0..2u8, step).prop_map(|(session, step)| [&[session], &step[..]].concat())
+}
+
+/// A step of the law of virtual functions' drivers: claims, vectors, starts and releases, deaths, and time that passes.
+fn step_of_virtual_functions() -> impl Strategy<Value = Vec<u8>> {
+    let driver = || 0..4u8;
+    prop_oneof![
+        3 => driver().prop_map(|driver| vec![driver, 0]),
+        1 => (driver(), any::<[u8; 2]>()).prop_map(|(driver, [at, by])| vec![driver, 1, at, by, 0, 0, 0, 0]),
+        2 => (driver(), 0..6u8).prop_map(|(driver, vector)| vec![driver, 2, vector, 7, 0, 0, 0, 0, 0, 0, 0]),
+        4 => (driver(), 0..3u8).prop_map(|(driver, label)| vec![driver, 3, label]),
+        1 => (driver(), any::<[u8; 75]>()).prop_map(|(driver, words)| [&[driver, 4], &words[..]].concat()),
+        4 => (0..2u8, prop::sample::select(vec![0, 2, 2, 2, 2, 3])).prop_map(|(driver, total)| vec![driver, 5, total]),
+        2 => driver().prop_map(|driver| vec![driver, 6]),
+        4 => prop::sample::select(vec![1u8, 12, 25, 25, 250]).prop_map(|time| vec![0, 7, time]),
+        2 => any::<[u8; 2]>().prop_map(|[label, number]| vec![0, 8, label, number % 2]),
+        1 => any::<[u8; 2]>().prop_map(|[driver, kind]| vec![driver, 9, kind]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_bytes_on_a_ring_and_no_completion_move_data_elsewhere(
+        polled: bool,
+        steps in prop::collection::vec(step_of_completions(), 1..60),
+    ) {
+        (nvme::completions::TARGET.law)(&[&[u8::from(polled)], &steps.concat()[..]].concat(), Subject::Real);
+    }
+
+    #[test]
+    fn virtual_functions_stay_apart(steps in prop::collection::vec(step_of_virtual_functions(), 0..60)) {
+        let first = (pci::calls::TARGET.seeds)()[0][0];
+        (pci::calls::TARGET.law)(&[&[first], &steps.concat()[..]].concat(), Subject::Real);
+    }
 }

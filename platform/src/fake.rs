@@ -1,8 +1,10 @@
-//! Memory, registers and parts of a kernel, for tests on the build machine.
+//! Memory, registers, environments and parts of a kernel, for tests on the build machine.
 
 mod partial;
+mod start;
 
 pub use partial::{Nobody, Partial};
+pub use start::Start;
 
 use crate::{Memory, Mmio, OutOfBounds};
 use alloc::rc::Rc;
@@ -19,7 +21,7 @@ type Result<T> = core::result::Result<T, OutOfBounds>;
 pub struct Ram {
     bytes: Rc<RefCell<Vec<u8>>>,
     writable: bool,
-    watch: Option<Rc<dyn Fn()>>,
+    watch: Option<Rc<dyn Fn(usize, usize)>>,
 }
 
 impl fmt::Debug for Ram {
@@ -41,9 +43,9 @@ impl Ram {
         Self { writable: false, ..self.clone() }
     }
 
-    /// A view of these bytes. Each write through the result is announced to `watch` before.
+    /// A view of these bytes. Each write through the result is announced to `watch` before, with its offset and bytes.
     #[must_use]
-    pub fn watched(&self, watch: impl Fn() + 'static) -> Self {
+    pub fn watched(&self, watch: impl Fn(usize, usize) + 'static) -> Self {
         Self { watch: Some(Rc::new(watch)), ..self.clone() }
     }
 
@@ -90,7 +92,7 @@ impl Memory for Ram {
 
     fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let end = offset.checked_add(bytes.len()).filter(|_| self.writable).ok_or(OutOfBounds)?;
-        self.watch.iter().for_each(|watch| watch());
+        self.watch.iter().for_each(|watch| watch(offset, bytes.len()));
         self.bytes.borrow_mut().get_mut(offset..end).ok_or(OutOfBounds)?.copy_from_slice(bytes);
         Ok(())
     }

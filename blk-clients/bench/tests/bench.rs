@@ -2,7 +2,6 @@
 
 use blk_client::{Completed, Opcode, Status};
 use fake_platform::{FakePlatform, FakeServer, Lost, Order, Setup, block_on};
-use platform::Environment;
 use report::{Load, Report};
 use std::cell::Cell;
 use std::pin::pin;
@@ -15,26 +14,11 @@ fn setup() -> Setup {
 }
 
 fn client(bench: Bench) -> Client {
-    Client {
-        tenant: "red".into(),
-        class: "high".into(),
-        queue_pairs: 1,
-        ring_entries: 32,
-        window_bytes: 4 << 20,
-        first_block: 1 << 40,
-        polls: false,
-        waits: false,
-        opens: None,
-        begins: None,
-        ends: None,
-        config: workload::encode(&bench),
-    }
+    Client { first_block: 1 << 40, ..fake_platform::client(&setup(), &bench) }
 }
 
 fn run_on(platform: &FakePlatform, client: &Client) -> Vec<Report> {
-    let environment: Environment = platform.environment("red", postcard::to_allocvec(client).unwrap());
-    block_on(bench::run(platform.clone(), environment));
-    platform.take_reports().iter().map(|bytes| Report::decode(bytes).unwrap()).collect()
+    platform.run_as(client, bench::run)
 }
 
 /// Runs the bench on a server that `prepare` has modified.
@@ -196,13 +180,13 @@ fn a_load_ends_when_its_session_is_unusable() {
 fn a_load_that_is_delayed_sleeps_until_the_tick_after_the_delay() {
     let client = client(Bench { delay_milliseconds: 1, operations: 10, ..Bench::default() });
     let platform = FakePlatform::new(&setup());
-    let environment = platform.environment("red", postcard::to_allocvec(&client).unwrap());
+    let environment = platform.environment_of(&client);
     let mut program = pin!(bench::run(platform.clone(), environment));
     let mut context = Context::from_waker(Waker::noop());
     assert!(program.as_mut().poll(&mut context).is_pending());
     platform.tick_who_waits();
     block_on(program);
-    let reports: Vec<_> = platform.take_reports().iter().map(|bytes| Report::decode(bytes).unwrap()).collect();
+    let reports = platform.take_reports();
     assert!(passed(&reports), "{reports:?}");
 }
 

@@ -2,6 +2,7 @@
 
 use blk_client::{Completed, Device, Error, Status, WindowRange};
 use fake_platform::{FakePlatform, Order, Setup, block_on, open};
+use platform::fake::Ram;
 use proptest::prelude::*;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,13 +11,13 @@ use std::task::Poll;
 type Fake = Device<FakePlatform>;
 
 /// A range filled with `byte`.
-fn filled(device: &Fake, bytes: usize, byte: u8) -> WindowRange<fake_platform::FakeMemory> {
+fn filled(device: &Fake, bytes: usize, byte: u8) -> WindowRange<Ram> {
     let range = device.window().lease(bytes).unwrap();
     range.write_bytes(0, &vec![byte; bytes]).unwrap();
     range
 }
 
-fn first_byte(range: &WindowRange<fake_platform::FakeMemory>) -> u8 {
+fn first_byte(range: &WindowRange<Ram>) -> u8 {
     let mut byte = [0];
     range.read_bytes(0, &mut byte).unwrap();
     byte[0]

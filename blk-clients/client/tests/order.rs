@@ -6,7 +6,8 @@
 //! possible at its time.
 
 use blk_client::{Device, Error, Status, WindowRange};
-use fake_platform::{FakeMemory, FakePlatform, Lost, Order, Setup, block_on, open};
+use fake_platform::{FakePlatform, Lost, Order, Setup, block_on, open};
+use platform::fake::Ram;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -160,7 +161,7 @@ impl World {
         history.changes[number].acknowledged = outcome.is_ok().then_some(now);
     }
 
-    fn lease(&self, step: &Step, byte: u8) -> WindowRange<FakeMemory> {
+    fn lease(&self, step: &Step, byte: u8) -> WindowRange<Ram> {
         let range = self.device.window().lease(step.blocks as usize * BLOCK).unwrap();
         range.write_bytes(0, &vec![byte; range.len()]).unwrap();
         range

@@ -16,12 +16,11 @@ fn opened(order: Order, polls: bool) -> (FakePlatform, Fake) {
 }
 
 fn reissued(platform: &FakePlatform) -> Vec<u32> {
-    let reports = platform.take_reports();
-    let reissued = |bytes: &Vec<u8>| match Report::decode(bytes) {
-        Some(Report::Reconnected(one)) if one.tenant == "alice" => Some(one.reissued),
+    let reissued = |report| match report {
+        Report::Reconnected(one) if one.tenant == "alice" => Some(one.reissued),
         _ => None,
     };
-    reports.iter().filter_map(reissued).collect()
+    platform.take_reports().into_iter().filter_map(reissued).collect()
 }
 
 #[test]

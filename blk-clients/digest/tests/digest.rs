@@ -1,6 +1,6 @@
 //! The whole program on a machine in memory, against the hash of the disk itself.
 
-use fake_platform::{FakePlatform, Order, Setup, block_on};
+use fake_platform::{FakePlatform, Order, Setup, client};
 use report::Report;
 use sha2::Digest as _;
 use workload::{Client, Digest};
@@ -14,23 +14,8 @@ fn run(digest: Digest, bad_block: Option<u64>) -> (Vec<Report>, Vec<u8>) {
         }
         server.disk.clone()
     });
-    let client = Client {
-        tenant: "reader".into(),
-        class: "low".into(),
-        queue_pairs: 1,
-        ring_entries: 16,
-        window_bytes: 1 << 20,
-        first_block: 64,
-        polls: false,
-        waits: false,
-        opens: None,
-        begins: None,
-        ends: None,
-        config: workload::encode(&digest),
-    };
-    let environment = platform.environment("reader", postcard::to_allocvec(&client).unwrap());
-    block_on(digest::run(platform.clone(), environment));
-    (platform.take_reports().iter().map(|bytes| Report::decode(bytes).unwrap()).collect(), disk)
+    let client = Client { first_block: 64, ..client(&Setup::default(), &digest) };
+    (platform.run_as(&client, digest::run), disk)
 }
 
 #[test]

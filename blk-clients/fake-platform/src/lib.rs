@@ -8,14 +8,14 @@
 mod memory;
 mod server;
 
-pub use memory::FakeMemory;
 pub use server::{FakeServer, Forbids, Loses, Lost, Order, Refetch, Setup, Tamper};
 
 use blk_client::{Device, Options};
-use platform::fake::Registers;
+use memory::LastWrite;
+use platform::fake::{Ram, Registers, Start};
 use platform::{
-    Abuse, Badge, CPtr, Environment, Event, Incarnation, Kernel as _, Message, NamedCaps, ObjectType, OutOfBounds,
-    Platform, Region, RegionKind, Rights, Vaddr, alarm,
+    Abuse, Badge, CPtr, Environment, Event, Incarnation, Kernel as _, Message, ObjectType, OutOfBounds, Platform,
+    Region, RegionKind, Rights, Vaddr, alarm,
 };
 use report::Report;
 use report::milestones::Watched;
@@ -30,8 +30,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use workload::Client;
 
-/// Where the first region lies; each has 1 MiB to itself.
-const REGIONS_AT: u64 = 0x3000_0000;
 /// Cptr of the server's endpoint.
 pub const SERVER: u64 = 8;
 /// Cptr of the server's notification.
@@ -61,10 +59,10 @@ pub struct FakePlatform {
 struct World {
     around: Surroundings,
     server: RefCell<FakeServer>,
-    regions: Vec<(Region, FakeMemory)>,
+    start: Start,
     /// Entries of the rings and bytes of the window.
     sizes: (u32, u64),
-    reports: RefCell<Vec<Vec<u8>>>,
+    reports: RefCell<Vec<Report>>,
     ticks: Cell<u64>,
     /// Ticks that pass at each look at the clock.
     pace: Cell<u64>,
@@ -72,9 +70,9 @@ struct World {
     /// The peer signalled, and the client has not taken the signal yet.
     peer_signalled: Cell<bool>,
     /// The page in which the client reads the moments that have come.
-    moments: Watched<FakeMemory>,
+    moments: Watched<Ram>,
     /// The server's liveness page.
-    liveness: FakeMemory,
+    liveness: Ram,
     /// Ticks until the dead server is alive again.
     rebirth: Cell<u32>,
     /// Turns left before the server dies, and ticks until it is alive again.
@@ -83,8 +81,7 @@ struct World {
     policy_rebirth: Cell<u32>,
     /// Sends a tick to a component that waits with no other event pending.
     ticks_come: Cell<bool>,
-    /// The client may ask for alarms; the length of the one it asked for, in ticks; and the number of those that went off.
-    has_alarm: bool,
+    /// The length of the alarm that the client asked for, in ticks; and the number of those that went off.
     alarm_set: Cell<Option<u64>>,
     alarms: Cell<u64>,
 }
@@ -93,23 +90,32 @@ impl FakePlatform {
     /// Makes a machine with one server and one client, as `setup` describes.
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
-        let client = FakeMemory::new(blk_api::ring::client_region_bytes(setup.ring_entries));
-        let server = FakeMemory::new(blk_api::ring::server_region_bytes(setup.ring_entries));
-        let window = FakeMemory::new(setup.window_bytes);
-        let liveness = FakeMemory::new(platform::PAGE_SIZE as u64);
-        let moments = FakeMemory::new(platform::PAGE_SIZE as u64);
-        let parts = [
-            (report::names::LOG, moments.clone(), RegionKind::ReadWrite),
-            ("liveness-server", liveness.read_only(), RegionKind::ReadOnly),
-            ("ring-client", client.clone(), RegionKind::ReadWrite),
-            ("ring-server", server.read_only(), RegionKind::ReadOnly),
-            ("window", window.clone(), RegionKind::ReadWrite),
-        ];
-        let region = |(index, (name, memory, kind)): (usize, (&str, FakeMemory, RegionKind))| {
-            let vaddr = Vaddr::new(REGIONS_AT + ((index as u64) << 28));
-            let name = name.try_into().expect("short name");
-            (Region { name, vaddr, len: platform::Memory::len(&memory) as u64, kind }, memory)
-        };
+        let [client, server, window, liveness, moments] = [
+            blk_api::ring::client_region_bytes(setup.ring_entries),
+            blk_api::ring::server_region_bytes(setup.ring_entries),
+            setup.window_bytes,
+            platform::PAGE_SIZE as u64,
+            platform::PAGE_SIZE as u64,
+        ]
+        .map(|bytes| Ram::new(bytes as usize));
+        let (ring, written) = LastWrite::watch(&client);
+        let mut start = Start::new("");
+        start.memory(report::names::LOG, RegionKind::ReadWrite, &moments);
+        start.memory("liveness-server", RegionKind::ReadOnly, &liveness);
+        start.memory("ring-client", RegionKind::ReadWrite, &ring);
+        start.memory("ring-server", RegionKind::ReadOnly, &server);
+        start.memory("window", RegionKind::ReadWrite, &window);
+        for (name, slot) in [("server", SERVER), ("doorbell", DOORBELL), ("event", EVENT), ("peer", PEER)] {
+            start.caps(name, slot, 1);
+        }
+        if setup.records.is_some() {
+            start.caps("policy", POLICY, 1);
+        }
+        if setup.alarm {
+            start.caps("alarm", ALARM, alarm::CLIENT_US.len() as u32);
+        }
+        start.environment.cnode_bits = CNODE_BITS;
+        start.environment.wait = Some(CPtr::new(EVENT));
         let mut around = Surroundings::new();
         let event = around.make(ObjectType::Notification, 0);
         let (endpoint, notification) = (around.endpoint(), around.notification());
@@ -125,8 +131,8 @@ impl FakePlatform {
         let kernel = around.component(&given);
         let world = Rc::new(World {
             around,
-            server: RefCell::new(FakeServer::new(setup, client, server, window)),
-            regions: parts.into_iter().enumerate().map(region).collect(),
+            server: RefCell::new(FakeServer::new(setup, [client, server, window], written)),
+            start,
             sizes: (setup.ring_entries, setup.window_bytes),
             reports: RefCell::new(vec![]),
             ticks: Cell::new(0),
@@ -139,7 +145,6 @@ impl FakePlatform {
             doom: Cell::new(None),
             policy_rebirth: Cell::new(0),
             ticks_come: Cell::new(false),
-            has_alarm: setup.alarm,
             alarm_set: Cell::new(None),
             alarms: Cell::new(0),
         });
@@ -154,53 +159,33 @@ impl FakePlatform {
         program: impl FnOnce(Self, Environment) -> F,
     ) -> Vec<Report> {
         let (ring_entries, window_bytes) = self.world.sizes;
-        let client = Client {
-            tenant: "tenant".into(),
-            class: "medium".into(),
-            queue_pairs: 1,
-            ring_entries,
-            window_bytes,
-            first_block: 0,
-            polls: false,
-            waits: false,
-            opens: None,
-            begins: None,
-            ends: None,
-            config: workload::encode(config),
-        };
-        let config = postcard::to_allocvec(&client).expect("a client has a form in postcard");
-        block_on(program(self.clone(), self.environment("tenant", config)));
-        self.take_reports().iter().filter_map(|bytes| Report::decode(bytes)).collect()
+        self.run_as(&client(&Setup { ring_entries, window_bytes, ..Setup::default() }, config), program)
+    }
+
+    /// Runs a whole client program, which has this description of its client. Returns its reports.
+    pub fn run_as<F: Future<Output = ()>>(
+        &self,
+        client: &Client,
+        program: impl FnOnce(Self, Environment) -> F,
+    ) -> Vec<Report> {
+        block_on(program(self.clone(), self.environment_of(client)));
+        self.take_reports()
+    }
+
+    /// Makes the environment of a program that has this description of its client.
+    ///
+    /// # Panics
+    /// Never: a client has a form in postcard.
+    #[must_use]
+    pub fn environment_of(&self, client: &Client) -> Environment {
+        self.environment(&client.tenant, postcard::to_allocvec(client).expect("a client has a form in postcard"))
     }
 
     /// Makes the environment of a client of this machine. `config` is the client's own configuration, in postcard.
     #[must_use]
     pub fn environment(&self, name: &str, config: Vec<u8>) -> Environment {
-        let cap = |name: &str, cptr| NamedCaps {
-            name: name.try_into().expect("short name"),
-            first: CPtr::new(cptr),
-            count: 1,
-        };
-        let mut caps = vec![cap("server", SERVER), cap("doorbell", DOORBELL), cap("event", EVENT), cap("peer", PEER)];
-        if self.server(|server| server.has_records()) {
-            caps.push(cap("policy", POLICY));
-        }
-        if self.world.has_alarm {
-            caps.push(NamedCaps { count: alarm::CLIENT_US.len() as u32, ..cap("alarm", ALARM) });
-        }
-        Environment {
-            component: 7,
-            name: name.try_into().expect("short name"),
-            cnode: None,
-            cnode_bits: CNODE_BITS,
-            ipc_buffer: Vaddr::new(0x1010_0000),
-            free_cptrs: 0..0,
-            receive_cptr: None,
-            wait: Some(CPtr::new(EVENT)),
-            caps,
-            regions: self.world.regions.iter().map(|(region, _)| region.clone()).collect(),
-            config,
-        }
+        let name = name.try_into().expect("short name");
+        Environment { name, config, ..self.world.start.environment.clone() }
     }
 
     /// Calls `look` with the server, to inspect or reconfigure it.
@@ -241,9 +226,9 @@ impl FakePlatform {
         self.world.ticks_come.set(true);
     }
 
-    /// Takes the records that were reported so far.
+    /// Takes the reports so far.
     #[must_use]
-    pub fn take_reports(&self) -> Vec<Vec<u8>> {
+    pub fn take_reports(&self) -> Vec<Report> {
         self.world.reports.take()
     }
 
@@ -262,6 +247,24 @@ impl FakePlatform {
     #[must_use]
     pub fn doorbells(&self) -> u64 {
         self.world.doorbells.get()
+    }
+}
+
+/// The description of a client on a machine of this setup, whose program has this configuration.
+pub fn client<C: Serialize>(setup: &Setup, config: &C) -> Client {
+    Client {
+        tenant: "tenant".into(),
+        class: "medium".into(),
+        queue_pairs: 1,
+        ring_entries: setup.ring_entries,
+        window_bytes: setup.window_bytes,
+        first_block: 0,
+        polls: false,
+        waits: false,
+        opens: None,
+        begins: None,
+        ends: None,
+        config: workload::encode(config),
     }
 }
 
@@ -403,23 +406,22 @@ fn count_down(rebirth: &Cell<u32>) -> bool {
     left.is_some()
 }
 
-fn advance_incarnation(page: &FakeMemory) {
+fn advance_incarnation(page: &Ram) {
     let incarnation = Incarnation::load(page).expect("a page");
     incarnation.next().store(page).expect("a page of ours");
 }
 
 impl Platform for FakePlatform {
     type Kernel = Invoker;
-    type Memory = FakeMemory;
+    type Memory = Ram;
     type Mmio = Registers;
 
     fn kernel(&self) -> &Invoker {
         &self.kernel
     }
 
-    fn memory(&self, region: &Region) -> Result<FakeMemory, OutOfBounds> {
-        let known = self.world.regions.iter().find(|(known, _)| known == region);
-        known.map(|(_, memory)| memory.clone()).ok_or(OutOfBounds)
+    fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
+        self.world.start.at(region)
     }
 
     fn mmio(&self, _: Vaddr, _: usize) -> Result<Registers, OutOfBounds> {
@@ -468,7 +470,7 @@ impl Platform for FakePlatform {
     }
 
     fn report(&self, bytes: &[u8]) {
-        self.world.reports.borrow_mut().push(bytes.to_vec());
+        self.world.reports.borrow_mut().push(Report::decode(bytes).expect("a report"));
     }
 }
 

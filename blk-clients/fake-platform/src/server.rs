@@ -1,14 +1,17 @@
 //! A server with a disk in memory, which can be configured to misbehave.
 
-use super::FakeMemory;
+use super::memory::LastWrite;
 use blk_api::Status;
 use blk_api::operation::Right;
 use blk_api::policy::{self, Asked, Covered};
 use blk_api::request::{Bounds, Entry, Opcode, Request, Segment};
 use blk_api::ring::{Completed, ServerEnd};
 use blk_api::session::{self, Geometry, Refusal, Statistics};
+use platform::fake::Ram;
 use platform::{Memory, Message};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// The server's parameters.
 #[derive(Clone, Debug)]
@@ -122,15 +125,17 @@ pub struct FakeServer {
     pub bounds: Bounds,
     /// Number of the disk's media.
     pub media: u64,
-    memories: (FakeMemory, FakeMemory, FakeMemory),
+    memories: [Ram; 3],
+    written: Rc<RefCell<LastWrite>>,
     ring_entries: u32,
-    ring: Option<ServerEnd<FakeMemory>>,
+    ring: Option<ServerEnd<Ram>>,
     held: Vec<Completed>,
     statistics: Statistics,
 }
 
 impl FakeServer {
-    pub(crate) fn new(setup: &Setup, client: FakeMemory, server: FakeMemory, window: FakeMemory) -> Self {
+    /// Makes the server of these memories: the client's ring, its own, the window. `written` is the client's last write to the first.
+    pub(crate) fn new(setup: &Setup, memories: [Ram; 3], written: Rc<RefCell<LastWrite>>) -> Self {
         let bounds = Bounds {
             block_shift: setup.block_shift,
             max_blocks: setup.max_blocks,
@@ -157,7 +162,8 @@ impl FakeServer {
             signals_only_who_asks: setup.alarm,
             bounds,
             media: 1,
-            memories: (client, server, window),
+            memories,
+            written,
             ring_entries: setup.ring_entries,
             ring: None,
             held: vec![],
@@ -182,7 +188,7 @@ impl FakeServer {
             self.statistics.requests += 1;
             let status = match entry.check(&self.bounds) {
                 Ok(mut request) => {
-                    if let (Some(refetch), Some(again)) = (self.refetch, self.memories.0.flipped()) {
+                    if let (Some(refetch), Some(again)) = (self.refetch, self.written.borrow().flipped()) {
                         refetch(&mut request, &again);
                     }
                     self.perform(&request)
@@ -289,7 +295,7 @@ impl FakeServer {
     }
 
     fn open(&mut self) -> Message {
-        let (client, server, _) = self.memories.clone();
+        let [client, server, _] = self.memories.clone();
         self.ring = Some(ServerEnd::new(client, server, self.ring_entries).expect("own memory"));
         let geometry = Geometry {
             blocks: self.bounds.blocks,
@@ -352,7 +358,7 @@ impl FakeServer {
         let [first, bytes] =
             [request.lba, request.blocks.into()].map(|blocks| (blocks as usize) << self.bounds.block_shift);
         let mut data = vec![0; bytes];
-        gather(&self.memories.2, &request.segments[..usize::from(request.segment_count)], &mut data);
+        gather(&self.memories[2], &request.segments[..usize::from(request.segment_count)], &mut data);
         self.disk[first..first + bytes] == data
     }
 
@@ -367,9 +373,9 @@ impl FakeServer {
                 if let Some(tamper) = &mut self.tamper {
                     tamper(request, &mut data);
                 }
-                scatter(&self.memories.2, segments, &data);
+                scatter(&self.memories[2], segments, &data);
             }
-            Opcode::Write => gather(&self.memories.2, segments, &mut self.disk[bytes]),
+            Opcode::Write => gather(&self.memories[2], segments, &mut self.disk[bytes]),
             Opcode::Discard => self.disk[bytes].fill(0xdd),
             Opcode::WriteZeroes => self.disk[bytes].fill(0),
             Opcode::Flush | Opcode::Verify | Opcode::Compare => {}
@@ -377,7 +383,7 @@ impl FakeServer {
     }
 }
 
-fn scatter(window: &FakeMemory, segments: &[Segment], mut data: &[u8]) {
+fn scatter(window: &Ram, segments: &[Segment], mut data: &[u8]) {
     for segment in segments {
         let (now, later) = data.split_at(data.len().min(segment.len as usize));
         // Bytes behind the window go to memory that no client reads.
@@ -387,7 +393,7 @@ fn scatter(window: &FakeMemory, segments: &[Segment], mut data: &[u8]) {
     }
 }
 
-fn gather(window: &FakeMemory, segments: &[Segment], mut data: &mut [u8]) {
+fn gather(window: &Ram, segments: &[Segment], mut data: &mut [u8]) {
     for segment in segments {
         let (now, later) = data.split_at_mut(data.len().min(segment.len as usize));
         window.read_bytes(segment.offset as usize, now).expect("a checked range");

@@ -1,11 +1,11 @@
 //! The whole program on a machine in memory; another FAT implementation reads the program's disk, and formats one for it.
 
-use fake_platform::{FakePlatform, Order, Setup, block_on};
+use fake_platform::{FakePlatform, Order, Setup};
 use fat::{Config, File};
 use fatfs::{FileSystem, FormatVolumeOptions, FsOptions};
 use report::Report;
+use std::collections::BTreeMap;
 use std::io::{Cursor, Read, Write};
-use workload::Client;
 
 /// A session of 16 MiB.
 fn setup(block_shift: u8) -> Setup {
@@ -18,27 +18,7 @@ fn file(path: &str, text: &str, times: u32) -> File {
 
 /// Runs the program on `platform` and returns its records.
 fn run(platform: &FakePlatform, config: &Config) -> Vec<Report> {
-    run_with(platform, workload::encode(config))
-}
-
-fn run_with(platform: &FakePlatform, config: String) -> Vec<Report> {
-    let client = Client {
-        tenant: "keeper".into(),
-        class: "low".into(),
-        queue_pairs: 1,
-        ring_entries: 16,
-        window_bytes: 1 << 20,
-        first_block: 0,
-        polls: false,
-        waits: false,
-        opens: None,
-        begins: None,
-        ends: None,
-        config,
-    };
-    let environment = platform.environment("keeper", postcard::to_allocvec(&client).unwrap());
-    block_on(fat::run(platform.clone(), environment));
-    platform.take_reports().iter().map(|bytes| Report::decode(bytes).unwrap()).collect()
+    platform.run(config, fat::run)
 }
 
 fn assert_passed(reports: &[Report]) {
@@ -210,6 +190,6 @@ fn scenario_has_a_configuration_that_the_program_carries_out() {
 #[test]
 fn configuration_with_unknown_keys_is_a_failure() {
     let platform = FakePlatform::new(&setup(9));
-    let reports = run_with(&platform, r#"{"formats":true}"#.into());
+    let reports = platform.run(&BTreeMap::from([("formats", true)]), fat::run);
     assert_failed(&reports, "its configuration cannot be read: unknown field `formats`");
 }

@@ -1,7 +1,7 @@
 //! The whole program against a server in memory: every kind does what its name says, and ends whatever the server does.
 
 use blk_client::{Statistics, Status};
-use fake_platform::{FakePlatform, FakeServer, Order, Setup, block_on};
+use fake_platform::{FakePlatform, FakeServer, Order, Setup, client};
 use report::Report;
 use workload::{Client, Flood, FloodKind};
 
@@ -17,23 +17,8 @@ fn platform() -> FakePlatform {
 }
 
 fn run(platform: &FakePlatform, flood: Flood, polls: bool) -> Vec<Report> {
-    let client = Client {
-        tenant: "mallory".into(),
-        class: "low".into(),
-        queue_pairs: 1,
-        ring_entries: 16,
-        window_bytes: 1 << 20,
-        first_block: 8192,
-        polls,
-        waits: false,
-        opens: None,
-        begins: None,
-        ends: None,
-        config: workload::encode(&flood),
-    };
-    let environment = platform.environment("mallory", postcard::to_allocvec(&client).unwrap());
-    block_on(flood::run(platform.clone(), environment));
-    platform.take_reports().iter().map(|bytes| Report::decode(bytes).unwrap()).collect()
+    let client = Client { first_block: 8192, polls, ..client(&Setup::default(), &flood) };
+    platform.run_as(&client, flood::run)
 }
 
 /// Returns the numbers of the flood's report: requests, done, refused, calls, openings, empty signals.

@@ -1,7 +1,7 @@
 //! The whole program on a machine in memory: a sound server refuses every attack, and a server without a check is detected.
 
 use blk_client::{Opcode, Status};
-use fake_platform::{FakePlatform, FakeServer, Order, Refetch, Setup, block_on};
+use fake_platform::{FakePlatform, FakeServer, Order, Refetch, Setup, client};
 use report::{Attack, Report};
 use std::collections::BTreeSet;
 use workload::{Client, Hostile, LastAttack};
@@ -18,23 +18,8 @@ fn platform(records: Option<usize>) -> FakePlatform {
 
 fn run_on(platform: &FakePlatform, last: LastAttack, polls: bool) -> Vec<Report> {
     let hostile = Hostile { foreign_first_block: 64, foreign_blocks: 100, last, rounds: 2, detaches: false };
-    let client = Client {
-        tenant: "intruder".into(),
-        class: "low".into(),
-        queue_pairs: 1,
-        ring_entries: 16,
-        window_bytes: 1 << 20,
-        first_block: 8192,
-        polls,
-        waits: false,
-        opens: None,
-        begins: None,
-        ends: None,
-        config: workload::encode(&hostile),
-    };
-    let environment = platform.environment("intruder", postcard::to_allocvec(&client).unwrap());
-    block_on(hostile::run(platform.clone(), environment));
-    platform.take_reports().iter().map(|bytes| Report::decode(bytes).unwrap()).collect()
+    let client = Client { first_block: 8192, polls, ..client(&Setup::default(), &hostile) };
+    platform.run_as(&client, hostile::run)
 }
 
 fn attacks(reports: &[Report]) -> impl Iterator<Item = &Attack> {

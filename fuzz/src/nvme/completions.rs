@@ -5,6 +5,7 @@
 //! session leaves no page of its window in the device's reach.
 
 use super::support::{Bytes, Setup, System, entry, session};
+use super::window;
 use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use blk_api::config::Completion;
@@ -38,7 +39,7 @@ fn law(input: &[u8], subject: Subject) {
     for index in 0..2 {
         assert!(system.open(index).is_ok(), "a sound session is opened");
     }
-    let windows = [system.window(0), system.window(1)];
+    let windows = [0, 1].map(|index| window(&system, index));
     system.controller(|controller, _| controller.hold = true);
     for _ in 0..STEPS {
         if rest.is_empty() || take(&mut system, &mut rest, subject).is_err() {
@@ -88,7 +89,7 @@ fn take(system: &mut System, input: &mut Unstructured<'_>, subject: Subject) -> 
         6 => forge(system, input, subject)?,
         7 => {
             system.begin_call(index as u64 + 1, OPEN);
-            system.try_install(index);
+            let _ = system.install(index);
         }
         8 => drop(system.begin_call(input.int_in_range(0..=3)?, input.int_in_range(0..=5)?)),
         _ => system.tick(),

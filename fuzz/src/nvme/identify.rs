@@ -5,6 +5,7 @@
 //! more than MDTS allows, names blocks that the namespace does not have, or names memory outside the session's window.
 
 use super::support::{Setup, System, entry, session};
+use super::window;
 use crate::target::{Subject, Target};
 use arbitrary::{Result, Unstructured};
 use blk_api::extent::Extent;
@@ -73,7 +74,7 @@ fn run(input: &mut Unstructured<'_>, subject: Subject) -> Result<()> {
         }));
     });
     system.begin_call(1, OPEN);
-    system.try_install(0);
+    let _ = system.install(0);
     for _ in 0..8 {
         let (lba, blocks) = (u64::from(input.int_in_range(0..=63u8)?), input.int_in_range(1..=64)?);
         let opcode = *input.choose(Opcode::ALL)?;
@@ -117,7 +118,7 @@ impl Said {
 
 /// Checks that every I/O command is one that the controller can do and the session may do.
 fn assert_sound(system: &System, cap: Cap, said: &Said) {
-    let window = system.window(0);
+    let window = window(system, 0);
     let mut state = system.world.state();
     let given = std::mem::take(&mut state.controller.submitted);
     for (_, sqe) in given {

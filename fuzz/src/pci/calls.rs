@@ -86,12 +86,7 @@ impl Run {
             }
             3 => self.call(badge, Message::new(*input.choose(&[pci_api::IO_SPACE, START, RELEASE])?), None),
             4 => {
-                // Any words, as from any capability to the endpoint.
-                let badge = if input.arbitrary()? { badge } else { input.arbitrary()? };
-                let words: Vec<u64> =
-                    (0..input.int_in_range(0..=8)?).map(|_| input.arbitrary()).collect::<Result<_>>()?;
-                let message = Message::from_words(input.int_in_range(0..=9)?, &words);
-                let cap = if input.arbitrary()? { Some(input.arbitrary()?) } else { None };
+                let (badge, message, cap) = any(input, badge, 9)?;
                 self.call(badge, message, cap);
             }
             5 => {
@@ -116,13 +111,7 @@ impl Run {
             return; // A dead driver makes no calls.
         }
         let label = message.label;
-        let answer = match notification {
-            // A notification's badge has [`Badge::SIGNAL`], or it cannot be minted.
-            Some(notification) => self.system.call_with_cap(badge, message, Badge::SIGNAL | notification),
-            None => self.system.call(badge, message),
-        };
-        let filled = self.system.machine.state().holds(RECEIVE_CPTR);
-        assert!(!filled, "a capability is left at the receive cptr");
+        let answer = answer(&mut self.system, badge, message, notification);
         let driver = caller.and_then(|driver| self.known.get_mut(driver));
         let Some(known) = driver.filter(|_| answer.label == GRANTED) else { return };
         match label {
@@ -148,6 +137,26 @@ impl Run {
         }
         assert!(LIVENESS > 0 && !self.system.ended, "the server ended");
     }
+}
+
+/// The answer to a call, with a notification capability of this badge or without one.
+pub(super) fn answer(system: &mut System, badge: u64, message: Message, notification: Option<u64>) -> Message {
+    let answer = match notification {
+        // A notification's badge has [`Badge::SIGNAL`], or it cannot be minted.
+        Some(notification) => system.call_with_cap(badge, message, Badge::SIGNAL | notification),
+        None => system.call(badge, message),
+    };
+    assert!(!system.machine.state().holds(RECEIVE_CPTR), "a capability is left at the receive cptr");
+    answer
+}
+
+/// Any call, as from any capability to the endpoint, with a label of up to `labels`.
+pub(super) fn any(input: &mut Unstructured<'_>, badge: u64, labels: u32) -> Result<(u64, Message, Option<u64>)> {
+    let badge = if input.arbitrary()? { badge } else { input.arbitrary()? };
+    let words: Vec<u64> = (0..input.int_in_range(0..=8)?).map(|_| input.arbitrary()).collect::<Result<_>>()?;
+    let message = Message::from_words(input.int_in_range(0..=labels)?, &words);
+    let cap = if input.arbitrary()? { Some(input.arbitrary()?) } else { None };
+    Ok((badge, message, cap))
 }
 
 /// Claim, vector, IOSpace, start, the pin, release; then a death.

@@ -10,8 +10,9 @@
 //!
 //! Of both: when all have released their functions, nothing of them is left.
 
-use super::system::{DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE, RECEIVE_CPTR};
-use super::virtual_system::{NEIGHBOUR, PHYSICAL, SERVER, TOTAL, Virtual, virtual_at};
+use super::calls::{answer, any};
+use super::system::{DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE};
+use super::virtual_system::{NEIGHBOUR, OnTree, PHYSICAL, SERVER, TOTAL, virtual_at};
 use crate::target::Subject;
 use arbitrary::{Result, Unstructured};
 use pci_api::{
@@ -19,7 +20,7 @@ use pci_api::{
     VIRTUAL_FUNCTIONS, WITHDRAW,
 };
 use pci_spec::Bdf;
-use platform::{Badge, Message};
+use platform::Message;
 use std::ops::Range;
 
 /// The first byte of an input that is about virtual functions.
@@ -57,7 +58,7 @@ struct Known {
 }
 
 struct Run {
-    system: Virtual,
+    system: OnTree,
     known: [Known; DRIVERS],
     incarnations: [u32; DRIVERS],
 }
@@ -65,9 +66,9 @@ struct Run {
 /// The law over calls.
 pub(super) fn calls(input: &[u8], subject: Subject) {
     let mut rest = Unstructured::new(input);
-    let mut run = Run::new(Virtual::enabled(2));
+    let mut run = Run::new(OnTree::enabled(2));
     run.known[0] = Known { claimed: true, started: true, ..Known::default() };
-    let base = u64::from(run.system.config(PHYSICAL, VIRTUAL_BAR) & !0xf);
+    let base = u64::from(run.system.bus.read(PHYSICAL, VIRTUAL_BAR) & !0xf);
     for _ in 0..STEPS {
         if rest.is_empty() || run.step(&mut rest).is_err() {
             break;
@@ -79,13 +80,13 @@ pub(super) fn calls(input: &[u8], subject: Subject) {
     for bdf in (0..TOTAL).map(virtual_at).chain([PHYSICAL]) {
         assert!(!run.system.is_master(bdf), "{bdf:?} masters the bus for nobody");
     }
-    assert_eq!(run.system.violations(), [], "after the end");
+    assert_eq!(run.system.bus.violations(), [], "after the end");
 }
 
 /// The law over registers.
 pub(super) fn registers(input: &[u8], subject: Subject) {
     let mut rest = Unstructured::new(input);
-    let mut run = Run::new(Virtual::start());
+    let mut run = Run::new(OnTree::start());
     // They lie from the walk on, or from a later time.
     if rest.arbitrary().unwrap_or(false) {
         while let Ok(true) = rest.arbitrary() {
@@ -102,12 +103,12 @@ pub(super) fn registers(input: &[u8], subject: Subject) {
         }
         run.assert_disjoint(subject);
     }
-    run.system.tell_the_truth();
+    run.system.bus.tell_the_truth();
     run.end();
 }
 
 impl Run {
-    fn new(system: Virtual) -> Self {
+    fn new(system: OnTree) -> Self {
         Self { system, known: [Known::default(); DRIVERS], incarnations: [0; DRIVERS] }
     }
 
@@ -137,12 +138,7 @@ impl Run {
             }
             3 => self.call(badge, Message::new(*input.choose(&[IO_SPACE, START, RELEASE])?), None),
             4 => {
-                // Any words, as from any capability to the endpoint.
-                let badge = if input.arbitrary()? { badge } else { input.arbitrary()? };
-                let count = input.int_in_range(0..=8)?;
-                let words: Vec<u64> = (0..count).map(|_| input.arbitrary()).collect::<Result<_>>()?;
-                let message = Message::from_words(input.int_in_range(0..=12)?, &words);
-                let cap = if input.arbitrary()? { Some(input.arbitrary()?) } else { None };
+                let (badge, message, cap) = any(input, badge, 12)?;
                 self.call(badge, message, cap);
             }
             5 => {
@@ -190,7 +186,7 @@ impl Run {
                 self.call(badge, by_class(), None);
             }
             2 => self.step(input)?,
-            _ => self.system.tell_the_truth(),
+            _ => self.system.bus.tell_the_truth(),
         }
         Ok(())
     }
@@ -201,9 +197,9 @@ impl Run {
             0 => (PHYSICAL, input.int_in_range(EXTENDED.start / 4..=EXTENDED.end / 4 - 1)? * 4),
             number => (virtual_at(number - 1), u16::from(input.int_in_range(0..=63u8)?) * 4),
         };
-        let known = if input.arbitrary()? { self.system.config(bdf, register) } else { 0 };
+        let known = if input.arbitrary()? { self.system.bus.read(bdf, register) } else { 0 };
         let value = known ^ input.arbitrary::<u32>()?;
-        self.system.pretend(bdf, register, Some(value));
+        self.system.bus.pretend(bdf, register, value);
         Ok(())
     }
 
@@ -213,12 +209,7 @@ impl Run {
             return; // A dead driver makes no calls.
         }
         let (label, index) = (message.label, message.payload().map(|Index(index)| index));
-        let answer = match notification {
-            Some(notification) => self.system.call_with_cap(badge, message, Badge::SIGNAL | notification),
-            None => self.system.call(badge, message),
-        };
-        let filled = self.system.machine.state().holds(RECEIVE_CPTR);
-        assert!(!filled, "a capability is left at the receive cptr");
+        let answer = answer(&mut self.system, badge, message, notification);
         if let (WITHDRAW, GRANTED, Ok(index @ (0 | 1))) = (label, answer.label, index) {
             let known = &mut self.known[OF_VIRTUAL.start + index as usize];
             (known.started, known.withdrawn) = (false, true);
@@ -251,7 +242,7 @@ impl Run {
         let mapped = self.mapped(DRIVERS - 1);
         assert!(mapped.is_empty(), "{mapped:x?} of a function that is not there");
         assert!(!self.system.is_master(virtual_at(2)), "a function that nobody may have masters the bus");
-        assert_eq!(self.system.violations(), [], "a rule is broken");
+        assert_eq!(self.system.bus.violations(), [], "a rule is broken");
         self.assert_disjoint(Subject::Real);
     }
 

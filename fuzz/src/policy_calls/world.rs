@@ -1,10 +1,10 @@
 //! The policy component in memory: a kernel that takes its calls at the server and its answers, and nothing else.
 
 use blk_api::policy::{self, INSTALL, PolicyConfig, Record};
-use platform::fake::{Nobody, Partial, Ram, Registers};
+use platform::fake::{Nobody, Partial, Ram, Registers, Start};
 use platform::{
-    AbsoluteCPtr, CPtr, Cap, Endpoint, Environment, Event, Message, NamedCaps, OutOfBounds, PAGE_SIZE, Platform,
-    Region, RegionKind, Result, Vaddr,
+    AbsoluteCPtr, CPtr, Cap, Endpoint, Event, Message, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind, Result,
+    Vaddr,
 };
 use report::milestones::Watched;
 use std::cell::RefCell;
@@ -29,23 +29,24 @@ struct State {
 pub(super) struct World {
     component: Pin<Box<dyn Future<Output = ()>>>,
     around: Around,
+    liveness: Ram,
+    log: Ram,
 }
 
 #[derive(Clone)]
 struct Around {
     state: Rc<RefCell<State>>,
-    liveness: Ram,
-    /// The first page of its log ring.
-    log: Ram,
+    start: Rc<Start>,
 }
 
 impl World {
     /// Starts a component with this configuration, which then waits. Its server runs and accepts all calls.
     pub(super) fn start(config: &PolicyConfig) -> Self {
         let state = Rc::new(RefCell::new(State { server: Message::new(policy::DONE), ..State::default() }));
-        let around = Around { state, liveness: Ram::new(PAGE_SIZE), log: Ram::new(PAGE_SIZE) };
-        let component = Box::pin(::policy::run(around.clone(), environment(config)));
-        let mut world = Self { component, around };
+        let [liveness, log] = [(); 2].map(|()| Ram::new(PAGE_SIZE));
+        let around = Around { state, start: Rc::new(start(config, &liveness, &log)) };
+        let component = Box::pin(::policy::run(around.clone(), around.start.environment.clone()));
+        let mut world = Self { component, around, liveness, log };
         world.poll();
         world
     }
@@ -85,36 +86,26 @@ impl World {
 
     /// Announces a moment to the component.
     pub(super) fn announce(&self, moment: u16) {
-        Watched::new(self.around.log.clone()).announce(moment).expect("a moment of the configuration");
+        Watched::new(self.log.clone()).announce(moment).expect("a moment of the configuration");
     }
 
     /// The server's liveness page.
     pub(super) const fn liveness(&self) -> &Ram {
-        &self.around.liveness
+        &self.liveness
     }
 }
 
-fn environment(config: &PolicyConfig) -> Environment {
-    let name = |name: &str| platform::Name::try_from(name).unwrap_or_default();
-    let region =
-        |text: &str, vaddr, kind| Region { name: name(text), vaddr: Vaddr::new(vaddr), len: PAGE_SIZE as u64, kind };
-    let cap = |text: &str, first| NamedCaps { name: name(text), first: CPtr::new(first), count: 1 };
-    Environment {
-        component: 4,
-        name: name("policy"),
-        cnode: None,
-        cnode_bits: 6,
-        ipc_buffer: Vaddr::new(0x1010_0000),
-        free_cptrs: 0..0,
-        receive_cptr: Some(CPtr::new(5)),
-        wait: Some(CPtr::new(3)),
-        caps: vec![cap("server", SERVER), cap("endpoint", 9), cap("event", 10)],
-        regions: vec![
-            region("liveness-server", 0x3000_0000, RegionKind::ReadOnly),
-            region("log", 0x2000_0000, RegionKind::ReadWrite),
-        ],
-        config: postcard::to_allocvec(config).unwrap_or_default(),
-    }
+/// The component's start, with its server's liveness page and the first page of its log ring.
+fn start(config: &PolicyConfig, liveness: &Ram, log: &Ram) -> Start {
+    let mut start = Start::new("policy");
+    start.caps("server", SERVER, 1);
+    start.caps("endpoint", 9, 1);
+    start.caps("event", 10, 1);
+    start.memory("liveness-server", RegionKind::ReadOnly, liveness);
+    start.memory("log", RegionKind::ReadWrite, log);
+    start.environment.receive_cptr = Some(CPtr::new(5));
+    start.environment.config = postcard::to_allocvec(config).unwrap_or_default();
+    start
 }
 
 impl Platform for Around {
@@ -127,11 +118,7 @@ impl Platform for Around {
     }
 
     fn memory(&self, region: &Region) -> core::result::Result<Ram, OutOfBounds> {
-        match region.name.as_str() {
-            "liveness-server" => Ok(self.liveness.read_only()),
-            "log" => Ok(self.log.clone()),
-            _ => Err(OutOfBounds),
-        }
+        self.start.at(region)
     }
 
     fn mmio(&self, _: Vaddr, _: usize) -> core::result::Result<Registers, OutOfBounds> {

@@ -6,22 +6,14 @@
 mod model;
 
 use extent_table::{ExtentTable, Merging, Record, Right, Rights};
-use model::Model;
+use model::{Draws, Model};
 
 const RECORDS: usize = 16_384;
 const SESSIONS: usize = 8;
 /// Block numbers of a session: room for some more records than the table holds.
 const NUMBERS: u64 = 200_000;
 
-/// Draws that are the same in every run.
-struct Draws(u64);
-
 impl Draws {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
     /// Draws one session for half of the calls or more, the others for the rest.
     fn session(&mut self) -> usize {
         if self.below(2) == 0 { 0 } else { usize::try_from(self.below(8)).expect("a small number") }

@@ -85,7 +85,7 @@ fn a_controller_that_is_out_of_reach_for_a_moment_is_used() {
     system.controller(|controller, _| controller.absent = false);
     system.tick();
     assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));
-    system.install(0);
+    system.install(0).unwrap();
     assert_eq!(system.request(0, entry(blk_api::request::Opcode::Read, 0, 1, 0)).status, 0);
 }
 
@@ -110,8 +110,7 @@ fn a_controller_whose_queues_hold_nothing_is_not_used() {
 fn queues_are_no_longer_than_the_controller_allows() {
     let mut setup = Setup { sessions: vec![session("only", 0)], ..Setup::default() };
     setup.shape.mqes_z = 3;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     let entry = crate::support::entry(blk_api::request::Opcode::Read, 0, 40, 0);
     assert_eq!(system.request(0, entry).status, 0);
 }

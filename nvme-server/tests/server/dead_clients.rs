@@ -17,21 +17,14 @@ fn ended_by(system: &System) -> Vec<String> {
 
 #[test]
 fn dead_clients_commands_end_before_its_window_is_unmapped() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 2).holding();
     let read = |lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) };
     system.submit(0, &[read(1), read(2)]);
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     assert_eq!(system.mapped_pages(0), WINDOW / 4096, "two commands may still write there");
     assert_eq!(system.teardown_ack(0), (false, 0), "so nobody may use its memory");
     system.take_acts();
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, WINDOW / 4096));
     assert_eq!(system.teardown_ack(0), (true, 1));
     let queue = |act: &Act| match act {
@@ -107,18 +100,12 @@ fn supervisor_is_notified_once_of_each_client_death() {
 
 #[test]
 fn death_during_close_is_acknowledged_afterwards() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
     let _nobody_waits = system.begin_call(1, blk_api::session::CLOSE);
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     assert_eq!(system.teardown_ack(0), (false, 0), "its command may still write");
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     system.tick();
     assert_eq!((system.teardown_ack(0), system.mapped_pages(0)), ((true, 1), 0));
     // It opens and closes until it is beyond its budget, is kept until the tick, and dies before that.
@@ -128,48 +115,36 @@ fn death_during_close_is_acknowledged_afterwards() {
         system.close(0).unwrap();
     }
     let _nobody_waits = system.begin_call(1, OPEN);
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     assert_eq!((system.teardown_ack(0), system.mapped_pages(0)), ((true, 2), 0), "it is not opened for the dead");
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     system.open(0).unwrap();
     assert_eq!(system.request(0, entry(Opcode::Read, 3, 1, 0)).status, 0);
 }
 
 #[test]
 fn who_broke_the_protocol_does_not_get_out_of_that_by_dying() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.clients[0].break_tail();
     system.ring(0);
     system.tick();
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     assert!(system.teardown_ack(0).0);
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     assert_eq!(system.open(0), Err(Refusal::Expelled));
 }
 
 #[test]
 fn requests_before_a_death_are_not_done_in_next_incarnation() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
     // Entries published after its death was seen are not taken.
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     system.submit(0, &[entry(Opcode::Write, 7, 1, 0)]);
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     system.tick();
     assert!(system.teardown_ack(0).0);
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     system.open(0).unwrap();
     system.pass(1);
     assert_eq!(system.completions(0), []);
@@ -178,10 +153,7 @@ fn requests_before_a_death_are_not_done_in_next_incarnation() {
 
 #[test]
 fn death_is_acknowledged_when_the_controller_is_given_up() {
-    let mut system = System::start(Setup::default());
-    for index in 0..2 {
-        system.open(index).unwrap();
-    }
+    let mut system = System::serving(Setup::default(), 2);
     system.controller(|controller, _| (controller.hold, controller.absent) = (true, true));
     system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
     system.clients[0].advance_incarnation();
@@ -193,12 +165,10 @@ fn death_is_acknowledged_when_the_controller_is_given_up() {
     assert!(system.take_failures().iter().any(|reason| reason.contains("the controller is gone")));
     assert_eq!((system.teardown_ack(0), system.mapped_pages(0)), ((true, 1), 0));
     // One that dies only now.
-    system.clients[1].advance_incarnation();
-    system.tick();
+    system.advance_client(1);
     assert_eq!((system.teardown_ack(1), system.mapped_pages(1)), ((true, 2), 0));
     for index in 0..2 {
-        system.clients[index].advance_incarnation();
-        system.tick();
+        system.advance_client(index);
         assert_eq!(system.open(index), Err(Refusal::DeviceGone), "in its next liveness");
     }
 }

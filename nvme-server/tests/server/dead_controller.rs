@@ -69,8 +69,7 @@ fn silent_admin_queue_ends_every_session() {
 
 #[test]
 fn a_call_kept_while_the_controller_dies_is_answered() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.controller(|controller, _| controller.deaf = true);
     let opening = system.begin_call(2, OPEN);
     system.controller(|controller, _| controller.absent = true);
@@ -83,10 +82,7 @@ fn a_call_kept_while_the_controller_dies_is_answered() {
 
 #[test]
 fn closing_session_is_closed_when_the_controller_dies() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 2).holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     let closing = system.begin_call(1, blk_api::session::CLOSE);
     system.controller(|controller, _| controller.absent = true);

@@ -67,9 +67,7 @@ fn a_completion_of_a_command_nobody_gave_leads_to_a_reset() {
 
 #[test]
 fn a_completion_that_comes_twice_leads_to_a_reset() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
+    let mut system = System::serving(Setup::default(), 2);
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
     let repeated = system.world.state().controller.submitted[0].1.cid();
     system.controller(|controller, _| controller.hold = true);

@@ -21,8 +21,7 @@ fn happen(system: &mut System, happening: Happening) {
 
 #[test]
 fn events_are_cleared_and_the_next_ones_requested() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     read_pages(&system);
     for (happening, page) in [
         (Happening::Spare, LogPage::Smart),
@@ -40,8 +39,7 @@ fn events_are_cleared_and_the_next_ones_requested() {
 
 #[test]
 fn a_controller_with_too_many_events_is_asked_for_no_more() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     read_pages(&system);
     for _ in 0..100 {
         happen(&mut system, Happening::InternalError);
@@ -52,8 +50,7 @@ fn a_controller_with_too_many_events_is_asked_for_no_more() {
 
 #[test]
 fn a_completion_that_answers_nothing_is_noticed_while_no_command_waits() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.controller(|controller, bus| controller.forge(bus, 0, |cqe: &mut Cqe| cqe.dw3.set_cid(0x7777)));
     system.pass(1);
     let failures = system.take_failures();

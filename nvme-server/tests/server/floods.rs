@@ -1,6 +1,6 @@
 //! More requests than a client may make between two ticks: it waits, and no other client does.
 
-use crate::support::{Setup, System, entry};
+use crate::support::{Setup, System, entry, open};
 use blk_api::policy::{CLEAR, INSTALL, READ, Record};
 use blk_api::request::{Entry, Opcode};
 use blk_api::session::{CLOSE, DONE, OPEN, PING, Refusal, STATISTICS, Statistics};
@@ -9,13 +9,6 @@ use report::Report;
 
 /// Far more than any budget.
 const MANY: usize = 6000;
-
-fn open() -> System {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system
-}
 
 /// Calls until a call is not answered; returns that call, and the number of answered ones.
 fn exhaust(system: &mut System, label: u32) -> (u64, usize) {
@@ -113,8 +106,7 @@ fn a_neighbour_with_the_same_badge_bit_is_heard() {
     let sessions = (0..31).map(|n| crate::support::session(&format!("tenant-{n}"), n * 100)).collect();
     let mut setup = Setup { sessions, dma_pages: 400, io_tables: 64, ..Setup::default() };
     setup.shape.queue_pairs = 31;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     system.open(30).unwrap();
     for _ in 0..MANY {
         system.ring(30);

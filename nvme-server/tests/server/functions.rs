@@ -62,6 +62,12 @@ fn advance(system: &System, index: usize) {
     advance_incarnation(&system.drivers[index]);
 }
 
+/// The client of function `index` dies, or is alive again, and seconds pass.
+fn advance_for(system: &mut System, index: usize, seconds: u64) {
+    advance(system, index);
+    system.pass(seconds);
+}
+
 /// The number of the function's namespace.
 fn nsid(index: u16) -> Nsid {
     Nsid(2 + u32::from(index))
@@ -166,8 +172,7 @@ fn functions_of_live_clients_are_online_with_their_namespaces() {
 
 #[test]
 fn dead_clients_function_is_offline_before_the_death_is_acknowledged() {
-    let mut system = online();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = online().holding();
     advance(&system, 1);
     assert_eq!(system.function_ack(1), (false, 0));
     system.pass(1);
@@ -202,12 +207,10 @@ fn death_is_not_acknowledged_while_the_function_is_online() {
 fn next_incarnation_has_the_function_again() {
     let mut system = online();
     for death in 1..4 {
-        advance(&system, 0);
-        system.pass(1);
+        advance_for(&mut system, 0, 1);
         assert_eq!((online_ones(&mut system), system.function_ack(0)), ([false, true], (true, death)));
         managed(&system);
-        advance(&system, 0);
-        system.pass(1);
+        advance_for(&mut system, 0, 1);
         assert_eq!(managed(&system), setting_online(0));
         assert_eq!(online_ones(&mut system), [true, true]);
         assert_eq!(system.function_ack(0), (false, death), "it is alive");
@@ -219,8 +222,7 @@ fn next_incarnation_has_the_function_again() {
 fn death_and_restart_between_two_ticks_reset_the_function() {
     let mut system = online();
     advance(&system, 0);
-    advance(&system, 0);
-    system.pass(1);
+    advance_for(&mut system, 0, 1);
     assert_eq!(managed(&system), [setting_offline(0).as_slice(), &setting_online(0)].concat());
     assert_eq!(online_ones(&mut system), [true, true]);
 }
@@ -247,8 +249,7 @@ fn many_incarnations_use_nothing_up() {
 fn functions_are_restored_after_a_reset_of_the_controller() {
     let mut system = online();
     system.open(0).unwrap();
-    advance(&system, 0);
-    system.pass(1);
+    advance_for(&mut system, 0, 1);
     managed(&system);
     system.controller(|controller, bus| controller.strike(bus, ControllerEffect::FatalStatus));
     assert!(online_ones(&mut system)[1], "until the reset");
@@ -260,8 +261,7 @@ fn functions_are_restored_after_a_reset_of_the_controller() {
     assert_eq!(system.take_failures().len(), 1, "the reset");
     assert_eq!(system.request(0, entry(Opcode::Read, 3, 1, 0)).status, 0);
     // Its next incarnation.
-    advance(&system, 0);
-    system.pass(1);
+    advance_for(&mut system, 0, 1);
     assert_eq!(managed(&system), setting_online(0));
 }
 
@@ -283,11 +283,9 @@ fn refused_function_is_reported_and_stops_nobody() {
     assert_eq!((managed(&system), system.take_failures()), (vec![], vec![]), "it is not tried for this client again");
     // The other one's client dies, and so does its own, and is started again.
     advance(&system, 0);
-    advance(&system, 1);
-    system.pass(1);
+    advance_for(&mut system, 1, 1);
     assert_eq!((system.function_ack(0).0, system.function_ack(1).0), (true, true));
-    advance(&system, 1);
-    system.pass(1);
+    advance_for(&mut system, 1, 1);
     assert_eq!(online_ones(&mut system), [false, true]);
     assert_eq!(system.take_failures(), [""; 0]);
     assert_eq!(system.world.state().controller.resets, resets);
@@ -298,21 +296,17 @@ fn refused_commands_of_each_kind_are_reported_and_stop_nobody() {
     for opcode in [admin::Opcode::VirtualizationManagement, admin::Opcode::NamespaceAttachment] {
         let mut system = online();
         system.open(0).unwrap();
-        advance(&system, 0);
-        system.pass(1);
+        advance_for(&mut system, 0, 1);
         managed(&system);
         system.controller(|controller, _| controller.refuse = Some((opcode, 1)));
-        advance(&system, 0);
-        system.pass(1);
+        advance_for(&mut system, 0, 1);
         let failures = system.take_failures();
         assert!(failures.iter().all(|failure| failure.contains("the function of frida is refused")), "{failures:?}");
         assert_eq!((failures.len(), online_ones(&mut system)), (1, [false, true]), "{opcode:?}");
         assert_eq!(system.request(0, entry(Opcode::Read, 3, 1, 0)).status, 0);
         // It is tried again for the next incarnation.
-        advance(&system, 0);
-        system.pass(1);
-        advance(&system, 0);
-        system.pass(1);
+        advance_for(&mut system, 0, 1);
+        advance_for(&mut system, 0, 1);
         assert_eq!(online_ones(&mut system), [true, true]);
     }
 }
@@ -337,14 +331,11 @@ fn deaths_are_acknowledged_when_the_controller_is_given_up() {
     system.controller(|controller, _| controller.absent = true);
     system.pass(3);
     assert!(system.take_failures().iter().any(|reason| reason.contains("the controller is gone")));
-    advance(&system, 0);
-    system.pass(1);
+    advance_for(&mut system, 0, 1);
     assert_eq!(system.function_ack(0), (true, 1), "the PCI server has taken the function from it");
     // Its next incarnation has none, and dies as well.
-    advance(&system, 0);
-    system.pass(1);
-    advance(&system, 0);
-    system.pass(1);
+    advance_for(&mut system, 0, 1);
+    advance_for(&mut system, 0, 1);
     assert_eq!(system.function_ack(0), (true, 2));
     assert_eq!(managed(&system), []);
 }
@@ -465,11 +456,9 @@ fn revoked_function_is_offline_then_withdrawn_then_without_namespace() {
     assert_eq!(set(&mut system, 0, false), Ok(()));
     assert_eq!(system.function_ack(0), (false, 0), "its client is alive");
     // Its client dies, and the next one does not have it either.
-    advance(&system, 0);
-    system.pass(1);
+    advance_for(&mut system, 0, 1);
     assert_eq!(system.function_ack(0), (true, 1));
-    advance(&system, 0);
-    system.pass(1);
+    advance_for(&mut system, 0, 1);
     assert_eq!((managed(&system), online_ones(&mut system)), (vec![], [false, true]));
     assert_eq!(set(&mut system, 0, true), Err(Refusal::Busy));
     assert_eq!((managed(&system), system.take_acts().contains(&Act::Restored(0))), (setting_online(0).to_vec(), true));
@@ -479,8 +468,7 @@ fn revoked_function_is_offline_then_withdrawn_then_without_namespace() {
 #[test]
 fn revocation_of_a_dead_clients_function_waits_for_nobody() {
     let mut system = online();
-    advance(&system, 1);
-    system.pass(1);
+    advance_for(&mut system, 1, 1);
     assert_eq!(set(&mut system, 1, false), Err(Refusal::Busy));
     assert_eq!((set(&mut system, 1, false), set(&mut system, 1, true)), (Ok(()), Err(Refusal::Busy)));
     assert_eq!((set(&mut system, 1, true), online_ones(&mut system)), (Ok(()), [true, false]), "until it is started");

@@ -1,6 +1,6 @@
 //! Clients that break the protocol: the consequences for them, and none for their neighbours.
 
-use crate::support::{Setup, System, WINDOW, entry, session};
+use crate::support::{Setup, System, WINDOW, entry, open, session};
 use blk_api::Status;
 use blk_api::policy;
 use blk_api::request::{Entry, Opcode};
@@ -8,13 +8,6 @@ use blk_api::ring::{CONSUMED, PRODUCED};
 use blk_api::session::{CLOSE, DONE, OPEN, PING, Refusal, STATISTICS};
 use platform::Memory;
 use report::Report;
-
-fn open() -> System {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system
-}
 
 fn assert_expelled(system: &mut System) {
     assert_eq!(system.mapped_pages(0), 0, "the window of an expelled session");
@@ -93,17 +86,13 @@ fn requests_before_a_protocol_error_reach_the_controller() {
 
 #[test]
 fn commands_in_flight_hold_the_window_of_an_expelled_session() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     system.clients[0].ring_client.write(PRODUCED, &100u32).unwrap();
     system.ring(0);
     system.pass(1);
     assert_eq!(system.mapped_pages(0), WINDOW / 4096);
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, 1);
-    });
+    system.finish_held();
     system.pass(1);
     assert_expelled(&mut system);
 }
@@ -131,8 +120,7 @@ fn bad_entries_are_refused_one_by_one() {
 fn a_session_without_the_right_cannot_write() {
     let mut setup = Setup { sessions: vec![session("reader", 0)], ..Setup::default() };
     setup.sessions[0].config.writable = false;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     for opcode in [Opcode::Write, Opcode::WriteZeroes, Opcode::Discard] {
         assert_eq!(system.request(0, entry(opcode, 0, 1, 0)).status(), Some(Status::ReadOnly));
     }
@@ -170,7 +158,7 @@ fn a_client_may_be_asked_for_while_its_opening_is_under_way() {
     system.controller(|controller, _| controller.deaf = false);
     system.pass(11);
     assert_eq!(system.answer(opening).unwrap().label, DONE, "after a reset");
-    system.install(0);
+    system.install(0).unwrap();
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status, 0);
 }
 
@@ -195,8 +183,7 @@ fn ring_broken_during_opening_ends_the_session_after_the_reply() {
 
 #[test]
 fn a_client_that_breaks_its_ring_while_it_closes_is_answered() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &vec![entry(Opcode::Read, 0, 1, 0); 12]);
     let closing = system.begin_call(1, CLOSE);
     system.clients[0].break_tail();
@@ -204,10 +191,7 @@ fn a_client_that_breaks_its_ring_while_it_closes_is_answered() {
     system.ring(0);
     system.pass(1);
     assert_eq!(system.answer(closing), None, "commands are in flight");
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     system.pass(1);
     assert_eq!(system.answer(closing).unwrap().label, DONE);
     assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, WINDOW / 4096));
@@ -215,26 +199,21 @@ fn a_client_that_breaks_its_ring_while_it_closes_is_answered() {
 
 #[test]
 fn a_client_that_calls_while_it_is_being_expelled_is_answered() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     system.clients[0].break_tail();
     system.ring(0);
     for label in [OPEN, CLOSE] {
         assert_eq!(system.call(1, label), Err(Refusal::Expelled));
     }
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, 1);
-    });
+    system.finish_held();
     system.pass(1);
     assert_expelled(&mut system);
 }
 
 #[test]
 fn neighbours_proceed_while_an_expelled_session_drains() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     system.clients[0].break_tail();
     system.ring(0);

@@ -227,8 +227,7 @@ fn smaller_transfers_after_a_reset_are_kept_to() {
     let mut setup = Setup::default();
     setup.shape.mdts = 3;
     for way in WAYS {
-        let mut system = System::start(Setup { shape: setup.shape.clone(), ..Setup::default() });
-        system.open(0).unwrap();
+        let mut system = System::serving(Setup { shape: setup.shape.clone(), ..Setup::default() }, 1);
         assert_eq!(system.request(0, entry(Opcode::Read, 0, 128, 0)).status(), Some(Status::Success));
         assert_eq!(received(&system), 2);
         system.controller(|controller, _| controller.lies.shape.mdts = 1);
@@ -245,8 +244,7 @@ fn smaller_transfers_after_a_reset_are_kept_to() {
 
 #[test]
 fn an_operation_that_is_lost_at_a_reset_is_not_submitted() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     assert_eq!(system.request(0, entry(Opcode::WriteZeroes, 0, 8, 0)).status(), Some(Status::Success));
     let before = received(&system);
     system.controller(|controller, _| controller.lies.shape.optional = false);
@@ -303,8 +301,7 @@ fn a_session_that_ended_for_want_of_queue_pairs_is_torn_down_when_its_client_die
     let mut system = busy(Setup::default());
     grant(&system, 1);
     recover(&mut system, WAYS[0]);
-    system.clients[1].advance_incarnation();
-    system.tick();
+    system.advance_client(1);
     system.tick();
     assert!(system.teardown_ack(1).0);
 }

@@ -7,10 +7,7 @@ use blk_api::request::Opcode;
 const STORM: u32 = 6000;
 
 fn with_wires(wires: Wires) -> System {
-    let mut system = System::start(Setup { wires, ..Setup::default() });
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system
+    System::serving(Setup { wires, ..Setup::default() }, 2)
 }
 
 fn with_pin() -> System {
@@ -69,9 +66,7 @@ fn signal_before_the_acknowledgement_is_not_lost() {
 #[test]
 fn queues_share_vectors_when_there_are_fewer() {
     for vectors in [1, 2] {
-        let mut system = System::start(Setup { msix_vectors: vectors, ..Setup::default() });
-        system.open(0).unwrap();
-        system.open(1).unwrap();
+        let mut system = System::serving(Setup { msix_vectors: vectors, ..Setup::default() }, 2);
         assert_eq!(system.request(0, entry(Opcode::Read, 0, 100, 0)).status, 0);
         assert_eq!(system.request(1, entry(Opcode::Read, 0, 100, 0)).status, 0);
     }
@@ -79,9 +74,7 @@ fn queues_share_vectors_when_there_are_fewer() {
 
 #[test]
 fn a_lost_interrupt_costs_a_tick_and_no_hang() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     system.controller(|controller, bus| {
         controller.finish(bus, 1);
@@ -101,9 +94,7 @@ fn storm(system: &mut System) {
 
 #[test]
 fn a_vector_that_does_not_stop_is_stopped_until_the_tick() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
+    let mut system = System::serving(Setup::default(), 2);
     system.take_acts();
     storm(&mut system);
     assert_eq!(system.take_acts(), [Act::Stopped(1)]);
@@ -121,8 +112,7 @@ fn a_vector_that_does_not_stop_is_stopped_until_the_tick() {
 
 #[test]
 fn interrupts_with_completions_are_no_storm() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     for lba in 0..u64::from(STORM) {
         assert_eq!(system.request(0, entry(Opcode::Read, lba % 900, 1, 0)).status, 0);
     }
@@ -132,9 +122,7 @@ fn interrupts_with_completions_are_no_storm() {
 #[test]
 fn departed_session_leaves_vector_allowances_unchanged() {
     // One vector for both sessions.
-    let mut system = System::start(Setup { msix_vectors: 2, ..Setup::default() });
-    system.open(0).unwrap();
-    system.open(1).unwrap();
+    let mut system = System::serving(Setup { msix_vectors: 2, ..Setup::default() }, 2);
     for lba in 0..u64::from(STORM) {
         assert_eq!(system.request(0, entry(Opcode::Read, lba % 900, 1, 0)).status, 0);
     }
@@ -145,9 +133,7 @@ fn departed_session_leaves_vector_allowances_unchanged() {
 
 #[test]
 fn a_session_that_left_does_not_hide_a_storm() {
-    let mut system = System::start(Setup { msix_vectors: 2, ..Setup::default() });
-    system.open(0).unwrap();
-    system.open(1).unwrap();
+    let mut system = System::serving(Setup { msix_vectors: 2, ..Setup::default() }, 2);
     for lba in 0..10 {
         assert_eq!(system.request(0, entry(Opcode::Read, lba, 1, 0)).status, 0);
     }
@@ -159,8 +145,7 @@ fn a_session_that_left_does_not_hide_a_storm() {
 
 #[test]
 fn a_vector_that_storms_tick_after_tick_leads_to_a_reset() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     for _ in 0..20 {
         assert_eq!(system.take_failures(), Vec::<String>::new());
         storm(&mut system);

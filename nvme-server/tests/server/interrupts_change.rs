@@ -1,7 +1,7 @@
 //! A controller that changes its interrupt mode while sessions are open: their requests wait a moment and all are
 //! answered, and an impossible mode changes nothing.
 
-use crate::support::{Act, Setup, System, Wires, entry};
+use crate::support::{Act, Setup, System, Wires, entry, reads};
 use blk_api::Status;
 use blk_api::config::Interrupts;
 use blk_api::policy::{Refusal, SET_INTERRUPTS};
@@ -15,9 +15,7 @@ use sim_fault::ControllerEffect;
 const PIN: Wires = Wires::Intx { masked: false };
 
 fn with_wires(wires: Wires) -> System {
-    let mut system = System::start(Setup { wires, ..Setup::default() });
-    system.open(0).unwrap();
-    system.open(1).unwrap();
+    let system = System::serving(Setup { wires, ..Setup::default() }, 2);
     system.take_acts();
     system
 }
@@ -36,10 +34,6 @@ fn change(system: &mut System, to: Interrupts) -> Result<(), Refusal> {
     ask(system, to)
 }
 
-fn reads(count: u64) -> Vec<Entry> {
-    (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
-}
-
 /// Number of times that the controller was disabled, and the modes asked of the PCI server, since the last call.
 fn disturbances(system: &System) -> (usize, Vec<u16>) {
     let acts = system.take_acts();
@@ -52,8 +46,7 @@ fn disturbances(system: &System) -> (usize, Vec<u16>) {
 
 #[test]
 fn requests_wait_for_the_reconfiguration_and_none_is_lost() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(12));
     system.submit(1, &reads(3));
     assert_eq!(ask(&mut system, Interrupts::Intx), Err(Refusal::Busy));
@@ -85,8 +78,7 @@ fn requests_wait_for_the_reconfiguration_and_none_is_lost() {
 
 #[test]
 fn a_request_that_was_submitted_in_part_goes_on_afterwards() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     // Transfers of up to 8 KiB: 25 commands, of which the queue pair holds eight.
     system.submit(0, &[entry(Opcode::Read, 0, 400, 0)]);
     assert_eq!(ask(&mut system, Interrupts::Msi), Err(Refusal::Busy));
@@ -187,8 +179,7 @@ fn a_controller_beyond_help_ends_the_change() {
 
 #[test]
 fn stuck_commands_are_given_up_and_the_change_continues() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(1));
     assert_eq!(ask(&mut system, Interrupts::Intx), Err(Refusal::Busy));
     // The timeouts of commands, of an abort, and of a queue pair.
@@ -201,18 +192,13 @@ fn stuck_commands_are_given_up_and_the_change_continues() {
 
 #[test]
 fn a_session_that_opens_while_commands_drain_waits_and_works() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     system.submit(0, &reads(2));
     assert_eq!(ask(&mut system, Interrupts::Msi), Err(Refusal::Busy));
     system.open(1).unwrap();
     system.submit(1, &reads(2));
     system.controller(|controller, _| assert_eq!(controller.submitted.len(), 2));
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     assert_eq!(ask(&mut system, Interrupts::Msi), Ok(()));
     assert_eq!((system.completions(0).len(), system.completions(1).len()), (2, 2));
 }

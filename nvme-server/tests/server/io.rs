@@ -1,19 +1,12 @@
 //! Data through the whole server: rings, commands, page lists, the controller and back.
 
-use crate::support::{Bytes, Setup, System, WINDOW, entry, session};
+use crate::support::{Bytes, Setup, System, WINDOW, entry, open, session};
 use blk_api::Status;
 use blk_api::config::Completion;
 use blk_api::extent::Extent;
 use blk_api::request::{Entry, Opcode, Segment};
 use blk_api::session::{STATISTICS, Statistics};
 use nvme_spec::nvm;
-
-fn open() -> System {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system
-}
 
 fn disk(system: &System, block: usize, blocks: usize) -> Vec<u8> {
     system.world.state().controller.disk(block * 512..(block + blocks) * 512)
@@ -96,8 +89,7 @@ fn a_verify_moves_no_data_and_reports_bad_media() {
 fn operations_the_controller_lacks_are_answered_without_it() {
     let mut setup = Setup::default();
     setup.shape.optional = false;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     success(&mut system, 0, entry(Opcode::Discard, 0, 8, 0));
     for opcode in [Opcode::WriteZeroes, Opcode::Verify, Opcode::Compare] {
         assert_eq!(system.request(0, entry(opcode, 0, 8, 0)).status(), Some(Status::Unsupported), "{opcode:?}");
@@ -119,8 +111,7 @@ fn a_request_larger_than_a_command_is_split_and_answered_once() {
 #[test]
 fn a_request_over_extents_and_ranges_is_put_together_in_order() {
     let only = session("only", 0).with(vec![Extent::new(3000, 5), Extent::new(64, 10)]);
-    let mut system = System::start(Setup { sessions: vec![only], ..Setup::default() });
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup { sessions: vec![only], ..Setup::default() }, 1);
     let mut read = entry(Opcode::Read, 2, 8, 0);
     read.segment_count = 3;
     read.segments[..3].copy_from_slice(&[
@@ -141,8 +132,7 @@ fn blocks_whose_record_had_to_go_are_a_miss_and_not_a_mistake() {
     // Backwards, so that no two of them become one record.
     let only = session("only", 0).with((0..EXTENTS).rev().map(|first| Extent::new(first, 1)).collect());
     let setup = Setup { sessions: vec![only], records: EXTENTS as u32 - 1, ..Setup::default() };
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 1, 0)).status(), Some(Status::NotInstalled));
     assert!(system.world.state().controller.submitted.is_empty());
     success(&mut system, 0, entry(Opcode::Read, EXTENTS - 2, 2, 1024));
@@ -156,8 +146,7 @@ fn blocks_whose_record_had_to_go_are_a_miss_and_not_a_mistake() {
 fn without_a_transfer_limit_one_command_carries_a_page_list() {
     let mut setup = Setup { sessions: vec![session("only", 0)], ..Setup::default() };
     setup.shape.mdts = 0;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     success(&mut system, 0, entry(Opcode::Read, 0, 500, 516));
     assert_eq!(system.clients[0].window.get(516..516 + 500 * 512), disk(&system, 0, 500));
     assert_eq!(system.world.state().controller.submitted.len(), 1);
@@ -165,8 +154,7 @@ fn without_a_transfer_limit_one_command_carries_a_page_list() {
 
 #[test]
 fn requests_beyond_what_may_be_in_flight_wait_for_places() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     let entries: Vec<_> = (0..16).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
     system.submit(0, &entries);
     assert_eq!(system.world.state().controller.submitted.len(), 8);
@@ -193,9 +181,7 @@ fn what_one_batch_brings_is_rung_once() {
 fn each_queue_pairs_doorbells_are_counted() {
     let mut setup = Setup::default();
     setup.sessions[0].config.queue_pairs = 2;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(setup, 1).holding();
     // A batch on each pair, and all their completions in one poll.
     for lba in [0, 10] {
         system.submit(0, &[entry(Opcode::Read, lba, 1, 0), entry(Opcode::Read, lba + 1, 1, 512)]);
@@ -212,8 +198,7 @@ fn every_way_of_noticing_completions_serves() {
     for completion in [Completion::Interrupt, Completion::Polled, Completion::Hybrid] {
         let mut setup = Setup::default();
         setup.sessions[0].config.completion = completion;
-        let mut system = System::start(setup);
-        system.open(0).unwrap();
+        let mut system = System::serving(setup, 1);
         for lba in 0..100 {
             success(&mut system, 0, entry(Opcode::Read, lba, 1, 0));
         }
@@ -257,8 +242,7 @@ fn a_media_error_reaches_the_request_that_asked_and_no_other() {
 
 #[test]
 fn an_entry_changed_after_it_was_taken_has_no_effect() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     // Split, so that most of its commands are submitted after the change.
     system.submit(0, &[Entry { user_data: 5, ..entry(Opcode::Read, 0, 400, 0) }]);
     assert_eq!(system.world.state().controller.submitted.len(), 8);

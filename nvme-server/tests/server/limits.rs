@@ -23,8 +23,7 @@ fn named(system: &mut System, opcode: Opcode) -> Vec<u64> {
 
 #[test]
 fn requests_without_data_are_cut_to_what_the_controller_states() {
-    let mut system = System::start(setup((2, 0), LIMITS));
-    system.open(0).unwrap();
+    let mut system = System::serving(setup((2, 0), LIMITS), 1);
     assert_eq!(named(&mut system, Opcode::Discard), [90; 10], "the lesser of one range and all");
     let zeroed = named(&mut system, Opcode::WriteZeroes);
     assert_eq!((zeroed[..28].to_vec(), zeroed[28..].to_vec()), (vec![32; 28], vec![4]), "four pages a command");
@@ -38,8 +37,7 @@ fn a_verify_has_the_limit_of_a_transfer_too() {
     for (mdts, vsl, expected) in [(3, 0, 64), (3, 1, 16), (1, 5, 16)] {
         let mut setup = setup((2, 0), CommandLimits { vsl, ..CommandLimits::default() });
         setup.shape.mdts = mdts;
-        let mut system = System::start(setup);
-        system.open(0).unwrap();
+        let mut system = System::serving(setup, 1);
         assert_eq!(named(&mut system, Opcode::Verify)[..10], [expected; 10], "MDTS {mdts}, VSL {vsl}");
     }
 }
@@ -47,8 +45,7 @@ fn a_verify_has_the_limit_of_a_transfer_too() {
 #[test]
 fn zeroes_without_a_limit_of_their_own_have_that_of_a_transfer() {
     for version in [(1, 4), (2, 0)] {
-        let mut system = System::start(setup(version, CommandLimits::default()));
-        system.open(0).unwrap();
+        let mut system = System::serving(setup(version, CommandLimits::default()), 1);
         assert_eq!(named(&mut system, Opcode::WriteZeroes)[..56], [16; 56]);
         assert_eq!(named(&mut system, Opcode::Discard), [900]);
     }
@@ -75,8 +72,7 @@ fn limits_are_asked_for_where_they_are_stated_and_may_be_refused() {
 
 #[test]
 fn discard_that_the_controller_refuses_is_no_failure() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     let refused = StatusCode::InvalidField.into();
     system.controller(|controller, _| controller.fails = Some((refused, 1)));
     assert_eq!(system.request(0, entry(Opcode::Discard, 0, 8, 0)).status(), Some(Status::Success));

@@ -1,6 +1,6 @@
 //! The policy component's calls: the records they install and remove, and their refusals.
 
-use crate::support::{Setup, System, entry, session};
+use crate::support::{Setup, System, entry, open, session};
 use blk_api::Status;
 use blk_api::config::{Class, RateLimit, SchedulingPolicy};
 use blk_api::extent::Extent;
@@ -42,13 +42,6 @@ fn drained(removal: &Removal) -> Message {
 
 fn status(system: &mut System, opcode: Opcode, lba: u64, blocks: u32) -> Option<Status> {
     system.request(0, entry(opcode, lba, blocks, 0)).status()
-}
-
-fn open() -> System {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system
 }
 
 #[test]
@@ -123,8 +116,7 @@ fn a_closed_session_has_no_records_and_gets_none() {
 
 #[test]
 fn rights_are_gone_once_no_command_can_use_them() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.tick();
     let entries: Vec<_> = (0..4).map(|lba| Entry { user_data: lba, ..entry(Opcode::Write, lba, 1, 0) }).collect();
     system.submit(0, &entries);
@@ -146,8 +138,7 @@ fn rights_are_gone_once_no_command_can_use_them() {
 
 #[test]
 fn stuck_command_delays_no_other_removal() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &[entry(Opcode::Write, 0, 1, 0)]);
     system.submit(1, &[entry(Opcode::Write, 0, 1, 0)]);
     let first = take(&mut system, Message::with(CLEAR, &0u64));
@@ -167,8 +158,7 @@ fn stuck_command_delays_no_other_removal() {
 
 #[test]
 fn neighbours_commands_do_not_delay_a_removal() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.tick();
     system.submit(1, &[entry(Opcode::Write, 0, 1, 0)]);
     let removal = take(&mut system, remove(0, 500));
@@ -180,8 +170,7 @@ fn neighbours_commands_do_not_delay_a_removal() {
 
 #[test]
 fn a_reset_ends_what_a_removal_waits_for() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.tick();
     system.submit(0, &[entry(Opcode::Write, 0, 1, 0)]);
     let removal = take(&mut system, remove(0, 500));
@@ -195,8 +184,7 @@ fn a_reset_ends_what_a_removal_waits_for() {
 fn a_read_only_extent_is_read_and_not_written() {
     let extents = vec![Extent { writable: false, ..Extent::new(100, 8) }, Extent::new(200, 8)];
     let setup = Setup { sessions: vec![session("only", 0).with(extents)], ..Setup::default() };
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     for opcode in [Opcode::Read, Opcode::Verify, Opcode::Compare] {
         assert_eq!(status(&mut system, opcode, 0, 16), Some(Status::Success), "{opcode:?}");
     }
@@ -220,9 +208,7 @@ fn share(class: Class, weight: u16, iops: Option<RateLimit>, bandwidth: Option<R
 fn invalid_share_is_refused_and_changes_nothing() {
     let mut setup = Setup { policy: SchedulingPolicy::Dedicated, ..Setup::default() };
     setup.sessions[0].config.highest = Class::High;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(setup, 1).holding();
     let good = share(Class::Medium, 1, NO_LIMIT, NO_LIMIT);
     let limited = |iops, bandwidth| share(Class::Medium, 1, iops, bandwidth);
     let limit = |per_second, burst| Some(RateLimit { per_second, burst });
@@ -257,9 +243,7 @@ fn a_share_counts_from_the_moment_it_is_set() {
     for policy in
         [SchedulingPolicy::RoundRobin, SchedulingPolicy::Dedicated, SchedulingPolicy::Weighted, SchedulingPolicy::Paced]
     {
-        let mut system = System::start(Setup { policy, ..Setup::default() });
-        system.open(0).unwrap();
-        system.controller(|controller, _| controller.hold = true);
+        let mut system = System::serving(Setup { policy, ..Setup::default() }, 1).holding();
         system.set_share(&share(Class::Low, 3, Some(RateLimit { per_second: 1, burst: 2 }), NO_LIMIT)).unwrap();
         let reads: Vec<_> = (0..6).map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 1, 0) }).collect();
         system.submit(0, &reads);

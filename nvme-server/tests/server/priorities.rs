@@ -1,6 +1,6 @@
 //! Order of the sessions' commands: the scheduler seen from outside.
 
-use crate::support::{Setup, System, Tenant, entry, session};
+use crate::support::{Setup, System, Tenant, entry, reads, session};
 use blk_api::Status;
 use blk_api::config::{Class, RateLimit, SchedulingPolicy};
 use blk_api::request::{Entry, Opcode};
@@ -17,15 +17,7 @@ fn of_class(tenant: &str, first: u64, class: Class) -> Tenant {
 
 /// A server with both sessions open, on a controller that holds commands back.
 fn system(policy: SchedulingPolicy, sessions: Vec<Tenant>) -> System {
-    let mut system = System::start(Setup { policy, sessions, ..Setup::default() });
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system.controller(|controller, _| controller.hold = true);
-    system
-}
-
-fn reads(count: u64) -> Vec<Entry> {
-    (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
+    System::serving(Setup { policy, sessions, ..Setup::default() }, 2).holding()
 }
 
 /// The queues that commands were submitted on, in order.
@@ -141,10 +133,7 @@ fn after_a_reset_nothing_of_before_holds_anybody_back() {
         system.pass(12);
         assert_eq!(system.world.state().controller.resets, 2, "{policy:?}: nothing was answered");
         let answered = system.completions(0).len() + system.completions(1).len();
-        system.controller(|controller, bus| {
-            controller.hold = false;
-            controller.finish(bus, 12);
-        });
+        system.finish_held();
         for _ in 0..200 {
             alarm(&mut system, 1);
         }

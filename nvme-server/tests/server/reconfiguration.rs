@@ -1,7 +1,7 @@
 //! A session's number of queue pairs and their depth, changed while it runs: its requests wait a moment and all are
 //! answered, and an impossible change changes nothing.
 
-use crate::support::{Act, Setup, System, Tenant, entry, session};
+use crate::support::{Act, Setup, System, Tenant, entry, reads, session};
 use blk_api::Status;
 use blk_api::policy::{Entitlement, REMOVE, Range, Refusal, SET_SHARE, Share};
 use blk_api::queue_sharing::QueueSharing;
@@ -23,10 +23,7 @@ fn setup() -> Setup {
 }
 
 fn open() -> System {
-    let mut system = System::start(setup());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system
+    System::serving(setup(), 2)
 }
 
 fn share_of(tenant: &Tenant, number: u32, queue_pairs: u16, depth: u16) -> Share {
@@ -36,10 +33,6 @@ fn share_of(tenant: &Tenant, number: u32, queue_pairs: u16, depth: u16) -> Share
 /// The first session's share with this number of queue pairs of this depth.
 fn queues(queue_pairs: u16, depth: u16) -> Share {
     share_of(&session("first", 0), 0, queue_pairs, depth)
-}
-
-fn reads(count: u64) -> Vec<Entry> {
-    (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
 }
 
 /// The submission queues that the controller has, which are its completion queues as well.
@@ -57,10 +50,7 @@ fn at_once(system: &mut System, count: u64) -> usize {
     });
     system.submit(0, &reads(count));
     let submitted = system.controller(|controller, _| controller.submitted.len());
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     let answers = system.completions(0);
     assert_eq!(answers.len(), count as usize);
     assert!(answers.iter().all(|answer| answer.status() == Some(Status::Success)));
@@ -108,8 +98,7 @@ fn a_thousand_changes_use_nothing_up() {
 
 #[test]
 fn requests_wait_for_the_interrupt_change_and_none_is_lost() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(20));
     system.take_acts();
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy), "eight commands are in flight");
@@ -150,8 +139,7 @@ fn requests_wait_for_the_interrupt_change_and_none_is_lost() {
 
 #[test]
 fn added_queue_pairs_do_not_wait_for_the_present_ones() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(20));
     assert_eq!(system.set_share(&queues(3, 8)), Ok(()));
     assert_eq!(system.controller(|controller, _| controller.submitted.len()), 20, "what found no room has some");
@@ -165,8 +153,7 @@ fn what_cannot_be_is_refused_with_its_value_and_changes_nothing() {
     // The specification lets it have more than the controller's queues can hold.
     setup.sessions[0].config.most_depth = 400;
     setup.shape.mqes_z = 15;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     system.take_acts();
     let good = Share::new(0, &session("first", 0).entitlement());
     let [pairs, depth] = [|asked| Refusal::QueuePairs { asked, most: 3 }, |asked| Refusal::Depth { asked, most: 15 }];
@@ -196,8 +183,7 @@ fn what_cannot_be_is_refused_with_its_value_and_changes_nothing() {
 fn a_session_has_no_more_than_the_controller_granted() {
     let mut setup = setup();
     setup.shape.queue_pairs = 2;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     assert_eq!(system.set_share(&queues(3, 8)), Err(Refusal::QueuePairs { asked: 3, most: 2 }));
     assert_eq!(system.set_share(&queues(2, 8)), Ok(()));
     assert_eq!(there(&mut system), [1, 2]);
@@ -269,8 +255,7 @@ fn controller_that_keeps_its_queues_is_reset_and_retried() {
 fn too_small_pool_is_reported_before_any_change() {
     let mut setup = setup();
     setup.dma_pages = 3 + 2 * (2 + 16);
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     assert_eq!(system.set_share(&queues(3, 8)), Err(Refusal::NoQueuePairs { asked: 3, has: 1 }));
     assert_eq!(system.set_share(&queues(2, 16)), Ok(()));
     assert_eq!((there(&mut system), at_once(&mut system, 60)), (vec![1, 2], 32));
@@ -278,17 +263,12 @@ fn too_small_pool_is_reported_before_any_change() {
 
 #[test]
 fn client_death_during_reconfiguration_keeps_the_change() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(4));
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     assert_eq!(system.set_share(&queues(2, 4)), Ok(()));
     assert_eq!((there(&mut system), system.mapped_pages(0)), (vec![4], 0));
     let report = std::mem::take(&mut system.world.state().reports).into_iter().find_map(|report| match report {
@@ -305,8 +285,7 @@ fn client_death_during_reconfiguration_keeps_the_change() {
 #[test]
 fn close_or_protocol_error_meanwhile_ends_as_usual() {
     for breaks in [false, true] {
-        let mut system = open();
-        system.controller(|controller, _| controller.hold = true);
+        let mut system = open().holding();
         system.submit(0, &reads(4));
         assert_eq!(system.set_share(&queues(3, 16)), Err(Refusal::Busy));
         let closing = (!breaks).then(|| system.begin_call(1, door::CLOSE));
@@ -314,10 +293,7 @@ fn close_or_protocol_error_meanwhile_ends_as_usual() {
             system.clients[0].break_tail();
             system.ring(0);
         }
-        system.controller(|controller, bus| {
-            controller.hold = false;
-            controller.finish(bus, usize::MAX);
-        });
+        system.finish_held();
         system.tick();
         assert_eq!(system.set_share(&queues(3, 16)), Ok(()));
         assert_eq!(closing.map(|call| system.answer(call).expect("an answer").label), closing.map(|_| door::DONE));
@@ -387,8 +363,7 @@ fn a_refusal_is_reported_once_and_then_the_same_is_tried_again() {
 
 #[test]
 fn a_controller_that_is_beyond_help_keeps_nobody_waiting() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(4));
     assert_eq!(system.set_share(&queues(1, 4)), Err(Refusal::Busy));
     system.controller(|controller, bus| {
@@ -424,10 +399,7 @@ fn late_queue_pair_that_is_recreated_still_gets_its_change() {
     assert_eq!(system.set_share(&queues(1, 4)), Err(Refusal::Busy));
     system.pass(15);
     assert_eq!(system.set_share(&queues(1, 4)), Ok(()));
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     assert_eq!(system.completions(0).len(), 20);
     assert_eq!(system.world.state().controller.resets, 1);
     assert_eq!(at_once(&mut system, 60), 4);
@@ -435,8 +407,7 @@ fn late_queue_pair_that_is_recreated_still_gets_its_change() {
 
 #[test]
 fn reconfigurations_are_sequential_and_reported() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &reads(1));
     assert_eq!(system.set_share(&queues(2, 4)), Err(Refusal::Busy));
     // A restarted policy component removes rights of another session, and sets shares again.

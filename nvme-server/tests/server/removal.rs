@@ -147,8 +147,7 @@ fn a_controller_pulled_while_it_shuts_down_is_released() {
 #[test]
 fn a_controller_that_failed_is_released_when_it_goes() {
     for presence in [Presence::Leaving, Presence::Absent] {
-        let mut system = System::start(in_slot());
-        system.open(0).unwrap();
+        let mut system = System::serving(in_slot(), 1);
         system.controller(|controller, bus| {
             controller.strike(bus, ControllerEffect::FatalStatus);
             controller.strike(bus, ControllerEffect::NeverReady);
@@ -165,8 +164,7 @@ fn a_controller_that_failed_is_released_when_it_goes() {
 
 #[test]
 fn an_admin_command_does_not_hold_up_the_release() {
-    let mut system = System::start(in_slot());
-    system.open(0).unwrap();
+    let mut system = System::serving(in_slot(), 1);
     system.controller(|controller, _| controller.deaf = true);
     let opening = system.begin_call(2, OPEN);
     pull(&mut system);
@@ -192,9 +190,7 @@ fn a_controller_pulled_while_it_is_brought_up_is_released() {
 
 #[test]
 fn a_closing_session_is_closed_when_its_controller_is_pulled() {
-    let mut system = System::start(in_slot());
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(in_slot(), 1).holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
     let closing = system.begin_call(1, CLOSE);
     pull(&mut system);
@@ -262,9 +258,7 @@ fn the_policy_component_is_followed_without_a_controller() {
 #[test]
 fn a_change_under_way_waits_for_a_controller_that_is_pulled() {
     for change in changes() {
-        let mut system = System::start(in_slot());
-        system.open(0).unwrap();
-        system.controller(|controller, _| controller.hold = true);
+        let mut system = System::serving(in_slot(), 1).holding();
         system.submit(0, &[entry(Opcode::Read, 0, 1, 0)]);
         assert_eq!(system.policy(change.clone()), Err(policy::Refusal::Busy));
         pull(&mut system);

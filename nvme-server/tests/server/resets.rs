@@ -9,8 +9,7 @@ use sim_fault::ControllerEffect;
 #[test]
 fn a_thousand_resets_use_nothing_up() {
     // Exactly the pages that the server and two sessions need.
-    let mut system = System::start(Setup { dma_pages: 23, ..Setup::default() });
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup { dma_pages: 23, ..Setup::default() }, 1);
     for round in 0..1000u64 {
         system.controller(|controller, bus| controller.forge(bus, 1, |_| ()));
         system.tick();
@@ -25,8 +24,7 @@ fn a_thousand_resets_use_nothing_up() {
 
 #[test]
 fn a_reset_that_fails_once_is_tried_again() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.controller(|controller, bus| {
         controller.refuse = Some((nvme_spec::admin::Opcode::Identify, 2));
         controller.forge(bus, 1, |_| ());
@@ -45,9 +43,7 @@ fn a_reset_that_fails_once_is_tried_again() {
 
 #[test]
 fn a_controller_that_is_away_for_half_a_second_is_used_again() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     let read = |n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) };
     system.submit(0, &[read(1)]);
     system.controller(|controller, _| controller.absent = true);
@@ -70,8 +66,7 @@ fn a_controller_that_is_away_for_half_a_second_is_used_again() {
 
 #[test]
 fn a_controller_that_stays_away_is_given_up_after_a_second() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.controller(|controller, _| (controller.hold, controller.absent) = (true, true));
     system.submit(0, &[entry(Opcode::Read, 1, 1, 0)]);
     let given_up = |system: &System| system.take_failures().iter().any(|it| it.contains("the controller is gone"));
@@ -91,8 +86,7 @@ fn a_controller_that_stays_away_is_given_up_after_a_second() {
 
 #[test]
 fn a_controller_that_was_away_has_three_attempts_from_there_on() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.controller(|controller, _| controller.absent = true);
     system.pass(1);
     assert_eq!(system.world.state().controller.resets, 1);
@@ -109,9 +103,7 @@ fn a_controller_that_was_away_has_three_attempts_from_there_on() {
 
 #[test]
 fn a_request_in_the_middle_of_being_split_is_answered_once() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     let requests = [1, 2].map(|n| Entry { user_data: n, ..entry(Opcode::Read, 0, 200, 0) });
     system.submit(0, &requests);
     system.controller(|controller, bus| {
@@ -127,9 +119,7 @@ fn a_request_in_the_middle_of_being_split_is_answered_once() {
 
 #[test]
 fn completions_taken_before_a_lie_in_the_same_batch_count() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     let requests = [1, 2, 3].map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) });
     system.submit(0, &requests);
     system.controller(|controller, bus| {
@@ -142,8 +132,7 @@ fn completions_taken_before_a_lie_in_the_same_batch_count() {
 
 #[test]
 fn larger_transfers_after_a_reset_change_nothing() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
+    let mut system = System::serving(Setup::default(), 1);
     system.close(0).unwrap();
     system.open(1).unwrap();
     system.controller(|controller, bus| {
@@ -173,7 +162,7 @@ fn opening_session_is_opened_after_the_reset() {
     system.tick();
     assert!(system.answer(opening).is_some_and(|answer| answer.label == blk_api::session::DONE));
     assert_eq!(system.take_failures().len(), 1);
-    system.install(0);
+    system.install(0).unwrap();
     assert_eq!(system.request(0, entry(Opcode::Read, 0, 20, 0)).status, 0);
 }
 
@@ -219,7 +208,7 @@ fn flood_of_openings_delays_nobody_for_ever() {
     if answer.label != 0 {
         system.open(1).unwrap();
     }
-    system.install(1);
+    system.install(1).unwrap();
     assert_eq!(system.request(1, entry(Opcode::Read, 0, 1, 0)).status, 0);
 }
 

@@ -20,10 +20,7 @@ const TICKS: u64 = 20;
 fn open_with(retry_delays: [u16; 3]) -> System {
     let mut setup = Setup::default();
     setup.shape.retry_delays = retry_delays;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system
+    System::serving(setup, 2)
 }
 
 fn open() -> System {
@@ -136,15 +133,11 @@ fn nothing_is_announced_to_a_controller_without_delays() {
 
 #[test]
 fn only_the_parts_of_a_request_that_were_refused_are_done_again() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &[Entry { user_data: 7, ..entry(Opcode::Read, 0, 100, 0) }]);
     assert_eq!(submitted(&mut system), 7);
     fail(&mut system, NOT_READY, 3);
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     assert_eq!(system.completions(0), []);
     system.pass(1);
     assert_eq!(answer(&mut system), (Some(Status::Success), 10));
@@ -170,18 +163,14 @@ fn many_requests_wait_and_all_are_answered_once() {
 
 #[test]
 fn retry_goes_before_the_next_large_request_of_its_session() {
-    let mut system = waiting();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = waiting().holding();
     // The first is cut into more commands than are in flight at once, and so is never wholly submitted at a tick.
     let entries = [20, 330].map(|lba| Entry { user_data: lba, ..entry(Opcode::Read, lba, 300, 0) });
     system.submit(0, &entries);
     (0..3).for_each(|_| system.tick());
     let before = submitted(&mut system);
     assert!(before < 1 + 19, "{before} commands");
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     system.settle();
     let sqes = system.controller(|controller, _| controller.submitted.clone());
     let after = &sqes[before..];
@@ -191,16 +180,12 @@ fn retry_goes_before_the_next_large_request_of_its_session() {
 
 #[test]
 fn retry_that_waits_for_room_is_not_counted_against_the_next_request() {
-    let mut system = waiting();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = waiting().holding();
     let entries: Vec<_> = (0..8).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect();
     system.submit(0, &entries);
     (0..3).for_each(|_| system.tick());
     assert_eq!(submitted(&mut system), 1 + 8, "the queue pair is full");
-    system.controller(|controller, bus| {
-        controller.hold = false;
-        controller.finish(bus, usize::MAX);
-    });
+    system.finish_held();
     system.settle();
     assert_eq!((submitted(&mut system), system.completions(0).len()), (1 + 8 + 1, 9));
     fail(&mut system, NOT_READY, u32::MAX);
@@ -238,8 +223,7 @@ fn closing_ends_a_retry() {
 
 #[test]
 fn command_that_is_refused_while_its_session_closes_is_not_waited_for() {
-    let mut system = open();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open().holding();
     system.submit(0, &[Entry { user_data: 7, ..entry(Opcode::Read, 3, 2, 0) }]);
     let call = system.begin_call(1, CLOSE);
     fail(&mut system, NOT_READY, 1);
@@ -252,8 +236,7 @@ fn command_that_is_refused_while_its_session_closes_is_not_waited_for() {
 #[test]
 fn death_of_the_client_ends_a_retry() {
     let mut system = waiting();
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     assert!(system.teardown_ack(0).0, "nothing is left of the session");
     system.pass(1);
     assert_eq!(submitted(&mut system), 1);
@@ -283,8 +266,7 @@ fn recreated_queue_pairs_take_a_retry() {
     let first = &mut setup.sessions[0].config;
     (first.most_queue_pairs, first.most_depth, first.ring_entries) = (3, 16, 64);
     setup.dma_pages = 128;
-    let mut system = System::start(setup);
-    system.open(0).unwrap();
+    let mut system = System::serving(setup, 1);
     fail(&mut system, NOT_READY, 1);
     system.submit(0, &[Entry { user_data: 7, ..entry(Opcode::Write, 3, 2, 0) }]);
     let entitlement = policy::Entitlement { queue_pairs: 2, depth: 4, ..session("first", 0).entitlement() };

@@ -28,9 +28,7 @@ fn window_is_mapped_only_while_its_session_is_open() {
 
 #[test]
 fn teardown_order_is_commands_queues_window() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     system.submit(0, &[entry(Opcode::Read, 0, 1, 0), entry(Opcode::Read, 1, 1, 512)]);
     system.take_acts();
     let call = system.begin_call(1, CLOSE);
@@ -49,9 +47,7 @@ fn teardown_order_is_commands_queues_window() {
 
 #[test]
 fn a_request_that_is_cut_short_by_closing_is_answered_as_closed() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = System::serving(Setup::default(), 1).holding();
     // 13 commands, of which 8 can be given.
     system.submit(0, &[entry(Opcode::Read, 0, 200, 0)]);
     let call = system.begin_call(1, CLOSE);
@@ -168,9 +164,7 @@ fn a_refused_queue_leaves_nothing_behind() {
 
 #[test]
 fn a_queue_that_cannot_be_deleted_is_gone_after_a_reset() {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
+    let mut system = System::serving(Setup::default(), 2);
     system.controller(|controller, _| controller.refuse = Some((Admin::DeleteIoSq, 1)));
     system.close(0).unwrap();
     assert_eq!((system.mapped_pages(0), system.mapped_pages(1)), (0, WINDOW / 4096));

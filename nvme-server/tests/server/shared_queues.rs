@@ -83,8 +83,7 @@ fn a_session_submits_to_the_queue_pairs_of_its_core() {
 
 #[test]
 fn completions_that_come_mixed_reach_those_who_asked() {
-    let mut system = open(ONE, 3);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open(ONE, 3).holding();
     for round in 0..2 {
         (0..3).for_each(|index| system.submit(index, &reads(10 * index as u64 + round, 1)));
     }
@@ -96,8 +95,7 @@ fn completions_that_come_mixed_reach_those_who_asked() {
 
 #[test]
 fn who_finds_a_full_queue_pair_has_its_turn_when_there_is_room() {
-    let mut system = open(ONE, 2);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open(ONE, 2).holding();
     system.submit(0, &reads(0, 8));
     system.submit(1, &reads(100, 2));
     assert_eq!(submitted(&system).len(), 8, "the queue pair holds no more");
@@ -111,8 +109,7 @@ fn who_finds_a_full_queue_pair_has_its_turn_when_there_is_room() {
 
 #[test]
 fn long_request_continues_when_other_completions_make_room() {
-    let mut system = open(ONE, 2);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open(ONE, 2).holding();
     system.submit(0, &reads(0, 7));
     // 4 commands, of which there is room for 1.
     system.submit(1, &[Entry { user_data: 100, ..entry(Opcode::Read, 0, 64, 0) }]);
@@ -123,8 +120,7 @@ fn long_request_continues_when_other_completions_make_room() {
 
 #[test]
 fn session_ends_after_its_own_commands() {
-    let mut system = open(ONE, 2);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open(ONE, 2).holding();
     system.submit(0, &reads(0, 2));
     system.submit(1, &reads(10, 2));
     let call = system.begin_call(1, CLOSE);
@@ -144,12 +140,10 @@ fn session_ends_after_its_own_commands() {
 
 #[test]
 fn dead_client_keeps_its_window_until_its_commands_end() {
-    let mut system = open(ONE, 2);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open(ONE, 2).holding();
     system.submit(0, &reads(0, 2));
     system.submit(1, &reads(10, 1));
-    system.clients[0].advance_incarnation();
-    system.tick();
+    system.advance_client(0);
     assert!(system.mapped_pages(0) > 0, "the device may still write there");
     system.controller(|controller, bus| controller.finish(bus, 3));
     system.tick();
@@ -187,8 +181,7 @@ fn a_late_queue_pair_is_made_again_for_all_who_share_it() {
 
 #[test]
 fn a_reset_answers_what_each_of_them_had_in_flight() {
-    let mut system = open(ONE, 2);
-    system.controller(|controller, _| controller.hold = true);
+    let mut system = open(ONE, 2).holding();
     system.submit(0, &reads(0, 2));
     system.submit(1, &reads(10, 1));
     system.controller(|controller, bus| {

@@ -1,20 +1,12 @@
 //! A slow controller, and one that is not alive any more.
 
-use crate::support::{Act, Setup, System, entry};
+use crate::support::{Act, Setup, System, entry, reads};
 use blk_api::Status;
 use blk_api::request::{Entry, Opcode};
 use nvme_spec::admin::Opcode as Admin;
 
 fn held() -> System {
-    let mut system = System::start(Setup::default());
-    system.open(0).unwrap();
-    system.open(1).unwrap();
-    system.controller(|controller, _| controller.hold = true);
-    system
-}
-
-fn reads(count: u64) -> Vec<Entry> {
-    (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
+    System::serving(Setup::default(), 2).holding()
 }
 
 #[test]

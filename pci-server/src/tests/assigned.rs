@@ -51,7 +51,7 @@ fn unconfigured_tree_works_like_one_with_firmware() {
 fn unclaimed_functions_decode_nothing_but_bridges_do() {
     let mut tested = only(Node::Port(Some(Box::new(Node::nvme()))));
     let (functions, _) = tested.assign();
-    let commands: Vec<u32> = functions.iter().map(|function| tested.read(function.bdf, 4) & 0b111).collect();
+    let commands: Vec<u32> = functions.iter().map(|function| tested.bus.read(function.bdf, 4) & 0b111).collect();
     assert_eq!(commands, [0, 0b010, 0], "host bridge, port, controller");
 }
 
@@ -112,12 +112,12 @@ fn bridge_that_keeps_no_bus_numbers_is_skipped() {
     // Its bus numbers: nothing behind it is found. Its window: the functions found behind it are left out, too.
     for (register, behind) in [(0x18, 0), (0x20, 1)] {
         let mut tested = Tested::new(&nodes, vec![WINDOW]);
-        tested.freeze(forgetful, register);
+        tested.bus.freeze(forgetful, register);
         let (functions, left_out) = tested.assign();
         let reasons: Vec<LeftOut> = left_out.iter().map(|(_, reason)| *reason).collect();
         assert_eq!(reasons, [&[LeftOut::Forgets][..], &[LeftOut::Behind][..behind]].concat());
         assert_eq!(left_out[0].0, forgetful);
-        assert_eq!(tested.read(forgetful, 4) & 0b111, 0, "it forwards nothing");
+        assert_eq!(tested.bus.read(forgetful, 4) & 0b111, 0, "it forwards nothing");
         assert_eq!(functions.iter().filter(|function| function.unusable.is_none()).count(), 2);
         tested.reach(&functions);
     }
@@ -128,7 +128,7 @@ fn an_impossible_bar_leaves_its_function_out_and_the_rest_works() {
     // The upper half of a 64-bit BAR that keeps nothing makes no size.
     let nodes = [Node::nvme(), Node::nvme()];
     let mut tested = Tested::new(&nodes, vec![WINDOW]);
-    tested.freeze(at(0, 1, 0), 0x14);
+    tested.bus.freeze(at(0, 1, 0), 0x14);
     let (functions, left_out) = tested.assign();
     assert_eq!(left_out, [(at(0, 1, 0), LeftOut::Bar)]);
     assert_eq!(
@@ -199,7 +199,7 @@ proptest! {
         prop_assert!(functions.iter().all(|f| f.unusable.is_none_or(|reason| reason == Unusable::NoEndpoint)));
         assigned.reach(&functions);
         assigned.reach_virtual_functions();
-        prop_assert_eq!(assigned.violations(), []);
+        prop_assert_eq!(assigned.bus.violations(), []);
         prop_assert_eq!(assigned.assign().0, functions);
     }
 
@@ -223,7 +223,7 @@ proptest! {
         }
         tested.reach(&functions);
         tested.reach_virtual_functions();
-        prop_assert_eq!(tested.violations(), []);
+        prop_assert_eq!(tested.bus.violations(), []);
         prop_assert_eq!(tested.assign(), (functions, left_out));
     }
 }

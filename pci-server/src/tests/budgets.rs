@@ -1,7 +1,7 @@
 //! Clients that call without end: their calls are answered a few at a tick, and nobody else waits.
 
 use super::system::{NVME_CLASS_CODE, OTHERS, RECEIVE_CPTR, System};
-use super::virtual_system::{FIRST, SECOND, SERVER, Virtual};
+use super::virtual_system::{FIRST, OnTree, SECOND, SERVER};
 use pci_api::{CLAIM, GRANTED, INTERRUPTS, INTERRUPTS_MSIX, IO_SPACE, Index, LIST, START, VECTOR};
 use platform::{Badge, CapData, Message};
 
@@ -27,10 +27,10 @@ fn interrupts() -> Message {
 }
 
 /// A server with two clients, whose functions are claimed and started, and their budgets full.
-fn started() -> Virtual {
-    let mut system = Virtual::enabled(2);
+fn started() -> OnTree {
+    let mut system = OnTree::enabled(2);
     for badge in [FIRST, SECOND] {
-        system.claim_virtual(badge).unwrap();
+        system.run_driver(badge).unwrap();
     }
     (0..TICKS).for_each(|_| system.tick(50));
     system

@@ -96,8 +96,7 @@ fn a_shared_line_is_left_and_joined_again() {
 
 #[test]
 fn what_the_function_lacks_is_refused_and_nothing_changes() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     system.vector(1, 1, 7).unwrap();
     assert_eq!(change(&mut system, 1, INTERRUPTS_MSI), Err(Refusal::Unusable));
     assert_eq!((on(&system, BEHIND_PORT), handlers(&system)), ([true, false, false], 1));

@@ -24,8 +24,7 @@ fn claim_maps_the_bar_but_never_the_table_nor_the_pba() {
 
 #[test]
 fn no_capability_to_the_table_can_be_had() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     for (index, paddr) in [0xc000_0000, 0xc000_1000].into_iter().enumerate() {
         system.ask_index(1, BAR_FRAME, index as u64).unwrap();
         assert_eq!(system.last_given(), Object::Frame { paddr, mapped: None });
@@ -104,8 +103,7 @@ fn nothing_is_had_without_a_claim() {
 
 #[test]
 fn io_space_has_its_domain_and_requester_id() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     assert_eq!(system.io_space(1), Ok(Object::IoSpace { domain: 1, requester_id: 0x0100 }));
     // Behind conventional bridges requests carry the id of the topmost.
     let claimed = system.claim(3, BEHIND_BRIDGES, INTERRUPTS_MSIX).unwrap();
@@ -144,8 +142,7 @@ fn released_function_goes_without_the_first_io_space() {
 
 #[test]
 fn release_leaves_other_drivers_their_io_spaces() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     system.io_space(1).unwrap();
     system.claim(2, ON_ROOT, INTERRUPTS_MSIX).unwrap();
     let others = system.io_space(2).unwrap();
@@ -207,8 +204,7 @@ fn start_lets_every_bridge_above_forward() {
 
 #[test]
 fn release_takes_every_mapping_and_capability() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     system.ask_index(1, BAR_FRAME, 0).unwrap();
     system.vector(1, 0, 7).unwrap();
     system.vector(1, 2, 7).unwrap();

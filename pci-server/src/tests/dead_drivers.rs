@@ -11,9 +11,7 @@ fn dead_drivers_device_is_silent_before_the_notification() {
     system.claim(2, ON_ROOT, INTERRUPTS_MSIX).unwrap();
     let before = system.passing_cptrs();
     system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
-    system.io_space(1).unwrap();
-    system.vector(1, 0, 7).unwrap();
-    system.ask(1, START).unwrap();
+    system.work(1).unwrap();
     let others = system.mapped(DRIVER_VSPACE + 1);
     assert!(system.device(BEHIND_PORT).is_master());
     system.set_incarnation(0, 1);
@@ -39,8 +37,7 @@ fn a_driver_that_died_without_a_claim_is_reported_all_the_same() {
 
 #[test]
 fn a_missed_death_is_seen_with_the_next_incarnation() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     system.ask(1, START).unwrap();
     system.take_acts();
     system.machine.state_mut().set_word(LIVENESS, 2);

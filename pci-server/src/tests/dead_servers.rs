@@ -4,7 +4,7 @@
 use super::bus::Device;
 use super::machine::{Machine, SIZING};
 use super::system::{BEHIND_BRIDGES, BEHIND_PORT, LIVENESS, ON_ROOT, RECEIVE_CPTR, System};
-use pci_api::{INTERRUPTS_INTX, INTERRUPTS_MSIX, LIST, Refusal, START};
+use pci_api::{INTERRUPTS_INTX, INTERRUPTS_MSIX, LIST, Refusal};
 use pci_spec::Bdf;
 use platform::{Badge, Memory as _, Message};
 use std::vec::Vec;
@@ -16,9 +16,7 @@ fn at_work() -> System {
         [(1, BEHIND_PORT, INTERRUPTS_MSIX), (2, ON_ROOT, INTERRUPTS_INTX), (3, BEHIND_BRIDGES, INTERRUPTS_MSIX)];
     for (driver, bdf, interrupts) in claims {
         system.claim(driver, bdf, interrupts).unwrap();
-        system.io_space(driver).unwrap();
-        system.vector(driver, 0, 7).unwrap();
-        system.ask(driver, START).unwrap();
+        system.work(driver).unwrap();
         assert!(system.device(bdf).is_master());
     }
     system

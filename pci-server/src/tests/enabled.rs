@@ -87,7 +87,7 @@ impl Running {
 
     /// Whether VF Enable or VF MSE is set.
     fn is_enabled(&self) -> bool {
-        self.tested.read(PHYSICAL, CONTROL) & 0b1001 != 0
+        self.tested.bus.read(PHYSICAL, CONTROL) & 0b1001 != 0
     }
 }
 
@@ -107,8 +107,8 @@ fn enabled_virtual_functions_are_found_with_parts_of_the_bars() {
     assert!(found.iter().all(|f| (f.vendor, f.device, f.class_code_bits()) == (0x1b36, 1, 0x01_08_02)));
     assert!(found.iter().all(|f| f.path == [PORT] && f.root_pin.is_none() && f.msi.is_none()));
     running.tested.reach_found(&found);
-    assert_eq!(running.tested.read(virtual_at(2), 8), u32::MAX, "the third one is not there");
-    assert_eq!(running.tested.violations(), []);
+    assert_eq!(running.tested.bus.read(virtual_at(2), 8), u32::MAX, "the third one is not there");
+    assert_eq!(running.tested.bus.violations(), []);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn nothing_is_accessed_before_its_time() {
         assert_eq!(running.find(early), Err(Refused::TooEarly));
     }
     assert_eq!(running.find(START + 100 * MS).map(|found| found.len()), Ok(3));
-    assert_eq!(running.tested.violations(), []);
+    assert_eq!(running.tested.bus.violations(), []);
 }
 
 #[test]
@@ -137,12 +137,12 @@ fn disabled_virtual_functions_are_gone_and_can_come_back() {
     let (mut running, first) = Running::with(3);
     running.disable(START + 200 * MS);
     assert!(!running.is_enabled());
-    assert_eq!(running.tested.read(virtual_at(0), 8), u32::MAX);
+    assert_eq!(running.tested.bus.read(virtual_at(0), 8), u32::MAX);
     running.disable(START + 900 * MS);
     assert_eq!(running.enable(3, START + 1200 * MS - 1), Err(Refused::TooEarly));
     running.enable(3, START + 1200 * MS).unwrap();
     assert_eq!(running.find(START + 1300 * MS), Ok(first));
-    assert_eq!(running.tested.violations(), []);
+    assert_eq!(running.tested.bus.violations(), []);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn registers_that_keep_nothing_leave_the_function_without_them() {
     {
         let mut running = Running::new();
         running.tested.write(PHYSICAL, SRIOV + register, before);
-        running.tested.freeze(PHYSICAL, SRIOV + register);
+        running.tested.bus.freeze(PHYSICAL, SRIOV + register);
         assert_eq!(running.enable(2, START), Err(Refused::Changed), "{register:#x}");
         assert!(!running.is_enabled());
     }
@@ -227,7 +227,7 @@ fn function_that_describes_others_than_before_is_refused() {
         (0, u32::MAX, Refused::Changed),
     ] {
         let mut running = Running::new();
-        running.tested.pretend(PHYSICAL, SRIOV + register, value);
+        running.tested.bus.pretend(PHYSICAL, SRIOV + register, value);
         assert_eq!(running.enable(2, START), Err(reason), "{register:#x}");
         assert!(!running.is_enabled());
     }
@@ -243,7 +243,7 @@ fn routing_ids_that_change_after_all_are_refused() {
     ] {
         let mut running = Running::new();
         running.enable(2, START).unwrap();
-        running.tested.pretend(PHYSICAL, SRIOV + offset::ROUTING, routing);
+        running.tested.bus.pretend(PHYSICAL, SRIOV + offset::ROUTING, routing);
         assert_eq!(running.find(START + 100 * MS), Err(reason), "{routing:#x}");
         assert!(!running.is_enabled());
     }
@@ -265,10 +265,10 @@ fn answers_that_are_no_virtual_functions_are_refused() {
     for (register, value) in [(0x00, 0x0001_1b36), (0x08, u32::MAX), (0x08, 0x0200_0000), (0x0c, 1 << 16)] {
         let mut running = Running::new();
         running.enable(3, START).unwrap();
-        running.tested.pretend(second, register, value);
+        running.tested.bus.pretend(second, register, value);
         assert_eq!(running.find(START + 100 * MS), Err(Refused::Absent(second)), "{register:#x}");
         assert!(!running.is_enabled());
-        running.tested.tell_the_truth();
+        running.tested.bus.tell_the_truth();
         running.enable(3, START + 1100 * MS).unwrap();
         assert_eq!(running.find(START + 1200 * MS).map(|found| found.len()), Ok(3));
     }
@@ -280,7 +280,7 @@ fn impossible_interrupts_leave_one_virtual_function_unusable() {
     for table in [7, 2, 0x8000] {
         let mut running = Running::new();
         running.enable(3, START).unwrap();
-        running.tested.pretend(virtual_at(1), 0x44, table);
+        running.tested.bus.pretend(virtual_at(1), 0x44, table);
         let found = running.find(START + 100 * MS).unwrap();
         let reasons: Vec<_> = found.iter().map(|function| function.unusable).collect();
         assert_eq!(reasons, [None, Some(Unusable::Msix), None], "{table:#x}");
@@ -290,11 +290,11 @@ fn impossible_interrupts_leave_one_virtual_function_unusable() {
 #[test]
 fn successor_disables_all_of_them_on_buses_as_they_are() {
     let (mut running, _) = Running::with(3);
-    let buses = running.tested.read(PORT, 0x18);
+    let buses = running.tested.bus.read(PORT, 0x18);
     disable_all(&mut running.config);
     assert!(!running.is_enabled());
-    assert_eq!(running.tested.read(PORT, 0x18), buses);
-    assert_eq!(running.tested.violations(), []);
+    assert_eq!(running.tested.bus.read(PORT, 0x18), buses);
+    assert_eq!(running.tested.bus.violations(), []);
 }
 
 #[test]
@@ -322,7 +322,7 @@ proptest! {
         let lie = |running: &mut Running| {
             for (register, value, of_virtual) in &lies {
                 let (bdf, at) = if *of_virtual { (virtual_at(0), *register) } else { (PHYSICAL, SRIOV + register) };
-                running.tested.pretend(bdf, at & !3, *value);
+                running.tested.bus.pretend(bdf, at & !3, *value);
             }
         };
         if !late {
@@ -331,7 +331,7 @@ proptest! {
         let enabled = running.enable(number, START);
         lie(&mut running);
         let found = enabled.and_then(|()| running.find(START + 100 * MS));
-        running.tested.tell_the_truth();
+        running.tested.bus.tell_the_truth();
         match found {
             Ok(found) => {
                 prop_assert_eq!(found.len(), usize::from(number));

@@ -123,8 +123,7 @@ fn function_that_vanishes_is_refused_without_harm() {
 
 #[test]
 fn function_that_vanishes_while_claimed_can_be_released() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     system.vector(1, 0, 7).unwrap();
     system.machine.state_mut().devices.remove(&BEHIND_PORT);
     system.ask(1, pci_api::RELEASE).unwrap();

@@ -21,8 +21,7 @@ fn entry(system: &System, vector: u64) -> [u32; 4] {
 
 #[test]
 fn claim_turns_messages_on_with_every_entry_masked() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let system = System::claimed();
     assert_eq!(system.device(BEHIND_PORT).read(0x40) >> 30, 0b10, "enabled, function not masked");
     for vector in 0..4 {
         assert_eq!(entry(&system, vector)[3], 1);
@@ -43,8 +42,7 @@ fn entries_are_masked_before_the_function_is_unmasked() {
 
 #[test]
 fn vector_gets_its_message_and_is_unmasked_by_the_last_write() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     system.take_acts();
     system.vector(1, 1, 0x77).unwrap();
     let Object::IrqHandler { irq, pin: None } = system.last_given() else { panic!("no handler") };
@@ -62,8 +60,7 @@ fn vector_gets_its_message_and_is_unmasked_by_the_last_write() {
 
 #[test]
 fn vectors_have_interrupts_of_their_own_from_the_range_given() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     let irqs: Vec<_> = (0..3)
         .map(|index| {
             system.vector(1, index, 7).unwrap();
@@ -78,8 +75,7 @@ fn vectors_have_interrupts_of_their_own_from_the_range_given() {
 
 #[test]
 fn vector_bound_again_keeps_its_interrupt() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     system.vector(1, 0, 7).unwrap();
     let first = system.last_given();
     system.vector(1, 0, 8).unwrap();
@@ -89,8 +85,7 @@ fn vector_bound_again_keeps_its_interrupt() {
 
 #[test]
 fn vectors_beyond_those_of_function_and_driver_are_refused() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     for index in [3, 4, 0x1_0000, u64::MAX] {
         assert_eq!(system.vector(1, index, 7).unwrap_err(), Refusal::NoSuchVector);
     }
@@ -114,8 +109,7 @@ fn interrupts_that_are_used_up_are_refused_until_one_returns() {
 
 #[test]
 fn vector_without_a_notification_is_refused() {
-    let mut system = System::start();
-    system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+    let mut system = System::claimed();
     let answer = system.call(1, Message::with(VECTOR, &pci_api::Index(0)));
     assert_eq!(Refusal::from_label(answer.label), Refusal::BadRequest);
 }

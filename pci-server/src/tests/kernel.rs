@@ -3,8 +3,7 @@
 //! Only messages are not the model's: requests are put before the server, its answers are kept, and a capability in an
 //! answer is copied to the cptrs where the tests find the drivers' capabilities.
 
-use super::machine::{Act, Object, State};
-use core::cell::RefCell;
+use super::machine::{Act, Machine, Object};
 use core::future::{Future, ready};
 use platform::fake::Partial;
 use platform::{
@@ -12,20 +11,14 @@ use platform::{
     Result, Rights, VSpace, Vaddr,
 };
 use sim_kernel::{Capability, Invoker};
-use std::rc::Rc;
 use std::vec::Vec;
 
 /// First cptr for capabilities that the server sends to drivers.
 pub(super) const DRIVER_CPTRS: u64 = 4096;
 
-#[derive(Clone, Debug)]
-pub(super) struct RecordingKernel {
-    pub(super) state: Rc<RefCell<State>>,
-}
-
-impl RecordingKernel {
+impl Machine {
     fn invoker(&self) -> Invoker {
-        self.state.borrow().kernel.clone()
+        self.state().kernel.clone()
     }
 
     /// The capability at a cptr of the server.
@@ -36,7 +29,7 @@ impl RecordingKernel {
     }
 
     fn note(&self, act: Act) {
-        self.state.borrow_mut().acts.push(act);
+        self.state_mut().acts.push(act);
     }
 
     fn note_deleted(&self, cap: Capability) {
@@ -54,7 +47,7 @@ fn irq_of(handler: Capability) -> u8 {
     irq
 }
 
-impl Partial for RecordingKernel {
+impl Partial for Machine {
     type Rest = Invoker;
 
     fn rest(&self) -> Invoker {
@@ -63,7 +56,7 @@ impl Partial for RecordingKernel {
 
     /// Every message is a call whose caller waits.
     fn cnode_save_caller(&self, cptr: AbsoluteCPtr) -> Result<()> {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state_mut();
         if state.callers.contains(&cptr.index) {
             return Err(Error::DeleteFirst);
         }
@@ -72,16 +65,16 @@ impl Partial for RecordingKernel {
     }
 
     fn nb_send(&self, dest: CPtr, message: &Message) {
-        let mut callers = core::mem::take(&mut self.state.borrow_mut().callers);
+        let mut callers = core::mem::take(&mut self.state_mut().callers);
         let answered = callers.iter().position(|caller| *caller == dest.bits()).map(|place| callers.swap_remove(place));
-        self.state.borrow_mut().callers = callers;
+        self.state_mut().callers = callers;
         if answered.is_some() {
             Partial::reply(self, message);
         }
     }
 
     fn cnode_delete(&self, cptr: AbsoluteCPtr) -> Result<()> {
-        self.state.borrow_mut().callers.retain(|caller| *caller != cptr.index);
+        self.state_mut().callers.retain(|caller| *caller != cptr.index);
         let held = self.held(CPtr::new(cptr.index));
         self.note_deleted(held);
         self.invoker().cnode_delete(cptr)
@@ -127,7 +120,7 @@ impl Partial for RecordingKernel {
     fn signal(&self, notification: Cap<Notification>) {
         match self.held(notification.cptr()) {
             Capability::Notification { badge, rights: Rights { write: true, .. }, .. } => {
-                self.state.borrow_mut().signalled.push(badge);
+                self.state_mut().signalled.push(badge);
             }
             other => panic!("a signal to {other:?}"),
         }
@@ -136,14 +129,14 @@ impl Partial for RecordingKernel {
     fn reply(&self, message: &Message) {
         let mut received = message.clone();
         if let Some(cap) = received.cap.take() {
-            let held: Vec<u64> = self.state.borrow().caps().into_iter().map(|(cptr, _)| cptr).collect();
+            let held: Vec<u64> = self.state().caps().into_iter().map(|(cptr, _)| cptr).collect();
             let next = held.last().map_or(DRIVER_CPTRS, |last| DRIVER_CPTRS.max(last + 1));
-            let state = self.state.borrow();
+            let state = self.state();
             let copied = state.kernel.cnode_copy(state.absolute(next), state.absolute(cap.bits()), Rights::ALL);
             copied.expect("a capability that can be sent");
             received.cap_received = true;
         }
-        self.state.borrow_mut().replies.push_back(received);
+        self.state_mut().replies.push_back(received);
     }
 
     fn call(&self, _: Cap<Endpoint>, _: &Message) -> impl Future<Output = Message> {

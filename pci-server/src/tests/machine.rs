@@ -1,8 +1,7 @@
 //! The state below the server: functions, memory, capabilities and acts, and the [`Platform`] made of it.
 
 use super::bus::{Device, Effect};
-use super::kernel::RecordingKernel;
-use core::cell::{Ref, RefCell, RefMut};
+use core::cell::{Cell, Ref, RefCell, RefMut};
 use core::future::{Future, poll_fn, ready};
 use core::task::Poll;
 use pci_spec::Bdf;
@@ -14,6 +13,7 @@ use platform::{
 use sim_kernel::{Access, Capability, Invoker, Mapping};
 use std::boxed::Box;
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::vec::Vec;
 
@@ -111,32 +111,28 @@ pub(super) struct State {
     pub(super) reports: Vec<report::Report>,
     /// The drivers' liveness pages and pages of presence, and the page that the server keeps, by their address.
     pub(super) pages: BTreeMap<u64, Ram>,
-    /// Writes after which the server is stopped, when it is.
-    pub(super) writes_left: Option<u32>,
+    pub(super) fuse: Fuse,
     /// Badges of the notifications that were signalled.
     pub(super) signalled: Vec<u64>,
     /// The time, in milliseconds.
     pub(super) ticks: u64,
 }
 
+/// The platform, and its kernel. Clones are the same one.
 #[derive(Clone, Debug)]
-pub(super) struct Machine {
-    state: Rc<RefCell<State>>,
-    kernel: RecordingKernel,
-}
+pub(super) struct Machine(Rc<RefCell<State>>);
 
 impl Machine {
     pub(super) fn new(state: State) -> Self {
-        let state = Rc::new(RefCell::new(state));
-        Self { kernel: RecordingKernel { state: state.clone() }, state }
+        Self(Rc::new(RefCell::new(state)))
     }
 
     pub(super) fn state(&self) -> Ref<'_, State> {
-        self.state.borrow()
+        self.0.borrow()
     }
 
     pub(super) fn state_mut(&self) -> RefMut<'_, State> {
-        self.state.borrow_mut()
+        self.0.borrow_mut()
     }
 
     pub(super) fn push(&self, badge: u64, message: Message) {
@@ -157,7 +153,7 @@ impl State {
             callers: Vec::new(),
             reports: Vec::new(),
             pages: BTreeMap::new(),
-            writes_left: None,
+            fuse: Fuse::default(),
             signalled: Vec::new(),
             ticks: 0,
         }
@@ -181,7 +177,7 @@ impl State {
     }
 
     fn write(&mut self, target: Target, value: u32) {
-        self.writes();
+        self.fuse.burn();
         let now_ns = self.now_ns();
         match target {
             Target::Config(bdf, register) => {
@@ -237,33 +233,50 @@ impl State {
     pub(super) fn set_word(&mut self, vaddr: u64, word: u32) {
         self.page(vaddr).store_release_u32(0, word).expect("a word");
     }
+}
 
+/// The writes after which a server is stopped, when it is. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fuse(Rc<Cell<Option<u32>>>);
+
+/// Payload of the unwinding of a stopped server.
+struct Stopped;
+
+impl Fuse {
     /// Counts a write of the server, at which it may be stopped.
-    fn writes(&mut self) {
-        if let Some(left) = &mut self.writes_left {
-            *left = left.checked_sub(1).unwrap_or_else(|| std::panic::resume_unwind(Box::new(Stopped)));
+    pub(super) fn burn(&self) {
+        let burnt = |left: u32| left.checked_sub(1).unwrap_or_else(|| resume_unwind(Box::new(Stopped)));
+        self.0.set(self.0.get().map(burnt));
+    }
+
+    /// Lets a server act, and stops it after `writes` writes, if they come before. Returns `None` then.
+    pub(super) fn limit<T>(&self, writes: Option<u32>, act: impl FnOnce() -> T) -> Option<T> {
+        self.0.set(writes);
+        let done = catch_unwind(AssertUnwindSafe(act));
+        self.0.set(None);
+        match done {
+            Ok(done) => Some(done),
+            Err(payload) if payload.is::<Stopped>() => None,
+            Err(payload) => resume_unwind(payload),
         }
     }
 }
 
-/// Payload of the unwinding of a stopped server.
-pub(super) struct Stopped;
-
 impl Platform for Machine {
-    type Kernel = RecordingKernel;
+    type Kernel = Self;
     type Memory = Ram;
     type Mmio = Registers;
 
-    fn kernel(&self) -> &RecordingKernel {
-        &self.kernel
+    fn kernel(&self) -> &Self {
+        self
     }
 
     fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
         let page = self.state_mut().page(region.vaddr.bits());
         Ok(match region.vaddr.bits() {
             SIZING => {
-                let state = self.state.clone();
-                page.watched(move || state.borrow_mut().writes())
+                let fuse = self.state().fuse.clone();
+                page.watched(move |_, _| fuse.burn())
             }
             PRESENCE.. => page,
             _ => page.read_only(),
@@ -271,7 +284,7 @@ impl Platform for Machine {
     }
 
     fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
-        Ok(Registers { state: self.state.clone(), vaddr: vaddr.bits(), len })
+        Ok(Registers { machine: self.clone(), vaddr: vaddr.bits(), len })
     }
 
     fn ticks(&self) -> u64 {
@@ -305,7 +318,7 @@ impl Platform for Machine {
 /// Configuration space, or device pages the server has mapped for itself.
 #[derive(Clone, Debug)]
 pub(super) struct Registers {
-    state: Rc<RefCell<State>>,
+    machine: Machine,
     vaddr: u64,
     len: usize,
 }
@@ -326,7 +339,7 @@ impl Registers {
             return Ok(Target::Config(bdf, u16::try_from(offset & 0xfff).map_err(|_| OutOfBounds)?));
         }
         let vaddr = self.vaddr + offset as u64;
-        let invoker = self.state.borrow().kernel.clone();
+        let invoker = self.machine.state().kernel.clone();
         let at = invoker.kernel().borrow().translate(invoker.thread(), Vaddr::new(vaddr), Access::Write);
         Ok(Target::Memory(at.expect("a mapped page").bits()))
     }
@@ -339,12 +352,12 @@ impl Mmio for Registers {
 
     fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
         let target = self.target(offset)?;
-        Ok(self.state.borrow_mut().read(target))
+        Ok(self.machine.state_mut().read(target))
     }
 
     fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
         let target = self.target(offset)?;
-        self.state.borrow_mut().write(target, value);
+        self.machine.state_mut().write(target, value);
         Ok(())
     }
 }

@@ -1,17 +1,14 @@
 //! The server on the modelled PCI tree: two slots with a driver each, and a controller that stays, with a third.
 
-use super::machine::{PRESENCE, Stopped};
-use super::system::{NVME_CLASS_CODE, System, config, driver};
-use super::tree_bus::{COMMAND, Everything, Lies, MASTER, Sender, TreeBus, ecam};
-use core::cell::RefCell;
-use core::ops::{Deref, DerefMut};
+use super::machine::PRESENCE;
+use super::system::{config, driver};
+pub(super) use super::tree_bus::OnTree;
+use super::tree_bus::{Everything, Worker};
 use pci_api::presence::{Presence, Visit};
-use pci_api::{Claimed, Match, Refusal, ServerConfig};
+use pci_api::{Match, ServerConfig};
 use pci_spec::Bdf;
 use platform::Badge;
-use sim_pci::{BusId, Endpoint, Firmware, FunctionConfig, FunctionLevelReset, PortConfig, SlotState, Tree, TreeConfig};
-use std::boxed::Box;
-use std::rc::Rc;
+use sim_pci::{BusId, Endpoint, FunctionConfig, FunctionLevelReset, PortConfig, SlotState, Tree, TreeConfig};
 use std::vec;
 use std::vec::Vec;
 
@@ -29,28 +26,6 @@ const NUMBERS: [u16; 2] = [7, 9];
 /// The supervisor's period.
 const TICK_MS: u64 = 50;
 
-/// The system, with its tree.
-pub(super) struct Slotted {
-    pub(super) system: System,
-    tree: Rc<RefCell<Tree<Sender>>>,
-    below: [BusId; 2],
-    assigns: bool,
-}
-
-impl Deref for Slotted {
-    type Target = System;
-
-    fn deref(&self) -> &System {
-        &self.system
-    }
-}
-
-impl DerefMut for Slotted {
-    fn deref_mut(&mut self) -> &mut System {
-        &mut self.system
-    }
-}
-
 pub(super) fn slotted_config(assigns: bool) -> ServerConfig {
     let fixed = Match::ClassCode { class_code: [1, 8, 2], index: 0 };
     let drivers = vec![
@@ -63,26 +38,25 @@ pub(super) fn slotted_config(assigns: bool) -> ServerConfig {
 }
 
 /// A controller with this name.
-pub(super) fn controller(name: u64) -> Endpoint<Sender> {
-    Endpoint::new(FunctionConfig::nvme(0x2000, 8), Sender { name, ..Sender::default() })
+pub(super) fn controller(name: u64) -> Endpoint<Worker> {
+    Endpoint::new(FunctionConfig::nvme(0x2000, 8), Worker { name, ..Worker::default() })
 }
 
 /// A controller with virtual functions.
-pub(super) fn with_virtual_functions() -> Endpoint<Sender> {
+pub(super) fn with_virtual_functions() -> Endpoint<Worker> {
     let mut config = FunctionConfig::nvme(0x2000, 8).with_virtual_nvme(2, 0x2000, 4);
     config.function_level_reset = FunctionLevelReset::Takes { ns: 100_000_000 };
-    let virtual_functions = (0..2).map(|_| Sender::default()).collect();
-    Endpoint { config, device: Sender::default(), virtual_functions }
+    Endpoint { config, device: Worker::default(), virtual_functions: vec![Worker::default(); 2] }
 }
 
-impl Slotted {
+impl OnTree {
     /// A server on a machine where firmware has placed everything, or where the server does. Slots for which `names` has a
     /// controller have it at the start.
-    pub(super) fn start(assigns: bool, names: [Option<u64>; 2]) -> Self {
-        Self::with(&slotted_config(assigns), names)
+    pub(super) fn with_slots(assigns: bool, names: [Option<u64>; 2]) -> Self {
+        Self::with_slots_of(&slotted_config(assigns), names)
     }
 
-    pub(super) fn with(config: &ServerConfig, names: [Option<u64>; 2]) -> Self {
+    pub(super) fn with_slots_of(config: &ServerConfig, names: [Option<u64>; 2]) -> Self {
         let window = 0xc000_0000..0xc800_0000;
         let mut tree = Tree::new(TreeConfig { buses: 16, windows: vec![window] });
         let below = [0, 1].map(|slot| {
@@ -94,39 +68,24 @@ impl Slotted {
                 tree.attach(below, 0, 0, controller(name)).unwrap();
             }
         }
-        if !config.assign {
-            tree.run_firmware(Firmware::Places, &mut Everything).unwrap();
-        }
-        let tree = Rc::new(RefCell::new(tree));
-        let bus = Box::new(TreeBus { tree: tree.clone(), lies: Lies::default() });
-        Self { system: System::on_bus(bus, config), tree, below, assigns: config.assign }
-    }
-
-    /// The next server, after the death of this one.
-    pub(super) fn successor(&self) -> Self {
-        let system = System::successor_for(&self.system.machine, &slotted_config(self.assigns), None);
-        Self { system: system.expect("it runs"), tree: self.tree.clone(), below: self.below, assigns: self.assigns }
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.system.machine.state().ticks * 1_000_000
+        Self::new(tree, below.to_vec(), config)
     }
 
     /// Puts a controller into a slot.
-    pub(super) fn insert(&mut self, slot: usize, functions: Vec<Endpoint<Sender>>) {
+    pub(super) fn insert(&mut self, slot: usize, functions: Vec<Endpoint<Worker>>) {
         let now_ns = self.now_ns();
-        self.tree.borrow_mut().insert(self.below[slot], functions, now_ns, &mut Everything).unwrap();
+        self.bus.tree().insert(self.below[slot], functions, now_ns, &mut Everything).unwrap();
     }
 
     /// Takes out what is in a slot.
     pub(super) fn pull(&mut self, slot: usize) {
         let now_ns = self.now_ns();
-        assert!(!self.tree.borrow_mut().remove(self.below[slot], now_ns, &mut Everything).is_empty());
+        assert!(!self.bus.tree().remove(self.below[slot], now_ns, &mut Everything).is_empty());
     }
 
     pub(super) fn press(&mut self, slot: usize) {
         let now_ns = self.now_ns();
-        self.tree.borrow_mut().press_attention_button(self.below[slot], now_ns, &mut Everything);
+        self.bus.tree().press_attention_button(self.below[slot], now_ns, &mut Everything);
     }
 
     /// Lets time pass, with the supervisor's ticks.
@@ -139,14 +98,7 @@ impl Slotted {
 
     /// Lets time pass for a server that is stopped after `writes` writes. Returns whether it was not.
     pub(super) fn wait_until(&mut self, ms: u64, writes: u32) -> bool {
-        self.system.machine.state_mut().writes_left = Some(writes);
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.wait(ms)));
-        self.system.machine.state_mut().writes_left = None;
-        match done {
-            Ok(()) => true,
-            Err(payload) if payload.is::<Stopped>() => false,
-            Err(payload) => std::panic::resume_unwind(payload),
-        }
+        self.done_within(writes, |system| system.wait(ms))
     }
 
     /// Content that the driver of a slot reads in its page.
@@ -160,27 +112,12 @@ impl Slotted {
     }
 
     pub(super) fn slot(&self, slot: usize) -> SlotState {
-        self.tree.borrow().slot(self.below[slot]).expect("a slot")
+        self.bus.tree().slot(self.below[slot]).expect("a slot")
     }
 
-    /// Claims a driver's function, as a driver does, and starts it.
-    pub(super) fn run_driver(&mut self, badge: u64) -> Result<Claimed, Refusal> {
-        let claimed = self.claim_class_code(badge, NVME_CLASS_CODE)?;
-        self.io_space(badge)?;
-        self.vector(badge, 0, 7)?;
-        self.ask(badge, pci_api::START)?;
-        Ok(claimed)
-    }
-
-    /// The value that a function's first register reads at the address in its BAR.
+    /// The name of the device that answers at the address in a function's first BAR.
     pub(super) fn register(&self, bdf: Bdf) -> u64 {
-        let mut tree = self.tree.borrow_mut();
-        let bar = tree.config_read(ecam(bdf, 0x10), 4, u64::MAX).unwrap() & !0xf;
-        tree.memory_read(bar, 4, u64::MAX).unwrap()
-    }
-
-    pub(super) fn is_master(&self, bdf: Bdf) -> bool {
-        let command = self.tree.borrow_mut().config_read(ecam(bdf, COMMAND), 4, u64::MAX).unwrap() as u32;
-        command != u32::MAX && command & MASTER != 0
+        let bar = self.bus.read(bdf, 0x10) & !0xf;
+        self.bus.tree().memory_read(bar.into(), 8, u64::MAX).unwrap() >> 48
     }
 }

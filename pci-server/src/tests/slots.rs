@@ -2,7 +2,7 @@
 
 use super::machine::{Act, Object};
 use super::slot_system::{
-    FIRST, FIXED, IN_SLOT, NEIGHBOUR, SECOND, Slotted, VIRTUAL, controller, slotted_config, with_virtual_functions,
+    FIRST, FIXED, IN_SLOT, NEIGHBOUR, OnTree, SECOND, VIRTUAL, controller, slotted_config, with_virtual_functions,
 };
 use super::system::{DRIVER_VSPACE, NVME_CLASS_CODE};
 use pci_api::presence::{Presence, Visit};
@@ -28,7 +28,7 @@ fn on_both(test: impl Fn(bool)) {
 #[test]
 fn a_controller_that_arrives_can_be_claimed_and_works() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [None, None]);
+        let mut system = OnTree::with_slots(assigns, [None, None]);
         assert_eq!(system.run_driver(FIRST), Err(Refusal::NoSuchFunction));
         assert_eq!((system.presence(0), system.slot(0)), (Presence::Absent, SlotState::Empty));
         system.insert(0, vec![controller(5)]);
@@ -46,7 +46,7 @@ fn a_controller_that_arrives_can_be_claimed_and_works() {
 #[test]
 fn a_controller_that_is_there_at_the_start_is_present_at_once() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [None, Some(6)]);
+        let mut system = OnTree::with_slots(assigns, [None, Some(6)]);
         assert_eq!([0, 1].map(|slot| system.presence(slot)), [Presence::Absent, Presence::Present]);
         system.run_driver(SECOND).unwrap();
         assert_eq!(system.register(IN_SLOT[1]), 6);
@@ -57,7 +57,7 @@ fn a_controller_that_is_there_at_the_start_is_present_at_once() {
 
 #[test]
 fn a_slots_driver_gets_nothing_but_its_slot() {
-    let mut system = Slotted::start(false, [None, Some(6)]);
+    let mut system = OnTree::with_slots(false, [None, Some(6)]);
     assert_eq!(system.claim(FIRST, IN_SLOT[1], pci_api::INTERRUPTS_MSIX), Err(Refusal::NotAllowed));
     assert_eq!(system.claim(FIRST, FIXED, pci_api::INTERRUPTS_MSIX), Err(Refusal::NotAllowed));
     assert_eq!(system.claim(NEIGHBOUR, IN_SLOT[1], pci_api::INTERRUPTS_MSIX), Err(Refusal::NotAllowed));
@@ -66,7 +66,7 @@ fn a_slots_driver_gets_nothing_but_its_slot() {
 #[test]
 fn an_orderly_removal_waits_for_the_driver() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [Some(5), None]);
+        let mut system = OnTree::with_slots(assigns, [Some(5), None]);
         system.run_driver(FIRST).unwrap();
         system.press(0);
         system.wait(WITHDRAW_MS);
@@ -90,7 +90,7 @@ fn an_orderly_removal_waits_for_the_driver() {
 
 #[test]
 fn a_driver_that_does_not_release_is_deprived_before_power_goes() {
-    let mut system = Slotted::start(false, [Some(5), None]);
+    let mut system = OnTree::with_slots(false, [Some(5), None]);
     let before = system.passing_cptrs();
     system.run_driver(FIRST).unwrap();
     system.press(0);
@@ -110,7 +110,7 @@ fn a_driver_that_does_not_release_is_deprived_before_power_goes() {
 #[test]
 fn a_controller_that_returns_has_the_addresses_of_the_start() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [Some(5), None]);
+        let mut system = OnTree::with_slots(assigns, [Some(5), None]);
         system.run_driver(FIRST).unwrap();
         let at_start = system.mapped(DRIVER_VSPACE);
         system.pull(0);
@@ -128,7 +128,7 @@ fn a_controller_that_returns_has_the_addresses_of_the_start() {
 #[test]
 fn a_pulled_controller_leaves_its_driver_time_to_release() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [Some(5), None]);
+        let mut system = OnTree::with_slots(assigns, [Some(5), None]);
         let before = system.passing_cptrs();
         system.run_driver(FIRST).unwrap();
         let mapped = system.mapped(DRIVER_VSPACE);
@@ -150,7 +150,7 @@ fn a_pulled_controller_leaves_its_driver_time_to_release() {
 #[test]
 fn another_controller_in_the_same_slot_is_not_reached_by_the_old_claim() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [Some(5), None]);
+        let mut system = OnTree::with_slots(assigns, [Some(5), None]);
         system.run_driver(FIRST).unwrap();
         system.pull(0);
         system.insert(0, vec![Endpoint::new(FunctionConfig::nvme(0x4000, 8), controller(8).device)]);
@@ -168,7 +168,7 @@ fn another_controller_in_the_same_slot_is_not_reached_by_the_old_claim() {
 #[test]
 fn both_slots_change_at_once_and_the_neighbour_notices_nothing() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [Some(5), Some(6)]);
+        let mut system = OnTree::with_slots(assigns, [Some(5), Some(6)]);
         for badge in [FIRST, SECOND, NEIGHBOUR] {
             system.run_driver(badge).unwrap();
         }
@@ -193,7 +193,7 @@ fn both_slots_change_at_once_and_the_neighbour_notices_nothing() {
 
 #[test]
 fn a_dead_driver_of_a_pulled_controller_is_silent() {
-    let mut system = Slotted::start(false, [Some(5), None]);
+    let mut system = OnTree::with_slots(false, [Some(5), None]);
     system.run_driver(FIRST).unwrap();
     system.pull(0);
     system.wait(50);
@@ -205,7 +205,7 @@ fn a_dead_driver_of_a_pulled_controller_is_silent() {
 #[test]
 fn what_a_port_has_no_room_for_is_turned_off() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [None, None]);
+        let mut system = OnTree::with_slots(assigns, [None, None]);
         let mut large = FunctionConfig::nvme(0x2000, 8);
         let kind = BarKind::Memory64(Prefetch::NonPrefetchable);
         large.bars[4] = Some(BarConfig { kind, bytes: 64 << 20 });
@@ -219,7 +219,7 @@ fn what_a_port_has_no_room_for_is_turned_off() {
 #[test]
 fn functions_of_one_device_arrive_together_and_go_together() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [None, None]);
+        let mut system = OnTree::with_slots(assigns, [None, None]);
         let mut other = FunctionConfig::nvme(0x2000, 8);
         other.class = ClassCode { base: 2, sub: 0, interface: 0 };
         system.insert(0, vec![Endpoint::new(other, controller(4).device), controller(5)]);
@@ -236,7 +236,7 @@ fn functions_of_one_device_arrive_together_and_go_together() {
 #[test]
 fn virtual_functions_go_with_their_controller() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [None, None]);
+        let mut system = OnTree::with_slots(assigns, [None, None]);
         let before = system.passing_cptrs();
         for arrivals in 1..4 {
             system.insert(0, vec![with_virtual_functions()]);
@@ -258,7 +258,7 @@ fn virtual_functions_go_with_their_controller() {
 /// A reset that a removal cuts short holds up nobody: not the slot, and not the resets of others.
 #[test]
 fn a_controller_pulled_under_reset_leaves_no_note() {
-    let mut system = Slotted::start(false, [None, None]);
+    let mut system = OnTree::with_slots(false, [None, None]);
     for slot in [0, 1] {
         system.insert(slot, vec![with_virtual_functions()]);
     }
@@ -279,7 +279,7 @@ fn a_controller_pulled_under_reset_leaves_no_note() {
 fn a_slot_that_no_port_has_disturbs_nobody() {
     let mut config = slotted_config(false);
     config.drivers[0].allowed = Match::Slot(1234);
-    let mut system = Slotted::with(&config, [Some(5), Some(6)]);
+    let mut system = OnTree::with_slots_of(&config, [Some(5), Some(6)]);
     system.wait(SOON_MS);
     assert_eq!(system.presence(0), Presence::Absent);
     assert_eq!(system.run_driver(FIRST), Err(Refusal::NoSuchFunction));
@@ -294,11 +294,11 @@ fn server_death_during_an_arrival_is_made_up_for() {
     on_both(|assigns| {
         let mut stopped = 0;
         for writes in 0.. {
-            let mut system = Slotted::start(assigns, [None, None]);
+            let mut system = OnTree::with_slots(assigns, [None, None]);
             system.insert(0, vec![controller(5)]);
             let done = system.wait_until(SOON_MS, writes);
             stopped += u32::from(!done);
-            let mut next = system.successor();
+            let mut next = system.successor(None).unwrap();
             next.wait(OVER_MS);
             assert_eq!(next.presence(0), Presence::Present, "after {writes} writes");
             next.set_incarnation(0, 2);
@@ -318,13 +318,13 @@ fn server_death_during_a_removal_is_made_up_for() {
     on_both(|assigns| {
         let mut stopped = 0;
         for writes in 0.. {
-            let mut system = Slotted::start(assigns, [Some(5), None]);
+            let mut system = OnTree::with_slots(assigns, [Some(5), None]);
             system.run_driver(FIRST).unwrap();
             system.press(0);
             let done = system.wait_until(OVER_MS, writes);
             stopped += u32::from(!done);
             for _ in 0..2 {
-                system = system.successor();
+                system = system.successor(None).unwrap();
                 system.wait(OVER_MS);
                 assert_eq!((system.presence(0), system.slot(0)), (Presence::Absent, SlotState::Off), "{writes} writes");
             }
@@ -342,18 +342,18 @@ fn server_death_during_a_removal_is_made_up_for() {
 /// A driver that was started before an arrival is started again, because the number of arrivals is another.
 #[test]
 fn arrivals_are_counted_across_server_death() {
-    let mut system = Slotted::start(false, [None, None]);
+    let mut system = OnTree::with_slots(false, [None, None]);
     for arrivals in 1..5 {
         system.insert(0, vec![controller(5)]);
         system.wait(SOON_MS);
         assert_eq!(system.visit(0), Visit { arrivals, presence: Presence::Present });
         if arrivals % 2 == 0 {
-            system = system.successor();
+            system = system.successor(None).unwrap();
             assert_eq!(system.visit(0), Visit { arrivals, presence: Presence::Present });
         }
         system.pull(0);
         if arrivals % 2 == 1 {
-            system = system.successor();
+            system = system.successor(None).unwrap();
             assert_eq!(system.visit(0), Visit { arrivals, presence: Presence::Absent });
         }
         system.wait(OVER_MS);
@@ -365,12 +365,12 @@ fn arrivals_are_counted_across_server_death() {
 #[test]
 fn server_death_during_a_withdrawal_is_made_up_for() {
     for writes in 0.. {
-        let mut system = Slotted::start(false, [Some(5), None]);
+        let mut system = OnTree::with_slots(false, [Some(5), None]);
         system.press(0);
         system.wait(WITHDRAW_MS / 2);
         system.press(0);
         let done = system.wait_until(100, writes);
-        let mut next = system.successor();
+        let mut next = system.successor(None).unwrap();
         next.wait(OVER_MS);
         assert_eq!((next.presence(0), next.slot(0)), (Presence::Present, SlotState::On), "after {writes} writes");
         if done {
@@ -382,9 +382,9 @@ fn server_death_during_a_withdrawal_is_made_up_for() {
 #[test]
 fn a_button_pressed_while_no_server_runs_counts() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [Some(5), None]);
+        let mut system = OnTree::with_slots(assigns, [Some(5), None]);
         system.press(0);
-        let mut next = system.successor();
+        let mut next = system.successor(None).unwrap();
         next.run_driver(FIRST).unwrap();
         next.wait(WITHDRAW_MS);
         assert_eq!(next.presence(0), Presence::Leaving);
@@ -394,7 +394,7 @@ fn a_button_pressed_while_no_server_runs_counts() {
         // Another device is no device that was turned off.
         next.pull(0);
         next.insert(0, vec![controller(8)]);
-        let mut last = next.successor();
+        let mut last = next.successor(None).unwrap();
         last.wait(2000);
         last.set_incarnation(0, 2);
         last.run_driver(FIRST).unwrap();
@@ -405,7 +405,7 @@ fn a_button_pressed_while_no_server_runs_counts() {
 #[test]
 fn nothing_stays_of_a_thousand_removals() {
     on_both(|assigns| {
-        let mut system = Slotted::start(assigns, [Some(1), None]);
+        let mut system = OnTree::with_slots(assigns, [Some(1), None]);
         let mut kept: Vec<(usize, usize)> = Vec::new();
         for cycle in 0..1000u64 {
             let claimed = system.run_driver(FIRST).unwrap();

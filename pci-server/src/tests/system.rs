@@ -2,19 +2,21 @@
 
 use super::bus::{Device, at};
 use super::kernel::DRIVER_CPTRS;
-use super::machine::{ARENA, ARENA_LEN, Act, Bus, ECAM, Machine, OWN_CNODE, Object, PRESENCE, SIZING, State, Stopped};
+use super::machine::{ARENA, ARENA_LEN, Act, Bus, ECAM, Machine, OWN_CNODE, Object, PRESENCE, SIZING, State};
 use core::cell::RefCell;
 use core::future::Future;
 use core::ops::Range;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use pci_api::{
-    CLAIM, Claim, Claimed, DriverConfig, GRANTED, IO_SPACE, Index, IntxRouting, Match, Refusal, ServerConfig, VECTOR,
+    CLAIM, Claim, Claimed, DriverConfig, GRANTED, INTERRUPTS_MSIX, IO_SPACE, Index, IntxRouting, Match, Refusal, START,
+    ServerConfig, VECTOR,
 };
 use pci_spec::Bdf;
+use platform::fake::Start;
 use platform::{
     AbsoluteCPtr, Badge, CPtr, CacheAttributes, Cap, CapData, Environment, Event, Kernel as _, Message, Name,
-    NamedCaps, ObjectType, Paddr, Region, RegionKind, Rights, TableLevel, VSpace, Vaddr,
+    ObjectType, Paddr, Region, RegionKind, Rights, TableLevel, VSpace, Vaddr,
 };
 use sim_kernel::{Arch, Capability, Invoker, Iommu, Kernel, MachineConfig, Mapping, Rules};
 use std::boxed::Box;
@@ -106,41 +108,39 @@ pub(super) fn config() -> ServerConfig {
 }
 
 fn environment(config: &ServerConfig) -> Environment {
-    let name = |name: &str| Name::try_from(name).unwrap();
-    let caps = |text: &str, first, count| NamedCaps { name: name(text), first: CPtr::new(first), count };
-    let region = |text: &str, vaddr, len, kind| Region { name: name(text), vaddr: Vaddr::new(vaddr), len, kind };
+    let mut start = Start::new("pci-server");
+    let drivers = config.drivers.len() as u32;
+    for (name, first, count) in [
+        ("event", EVENT, 1),
+        ("irq-control", IRQ_CONTROL, 1),
+        ("io-space-master", IO_SPACE_MASTER, 1),
+        ("own-vspace", OWN_VSPACE, 1),
+        ("driver-vspace", DRIVER_VSPACE, drivers),
+        ("pci-window", PCI_WINDOW, config.pci_windows.len() as u32),
+        ("silenced", SILENCED, drivers),
+    ] {
+        start.caps(name, first, count);
+    }
+    // The machine has memory for each address.
+    let mut region = |text: &str, vaddr, len, kind| {
+        let name = Name::try_from(text).unwrap();
+        start.environment.regions.push(Region { name, vaddr: Vaddr::new(vaddr), len, kind });
+    };
+    region("ecam", ECAM, 16 << 20, RegionKind::Device);
+    region("arena", ARENA, ARENA_LEN, RegionKind::Arena);
+    region("sizing", SIZING, 4096, RegionKind::ReadWrite);
+    for (number, driver) in (0..).zip(&config.drivers) {
+        region(&std::format!("liveness-{number}"), LIVENESS + number * 4096, 4096, RegionKind::ReadOnly);
+        if driver.allowed.slot().is_some() {
+            region(&std::format!("presence-{number}"), PRESENCE + number * 4096, 4096, RegionKind::ReadWrite);
+        }
+    }
     Environment {
-        component: 2,
-        name: name("pci-server"),
         cnode: Some(CPtr::new(OWN_CNODE)),
-        cnode_bits: 12,
-        ipc_buffer: Vaddr::new(0x1010_0000),
         free_cptrs: FREE,
         receive_cptr: Some(CPtr::new(RECEIVE_CPTR)),
-        wait: Some(CPtr::new(3)),
-        caps: vec![
-            caps("event", EVENT, 1),
-            caps("irq-control", IRQ_CONTROL, 1),
-            caps("io-space-master", IO_SPACE_MASTER, 1),
-            caps("own-vspace", OWN_VSPACE, 1),
-            caps("driver-vspace", DRIVER_VSPACE, config.drivers.len() as u32),
-            caps("pci-window", PCI_WINDOW, config.pci_windows.len() as u32),
-            caps("silenced", SILENCED, config.drivers.len() as u32),
-        ],
-        regions: [
-            region("ecam", ECAM, 16 << 20, RegionKind::Device),
-            region("arena", ARENA, ARENA_LEN, RegionKind::Arena),
-            region("sizing", SIZING, 4096, RegionKind::ReadWrite),
-        ]
-        .into_iter()
-        .chain((0..config.drivers.len() as u64).map(|driver| {
-            region(&std::format!("liveness-{driver}"), LIVENESS + driver * 4096, 4096, RegionKind::ReadOnly)
-        }))
-        .chain((0..).zip(&config.drivers).filter(|(_, driver)| driver.allowed.slot().is_some()).map(|(driver, _)| {
-            region(&std::format!("presence-{driver}"), PRESENCE + driver * 4096, 4096, RegionKind::ReadWrite)
-        }))
-        .collect(),
         config: postcard::to_allocvec(config).unwrap(),
+        ..start.environment
     }
 }
 
@@ -203,6 +203,13 @@ impl System {
         Self::with(devices(), config())
     }
 
+    /// With the first driver's controller claimed.
+    pub(super) fn claimed() -> Self {
+        let mut system = Self::start();
+        system.claim(1, BEHIND_PORT, INTERRUPTS_MSIX).unwrap();
+        system
+    }
+
     pub(super) fn with(devices: Vec<(Bdf, Device)>, config: ServerConfig) -> Self {
         Self::with_environment(devices, &config, environment(&config))
     }
@@ -239,28 +246,16 @@ impl System {
 
     /// Starts a server with this configuration, otherwise as [`System::successor`].
     pub(super) fn successor_for(machine: &Machine, config: &ServerConfig, writes: Option<u32>) -> Option<Self> {
-        {
+        let fuse = {
             let mut state = machine.state_mut();
             (0..config.drivers.len() as u64).for_each(|driver| state.set_word(LIVENESS + driver * 4096, 1));
             let (devices, pages) = (core::mem::take(&mut state.devices), core::mem::take(&mut state.pages));
-            let (bus, ticks) = (state.bus.take(), state.ticks);
+            let (bus, ticks, fuse) = (state.bus.take(), state.ticks, state.fuse.clone());
             let fresh = State::new(kernel(config), Vec::new());
-            *state = State { devices, pages, bus, ticks, writes_left: writes, ..fresh };
-        }
-        let run = || {
-            let server = Box::pin(super::run(machine.clone(), environment(config)));
-            let mut system = Self { machine: machine.clone(), server, ended: false };
-            system.poll();
-            system
+            *state = State { devices, pages, bus, ticks, fuse: fuse.clone(), ..fresh };
+            fuse
         };
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
-            Ok(system) => {
-                machine.state_mut().writes_left = None;
-                Some(system)
-            }
-            Err(payload) if payload.is::<Stopped>() => None,
-            Err(payload) => std::panic::resume_unwind(payload),
-        }
+        fuse.limit(writes, || Self::run(machine.clone(), environment(config)))
     }
 
     pub(super) fn poll(&mut self) {
@@ -322,7 +317,7 @@ impl System {
     }
 
     pub(super) fn claim_class_code(&mut self, badge: u64, class_code: u32) -> Result<Claimed, Refusal> {
-        let claim = Claim { bdf: u16::MAX, interrupts: pci_api::INTERRUPTS_MSIX, class_code };
+        let claim = Claim { bdf: u16::MAX, interrupts: INTERRUPTS_MSIX, class_code };
         granted(self.call(badge, Message::with(CLAIM, &claim))).map(|answer| answer.payload().unwrap())
     }
 
@@ -333,6 +328,19 @@ impl System {
 
     pub(super) fn io_space(&mut self, badge: u64) -> Result<Object, Refusal> {
         self.ask(badge, IO_SPACE).map(|_| self.last_given())
+    }
+
+    /// Starts a claimed function, as its driver does.
+    pub(super) fn work(&mut self, badge: u64) -> Result<(), Refusal> {
+        self.io_space(badge)?;
+        self.vector(badge, 0, 7)?;
+        self.ask(badge, START).map(drop)
+    }
+
+    /// Claims a driver's NVMe controller, as the driver does, and starts it.
+    pub(super) fn run_driver(&mut self, badge: u64) -> Result<Claimed, Refusal> {
+        let claimed = self.claim_class_code(badge, NVME_CLASS_CODE)?;
+        self.work(badge).map(|()| claimed)
     }
 
     /// The capability a driver received last.

@@ -6,9 +6,10 @@ use crate::config_space::ConfigSpace;
 use crate::enumerate::enumerate;
 use crate::function::Function;
 use crate::sizing::Note;
-use crate::tests::machine::Stopped;
+use crate::tests::machine::{Bus as _, Fuse};
+use crate::tests::tree_bus::{Everything, TreeBus, Worker, answer};
 use crate::virtual_functions;
-use core::cell::{Cell, RefCell};
+use core::cell::Cell;
 use core::ops::Range;
 use pci_spec::bar::Prefetch;
 use pci_spec::{BarKind, Bdf};
@@ -16,12 +17,10 @@ use platform::fake::Ram;
 use platform::{Mmio, OutOfBounds, PAGE_SIZE, Paddr};
 use proptest::prelude::*;
 use sim_pci::{
-    BarConfig, Blocked, BusId, BusType, Device, DeviceNumbers, Endpoint, Firmware, FunctionConfig, FunctionId,
-    FunctionLevelReset, Level, Link, Machine, MsixConfig, PortConfig, Reset, SriovConfig, Tree, TreeConfig, Upstream,
-    Violation,
+    BarConfig, BusId, BusType, DeviceNumbers, Endpoint, Firmware, FunctionConfig, FunctionId, FunctionLevelReset, Link,
+    MsixConfig, PortConfig, SriovConfig, Tree, TreeConfig,
 };
 use std::boxed::Box;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::vec::Vec;
 
@@ -30,8 +29,6 @@ pub(super) const WINDOW: Range<u64> = 0xc000_0000..0xfec0_0000;
 const BUSES: u16 = 16;
 const COMMAND: u16 = 0x04;
 const MEMORY_SPACE: u32 = 1 << 1;
-/// Time at which virtual functions that were enabled at 0 exist, nanoseconds.
-const LATER_NS: u64 = 10_000_000_000;
 
 /// A function or bridge on a bus.
 #[derive(Clone, Debug)]
@@ -94,22 +91,12 @@ pub(super) fn nodes(largest: u32) -> impl Strategy<Value = Vec<Node>> {
 
 /// The tree under test.
 pub(super) struct Tested {
-    tree: Rc<RefCell<Tree<Worker>>>,
+    pub(super) bus: TreeBus,
     windows: PciWindows,
     note: Ram,
-    writes_left: Rc<RefCell<Option<u32>>>,
-    lies: Rc<RefCell<Lies>>,
+    fuse: Fuse,
     /// Time of the server's accesses to configuration space.
     now_ns: Rc<Cell<u64>>,
-}
-
-/// Registers that are not as the model has them, by their place in configuration space.
-#[derive(Clone, Debug, Default)]
-struct Lies {
-    /// Registers that keep nothing.
-    frozen: Vec<u64>,
-    /// Registers that read something else.
-    pretended: BTreeMap<u64, u32>,
 }
 
 impl Tested {
@@ -119,28 +106,12 @@ impl Tested {
         let mut name = 1;
         attach(&mut tree, BusId::ROOT, 1, nodes, &mut name);
         Self {
-            tree: Rc::new(RefCell::new(tree)),
+            bus: TreeBus::new(tree),
             windows: PciWindows::new(&windows.into_iter().flat_map(untypeds).collect::<Vec<_>>()),
             note: Ram::new(PAGE_SIZE),
-            writes_left: Rc::default(),
-            lies: Rc::default(),
+            fuse: Fuse::default(),
             now_ns: Rc::default(),
         }
-    }
-
-    /// Loses all writes to this register from now on.
-    pub(super) fn freeze(&mut self, bdf: Bdf, register: u16) {
-        self.lies.borrow_mut().frozen.push(ecam(bdf, register));
-    }
-
-    /// Reads of this register give `value` from now on.
-    pub(super) fn pretend(&mut self, bdf: Bdf, register: u16, value: u32) {
-        self.lies.borrow_mut().pretended.insert(ecam(bdf, register), value);
-    }
-
-    /// All registers are as the model has them again.
-    pub(super) fn tell_the_truth(&mut self) {
-        *self.lies.borrow_mut() = Lies::default();
     }
 
     pub(super) fn set_time(&mut self, now_ns: u64) {
@@ -148,7 +119,7 @@ impl Tested {
     }
 
     pub(super) fn run_firmware(&mut self) -> bool {
-        self.tree.borrow_mut().run_firmware(Firmware::PlacesAndBoots, &mut Nobody).is_ok()
+        self.bus.tree().run_firmware(Firmware::PlacesAndBoots, &mut Everything).is_ok()
     }
 
     /// Runs a server's start on a tree that is not configured.
@@ -160,9 +131,7 @@ impl Tested {
 
     /// Runs a server's start as [`Tested::assign`], stopped after `writes` writes. Returns whether it finished before.
     pub(super) fn assign_until(&mut self, writes: u32) -> bool {
-        self.until(writes, |tested| {
-            tested.assign();
-        })
+        self.fuse.clone().limit(Some(writes), || self.assign()).is_some()
     }
 
     /// Runs a server's start on a tree that firmware configured.
@@ -178,28 +147,14 @@ impl Tested {
 
     /// Runs a server's start as [`Tested::enumerate`], stopped after `writes` writes. Returns whether it finished before.
     pub(super) fn enumerate_until(&mut self, writes: u32) -> bool {
-        self.until(writes, |tested| {
-            tested.enumerate();
-        })
-    }
-
-    fn until(&mut self, writes: u32, start: impl FnOnce(&mut Self)) -> bool {
-        *self.writes_left.borrow_mut() = Some(writes);
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| start(self)));
-        *self.writes_left.borrow_mut() = None;
-        match done {
-            Ok(()) => true,
-            Err(payload) if payload.is::<Stopped>() => false,
-            Err(payload) => std::panic::resume_unwind(payload),
-        }
+        self.fuse.clone().limit(Some(writes), || self.enumerate()).is_some()
     }
 
     /// Configuration space and the kept page, as a server has them that begins.
     pub(super) fn start(&self) -> (ConfigSpace<Registers>, Note<Ram>) {
-        let (tree, writes_left, lies) = (self.tree.clone(), self.writes_left.clone(), self.lies.clone());
-        let mut config = ConfigSpace::new(Registers { tree, writes_left, lies, now_ns: self.now_ns.clone() }, BUSES);
-        let writes_left = self.writes_left.clone();
-        let note = Note::new(self.note.watched(move || count(&writes_left)));
+        let (bus, fuse, now_ns) = (self.bus.clone(), self.fuse.clone(), self.now_ns.clone());
+        let note = Note::new(self.note.watched(move |_, _| fuse.burn()));
+        let mut config = ConfigSpace::new(Registers { bus, fuse: self.fuse.clone(), now_ns }, BUSES);
         note.put_back(&mut config).unwrap();
         (config, note)
     }
@@ -208,7 +163,7 @@ impl Tested {
     pub(super) fn reach(&mut self, functions: &[Function]) {
         let usable = || functions.iter().filter(|function| function.unusable.is_none());
         for function in usable() {
-            let command = self.read(function.bdf, COMMAND);
+            let command = self.bus.read(function.bdf, COMMAND);
             self.write(function.bdf, COMMAND, command | MEMORY_SPACE);
         }
         for function in usable() {
@@ -222,24 +177,24 @@ impl Tested {
     /// Enables all virtual functions that were assigned registers, and reaches these. Returns their number.
     pub(super) fn reach_virtual_functions(&mut self) -> usize {
         const CAPABILITY: u16 = 0x120;
-        let physical: Vec<FunctionId> = self.tree.borrow().functions().collect();
+        let physical: Vec<FunctionId> = self.bus.tree().functions().collect();
         let mut reached = 0;
         for id in physical {
-            let virtual_functions = self.tree.borrow().virtual_functions(id).to_vec();
-            let bdf = self.tree.borrow().bdf(id).unwrap();
+            let virtual_functions = self.bus.tree().virtual_functions(id).to_vec();
+            let bdf = self.bus.tree().bdf(id).unwrap();
             if virtual_functions.is_empty() || self.id_at(bdf) != Some(id) {
                 continue;
             }
-            let low = self.read(bdf, CAPABILITY + 0x24);
+            let low = self.bus.read(bdf, CAPABILITY + 0x24);
             let wide = low & 0b100 != 0;
-            let high = if wide { self.read(bdf, CAPABILITY + 0x28) } else { 0 };
+            let high = if wide { self.bus.read(bdf, CAPABILITY + 0x28) } else { 0 };
             let first = u64::from(high) << 32 | u64::from(low & !0xf);
             if first == 0 {
                 continue;
             }
             self.write(bdf, CAPABILITY + 0x10, virtual_functions.len() as u32);
             self.write(bdf, CAPABILITY + 0x08, 0b1001);
-            let bytes = self.tree.borrow().device(id).unwrap().virtual_bytes;
+            let bytes = self.bus.tree().device(id).unwrap().virtual_bytes;
             for (number, virtual_function) in (0..).zip(virtual_functions) {
                 self.answers(virtual_function, 0, first + number * bytes.max(4096), bytes);
                 reached += 1;
@@ -251,7 +206,7 @@ impl Tested {
     /// Asserts that each of these virtual functions alone answers at its registers.
     pub(super) fn reach_found(&mut self, found: &[Function]) {
         for function in found {
-            let tree = self.tree.borrow();
+            let tree = self.bus.tree();
             let all = tree.functions().flat_map(|id| tree.virtual_functions(id).to_vec());
             let id = all.into_iter().find(|id| tree.bdf(*id) == Some(function.bdf)).expect("a virtual function");
             drop(tree);
@@ -263,7 +218,7 @@ impl Tested {
 
     /// Asserts that this BAR alone answers at all addresses from `address` on.
     fn answers(&mut self, id: FunctionId, bar: u8, address: u64, bytes: u64) {
-        let mut tree = self.tree.borrow_mut();
+        let mut tree = self.bus.tree();
         let range = address..address + bytes;
         let regions: Vec<_> =
             tree.regions().filter(|region| region.range.start < range.end && range.start < region.range.end).collect();
@@ -271,12 +226,8 @@ impl Tested {
         assert_eq!((region.range.clone(), region.function, region.bar), (range, id, bar));
         let name = tree.device(id).unwrap().name;
         for offset in [0, bytes / 2, bytes - 8] {
-            assert_eq!(tree.memory_read(address + offset, 8, LATER_NS).unwrap(), answer(name, bar, offset));
+            assert_eq!(tree.memory_read(address + offset, 8, u64::MAX).unwrap(), answer(name, bar, offset));
         }
-    }
-
-    pub(super) fn violations(&self) -> Vec<Violation> {
-        self.tree.borrow().violations().iter().map(|record| record.violation).collect()
     }
 
     fn id(&self, bdf: Bdf) -> FunctionId {
@@ -285,23 +236,15 @@ impl Tested {
 
     /// The function that answers at `bdf`: one on a bus without a number has a name, too.
     fn id_at(&self, bdf: Bdf) -> Option<FunctionId> {
-        let name = self.read(bdf, 0);
-        let tree = self.tree.borrow();
+        let name = self.bus.read(bdf, 0);
+        let tree = self.bus.tree();
         let mut functions = tree.functions().filter(|id| tree.bdf(*id) == Some(bdf));
         functions.find(|id| name != u32::MAX && tree.device(*id).is_none_or(|device| device.name as u32 == name >> 16))
     }
 
-    pub(super) fn read(&self, bdf: Bdf, register: u16) -> u32 {
-        self.tree.borrow_mut().config_read(ecam(bdf, register), 4, LATER_NS).unwrap() as u32
-    }
-
     pub(super) fn write(&self, bdf: Bdf, register: u16, value: u32) {
-        self.tree.borrow_mut().config_write(ecam(bdf, register), 4, value.into(), 0, &mut Nobody).unwrap();
+        self.bus.write(bdf, register, value, 0);
     }
-}
-
-fn ecam(bdf: Bdf, register: u16) -> u64 {
-    u64::from(bdf.to_raw()) << 12 | u64::from(register)
 }
 
 /// A range as aligned powers of two, ascending.
@@ -341,7 +284,7 @@ fn attach(tree: &mut Tree<Worker>, bus: BusId, first: u8, nodes: &[Node], name: 
                 for (place, (kind, log2)) in config.bars.iter_mut().step_by(2).zip(bars) {
                     *place = Some(BarConfig { kind: *kind, bytes: 1 << log2 });
                 }
-                let mut own = Worker { name: u64::from(*name), virtual_bytes: 0 };
+                let mut own = Worker { name: u64::from(*name), ..Worker::default() };
                 let mut inside = Vec::new();
                 if let Some((total, kind, log2)) = *virtual_functions {
                     own.virtual_bytes = 1 << log2;
@@ -355,7 +298,8 @@ fn attach(tree: &mut Tree<Worker>, bus: BusId, first: u8, nodes: &[Node], name: 
                     // They appear as slowly as they may.
                     config.function_level_reset = FunctionLevelReset::Takes { ns: 100_000_000 };
                     inside.extend(
-                        (1..=u64::from(total)).map(|number| Worker { name: own.name | number << 12, virtual_bytes: 0 }),
+                        (1..=u64::from(total))
+                            .map(|number| Worker { name: own.name | number << 12, ..Worker::default() }),
                     );
                 }
                 tree.attach(bus, device, 0, Endpoint { config, device: own, virtual_functions: inside }).unwrap();
@@ -365,65 +309,18 @@ fn attach(tree: &mut Tree<Worker>, bus: BusId, first: u8, nodes: &[Node], name: 
     }
 }
 
-/// A device whose registers read its identity and the offset.
-#[derive(Clone, Debug)]
-struct Worker {
-    name: u64,
-    /// Bytes of a virtual function's BAR.
-    virtual_bytes: u64,
-}
-
-fn answer(name: u64, bar: u8, offset: u64) -> u64 {
-    name << 48 | u64::from(bar) << 44 | offset
-}
-
-impl Device for Worker {
-    fn read(&mut self, bar: u8, offset: u64, _bytes: u8, _now_ns: u64) -> u64 {
-        answer(self.name, bar, offset)
-    }
-
-    fn write(&mut self, _: u8, _: u64, _: u8, _: u64, _: u64, _: &mut dyn Upstream) {}
-
-    fn reset(&mut self, _: Reset, _: u64) {}
-
-    fn advance(&mut self, _: u64, _: &mut dyn Upstream) {}
-
-    fn next_event_ns(&self) -> Option<u64> {
-        None
-    }
-}
-
-/// The side above the tree: no device sends anything.
-struct Nobody;
-
-impl Machine for Nobody {
-    fn dma_read(&mut self, _: u16, _: u64, _: &mut [u8]) -> Result<(), Blocked> {
-        Err(Blocked::Refused)
-    }
-
-    fn dma_write(&mut self, _: u16, _: u64, _: &[u8]) -> Result<(), Blocked> {
-        Err(Blocked::Refused)
-    }
-
-    fn message(&mut self, _: u16, _: u64, _: u32) {}
-
-    fn pin(&mut self, _: u8, _: Level) {}
-}
-
-/// Counts a write of the server, at which it may be stopped.
-fn count(writes_left: &RefCell<Option<u32>>) {
-    if let Some(left) = writes_left.borrow_mut().as_mut() {
-        *left = left.checked_sub(1).unwrap_or_else(|| std::panic::resume_unwind(Box::new(Stopped)));
-    }
-}
-
 /// The tree's configuration space.
 #[derive(Clone, Debug)]
 pub(super) struct Registers {
-    tree: Rc<RefCell<Tree<Worker>>>,
-    writes_left: Rc<RefCell<Option<u32>>>,
-    lies: Rc<RefCell<Lies>>,
+    bus: TreeBus,
+    fuse: Fuse,
     now_ns: Rc<Cell<u64>>,
+}
+
+impl Registers {
+    fn place(offset: usize) -> (Bdf, u16) {
+        (Bdf::from_raw((offset >> 12) as u16), (offset & 0xfff) as u16)
+    }
 }
 
 impl Mmio for Registers {
@@ -432,19 +329,14 @@ impl Mmio for Registers {
     }
 
     fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {
-        if let Some(value) = self.lies.borrow().pretended.get(&(offset as u64)) {
-            return Ok(*value);
-        }
-        let mut tree = self.tree.borrow_mut();
-        Ok(tree.config_read(offset as u64, 4, self.now_ns.get()).map_err(|_| OutOfBounds)? as u32)
+        let (bdf, register) = Self::place(offset);
+        Ok(self.bus.clone().config_read(bdf, register, self.now_ns.get()))
     }
 
     fn write32(&self, offset: usize, value: u32) -> Result<(), OutOfBounds> {
-        count(&self.writes_left);
-        if self.lies.borrow().frozen.contains(&(offset as u64)) {
-            return Ok(());
-        }
-        let mut tree = self.tree.borrow_mut();
-        tree.config_write(offset as u64, 4, value.into(), self.now_ns.get(), &mut Nobody).map_err(|_| OutOfBounds)
+        self.fuse.burn();
+        let (bdf, register) = Self::place(offset);
+        self.bus.keep(bdf, register, value, self.now_ns.get());
+        Ok(())
     }
 }

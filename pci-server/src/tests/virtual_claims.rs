@@ -3,26 +3,22 @@
 use super::bus::Effect;
 use super::machine::{Act, Object};
 use super::system::{DRIVER_ARENA, DRIVER_VSPACE, NVME_CLASS_CODE, OWN_VSPACE};
-use super::virtual_system::{BEYOND, FIRST, MSIX, PHYSICAL, SECOND, SERVER, TOTAL, Virtual, virtual_at};
-use pci_api::{
-    BAR_FRAME, INTERRUPTS, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, RELEASE, RESTORE, Refusal, START, WITHDRAW,
-};
+use super::virtual_system::{BEYOND, FIRST, MSIX, OnTree, PHYSICAL, SECOND, SERVER, TOTAL, virtual_at};
+use pci_api::{BAR_FRAME, INTERRUPTS, INTERRUPTS_INTX, INTERRUPTS_MSI, INTERRUPTS_MSIX, RELEASE, Refusal, START};
 use platform::Badge;
-use proptest::prelude::*;
 use sim_pci::{Blocked, Violation};
-use std::vec::Vec;
 
 /// Bytes of a virtual function's BAR: two pages of registers, then those of the table and the pending bits.
 const BYTES: u64 = 0x4000;
 
 /// Address of the first virtual function's registers.
-fn base(system: &Virtual) -> u64 {
-    u64::from(system.config(PHYSICAL, 0x144) & !0xf)
+fn base(system: &OnTree) -> u64 {
+    u64::from(system.bus.read(PHYSICAL, 0x144) & !0xf)
 }
 
 #[test]
 fn driver_is_given_the_registers_of_its_own_part_without_the_table() {
-    let mut system = Virtual::enabled(2);
+    let mut system = OnTree::enabled(2);
     let base = base(&system);
     for (badge, number_z) in [(SECOND, 1), (FIRST, 0)] {
         let claimed = system.claim_class_code(badge, NVME_CLASS_CODE).unwrap();
@@ -42,12 +38,11 @@ fn driver_is_given_the_registers_of_its_own_part_without_the_table() {
         let io_space = Object::IoSpace { domain: badge as u16, requester_id: bdf };
         assert_eq!(system.io_space(badge), Ok(io_space));
     }
-    assert_eq!(system.violations(), []);
 }
 
 #[test]
 fn vectors_are_those_of_its_own_table() {
-    let mut system = Virtual::enabled(2);
+    let mut system = OnTree::enabled(2);
     system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap();
     let table = base(&system) + 0x2000;
     assert!(system.has_messages(virtual_at(0)) && !system.has_messages(virtual_at(1)));
@@ -57,31 +52,30 @@ fn vectors_are_those_of_its_own_table() {
     assert_eq!((address & 0xfff0_0000, control), (0xfee0_0000, 0));
     assert_eq!(system.entry(table + 16)[3], 1);
     assert_eq!(system.vector(FIRST, 3, 7).unwrap_err(), Refusal::NoSuchVector);
-    assert_eq!(system.violations(), []);
 }
 
 #[test]
 fn vectors_that_were_assigned_after_the_function_was_found_are_given() {
-    let mut system = Virtual::start();
+    let mut system = OnTree::start();
     system.claim_class_code(SERVER, NVME_CLASS_CODE).unwrap();
     // One vector; the next capability is at 60h.
-    system.pretend(virtual_at(0), MSIX, Some(0x0000_6011));
+    system.bus.pretend(virtual_at(0), MSIX, 0x0000_6011);
     system.enable(1);
     assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap().vectors, 1);
     system.ask(FIRST, RELEASE).unwrap();
     system.pass(100);
     // So many that the table needs the page of the pending bits.
     let many = system.msix_with(virtual_at(0), 300);
-    system.pretend(virtual_at(0), MSIX, Some(many));
+    system.bus.pretend(virtual_at(0), MSIX, many);
     assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE), Err(Refusal::Unusable));
-    system.tell_the_truth();
+    system.bus.tell_the_truth();
     assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap().vectors, 3);
-    assert_eq!(system.violations(), []);
+    assert_eq!(system.bus.violations(), []);
 }
 
 #[test]
 fn virtual_functions_interrupt_by_their_tables_only() {
-    let mut system = Virtual::enabled(2);
+    let mut system = OnTree::enabled(2);
     for interrupts in [INTERRUPTS_INTX, INTERRUPTS_MSI] {
         assert_eq!(system.claim(FIRST, virtual_at(0), interrupts), Err(Refusal::Unusable));
     }
@@ -91,16 +85,15 @@ fn virtual_functions_interrupt_by_their_tables_only() {
     }
     system.ask_index(FIRST, INTERRUPTS, INTERRUPTS_MSIX.into()).unwrap();
     system.vector(FIRST, 1, 7).unwrap();
-    assert_eq!(system.violations(), []);
 }
 
 #[test]
 fn nobody_has_anothers_virtual_function() {
-    let mut system = Virtual::start();
+    let mut system = OnTree::start();
     system.claim_class_code(SERVER, NVME_CLASS_CODE).unwrap();
     assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap_err(), Refusal::NoSuchFunction, "not yet");
     system.ask(SERVER, RELEASE).unwrap();
-    let mut system = Virtual::enabled(TOTAL);
+    let mut system = OnTree::enabled(TOTAL);
     for (badge, bdf) in [(FIRST, virtual_at(1)), (SECOND, virtual_at(0)), (FIRST, PHYSICAL), (BEYOND, virtual_at(2))] {
         assert_eq!(system.claim(badge, bdf, INTERRUPTS_MSIX), Err(Refusal::NotAllowed));
     }
@@ -118,7 +111,7 @@ fn nobody_has_anothers_virtual_function() {
 
 #[test]
 fn bus_mastering_then_messages_then_reset_then_all_returns() {
-    let mut system = Virtual::enabled(2);
+    let mut system = OnTree::enabled(2);
     let before = system.passing_cptrs();
     system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap();
     system.take_acts();
@@ -144,34 +137,33 @@ fn bus_mastering_then_messages_then_reset_then_all_returns() {
     assert_eq!(system.send(0), Err(Blocked::NotBusMaster));
     assert!(system.mapped(DRIVER_VSPACE + 1).is_empty());
     assert_eq!(system.passing_cptrs(), before);
-    assert_eq!(system.violations(), [Violation::DmaWithoutBusMaster; 2]);
+    assert_eq!(system.bus.violations(), [Violation::DmaWithoutBusMaster; 2]);
 }
 
 #[test]
 fn released_virtual_function_comes_back_after_its_reset() {
-    let mut system = Virtual::enabled(2);
+    let mut system = OnTree::enabled(2);
     for _ in 0..3 {
-        system.claim_virtual(FIRST).unwrap();
+        system.run_driver(FIRST).unwrap();
         system.ask(FIRST, RELEASE).unwrap();
         for _ in 0..2 {
             assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap_err(), Refusal::NotReady);
             // A neighbour is served meanwhile.
-            system.claim_virtual(SECOND).unwrap();
+            system.run_driver(SECOND).unwrap();
             system.ask(SECOND, RELEASE).unwrap();
             system.pass(100);
-            system.claim_virtual(FIRST).unwrap();
+            system.run_driver(FIRST).unwrap();
             system.ask(FIRST, RELEASE).unwrap();
         }
         (0..20).for_each(|_| system.tick(5));
     }
-    assert_eq!(system.violations(), []);
 }
 
 #[test]
 fn dead_driver_is_reported_when_its_virtual_function_is_as_new() {
-    let mut system = Virtual::enabled(2);
-    system.claim_virtual(FIRST).unwrap();
-    system.claim_virtual(SECOND).unwrap();
+    let mut system = OnTree::enabled(2);
+    system.run_driver(FIRST).unwrap();
+    system.run_driver(SECOND).unwrap();
     let resets = system.resets(0);
     system.set_incarnation(1, 1);
     assert!(!system.is_master(virtual_at(0)) && !system.has_messages(virtual_at(0)));
@@ -185,17 +177,16 @@ fn dead_driver_is_reported_when_its_virtual_function_is_as_new() {
     system.tick(1);
     assert!(system.signalled().is_empty());
     system.set_incarnation(1, 2);
-    system.claim_virtual(FIRST).unwrap();
+    system.run_driver(FIRST).unwrap();
     // The neighbour noticed nothing.
     assert!(system.is_master(virtual_at(1)) && system.has_messages(virtual_at(1)));
-    assert_eq!(system.violations(), []);
 }
 
 #[test]
 fn server_death_takes_all_virtual_functions() {
-    let mut system = Virtual::enabled(2);
-    system.claim_virtual(FIRST).unwrap();
-    system.claim_virtual(SECOND).unwrap();
+    let mut system = OnTree::enabled(2);
+    system.run_driver(FIRST).unwrap();
+    system.run_driver(SECOND).unwrap();
     system.ask(SECOND, RELEASE).unwrap();
     let mut next = system.successor(None).unwrap();
     next.tick(100);
@@ -203,110 +194,4 @@ fn server_death_takes_all_virtual_functions() {
     assert!(next.signalled().is_empty());
     next.tick(1000);
     assert_eq!(next.signalled(), [0, 1, 2, 3].map(Badge::silenced));
-    assert_eq!(next.violations(), []);
-}
-
-/// A step of a random run.
-#[derive(Clone, Copy, Debug)]
-enum Move {
-    Claim(u64),
-    ClaimAt(u64, u16),
-    Vector(u64, u64),
-    Label(u64, u32),
-    Virtual(u64, u64),
-    Withdraw(u64),
-    Restore(u64),
-    Dies(u64),
-    Passes(u64),
-}
-
-fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let badge = || 1u64..=4;
-    let label = prop::sample::select(std::vec![pci_api::IO_SPACE, START, START, RELEASE]);
-    let one = prop_oneof![
-        3 => badge().prop_map(Move::Claim),
-        1 => (badge(), 0u16..4).prop_map(|(badge, number)| Move::ClaimAt(badge, number)),
-        2 => (badge(), 0u64..4).prop_map(|(badge, index)| Move::Vector(badge, index)),
-        4 => (badge(), label).prop_map(|(badge, label)| Move::Label(badge, label)),
-        4 => (1u64..=2, prop::sample::select(std::vec![0u64, 2, 2, 2, 2, 3])).prop_map(|(badge, n)| Move::Virtual(badge, n)),
-        1 => (0u64..2).prop_map(Move::Withdraw),
-        1 => (0u64..2).prop_map(Move::Restore),
-        2 => badge().prop_map(Move::Dies),
-        4 => prop::sample::select(std::vec![1u64, 50, 100, 100, 1000]).prop_map(Move::Passes),
-    ];
-    prop::collection::vec(one, 0..60)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
-    /// Whatever drivers ask for and whenever they die: no function is accessed while it is under reset, a driver has pages of
-    /// its own function only, and a virtual function is bus master only for a living driver that started it.
-    #[test]
-    fn virtual_functions_stay_apart(moves in moves()) {
-        let mut system = Virtual::enabled(2);
-        let base = base(&system);
-        let mut incarnations = [0u32; 4];
-        // By driver: claimed, and started.
-        let mut known = [(true, true), (false, false), (false, false), (false, false)];
-        // Whether its function is under reset because it was withdrawn: its pages stay meanwhile, even after its death.
-        let mut is_withdrawn = [false; 4];
-        for step in moves {
-            let badge = match step {
-                Move::Claim(badge) | Move::ClaimAt(badge, _) | Move::Vector(badge, _) | Move::Label(badge, _)
-                | Move::Virtual(badge, _) | Move::Dies(badge) => badge,
-                Move::Passes(_) | Move::Withdraw(_) | Move::Restore(_) => SERVER,
-            };
-            let driver = badge as usize - 1;
-            let is_dead = incarnations[driver] % 2 == 1;
-            match step {
-                Move::Passes(ms) => {
-                    system.tick(ms);
-                    if ms >= 100 {
-                        for driver in (0..4).filter(|driver| incarnations[*driver] % 2 == 1) {
-                            known[driver].0 = false;
-                        }
-                        is_withdrawn = [false; 4];
-                    }
-                }
-                Move::Dies(_) => {
-                    incarnations[driver] += 1;
-                    system.set_incarnation(driver as u64, incarnations[driver]);
-                    known[driver] = (known[driver].0 && is_withdrawn[driver], false);
-                }
-                _ if is_dead => {}
-                Move::Claim(_) => known[driver].0 |= system.claim_class_code(badge, NVME_CLASS_CODE).is_ok(),
-                Move::ClaimAt(_, number) => {
-                    known[driver].0 |= system.claim(badge, virtual_at(number), INTERRUPTS_MSIX).is_ok();
-                }
-                Move::Vector(_, index) => drop(system.vector(badge, index, 7)),
-                Move::Label(_, label) => {
-                    let granted = system.ask(badge, label).is_ok();
-                    match label {
-                        START => known[driver].1 |= granted,
-                        RELEASE if granted => known[driver] = (false, false),
-                        _ => {}
-                    }
-                }
-                Move::Virtual(_, number) => drop(system.ask_virtual(badge, number)),
-                Move::Withdraw(number) => {
-                    system.ask_index(SERVER, WITHDRAW, number).unwrap();
-                    let driver = number as usize + 1;
-                    known[driver].1 = false;
-                    is_withdrawn[driver] = true;
-                }
-                Move::Restore(number) => drop(system.ask_index(SERVER, RESTORE, number).unwrap()),
-            }
-            for (number_z, driver) in [(0u16, 1usize), (1, 2)] {
-                let first = base + u64::from(number_z) * BYTES;
-                let mapped = system.mapped(DRIVER_VSPACE + driver as u64);
-                prop_assert!(mapped.iter().all(|page| (first..first + 0x2000).contains(page)), "{:x?}", mapped);
-                prop_assert!(known[driver].0 || mapped.is_empty());
-                prop_assert!(!system.is_master(virtual_at(number_z)) || known[driver] == (true, true));
-            }
-            prop_assert!(system.mapped(DRIVER_VSPACE + 3).is_empty());
-            prop_assert!(!system.is_master(virtual_at(2)));
-            prop_assert_eq!(system.violations(), []);
-        }
-    }
 }

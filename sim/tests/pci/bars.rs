@@ -17,16 +17,14 @@ fn with_bar(kind: BarKind, bytes: u64) -> FunctionConfig {
 
 #[test]
 fn each_offset_of_a_bar_reaches_the_device_as_itself() {
-    let (mut system, id, _) = System::nvme();
-    let base = system.bar0(bdf(1, 0, 0));
+    let (mut system, id, base) = System::placed();
     assert_eq!(system.load(base + 0x1ff8), 0x1ff8);
     assert_eq!(system.device(id).accesses, [(0, 0x1ff8)]);
 }
 
 #[test]
 fn nothing_is_decoded_while_memory_space_is_off() {
-    let (mut system, id, _) = System::nvme();
-    let base = system.bar0(bdf(1, 0, 0));
+    let (mut system, id, base) = System::placed();
     system.change(bdf(1, 0, 0), 4, 0, 0b10);
     assert_eq!(system.load(base), u64::MAX);
     system.store(base, 1);

@@ -90,8 +90,7 @@ fn a_link_has_one_device_at_its_end_unless_ari_is_forwarded() {
 
 #[test]
 fn a_bridge_that_does_not_decode_forwards_nothing() {
-    let (mut system, ..) = System::nvme();
-    let base = system.bar0(bdf(1, 0, 0));
+    let (mut system, _, base) = System::placed();
     assert_eq!(system.load(base), 0);
     system.change(bdf(0, 1, 0), 4, 0, 2);
     assert_eq!(system.load(base), u64::MAX);
@@ -99,16 +98,14 @@ fn a_bridge_that_does_not_decode_forwards_nothing() {
 
 #[test]
 fn a_closed_window_forwards_nothing() {
-    let (mut system, ..) = System::nvme();
-    let base = system.bar0(bdf(1, 0, 0));
+    let (mut system, _, base) = System::placed();
     system.write(bdf(0, 1, 0), 0x20, pci_spec::bridge::CLOSED);
     assert_eq!(system.load(base), u64::MAX);
 }
 
 #[test]
 fn the_prefetchable_window_forwards_too() {
-    let (mut system, ..) = System::nvme();
-    let base = system.bar0(bdf(1, 0, 0));
+    let (mut system, _, base) = System::placed();
     let memory = system.read(bdf(0, 1, 0), 0x20);
     system.write(bdf(0, 1, 0), 0x20, pci_spec::bridge::CLOSED);
     system.write(bdf(0, 1, 0), 0x24, memory);

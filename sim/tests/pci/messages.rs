@@ -16,8 +16,7 @@ fn nvme_at() -> Bdf {
 
 /// MSI-X on, vectors 0 to 3 send 30h to 33h, all masked in the table.
 fn programmed() -> (System, FunctionId, u64) {
-    let (mut system, id, _) = System::nvme();
-    let base = system.bar0(nvme_at());
+    let (mut system, id, base) = System::placed();
     for vector in 0..4 {
         system.store(base + TABLE + vector * 16, 0xfee0_1000);
         system.store32(base + TABLE + vector * 16 + 8, 0x30 + vector as u32);
@@ -100,8 +99,7 @@ fn a_message_without_bus_master_is_lost_and_recorded() {
 
 #[test]
 fn an_unprogrammed_vector_writes_to_address_zero() {
-    let (mut system, ..) = System::nvme();
-    let base = system.bar0(nvme_at());
+    let (mut system, _, base) = System::placed();
     system.change(nvme_at(), 0x40, ENABLE, 0);
     mask(&mut system, base, 1, 0);
     system.store(base + register::RAISE, 1);

@@ -15,8 +15,7 @@ fn with_pin(pin: Pin) -> FunctionConfig {
 
 #[test]
 fn a_function_behind_a_port_ends_where_the_port_does() {
-    let (mut system, id, _) = System::nvme();
-    let base = system.bar0(bdf(1, 0, 0));
+    let (mut system, id, base) = System::placed();
     system.store(base + register::PIN, 1);
     system.store(base + register::PIN, 1);
     assert_eq!(system.above.pins, [(21, Level::Asserted)]);
@@ -29,8 +28,7 @@ fn a_function_behind_a_port_ends_where_the_port_does() {
 
 #[test]
 fn interrupt_disable_hides_the_pin_but_not_the_status() {
-    let (mut system, ..) = System::nvme();
-    let base = system.bar0(bdf(1, 0, 0));
+    let (mut system, _, base) = System::placed();
     system.change(bdf(1, 0, 0), 4, 1 << 10, 0);
     system.store(base + register::PIN, 1);
     assert_eq!(system.above.pins, []);
@@ -41,8 +39,7 @@ fn interrupt_disable_hides_the_pin_but_not_the_status() {
 
 #[test]
 fn messages_take_the_pins_place() {
-    let (mut system, ..) = System::nvme();
-    let base = system.bar0(bdf(1, 0, 0));
+    let (mut system, _, base) = System::placed();
     system.store(base + register::PIN, 1);
     system.change(bdf(1, 0, 0), 0x40, 1 << 31, 0);
     assert_eq!(system.above.pins.last(), Some(&(21, Level::Deasserted)));
@@ -52,8 +49,7 @@ fn messages_take_the_pins_place() {
 
 #[test]
 fn a_function_without_power_asserts_nothing() {
-    let (mut system, ..) = System::nvme();
-    let base = system.bar0(bdf(1, 0, 0));
+    let (mut system, _, base) = System::placed();
     system.store(base + register::PIN, 1);
     system.change(bdf(1, 0, 0), 0x64, 3, 0);
     assert_eq!(system.above.pins.last(), Some(&(21, Level::Deasserted)));
@@ -74,8 +70,7 @@ fn two_functions_on_a_line_keep_it_up_together() {
 
 #[test]
 fn a_pin_does_not_need_bus_master() {
-    let (mut system, ..) = System::nvme();
-    let base = system.bar0(bdf(1, 0, 0));
+    let (mut system, _, base) = System::placed();
     system.change(bdf(1, 0, 0), 4, 0, 4);
     system.store(base + register::PIN, 1);
     assert_eq!(system.above.pins, [(21, Level::Asserted)]);

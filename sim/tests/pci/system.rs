@@ -41,6 +41,13 @@ impl System {
         Self::with_function(FunctionConfig::nvme(0x2000, 4))
     }
 
+    /// A controller behind a port, with the address of its registers.
+    pub(super) fn placed() -> (Self, FunctionId, u64) {
+        let (mut system, id, _) = Self::nvme();
+        let base = system.bar0(bdf(1, 0, 0));
+        (system, id, base)
+    }
+
     /// A function with one BAR of 4 KiB of its own and no interrupts but the pin.
     pub(super) fn small() -> FunctionConfig {
         FunctionConfig { msix: None, ..FunctionConfig::nvme(0x1000, 1) }

@@ -1,7 +1,18 @@
 //! A model of the table, written without regard to time: a list of records, each with the moment of its last use.
+//! Draws for its tests.
 
 use extent_table::{Evicted, InstallError, Located, Merging, Miss, Record, Removed, Right};
 use std::vec::Vec;
+
+/// Draws that are the same in every run.
+pub(crate) struct Draws(pub(crate) u64);
+
+impl Draws {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
 
 /// A record of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,6 +7,12 @@ use scheduler::{
     Weighted,
 };
 
+fn weighted_and_paced(loads: &[Load]) -> [Box<dyn Policy>; 2] {
+    let tenants = tenants(loads);
+    let weighted = Weighted::new(&tenants, ClassWeights::default()).unwrap();
+    [Box::new(weighted), Box::new(Paced::new(&tenants).unwrap())]
+}
+
 fn bytes_of(policy: &mut dyn Policy, device: Device, loads: &[Load]) -> Vec<f64> {
     let mut run = Run::new(policy, device, loads);
     run.until(6 * SECOND);
@@ -41,11 +47,8 @@ fn saturating_classes_share_by_weight_at_full_throughput() {
 #[test]
 fn sessions_of_a_class_share_it_by_weight() {
     let loads = [6, 3, 1].map(|weight| Load::new(Class::Medium, 4096, 64).weighing(weight));
-    let tenants = tenants(&loads);
-    let mut weighted = Weighted::new(&tenants, ClassWeights::default()).unwrap();
-    let mut paced = Paced::new(&tenants).unwrap();
-    for policy in [&mut weighted as &mut dyn Policy, &mut paced] {
-        let got = bytes_of(policy, Device::channels(4, 80_000, 5_000), &loads);
+    for mut policy in weighted_and_paced(&loads) {
+        let got = bytes_of(policy.as_mut(), Device::channels(4, 80_000, 5_000), &loads);
         assert_shares(&got, &[6.0, 3.0, 1.0], "sessions");
     }
 }
@@ -106,11 +109,8 @@ fn equals_have_their_half_however_deep_or_large_the_other_asks() {
     let greedy = [Load::new(Class::Medium, 4096, 128), Load::new(Class::Medium, 131_072, 8)].map(turnaround);
     for (device, greedy) in one_line().into_iter().flat_map(|device| greedy.map(|greedy| (device.clone(), greedy))) {
         let loads = [greedy, modest];
-        let tenants = tenants(&loads);
-        let mut weighted = Weighted::new(&tenants, ClassWeights::default()).unwrap();
-        let mut paced = Paced::new(&tenants).unwrap();
-        for policy in [&mut weighted as &mut dyn Policy, &mut paced] {
-            let (part, used) = modest_part(policy, &device, &loads);
+        for mut policy in weighted_and_paced(&loads) {
+            let (part, used) = modest_part(policy.as_mut(), &device, &loads);
             let text = format!("beside {} bytes, {} deep: {part:.3}, {used:.3} used", greedy.bytes, greedy.depth);
             println!("{text}");
             // Where a device lets one command pass and delays the next ones for it, the cost of large ones is learned too low.
@@ -133,11 +133,8 @@ fn rare_submitter_does_not_wait_for_its_equals_depth() {
     let rare = Load::new(Class::Medium, 4096, 1).thinking(2 * MS);
     let loads = [Load::new(Class::Medium, 4096, 128), rare];
     for device in one_line() {
-        let tenants = tenants(&loads);
-        let mut weighted = Weighted::new(&tenants, ClassWeights::default()).unwrap();
-        let mut paced = Paced::new(&tenants).unwrap();
-        for policy in [&mut weighted as &mut dyn Policy, &mut paced] {
-            let mut run = Run::new(policy, device.clone(), &loads);
+        for mut policy in weighted_and_paced(&loads) {
+            let mut run = Run::new(policy.as_mut(), device.clone(), &loads);
             run.until(4 * SECOND);
             let [other, rare] = [0, 1].map(|tenant| run.result(tenant, SECOND, 4 * SECOND));
             // The whole depth is 3.2 ms.
@@ -266,12 +263,9 @@ fn session_moved_to_an_empty_class_starts_level() {
 fn many_equals_are_even_from_the_first_milliseconds_on() {
     for (count, bytes) in [2, 8, 16].into_iter().flat_map(|count| [4096, 131_072].map(|bytes| (count, bytes))) {
         let loads = vec![Load::new(Class::Medium, bytes, 8).thinking(10_000); count];
-        let tenants = tenants(&loads);
-        let mut weighted = Weighted::new(&tenants, ClassWeights::default()).unwrap();
-        let mut paced = Paced::new(&tenants).unwrap();
-        for policy in [&mut weighted as &mut dyn Policy, &mut paced] {
+        for mut policy in weighted_and_paced(&loads) {
             // 128 KiB take 20 us, as with the controller of the experiment.
-            let mut run = Run::new(policy, Device::channels(1, 400, 600), &loads);
+            let mut run = Run::new(policy.as_mut(), Device::channels(1, 400, 600), &loads);
             run.until(20 * MS);
             let got: Vec<f64> = (0..count).map(|tenant| run.result(tenant, 0, 20 * MS).bytes as f64).collect();
             let (least, most) = got.iter().fold((f64::MAX, 0f64), |(low, high), got| (low.min(*got), high.max(*got)));

@@ -1,7 +1,7 @@
 //! The kernel as far as the server uses it, and behind `call` the PCI server. Refuses everything else.
 
 use super::bus::{Act, Wires};
-use super::world::{ALARM, ARENA, Object, PCI, RECEIVE, State, TICKS_PER_SECOND};
+use super::world::{ALARM, ARENA, Object, PCI, RECEIVE, State, TICKS_PER_SECOND, World};
 use pci_api::{BarRun, Bound, Claimed, Count, Index, MAX_RUNS};
 use platform::alarm::SERVER_US;
 use platform::fake::{Nobody, Partial};
@@ -9,22 +9,9 @@ use platform::{
     AbsoluteCPtr, Badge, CPtr, Cap, CapData, Endpoint, Error, Frame, IoPageTable, IoSpace, Iova, IrqHandler, Message,
     Notification, Result, Rights,
 };
-use std::cell::{RefCell, RefMut};
-use std::rc::Rc;
 
 /// log2 of the bytes that an entry covers, in the IO page tables below the root, the largest first.
 const LEVELS: [u32; 3] = [39, 30, 21];
-
-#[derive(Clone)]
-pub(crate) struct FakeKernel {
-    pub(super) state: Rc<RefCell<State>>,
-}
-
-impl FakeKernel {
-    fn state(&self) -> RefMut<'_, State> {
-        self.state.borrow_mut()
-    }
-}
 
 impl State {
     fn fill(&mut self, slot: u64, object: Object) -> Result<()> {
@@ -179,7 +166,7 @@ impl State {
     }
 }
 
-impl Partial for FakeKernel {
+impl Partial for World {
     type Rest = Nobody;
 
     fn rest(&self) -> Nobody {

@@ -15,5 +15,5 @@ pub(crate) use bus::{Act, Wires};
 pub(crate) use busy::{assert_ended, busy};
 pub(crate) use controller::{Managed, RAB};
 pub(crate) use memory::Bytes;
-pub(crate) use system::{Setup, System, Tenant, WINDOW, advance_incarnation, entry, frames_of, session};
+pub(crate) use system::{Setup, System, Tenant, WINDOW, advance_incarnation, entry, frames_of, open, reads, session};
 pub(crate) use world::{ARENA, Object, State, TICKS_PER_SECOND};

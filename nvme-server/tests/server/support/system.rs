@@ -16,12 +16,12 @@ use blk_api::ring::{self, ClientEnd, Completed};
 use blk_api::session::{CLOSE, DONE, Geometry, OPEN, Refusal};
 use pci_api::presence::Visit;
 use platform::alarm::SERVER_US;
-use platform::{Badge, CPtr, Environment, Incarnation, Memory, Message, NamedCaps, Region, RegionKind, Vaddr};
+use platform::fake::Start;
+use platform::{Badge, CPtr, Incarnation, Memory, Message, RegionKind};
 use report::{Report, ResetScope};
 use sim_nvme::config::CommandLimits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
-use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -156,6 +156,16 @@ pub(crate) fn entry(opcode: Opcode, lba: u64, blocks: u32, offset: u32) -> Entry
     entry
 }
 
+/// Reads of the first `count` blocks, one each, numbered by them.
+pub(crate) fn reads(count: u64) -> Vec<Entry> {
+    (0..count).map(|n| Entry { user_data: n, ..entry(Opcode::Read, n, 1, 0) }).collect()
+}
+
+/// A system with two open sessions.
+pub(crate) fn open() -> System {
+    System::serving(Setup::default(), 2)
+}
+
 pub(crate) struct Client {
     pub window: Ram,
     pub ring_client: Ram,
@@ -212,13 +222,23 @@ impl System {
         let rings: Vec<u32> = setup.sessions.iter().map(|session| session.config.ring_entries).collect();
         let records = (0..).zip(&setup.sessions).map(|(number, tenant)| tenant.records(number)).collect();
         let presence = Ram::new(4096);
-        let (environment, mut state, parts, drivers) = build(setup, &presence);
+        let (mut state, parts, drivers) = build(setup, &presence);
+        let environment = state.start.environment.clone();
         change(&mut state.controller, &mut state.bus);
         let world = World::new(state);
         let clients = parts.into_iter().zip(rings).map(|(parts, entries)| Client::new(parts, entries)).collect();
         let server = Box::pin(nvme_server::run(world.clone(), environment));
         let mut system = Self { world, clients, drivers, presence, records, server, calls: 0 };
         system.settle();
+        system
+    }
+
+    /// Starts a server likewise, and opens its first `count` sessions.
+    pub(crate) fn serving(setup: Setup, count: usize) -> Self {
+        let mut system = Self::start(setup);
+        for index in 0..count {
+            system.open(index).unwrap();
+        }
         system
     }
 
@@ -248,6 +268,12 @@ impl System {
         }
     }
 
+    /// Has the supervisor show that a client died, or that it is alive again, and sends its tick.
+    pub(crate) fn advance_client(&mut self, index: usize) {
+        self.clients[index].advance_incarnation();
+        self.tick();
+    }
+
     pub(crate) fn tick(&mut self) {
         {
             let mut state = self.world.state();
@@ -266,6 +292,20 @@ impl System {
         };
         self.settle();
         result
+    }
+
+    /// Has the controller hold its commands from now on.
+    pub(crate) fn holding(mut self) -> Self {
+        self.controller(|controller, _| controller.hold = true);
+        self
+    }
+
+    /// Lets the controller do the commands that it holds, and hold no more.
+    pub(crate) fn finish_held(&mut self) {
+        self.controller(|controller, bus| {
+            controller.hold = false;
+            controller.finish(bus, usize::MAX);
+        });
     }
 
     /// Calls the server; returns the number by which to take the answer.
@@ -314,22 +354,14 @@ impl System {
         let (ours, theirs) = (client.ring_client.clone(), client.ring_server.read_only());
         client.end = ClientEnd::new(ours, theirs, client.entries).unwrap();
         let answer = self.call(index as u64 + 1, OPEN)?;
-        self.install(index);
+        self.install(index).unwrap();
         Ok(answer.payload().unwrap())
     }
 
-    /// Has the policy component install all records of the session.
-    pub(crate) fn install(&mut self, index: usize) {
-        for record in self.records[index].clone() {
-            self.policy(Message::with(policy::INSTALL, &record)).unwrap();
-        }
-    }
-
-    /// Has records installed for a session that need not be open.
-    pub(crate) fn try_install(&mut self, index: usize) {
-        for record in self.records[index].clone() {
-            let _ = self.policy(Message::with(policy::INSTALL, &record));
-        }
+    /// Has the policy component install all records of the session, until the server refuses one.
+    pub(crate) fn install(&mut self, index: usize) -> Result<(), policy::Refusal> {
+        let mut records = self.records[index].clone().into_iter();
+        records.try_for_each(|record| self.policy(Message::with(policy::INSTALL, &record)))
     }
 
     /// Makes a call of the policy component that is answered at once.
@@ -420,14 +452,6 @@ impl System {
         state.bus.mapped.keys().filter(|slot| frames_of(index).contains(slot)).count()
     }
 
-    /// The I/O addresses of a window, from 0 on if the device does not reach it.
-    pub(crate) fn window(&self, index: usize) -> Range<u64> {
-        let state = self.world.state();
-        let pages = state.bus.mapped.iter().filter(|(slot, _)| frames_of(index).contains(slot)).map(|(_, page)| page);
-        let first = pages.min().map_or(0, |page| page * 4096);
-        first..first + WINDOW as u64
-    }
-
     pub(crate) fn client_signals(&self, index: usize) -> u64 {
         self.world.state().client_signals.get(&(world::CLIENTS + index as u64)).copied().unwrap_or(0)
     }
@@ -447,10 +471,10 @@ impl System {
 
     fn ack_of(&self, liveness: &Ram, word: usize) -> (bool, u64) {
         let state = self.world.state();
-        let (_, page) = state.regions.iter().find(|(region, _)| region.name == "teardown-acks").unwrap();
+        let page = state.start.at(state.start.environment.region("teardown-acks").unwrap()).unwrap();
         let death = Incarnation::load(liveness).unwrap();
         let reported = state.client_signals.get(&world::TORN_DOWN).copied().unwrap_or(0);
-        (death.is_teardown_acknowledged(page, word as u32).unwrap(), reported)
+        (death.is_teardown_acknowledged(&page, word as u32).unwrap(), reported)
     }
 }
 
@@ -460,25 +484,30 @@ pub(crate) fn frames_of(index: usize) -> std::ops::Range<u64> {
     first..first + WINDOW_PAGES
 }
 
-fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Vec<Ram>) {
-    let mut caps = vec![("pci".to_string(), world::PCI, 1), ("event".to_string(), world::EVENT, 1)];
-    caps.push(("alarm".to_string(), world::ALARM, SERVER_US.len() as u32));
-    caps.push(("torn-down".to_string(), world::TORN_DOWN, 1));
-    caps.push(("policy".to_string(), world::POLICY, 1));
-    caps.push(("dma".to_string(), world::DMA, setup.dma_pages));
-    caps.push(("io-table".to_string(), world::TABLES, setup.io_tables as u32));
+fn build(setup: Setup, presence: &Ram) -> (State, Vec<[Ram; 4]>, Vec<Ram>) {
+    let mut start = Start::new("nvme-server");
+    start.environment.cnode = Some(CPtr::new(world::CNODE));
+    start.environment.free_cptrs = world::FREE..world::FREE + 512;
+    start.environment.receive_cptr = Some(CPtr::new(world::RECEIVE));
+    for (name, slot) in [("pci", world::PCI), ("event", world::EVENT), ("torn-down", world::TORN_DOWN)] {
+        start.caps(name, slot, 1);
+    }
+    start.caps("policy", world::POLICY, 1);
+    start.caps("alarm", world::ALARM, SERVER_US.len() as u32);
+    start.caps("dma", world::DMA, setup.dma_pages);
+    start.caps("io-table", world::TABLES, setup.io_tables as u32);
     let mut frames = BTreeMap::new();
     let mut put = |first: u64, ram: &Ram, pages: u64| {
         frames.extend((0..pages).map(|page| (first + page, (ram.clone(), page as usize * 4096))));
     };
-    let dma_bytes = u64::from(setup.dma_pages) * 4096;
     let dma = Ram::new((setup.dma_pages - setup.lost_dma_pages) as usize * 4096);
     put(world::DMA, &dma, u64::from(setup.dma_pages));
-    let teardown_acks = ("teardown-acks".to_string(), Ram::new(4096), RegionKind::ReadWrite);
-    let mut memories = vec![("dma".to_string(), dma, RegionKind::ReadWrite), teardown_acks];
+    start.memory("dma", RegionKind::ReadWrite, &dma);
+    start.environment.regions[0].len = u64::from(setup.dma_pages) * 4096;
+    start.memory("teardown-acks", RegionKind::ReadWrite, &Ram::new(4096));
     if let Some(visit) = setup.slot {
         visit.store(presence).unwrap();
-        memories.push(("presence".to_string(), presence.read_only(), RegionKind::ReadOnly));
+        start.memory("presence", RegionKind::ReadOnly, presence);
     }
     let mut clients = vec![];
     let mut sessions: Vec<SessionConfig> = setup.sessions.into_iter().map(|tenant| tenant.config).collect();
@@ -492,24 +521,18 @@ fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Ve
         let ring_client = Ram::new(ring::client_region_bytes(session.ring_entries) as usize);
         let ring_server = Ram::new(ring::server_region_bytes(session.ring_entries) as usize);
         put(frames_of(index).start, &window, WINDOW_PAGES);
-        caps.push((format!("window-{index}"), frames_of(index).start, WINDOW_PAGES as u32));
-        caps.push((format!("client-{index}"), world::CLIENTS + index as u64, 1));
-        memories.push((format!("ring-client-{index}"), ring_client.read_only(), RegionKind::ReadOnly));
-        memories.push((format!("ring-server-{index}"), ring_server.clone(), RegionKind::ReadWrite));
+        start.caps(&format!("window-{index}"), frames_of(index).start, WINDOW_PAGES as u32);
+        start.caps(&format!("client-{index}"), world::CLIENTS + index as u64, 1);
+        start.memory(&format!("ring-client-{index}"), RegionKind::ReadOnly, &ring_client);
+        start.memory(&format!("ring-server-{index}"), RegionKind::ReadWrite, &ring_server);
         let liveness = Ram::new(4096);
-        memories.push((format!("liveness-{index}"), liveness.read_only(), RegionKind::ReadOnly));
+        start.memory(&format!("liveness-{index}"), RegionKind::ReadOnly, &liveness);
         clients.push([window, ring_client, ring_server, liveness]);
     }
     let drivers: Vec<Ram> = setup.functions.iter().map(|_| Ram::new(4096)).collect();
     for (number, liveness) in (0..).zip(&drivers) {
-        memories.push((blk_api::names::function_liveness(number), liveness.read_only(), RegionKind::ReadOnly));
+        start.memory(&blk_api::names::function_liveness(number), RegionKind::ReadOnly, liveness);
     }
-    let region = |(number, (name, ram, kind)): (u64, (String, Ram, RegionKind))| {
-        let len = if name == "dma" { dma_bytes } else { ram.len() as u64 };
-        let vaddr = Vaddr::new(0x3000_0000 + number * 0x20_0000);
-        (Region { name: name.as_str().try_into().unwrap(), vaddr, len, kind }, ram)
-    };
-    let regions: Vec<_> = (0..).zip(memories).map(region).collect();
     let config = ServerConfig {
         interrupts: match setup.wires {
             Wires::Msix => Interrupts::Msix,
@@ -525,24 +548,7 @@ fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Ve
         merging: true,
         quirks: setup.quirks,
     };
-    let cap = |(name, first, count): (String, u64, u32)| NamedCaps {
-        name: name.as_str().try_into().unwrap(),
-        first: CPtr::new(first),
-        count,
-    };
-    let environment = Environment {
-        component: 3,
-        name: "nvme-server".try_into().unwrap(),
-        cnode: Some(CPtr::new(world::CNODE)),
-        cnode_bits: 16,
-        ipc_buffer: Vaddr::new(0x1010_0000),
-        free_cptrs: world::FREE..world::FREE + 512,
-        receive_cptr: Some(CPtr::new(world::RECEIVE)),
-        wait: Some(CPtr::new(3)),
-        caps: caps.into_iter().map(cap).collect(),
-        regions: regions.iter().map(|(region, _)| region.clone()).collect(),
-        config: postcard::to_allocvec(&config).unwrap(),
-    };
+    start.environment.config = postcard::to_allocvec(&config).unwrap();
     let mut bus = Bus::new(setup.wires);
     let state = State {
         controller: Controller::new(setup.shape, &mut bus),
@@ -553,7 +559,7 @@ fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Ve
         refused_withdrawals: 0,
         is_released: false,
         refused_interrupts: None,
-        regions,
+        start,
         slots: BTreeMap::new(),
         frames,
         tables_left: (world::TABLES..world::TABLES + setup.io_tables).collect::<BTreeSet<_>>(),
@@ -568,5 +574,5 @@ fn build(setup: Setup, presence: &Ram) -> (Environment, State, Vec<[Ram; 4]>, Ve
         now: 0,
         yielded: false,
     };
-    (environment, state, clients, drivers)
+    (state, clients, drivers)
 }

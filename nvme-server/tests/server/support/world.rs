@@ -2,8 +2,8 @@
 
 use super::bus::Bus;
 use super::controller::Controller;
-use super::kernel::FakeKernel;
 use super::memory::Ram;
+use platform::fake::Start;
 use platform::{Badge, Event, Message, Mmio, OutOfBounds, Platform, Region, Vaddr};
 use report::Report;
 use sim_nvme::AccessSize;
@@ -30,7 +30,8 @@ pub(crate) const WINDOWS: u64 = 10_000;
 pub(crate) const WINDOW_STEP: u64 = 1000;
 pub(crate) const FREE: u64 = 1_000_000;
 
-/// Address at which BAR 0 is mapped.
+/// Bytes of BAR 0, and the address at which it is mapped.
+const BAR_BYTES: usize = 8192;
 pub(crate) const ARENA: u64 = 0x5000_0000;
 
 pub(crate) const TICKS_PER_SECOND: u64 = 1000;
@@ -65,7 +66,7 @@ pub(crate) struct State {
     pub is_released: bool,
     /// Interrupts of this kind the PCI server refuses.
     pub refused_interrupts: Option<u16>,
-    pub regions: Vec<(Region, Ram)>,
+    pub start: Start,
     pub slots: BTreeMap<u64, Object>,
     /// Slot of a frame -> memory and offset in it.
     pub frames: BTreeMap<u64, (Ram, usize)>,
@@ -109,38 +110,36 @@ impl State {
     }
 }
 
+/// The platform, its kernel, and BAR 0. Clones are the same one.
 #[derive(Clone)]
-pub(crate) struct World {
-    kernel: FakeKernel,
-}
+pub(crate) struct World(Rc<RefCell<State>>);
 
 impl World {
     pub(crate) fn new(state: State) -> Self {
-        Self { kernel: FakeKernel { state: Rc::new(RefCell::new(state)) } }
+        Self(Rc::new(RefCell::new(state)))
     }
 
     pub(crate) fn state(&self) -> RefMut<'_, State> {
-        self.kernel.state.borrow_mut()
+        self.0.borrow_mut()
     }
 }
 
 impl Platform for World {
-    type Kernel = FakeKernel;
+    type Kernel = Self;
     type Memory = Ram;
-    type Mmio = Registers;
+    type Mmio = Self;
 
-    fn kernel(&self) -> &FakeKernel {
-        &self.kernel
+    fn kernel(&self) -> &Self {
+        self
     }
 
     fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
-        let state = self.state();
-        state.regions.iter().find(|(known, _)| known == region).map(|(_, ram)| ram.clone()).ok_or(OutOfBounds)
+        self.state().start.at(region)
     }
 
-    fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
-        assert_eq!((vaddr.bits(), len), (ARENA, 8192));
-        Ok(Registers { world: self.clone() })
+    fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Self, OutOfBounds> {
+        assert_eq!((vaddr.bits(), len), (ARENA, BAR_BYTES));
+        Ok(self.clone())
     }
 
     fn ticks(&self) -> u64 {
@@ -180,36 +179,35 @@ impl Platform for World {
     }
 }
 
-/// BAR 0.
-#[derive(Clone)]
-pub(crate) struct Registers {
-    world: World,
-}
-
-impl Registers {
-    fn checked(offset: usize, size: usize) -> Result<usize, OutOfBounds> {
-        if offset.is_multiple_of(size) && offset + size <= 8192 { Ok(offset) } else { Err(OutOfBounds) }
+impl World {
+    /// Accesses BAR 0.
+    fn access<T>(
+        &self,
+        offset: usize,
+        size: AccessSize,
+        act: impl FnOnce(&mut Controller, &mut Bus) -> T,
+    ) -> Result<T, OutOfBounds> {
+        let bytes = size.bytes() as usize;
+        if !offset.is_multiple_of(bytes) || offset + bytes > BAR_BYTES {
+            return Err(OutOfBounds);
+        }
+        let State { controller, bus, is_released, .. } = &mut *self.state();
+        assert!(!*is_released, "a fault: registers were accessed after the release");
+        Ok(act(controller, bus))
     }
 
     fn read(&self, offset: usize, size: AccessSize) -> Result<u64, OutOfBounds> {
-        let offset = Self::checked(offset, size.bytes() as usize)?;
-        assert!(!self.world.state().is_released, "a fault: registers were read after the release");
-        Ok(self.world.state().controller.read(offset, size))
+        self.access(offset, size, |controller, _| controller.read(offset, size))
     }
 
     fn write(&self, offset: usize, size: AccessSize, value: u64) -> Result<(), OutOfBounds> {
-        let offset = Self::checked(offset, size.bytes() as usize)?;
-        let mut state = self.world.state();
-        assert!(!state.is_released, "a fault: registers were written after the release");
-        let State { controller, bus, .. } = &mut *state;
-        controller.write(bus, offset, size, value);
-        Ok(())
+        self.access(offset, size, |controller, bus| controller.write(bus, offset, size, value))
     }
 }
 
-impl Mmio for Registers {
+impl Mmio for World {
     fn len(&self) -> usize {
-        8192
+        BAR_BYTES
     }
 
     fn read32(&self, offset: usize) -> Result<u32, OutOfBounds> {

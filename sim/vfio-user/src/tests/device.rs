@@ -1,5 +1,6 @@
 //! A device that does what its registers say, and a server of it in a thread of its own.
 
+use super::client::Client;
 use crate::{
     BARS, Blocked, ClientEnd, ConfigSpace, Device, Host, Image, Level, Server, Shape, Snapshot, Stop, Timeouts,
 };
@@ -196,6 +197,13 @@ pub(super) struct Served {
 impl Served {
     pub(super) fn begin() -> Self {
         Self::with(Timeouts::default())
+    }
+
+    /// With a client of transfers of at most `transfer` bytes.
+    pub(super) fn with_client(transfer: u32) -> (Self, Client) {
+        let served = Self::begin();
+        let client = Client::begin(&served.path, transfer);
+        (served, client)
     }
 
     /// With short timeouts.

@@ -29,8 +29,7 @@ fn operate(client: &mut Client, operation: u32, iova: u64, length: u32) -> u32 {
 
 #[test]
 fn memory_is_read_and_written_by_its_file() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let fd = memory_file(0x4000);
     client.map(region(0x10_0000, 0x2000, 0x1000), Some(&fd)).unwrap();
     let file = File::from(fd);
@@ -47,8 +46,7 @@ fn memory_is_read_and_written_by_its_file() {
 
 #[test]
 fn a_dma_crosses_regions() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let (low, high) = (memory_file(0x1000), memory_file(0x1000));
     client.map(region(0x2000, 0x1000, 0), Some(&high)).unwrap();
     client.map(region(0x1000, 0x1000, 0), Some(&low)).unwrap();
@@ -63,8 +61,7 @@ fn a_dma_crosses_regions() {
 
 #[test]
 fn a_region_for_reading_is_not_written() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let fd = memory_file(0x1000);
     client.map(DmaMap { flags: 1, ..region(0, 0x1000, 0) }, Some(&fd)).unwrap();
     client.map(DmaMap { flags: 2, ..region(0x1000, 0x1000, 0) }, Some(&fd)).unwrap();
@@ -76,8 +73,7 @@ fn a_region_for_reading_is_not_written() {
 
 #[test]
 fn a_region_that_shrank_refuses_dma() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let fd = memory_file(0x2000);
     client.map(region(0, 0x2000, 0), Some(&fd)).unwrap();
     ftruncate(&fd, 0x1000).unwrap();
@@ -86,8 +82,7 @@ fn a_region_that_shrank_refuses_dma() {
 
 #[test]
 fn maps_and_unmaps_are_checked() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let fd = memory_file(0x1000);
     client.map(region(0x1000, 0x1000, 0), Some(&fd)).unwrap();
     assert_eq!(client.map(region(0x1FFF, 0x1000, 0), None), Err(EXISTS));
@@ -116,8 +111,7 @@ fn maps_and_unmaps_are_checked() {
 
 #[test]
 fn thousands_of_pages_of_one_file_are_mapped() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let fd = memory_file(0x1000_0000);
     for page in 0..5000 {
         client.map(region(page * 0x1000, 0x1000, page * 0x1000), Some(&fd)).unwrap();

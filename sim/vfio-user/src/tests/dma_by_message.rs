@@ -19,8 +19,7 @@ fn start(client: &mut Client, operation: u32, iova: u64, length: u32) {
 
 #[test]
 fn memory_is_read_and_written_by_messages() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     start(&mut client, DO_READ, 0x1234, 5);
     let (asked, _) = client.dma_message(command::DMA_READ, 0x1234, 5);
     client.answer_dma(asked, 0x1234, 5, b"hello");
@@ -41,8 +40,7 @@ fn memory_is_read_and_written_by_messages() {
 
 #[test]
 fn a_message_carries_what_was_agreed_at_most() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 4);
+    let (_served, mut client) = Served::with_client(4);
     start(&mut client, DO_READ, 0x1000, 10);
     for (iova, data) in [(0x1000, &b"0123"[..]), (0x1004, b"4567"), (0x1008, b"89")] {
         let (asked, _) = client.dma_message(command::DMA_READ, iova, data.len() as u64);
@@ -53,8 +51,7 @@ fn a_message_carries_what_was_agreed_at_most() {
 
 #[test]
 fn a_dma_crosses_from_a_file_to_messages_and_back() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let fd = memfd_create("memory", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&fd, 0x2000).unwrap();
     client.map(region(0x1000, 0x1000, 0), Some(&fd)).unwrap();
@@ -71,8 +68,7 @@ fn a_dma_crosses_from_a_file_to_messages_and_back() {
 
 #[test]
 fn a_refused_message_is_a_refused_dma() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     for operation in [DO_READ, DO_WRITE] {
         start(&mut client, operation, 0x1000, 4);
         let (asked, _) = client.receive();
@@ -83,8 +79,7 @@ fn a_refused_message_is_a_refused_dma() {
 
 #[test]
 fn registers_are_read_while_a_dma_waits() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     client.set_register(8, 0x5555);
     start(&mut client, DO_READ, 0x1000, 4);
     let (asked, _) = client.dma_message(command::DMA_READ, 0x1000, 4);
@@ -97,8 +92,7 @@ fn registers_are_read_while_a_dma_waits() {
 
 #[test]
 fn writes_during_a_dma_are_done_after_it_in_order() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     start(&mut client, DO_READ, 0x1000, 4);
     let (asked, _) = client.dma_message(command::DMA_READ, 0x1000, 4);
     client.set_register(8, 1);
@@ -117,8 +111,7 @@ fn writes_during_a_dma_are_done_after_it_in_order() {
 
 #[test]
 fn a_dma_started_during_a_dma_follows_it() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     start(&mut client, DO_READ, 0x1000, 4);
     let (first, _) = client.dma_message(command::DMA_READ, 0x1000, 4);
     start(&mut client, DO_WRITE, 0x2000, 4);
@@ -132,8 +125,7 @@ fn a_dma_started_during_a_dma_follows_it() {
 
 #[test]
 fn requests_without_device_are_done_during_a_dma() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 4);
+    let (_served, mut client) = Served::with_client(4);
     client.map(region(0x1000, 0x1000, 0), None).unwrap();
     start(&mut client, DO_READ, 0x1000, 8);
     let (asked, _) = client.dma_message(command::DMA_READ, 0x1000, 4);
@@ -151,8 +143,7 @@ fn requests_without_device_are_done_during_a_dma() {
 
 #[test]
 fn a_reset_ends_the_dma_and_is_answered_after_it() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (served, mut client) = Served::with_client(1 << 20);
     start(&mut client, DO_READ, 0x1000, 4);
     let (asked, _) = client.dma_message(command::DMA_READ, 0x1000, 4);
     client.post_write(0, 8, &[1]);
@@ -169,8 +160,7 @@ fn a_reset_ends_the_dma_and_is_answered_after_it() {
 
 #[test]
 fn reads_outside_of_the_snapshot_are_refused() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     start(&mut client, DO_READ, 0x1000, 4);
     let (asked, _) = client.dma_message(command::DMA_READ, 0x1000, 4);
     assert_eq!(client.read(0, VOLATILE, 4), Err(Errno::AGAIN.raw_os_error() as u32));
@@ -181,8 +171,7 @@ fn reads_outside_of_the_snapshot_are_refused() {
 
 #[test]
 fn a_client_that_leaves_during_a_dma_blocks_it() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (served, mut client) = Served::with_client(1 << 20);
     start(&mut client, DO_READ, 0x1000, 4);
     let _ = client.dma_message(command::DMA_READ, 0x1000, 4);
     drop(client);
@@ -205,8 +194,7 @@ fn a_dma_that_is_never_answered_ends_the_session() {
 
 #[test]
 fn a_reply_that_is_shifted_by_four_bytes_is_found() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (served, mut client) = Served::with_client(1 << 20);
     start(&mut client, DO_READ, 0x1000, 4);
     let (asked, _) = client.dma_message(command::DMA_READ, 0x1000, 4);
     // As QEMU 10.1 does: 32 bits of count, then the data.
@@ -219,8 +207,7 @@ fn a_reply_that_is_shifted_by_four_bytes_is_found() {
 
 #[test]
 fn dma_is_gone_while_a_reset_waits() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     start(&mut client, DO_READ, 0x1000, 4);
     let (dma, _) = client.dma_message(command::DMA_READ, 0x1000, 4);
     // A second DMA waits in the queue before the reset: it sends no message.

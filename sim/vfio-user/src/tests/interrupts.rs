@@ -38,8 +38,7 @@ fn interrupt(client: &mut Client, vector: u32) {
 
 #[test]
 fn a_vector_signals_its_own_eventfd() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let events: Vec<_> = (0..3).map(|_| event()).collect();
     client.set_events(MSIX, 4, &events.iter().collect::<Vec<_>>()).unwrap();
     interrupt(&mut client, 5);
@@ -55,8 +54,7 @@ fn a_vector_signals_its_own_eventfd() {
 
 #[test]
 fn an_eventfd_is_replaced_and_taken_away() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let (old, new) = (event(), event());
     client.set_events(MSI, 1, &[&old]).unwrap();
     client.set_events(MSI, 1, &[&new]).unwrap();
@@ -72,8 +70,7 @@ fn an_eventfd_is_replaced_and_taken_away() {
 
 #[test]
 fn a_vector_without_eventfd_stays_pending() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let event = event();
     interrupt(&mut client, 3);
     interrupt(&mut client, 3);
@@ -88,8 +85,7 @@ fn a_vector_without_eventfd_stays_pending() {
 
 #[test]
 fn eventfds_stay_over_a_reset() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let event = event();
     client.set_events(MSIX, 0, &[&event]).unwrap();
     client.ask(command::DEVICE_RESET, &[]).unwrap();
@@ -99,8 +95,7 @@ fn eventfds_stay_over_a_reset() {
 
 #[test]
 fn a_full_eventfd_does_not_stop_the_server() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let event = event();
     ioctl_fionbio(&event, false).unwrap();
     rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
@@ -113,8 +108,7 @@ fn a_full_eventfd_does_not_stop_the_server() {
 
 #[test]
 fn the_pin_masks_itself_until_it_is_unmasked() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let event = event();
     client.set_events(PIN, 0, &[&event]).unwrap();
     client.set_register(OPERATION, DO_ASSERT);
@@ -133,8 +127,7 @@ fn the_pin_masks_itself_until_it_is_unmasked() {
 
 #[test]
 fn a_masked_pin_is_silent() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let event = event();
     client.set_events(PIN, 0, &[&event]).unwrap();
     client.set_irqs(MASK, PIN, 0, 1).unwrap();
@@ -146,8 +139,7 @@ fn a_masked_pin_is_silent() {
 
 #[test]
 fn an_asserted_pin_signals_a_new_eventfd() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     client.set_register(OPERATION, DO_ASSERT);
     let event = event();
     client.set_events(PIN, 0, &[&event]).unwrap();
@@ -161,8 +153,7 @@ fn an_asserted_pin_signals_a_new_eventfd() {
 #[test]
 fn invalid_changes_are_refused() {
     use irq_set_flag::{ACTION_MASK, ACTION_TRIGGER, ACTION_UNMASK, DATA_BOOL, DATA_EVENTFD, DATA_NONE};
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     for (flags, index, start, count) in [
         (DATA_NONE | ACTION_TRIGGER, 3, 0, 0),
         (DATA_NONE | ACTION_TRIGGER, MSIX, 1, 0),
@@ -189,8 +180,7 @@ fn invalid_changes_are_refused() {
 
 #[test]
 fn booleans_choose_vectors() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let events: Vec<_> = (0..3).map(|_| event()).collect();
     client.set_events(MSIX, 0, &events.iter().collect::<Vec<_>>()).unwrap();
     let flags = irq_set_flag::DATA_BOOL | irq_set_flag::ACTION_TRIGGER;

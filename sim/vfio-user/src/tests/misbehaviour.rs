@@ -124,8 +124,7 @@ fn too_many_descriptors_end_the_session() {
 
 #[test]
 fn unused_descriptors_are_closed() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let (reader, writer) = std::io::pipe().unwrap();
     for command in [command::DEVICE_RESET, command::DEVICE_FEATURE, 99] {
         let _ = client.ask_with(command, &[], &[writer.as_fd()]);
@@ -166,8 +165,7 @@ fn a_client_that_reads_nothing_is_dropped() {
 
 #[test]
 fn a_client_may_write_much_before_it_reads() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let access = crate::message::RegionAccess { offset: 0, region: 0, count: 0x800 };
     let asked: Vec<_> = (0..600).map(|_| client.command(command::REGION_READ, access.as_bytes(), &[])).collect();
     for asked in asked {

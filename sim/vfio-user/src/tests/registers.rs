@@ -1,6 +1,6 @@
 //! Information about the device, and accesses to its regions.
 
-use super::client::{CONFIG, Client};
+use super::client::CONFIG;
 use super::device::{BAR_BYTES, EVENTS, RESETS, SHAPE, Served, TIMER, VOLATILE};
 use crate::message::{DeviceInfo, IrqInfo, RegionAccess, RegionInfo, SmallWrite, command};
 use rustix::io::Errno;
@@ -11,8 +11,7 @@ const NOT_SUPPORTED: u32 = Errno::NOTSUP.raw_os_error() as u32;
 
 #[test]
 fn the_shape_is_reported() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let asked = DeviceInfo { argsz: 16, flags: 0, regions: 0, irq_types: 0 };
     let reply = client.ask(command::DEVICE_GET_INFO, asked.as_bytes()).unwrap();
     assert_eq!(DeviceInfo::read_from_bytes(&reply), Ok(DeviceInfo { argsz: 16, flags: 3, regions: 9, irq_types: 3 }));
@@ -36,8 +35,7 @@ fn the_shape_is_reported() {
 
 #[test]
 fn invalid_questions_are_refused() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let no_room = DeviceInfo { argsz: 15, flags: 0, regions: 0, irq_types: 0 };
     assert_eq!(client.ask(command::DEVICE_GET_INFO, no_room.as_bytes()), Err(INVALID));
     let ninth = RegionInfo { argsz: 32, flags: 0, index: 9, cap_offset: 0, bytes: 0, offset: 0 };
@@ -58,8 +56,7 @@ fn invalid_questions_are_refused() {
 
 #[test]
 fn regions_read_back_as_written() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     client.write(0, 8, &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
     client.write(2, 12, &[9, 10, 11, 12]).unwrap();
     client.write(CONFIG, 0x44, &[13, 14]).unwrap();
@@ -71,8 +68,7 @@ fn regions_read_back_as_written() {
 
 #[test]
 fn accesses_outside_of_a_region_are_refused() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     for (region, offset, count) in [
         (0, 0xFFD, 4),
         (0, 0x1000, 1),
@@ -96,8 +92,7 @@ fn accesses_outside_of_a_region_are_refused() {
 
 #[test]
 fn posted_writes_are_not_answered_and_keep_their_order() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     for value in 0..100_u32 {
         client.post_write(0, 0, &value.to_le_bytes());
     }
@@ -107,8 +102,7 @@ fn posted_writes_are_not_answered_and_keep_their_order() {
 
 #[test]
 fn many_writes_come_in_one_message() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     let write = |offset, count, data| SmallWrite { access: RegionAccess { offset, region: 0, count }, data: [data; 8] };
     let message = |writes: &[SmallWrite]| [(writes.len() as u64).as_bytes(), writes.as_bytes()].concat();
     let good = message(&[write(0, 8, 1), write(4, 2, 2), write(16, 1, 3)]);
@@ -131,8 +125,7 @@ fn many_writes_come_in_one_message() {
 
 #[test]
 fn a_reset_is_done_before_it_is_answered() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     client.set_register(0, 7);
     assert_eq!(client.ask(command::DEVICE_RESET, &[]), Ok(vec![]));
     assert_eq!((client.register(0), client.register(RESETS)), (0, 1));
@@ -140,8 +133,7 @@ fn a_reset_is_done_before_it_is_answered() {
 
 #[test]
 fn events_happen_when_they_are_due() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     for (number, delay_us) in (1..).zip([0, 10, 1000, 20_000]) {
         let began = std::time::Instant::now();
         client.set_register(TIMER, delay_us);
@@ -154,8 +146,7 @@ fn events_happen_when_they_are_due() {
 
 #[test]
 fn a_sleeping_server_wakes_up_for_an_event() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     client.set_register(TIMER, 2_000);
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert_eq!(client.register(EVENTS), 1);
@@ -163,8 +154,7 @@ fn a_sleeping_server_wakes_up_for_an_event() {
 
 #[test]
 fn reads_with_side_effects_happen_once() {
-    let served = Served::begin();
-    let mut client = Client::begin(&served.path, 1 << 20);
+    let (_served, mut client) = Served::with_client(1 << 20);
     assert_eq!(client.register(VOLATILE), 1);
     assert_eq!(client.register(VOLATILE), 2);
 }

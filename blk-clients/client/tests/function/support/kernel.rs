@@ -1,6 +1,6 @@
 //! The kernel as far as a client with a function uses it; behind `call`, the PCI server. Refuses everything else.
 
-use super::machine::{ALARM, ARENA, BAR_PAGES, EVENT, Object, PCI, RECEIVE, State};
+use super::machine::{ALARM, ARENA, BAR_PAGES, EVENT, Machine, Object, PCI, RECEIVE, State};
 use pci_api::{BY_HANDLER, BarRun, Bound, Claim, Claimed, Index, MAX_RUNS, Refusal};
 use platform::alarm::CLIENT_US;
 use platform::fake::{Nobody, Partial};
@@ -8,22 +8,9 @@ use platform::{
     AbsoluteCPtr, Badge, Cap, CapData, Endpoint, Error, Frame, IoPageTable, IoSpace, Iova, IrqHandler, Message,
     Notification, Paddr, Result, Rights,
 };
-use std::cell::{RefCell, RefMut};
-use std::rc::Rc;
 
 /// log2 of the bytes that an entry covers, in the IO page tables below the root, the largest first.
 const LEVELS: [u32; 3] = [39, 30, 21];
-
-#[derive(Clone)]
-pub(crate) struct Kernel {
-    pub(super) state: Rc<RefCell<State>>,
-}
-
-impl Kernel {
-    fn state(&self) -> RefMut<'_, State> {
-        self.state.borrow_mut()
-    }
-}
 
 impl State {
     fn fill(&mut self, slot: u64, object: Object) -> Result<()> {
@@ -88,7 +75,7 @@ impl State {
     }
 }
 
-impl Partial for Kernel {
+impl Partial for Machine {
     type Rest = Nobody;
 
     fn rest(&self) -> Nobody {

@@ -1,13 +1,11 @@
 //! The machine: the controller, the memory that it reaches, its interrupts, and the platform made of them.
 
-use super::kernel::Kernel;
 use blk_client::Options;
 use nvme_spec::identify;
 use pci_api::Refusal;
-use platform::fake::Ram;
+use platform::fake::{Ram, Start};
 use platform::{
-    Badge, CPtr, Environment, Event, Memory, Mmio, NamedCaps, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind,
-    Vaddr,
+    Badge, CPtr, Environment, Event, Memory, Mmio, OutOfBounds, PAGE_SIZE, Platform, Region, RegionKind, Vaddr,
 };
 use sim_fault::{ControllerEffect, Fault};
 use sim_nvme::config::Capabilities;
@@ -139,7 +137,7 @@ pub(super) struct State {
     pub bus: Bus,
     pub vectors: u16,
     pub iommu: bool,
-    regions: Vec<(Region, Ram)>,
+    start: Start,
     pub slots: BTreeMap<u64, Object>,
     /// Slot of a frame -> memory and offset in it.
     pub frames: BTreeMap<u64, (Ram, usize)>,
@@ -156,7 +154,6 @@ pub(super) struct State {
     pub acknowledged: u64,
     pub now_ns: u64,
     options: Options,
-    caps: Vec<NamedCaps>,
     /// A client that waits receives a tick when nothing else comes.
     ticks_come: bool,
     /// Ticks that came.
@@ -167,20 +164,18 @@ pub(super) struct State {
     alarms: u64,
 }
 
-/// The machine, and the platform of its client. Clones are the same one.
+/// The machine, and the platform of its client, with its kernel and BAR 0. Clones are the same one.
 #[derive(Clone)]
-pub(crate) struct Machine {
-    kernel: Kernel,
-}
+pub(crate) struct Machine(Rc<RefCell<State>>);
 
 impl Machine {
     /// Makes a machine as `setup` describes.
     pub(crate) fn new(setup: Setup) -> Self {
-        Self { kernel: Kernel { state: Rc::new(RefCell::new(state(setup))) } }
+        Self(Rc::new(RefCell::new(state(setup))))
     }
 
-    fn state(&self) -> RefMut<'_, State> {
-        self.kernel.state.borrow_mut()
+    pub(super) fn state(&self) -> RefMut<'_, State> {
+        self.0.borrow_mut()
     }
 
     /// Options to open the session with.
@@ -190,20 +185,7 @@ impl Machine {
 
     /// The client's environment.
     pub(crate) fn environment(&self) -> Environment {
-        let state = self.state();
-        Environment {
-            component: 7,
-            name: "tenant".try_into().expect("a short name"),
-            cnode: Some(CPtr::new(CNODE)),
-            cnode_bits: 16,
-            ipc_buffer: Vaddr::new(0x1010_0000),
-            free_cptrs: FREE..FREE + 8,
-            receive_cptr: Some(CPtr::new(RECEIVE)),
-            wait: Some(CPtr::new(EVENT)),
-            caps: state.caps.clone(),
-            regions: state.regions.iter().map(|(region, _)| region.clone()).collect(),
-            config: vec![],
-        }
+        self.state().start.environment.clone()
     }
 
     /// Lets the controller suffer a fault now.
@@ -302,12 +284,15 @@ impl Machine {
     pub(crate) fn is_claimed(&self) -> bool {
         self.state().is_claimed
     }
+}
 
-    /// The rules that the client broke, as the controller and the bus saw it.
-    pub(crate) fn complaints(&self) -> Vec<String> {
-        let state = self.state();
-        let violations = state.controller.violations().iter().map(|violation| format!("{:?}", violation.kind));
-        violations.chain(state.bus.blocked.iter().map(|iova| format!("DMA at {iova:#x}"))).collect()
+/// At the end of each test, the client has broken no rule of the controller or the bus.
+impl Drop for State {
+    fn drop(&mut self) {
+        let violations = self.controller.violations().iter().map(|violation| format!("{:?}", violation.kind));
+        let blocked = self.bus.blocked.iter().map(|iova| format!("DMA at {iova:#x}"));
+        let complaints: Vec<_> = violations.chain(blocked).collect();
+        assert!(std::thread::panicking() || complaints.is_empty(), "{complaints:?}");
     }
 }
 
@@ -329,35 +314,24 @@ fn state(setup: Setup) -> State {
     };
     (setup.adapt)(&mut config);
     let mut frames = BTreeMap::new();
-    let mut memory = |name: &str, first: u64, bytes: u64, vaddr: u64| {
-        let ram = Ram::new(bytes as usize);
-        let pages = bytes.div_ceil(PAGE);
+    let mut start = Start::new("tenant");
+    start.environment.cnode = Some(CPtr::new(CNODE));
+    start.environment.free_cptrs = FREE..FREE + 8;
+    start.environment.receive_cptr = Some(CPtr::new(RECEIVE));
+    for (name, first, bytes) in
+        [("dma", DMA, u64::from(setup.dma_pages) * PAGE), ("window", WINDOW, setup.window_bytes)]
+    {
+        let (ram, pages) = (Ram::new(bytes as usize), bytes.div_ceil(PAGE));
         frames.extend((0..pages).map(|page| (first + page, (ram.clone(), (page * PAGE) as usize))));
-        let region = Region {
-            name: name.try_into().expect("a short name"),
-            vaddr: Vaddr::new(vaddr),
-            len: bytes,
-            kind: RegionKind::ReadWrite,
-        };
-        (region, ram)
-    };
-    let regions = vec![
-        memory("dma", DMA, u64::from(setup.dma_pages) * PAGE, 0x3000_0000),
-        memory("window", WINDOW, setup.window_bytes, 0x4000_0000),
-    ];
-    let cap = |name: &str, first, count| NamedCaps {
-        name: name.try_into().expect("a short name"),
-        first: CPtr::new(first),
-        count,
-    };
-    let mut caps = vec![
-        cap("pci", PCI, 1),
-        cap("event", EVENT, 1),
-        cap("dma", DMA, setup.dma_pages),
-        cap("io-table", TABLES, setup.io_tables as u32),
-        cap("window", WINDOW, setup.window_bytes.div_ceil(PAGE) as u32),
-    ];
-    caps.extend(setup.alarm.then(|| cap("alarm", ALARM, platform::alarm::CLIENT_US.len() as u32)));
+        start.memory(name, RegionKind::ReadWrite, &ram);
+        start.caps(name, first, pages as u32);
+    }
+    start.caps("pci", PCI, 1);
+    start.caps("event", EVENT, 1);
+    start.caps("io-table", TABLES, setup.io_tables as u32);
+    if setup.alarm {
+        start.caps("alarm", ALARM, platform::alarm::CLIENT_US.len() as u32);
+    }
     State {
         controller: sim_nvme::Controller::new(config, 0),
         bus: Bus {
@@ -373,7 +347,7 @@ fn state(setup: Setup) -> State {
         },
         vectors: setup.vectors,
         iommu: setup.iommu,
-        regions,
+        start,
         slots: BTreeMap::new(),
         frames,
         tables_left: (TABLES..TABLES + setup.io_tables).collect(),
@@ -387,7 +361,6 @@ fn state(setup: Setup) -> State {
         acknowledged: 0,
         now_ns: 0,
         options: Options { ring_entries: setup.ring_entries, polls: setup.polls, waits: false },
-        caps,
         ticks_come: false,
         ticks: 0,
         alarm_at_ns: None,
@@ -529,22 +502,21 @@ impl Host for Port<'_> {
 }
 
 impl Platform for Machine {
-    type Kernel = Kernel;
+    type Kernel = Self;
     type Memory = Ram;
-    type Mmio = Registers;
+    type Mmio = Self;
 
-    fn kernel(&self) -> &Kernel {
-        &self.kernel
+    fn kernel(&self) -> &Self {
+        self
     }
 
     fn memory(&self, region: &Region) -> Result<Ram, OutOfBounds> {
-        let state = self.state();
-        state.regions.iter().find(|(known, _)| known == region).map(|(_, ram)| ram.clone()).ok_or(OutOfBounds)
+        self.state().start.at(region)
     }
 
-    fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Registers, OutOfBounds> {
+    fn mmio(&self, vaddr: Vaddr, len: usize) -> Result<Self, OutOfBounds> {
         assert_eq!((vaddr.bits(), len), (ARENA, usize::from(BAR_PAGES) * PAGE_SIZE));
-        Ok(Registers { machine: self.clone() })
+        Ok(self.clone())
     }
 
     fn ticks(&self) -> u64 {
@@ -573,21 +545,16 @@ impl Platform for Machine {
 }
 
 /// BAR 0.
-#[derive(Clone)]
-pub(crate) struct Registers {
-    machine: Machine,
-}
-
-impl Registers {
+impl Machine {
     fn offset(&self, offset: usize, size: AccessSize) -> Result<u64, OutOfBounds> {
         let bytes = size.bytes() as usize;
-        let fits = offset.is_multiple_of(bytes) && offset + bytes <= self.len();
+        let fits = offset.is_multiple_of(bytes) && offset + bytes <= Mmio::len(self);
         if fits { Ok(offset as u64) } else { Err(OutOfBounds) }
     }
 
     fn read(&self, offset: usize, size: AccessSize) -> Result<u64, OutOfBounds> {
         let offset = self.offset(offset, size)?;
-        let state = &mut *self.machine.state();
+        let state = &mut *self.state();
         let value = state.controller.read(offset, size);
         let is_offline = state.now_ns < state.online_at_ns;
         Ok(if is_offline && offset == CSTS { value | CFS } else { value })
@@ -595,13 +562,13 @@ impl Registers {
 
     fn write(&self, offset: usize, size: AccessSize, value: u64) -> Result<(), OutOfBounds> {
         let offset = self.offset(offset, size)?;
-        let State { controller, bus, now_ns, .. } = &mut *self.machine.state();
+        let State { controller, bus, now_ns, .. } = &mut *self.state();
         controller.write(offset, size, value, *now_ns, &mut Port { bus });
         Ok(())
     }
 }
 
-impl Mmio for Registers {
+impl Mmio for Machine {
     fn len(&self) -> usize {
         usize::from(BAR_PAGES) * PAGE_SIZE
     }

@@ -1,7 +1,7 @@
 //! Random operations: the table does the same as the model, and keeps its laws.
 
 use super::*;
-use crate::model::Model;
+use crate::model::{Draws, Model};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -197,16 +197,6 @@ proptest! {
                 }
             }
         }
-    }
-}
-
-/// Draws that are the same in every run.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
     }
 }
 
