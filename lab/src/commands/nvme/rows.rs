@@ -129,6 +129,7 @@ impl<'a> Bench<'a> {
     pub(super) fn new(nvme: &'a NvmeCli, far: Box<dyn FarEnd>) -> Result<Self> {
         let folder = tempfile::tempdir().context("there is no place for a socket")?;
         fs::write(folder.path().join("data"), [0x5a; 4096]).context("there is no place for data")?;
+        fs::write(folder.path().join("firmware"), firmware()).context("there is no place for an image")?;
         let server = Server::start(folder.path(), far)?;
         Ok(Self { nvme, _server: server, folder })
     }
@@ -152,6 +153,16 @@ impl<'a> Bench<'a> {
         }
         Ok(())
     }
+}
+
+/// A firmware image that the model takes: a mark, a revision, and a dword that makes the sum of all dwords 0.
+fn firmware() -> Vec<u8> {
+    let mut image = b"capnvme\0tested  ".to_vec();
+    let dwords = image.chunks_exact(4).map(|dword| u32::from_le_bytes([dword[0], dword[1], dword[2], dword[3]]));
+    let sum = dwords.fold(0_u32, u32::wrapping_add);
+    image.extend(sum.wrapping_neg().to_le_bytes());
+    image.resize(4096, 0);
+    image
 }
 
 fn run(nvme: &NvmeCli, folder: &Path, line: &str) -> Result<Output> {

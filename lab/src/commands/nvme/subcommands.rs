@@ -18,7 +18,8 @@ pub(crate) struct Subcommand {
     pub(crate) outcome: Outcome,
     /// The function that the controller lacks, or another remark; may be empty.
     pub(crate) note: &'static str,
-    /// Runs of it: the arguments behind the name, and a text of its output. `FOLDER` is a folder with the file `data`, 4096 bytes.
+    /// Runs of it: the arguments behind the name, and a text of its output. `FOLDER` is a folder with the files `data`, 4096 bytes, and
+    /// `firmware`, an image of the model.
     pub(super) runs: &'static [(&'static str, &'static str)],
 }
 
@@ -106,25 +107,27 @@ pub(crate) const GROUPS: [Group; 8] = [
         subcommands: &[
             row("smart-log", Passes, "", &[("/dev/nvme0", "power_cycles\t\t\t\t: 1")]),
             row("error-log", Passes, "", &[("/dev/nvme0", "entries:64")]),
-            row("fw-log", Passes, "", &[("/dev/nvme0", "afi  : 0x1")]),
             row("changed-ns-list-log", Passes, "", &[("/dev/nvme0", "")]),
             row("effects-log", Passes, "", &[("/dev/nvme0", "ACS6     [Identify")]),
+            row("supported-log-pages", Passes, "", &[("/dev/nvme0", "LID 0x2")]),
+            row("fid-support-effects-log", Passes, "", &[("/dev/nvme0", "FID 04 -> Support Effects Log")]),
+            row(
+                "mi-cmd-support-effects-log",
+                Passes,
+                "no command of the management interface",
+                &[("/dev/nvme0", "MI Commands Support Effects Log")],
+            ),
             row("get-log", Passes, "", &[("/dev/nvme0 -i 2 -l 512", "Device:nvme0 log-id:2")]),
-            row("telemetry-log", NotOffered, "", &[("/dev/nvme0 -o FOLDER/telemetry", NO_FIELD)]),
+            row("telemetry-log", NotOffered, "", &[("/dev/nvme0 -o FOLDER/telemetry", NO_LOG)]),
             row("ana-log", NotOffered, "one controller, one path", &[("/dev/nvme0", NO_LOG)]),
             row("endurance-log", NotOffered, "no endurance groups", &[("/dev/nvme0", NO_LOG)]),
             row("predictable-lat-log", NotOffered, "no NVM sets", &[("/dev/nvme0", NO_LOG)]),
             row("pred-lat-event-agg-log", NotOffered, "no NVM sets", &[("/dev/nvme0", NO_LOG)]),
-            row("persistent-event-log", NotOffered, "", &[("/dev/nvme0", NO_FIELD)]),
+            row("persistent-event-log", NotOffered, "", &[("/dev/nvme0", NO_LOG)]),
             row("endurance-event-agg-log", NotOffered, "no endurance groups", &[("/dev/nvme0", NO_LOG)]),
             row("lba-status-log", NotOffered, "", &[("/dev/nvme0", NO_LOG)]),
             row("resv-notif-log", NotOffered, "no reservations", &[("/dev/nvme0", NO_LOG)]),
             row("boot-part-log", NotOffered, "no boot partition", &[("/dev/nvme0 -f FOLDER/boot", NO_LOG)]),
-            row("self-test-log", NotOffered, "", &[("/dev/nvme0", NO_LOG)]),
-            row("sanitize-log", NotOffered, "", &[("/dev/nvme0", NO_LOG)]),
-            row("supported-log-pages", NotOffered, "", &[("/dev/nvme0", NO_LOG)]),
-            row("fid-support-effects-log", NotOffered, "", &[("/dev/nvme0", NO_LOG)]),
-            row("mi-cmd-support-effects-log", NotOffered, "no management interface", &[("/dev/nvme0", NO_LOG)]),
             row("media-unit-stat-log", NotOffered, "no endurance groups", &[("/dev/nvme0", NO_LOG)]),
             row("supported-cap-config-log", NotOffered, "no endurance groups", &[("/dev/nvme0", NO_LOG)]),
         ],
@@ -193,7 +196,15 @@ pub(crate) const GROUPS: [Group; 8] = [
         name: "controller",
         subcommands: &[
             row("show-regs", Passes, "", &[("/dev/nvme0", "version : 20000"), ("/dev/nvme0 -H", "(RDY): Yes")]),
-            row("reset", Passes, "", &[("/dev/nvme0", "")]),
+            row(
+                "fw-download",
+                Passes,
+                "images of the model's own format",
+                &[("/dev/nvme0 -f FOLDER/firmware", "Firmware download success")],
+            ),
+            row("fw-commit", Passes, "", &[("/dev/nvme0 -s 2 -a 1", "")]),
+            row("reset", Passes, "activates the firmware", &[("/dev/nvme0", "")]),
+            row("fw-log", Passes, "", &[("/dev/nvme0", "afi  : 0x2")]),
             row("subsystem-reset", NotOffered, "CAP.NSSRS is 0", &[("/dev/nvme0", "has no subsystem reset")]),
             row(
                 "admin-passthru",
@@ -208,13 +219,23 @@ pub(crate) const GROUPS: [Group; 8] = [
                 &[("/dev/nvme0 -a 1", "Virtualization Management is refused by policy")],
             ),
             row("rpmb", Passes, "reports that there is none", &[("/dev/nvme0 -c info", "No RPMB targets")]),
-            row("device-self-test", NotOffered, "", &[("/dev/nvme0 -s 1", NO_OPCODE)]),
-            row("sanitize", NotOffered, "", &[("/dev/nvme0 -a 2", NO_OPCODE)]),
-            row("fw-download", NotOffered, "", &[("/dev/nvme0 -f FOLDER/data", NO_OPCODE)]),
-            row("fw-commit", NotOffered, "", &[("/dev/nvme0 -s 1 -a 1", NO_OPCODE)]),
-            row("lockdown", NotOffered, "", &[("/dev/nvme0 -o 0x84 -f 0 -p 1", NO_OPCODE)]),
+            row(
+                "device-self-test",
+                Passes,
+                "",
+                &[("/dev/nvme0 -s 1", "Short Device self-test started"), ("/dev/nvme0 -s 0xf", "Aborting")],
+            ),
+            row("self-test-log", Passes, "", &[("/dev/nvme0", "Operation Result             : 0x1")]),
+            row(
+                "lockdown",
+                Passes,
+                "",
+                &[("/dev/nvme0 -o 0x84 -f 0 -p 1", "is Successful"), ("/dev/nvme0 -o 0x84 -f 0 -p 0", "is Successful")],
+            ),
             row("security-send", NotOffered, "", &[("/dev/nvme0 -f FOLDER/data -p 1 -t 4096", NO_OPCODE)]),
             row("security-recv", NotOffered, "", &[("/dev/nvme0 -p 1 -x 512", NO_OPCODE)]),
+            row("sanitize", Passes, "", &[("/dev/nvme0 -a 2", "")]),
+            row("sanitize-log", Passes, "", &[("/dev/nvme0", "(SCDW10) :  0x2")]),
         ],
     },
     Group {
